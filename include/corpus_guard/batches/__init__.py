@@ -1,0 +1,5 @@
+"""What travels between steps: Parquet batches with declared schemas, in a folder or an object store."""
+
+from corpus_guard.batches.storage import Storage
+
+__all__ = ["Storage"]

@@ -1,0 +1,75 @@
+"""The ways Corpus Guard fails.
+
+    GuardError
+    ├── Misuse                  the caller or a configuration file is wrong; a person must change something
+    │   ├── SettingsError       sources.yaml, policy.yaml, an environment variable
+    │   └── UnknownSubject      a source, document or quarantine item that does not exist
+    ├── HostileInput            a document broke a rule; it becomes a finding, the others go on
+    │   ├── Unreadable          no text can be taken from the bytes
+    │   └── LimitExceeded       size, time or memory
+    ├── Infrastructure          a server or a disk; the task fails, a re-run converges
+    │   ├── StoreUnavailable    Chroma
+    │   ├── LedgerUnavailable   the database
+    │   └── SourceUnavailable   a source as a whole cannot be listed
+    └── Inconsistent            a promise did not hold (counts, read-back, digests); never ignored
+
+A message names the subject, what was found, what was expected and what to do next. It never holds a document's text.
+"""
+
+from __future__ import annotations
+
+
+class GuardError(Exception):
+    """Anything Corpus Guard raises on purpose."""
+
+
+class Misuse(GuardError):
+    """The caller or a configuration file is wrong."""
+
+
+class SettingsError(Misuse):
+    """A configuration file or variable is wrong: says which file, which key, and the fix."""
+
+
+class UnknownSubject(Misuse):
+    """Something was named that does not exist."""
+
+
+class HostileInput(GuardError):
+    """A document broke a rule.
+
+    Attributes:
+        code: what kind, as findings carry it (``parsing.too_large``).
+    """
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class Unreadable(HostileInput):
+    """No text can be taken from the bytes."""
+
+
+class LimitExceeded(HostileInput):
+    """A document asked for more bytes, seconds or memory than it may have."""
+
+
+class Infrastructure(GuardError):
+    """A server or a disk failed; running again converges."""
+
+
+class StoreUnavailable(Infrastructure):
+    """Chroma does not answer."""
+
+
+class LedgerUnavailable(Infrastructure):
+    """The ledger's database does not answer."""
+
+
+class SourceUnavailable(Infrastructure):
+    """A source cannot be listed at all."""
+
+
+class Inconsistent(GuardError):
+    """Two things that must agree do not."""

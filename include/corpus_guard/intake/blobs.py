@@ -1,0 +1,90 @@
+"""The raw bytes of every fetched version, kept by their SHA-256.
+
+A name that came with a document is never part of a path here. A blob appears under its name only when it is whole: it
+is written beside it and moved. Blobs are read back by hash, so a changed one is noticed, not used.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from contextlib import suppress
+from pathlib import Path
+
+from fsspec.core import url_to_fs
+from fsspec.implementations.local import LocalFileSystem
+
+from corpus_guard.domain import sha256_bytes
+from corpus_guard.errors import Inconsistent, Misuse
+
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+class BlobStore:
+    """Content-addressed bytes below `url` (any fsspec URL; the folder is made when first written to)."""
+
+    def __init__(self, url: str) -> None:
+        self._fs, root = url_to_fs(url)
+        self._root = root.rstrip("/")
+
+    def path(self, sha: str) -> str:
+        """Where the blob `sha` (64 hex digits) lies, in the terms of the store's file system.
+
+        Raises:
+            Misuse: `sha` is no SHA-256 in lower-case hex.
+        """
+        if not _SHA256.fullmatch(sha):
+            raise Misuse(f"a blob is named by 64 lower-case hex digits, found {len(sha)} characters of another kind")
+        return f"{self._root}/sha256/{sha[:2]}/{sha}"
+
+    def put(self, content: bytes) -> str:
+        """Keep `content` and return its SHA-256. Putting the same bytes again writes nothing.
+
+        A file of the right name and the wrong size (a disk that was full, a tampered store) is written anew.
+        """
+        sha = sha256_bytes(content)
+        path = self.path(sha)
+        if self._size(path) == len(content):
+            return sha
+        folder = path.rpartition("/")[0]
+        self._fs.makedirs(folder, exist_ok=True)
+        draft = f"{folder}/.{sha}.{uuid.uuid4().hex}"
+        try:
+            with self._fs.open(draft, "wb") as stream:
+                stream.write(content)
+            if isinstance(self._fs, LocalFileSystem):
+                Path(draft).replace(path)  # atomic; fsspec's own `mv` copies when the target exists
+            else:
+                self._fs.mv(draft, path)
+        except BaseException:
+            with suppress(Exception):
+                self._fs.rm_file(draft)
+            raise
+        return sha
+
+    def get(self, sha: str) -> bytes:
+        """The bytes whose SHA-256 is `sha`.
+
+        Raises:
+            Inconsistent: the blob is missing, or its bytes have another hash.
+        """
+        path = self.path(sha)
+        try:
+            with self._fs.open(path, "rb") as stream:
+                content = bytes(stream.read())
+        except FileNotFoundError:
+            raise Inconsistent(
+                f"blob sha256:{sha} is missing from the store; restore it, or fetch its document again"
+            ) from None
+        if (found := sha256_bytes(content)) != sha:
+            raise Inconsistent(
+                f"blob sha256:{sha} holds bytes with the hash sha256:{found}; the store was changed from outside: "
+                "keep it for the investigation and fetch the document again"
+            )
+        return content
+
+    def _size(self, path: str) -> int | None:
+        try:
+            return int(self._fs.info(path)["size"])
+        except FileNotFoundError:
+            return None

@@ -1,0 +1,185 @@
+"""As much CSS as it takes to see that text is hidden: a dozen properties, inline or in ``<style>``, in source order.
+
+Specificity and media queries are not computed: a rule that hides counts unless a later one, or the element itself,
+takes it back. Text wrongly called hidden is screened and not published; that is the safe side.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+Color = tuple[int, int, int, int]
+"""Red, green, blue, alpha: 0 to 255."""
+WHITE: Color = (255, 255, 255, 255)
+BLACK: Color = (0, 0, 0, 255)
+TRANSPARENT: Color = (0, 0, 0, 0)
+
+_SHEET = "data-corpus-guard-css"  # where `apply` leaves what the rules say
+_MAX_RULES = 300
+_MAX_CHARS = 4_000  # of one style
+_WATCHED = re.compile(
+    r"display|visibility|opacity|font-size|color|background|position|left|top|right|text-indent|clip|height|width|transform"
+)
+_NAMED = {
+    "white": WHITE, "black": BLACK, "transparent": TRANSPARENT, "snow": (255, 250, 250, 255), "red": (255, 0, 0, 255),
+    "ivory": (255, 255, 240, 255), "whitesmoke": (245, 245, 245, 255), "gray": (128, 128, 128, 255),
+    "grey": (128, 128, 128, 255), "blue": (0, 0, 255, 255), "green": (0, 128, 0, 255), "yellow": (255, 255, 0, 255),
+}  # fmt: skip
+_COMMENT = re.compile(r"/\*(?:[^*]|\*(?!/))*\*/")
+_ESCAPE = re.compile(r"\\([0-9a-fA-F]{1,6})\s?")
+_NUMBER = re.compile(r"\s*([+-]?(?:\d{1,9}(?:\.\d{0,9})?|\.\d{1,9}))\s*(px|pt|em|rem|ex|ch|vw|vh|%|in|cm|mm)?")
+_OFF_SCREEN = 500  # px or pt; less is layout
+_TINY = {"px": 1.0, "pt": 1.0, "em": 0.1, "rem": 0.1, "%": 10.0}
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """What an element's own style says about being seen."""
+
+    gone: bool = False
+    unseen: bool | None = None  # None: as inherited
+    color: Color | None = None
+    background: Color | None = None
+
+
+def apply(tree: Any) -> None:
+    """Write what the rules of the document's ``<style>`` elements say onto the elements they select."""
+    rules = 0
+    for sheet in tree.document.query_selector_all("style"):
+        for selectors, declarations in _rules(sheet.text or ""):
+            if not _WATCHED.search(declarations):
+                continue
+            rules += 1
+            if rules > _MAX_RULES:
+                return
+            for selector in selectors.split(",")[:20]:
+                try:
+                    found = tree.document.query_selector_all(selector.strip())
+                except (
+                    ValueError
+                ):  # a selector this parser does not know (:hover, ::before): it selects nothing we hide
+                    continue
+                for element in found:
+                    before = element.getattr(_SHEET) or ""
+                    if len(before) < _MAX_CHARS:
+                        element.setattr(_SHEET, f"{before};{declarations}"[:_MAX_CHARS])
+
+
+def style_of(element: Any) -> Style:
+    """The style of one element: its rules (after `apply`), its old-fashioned attributes, its own style."""
+    said = _declarations(f"{element.getattr(_SHEET) or ''};{(element.getattr('style') or '')[:_MAX_CHARS]}")
+    for attribute, key in (("color", "color"), ("bgcolor", "background-color")):
+        if element.hasattr(attribute):
+            said.setdefault(key, element.getattr(attribute))
+    if not said:
+        return Style()
+    background = said.get("background-color") or said.get("background", "")
+    return Style(
+        gone=_is_gone(said),
+        unseen=_is_unseen(said),
+        color=_color(said.get("color", "")),
+        background=next(
+            (color for word in background.split() if (color := _color(word)) and color != TRANSPARENT), None
+        ),
+    )
+
+
+def _rules(sheet: str) -> Iterator[tuple[str, str]]:
+    """(selectors, declarations) of the plain rules; blocks of at-rules are passed over."""
+    sheet = _COMMENT.sub("", sheet)
+    position = 0
+    while (opening := sheet.find("{", position)) >= 0:
+        selectors = sheet[position:opening].strip().rpartition(";")[2].strip()
+        if selectors.startswith("@"):
+            if re.match(r"@media\s+(?:screen|all)\s*\Z", selectors, re.IGNORECASE):
+                position = opening + 1  # its rules hold on every screen; its closing brace is skipped below
+                continue
+            position = _end_of_block(sheet, opening)
+            continue
+        closing = sheet.find("}", opening)
+        if closing < 0:
+            closing = len(sheet)
+        yield selectors.lstrip("} \n\t"), sheet[opening + 1 : closing]
+        position = closing + 1
+
+
+def _end_of_block(sheet: str, opening: int) -> int:
+    depth = 0
+    for match in re.compile(r"[{}]").finditer(sheet, opening):
+        depth += 1 if match[0] == "{" else -1
+        if depth == 0:
+            return match.end()
+    return len(sheet)
+
+
+def _declarations(style: str) -> dict[str, str]:
+    style = _ESCAPE.sub(lambda match: chr(min(int(match[1], 16), 0x10FFFF)), _COMMENT.sub("", style))
+    said = {}
+    for declaration in style.split(";"):
+        key, colon, value = declaration.partition(":")
+        if colon:
+            said[key.strip().lower()] = value.replace("!important", "").strip().lower()
+    return said
+
+
+def _is_gone(said: dict[str, str]) -> bool:
+    if said.get("display") == "none" or said.get("content-visibility") == "hidden":
+        return True
+    if _at_most(said.get("opacity"), 0.05) or "scale(0" in said.get("transform", "").replace("scale(0.", ""):
+        return True
+    if re.search(
+        r"rect\(\s*[01](?:px)?[\s,]+[01]|inset\((?:100|50)%|circle\(0", said.get("clip", "") + said.get("clip-path", "")
+    ):
+        return True
+    clipped = said.get("overflow", "").startswith("hidden")
+    if clipped and any(_at_most(said.get(key), 1) for key in ("height", "max-height", "width", "max-width")):
+        return True
+    placed = said.get("position") in {"absolute", "fixed", "relative"}
+    places = ["text-indent", *(("left", "top", "right", "bottom") if placed else ()), "margin-left", "margin-top"]
+    return any(_far_out(said.get(key)) for key in places)
+
+
+def _is_unseen(said: dict[str, str]) -> bool | None:
+    answers = []
+    if "visibility" in said:
+        answers.append(said["visibility"] in {"hidden", "collapse"})
+    if "font-size" in said:
+        number = _NUMBER.match(said["font-size"])
+        answers.append(bool(number) and float(number[1]) <= _TINY.get(number[2] or "px", 0.0))  # type: ignore[index]
+    return any(answers) if answers else None
+
+
+def _at_most(value: str | None, limit: float) -> bool:
+    number = _NUMBER.match(value or "")
+    return number is not None and number[2] in {None, "px", "pt"} and float(number[1]) <= limit
+
+
+def _far_out(value: str | None) -> bool:
+    number = _NUMBER.match(value or "")
+    if number is None:
+        return False
+    scale = {"em": 16, "rem": 16, "%": 5, "vw": 10, "vh": 10, "in": 96, "cm": 38}.get(number[2] or "", 1)
+    return float(number[1]) * scale <= -_OFF_SCREEN
+
+
+def _color(value: str) -> Color | None:
+    value = value.strip()
+    if value in _NAMED:
+        return _NAMED[value]
+    if match := re.fullmatch(r"#([0-9a-f]{3,4}|[0-9a-f]{6}|[0-9a-f]{8})", value):
+        digits = match[1] if len(match[1]) > 4 else "".join(digit * 2 for digit in match[1])
+        red, green, blue, alpha = bytes.fromhex(f"{digits}ff"[:8])
+        return TRANSPARENT if alpha < 13 else (red, green, blue, 255)
+    if match := re.fullmatch(r"rgba?\(([^)]{1,60})\)", value):
+        parts = [part for part in re.split(r"[\s,/]+", match[1]) if part]
+        try:
+            numbers = [float(part.rstrip("%")) * (2.55 if part.endswith("%") else 1) for part in parts]
+        except ValueError:
+            return None
+        if len(numbers) < 3 or (len(numbers) > 3 and numbers[3] < 0.05):
+            return TRANSPARENT if len(numbers) > 3 else None
+        return round(numbers[0]), round(numbers[1]), round(numbers[2]), 255
+    return None

@@ -1,0 +1,109 @@
+"""Markdown: kept as it is written, less what its reader does not see.
+
+Not shown, hence hidden: the front matter, HTML comments outside code, and link definitions used as comments
+(``[//]: # (…)``). Other raw HTML stays in the text, where every check sees it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from corpus_guard.intake.parsing.formats import text as plain
+from corpus_guard.intake.parsing.parsed import Parsed, declare
+
+_FRONT_MATTER = re.compile(r"---[ \t]*\r?\n(.{0,16384}?)^(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)
+_FENCE = re.compile(r"^[ \t]{0,3}(`{3,}|~{3,})", re.MULTILINE)
+_LINK_COMMENT = re.compile(r"^ {0,3}\[(?://|comment|_metadata_:[^\]\n]{0,40})\]:[^\n]*$", re.MULTILINE | re.IGNORECASE)
+
+
+def read(content: bytes) -> Parsed:
+    """Text without, and `hidden` with, what a rendered page does not show."""
+    text, problems = plain.decode(content)
+    hidden: list[str] = []
+    declared: dict[str, Any] = {}
+    if (match := _FRONT_MATTER.match(text)) and (pairs := _pairs(match[1])) is not None:
+        declared = pairs
+        hidden.append(match[1].strip())
+        text = text[match.end() :]
+    cuts = sorted(_unseen(text))
+    shown: list[str] = []
+    position = 0
+    for start, end in cuts:
+        if start < position:
+            continue
+        shown.append(text[position:start])
+        hidden.append(text[start:end])
+        position = end
+    shown.append(text[position:])
+    return Parsed("".join(shown), "\n".join(hidden), declare(declared), problems)
+
+
+def _pairs(block: str) -> dict[str, Any] | None:
+    """Front matter as flat pairs; None where it is not a YAML mapping (then it is text, a rule line above it)."""
+    import yaml
+
+    try:
+        data = yaml.safe_load(block)
+    except (yaml.YAMLError, RecursionError, ValueError):
+        return None
+    if not isinstance(data, dict):
+        return None
+    # Only scalars and flat lists: an alias bomb is small until it is written out.
+    return {str(key): flat for key, value in data.items() if _scalar(key) and (flat := _flat(value)) is not None}
+
+
+def _flat(value: Any) -> str | None:
+    if isinstance(value, list):
+        return ", ".join(str(each) for each in value[:50] if _scalar(each))
+    return str(value) if _scalar(value) else None
+
+
+def _scalar(value: Any) -> bool:
+    return value is not None and not isinstance(value, dict | list | set | tuple)
+
+
+def _unseen(text: str) -> Iterator[tuple[int, int]]:
+    """Spans a rendered page does not show. Linear: each delimiter is searched for once."""
+    code = _Code(text)
+    yield from ((match.start(), match.end()) for match in _LINK_COMMENT.finditer(text) if match.start() not in code)
+    position = 0
+    while (start := text.find("<!--", position)) >= 0:
+        if start in code:
+            position = start + 4
+            continue
+        end = text.find("-->", start + 4)
+        if end < 0:  # browsers and renderers hide all that follows an unclosed comment
+            yield start, len(text)
+            return
+        yield start, end + 3
+        position = end + 3
+
+
+class _Code:
+    """Where fenced blocks and inline code are: what looks like a comment there is shown."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._blocks: list[tuple[int, int]] = []
+        self._next = 0
+        opened: tuple[int, str] | None = None
+        for match in _FENCE.finditer(text):
+            if opened is None:
+                opened = match.start(), match[1]
+            elif match[1].startswith(opened[1]):
+                self._blocks.append((opened[0], match.end()))
+                opened = None
+        if opened is not None:
+            self._blocks.append((opened[0], len(text)))
+
+    def __contains__(self, position: int) -> bool:
+        from bisect import bisect_right
+
+        block = bisect_right(self._blocks, (position, len(self._text))) - 1
+        if block >= 0 and position < self._blocks[block][1]:
+            return True
+        line = self._text.rfind("\n", 0, position) + 1
+        # A line can be a megabyte long; looking 500 characters back keeps the whole linear.
+        return self._text.count("`", max(line, position - 500), position) % 2 == 1

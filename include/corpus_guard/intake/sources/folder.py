@@ -1,0 +1,172 @@
+"""A folder as a source: every file below it is a document. Local or any object store fsspec knows.
+
+Rules:
+
+- Hidden files and folders (a leading dot) are skipped, and so is what is neither file nor folder (pipes, devices).
+- A link to a file is taken when its target lies inside the folder, judged again at fetch. A link to a folder is never
+  followed: what lies inside the folder is found under its own name, what lies outside is not part of the source.
+- A file above the limit is reported with its size and not read.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import fsspec
+from fsspec.core import url_to_fs
+from fsspec.implementations.local import LocalFileSystem
+
+from corpus_guard.errors import SourceUnavailable
+from corpus_guard.intake.parsing import media
+from corpus_guard.intake.sources.config import FolderConfig
+from corpus_guard.intake.sources.source import (
+    MAX_BYTES,
+    Fetched,
+    FetchFailed,
+    Item,
+    as_utc,
+    public_url,
+    storable,
+    too_large,
+)
+
+
+class FolderSource:
+    """See the module's rules."""
+
+    def __init__(self, config: FolderConfig, *, max_bytes: int = MAX_BYTES) -> None:
+        self.name = config.name
+        self.owner = config.owner
+        self.trust = config.trust
+        self._url = config.url
+        self._max_bytes = max_bytes
+        self._include = [_glob(pattern) for pattern in config.include]
+        self._exclude = [_glob(pattern) for pattern in config.exclude]
+
+    def list(self) -> Iterator[Item]:
+        """Every file, folder by folder in the order of names; raises SourceUnavailable (see `Source`)."""
+        fs, root = self._open()
+        try:
+            fs.invalidate_cache()
+            exists = fs.isdir(root)
+            if exists:
+                yield from self._walk(fs, root)
+        except Exception as error:
+            # fsspec passes on whatever its back ends raise (botocore, aiohttp, OSError): all mean "no complete list".
+            raise SourceUnavailable(
+                f"source {self.name}: {public_url(self._url)} cannot be listed ({type(error).__name__}); "
+                "check the storage, then run again"
+            ) from error
+        if not exists:
+            raise SourceUnavailable(
+                f"source {self.name}: {public_url(self._url)} is no folder that can be read; "
+                "check url in sources.yaml and the credentials"
+            )
+
+    def fetch(self, items: Sequence[Item]) -> Iterator[Fetched | FetchFailed]:
+        """The files' bytes, in the order asked for."""
+        fs, root = self._open()
+        for item in items:
+            try:
+                yield self._fetch(fs, root, item)
+            except FileNotFoundError:
+                yield FetchFailed(
+                    item, "intake.gone", "the file was listed and is gone; the next run will see it as vanished"
+                )
+            except Exception as error:
+                yield FetchFailed(
+                    item,
+                    "intake.unreadable",
+                    f"the storage refused the file ({type(error).__name__}); check its permissions",
+                )
+
+    def _open(self) -> tuple[fsspec.AbstractFileSystem, str]:
+        try:
+            fs, root = url_to_fs(self._url)
+        except Exception as error:
+            raise SourceUnavailable(
+                f"source {self.name}: {public_url(self._url)} cannot be opened ({type(error).__name__}); "
+                "check url in sources.yaml, and that the package for its protocol is installed"
+            ) from error
+        return fs, root.rstrip("/")
+
+    def _walk(self, fs: fsspec.AbstractFileSystem, root: str) -> Iterator[Item]:
+        local = isinstance(fs, LocalFileSystem)
+        pending = [root]
+        while pending:
+            folder = pending.pop()
+            entries = sorted(fs.ls(folder, detail=True), key=lambda entry: str(entry["name"]))
+            below = []
+            for entry in entries:
+                path = entry["name"].rstrip("/")
+                name = path.rpartition("/")[2]
+                if name.startswith(".") or not name or path == folder:
+                    continue
+                relative = path[len(root) :].lstrip("/")
+                if entry["type"] == "directory":
+                    if not entry.get("islink"):
+                        below.append(path)
+                # A local link is listed with the type "other" and its target's size.
+                elif entry["type"] == "file" or (local and entry.get("islink") and Path(path).is_file()):
+                    if self._wanted(relative) and not (local and _outside(path, root)):
+                        yield _item(relative, entry)
+            pending.extend(reversed(below))
+
+    def _wanted(self, relative: str) -> bool:
+        return any(glob.fullmatch(relative) for glob in self._include) and not any(
+            glob.fullmatch(relative) for glob in self._exclude
+        )
+
+    def _fetch(self, fs: fsspec.AbstractFileSystem, root: str, item: Item) -> Fetched | FetchFailed:
+        relative = json.loads(item.locator)
+        path = f"{root}/{relative}"
+        if ".." in PurePosixPath(relative).parts or (isinstance(fs, LocalFileSystem) and _outside(path, root)):
+            return FetchFailed(
+                item, "intake.outside", "the file is, or has become, a link that leads out of the source"
+            )
+        info = fs.info(path)
+        if info["type"] != "file":
+            return FetchFailed(item, "intake.changed", "the place no longer holds a regular file")
+        size = info.get("size")
+        if size is not None and size > self._max_bytes:
+            return too_large(item, size, self._max_bytes)
+        with fs.open(path, "rb") as stream:
+            content = stream.read(self._max_bytes + 1)
+        if len(content) > self._max_bytes:
+            return too_large(item, None, self._max_bytes)
+        return Fetched(item, content, media.by_name(item.uri))
+
+
+def _item(relative: str, entry: dict[str, Any]) -> Item:
+    modified = entry.get("mtime", entry.get("LastModified", entry.get("last_modified", entry.get("updated"))))
+    return Item(storable(relative), entry.get("size"), as_utc(modified), json.dumps(relative))
+
+
+def _outside(path: str, root: str) -> bool:
+    return not Path(path).resolve().is_relative_to(Path(root).resolve())
+
+
+def _glob(pattern: str) -> re.Pattern[str]:
+    """A glob over posix paths: ``**/`` any folders, ``*`` and ``?`` within one name, ``[...]`` a set."""
+    out: list[str] = []
+    position = 0
+    while position < len(pattern):
+        rest = pattern[position:]
+        if rest.startswith("**/"):
+            out.append("(?:[^/]+/)*")
+            position += 3
+        elif match := re.match(r"\*+", rest):
+            out.append(".*" if match.end() > 1 else "[^/]*")
+            position += match.end()
+        elif match := re.match(r"\[(!?)([^\]/]+)\]", rest):
+            members = match[2].replace("\\", r"\\").replace("[", r"\[").replace("^", r"\^").replace("&", r"\&")
+            out.append(f"[{'^' if match[1] else ''}{members}]")
+            position += match.end()
+        else:
+            out.append("[^/]" if pattern[position] == "?" else re.escape(pattern[position]))
+            position += 1
+    return re.compile("".join(out), re.DOTALL)

@@ -1,0 +1,228 @@
+"""The ledger's tables: the one source of truth. Chroma and the manifest are derived from it.
+
+Times are UTC; ids and hashes are lower-case hex. Text is not kept here but in the Parquet batch a version names.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    CheckConstraint,
+    Column,
+    DateTime,
+    Float,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+    TypeDecorator,
+)
+
+from corpus_guard.domain import Severity, TrustLevel
+
+HEAD = "0001"
+"""The newest migration; a ledger at another one is migrated when opened."""
+
+metadata = MetaData(
+    naming_convention={
+        "pk": "pk_%(table_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_name)s",
+        "ck": "ck_%(table_name)s_%(constraint_name)s",
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+    }
+)
+
+
+class Utc(TypeDecorator[datetime]):
+    """A point in time, UTC. SQLite forgets time zones; this remembers that there is only one."""
+
+    impl = DateTime(timezone=True)
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Any) -> datetime | None:
+        """Refuse a time without a zone."""
+        if value is not None and value.tzinfo is None:
+            raise ValueError("a time without a zone; the ledger takes UTC")
+        return value.astimezone(UTC) if value else None
+
+    def process_result_value(self, value: datetime | None, dialect: Any) -> datetime | None:
+        """SQLite gives the time back without its zone."""
+        return value.replace(tzinfo=UTC) if value is not None and value.tzinfo is None else value
+
+
+# SQLite numbers rows by itself only in a column of exactly this type.
+_Sequence = BigInteger().with_variant(Integer, "sqlite")
+
+
+def _one_of(column: str, values: Any) -> CheckConstraint:
+    return CheckConstraint(f"{column} IN ({', '.join(repr(str(value)) for value in values)})", name=column)
+
+
+VERSION_STATES = ("accepted", "quarantined", "released", "rejected")
+PUBLICATION_STATES = ("pending", "published", "retiring", "retired")
+
+runs = Table(
+    "runs",
+    metadata,
+    Column("run_id", String(250), primary_key=True),
+    Column("kind", String(20), nullable=False),  # refresh, release
+    Column("state", String(10), nullable=False),
+    Column("sources", JSON, nullable=False),
+    Column("policy_digest", String(64), nullable=False),
+    Column("started_at", Utc, nullable=False),
+    Column("finished_at", Utc),
+    Column("counts", JSON),
+    _one_of("state", ("running", "sealed", "failed")),
+)
+
+documents = Table(
+    "documents",
+    metadata,
+    Column("doc_id", String(32), primary_key=True),
+    Column("source", String(64), nullable=False, index=True),
+    Column("uri", Text, nullable=False),
+    Column("trust", String(10), nullable=False),
+    Column("latest_version", String(32), nullable=False),  # newest by fetch time, whatever its verdict
+    Column("latest_content_sha256", String(64), nullable=False),
+    Column("latest_fetched_at", Utc, nullable=False),
+    Column("target_version", String(32)),  # the one the collections should hold; none: nothing is served
+    Column("target_fetched_at", Utc),
+    Column("last_seen_at", Utc, nullable=False),
+    Column("missing_since", Utc),
+    Column("retired_at", Utc),
+    _one_of("trust", TrustLevel),
+)
+
+versions = Table(
+    "versions",
+    metadata,
+    Column("version_id", String(32), primary_key=True),
+    Column("doc_id", String(32), ForeignKey("documents.doc_id"), nullable=False, index=True),
+    Column("content_sha256", String(64), nullable=False, index=True),
+    Column("text_sha256", String(64), nullable=False, index=True),
+    Column("stamp", JSON, nullable=False),
+    Column("batch", Text, nullable=False),  # storage path of the Parquet batch that holds its text
+    Column("state", String(12), nullable=False, index=True),
+    Column("verdict", String(10), nullable=False),  # the policy's; `state` may since have been decided by a person
+    Column("risk", Float, nullable=False),
+    Column("policy_digest", String(64), nullable=False),
+    Column("skipped", JSON, nullable=False),
+    Column("run_id", String(250), nullable=False),
+    Column("judged_at", Utc, nullable=False),
+    _one_of("state", VERSION_STATES),
+)
+
+findings = Table(
+    "findings",
+    metadata,
+    Column("version_id", String(32), ForeignKey("versions.version_id"), primary_key=True),
+    Column("ordinal", Integer, primary_key=True),
+    Column("check_name", String(40), nullable=False, index=True),
+    Column("code", String(80), nullable=False),
+    Column("severity", String(10), nullable=False),
+    Column("score", Float, nullable=False),
+    Column("message", Text, nullable=False),
+    Column("span_start", Integer),
+    Column("span_end", Integer),
+    Column("tags", JSON, nullable=False),
+    _one_of("severity", Severity),
+)
+
+chunks = Table(
+    "chunks",
+    metadata,
+    Column("chunk_id", String(32), primary_key=True),
+    Column("version_id", String(32), ForeignKey("versions.version_id"), nullable=False, index=True),
+    Column("ordinal", Integer, nullable=False),
+    Column("span_start", Integer, nullable=False),
+    Column("span_end", Integer, nullable=False),
+    Column("tokens", Integer, nullable=False),
+    Column("text_sha256", String(64), nullable=False),
+)
+
+publications = Table(
+    "publications",  # the outbox: `pending` and `retiring` rows are work to be done in Chroma
+    metadata,
+    Column("chunk_id", String(32), ForeignKey("chunks.chunk_id"), primary_key=True),
+    Column("collection", String(128), primary_key=True),
+    Column("doc_id", String(32), nullable=False, index=True),
+    Column("version_id", String(32), nullable=False, index=True),
+    Column("state", String(10), nullable=False, index=True),
+    Column("vectors", Text, nullable=False),  # storage path of the Parquet file that holds its vector
+    Column("model", String(120), nullable=False),
+    Column("vector_sha256", String(64)),  # of little-endian float32 as Chroma gave it back
+    Column("metadata_sha256", String(64)),
+    Column("changed_at", Utc, nullable=False, index=True),
+    Column("run_id", String(250), nullable=False),
+    _one_of("state", PUBLICATION_STATES),
+)
+
+decisions = Table(
+    "decisions",
+    metadata,
+    Column("decision_id", String(32), primary_key=True),
+    Column("version_id", String(32), ForeignKey("versions.version_id"), nullable=False, index=True),
+    Column("content_sha256", String(64), nullable=False),  # what was decided on; other bytes reopen the question
+    Column("verdict", String(10), nullable=False),
+    Column("reviewer", String(200), nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("policy_digest", String(64), nullable=False),
+    Column("decided_at", Utc, nullable=False),
+    Column("applied_at", Utc, index=True),
+    _one_of("verdict", ("release", "reject")),
+)
+
+signals = Table(
+    "signals",  # what the survey needs to know of the past
+    metadata,
+    Column("version_id", String(32), ForeignKey("versions.version_id"), primary_key=True),
+    Column("source", String(64), nullable=False, index=True),
+    Column("values", JSON, nullable=False),
+    Column("minhash", LargeBinary, nullable=False),
+)
+
+bands = Table(
+    "bands",  # locality-sensitive hashing: near-duplicates share a band
+    metadata,
+    Column("band", BigInteger, primary_key=True),
+    Column("version_id", String(32), ForeignKey("versions.version_id"), primary_key=True),
+)
+
+results = Table(
+    "results",  # what slow checks found, by content
+    metadata,
+    Column("key", String(64), primary_key=True),
+    Column("findings", JSON, nullable=False),
+)
+
+seals = Table(
+    "seals",
+    metadata,
+    Column("number", _Sequence, primary_key=True, autoincrement=True),
+    Column("run_id", String(250), nullable=False),
+    Column("manifest", Text, nullable=False),  # storage path
+    Column("manifest_sha256", String(64), nullable=False),
+    Column("chunks", Integer, nullable=False),
+    Column("sealed_at", Utc, nullable=False),
+)
+
+events = Table(
+    "events",  # append-only: the life of the corpus
+    metadata,
+    Column("seq", _Sequence, primary_key=True, autoincrement=True),
+    Column("at", Utc, nullable=False),
+    Column("kind", String(40), nullable=False, index=True),
+    Column("subject", Text, nullable=False),
+    Column("run_id", String(250), nullable=False),
+    Column("body", JSON, nullable=False),
+)
+
+Index("ix_publications_collection_state", publications.c.collection, publications.c.state)

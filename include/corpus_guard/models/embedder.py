@@ -1,0 +1,60 @@
+"""Texts to unit vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corpus_guard.models.weights import Weights, quiet
+
+quiet()
+
+import torch  # noqa: E402  (after quiet(): the libraries read the environment when imported)
+from sentence_transformers import SentenceTransformer  # noqa: E402
+
+from corpus_guard.models._device import number_format  # noqa: E402
+
+BATCH = 32  # small batches of like lengths are the fastest on CPUs (FACTS: 41 chunks/s at 8, 25 at 128, fp32)
+
+
+class Embedder:
+    """A sentence-transformers model on the CPU.
+
+    bfloat16 where the CPU computes in it (2.5 times faster, cosine to float32 >= 0.9998), float32 elsewhere, where
+    bfloat16 would be emulated and slow.
+    """
+
+    def __init__(self, weights: Weights) -> None:
+        self.dtype = number_format()
+        self.weights = weights
+        self._model = SentenceTransformer(
+            str(weights.folder), device="cpu", model_kwargs={"dtype": getattr(torch, self.dtype)}, local_files_only=True
+        )
+
+    @property
+    def digest(self) -> str:
+        """Identity of the vector space: weights and number format."""
+        return f"{self.weights}/{self.dtype}"
+
+    @property
+    def dimensions(self) -> int:
+        """Length of a vector."""
+        return int(self._model.get_embedding_dimension() or 0)
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Embed texts.
+
+        Returns:
+            float32 array, shape (len(texts), dimensions); every row has length 1, so that inner product is cosine.
+        """
+        if not texts:
+            return np.empty((0, self.dimensions), np.float32)
+        with torch.inference_mode():
+            vectors = self._model.encode(  # sorts by length itself
+                list(texts), batch_size=BATCH, convert_to_numpy=False, convert_to_tensor=True, show_progress_bar=False
+            )
+        array = vectors.float().numpy()
+        # bfloat16 leaves lengths off by up to 0.4 %; normalise again in float32.
+        return np.ascontiguousarray(array / np.linalg.norm(array, axis=1, keepdims=True), dtype=np.float32)

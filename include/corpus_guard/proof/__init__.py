@@ -1,0 +1,1 @@
+"""What is in the corpus, in a form that can be checked."""

@@ -1,0 +1,157 @@
+"""Is the text, or nearly the text, already somewhere else?
+
+Rules
+- An exact copy is worth a note and nothing more; most are honest.
+- A text that was stopped under one document is stopped under the next, unless the next comes from a more trusted
+  source: otherwise whoever may write to an open source could block a trusted document by handing in a copy of it.
+- Several new, slightly different texts of open sources are a burst, the way a poisoned answer is made to fill the
+  results. Very short texts are let pass ("X is a village in Y" is how stubs are written), and so are trusted and
+  reviewed sources, which may hold yearly reports and one manual for each release.
+- An open document that is nearly a more trusted one is an imitation: a copy with one quiet change.
+
+What it does not do: see texts that say the same in other words, or a copied part of a longer document.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, Final
+
+from pydantic import Field
+
+from corpus_guard.domain import Finding, Severity, TrustLevel, Version, digest
+from corpus_guard.screening.check import Hits, Params
+from corpus_guard.screening.survey import Neighbour, Standing, Survey
+from corpus_guard.screening.tags import tags
+
+_VERSION: Final = "duplicates/1"
+_BAD: Final = frozenset({Standing.QUARANTINED, Standing.REJECTED})
+_TRUST: Final = {TrustLevel.OPEN: 0, TrustLevel.REVIEWED: 1, TrustLevel.TRUSTED: 2}
+_NAMED: Final = 3  # documents a message names
+
+
+class DuplicatesParams(Params):
+    """The section ``duplicates`` of policy.yaml."""
+
+    burst: int = Field(default=4, ge=3)
+    """New near-identical documents of open sources in one run, this one included, that make a burst."""
+    large_burst: int = Field(default=8, ge=3, le=12)
+    """The same, of high severity."""
+    burst_words: int = Field(default=30, ge=0)
+    """Words a text must have to be part of a burst: of 42,697 encyclopedia paragraphs taken as one open source, 307 are
+    part of one without this limit and 26 with it."""
+    imitation: float = Field(default=0.9, ge=0.5, le=1.0)
+    """Similarity from which an imitation is of medium severity."""
+
+
+class Duplicates:
+    """Copies and near copies of other documents."""
+
+    name: ClassVar[str] = "duplicates"
+    across_documents: ClassVar[bool] = True
+    second_stage: ClassVar[bool] = False
+    Params: ClassVar[type[DuplicatesParams]] = DuplicatesParams
+
+    def __init__(self, params: DuplicatesParams | None = None) -> None:
+        self.params = params or DuplicatesParams()
+
+    @property
+    def digest(self) -> str:
+        """Of the parameters and this code's version."""
+        return digest("check/v1", [_VERSION, self.params.model_dump_json()])
+
+    def applies_to(self, version: Version) -> bool:
+        """Any text that is not empty."""
+        return bool(version.text)
+
+    def run(self, batch: Sequence[Version], survey: Survey | None) -> Hits:
+        """Look up each version's neighbours."""
+        if survey is None:
+            return
+        for position, version in enumerate(batch):
+            neighbours = survey.neighbours.get(version.version_id, ())
+            for look in (self._same_text, self._known_bad, self._burst, self._imitation):
+                finding = look(version, neighbours) if neighbours else None
+                if finding:
+                    yield position, finding
+
+    def _same_text(self, version: Version, neighbours: Sequence[Neighbour]) -> Finding | None:
+        copies = [n for n in neighbours if n.similarity == 1.0 and n.standing not in _BAD]
+        if not copies:
+            return None
+        return self._finding("same_text", Severity.INFO, 0.05, f"The same text stands in {_name(copies)}.", ())
+
+    def _known_bad(self, version: Version, neighbours: Sequence[Neighbour]) -> Finding | None:
+        trust = version.stamp.trust
+        bad = [n for n in neighbours if n.standing in _BAD]
+        peers = [n for n in bad if _TRUST[n.trust] >= _TRUST[trust]]
+        if not bad:
+            return None
+        same = any(n.similarity == 1.0 for n in peers)
+        if not peers:
+            severity, score, note = (
+                Severity.LOW,
+                0.2,
+                " It came from a less trusted source, perhaps as a copy of this one.",
+            )
+        elif same or trust is TrustLevel.OPEN:
+            severity, score, note = Severity.HIGH, 0.9 if same else 0.8, ""
+        else:
+            severity, score, note = Severity.MEDIUM, 0.5, ""
+        shown = peers or bad
+        alike = "The same text" if any(n.similarity == 1.0 for n in shown) else "Nearly the same text"
+        where = " and ".join(sorted({n.standing.value for n in shown}))
+        message = f"{alike} is {where} under {_name(shown)}.{note}"
+        return self._finding("known_bad", severity, score, message, ("poisoning", "rag_poisoning"))
+
+    def _burst(self, version: Version, neighbours: Sequence[Neighbour]) -> Finding | None:
+        if version.stamp.trust is not TrustLevel.OPEN or len(version.text.split()) < self.params.burst_words:
+            return None
+        alike = [
+            n for n in neighbours if n.standing is Standing.NEW and n.similarity < 1.0 and n.trust is TrustLevel.OPEN
+        ]
+        count = len({n.doc_id for n in alike}) + 1
+        if count < self.params.burst:
+            return None
+        large = count >= self.params.large_burst
+        message = f"At least {count} new documents of open sources are nearly the same: this one and {_name(alike)}."
+        return self._finding(
+            "burst",
+            Severity.HIGH if large else Severity.MEDIUM,
+            0.8 if large else 0.5,
+            message,
+            ("poisoning", "rag_poisoning", "retrieval_content"),
+        )
+
+    def _imitation(self, version: Version, neighbours: Sequence[Neighbour]) -> Finding | None:
+        trust = version.stamp.trust
+        if trust is not TrustLevel.OPEN:
+            return None
+        originals = [
+            n for n in neighbours if n.standing not in _BAD and n.similarity < 1.0 and _TRUST[n.trust] > _TRUST[trust]
+        ]
+        if not originals:
+            return None
+        nearest = max(n.similarity for n in originals)
+        close = nearest >= self.params.imitation
+        message = (
+            f"Nearly the text of {_name(originals)}, from a more trusted source, but not the same "
+            f"(similarity {nearest:.2f}): compare the two for a quiet change."
+        )
+        return self._finding(
+            "imitation",
+            Severity.MEDIUM if close else Severity.LOW,
+            0.5 if close else 0.3,
+            message,
+            ("poisoning", "misinformation"),
+        )
+
+    def _finding(self, what: str, severity: Severity, score: float, message: str, keys: Sequence[str]) -> Finding:
+        return Finding(self.name, f"{self.name}.{what}", severity, score, message, tags=tags(keys))
+
+
+def _name(neighbours: Sequence[Neighbour]) -> str:
+    documents = list(dict.fromkeys(n.doc_id for n in neighbours))
+    named = ", ".join(documents[:_NAMED])
+    more = len(documents) - _NAMED
+    return f"document{'s' if len(documents) > 1 else ''} {named}" + (f" and {more} more" if more > 0 else "")

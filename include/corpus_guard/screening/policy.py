@@ -1,0 +1,100 @@
+"""From findings to a verdict.
+
+Rules
+    * a version is rejected when a finding's code is listed under ``reject``;
+    * else it is quarantined when a check could not look at it (a code that ends in ``.unchecked``), whatever the source;
+    * else it is quarantined when its worst finding, or its risk, reaches the threshold of its source's trust level;
+    * else it is accepted.
+
+Risk joins independent hints: ``1 - Π (1 - weight · score)`` over the strongest finding of each code, so that many small
+signs add up and the same sign seen twice does not. The weights are fixed by severity and printed in the policy file.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from corpus_guard.domain import Finding, Severity, TrustLevel, Verdict, canonical_json, digest
+from corpus_guard.settings import load_yaml
+
+UNCHECKED = ".unchecked"
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Threshold(_Section):
+    """When a version waits for a person."""
+
+    severity: Severity
+    """At or above it."""
+    risk: float = Field(ge=0, le=1)
+    """At or above it."""
+
+
+class Retirement(_Section):
+    """What happens to a document that vanished from its source."""
+
+    grace_hours: float = Field(ge=0)
+    """It is served this long after it was first missed."""
+    max_share: float = Field(ge=0, le=1)
+    """When more than this share of a source vanishes at once, nothing is retired: an empty listing is rather a fault."""
+
+
+class Policy(_Section):
+    """policy.yaml, validated."""
+
+    name: str
+    quarantine: Mapping[TrustLevel, Threshold]
+    reject: frozenset[str]
+    weights: Mapping[Severity, float]
+    retire: Retirement
+    checks: Mapping[str, Mapping[str, Any]]
+
+    @model_validator(mode="after")
+    def _complete(self) -> Policy:
+        for name, keys, known in (("quarantine", self.quarantine, TrustLevel), ("weights", self.weights, Severity)):
+            missing = [str(key) for key in known if key not in keys]
+            if missing:
+                raise ValueError(f"{name}: missing {', '.join(missing)}")
+        return self
+
+    def digest(self, checks: Iterable[str]) -> str:
+        """Identity of what decides: this file's values and the digests of the checks built from them."""
+        return digest("policy/v1", [canonical_json(self.model_dump(mode="json")).decode(), *sorted(checks)])
+
+    def risk(self, findings: Iterable[Finding]) -> float:
+        """0 (nothing seen) to 1."""
+        strongest: dict[str, float] = {}
+        for finding in findings:
+            weighed = self.weights[finding.severity] * min(max(finding.score, 0.0), 1.0)
+            strongest[finding.code] = max(strongest.get(finding.code, 0.0), weighed)
+        return round(1.0 - math.prod(1.0 - weighed for weighed in strongest.values()), 4)
+
+    def verdict(self, trust: TrustLevel, findings: Iterable[Finding]) -> Verdict:
+        """Apply the rules above."""
+        findings = list(findings)
+        if any(finding.code in self.reject for finding in findings):
+            return Verdict.REJECT
+        if any(finding.code.endswith(UNCHECKED) for finding in findings):
+            return Verdict.QUARANTINE
+        threshold = self.quarantine[trust]
+        worst = max((finding.severity.rank for finding in findings), default=-1)
+        if worst >= threshold.severity.rank or self.risk(findings) >= threshold.risk:
+            return Verdict.QUARANTINE
+        return Verdict.ACCEPT
+
+
+def load_policy(path: Path) -> Policy:
+    """Read a policy file.
+
+    Raises:
+        SettingsError: the file or a key is wrong.
+    """
+    return load_yaml(path, Policy)

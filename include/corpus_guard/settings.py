@@ -1,0 +1,176 @@
+"""The knobs, typed: environment variables with the prefix ``CORPUS_GUARD_``, and the loading of YAML files.
+
+Thresholds that decide verdicts are not here but in ``policy.yaml`` (`corpus_guard.screening.policy`): its digest goes into
+every verdict, and whoever may set an environment variable or trigger a DAG must not be able to loosen it unseen.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+import yaml
+from pydantic import BaseModel, Field, ValidationError, field_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from corpus_guard.errors import SettingsError
+
+PROJECT = Path(__file__).resolve().parents[2]  # the checkout, when installed editable
+PACKAGE = Path(__file__).resolve().parent
+
+
+class Settings(BaseSettings):
+    """Where things are and how much one step may take. Verdicts depend on none of it."""
+
+    model_config = SettingsConfigDict(env_prefix="CORPUS_GUARD_", frozen=True, extra="ignore")
+
+    home: Path = Path("var")
+    """Everything the guard writes, unless a URL below says otherwise."""
+    sources_file: Path = PROJECT / "include" / "sources.yaml"
+    """What to pull, from where, owned by whom."""
+    policy_file: Path = PACKAGE / "policy.yaml"
+    """What the checks look for and which findings quarantine."""
+    storage_url: str = ""
+    """Raw bytes and Parquet batches: any fsspec URL. Empty: ``<home>/storage``."""
+    ledger_url: str = ""
+    """SQLAlchemy URL of the ledger. Empty: SQLite at ``<home>/ledger.sqlite``."""
+    chroma_url: str = "http://127.0.0.1:8765"
+    """The Chroma server. When none answers on a loopback address, a command starts one for its own time."""
+    collection_prefix: str = "corpus"
+    """Collections are named ``<prefix>-<trust level>``."""
+
+    embedder: str = "builtin:all-minilm-l6-v2"
+    """``builtin:all-minilm-l6-v2``, a sentence-transformers folder, or a hub id."""
+    language_model: str = "builtin:smollm2-135m"
+    """``builtin:smollm2-135m``, a transformers folder (causal LM), or a hub id."""
+    chunk_tokens: int = Field(default=200, ge=32, le=2048)
+    """Longest chunk, in tokens of the embedder."""
+
+    shard_documents: int = Field(default=256, ge=1, le=10_000)
+    """Documents in one shard: the unit of retry and of scale."""
+    max_document_bytes: int = Field(default=32 * 2**20, ge=1024)
+    """A larger document is rejected unread."""
+    max_text_chars: int = Field(default=4_000_000, ge=1024)
+    """A longer text is rejected."""
+    parse_seconds: float = Field(default=20.0, gt=0)
+    """Wall time one document may take to parse."""
+    parse_memory_bytes: int = Field(default=2 * 2**30, ge=256 * 2**20)
+    """Address space of the parsing process."""
+
+    @field_validator("home", "sources_file", "policy_file")
+    @classmethod
+    def _absolute(cls, path: Path) -> Path:
+        return path.expanduser().absolute()
+
+    @field_validator("chroma_url")
+    @classmethod
+    def _http(cls, url: str) -> str:
+        parts = urlsplit(url)
+        if parts.scheme not in {"http", "https"} or not parts.hostname:
+            raise ValueError("expected http://host:port")
+        return url
+
+    @cached_property
+    def ledger(self) -> str:
+        """SQLAlchemy URL."""
+        return self.ledger_url or f"sqlite:///{self.home / 'ledger.sqlite'}"
+
+    @cached_property
+    def storage(self) -> str:
+        """Fsspec URL of raw bytes and batches."""
+        return self.storage_url or str(self.home / "storage")
+
+
+def load_settings(**overrides: Any) -> Settings:
+    """Read the environment.
+
+    Raises:
+        SettingsError: a variable is malformed; the message names it.
+    """
+    try:
+        return Settings(**overrides)
+    except ValidationError as error:
+        problem = error.errors()[0]
+        key = ".".join(str(part) for part in problem["loc"])
+        name = key if key.isupper() else f"CORPUS_GUARD_{key.upper()}"
+        raise SettingsError(f"environment variable {name}: {problem['msg']} (found {problem['input']!r})") from error
+
+
+def source_names() -> list[str]:
+    """The names in sources.yaml, for forms; reads one small file and imports no connector.
+
+    Raises:
+        SettingsError: the file is missing or malformed.
+    """
+    path = load_settings().sources_file
+    names = load_yaml(path, _Names).sources
+    return [source.name for source in names]
+
+
+class _Named(BaseModel):
+    name: str
+
+
+class _Names(BaseModel):
+    sources: list[_Named]
+
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+def load_yaml(path: Path, model: type[Model]) -> Model:
+    """Read a YAML file into a typed value.
+
+    Raises:
+        SettingsError: the file is missing, is no YAML, or a key is wrong; the message names file, key and fix.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise SettingsError(
+            f"{path}: no such file; create it, or point its CORPUS_GUARD_..._FILE variable elsewhere"
+        ) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{path}: cannot be read ({error}); expected a UTF-8 YAML file") from error
+    try:
+        data = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f", line {mark.line + 1}" if mark else ""
+        raise SettingsError(
+            f"{path}{where}: not valid YAML ({getattr(error, 'problem', error)}); check the indentation"
+        ) from error
+    if not isinstance(data, dict):
+        raise SettingsError(f"{path}: expected keys and values at the top, found {type(data).__name__}")
+    return validate(data, model, where=str(path))
+
+
+def validate(data: Any, model: type[Model], *, where: str) -> Model:
+    """Validate `data`, blaming `where` and the key.
+
+    Raises:
+        SettingsError: the first thing that is wrong, and how many more there are.
+    """
+    try:
+        return model.model_validate(data)
+    except ValidationError as error:
+        problems = error.errors()
+        first = problems[0]
+        key = ".".join(str(part) for part in first["loc"]) or "(top)"
+        more = f"; {len(problems) - 1} more after this one" if len(problems) > 1 else ""
+        raise SettingsError(f"{where}: {key}: {_plainly(first, model)}{more}") from error
+
+
+def _plainly(problem: Any, model: type[BaseModel]) -> str:
+    if problem["type"] == "extra_forbidden":
+        return f"unknown key; remove it or correct its spelling (known here: {_known_keys(problem['loc'], model)})"
+    if problem["type"] == "missing":
+        return "missing; add it"
+    return f"{problem['msg']} (found {problem['input']!r})"
+
+
+def _known_keys(location: tuple[Any, ...], model: type[BaseModel]) -> str:
+    # Only the top level is resolved; below it the message names the full key, which is enough to find it.
+    return ", ".join(model.model_fields) if len(location) == 1 else "see the comments in the file"

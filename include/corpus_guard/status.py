@@ -1,0 +1,81 @@
+"""A deployment at a glance, from the ledger alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sqlalchemy as sa
+
+from corpus_guard.guard import Guard
+from corpus_guard.ledger import Ledger
+from corpus_guard.ledger.tables import documents, publications, runs, seals, versions
+from corpus_guard.settings import Settings
+
+RUNS = 5
+
+
+def read_status(guard: Guard) -> dict[str, Any]:
+    """Sources, last runs, policy, manifest and addresses; JSON-ready. Loads no model and asks no server."""
+    last = _last_seal(guard.ledger)
+    return {
+        "sources": _sources(guard.ledger),
+        "runs": _runs(guard.ledger),
+        "policy": f"{guard.policy.name}, digest {guard.screening.digest[:16]}, {guard.settings.policy_file}",
+        "manifest": guard.storage.location(last.manifest) if last else None,
+        "manifest_sha256": last.manifest_sha256 if last else None,
+        "ledger": guard.ledger.address,
+        "storage": guard.settings.storage,
+        "chroma": _chroma(guard.settings),
+    }
+
+
+def _sources(ledger: Ledger) -> list[dict[str, Any]]:
+    living = documents.c.retired_at.is_(None)
+    latest = sa.and_(versions.c.version_id == documents.c.latest_version, living)
+    counted = (
+        sa.select(
+            documents.c.source,
+            documents.c.trust,
+            sa.func.count().filter(living).label("documents"),
+            sa.func.count(documents.c.target_version).label("served"),
+            sa.func.count().filter(latest, versions.c.state == "quarantined").label("waiting"),
+            sa.func.count().filter(latest, versions.c.state == "rejected").label("rejected"),
+        )
+        .join(versions, versions.c.version_id == documents.c.latest_version)
+        .group_by(documents.c.source, documents.c.trust)
+        .order_by(documents.c.source)
+    )
+    chunks = (
+        sa.select(documents.c.source, sa.func.count())
+        .join(documents, documents.c.doc_id == publications.c.doc_id)
+        .where(publications.c.state == "published")
+        .group_by(documents.c.source)
+    )
+    with ledger.read() as connection:
+        served = {row[0]: row[1] for row in connection.execute(chunks)}
+        return [{**row._mapping, "chunks": served.get(row.source, 0)} for row in connection.execute(counted)]
+
+
+def _runs(ledger: Ledger) -> list[dict[str, Any]]:
+    with ledger.read() as connection:
+        rows = connection.execute(sa.select(runs).order_by(runs.c.started_at.desc()).limit(RUNS)).all()
+    return [
+        {
+            "run_id": row.run_id,
+            "kind": row.kind,
+            "state": row.state,
+            "started_at": row.started_at.isoformat(),
+            "finished_at": row.finished_at.isoformat() if row.finished_at else None,
+            "counts": row.counts,
+        }
+        for row in rows
+    ]
+
+
+def _last_seal(ledger: Ledger) -> Any:
+    with ledger.read() as connection:
+        return connection.execute(sa.select(seals).order_by(seals.c.number.desc()).limit(1)).first()
+
+
+def _chroma(settings: Settings) -> str:
+    return f"{settings.chroma_url}, store {settings.home / 'chroma'}, collections {settings.collection_prefix}-*"

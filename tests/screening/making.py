@@ -1,0 +1,55 @@
+"""Versions for the tests of the checks, with ids that follow from their content unless a test says otherwise."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+from corpus_guard import domain
+from corpus_guard.domain import Chunk, Stamp, TrustLevel, Version
+
+FETCHED = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+def a_version(
+    text: str = "The pump house is inspected every spring, before the first boat is launched at the old quay.",
+    *,
+    uri: str = "handbook/pumps.md",
+    source: str = "handbook",
+    trust: TrustLevel = TrustLevel.OPEN,
+    hidden: str = "",
+    tokens: int | None = None,
+    **stamp: Any,
+) -> Version:
+    """A whole and honest version of one chunk; `stamp` overrides fields of its stamp."""
+    data = text.encode("utf-8", "surrogatepass")
+    fields: dict[str, Any] = {
+        "source": source,
+        "owner": "harbour office",
+        "trust": trust,
+        "uri": uri,
+        "content_sha256": domain.sha256_bytes(data),
+        "size": len(data),
+        "media_type": "text/markdown",
+        "fetched_at": FETCHED,
+        "fetched_by": "corpus-guard/0.1.0",
+        "run_id": "run-1",
+    }
+    made = Stamp(**{**fields, **stamp})
+    doc = domain.doc_id(made.source, made.uri)
+    version = domain.version_id(doc, made.content_sha256)
+    chunk = Chunk(
+        domain.chunk_id(doc, version, 0, text, "whole"),
+        0,
+        0,
+        len(text),
+        text,
+        len(text) // 4 if tokens is None else tokens,
+    )
+    return Version(doc, version, made, text, hidden, (chunk,) if text else ())
+
+
+def changed(version: Version, **fields: Any) -> Version:
+    """The same version with other fields, ids left as they are."""
+    return replace(version, **fields)
