@@ -6,7 +6,7 @@ BIN := .venv/bin
 STACK := $(BIN)/python docker/local/stack.py
 export CORPUS_GUARD_HOME ?= $(CURDIR)/var
 
-.PHONY: help venv demo up down status test test-all lint format bench lock screenshot clean
+.PHONY: help venv demo up down status test test-all lint format docs bench lock screenshot clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | while IFS=$$'\t' read -r name what; do printf '  make %-12s %s\n' "$$name" "$$what"; done
@@ -49,6 +49,9 @@ lint: .venv/installed  ## ruff and mypy
 
 format: .venv/installed  ## let ruff put the code in order
 	@$(BIN)/ruff check --fix --quiet . ; $(BIN)/ruff format --quiet .
+
+docs: .venv/installed  ## write docs/reference.md from the code
+	@$(BIN)/python docs/build_reference.py
 
 bench: .venv/installed  ## speed and memory, as ratios in one run
 	@$(BIN)/python -m tests.bench

@@ -180,6 +180,8 @@ def environment(
         "AIRFLOW__API__BASE_URL": airflow,
         # A moved port without this leaves tasks calling localhost:8080, and every one of them fails.
         "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{airflow}/execution/",
+        # Seconds; after the default of 5 a task fails, and two cores full of models keep the API waiting longer (seen on 3.3.2).
+        "AIRFLOW__WORKERS__EXECUTION_API_TIMEOUT": "60",
         "AIRFLOW_CONN_CORPUS_GUARD_AIRFLOW": f"http://guard:{secrets.guard}@{HOST}:{ports.airflow}",
         "AIRFLOW__API__WORKERS": "1",
         "AIRFLOW__API__SECRET_KEY": secrets.airflow_session,

@@ -57,9 +57,9 @@ def port_taken(port: int) -> bool:
     return False
 
 
-def request(port: int, path: str, body: object = None, token: str = "") -> tuple[int, Any]:
-    """One HTTP request to loopback, past any proxy: status (0 when nothing answers) and the JSON, if it is any."""
-    connection = http.client.HTTPConnection(HOST, port, timeout=5)
+def request(port: int, path: str, body: object = None, token: str = "", seconds: float = 5) -> tuple[int, Any]:
+    """One HTTP request to loopback, past any proxy: status (0 when nothing answers in time) and the JSON, if it is any."""
+    connection = http.client.HTTPConnection(HOST, port, timeout=seconds)
     headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
     try:
         payload = None if body is None else json.dumps(body)

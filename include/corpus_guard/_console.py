@@ -6,16 +6,24 @@ Everything that may come from a document goes through `visible` before it reache
 from __future__ import annotations
 
 import contextlib
+import json
+import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Annotated, Any
 
+import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-out = Console()
-err = Console(stderr=True)
+# Neither :emoji: codes nor numbers and addresses are touched: what a document says is shown as it is.
+out = Console(emoji=False, highlight=False)
+err = Console(stderr=True, emoji=False, highlight=False)
+
+Json = Annotated[bool, typer.Option("--json", help="Machine-readable output on standard output.")]
+"""The option every command has."""
 
 SEVERITY_STYLE = {"critical": "bold red", "high": "red", "medium": "yellow", "low": "cyan", "info": "dim"}
 STATE_STYLE = {
@@ -25,6 +33,11 @@ STATE_STYLE = {
 }  # fmt: skip
 
 _SHOWN_AS_CODE = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+# Letters, marks and symbols that draw nothing: fillers, variation selectors, the empty Braille cell.
+_DRAWS_NOTHING = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+)
+_TAG_BEGINS = re.compile(r"\[(?=[a-z#/@]|\Z)")
 
 
 def visible(text: str, *, lines: bool = False) -> str:
@@ -36,12 +49,36 @@ def visible(text: str, *, lines: bool = False) -> str:
     """
     kept = "\n\t" if lines else ""
     shown = "".join(
-        f"⟨U+{ord(character):04X}⟩"
-        if character not in kept and unicodedata.category(character) in _SHOWN_AS_CODE
-        else character
-        for character in text
+        _code(character) if character not in kept and _unseen(character) else character for character in text
     )
-    return escape(shown)
+    # An open bracket or a backslash at the end would join with the markup that follows.
+    head, bracket, tail = shown.rpartition("]")
+    shown = head + bracket + _TAG_BEGINS.sub(_code("["), tail)
+    body = shown.rstrip("\\")
+    return escape(body) + _code("\\") * (len(shown) - len(body))
+
+
+def as_json(value: Any, *, indent: int | None = None) -> str:
+    """JSON that a terminal may show: letters stay readable, invisible and steering characters are escaped."""
+    text = json.dumps(value, ensure_ascii=False, indent=indent, default=str)
+    if text.isascii() and "\x7f" not in text:
+        return text
+    return "".join(
+        json.dumps(character)[1:-1] if character != "\n" and _unseen(character) else character for character in text
+    )
+
+
+def print_json(value: Any) -> None:
+    """The whole of a command's standard output."""
+    out.file.write(as_json(value, indent=2) + "\n")
+
+
+def _unseen(character: str) -> bool:
+    return unicodedata.category(character) in _SHOWN_AS_CODE or bool(_DRAWS_NOTHING.match(character))
+
+
+def _code(character: str) -> str:
+    return f"⟨U+{ord(character):04X}⟩"
 
 
 def styled(word: str, styles: dict[str, str] = STATE_STYLE) -> str:

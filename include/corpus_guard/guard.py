@@ -6,14 +6,16 @@ An unchanged corpus costs hash comparisons: nothing here loads a model, opens Ch
 from __future__ import annotations
 
 import contextlib
+import uuid
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING
 
 from corpus_guard.batches import Storage
 from corpus_guard.domain import TrustLevel
-from corpus_guard.errors import UnknownSubject
+from corpus_guard.errors import SettingsError, UnknownSubject
 from corpus_guard.ledger import Ledger
 from corpus_guard.models import Models
 from corpus_guard.settings import Settings, load_settings
@@ -55,8 +57,19 @@ class Guard:
 
     @cached_property
     def storage(self) -> Storage:
-        """Where batches, vectors and manifests lie."""
-        return Storage(self.settings.storage)
+        """Where batches, vectors and manifests lie.
+
+        Raises:
+            SettingsError: CORPUS_GUARD_STORAGE_URL is of a kind that nothing here can open.
+        """
+        try:
+            return Storage(self.settings.storage)
+        except (ValueError, ImportError) as error:
+            kind = self.settings.storage.partition("://")[0]
+            raise SettingsError(
+                f"environment variable CORPUS_GUARD_STORAGE_URL: {kind}:// cannot be opened ({type(error).__name__}); "
+                "give a folder or another fsspec URL, or install the package for it"
+            ) from error
 
     @cached_property
     def blobs(self) -> BlobStore:
@@ -119,3 +132,8 @@ class Guard:
     def collection(self, trust: TrustLevel) -> str:
         """The collection of a trust level; known without Chroma."""
         return f"{self.settings.collection_prefix}-{trust.value}"
+
+
+def new_run_id(kind: str) -> str:
+    """A name for a run that no scheduler named."""
+    return f"{kind}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}"

@@ -6,6 +6,7 @@ every verdict, and whoever may set an environment variable or trigger a DAG must
 
 from __future__ import annotations
 
+import re
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
@@ -24,9 +25,11 @@ PACKAGE = Path(__file__).resolve().parent
 class Settings(BaseSettings):
     """Where things are and how much one step may take. Verdicts depend on none of it."""
 
-    model_config = SettingsConfigDict(env_prefix="CORPUS_GUARD_", frozen=True, extra="ignore")
+    model_config = SettingsConfigDict(
+        env_prefix="CORPUS_GUARD_", frozen=True, extra="forbid", use_attribute_docstrings=True
+    )
 
-    home: Path = Path("var")
+    home: Path = PROJECT / "var"
     """Everything the guard writes, unless a URL below says otherwise."""
     sources_file: Path = PROJECT / "include" / "sources.yaml"
     """What to pull, from where, owned by whom."""
@@ -68,8 +71,15 @@ class Settings(BaseSettings):
     @classmethod
     def _http(cls, url: str) -> str:
         parts = urlsplit(url)
-        if parts.scheme not in {"http", "https"} or not parts.hostname:
+        if parts.scheme not in {"http", "https"} or not parts.hostname or parts.port == 0:
             raise ValueError("expected http://host:port")
+        return url
+
+    @field_validator("ledger_url")
+    @classmethod
+    def _database(cls, url: str) -> str:
+        if url and url.partition(":")[0].partition("+")[0] not in {"sqlite", "postgresql"}:
+            raise ValueError("expected sqlite:////path/to/file or postgresql+psycopg://user:password@host/database")
         return url
 
     @cached_property
@@ -95,7 +105,10 @@ def load_settings(**overrides: Any) -> Settings:
         problem = error.errors()[0]
         key = ".".join(str(part) for part in problem["loc"])
         name = key if key.isupper() else f"CORPUS_GUARD_{key.upper()}"
-        raise SettingsError(f"environment variable {name}: {problem['msg']} (found {problem['input']!r})") from error
+        # `from None`: pydantic's own message quotes the value with its password.
+        raise SettingsError(
+            f"environment variable {name}: {problem['msg']} (found {_without_password(problem['input'])!r})"
+        ) from None
 
 
 def source_names() -> list[str]:
@@ -135,13 +148,12 @@ def load_yaml(path: Path, model: type[Model]) -> Model:
     except (OSError, UnicodeDecodeError) as error:
         raise SettingsError(f"{path}: cannot be read ({error}); expected a UTF-8 YAML file") from error
     try:
-        data = yaml.safe_load(text)
+        data = yaml.load(text, _OneOfEach)  # noqa: S506 - a SafeLoader
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f", line {mark.line + 1}" if mark else ""
-        raise SettingsError(
-            f"{path}{where}: not valid YAML ({getattr(error, 'problem', error)}); check the indentation"
-        ) from error
+        problem = getattr(error, "problem", None) or getattr(error, "reason", "a control character")
+        raise SettingsError(f"{path}{where}: not valid YAML ({problem}); check the indentation") from error
     if not isinstance(data, dict):
         raise SettingsError(f"{path}: expected keys and values at the top, found {type(data).__name__}")
     return validate(data, model, where=str(path))
@@ -161,6 +173,25 @@ def validate(data: Any, model: type[Model], *, where: str) -> Model:
         key = ".".join(str(part) for part in first["loc"]) or "(top)"
         more = f"; {len(problems) - 1} more after this one" if len(problems) > 1 else ""
         raise SettingsError(f"{where}: {key}: {_plainly(first, model)}{more}") from error
+
+
+class _OneOfEach(yaml.SafeLoader):
+    """YAML lets the last of two equal keys win; here a second `quarantine:` below would loosen the first unseen."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """Refuse a key that is there already."""
+        seen = set()
+        for key, _ in node.value:
+            if key.tag != "tag:yaml.org,2002:merge" and key.value in seen:
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"the key {key.value!r} is there twice; keep one", key.start_mark
+                )
+            seen.add(key.value if isinstance(key.value, str) else id(key))
+        return super().construct_mapping(node, deep)
+
+
+def _without_password(value: Any) -> Any:
+    return re.sub(r"//[^/@]*@", "//***@", value) if isinstance(value, str) else value
 
 
 def _plainly(problem: Any, model: type[BaseModel]) -> str:

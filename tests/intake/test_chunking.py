@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
-from tokenizers.pre_tokenizers import CharDelimiterSplit
+from tokenizers.pre_tokenizers import Split
 
 from corpus_guard.domain import chunk_id
 from corpus_guard.intake.chunking import Chunker
@@ -33,7 +33,7 @@ def covered(text: str, chunker: Chunker) -> None:
 
 
 @given(st.lists(ALPHABET, max_size=400).map("".join))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_chunks_cover_the_text_in_order_and_keep_the_limit(chunker: Chunker, tokenizer_file: Path, text: str) -> None:
     covered(text, chunker)
     tokenizer = Tokenizer.from_file(str(tokenizer_file))
@@ -76,13 +76,18 @@ def test_hostile_texts_take_seconds_at_most(chunker: Chunker, text: str) -> None
 
 def test_a_tokenizer_that_joins_words_is_counted_as_a_whole(tmp_path: Path) -> None:
     tokenizer = Tokenizer(WordLevel({"[UNK]": 0}, unk_token="[UNK]"))
-    tokenizer.pre_tokenizer = CharDelimiterSplit("e")  # more tokens in "a e e e b" than in its words
+    tokenizer.pre_tokenizer = Split(" ", "isolated")  # a space is a token: a text has more of them than its words
     file = tmp_path / "tokenizer.json"
     tokenizer.save(str(file))
     chunker = Chunker(file, 32)
-    for text in ("a e b " * 500, "the event here " * 300):
-        covered(text, chunker)
-        assert all(chunk.tokens <= 32 for chunk in chunker.cut("d", "v", text))
+    text = "some words here " * 300
+    covered(text, chunker)
+    assert all(16 <= chunk.tokens <= 32 for chunk in chunker.cut("d", "v", text)[:-1])
+
+
+def test_long_texts_are_not_cut_inside_words(chunker: Chunker) -> None:
+    text = "abcdefghij " * 10_000
+    assert all(set(chunk.text.split()) == {"abcdefghij"} for chunk in chunker.cut("d", "v", text))
 
 
 def test_ids_depend_on_everything_that_cut_the_text(chunker: Chunker, tokenizer_file: Path) -> None:

@@ -53,3 +53,8 @@ def a_version(
 def changed(version: Version, **fields: Any) -> Version:
     """The same version with other fields, ids left as they are."""
     return replace(version, **fields)
+
+
+def stamped(version: Version, **fields: Any) -> Version:
+    """The same version with other fields in its stamp, ids left as they are."""
+    return replace(version, stamp=replace(version.stamp, **fields))

@@ -110,6 +110,7 @@ def test_long_texts_that_are_sampled_keep_their_resemblance():
     near = [word if n % 400 else "other" for n, word in enumerate(words)]
     assert resemblance(" ".join(words), " ".join(near)) > 0.9
     assert resemblance(" ".join(words), " ".join(f"x{n}" for n in range(20_000))) < 0.1
+    assert resemblance(" ".join(words), " ".join([*words[:5000], *(f"x{n}" for n in range(15_000))])) < 0.4
 
 
 def test_a_text_of_few_words_has_the_empty_minhash():

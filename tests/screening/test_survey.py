@@ -205,6 +205,15 @@ def test_an_edited_copy_sees_the_trusted_original_behind_an_open_copy_of_it():
     assert near(survey, fake)[original.doc_id].trust is TRUSTED
 
 
+def test_an_exact_copy_among_many_is_never_called_nearly_the_same():
+    text = prose(7)
+    copies = [measured(text, f"{n}") for n in range(3 * KEEP)]
+    original = measured(text, "original", TRUSTED, "t")
+    ledger = Ledger(known(text, f"k{n}", Standing.SERVED, TRUSTED) for n in range(3 * KEEP))
+    survey = build_survey([*copies, original], ledger)
+    assert {n.similarity for found in survey.neighbours.values() for n in found} == {1.0}
+
+
 def test_every_copy_of_a_text_has_the_neighbours_of_the_text():
     text = prose(8)
     copies = [measured(text, f"{n}") for n in range(5)]

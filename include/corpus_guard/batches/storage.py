@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import io
+import os
 import uuid
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -113,9 +114,20 @@ class Storage:
 
     def _move(self, draft: str, name: str) -> None:
         if self._local:
+            # The ledger's commits survive a power cut; what they refer to must, too.
+            _flush(Path(draft))
             Path(draft).replace(self._path(name))  # atomic; fsspec's own `mv` copies when the target exists
+            _flush(Path(draft).parent)
         else:
             self._fs.mv(draft, self._path(name))
 
     def _path(self, name: str) -> str:
         return f"{self._root}/{name}"
+
+
+def _flush(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -126,7 +126,7 @@ def vectors_to_table(chunk_ids: Sequence[str], vectors: NDArray[np.float32], mod
 def vectors_from_table(table: pa.Table) -> dict[str, NDArray[np.float32]]:
     """Chunk id → float32 vector."""
     column = table["vector"].combine_chunks()
-    rows = np.asarray(column.flatten(), dtype="<f4").reshape(len(column), -1)
+    rows = np.asarray(column.flatten(), dtype="<f4").reshape(len(column), column.type.list_size)
     return dict(zip(table["chunk_id"].to_pylist(), rows, strict=True))
 
 

@@ -8,6 +8,8 @@ Rules
     * `drain` makes Chroma follow. It is held by one process at a time, reads back what it wrote, and marks a row only then;
     * a document's new chunks are served before its old ones are retired; a version that waits in quarantine leaves its
       accepted predecessor where it is;
+    * bytes that were accepted and are refused when judged again (another policy, a lower trust level) are served no longer,
+      nor is what was accepted while the source had another trust level;
     * a person's decision on the same bytes is kept when they come again;
     * killed anywhere, running again ends in the same place.
 """
@@ -67,6 +69,8 @@ def record(
         _documents(ledger, connection, judged)
         _versions(ledger, connection, run_id, batch, judged, states)
         served = [version for version, _ in judged if states[version.version_id] in SERVED]
+        refused = [version for version, _ in judged if states[version.version_id] not in SERVED]
+        _withdraw(connection, run_id, refused, collection)
         request(ledger, connection, run_id, served, collection=collection, vectors=vectors, model=model)
         along_with(connection)
 
@@ -81,15 +85,22 @@ def request(
     vectors: str,
     model: str,
 ) -> None:
-    """Make versions their documents' targets, unless a newer one is already, and put their chunks into the outbox."""
+    """Make versions their documents' targets and put their chunks into the outbox.
+
+    A version is passed over when a newer one is the target already, when its document was retired after it was fetched, and when
+    its source has another trust level by now.
+    """
     when = now()
     for version in served:
         fetched = version.stamp.fetched_at
+        name = collection(version.stamp.trust)
         became = connection.execute(
             documents.update()
             .where(
                 documents.c.doc_id == version.doc_id,
+                documents.c.trust == version.stamp.trust.value,
                 sa.or_(documents.c.target_fetched_at.is_(None), documents.c.target_fetched_at <= fetched),
+                sa.or_(documents.c.retired_at.is_(None), documents.c.retired_at <= fetched),
             )
             .values(target_version=version.version_id, target_fetched_at=fetched, retired_at=None)
         )
@@ -100,11 +111,10 @@ def request(
             .where(
                 publications.c.doc_id == version.doc_id,
                 publications.c.state == "pending",
-                publications.c.version_id != version.version_id,
+                sa.or_(publications.c.version_id != version.version_id, publications.c.collection != name),
             )
             .values(state="retiring", changed_at=when, run_id=run_id)
         )
-        name = collection(version.stamp.trust)
         rows = [
             {
                 "chunk_id": chunk.chunk_id,
@@ -129,6 +139,8 @@ def request(
             ["state", "vectors", "model", "changed_at", "run_id"],
             only=publications.c.state != "published",
         )
+        # Where nothing has to be published (no chunks, or all of them are served still), no publishing will replace the old.
+        _replace(connection, run_id, [version.doc_id], when)
 
 
 def retire(ledger: Ledger, connection: sa.Connection, run_id: str, doc_ids: Iterable[str], reason: str) -> None:
@@ -179,11 +191,47 @@ def drain(ledger: Ledger, storage: Storage, store: Callable[[], Store], run_id: 
     return published, retired
 
 
+def _withdraw(
+    connection: sa.Connection, run_id: str, refused: Sequence[Version], collection: Callable[[TrustLevel], str]
+) -> None:
+    """Stop serving bytes that are refused now, and what lies in the collection of a trust level their source no longer has."""
+    when = now()
+    for version in refused:
+        here = documents.c.doc_id == version.doc_id
+        trust = TrustLevel(connection.execute(sa.select(documents.c.trust).where(here)).scalar_one())
+        connection.execute(
+            publications.update()
+            .where(
+                publications.c.doc_id == version.doc_id,
+                sa.or_(
+                    sa.and_(
+                        publications.c.state.in_(("pending", "published")),
+                        publications.c.version_id == version.version_id,
+                    ),
+                    sa.and_(publications.c.state == "pending", publications.c.collection != collection(trust)),
+                ),
+            )
+            .values(state="retiring", changed_at=when, run_id=run_id)
+        )
+        _replace(connection, run_id, [version.doc_id], when)
+        kept = sa.exists().where(
+            publications.c.version_id == documents.c.target_version,
+            publications.c.state.in_(("pending", "published")),
+        )
+        connection.execute(
+            documents.update().where(here, sa.not_(kept)).values(target_version=None, target_fetched_at=None)
+        )
+
+
 def _states(connection: sa.Connection, judged: Sequence[tuple[Version, Judgement]]) -> dict[str, str]:
     ids = [version.version_id for version, _ in judged]
     decided = connection.execute(
         sa.select(decisions.c.version_id, decisions.c.verdict)
-        .where(decisions.c.version_id.in_(ids))
+        # A release that was not applied is left to `apply`: it may be younger than the vectors given here.
+        .where(
+            decisions.c.version_id.in_(ids),
+            sa.or_(decisions.c.verdict == "reject", decisions.c.applied_at.is_not(None)),
+        )
         .order_by(decisions.c.decided_at)
     )
     by_person = {row.version_id: DECIDED[row.verdict] for row in decided}  # the last one stands
@@ -215,10 +263,17 @@ def _documents(ledger: Ledger, connection: sa.Connection, judged: Sequence[tuple
     newest = ("trust", "latest_version", "latest_content_sha256", "latest_fetched_at")
     for row in rows:
         # Two runs may have fetched different bytes; the later fetch is the later truth, whoever records last.
+        here = documents.c.doc_id == row["doc_id"]
         connection.execute(
             documents.update()
-            .where(documents.c.doc_id == row["doc_id"], documents.c.latest_fetched_at <= row["latest_fetched_at"])
+            .where(here, documents.c.latest_fetched_at <= row["latest_fetched_at"])
             .values({name: row[name] for name in newest})
+        )
+        # It is there again, whatever its verdict: what vanished does not wait in the quarantine's queue.
+        connection.execute(
+            documents.update()
+            .where(here, documents.c.retired_at <= row["latest_fetched_at"])
+            .values(retired_at=None, missing_since=None)
         )
 
 
@@ -372,9 +427,9 @@ def _record(row: Any, version: Version, vectors: Mapping[str, Any]) -> Record:
         "content_sha256": stamp.content_sha256,
         "fetched_at": stamp.fetched_at.isoformat(),
         "verdict": "release" if row.state == "released" else "accept",
+        # Never left out: `upsert` merges, and a title that is declared no longer would stay (chromadb 1.5.9).
+        "title": stamp.declared.get("title", ""),
     }
-    if title := stamp.declared.get("title"):
-        metadata["title"] = title
     return Record(chunk.chunk_id, chunk.text, vectors[row.chunk_id], metadata)
 
 

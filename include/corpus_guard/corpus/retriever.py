@@ -12,11 +12,14 @@ from dataclasses import dataclass
 
 import sqlalchemy as sa
 
+from corpus_guard.batches.tables import split
 from corpus_guard.corpus.store import Match, Store
 from corpus_guard.domain import TrustLevel
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.tables import chunks, publications
 from corpus_guard.models.embedder import Embedder
+
+AT_ONCE = 500  # ids a statement
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +67,7 @@ class GuardedRetriever:
         collections = [name for level in trust if (name := self._store.collection_name(level)) in existing]
         vector = self._embedder.embed([text])[0]
         answers: list[Answer] = []
-        withheld: dict[str, Withheld] = {}
+        withheld: dict[tuple[str, str], Withheld] = {}
         asked = 2 * k
         while True:  # as often as planted records crowd out real ones
             matches = self._store.query(collections, vector, asked)
@@ -73,26 +76,30 @@ class GuardedRetriever:
                 if reason is None:
                     answers.append(_answer(match))
                 else:
-                    withheld[match.record.chunk_id] = Withheld(match.record.chunk_id, match.collection, reason)
+                    found = Withheld(match.record.chunk_id, match.collection, reason)
+                    withheld[found.chunk_id, found.collection] = found
             if len(answers) >= k or len(matches) < asked:
                 return answers[:k], list(withheld.values())
             asked *= 2
 
     def _reasons(self, matches: Sequence[Match]) -> list[str | None]:
         """For each match, why it may not be served."""
-        ids = [match.record.chunk_id for match in matches]
-        statement = (
-            sa.select(publications, chunks.c.text_sha256)
-            .join(chunks, chunks.c.chunk_id == publications.c.chunk_id)
-            .where(publications.c.chunk_id.in_(ids), publications.c.state == "published")
+        statement = sa.select(publications, chunks.c.text_sha256).join(
+            chunks, chunks.c.chunk_id == publications.c.chunk_id
         )
+        known = {}
         with self._ledger.read() as connection:
-            published = {(row.chunk_id, row.collection): row for row in connection.execute(statement)}
+            for ids in split((match.record.chunk_id for match in matches), AT_ONCE):
+                rows = connection.execute(statement.where(publications.c.chunk_id.in_(ids)))
+                known.update({(row.chunk_id, row.collection): row for row in rows})
         reasons: list[str | None] = []
         for match in matches:
-            row = published.get((match.record.chunk_id, match.collection))
+            row = known.get((match.record.chunk_id, match.collection))
             if row is None:
                 reasons.append("the ledger never published it")
+                continue
+            if row.state != "published":
+                reasons.append(f"the ledger does not serve it (state {row.state})")
                 continue
             expected = (row.text_sha256, row.vector_sha256, row.metadata_sha256)
             wrong = [

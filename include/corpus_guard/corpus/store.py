@@ -209,6 +209,10 @@ class Store:
             self._open[name] = self._client.get_collection(name, embedding_function=None)
         return self._open[name]
 
+    def forget(self) -> None:
+        """Open collections anew: another process may have made one again under its name."""
+        self._open.clear()
+
     def _errors(self) -> _Translated:
         return _Translated(self)
 
@@ -220,7 +224,7 @@ class Store:
 
 
 class _Translated:
-    """Turns a connection error of the client into one that names the address."""
+    """Turns an error of the client into one that names the address. Chroma's own message is left out: it can hold ids and texts."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -230,9 +234,17 @@ class _Translated:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         import httpx
+        from chromadb.errors import ChromaError
 
         if isinstance(error, httpx.TransportError | ConnectionError):
             raise self._store._unavailable(error) from error
+        # The client raises a bare Exception for an answer it does not understand (chromadb 1.5.9, base_http_client.py).
+        if isinstance(error, ChromaError) or type(error) is Exception:
+            self._store.forget()
+            raise StoreUnavailable(
+                f"Chroma at {self._store.url} refused a request ({type(error).__name__}); its log says why. Running again "
+                "makes a collection that is missing, and repeats what was not done"
+            ) from error
 
 
 def _records(found: Mapping[str, Any]) -> Iterator[Record]:

@@ -114,11 +114,11 @@ class Chunker:
                         words.clear()
                     words[word] = count
             total += count
-        return max(total, floor)
+        return total
 
     def _count(self, text: str) -> int:
         floor = -(-len(text) // _CHARS_PER_TOKEN)
-        return floor if floor > self._limit else max(floor, self._exact([text])[0])
+        return floor if floor > self._limit else self._exact([text])[0]
 
     def _exact(self, texts: list[str]) -> list[int]:
         return [len(encoding) for encoding in self._tokenizer.encode_batch_fast(texts, add_special_tokens=False)]

@@ -22,7 +22,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import Connection, make_url
 
-from corpus_guard.errors import LedgerUnavailable
+from corpus_guard.errors import LedgerUnavailable, SettingsError
 from corpus_guard.ledger import tables
 
 BUSY_SECONDS = 60  # a writer waits this long for another's transaction; ours last milliseconds
@@ -38,8 +38,9 @@ class Ledger:
 
         Raises:
             LedgerUnavailable: no database answers at `url`.
+            SettingsError: `url` names another kind of database, or a newer release wrote it.
         """
-        self.url = make_url(url)
+        self.url = _understood(url)
         self._lite = self.url.get_backend_name() == "sqlite"
         if self._lite and self.url.database:
             Path(self.url.database).parent.mkdir(parents=True, exist_ok=True)
@@ -63,8 +64,9 @@ class Ledger:
 
     @contextlib.contextmanager
     def read(self) -> Iterator[Connection]:
-        """A consistent view."""
-        with self._answering(), self.engine.connect() as connection, connection.begin():
+        """A consistent view: every statement of the block sees the same moment."""
+        steady = self.engine if self._lite else self.engine.execution_options(isolation_level="REPEATABLE READ")
+        with self._answering(), steady.connect() as connection, connection.begin():
             yield connection
 
     @contextlib.contextmanager
@@ -128,8 +130,11 @@ class Ledger:
     def _answering(self) -> Iterator[None]:
         try:
             yield
-        except sa.exc.OperationalError as error:
-            reason = str(error.orig).strip().splitlines()[0]
+        except sa.exc.DatabaseError as error:
+            # SQLite reports a damaged file by the bare class; its other children are wrong statements, which is no outage.
+            if not isinstance(error, sa.exc.OperationalError) and type(error) is not sa.exc.DatabaseError:
+                raise
+            reason = (str(error.orig).strip() or type(error.orig).__name__).splitlines()[0]
             raise LedgerUnavailable(
                 f"ledger at {self.address} failed: {reason}. See that it runs and that CORPUS_GUARD_LEDGER_URL is right; "
                 "running again converges"
@@ -140,6 +145,7 @@ class Ledger:
             return
         from alembic import command
         from alembic.config import Config
+        from alembic.util import CommandError
 
         config = Config()
         config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
@@ -148,7 +154,13 @@ class Ledger:
                 return
             with self.write() as connection:
                 config.attributes["connection"] = connection
-                command.upgrade(config, "head")
+                try:
+                    command.upgrade(config, "head")
+                except CommandError as error:
+                    raise SettingsError(
+                        f"ledger at {self.address} is at schema {self._revision()}, this release knows up to {tables.HEAD}: a newer "
+                        "release wrote it. Install that release, or set CORPUS_GUARD_LEDGER_URL to another database"
+                    ) from error
 
     def _revision(self) -> str | None:
         with self.read() as connection:
@@ -195,6 +207,19 @@ class Ledger:
 def now() -> datetime:
     """This moment, UTC."""
     return datetime.now(UTC)
+
+
+def _understood(url: str) -> sa.URL:
+    try:
+        made = make_url(url)
+        kind = made.get_backend_name()
+    except sa.exc.ArgumentError:
+        kind = "no URL"  # the text is not repeated: it may hold a password
+    if kind not in {"sqlite", "postgresql"}:
+        raise SettingsError(
+            f"CORPUS_GUARD_LEDGER_URL: expected sqlite:///file or postgresql+psycopg2://user:password@host/database, found {kind}"
+        )
+    return made
 
 
 def _configure_sqlite(connection: Any, _record: Any) -> None:

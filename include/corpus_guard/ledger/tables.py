@@ -54,8 +54,10 @@ class Utc(TypeDecorator[datetime]):
         return value.astimezone(UTC) if value else None
 
     def process_result_value(self, value: datetime | None, dialect: Any) -> datetime | None:
-        """SQLite gives the time back without its zone."""
-        return value.replace(tzinfo=UTC) if value is not None and value.tzinfo is None else value
+        """SQLite gives the time back without its zone, PostgreSQL in that of its session."""
+        if value is None:
+            return None
+        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
 
 
 # SQLite numbers rows by itself only in a column of exactly this type.

@@ -16,7 +16,7 @@ from corpus_guard.domain import canonical_json
 from corpus_guard.errors import Inconsistent
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.ledger import now
-from corpus_guard.ledger.tables import chunks, publications, seals, versions
+from corpus_guard.ledger.tables import chunks, events, publications, seals, versions
 
 if TYPE_CHECKING:
     from corpus_guard.guard import Guard
@@ -36,19 +36,22 @@ class Manifest:
 def write_manifest(guard: Guard, run_id: str) -> Manifest:
     """Write the manifest of what is served now and note its digest in the ledger; an unchanged corpus keeps the last one.
 
+    Nobody publishes meanwhile: what another run marks between the reading and the seal would be taken for sealed.
+
     Raises:
         Inconsistent: Chroma holds another number of chunks than the ledger published.
     """
-    last = _unchanged_since_last(guard)
-    if last is not None:
-        return last
-    _compare_counts(guard)
-    name, sha256, count = guard.storage.write_lines("manifests", manifest_lines(guard.ledger), ".jsonl")
-    with guard.ledger.write() as connection:
-        row = {"run_id": run_id, "manifest": name, "manifest_sha256": sha256, "chunks": count, "sealed_at": now()}
-        connection.execute(seals.insert().values(row))
-        guard.ledger.event(connection, "sealed", sha256, run_id, manifest=name, chunks=count)
-    return Manifest(name, sha256, count)
+    with guard.ledger.exclusive("publish"):
+        last = _unchanged_since_last(guard)
+        if last is not None:
+            return last
+        _compare_counts(guard)
+        name, sha256, count = guard.storage.write_lines("manifests", manifest_lines(guard.ledger), ".jsonl")
+        with guard.ledger.write() as connection:
+            row = {"run_id": run_id, "manifest": name, "manifest_sha256": sha256, "chunks": count, "sealed_at": now()}
+            connection.execute(seals.insert().values(row))
+            guard.ledger.event(connection, "sealed", sha256, run_id, manifest=name, chunks=count)
+        return Manifest(name, sha256, count)
 
 
 def manifest_lines(ledger: Ledger) -> Iterator[bytes]:
@@ -103,28 +106,37 @@ def manifest_lines(ledger: Ledger) -> Iterator[bytes]:
 
 
 def _unchanged_since_last(guard: Guard) -> Manifest | None:
+    # By the order of events, not by times: the clocks of two machines differ.
+    def last_of(*kinds: str) -> sa.ScalarSelect[int]:
+        newest = sa.func.coalesce(sa.func.max(events.c.seq), 0)
+        return sa.select(newest).where(events.c.kind.in_(kinds)).scalar_subquery()
+
     with guard.ledger.read() as connection:
         last = connection.execute(sa.select(seals).order_by(seals.c.number.desc()).limit(1)).first()
-        changed = connection.scalar(sa.select(sa.func.max(publications.c.changed_at)))
-    if last is None or (changed is not None and changed >= last.sealed_at):
+        changed = connection.scalar(sa.select(last_of("published", "unpublished") > last_of("sealed")))
+    if last is None or changed or not guard.storage.exists(last.manifest):
         return None
     return Manifest(last.manifest, last.manifest_sha256, last.chunks)
 
 
 def _compare_counts(guard: Guard) -> None:
+    # What another run asked for and nobody published or removed yet may be in Chroma or not.
+    unfinished = publications.c.state.in_(("pending", "retiring"))
     statement = (
-        sa.select(publications.c.collection, sa.func.count())
-        .where(publications.c.state == "published")
+        sa.select(
+            publications.c.collection,
+            sa.func.count().filter(publications.c.state == "published").label("published"),
+            sa.func.count().filter(unfinished).label("unfinished"),
+        )
         .group_by(publications.c.collection)
+        .order_by(publications.c.collection)
     )
     with guard.ledger.read() as connection:
-        expected = {row[0]: row[1] for row in connection.execute(statement)}
-    if not expected:
-        return  # nothing was ever served; do not start a server to learn that it is empty
-    for collection, count in sorted(expected.items()):
-        found = guard.store.count(collection)
-        if found != count:
+        expected = connection.execute(statement).all()
+    for row in expected:  # none where nothing was ever served: no server is started to learn that it is empty
+        found = guard.store.count(row.collection)
+        if not row.published <= found <= row.published + row.unfinished:
             raise Inconsistent(
-                f"collection {collection} at {guard.store.url} holds {found} chunks, the ledger published {count}; something else writes "
-                "to it, or it lost records. Nothing was sealed"
+                f"collection {row.collection} at {guard.store.url} holds {found} chunks, the ledger published {row.published}; something "
+                "else writes to it, or it lost records. Nothing was sealed"
             )

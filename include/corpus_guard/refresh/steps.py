@@ -15,9 +15,8 @@ makes a killed step cheap to repeat.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any, TypedDict
 
 import sqlalchemy as sa
@@ -27,16 +26,17 @@ from corpus_guard.batches.tables import (
     judgements_to_table,
     split,
     versions_from_table,
-    versions_to_table,
 )
 from corpus_guard.corpus import publishing
 from corpus_guard.corpus.vectors import embed_chunks
-from corpus_guard.domain import Finding, Severity, Verdict, Version, digest, doc_id, sha256_bytes, version_id
+from corpus_guard.domain import Verdict, Version, digest, doc_id, sha256_bytes
 from corpus_guard.errors import Inconsistent, SourceUnavailable
 from corpus_guard.guard import Guard
-from corpus_guard.intake.sources.source import Fetched, FetchFailed, Item, Source
+from corpus_guard.intake.sources.source import FetchFailed, Item, Source
 from corpus_guard.ledger.ledger import now
-from corpus_guard.ledger.tables import documents, runs
+from corpus_guard.ledger.tables import runs
+from corpus_guard.refresh._arrivals import Arrival, arrive, batch_of, known_documents, touch
+from corpus_guard.refresh._vanished import vanish
 
 log = logging.getLogger(__name__)
 
@@ -140,17 +140,17 @@ def intake(guard: Guard, run_id: str, listing: str) -> Shard:
     content = guard.storage.read_json(listing)
     source = guard.source(content["source"])
     items = [_item(row) for row in content["items"]]
-    known = _known(guard, [doc_id(source.name, item.uri) for item in items])
-    arrivals: list[_Arrival] = []
+    known = known_documents(guard, [doc_id(source.name, item.uri) for item in items])
+    arrivals: list[Arrival] = []
     failures: list[FetchFailed] = []
     for outcome in source.fetch(items):
         if isinstance(outcome, FetchFailed) and not outcome.code.startswith("parsing."):
             failures.append(outcome)
             continue
-        arrival = _arrive(guard, source, outcome, known)
+        arrival = arrive(guard, source, outcome, known)
         if arrival:
             arrivals.append(arrival)
-    _touch(guard, run_id, source.name, items, failures)
+    touch(guard, run_id, source.name, items, failures)
     shard = Shard(
         source=source.name,
         found=len(items),
@@ -159,7 +159,7 @@ def intake(guard: Guard, run_id: str, listing: str) -> Shard:
         batch="",
     )
     if arrivals:
-        shard["batch"] = _batch(guard, run_id, source, arrivals)
+        shard["batch"] = batch_of(guard, run_id, source, arrivals)
     return shard
 
 
@@ -252,7 +252,7 @@ def seal(guard: Guard, run_id: str, taken: Iterable[Shard], published: Iterable[
 
     taken, published = list(taken), list(published)
     discovered: Discovered = guard.storage.read_json(_discovered(run_id))
-    vanished = _vanish(guard, run_id, discovered["listed"])
+    vanished = vanish(guard, run_id, discovered["listed"])
     late = publishing.drain(guard.ledger, guard.storage, lambda: guard.store, run_id)
     counts = {name: _total(published, name) for name in ("accepted", "quarantined", "rejected")}
     counts |= {name: _total(taken, name) for name in ("unchanged", "failed")}
@@ -287,21 +287,6 @@ def seal(guard: Guard, run_id: str, taken: Iterable[Shard], published: Iterable[
     return sealed
 
 
-@dataclass(frozen=True, slots=True)
-class _Arrival:
-    """A document whose bytes are new; the bytes themselves lie in the blob store."""
-
-    outcome: Fetched | FetchFailed  # without content
-    document: str
-    content_sha256: str
-    size: int
-    parent_version: str | None
-
-    @property
-    def version(self) -> str:
-        return version_id(self.document, self.content_sha256)
-
-
 def _list(guard: Guard, run_id: str, source: Source, before: int) -> tuple[list[str], int]:
     names: list[str] = []
     count = 0
@@ -317,102 +302,8 @@ def _list(guard: Guard, run_id: str, source: Source, before: int) -> tuple[list[
         count += len(part)
 
 
-def _arrive(guard: Guard, source: Source, outcome: Fetched | FetchFailed, known: Mapping[str, Any]) -> _Arrival | None:
-    """Keep the bytes of a changed document; None where nothing changed."""
-    item = outcome.item
-    document = doc_id(source.name, item.uri)
-    if isinstance(outcome, FetchFailed):
-        # No bytes to hash: what is known of them stands in, so that the same refusal is not news the next time.
-        content = digest("unfetched/v1", [outcome.code, str(item.size), str(item.modified_at)])
-        size = item.size or 0
-    else:
-        content, size = sha256_bytes(outcome.content), len(outcome.content)
-    before = known.get(document)
-    if (
-        before is not None
-        and before.latest_content_sha256 == content
-        and before.trust == source.trust.value
-        and before.retired_at is None
-    ):
-        return None
-    if isinstance(outcome, Fetched):
-        guard.blobs.put(outcome.content)
-        outcome = Fetched(item, b"", outcome.media_type, outcome.declared, outcome.problems)
-    return _Arrival(outcome, document, content, size, before.latest_version if before is not None else None)
-
-
-def _batch(guard: Guard, run_id: str, source: Source, arrivals: Sequence[_Arrival]) -> str:
-    from corpus_guard.intake.parsing import PARSER_VERSION
-    from corpus_guard.screening.signals import signals_of, to_table
-
-    made_from = [guard.chunker.digest, PARSER_VERSION, source.name, source.owner, source.trust.value]
-    folder = f"batches/{digest('batch/v1', [*made_from, *(arrival.version for arrival in arrivals)])[:32]}"
-    if not guard.storage.exists(f"{folder}/signals.parquet"):  # written last
-        versions = list(_parse(guard, run_id, source, arrivals))
-        guard.storage.write_table(f"{folder}/versions.parquet", versions_to_table(versions))
-        guard.storage.write_table(f"{folder}/signals.parquet", to_table([signals_of(version) for version in versions]))
-    return folder
-
-
-def _parse(guard: Guard, run_id: str, source: Source, arrivals: Sequence[_Arrival]) -> Iterator[Version]:
-    from corpus_guard.intake.parsing import Parsed, ParsingSandbox
-    from corpus_guard.intake.stamps import make_version
-
-    fetched = [arrival for arrival in arrivals if isinstance(arrival.outcome, Fetched)]
-    documents = (
-        (
-            arrival.document,
-            guard.blobs.get(arrival.content_sha256),
-            arrival.outcome.media_type,
-            arrival.outcome.item.uri,
-        )
-        for arrival in fetched
-        if isinstance(arrival.outcome, Fetched)
-    )
-    with ParsingSandbox(guard.settings) as sandbox:
-        parsed = sandbox.parse_many(documents)
-        for arrival in arrivals:
-            if isinstance(arrival.outcome, Fetched):
-                key, outcome = next(parsed)
-                if key != arrival.document:
-                    raise Inconsistent(f"parsing gave {key} where {arrival.document} was asked; report this")
-                problems = arrival.outcome.problems
-            else:
-                problem = Finding("parsing", arrival.outcome.code, Severity.CRITICAL, 1.0, arrival.outcome.message)
-                outcome, problems = Parsed("", problems=(problem,)), ()
-            yield make_version(
-                source=source,
-                item=arrival.outcome.item,
-                content_sha256=arrival.content_sha256,
-                size=arrival.size,
-                parsed=outcome,
-                problems=problems,
-                declared=arrival.outcome.declared if isinstance(arrival.outcome, Fetched) else {},
-                run_id=run_id,
-                fetched_at=now(),
-                parent_version=arrival.parent_version,
-                chunker=guard.chunker,
-            )
-
-
 def _versions(guard: Guard, shard: Shard) -> list[Version]:
     return versions_from_table(guard.storage.read_table(f"{shard['batch']}/versions.parquet"))
-
-
-def _known(guard: Guard, ids: Sequence[str]) -> dict[str, Any]:
-    columns = (
-        documents.c.doc_id,
-        documents.c.latest_version,
-        documents.c.latest_content_sha256,
-        documents.c.trust,
-        documents.c.retired_at,
-    )
-    found: dict[str, Any] = {}
-    with guard.ledger.read() as connection:
-        for part in split(ids, 500):
-            rows = connection.execute(sa.select(*columns).where(documents.c.doc_id.in_(part)))
-            found.update({row.doc_id: row for row in rows})
-    return found
 
 
 def _released(guard: Guard, ids: Sequence[str]) -> set[str]:
@@ -429,61 +320,6 @@ def _released(guard: Guard, ids: Sequence[str]) -> set[str]:
             )
             found.update({row.version_id: row.verdict for row in connection.execute(statement)})
     return {version for version, verdict in found.items() if verdict == "release"}
-
-
-def _touch(guard: Guard, run_id: str, source: str, items: Sequence[Item], failures: Sequence[FetchFailed]) -> None:
-    when = now()
-    with guard.ledger.write() as connection:
-        for part in split((doc_id(source, item.uri) for item in items), 500):
-            connection.execute(
-                documents.update().where(documents.c.doc_id.in_(part)).values(last_seen_at=when, missing_since=None)
-            )
-        for failure in failures:
-            log.warning("source %s: one document could not be fetched (%s): %s", source, failure.code, failure.message)
-            guard.ledger.event(
-                connection,
-                "fetch_failed",
-                doc_id(source, failure.item.uri),
-                run_id,
-                source=source,
-                uri=failure.item.uri,
-                code=failure.code,
-                message=failure.message,
-            )
-
-
-def _vanish(guard: Guard, run_id: str, listed: Sequence[str]) -> int:
-    """Note which documents are missing from their sources; retire those whose grace is over. Returns how many were retired."""
-    grace = timedelta(hours=guard.policy.retire.grace_hours)
-    retired = 0
-    with guard.ledger.write() as connection:
-        started = connection.scalar(sa.select(runs.c.started_at).where(runs.c.run_id == run_id))
-        for source in listed:
-            living = sa.and_(documents.c.source == source, documents.c.retired_at.is_(None))
-            total = connection.scalar(sa.select(sa.func.count()).select_from(documents).where(living)) or 0
-            rows = connection.execute(
-                sa.select(documents.c.doc_id, documents.c.missing_since).where(
-                    living, documents.c.last_seen_at < started
-                )
-            ).all()
-            if not rows:
-                continue
-            if len(rows) > guard.policy.retire.max_share * total:
-                log.warning(
-                    "source %s: %d of %d documents vanished at once, more than the policy's share of %.0f %%; none is retired. If it is "
-                    "meant, raise retire.max_share in the policy for one run",
-                    source, len(rows), total, 100 * guard.policy.retire.max_share,
-                )  # fmt: skip
-                guard.ledger.event(connection, "retirement_held", source, run_id, missing=len(rows), total=total)
-                continue
-            when = now()
-            new = [row.doc_id for row in rows if row.missing_since is None]
-            for part in split(new, 500):
-                connection.execute(documents.update().where(documents.c.doc_id.in_(part)).values(missing_since=when))
-            over = [row.doc_id for row in rows if when - (row.missing_since or when) >= grace]
-            publishing.retire(guard.ledger, connection, run_id, over, "vanished from its source")
-            retired += len(over)
-    return retired
 
 
 def _balance(found: int, counts: Mapping[str, int]) -> None:

@@ -3,7 +3,8 @@
 Rules
     * a decision is about bytes: the same bytes fetched again keep it, other bytes are a new version and a new question;
     * decisions are appended, never changed; of several on one version the last stands;
-    * only what waits can be decided; what changed or vanished meanwhile cannot;
+    * only what waits can be decided; what changed or vanished meanwhile cannot, and what vanishes after it was released is not
+      served again;
     * deciding changes nothing that is served: `apply` does, through the same outbox as a refresh, and may be repeated.
 """
 
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 import sqlalchemy as sa
 
@@ -20,12 +21,14 @@ from corpus_guard.corpus import publishing
 from corpus_guard.corpus.vectors import embed_chunks
 from corpus_guard.domain import digest
 from corpus_guard.errors import Misuse
-from corpus_guard.guard import Guard
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.tables import decisions, documents, runs, versions
 from corpus_guard.proof.manifest import write_manifest
 from corpus_guard.review.queue import find
+
+if TYPE_CHECKING:
+    from corpus_guard.guard import Guard
 
 Choice = Literal["release", "reject"]
 
@@ -136,12 +139,16 @@ def apply(guard: Guard, run_id: str) -> Applied:
     }
     with guard.ledger.write() as connection:
         guard.ledger.insert_missing(connection, runs, [started])
-    released = [row for row in rows if row.verdict == "release"]
-    for batch in sorted({row.batch for row in released}):
-        _release(guard, run_id, batch, [row for row in released if row.batch == batch])
-    rejected = [row for row in rows if row.verdict == "reject"]
+    last = {row.version_id: row for row in rows}  # in the order of time: of several the last stands
+    released = [row for row in last.values() if row.verdict == "release"]
+    rejected = [row for row in last.values() if row.verdict == "reject"]
+    living = [row for row in released if row.retired_at is None]
+    for batch in sorted({row.batch for row in living}):
+        _release(guard, run_id, batch, [row for row in living if row.batch == batch])
     with guard.ledger.write() as connection:
+        _mark(connection, [row for row in released if row.retired_at is not None], "released")
         _mark(connection, rejected, "rejected")
+        _applied(connection, [row.decision_id for row in rows if row is not last[row.version_id]])
     published, retired = publishing.drain(guard.ledger, guard.storage, lambda: guard.store, run_id)
     manifest = write_manifest(guard, run_id)
     result = Applied(
@@ -174,15 +181,25 @@ def _release(guard: Guard, run_id: str, batch: str, rows: Sequence[Any]) -> None
 def _mark(connection: sa.Connection, rows: Sequence[Any], state: str) -> None:
     for row in rows:
         connection.execute(versions.update().where(versions.c.version_id == row.version_id).values(state=state))
-        connection.execute(
-            decisions.update().where(decisions.c.decision_id == row.decision_id).values(applied_at=now())
-        )
+    _applied(connection, [row.decision_id for row in rows])
+
+
+def _applied(connection: sa.Connection, ids: Sequence[str]) -> None:
+    for decision in ids:
+        connection.execute(decisions.update().where(decisions.c.decision_id == decision).values(applied_at=now()))
 
 
 def _unapplied(ledger: Ledger) -> Sequence[Any]:
     statement = (
-        sa.select(decisions.c.decision_id, decisions.c.version_id, decisions.c.verdict, versions.c.batch)
+        sa.select(
+            decisions.c.decision_id,
+            decisions.c.version_id,
+            decisions.c.verdict,
+            versions.c.batch,
+            documents.c.retired_at,
+        )
         .join(versions, versions.c.version_id == decisions.c.version_id)
+        .join(documents, documents.c.doc_id == versions.c.doc_id)
         .where(decisions.c.applied_at.is_(None))
         .order_by(decisions.c.decided_at)
     )

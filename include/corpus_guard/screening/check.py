@@ -21,7 +21,7 @@ Hits: TypeAlias = Iterator[tuple[int, Finding]]
 class Params(BaseModel):
     """A check's section in policy.yaml. Unknown keys are refused, so a misspelt threshold cannot pass unnoticed."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     enabled: bool = True
 

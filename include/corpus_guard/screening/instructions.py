@@ -43,7 +43,7 @@ FOLLOWED_WITHIN: Final = 800
 """Bytes after a hit in which a rule's ``followed_by`` must stand."""
 MAX_VIEW_DEPTH: Final = 2
 """Encodings inside encodings that are unpacked."""
-_CODE_VERSION: Final = "1"
+_CODE_VERSION: Final = "2"
 
 
 class InstructionsParams(Params):
@@ -274,7 +274,9 @@ class Instructions:
                 else:
                     _note(seen, "encoded", _Seen(rule, rule.severity, _surer(rule.score), span, (written,)))
         for code, found in seen.items():
-            yield found.finding(code)
+            # Romance languages share words with English: the rule for one language speaks when both have hit.
+            if "_translated" not in code or code.replace("_translated", "", 1) not in seen:
+                yield found.finding(code)
 
     def _plain_hits(self, folded: Folded) -> Iterator[tuple[Rule, Span]]:
         for hit in self._folded.hits(folded.data):

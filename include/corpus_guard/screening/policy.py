@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -26,7 +26,7 @@ UNCHECKED = ".unchecked"
 
 
 class _Section(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
 
 class Threshold(_Section):
@@ -53,7 +53,7 @@ class Policy(_Section):
     name: str
     quarantine: Mapping[TrustLevel, Threshold]
     reject: frozenset[str]
-    weights: Mapping[Severity, float]
+    weights: Mapping[Severity, Annotated[float, Field(ge=0, le=1)]]
     retire: Retirement
     checks: Mapping[str, Mapping[str, Any]]
 
@@ -67,13 +67,17 @@ class Policy(_Section):
 
     def digest(self, checks: Iterable[str]) -> str:
         """Identity of what decides: this file's values and the digests of the checks built from them."""
-        return digest("policy/v1", [canonical_json(self.model_dump(mode="json")).decode(), *sorted(checks)])
+        # A set has another order in every process.
+        values = self.model_dump(mode="json") | {"reject": sorted(self.reject)}
+        return digest("policy/v1", [canonical_json(values).decode(), *sorted(checks)])
 
     def risk(self, findings: Iterable[Finding]) -> float:
         """0 (nothing seen) to 1."""
         strongest: dict[str, float] = {}
         for finding in findings:
-            weighed = self.weights[finding.severity] * min(max(finding.score, 0.0), 1.0)
+            # A score that is no number is a check's fault, and counts in full.
+            score = 1.0 if math.isnan(finding.score) else min(max(finding.score, 0.0), 1.0)
+            weighed = self.weights[finding.severity] * score
             strongest[finding.code] = max(strongest.get(finding.code, 0.0), weighed)
         return round(1.0 - math.prod(1.0 - weighed for weighed in strongest.values()), 4)
 

@@ -21,6 +21,8 @@ from corpus_guard.screening.survey import Survey
 
 log = logging.getLogger(__name__)
 
+NOTHING_TO_SAY = "has nothing to say about such a document"
+
 Notes = tuple[list[list[Finding]], list[list[Skipped]]]
 
 
@@ -82,8 +84,8 @@ class Screening:
         for index, version in enumerate(versions):
             if check.across_documents and survey is None:
                 skipped[index].append(Skipped(check.name, "documents were screened one by one"))
-            elif not check.applies_to(version):
-                skipped[index].append(Skipped(check.name, "has nothing to say about such a document"))
+            elif not _applies(check, version):
+                skipped[index].append(Skipped(check.name, NOTHING_TO_SAY))
             else:
                 chosen.append(index)
         for index, found in zip(chosen, _guarded(check, [versions[i] for i in chosen], survey), strict=True):
@@ -95,7 +97,8 @@ class Screening:
         for index, version in enumerate(versions):
             reason = self._closed(check, version, findings[index])
             if reason is None:
-                chosen[index] = digest("result/v1", [check.digest, version.text_sha256])
+                spans = (f"{chunk.start}-{chunk.end}" for chunk in version.chunks)
+                chosen[index] = digest("result/v1", [check.digest, version.text_sha256, *spans])
             else:
                 skipped[index].append(Skipped(check.name, reason))
         known = dict(self._cache.load(list(chosen.values())))
@@ -112,12 +115,19 @@ class Screening:
     def _closed(self, check: SecondStage, version: Version, found: Sequence[Finding]) -> str | None:
         if self.policy.verdict(version.stamp.trust, found) is not Verdict.ACCEPT:
             return "the first stage has decided already"
+        if not _applies(check, version):
+            return NOTHING_TO_SAY
         try:
-            if not check.applies_to(version):
-                return "has nothing to say about such a document"
             return check.wants(version, found)
-        except Exception:  # the check will fail again, guarded
+        except Exception:  # so it is looked at; `run` is guarded
             return None
+
+
+def _applies(check: Check, version: Version) -> bool:
+    try:
+        return check.applies_to(version)
+    except Exception:  # so it is looked at; `run` is guarded
+        return True
 
 
 def _guarded(check: Check, versions: Sequence[Version], survey: Survey | None) -> list[list[Finding]]:

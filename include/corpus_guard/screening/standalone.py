@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,7 +22,7 @@ from corpus_guard.errors import Misuse
 from corpus_guard.intake.chunking import Chunker
 from corpus_guard.intake.parsing import Parsed, ParsingSandbox
 from corpus_guard.intake.sources.config import ROW_SUFFIXES, FolderConfig, RowFields, RowsConfig, open_source
-from corpus_guard.intake.sources.source import Fetched, FetchFailed, Item, Source
+from corpus_guard.intake.sources.source import Fetched, FetchFailed, Item, Source, storable
 from corpus_guard.intake.stamps import make_version
 from corpus_guard.models import Models
 from corpus_guard.screening.policy import load_policy
@@ -120,7 +120,7 @@ def _source(path: Path, text_field: str, id_field: str, trust: TrustLevel, setti
         fields = RowFields(text=text_field, id=id_field if has_id else None)
         config: RowsConfig | FolderConfig = RowsConfig(kind="rows", url=str(path), fields=fields, **common)
     elif path.is_file():
-        config = FolderConfig(kind="folder", url=str(path.parent), include=(_literally(path.name),), **common)
+        return _OneFile(path, FolderConfig(kind="folder", url=str(path.resolve().parent), **common), settings)
     else:
         config = FolderConfig(kind="folder", url=str(path), **common)
     return open_source(config, max_bytes=settings.max_document_bytes)
@@ -145,8 +145,21 @@ def _columns(path: Path) -> list[str] | None:
     return None
 
 
-def _literally(name: str) -> str:
-    return "".join(f"[{character}]" if character in "*?[" else character for character in name)
+class _OneFile:
+    """A file somebody named is a document wherever it links to and whatever its name begins with; its folder is not listed."""
+
+    def __init__(self, path: Path, folder: FolderConfig, settings: Settings) -> None:
+        self.name, self.owner, self.trust = folder.name, folder.owner, folder.trust
+        self._path = path
+        self._folder = open_source(folder, max_bytes=settings.max_document_bytes)
+
+    def list(self) -> Iterator[Item]:
+        """The one."""
+        yield Item(storable(self._path.name), self._path.stat().st_size, None, json.dumps(self._path.resolve().name))
+
+    def fetch(self, items: Sequence[Item]) -> Iterator[Fetched | FetchFailed]:
+        """Its bytes."""
+        return self._folder.fetch(items)
 
 
 def _name(item: Item) -> str:

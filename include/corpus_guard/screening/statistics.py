@@ -54,7 +54,7 @@ _SIDES: Final = (
     _Side("variety", "variety of words", -1, 0.04),
     _Side("fragmentation", "tokens a word", +1, 0.10),
     _Side("longest_line", "longest line", +1, 0.50),
-    _Side("longest_run", "longest run without white space", +1, 0.50),
+    _Side("longest_run", "longest run without white space", +1, 0.35),
 )
 
 

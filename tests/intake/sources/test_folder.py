@@ -88,6 +88,20 @@ def test_a_locator_cannot_climb_out(tmp_path: Path) -> None:
     assert isinstance(outcome, FetchFailed)
 
 
+def test_a_locator_cannot_climb_out_of_an_object_store_either() -> None:
+    import fsspec
+
+    memory = fsspec.filesystem("memory")
+    memory.pipe("/climb/docs/a.txt", b"a")
+    memory.pipe("/climb/secret.txt", b"secret")
+    try:
+        (outcome,) = folder("memory://climb/docs").fetch([Item("x", 1, None, '"../secret.txt"')])
+        assert isinstance(outcome, FetchFailed)
+        assert outcome.code == "intake.outside"
+    finally:
+        memory.rm("/climb", recursive=True)
+
+
 def test_pipes_are_neither_listed_nor_opened(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.txt")
     assert uris(folder(tmp_path)) == []

@@ -89,6 +89,12 @@ def test_a_second_row_with_an_id_gets_a_name_of_its_own_and_a_finding(tmp_path: 
     assert [codes(one) == ["provenance.duplicate_id"] for one in found] == [False, True, True, False, True]
 
 
+def test_a_name_that_is_taken_already_is_not_given_to_a_copy(tmp_path: Path) -> None:
+    path = tmp_path / "r.jsonl"
+    path.write_text("".join(f'{{"id": "{name}", "body": "x"}}\n' for name in ("a~2", "a", "a")))
+    assert [item.uri for item in rows(path).list()] == ["r.jsonl#a~2", "r.jsonl#a", "r.jsonl#a~3"]
+
+
 def test_without_an_id_column_the_row_number_names_the_row(tmp_path: Path) -> None:
     path = tmp_path / "r.jsonl"
     path.write_text('{"body": "x"}\n\n{"body": "y"}\n')

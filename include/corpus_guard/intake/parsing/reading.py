@@ -25,12 +25,14 @@ _READERS = {
 
 
 def is_light(content: bytes, kind: media.Kind) -> bool:
-    """Whether `read` may run outside the parsing process: decoding, a linear scan, a little YAML.
+    """Whether `read` may run outside the parsing process: decoding and a linear scan.
 
-    Guessing an encoding is not light: it takes seconds on some inputs.
+    Guessing an encoding and reading front matter are not light: both take seconds on some inputs.
     """
     if kind.media_type not in LIGHT or len(content) > LIGHT_BYTES:
         return False
+    if kind.media_type == media.MARKDOWN and content.startswith(b"---"):
+        return False  # 16 kB of hostile YAML take seconds
     try:
         content.decode()
     except UnicodeDecodeError:

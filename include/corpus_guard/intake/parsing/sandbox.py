@@ -8,8 +8,8 @@ Rules:
 - One worker process a sandbox, started when first needed, in a process group of its own, with an almost empty
   environment and without the parent's files. Its standard error is dropped: it may quote documents.
 - A reply is bounded in size and checked in shape: the process has read hostile bytes and is not believed.
-- Rows, UTF-8 text and Markdown up to 1 MiB are read in the calling process: no native parser touches them, and a round
-  trip to the worker would cost more than the reading.
+- Rows, UTF-8 text and Markdown (without front matter) up to 1 MiB are read in the calling process: no native parser
+  touches them, and a round trip to the worker would cost more than the reading.
 """
 
 from __future__ import annotations

@@ -108,12 +108,9 @@ class FolderSource:
                     continue
                 relative = path[len(root) :].lstrip("/")
                 if entry["type"] == "directory":
-                    if not entry.get("islink"):
-                        below.append(path)
-                # A local link is listed with the type "other" and its target's size.
-                elif entry["type"] == "file" or (local and entry.get("islink") and Path(path).is_file()):
-                    if self._wanted(relative) and not (local and _outside(path, root)):
-                        yield _item(relative, entry)
+                    below.append(path)  # never a link: those have a type of their own
+                elif _is_file(entry, local=local) and self._wanted(relative) and not (local and _outside(path, root)):
+                    yield _item(relative, entry)
             pending.extend(reversed(below))
 
     def _wanted(self, relative: str) -> bool:
@@ -139,6 +136,11 @@ class FolderSource:
         if len(content) > self._max_bytes:
             return too_large(item, None, self._max_bytes)
         return Fetched(item, content, media.by_name(item.uri))
+
+
+def _is_file(entry: dict[str, Any], *, local: bool) -> bool:
+    # A link on disk is listed with the type "other".
+    return bool(entry["type"] == "file" or (local and entry.get("islink") and Path(entry["name"]).is_file()))
 
 
 def _item(relative: str, entry: dict[str, Any]) -> Item:

@@ -25,6 +25,8 @@ from fsspec.core import url_to_fs
 
 from corpus_guard.domain import Finding, Severity, canonical_json
 from corpus_guard.errors import GuardError, SourceUnavailable
+from corpus_guard.intake.parsing.parsed import declare
+from corpus_guard.intake.parsing.parsed import storable as storable_text
 from corpus_guard.intake.sources._row import Place, Row, RowFile
 from corpus_guard.intake.sources._row_csv import SeparatedValues
 from corpus_guard.intake.sources._row_jsonl import JsonLines
@@ -36,8 +38,6 @@ from corpus_guard.intake.sources.source import (
     FetchFailed,
     Item,
     as_utc,
-    clean,
-    declare,
     public_url,
     storable,
     too_large,
@@ -179,11 +179,12 @@ class RowSource:
             problems.append(
                 _problem("parsing.no_text", Severity.CRITICAL, f"the row has no {self._fields.text!r}", row)
             )
-        if clean(text) != text and any("\ud800" <= character <= "\udfff" for character in text):
-            problems.append(
-                _problem("parsing.surrogates", Severity.MEDIUM, "half characters (lone surrogates) were replaced", row)
-            )
+        try:
+            text.encode()
+        except UnicodeEncodeError:
             text = text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
+            message = "half characters (lone surrogates) were replaced by U+FFFD"
+            problems.append(_problem("parsing.surrogates", Severity.MEDIUM, message, row))
         declared = declare(self._claims(row))
         content = canonical_json({"text": text, "declared": dict(declared)})
         if len(content) > self._max_bytes:
@@ -204,7 +205,7 @@ class RowSource:
         if row.values is None or self._fields.id is None:
             return number
         value = row.values.get(self._fields.id)
-        identity = clean(_text(value))
+        identity = storable_text(_text(value))
         if not identity.strip():
             return number
         if len(identity) > _MAX_ID_CHARS:

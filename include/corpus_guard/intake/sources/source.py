@@ -20,13 +20,23 @@ from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from corpus_guard.domain import Finding, TrustLevel
+from corpus_guard.intake.parsing.parsed import MAX_DECLARED
+
+__all__ = [
+    "MAX_BYTES",
+    "MAX_DECLARED",
+    "FetchFailed",
+    "Fetched",
+    "Item",
+    "Source",
+    "as_utc",
+    "public_url",
+    "storable",
+    "too_large",
+]
 
 MAX_BYTES = 32 * 2**20
 """Bytes one document may have, unless the caller says otherwise."""
-MAX_DECLARED = 50
-"""Entries of `declared` one document may bring; the rest is dropped."""
-MAX_DECLARED_CHARS = 1_000
-"""Characters of one declared value; the rest is cut."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,21 +106,6 @@ def too_large(item: Item, found: int | None, limit: int) -> FetchFailed:
     """The outcome for a document above the limit; `found` in bytes, None where reading stopped at the limit."""
     size = f"{found:,} bytes" if found is not None else f"more than {limit:,} bytes"
     return FetchFailed(item, "parsing.too_large", f"the document has {size}; the limit is {limit:,} bytes")
-
-
-def declare(pairs: Mapping[str, Any]) -> Mapping[str, str]:
-    """`pairs` as strings, capped in number and length; empty values are left out."""
-    declared: dict[str, str] = {}
-    for key, value in pairs.items():
-        text = "" if value is None else clean(str(value))[:MAX_DECLARED_CHARS]
-        if text and len(declared) < MAX_DECLARED:
-            declared[clean(str(key))[:MAX_DECLARED_CHARS]] = text
-    return MappingProxyType(declared)
-
-
-def clean(text: str) -> str:
-    """`text` without what UTF-8 storage refuses: lone surrogates and NUL become U+FFFD."""
-    return text.encode("utf-8", "surrogatepass").decode("utf-8", "replace").replace("\x00", "\ufffd")
 
 
 def storable(path: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 Color = tuple[int, int, int, int]
@@ -17,8 +18,7 @@ WHITE: Color = (255, 255, 255, 255)
 BLACK: Color = (0, 0, 0, 255)
 TRANSPARENT: Color = (0, 0, 0, 0)
 
-_SHEET = "data-corpus-guard-css"  # where `apply` leaves what the rules say
-_MAX_RULES = 300
+_MAX_SELECTORS = 3_000  # applied of one document: a large framework, inlined, has about half
 _MAX_CHARS = 4_000  # of one style
 _WATCHED = re.compile(
     r"display|visibility|opacity|font-size|color|background|position|left|top|right|text-indent|clip|height|width|transform"
@@ -45,46 +45,55 @@ class Style:
     background: Color | None = None
 
 
-def apply(tree: Any) -> None:
-    """Write what the rules of the document's ``<style>`` elements say onto the elements they select."""
-    rules = 0
-    for sheet in tree.document.query_selector_all("style"):
-        for selectors, declarations in _rules(sheet.text or ""):
-            if not _WATCHED.search(declarations):
-                continue
-            rules += 1
-            if rules > _MAX_RULES:
-                return
-            for selector in selectors.split(",")[:20]:
+class Styles:
+    """What a document's ``<style>`` elements and its elements themselves say about being seen."""
+
+    def __init__(self, tree: Any) -> None:
+        self.complete = True  # False: the document has more rules than are looked at
+        self._rules: dict[Any, list[str]] = {}  # declarations by element, in source order
+        selectors = 0
+        # Always `.values()`: iterating over resiliparse's lists takes quadratic time (2.0).
+        for sheet in tree.document.query_selector_all("style").values():
+            for selector, declarations in _selectors(sheet.text or ""):
+                selectors += 1
+                if selectors > _MAX_SELECTORS:
+                    self.complete = False
+                    return
                 try:
-                    found = tree.document.query_selector_all(selector.strip())
-                except (
-                    ValueError
-                ):  # a selector this parser does not know (:hover, ::before): it selects nothing we hide
+                    found = tree.document.query_selector_all(selector).values()
+                except ValueError:  # a selector this parser does not know (::before): it selects no text of ours
                     continue
                 for element in found:
-                    before = element.getattr(_SHEET) or ""
-                    if len(before) < _MAX_CHARS:
-                        element.setattr(_SHEET, f"{before};{declarations}"[:_MAX_CHARS])
+                    self._rules.setdefault(element, []).append(declarations)
+
+    def __contains__(self, element: Any) -> bool:
+        return element in self._rules
+
+    def of(self, element: Any) -> Style:
+        """The style of one element: its old-fashioned attributes, its rules, its own style; the last word counts."""
+        said: dict[str, str] = {}
+        for attribute, key in (("color", "color"), ("bgcolor", "background-color")):
+            if element.hasattr(attribute):
+                said[key] = (element.getattr(attribute) or "").strip().lower()
+        for declarations in self._rules.get(element, ()):
+            said.update(_declarations(declarations))
+        said.update(_declarations((element.getattr("style") or "")[:_MAX_CHARS]))
+        if not said:
+            return Style()
+        backgrounds = map(_color, (said.get("background-color") or said.get("background", "")).split())
+        return Style(
+            gone=_is_gone(said),
+            unseen=_is_unseen(said),
+            color=_color(said.get("color", "")),
+            background=next((color for color in backgrounds if color not in {None, TRANSPARENT}), None),
+        )
 
 
-def style_of(element: Any) -> Style:
-    """The style of one element: its rules (after `apply`), its old-fashioned attributes, its own style."""
-    said = _declarations(f"{element.getattr(_SHEET) or ''};{(element.getattr('style') or '')[:_MAX_CHARS]}")
-    for attribute, key in (("color", "color"), ("bgcolor", "background-color")):
-        if element.hasattr(attribute):
-            said.setdefault(key, element.getattr(attribute))
-    if not said:
-        return Style()
-    background = said.get("background-color") or said.get("background", "")
-    return Style(
-        gone=_is_gone(said),
-        unseen=_is_unseen(said),
-        color=_color(said.get("color", "")),
-        background=next(
-            (color for word in background.split() if (color := _color(word)) and color != TRANSPARENT), None
-        ),
-    )
+def _selectors(sheet: str) -> Iterator[tuple[str, str]]:
+    for selectors, declarations in _rules(sheet):
+        if _WATCHED.search(declarations):
+            for selector in selectors.split(","):
+                yield selector.strip(), declarations[:_MAX_CHARS]
 
 
 def _rules(sheet: str) -> Iterator[tuple[str, str]]:
@@ -115,6 +124,7 @@ def _end_of_block(sheet: str, opening: int) -> int:
     return len(sheet)
 
 
+@lru_cache(maxsize=4_096)
 def _declarations(style: str) -> dict[str, str]:
     style = _ESCAPE.sub(lambda match: chr(min(int(match[1], 16), 0x10FFFF)), _COMMENT.sub("", style))
     said = {}

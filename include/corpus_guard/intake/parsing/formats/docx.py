@@ -97,15 +97,18 @@ def _xml(part: bytes) -> Any:
 def _without_hidden_runs(content: bytes, parts: dict[str, bytes]) -> tuple[list[str], bytes]:
     """The texts of hidden runs, and the document without them (the same bytes where there are none)."""
     root = _xml(parts["word/document.xml"])
-    hidden: list[str] = []
-    for paragraph in root.iter(f"{_W}p"):
-        runs = [run for run in paragraph.iter(f"{_W}r") if _is_hidden(run.find(f"{_W}rPr"))]
-        if runs:
-            hidden.append("".join(map(_text, runs)))
-            for run in runs:
-                run.clear()
+    lines: list[list[Any]] = [[]]
+    for element in root.iter():
+        if element.tag == f"{_W}p":
+            lines.append([])
+        elif element.tag == f"{_W}r" and _is_hidden(element.find(f"{_W}rPr")):
+            lines[-1].append(element)
+    hidden = ["".join(map(_text, runs)) for runs in lines if runs]
     if not hidden:
         return [], content
+    for runs in lines:
+        for run in runs:
+            run.clear()
     rewritten = io.BytesIO()
     with zipfile.ZipFile(io.BytesIO(content)) as archive, zipfile.ZipFile(rewritten, "w") as copy:
         for name in dict.fromkeys(archive.namelist()):

@@ -47,25 +47,33 @@ _META = {
 def read(content: bytes) -> Parsed:
     """Visible text with its blocks on lines of their own; what is not visible apart."""
     text, problems = _decode(content)
-    return replace(from_string(text), problems=problems)
+    parsed = from_string(text)
+    return replace(parsed, problems=(*problems, *parsed.problems))
 
 
 def from_string(html: str) -> Parsed:
     """As `read`, from a string."""
     from resiliparse.extract.html2text import extract_plain_text
-    from resiliparse.parse.html import HTMLTree
+    from resiliparse.parse.html import HTMLParserException, HTMLTree
 
-    tree = HTMLTree.parse(html)
+    try:
+        tree = HTMLTree.parse(html)
+    except HTMLParserException as error:
+        # HTML has no syntax errors: this parser fails on nothing but refused memory, and says no more than that.
+        raise MemoryError from error
     declared = _declared(tree)
-    _css.apply(tree)
-    hidden = _Hidden()
+    styles = _css.Styles(tree)
+    hidden = _Hidden(styles)
     hidden.take_out(tree.document)
     # resiliparse's own main_content=True drops every bulleted list and takes quadratic time in depth (2.0): not used.
     text = extract_plain_text(tree, preserve_formatting=True)
     body = extract_plain_text(tree, preserve_formatting=True, skip_elements=_FURNITURE)
     if len(body) >= BODY_SHARE * len(text):
         text = body
-    return Parsed(text, hidden.text(), declared)
+    problems: tuple[Finding, ...] = ()
+    if not styles.complete:
+        problems = (problem("styles", Severity.LOW, "too many style rules: some hidden text may count as visible"),)
+    return Parsed(text, hidden.text(), declared, problems)
 
 
 def _decode(content: bytes) -> tuple[str, tuple[Finding, ...]]:
@@ -88,7 +96,7 @@ def _decode(content: bytes) -> tuple[str, tuple[Finding, ...]]:
 
 def _declared(tree: Any) -> Any:
     pairs: dict[str, Any] = {"title": tree.title}
-    for meta in list(tree.document.query_selector_all("meta[content]"))[:200]:
+    for meta in tree.document.query_selector_all("meta[content]").values()[:200]:
         name = (meta.getattr("name") or meta.getattr("property") or "").lower()
         if name in _META:
             pairs.setdefault(_META[name], meta.getattr("content"))
@@ -115,6 +123,7 @@ class _Look:
 class _Hidden:
     """Takes hidden text out of a tree. Iterative: depth is the document's choice."""
 
+    styles: _css.Styles
     _pieces: list[str] = field(default_factory=list)
 
     def take_out(self, root: Any) -> None:
@@ -144,8 +153,8 @@ class _Hidden:
     def _element(self, node: Any, name: str, look: _Look) -> _Look:
         if name == "template":  # its content is a document of its own
             self._pieces.append("\n" + _TAG.sub(" ", node.html) + "\n")
-        if node.attribute_names:
-            look = _styled(node, look)
+        if node.attribute_names or node in self.styles:
+            look = _styled(look, self.styles.of(node), gone=node.hasattr("hidden"))
         if name == "noscript":
             look = replace(look, gone=True)
         if look.hidden:
@@ -170,8 +179,8 @@ def _children(node: Any) -> Iterator[Any]:
         child = child.next_sibling
 
 
-def _styled(node: Any, look: _Look) -> _Look:
-    style = _css.style_of(node)
-    color, background = style.color or look.color, style.background or look.background
+def _styled(look: _Look, style: _css.Style, *, gone: bool) -> _Look:
     unseen = look.unseen if style.unseen is None else style.unseen
-    return _Look(look.gone or style.gone or node.hasattr("hidden"), unseen, color, background)
+    return _Look(
+        look.gone or style.gone or gone, unseen, style.color or look.color, style.background or look.background
+    )

@@ -104,6 +104,7 @@ class _Code:
         block = bisect_right(self._blocks, (position, len(self._text))) - 1
         if block >= 0 and position < self._blocks[block][1]:
             return True
-        line = self._text.rfind("\n", 0, position) + 1
         # A line can be a megabyte long; looking 500 characters back keeps the whole linear.
-        return self._text.count("`", max(line, position - 500), position) % 2 == 1
+        start = max(0, position - 500)
+        line = self._text.rfind("\n", start, position) + 1
+        return self._text.count("`", line or start, position) % 2 == 1

@@ -1,0 +1,108 @@
+"""``make screenshot``: pictures of the running UI into ``docs/images/``.
+
+Needs `make up`, a finished run of `corpus_refresh` (`make demo`), and Chromium: the ``chromium`` binary of the distribution
+(``apt-get install -y chromium``), because Playwright's own download of a browser is not needed for a picture. Signs in as the admin,
+through the login form, with the password of this stack. Nothing but 127.0.0.1 is contacted.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from playwright.sync_api import Browser, Page, ViewportSize, sync_playwright
+
+from environment import HOST, PROJECT, Layout, Ports, StackError
+from processes import request
+
+DAG = "corpus_refresh"
+IMAGES = PROJECT / "docs" / "images"
+SIZE = ViewportSize(width=1280, height=800)  # pixels
+PATIENCE = 120_000  # milliseconds a page may take on a busy machine
+SETTLED = 2_000  # milliseconds until what moves has come to rest
+REMEMBERED = {  # what Airflow's UI (3.3.2) keeps of a user's choices: the graph, from top to bottom, and its share of the width
+    "default_dag_view": '"graph"',
+    f"direction-{DAG}": '"DOWN"',
+    "react-resizable-panels:graph-ltr": '{"details-panel,main-panel":{"expandToSizes":{},"layout":[29,71]}}',
+}
+CHROMIUM = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
+
+
+def main() -> int:
+    """Take every picture. Returns the exit code."""
+    layout, ports = Layout.read(os.environ), Ports.read(os.environ)
+    address = f"http://{HOST}:{ports.airflow}"
+    try:
+        password = json.loads(layout.passwords.read_text())["admin"]
+        run = _finished_run(ports, password)
+    except (OSError, StackError) as problem:
+        print(f"✗ {problem}", file=sys.stderr)
+        return 1
+    IMAGES.mkdir(parents=True, exist_ok=True)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=_chromium(), args=CHROMIUM)
+        page = _signed_in(browser, address, password)
+        print(_run_page(page, address, run))
+        browser.close()
+    return 0
+
+
+def _finished_run(ports: Ports, password: str) -> str:
+    """The newest successful run that had work to do, or the newest successful one."""
+    token = (request(ports.airflow, "/auth/token", {"username": "admin", "password": password})[1] or {}).get(
+        "access_token"
+    )
+    status, answer = request(
+        ports.airflow, f"/api/v2/dags/{DAG}/dagRuns?state=success&order_by=-run_after&limit=50", token=token or ""
+    )
+    found: list[dict[str, Any]] = (answer or {}).get("dag_runs", [])
+    if status != 200 or not found:
+        raise StackError(
+            f"Airflow at {HOST}:{ports.airflow}: expected a finished run of {DAG}, got HTTP {status} and {len(found)} runs. "
+            "First: make up, make demo"
+        )
+    with_work = [run for run in found if "accepted" in (run["note"] or "")]
+    return str((with_work or found)[0]["dag_run_id"])
+
+
+def _chromium() -> str:
+    found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if not found:
+        raise SystemExit("chromium: not found. Install it: apt-get install -y chromium")
+    return found
+
+
+def _signed_in(browser: Browser, address: str, password: str) -> Page:
+    context = browser.new_context(viewport=SIZE, color_scheme="light", locale="en-GB", timezone_id="UTC")
+    context.add_init_script(f"Object.entries({json.dumps(REMEMBERED)}).forEach(([k, v]) => localStorage.setItem(k, v))")
+    page = context.new_page()
+    page.set_default_timeout(PATIENCE)
+    page.goto(f"{address}/auth/login")
+    page.get_by_label("Username").fill("admin")
+    page.locator("input[type=password]").fill(password)
+    page.get_by_role("button", name="Sign in").click()
+    page.wait_for_url(lambda url: "/auth/login" not in url)
+    return page
+
+
+def _run_page(page: Page, address: str, run: str) -> Path:
+    """The run as a graph with its mapped tasks; beside it the note with the counts and the task instances."""
+    target = IMAGES / "corpus-refresh.png"
+    page.goto(f"{address}/dags/{DAG}/runs/{quote(run, safe='')}")
+    page.wait_for_load_state("networkidle")
+    page.get_by_text("Task Instances").first.wait_for()
+    page.add_style_tag(content=".react-flow__minimap { display: none }")  # it would cover the last tasks
+    page.get_by_role("button", name="fit view").click()
+    page.mouse.move(SIZE["width"] - 1, SIZE["height"] - 1)  # nothing is hovered over
+    page.wait_for_timeout(SETTLED)
+    page.screenshot(path=target)
+    return target
+
+
+if __name__ == "__main__":
+    sys.exit(main())

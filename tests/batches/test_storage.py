@@ -1,0 +1,158 @@
+"""A file is there whole or not at all, under a name that does not lie."""
+
+from __future__ import annotations
+
+import hashlib
+import multiprocessing
+import os
+import signal
+import tracemalloc
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from corpus_guard.batches import Storage
+from corpus_guard.errors import Inconsistent
+
+PROCESSES = multiprocessing.get_context("forkserver")
+
+
+@pytest.fixture(params=["folder", "object store"])
+def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Storage:
+    """A local folder, and a file system without rename, as object stores are."""
+    return Storage(str(tmp_path / "storage") if request.param == "folder" else f"memory://{uuid.uuid4().hex}")
+
+
+def test_what_is_written_is_read(storage: Storage) -> None:
+    assert not storage.exists("a/b/c")
+
+    storage.write("a/b/c", b"content")
+
+    assert storage.exists("a/b/c")
+    assert storage.read("a/b/c") == b"content"
+
+
+def test_writing_again_replaces(storage: Storage) -> None:
+    storage.write("a/b", b"long before")
+    storage.write("a/b", b"now")
+
+    assert storage.read("a/b") == b"now"
+
+
+def test_json_and_tables_come_back(storage: Storage) -> None:
+    table = pa.table({"version_id": ["a", "b"], "text": ["naïve", "زبان"]})
+    storage.write_json("run/x.json", {"a": [1, None, "ü"]})
+    storage.write_table("run/x.parquet", table)
+
+    assert storage.read_json("run/x.json") == {"a": [1, None, "ü"]}
+    assert storage.read_table("run/x.parquet") == table
+    chosen = storage.read_table("run/x.parquet", columns=["text"], filters=[("version_id", "in", ["b"])])
+    assert chosen.to_pylist() == [{"text": "زبان"}]
+
+
+def test_what_is_missing_is_named(storage: Storage) -> None:
+    for read in (storage.read, storage.read_json, storage.read_table):
+        with pytest.raises(Inconsistent, match=r"runs/x is missing, and something refers to it.*CORPUS_GUARD_STORAGE_URL"):
+            read("runs/x")
+
+
+def test_lines_are_named_by_their_hash(storage: Storage) -> None:
+    name, sha256, count = storage.write_lines("manifests", iter([b"one", b"two"]), ".jsonl")
+
+    assert storage.read(name) == b"one\ntwo\n"
+    assert sha256 == hashlib.sha256(b"one\ntwo\n").hexdigest()
+    assert name == f"manifests/{sha256}.jsonl"
+    assert count == 2
+    assert storage.write_lines("manifests", [b"one", b"two"], ".jsonl") == (name, sha256, count)
+
+
+def test_no_lines_are_an_empty_file(storage: Storage) -> None:
+    name, sha256, count = storage.write_lines("manifests", [], ".jsonl")
+
+    assert (storage.read(name), sha256, count) == (b"", hashlib.sha256().hexdigest(), 0)
+
+
+def test_lines_that_break_off_leave_nothing(tmp_path: Path) -> None:
+    storage = Storage(str(tmp_path))
+
+    def broken() -> Iterator[bytes]:
+        yield b"one"
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        storage.write_lines("manifests", broken(), ".jsonl")
+
+    assert list((tmp_path / "manifests").iterdir()) == []
+
+
+def test_lines_are_not_held_in_memory(tmp_path: Path) -> None:
+    storage = Storage(str(tmp_path))
+    line = b"x" * 1_000
+    tracemalloc.start()
+
+    storage.write_lines("manifests", (line for _ in range(50_000)), ".jsonl")
+
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 2_000_000  # bytes, of 50 million written
+
+
+@pytest.mark.parametrize("before", [None, b"whole, from before"])
+def test_a_killed_writer_leaves_nothing_under_the_name(tmp_path: Path, before: bytes | None) -> None:
+    storage = Storage(str(tmp_path))
+    if before is not None:
+        storage.write("run/x", before)
+    process = PROCESSES.Process(target=_die_before_the_move, args=(str(tmp_path),))
+
+    process.start()
+    process.join(60)
+
+    assert process.exitcode == -signal.SIGKILL
+    assert storage.exists("run/x") is (before is not None)
+    assert len(list((tmp_path / "run").iterdir())) == 1 + (before is not None)  # the draft lies beside it
+    storage.write("run/x", b"second attempt")
+    assert storage.read("run/x") == b"second attempt"
+
+
+def test_a_reader_never_sees_a_part(tmp_path: Path) -> None:
+    storage = Storage(str(tmp_path))
+    contents = [bytes([number]) * 300_000 for number in (1, 2)]
+    storage.write("run/x", contents[0])
+    writer = PROCESSES.Process(target=_write_in_turn, args=(str(tmp_path), contents, 40))
+    writer.start()
+    seen = set()
+    while writer.is_alive():
+        seen.add(hashlib.sha256(storage.read("run/x")).digest())
+    writer.join()
+
+    assert seen <= {hashlib.sha256(content).digest() for content in contents}
+
+
+def test_what_is_named_is_on_disk_before_it_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    flushed = []
+    fsync = os.fsync
+    monkeypatch.setattr(os, "fsync", lambda descriptor: (flushed.append(os.fstat(descriptor)), fsync(descriptor)))
+
+    Storage(str(tmp_path)).write("run/x", b"content")
+
+    file, folder = (tmp_path / "run" / "x").stat(), (tmp_path / "run").stat()
+    assert [(one.st_ino, one.st_size) for one in flushed][0] == (file.st_ino, 7)
+    assert flushed[1].st_ino == folder.st_ino
+
+
+def test_a_location_is_for_people(tmp_path: Path) -> None:
+    assert Storage(f"file://{tmp_path}/").location("run/x") == f"{tmp_path}/run/x"
+
+
+def _die_before_the_move(folder: str) -> None:
+    Storage._move = lambda *_: os.kill(os.getpid(), signal.SIGKILL)  # type: ignore[assignment,method-assign]
+    Storage(folder).write("run/x", b"not to be seen" * 1_000)
+
+
+def _write_in_turn(folder: str, contents: list[bytes], times: int) -> None:
+    storage = Storage(folder)
+    for number in range(times):
+        storage.write("run/x", contents[number % len(contents)])

@@ -1,0 +1,175 @@
+"""Speed and memory of the refresh.
+
+    python -m tests.bench                 all of it, about ten minutes on two cores
+    python -m tests.bench --quick         without the 20,000 chunks
+    python -m tests.bench --json          for machines
+
+Documents are made of the sample corpus's sentences, shuffled with a fixed seed: about 100 tokens a chunk, one chunk a document. Each figure
+comes from processes of its own; CPU seconds include their children.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from rich.console import Console
+
+from corpus_guard import _console as look
+from corpus_guard.settings import PROJECT
+
+GUARD = str(Path(sys.executable).with_name("guard"))
+SMALL, LARGE = 2_000, 20_000
+console = Console(stderr=True)
+
+BARE = """
+import json, sys
+from corpus_guard.models import Models
+from corpus_guard.settings import load_settings
+chunks = [json.loads(line)["text"] for line in open(sys.argv[1], encoding="utf-8")]
+Models(load_settings()).embedder.embed(chunks)
+"""
+
+RULES = """
+import json, sys, time
+from corpus_guard.models import Models
+from corpus_guard.screening.registry import CHECKS
+from corpus_guard.settings import load_settings
+from tests.screening.making import a_version
+versions = [a_version(json.loads(line)["text"]) for line in open(sys.argv[1], encoding="utf-8")]
+models = Models(load_settings())
+checks = [build(params(), models) for name, (params, build) in CHECKS.items() if name in ("unicode", "instructions")]
+for check in checks:
+    list(check.run(versions[:100], None))  # compiles the rules
+began = time.process_time()
+for check in checks:
+    list(check.run(versions, None))
+print(len(versions) / (time.process_time() - began))
+"""
+
+
+@dataclass(frozen=True)
+class Ran:
+    """One finished process."""
+
+    wall: float  # seconds
+    cpu: float  # seconds, with children
+    memory: int  # bytes, the largest process
+    output: str
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One row of the result."""
+
+    what: str
+    found: str
+    target: str
+    met: bool
+
+
+def main() -> int:
+    """Measure and print. Exit code 1 when a target is missed."""
+    parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="without the 20,000 chunks")
+    parser.add_argument("--json", action="store_true", help="for machines")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="corpus-guard-bench-") as folder:
+        figures = _measure(Path(folder), quick=arguments.quick)
+    if arguments.json:
+        sys.stdout.write(json.dumps([asdict(figure) for figure in figures], indent=2) + "\n")
+    else:
+        rows = [(f.what, f.found, f.target, "[green]met[/green]" if f.met else "[red]missed[/red]") for f in figures]
+        look.out.print(look.table("Speed and memory", ("what", "found", "target", ""), rows))
+    return 0 if all(figure.met for figure in figures) else 1
+
+
+def _measure(folder: Path, *, quick: bool) -> list[Figure]:
+    models = folder / "models-home"
+    _run("preparing the models", [GUARD, "models", "prepare"], {"CORPUS_GUARD_HOME": str(models)})
+    small = _home(folder, "small", SMALL, models)
+    bare = _run(f"bare embedding of {SMALL:,} chunks", [sys.executable, "-c", BARE, str(small / "rows.jsonl")], _env(small))
+    cold = _run(f"cold refresh of {SMALL:,} chunks", [GUARD, "refresh", "--json"], _env(small))
+    warm = _run("refresh with nothing changed", [sys.executable, "-X", "importtime", GUARD, "refresh", "--json"], _env(small))
+    rules = _run("rule tier", [sys.executable, "-c", RULES, str(small / "rows.jsonl")], _env(small))
+    loaded = sorted(name for name in ("torch", "great_expectations", "chromadb") if f" {name}\n" in warm.output)
+    figures = [
+        _ratio("cold refresh ÷ bare embedding, wall time", cold.wall / bare.wall, 1.6, f"{cold.wall:.1f} s ÷ {bare.wall:.1f} s"),
+        _ratio("the same, CPU time", cold.cpu / bare.cpu, 1.6, f"{cold.cpu:.1f} s ÷ {bare.cpu:.1f} s"),
+        Figure("nothing changed: heavy modules imported", ", ".join(loaded) or "none", "none", not loaded),
+        Figure("nothing changed: wall time", f"{warm.wall:.1f} s for {SMALL:,} documents", "—", True),
+        _at_least("rule tier, chunks a second a core", float(rules.output.split()[-1]), 10_000),
+    ]
+    if not quick:
+        large = _home(folder, "large", LARGE, models)
+        grown = _run(f"cold refresh of {LARGE:,} chunks", [GUARD, "refresh", "--json"], _env(large))
+        growth = grown.memory / cold.memory
+        found = f"{growth:.2f} ({cold.memory / 2**20:,.0f} → {grown.memory / 2**20:,.0f} MiB)"
+        figures.append(Figure(f"peak memory, {LARGE:,} ÷ {SMALL:,} chunks", found, "0.85 to 1.15", 0.85 <= growth <= 1.15))
+        each = (grown.wall / LARGE) / (cold.wall / SMALL)
+        figures.append(Figure("time a chunk, the same", f"{each:.2f}", "—", True))
+    return figures
+
+
+def _home(folder: Path, name: str, chunks: int, models: Path) -> Path:
+    home = folder / name
+    home.mkdir()
+    (home / "models").symlink_to(models / "models")
+    with (home / "rows.jsonl").open("w", encoding="utf-8") as file:
+        for number, text in enumerate(_texts(chunks)):
+            file.write(json.dumps({"id": number, "text": text}) + "\n")
+    sources = {"name": "bench", "kind": "rows", "url": "rows.jsonl", "owner": "bench", "trust": "reviewed", "fields": {"id": "id", "text": "text"}}
+    (home / "sources.yaml").write_text(json.dumps({"sources": [sources]}))
+    return home
+
+
+def _texts(count: int) -> list[str]:
+    corpus = PROJECT / "include" / "sample_corpus"
+    prose = " ".join(path.read_text(encoding="utf-8") for path in sorted(corpus.glob("handbook/*.md")))
+    sentences = [s for s in re.split(r"(?<=[.!?])\s+", re.sub(r"[#*|`>-]+", " ", prose)) if 40 < len(s) < 200]
+    chance = random.Random(7)
+    return [" ".join(chance.sample(sentences, 5)) for _ in range(count)]
+
+
+def _env(home: Path) -> dict[str, str]:
+    return {"CORPUS_GUARD_HOME": str(home), "CORPUS_GUARD_SOURCES_FILE": str(home / "sources.yaml")}
+
+
+def _run(what: str, command: list[str], env: dict[str, str]) -> Ran:
+    with console.status(what), tempfile.TemporaryFile("w+") as out:
+        began = time.monotonic()
+        # A port nobody uses: each refresh starts a Chroma server of its own.
+        process = subprocess.Popen(
+            command, stdout=out, stderr=subprocess.STDOUT, env={**os.environ, "CORPUS_GUARD_CHROMA_URL": "http://127.0.0.1:9", **env}
+        )
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        wall = time.monotonic() - began
+        out.seek(0)
+        output = out.read()
+    if process.returncode:
+        raise SystemExit(f"{what}: exit code {process.returncode}\n{output[-2000:]}")
+    console.print(f"{what}: {wall:.1f} s")
+    unit = 1 if sys.platform == "darwin" else 1024
+    return Ran(wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * unit, output)
+
+
+def _ratio(what: str, found: float, limit: float, parts: str) -> Figure:
+    return Figure(what, f"{found:.2f} ({parts})", f"≤ {limit}", found <= limit)
+
+
+def _at_least(what: str, found: float, limit: float) -> Figure:
+    return Figure(what, f"{found:,.0f}", f"≥ {limit:,}", found >= limit)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,134 @@
+"""Real servers for every test: SQLite and PostgreSQL for the ledger, Chroma for the collections, all on loopback."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import chromadb
+import psycopg2  # type: ignore[import-untyped]
+import pytest
+
+from corpus_guard.batches import Storage
+from corpus_guard.corpus.server import serving
+from corpus_guard.corpus.store import Store
+from corpus_guard.ledger import Ledger
+from corpus_guard.settings import Settings
+from material import Shelf
+from postgres import LocalPostgres, free_port
+
+PASSWORD = "not-to-be-shown"
+_numbers = itertools.count(1)
+
+
+def pytest_configure() -> None:
+    """What the shell or `make` says of a deployment is not meant for tests."""
+    for name in [name for name in os.environ if name.startswith("CORPUS_GUARD_")]:
+        del os.environ[name]
+
+
+@pytest.fixture(scope="session")
+def postgresql(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalPostgres]:
+    """One server; databases are made one a test."""
+    folder = tmp_path_factory.mktemp("postgresql") / "data"
+    with LocalPostgres(folder, free_port(), PASSWORD, durable=False) as server:
+        yield server
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def ledger_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """An empty database; a test that asks for it runs on both kinds."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'ledger.sqlite'}"
+    return _database(request.getfixturevalue("postgresql"))
+
+
+@pytest.fixture(scope="session")
+def migrated_sqlite(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Copied for each test: migrating takes longer than most of them."""
+    file = tmp_path_factory.mktemp("sqlite") / "migrated.sqlite"
+    Ledger(f"sqlite:///{file}").close()  # closing folds the write-ahead log into the file
+    return file
+
+
+@pytest.fixture(scope="session")
+def migrated_postgresql(postgresql: LocalPostgres) -> str:
+    """The name of a database that others are copied from."""
+    postgresql.create_database("migrated")
+    Ledger(postgresql.url("migrated")).close()
+    return "migrated"
+
+
+@pytest.fixture
+def sqlite_ledger(tmp_path: Path, migrated_sqlite: Path) -> Iterator[Ledger]:
+    shutil.copy(migrated_sqlite, tmp_path / "ledger.sqlite")
+    opened = Ledger(f"sqlite:///{tmp_path / 'ledger.sqlite'}")
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def postgresql_ledger(postgresql: LocalPostgres, migrated_postgresql: str) -> Iterator[Ledger]:
+    opened = Ledger(_database(postgresql, migrated_postgresql))
+    yield opened
+    opened.close()
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def ledger(request: pytest.FixtureRequest) -> Ledger:
+    """A ledger of its own; a test that asks for it runs on both kinds."""
+    opened: Ledger = request.getfixturevalue(f"{request.param}_ledger")
+    return opened
+
+
+@pytest.fixture(scope="session")
+def chroma_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """One server, which dies with this process; collections are told apart by their prefix."""
+    settings = Settings(home=tmp_path_factory.mktemp("chroma"), chroma_url=f"http://127.0.0.1:{free_port()}")
+    with serving(settings) as url:
+        yield url
+
+
+@pytest.fixture
+def chroma(chroma_url: str) -> chromadb.ClientAPI:
+    """Chroma past the guard, as anyone who reaches its port has it."""
+    return chromadb.HttpClient(host="127.0.0.1", port=int(chroma_url.rpartition(":")[2]))
+
+
+@pytest.fixture
+def store(chroma_url: str, chroma: chromadb.ClientAPI) -> Iterator[Store]:
+    """A prefix of its own."""
+    opened = Store(chroma_url, f"test{next(_numbers)}")
+    yield opened
+    for name in opened.names():
+        chroma.delete_collection(name)
+
+
+@pytest.fixture
+def storage(tmp_path: Path) -> Storage:
+    return Storage(str(tmp_path / "storage"))
+
+
+@pytest.fixture
+def shelf(ledger: Ledger, storage: Storage, store: Store) -> Shelf:
+    """A corpus to publish into, on both kinds of ledger."""
+    return Shelf(ledger, storage, store)
+
+
+@pytest.fixture
+def lite_shelf(sqlite_ledger: Ledger, storage: Storage, store: Store) -> Shelf:
+    """The same on SQLite alone, where the kind of ledger makes no difference."""
+    return Shelf(sqlite_ledger, storage, store)
+
+
+def _database(server: LocalPostgres, template: str = "template1") -> str:
+    name = f"ledger_{next(_numbers)}"
+    with closing(psycopg2.connect(server.url().replace("+psycopg2", ""))) as connection:
+        connection.autocommit = True
+        with connection.cursor() as cursor:
+            cursor.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
+    return server.url(name)

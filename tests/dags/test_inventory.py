@@ -1,0 +1,166 @@
+"""Every DAG file is known, parses without weight, and keeps the rules all DAGs keep."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from environment import PROJECT, Ports, Secrets, environment, with_caller
+
+DAGS = {"corpus_refresh.py": {"corpus_refresh"}, "quarantine_release.py": {"quarantine_release"}}
+"""File → the DAGs it defines. A new file is added here, and to the README."""
+
+HEAVY = {
+    "torch",
+    "transformers",
+    "sentence_transformers",
+    "great_expectations",
+    "chromadb",
+    "pandas",
+    "pyarrow",
+    "mlflow",
+    "numpy",
+    "sklearn",
+}
+LONGEST_HOURS = 24
+
+Parsed = dict[str, Any]
+
+
+def parse(home: Path, dags: Path = PROJECT / "dags", **settings: str) -> Parsed:
+    (home / "airflow").mkdir(parents=True, exist_ok=True)
+    env = with_caller(environment(PROJECT, home, Ports(), Secrets(), metadata="sqlite"), os.environ)
+    ran = subprocess.run(
+        [sys.executable, str(Path(__file__).with_name("describe_dags.py"))],
+        env={**env, "AIRFLOW__CORE__DAGS_FOLDER": str(dags), **settings},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    described: Parsed = json.loads(ran.stdout.splitlines()[-1])
+    return described
+
+
+@pytest.fixture(scope="module")
+def parsed(tmp_path_factory: pytest.TempPathFactory) -> Parsed:
+    return parse(tmp_path_factory.mktemp("inventory"))
+
+
+def tasks(parsed: Parsed) -> list[tuple[str, dict[str, Any]]]:
+    return [
+        (f"{dag_id}.{task_id}", task)
+        for dag_id, dag in parsed["dags"].items()
+        for task_id, task in dag["tasks"].items()
+    ]
+
+
+def test_every_file_and_every_dag_is_in_the_list(parsed: Parsed) -> None:
+    files = {path.relative_to(PROJECT / "dags").as_posix() for path in (PROJECT / "dags").rglob("*.py")}
+    assert files == DAGS.keys(), "please add the DAG file to DAGS in this test, and to the README"
+
+    found: dict[str, set[str]] = {}
+    for dag_id, dag in parsed["dags"].items():
+        found.setdefault(Path(dag["file"]).name, set()).add(dag_id)
+
+    assert parsed["errors"] == {}
+    assert found == DAGS
+
+
+def test_parsing_imports_nothing_heavy(parsed: Parsed) -> None:
+    assert "corpus_guard" in parsed["imported"]
+    assert HEAVY.isdisjoint(parsed["imported"])
+
+
+def test_the_docstring_is_the_page_and_says_what_it_does_not_do(parsed: Parsed) -> None:
+    for dag_id, dag in parsed["dags"].items():
+        text = Path(dag["file"]).read_text(encoding="utf-8")
+        assert dag["doc_md"] and text.startswith(f'"""{dag["doc_md"]}'), dag_id
+        assert re.search(r"\*\*What it does\.\*\*", dag["doc_md"]), dag_id
+        assert re.search(r"\*\*What it does not\b", dag["doc_md"]), dag_id
+        assert re.search(r"\*\*When it fails\.\*\*", dag["doc_md"]), dag_id
+
+
+def test_a_file_is_read_in_a_minute(parsed: Parsed) -> None:
+    for dag_id, dag in parsed["dags"].items():
+        assert len(Path(dag["file"]).read_text(encoding="utf-8").splitlines()) <= 90, dag_id
+
+
+def test_every_dag_has_a_tag_a_limit_of_runs_and_a_time_limit(parsed: Parsed) -> None:
+    for dag_id, dag in parsed["dags"].items():
+        assert any(re.fullmatch(r"guard/[a-z]+", tag) for tag in dag["tags"]), dag_id
+        assert 1 <= dag["max_active_runs"] <= 2, dag_id
+        assert 0 < (dag["dagrun_timeout"] or 0) <= LONGEST_HOURS * 3600, dag_id
+        assert dag["catchup"] is False, dag_id
+
+
+def test_every_task_has_an_owner_retries_and_a_time_limit(parsed: Parsed) -> None:
+    for name, task in tasks(parsed):
+        assert task["owner"] == "corpus-guard", name
+        assert task["retries"] >= 1, name
+        assert 0 < (task["timeout"] or 0) <= LONGEST_HOURS * 3600, name
+
+
+def test_tasks_that_load_a_model_share_one_slot(parsed: Parsed) -> None:
+    pooled = {name for name, task in tasks(parsed) if task["pool"] == "models"}
+
+    assert pooled == {"corpus_refresh.screen", "corpus_refresh.embed", "quarantine_release.apply"}
+
+
+def test_thresholds_are_no_parameters(parsed: Parsed) -> None:
+    # Whoever may trigger a run must not be able to loosen the policy for it.
+    assert parsed["dags"]["corpus_refresh"]["params"].keys() == {"sources"}
+    assert parsed["dags"]["quarantine_release"]["params"] == {}
+
+
+def test_the_form_offers_exactly_the_sources_of_the_file(parsed: Parsed) -> None:
+    schema = parsed["dags"]["corpus_refresh"]["params"]["sources"]
+
+    assert schema["items"]["enum"] == ["handbook", "product", "community", "tickets"]
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ("sources:\n  - {kind: folder}\n", ["sources.0.name", "missing", "add it"]),
+        (None, ["no such file", "create it", "CORPUS_GUARD_"]),
+    ],
+    ids=["a key is missing", "no file"],
+)
+def test_broken_sources_are_an_import_error_that_names_file_key_and_fix(
+    tmp_path: Path, content: str | None, says: list[str]
+) -> None:
+    broken = tmp_path / "my-sources.yaml"
+    if content is not None:
+        broken.write_text(content)
+
+    parsed = parse(tmp_path, CORPUS_GUARD_SOURCES_FILE=str(broken))
+
+    assert parsed["dags"].keys() == {"quarantine_release"}, "the other DAG needs no sources"
+    (file, error), *rest = parsed["errors"].items()
+    assert rest == []
+    assert file.endswith("corpus_refresh.py")
+    for part in (str(broken), *says):
+        assert part in error
+
+
+def test_a_file_that_is_not_in_the_list_would_be_seen(tmp_path: Path) -> None:
+    """The inventory's own proof: the parser finds a stray DAG, so the list above would not match."""
+    folder = tmp_path / "dags"
+    folder.mkdir()
+    (folder / "stray.py").write_text(
+        "from airflow.sdk import dag\n\n\n@dag(schedule=None)\ndef stray():\n    import pyarrow\n\n\nstray()\n"
+    )
+
+    parsed = parse(tmp_path, folder)
+
+    assert "stray" in parsed["dags"]
+    assert "pyarrow" in parsed["imported"], "a heavy import inside the DAG function runs at parse time, and is seen"

@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from deployment import Deployment, MakeDeployment, Run
+
+from environment import PROJECT, Ports, Secrets, environment, with_caller
+
+
+@pytest.fixture(scope="session")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Converted models, shared: conversion takes half a minute and no test changes them."""
+    kept = PROJECT / "var"
+    home = kept if (kept / "models").is_dir() else tmp_path_factory.mktemp("prepared")
+    guard = str(Path(sys.executable).with_name("guard"))
+    env = {**os.environ, "CORPUS_GUARD_HOME": str(home)}
+    subprocess.run([guard, "models", "prepare"], env=env, check=True, capture_output=True)
+    return home / "models"
+
+
+@pytest.fixture(scope="session")
+def airflow_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A migrated, empty metadata database to copy."""
+    home = tmp_path_factory.mktemp("airflow")
+    (home / "airflow").mkdir()
+    env = with_caller(environment(PROJECT, home, Ports(), Secrets(), metadata="sqlite"), os.environ)
+    subprocess.run([sys.executable, "-m", "airflow", "db", "migrate"], env=env, check=True, capture_output=True)
+    return home / "airflow" / "airflow.db"
+
+
+@pytest.fixture(scope="session")
+def deploy(tmp_path_factory: pytest.TempPathFactory, models: Path, airflow_database: Path) -> Iterator[MakeDeployment]:
+    """Make a deployment: an unread corpus, or what `snapshot` holds. Its Chroma server runs unless told otherwise."""
+    made: list[Deployment] = []
+
+    def make(name: str, snapshot: Path | None = None, *, chroma: bool = True) -> Deployment:
+        one = Deployment(tmp_path_factory.mktemp(name), models, airflow_database, snapshot)
+        made.append(one)
+        if chroma:
+            one.start_chroma()
+        return one
+
+    yield make
+    for one in made:
+        one.stop()
+
+
+@pytest.fixture(scope="session")
+def undisturbed(deploy: MakeDeployment) -> tuple[Deployment, Run]:
+    """A corpus that one run of the DAG took in; tests look at it and change nothing."""
+    one = deploy("undisturbed")
+    return one, one.run()
+
+
+@pytest.fixture(scope="session")
+def snapshot(undisturbed: tuple[Deployment, Run], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same, to begin other deployments with."""
+    folder = tmp_path_factory.mktemp("saved") / "snapshot"
+    undisturbed[0].save(folder)
+    return folder

@@ -1,0 +1,179 @@
+"""The real thing, as `make up` starts it: scheduler, LocalExecutor, PostgreSQL and Chroma, driven through Airflow's REST API."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psutil  # type: ignore[import-untyped]
+import pytest
+import sqlalchemy as sa
+from deployment import SHARD
+from small_corpus import BAD, GOOD, GOOD_ROWS, write_corpus, write_rows
+
+from environment import PROJECT, Ports
+from postgres import free_port
+
+pytestmark = pytest.mark.slow
+
+DAG = "/api/v2/dags/corpus_refresh"
+RUN_SECONDS = 900
+DOCUMENTS = len(GOOD) + len(GOOD_ROWS) + len(BAD) + 3
+
+
+@dataclass
+class Local:
+    home: Path
+    corpus: Path
+    ports: Ports
+
+    def stack(self, *words: str) -> subprocess.CompletedProcess[str]:
+        told = {Ports.variable(name): str(port) for name, port in vars(self.ports).items()}
+        return subprocess.run(
+            [sys.executable, str(PROJECT / "docker" / "local" / "stack.py"), *words],
+            env={
+                **{name: value for name, value in os.environ.items() if not name.startswith("CORPUS_GUARD_")},
+                **told,
+                "CORPUS_GUARD_HOME": str(self.home),
+                "CORPUS_GUARD_SOURCES_FILE": str(self.corpus / "sources.yaml"),
+                "CORPUS_GUARD_SHARD_DOCUMENTS": str(SHARD),
+            },
+            capture_output=True,
+            text=True,
+            timeout=600,
+            check=False,
+        )
+
+    def api(self, user: str = "admin") -> httpx.Client:
+        base = f"http://127.0.0.1:{self.ports.airflow}"
+        password = json.loads((self.home / "stack" / "airflow-passwords.json").read_text())[user]
+        login = httpx.post(f"{base}/auth/token", json={"username": user, "password": password}, timeout=60)
+        token = login.raise_for_status().json()["access_token"]
+        return httpx.Client(base_url=base, headers={"Authorization": f"Bearer {token}"}, timeout=60)
+
+    def processes(self) -> list[psutil.Process]:
+        leader = psutil.Process(int((self.home / "stack" / "supervisord.pid").read_text()))
+        return [leader, *leader.children(recursive=True)]
+
+    def ledger(self, statement: str) -> list[Any]:
+        engine = sa.create_engine(f"sqlite:///{self.home / 'ledger.sqlite'}", poolclass=sa.NullPool)
+        with engine.connect() as connection:
+            return list(connection.execute(sa.text(statement)))
+
+
+@pytest.fixture(scope="module")
+def local(tmp_path_factory: pytest.TempPathFactory, models: Path) -> Iterator[Local]:
+    root = tmp_path_factory.mktemp("stack")
+    write_corpus(root / "corpus")
+    one = Local(root / "home", root / "corpus", Ports(*(free_port() for _ in range(4))))
+    one.home.mkdir()
+    (one.home / "models").symlink_to(models)
+    try:
+        said = one.stack("up", "--only", "postgres,chroma,airflow")
+        assert said.returncode == 0, said.stdout + said.stderr
+        yield one
+    finally:
+        one.stack("down")
+
+
+@pytest.fixture(scope="module")
+def scheduled(local: Local) -> dict[str, Any]:
+    """Unpaused, the DAG runs its last interval by itself."""
+    with local.api() as api:
+        api.patch(DAG, json={"is_paused": False}).raise_for_status()
+        return finished(api, lambda run: run["run_type"] == "scheduled")
+
+
+def finished(api: httpx.Client, wanted: Any) -> dict[str, Any]:
+    deadline = time.monotonic() + RUN_SECONDS
+    while time.monotonic() < deadline:
+        for run in api.get(f"{DAG}/dagRuns").raise_for_status().json()["dag_runs"]:
+            if wanted(run) and run["state"] in {"success", "failed"}:
+                found: dict[str, Any] = run
+                return found
+        time.sleep(2)
+    raise AssertionError(f"no run ended within {RUN_SECONDS} s: {api.get(f'{DAG}/dagRuns').json()}")
+
+
+def test_the_scheduler_runs_it_and_the_note_holds_the_counts(local: Local, scheduled: dict[str, Any]) -> None:
+    assert scheduled["state"] == "success"
+    (counts,) = (json.loads(row[0]) for row in local.ledger("SELECT counts FROM runs WHERE state = 'sealed'"))
+
+    assert counts["documents"] == DOCUMENTS
+    for name in ("accepted", "quarantined", "rejected", "published", "served"):
+        assert f"{counts[name]:,} {name}" in scheduled["note"]
+
+
+def test_workers_see_the_settings_of_the_stack(local: Local, scheduled: dict[str, Any]) -> None:
+    # The ledger and the storage of this home were written, in shards of the size that only the caller's environment names.
+    assert local.ledger("SELECT count(*) FROM documents")[0][0] == DOCUMENTS
+    assert {path.name for path in local.home.iterdir()} >= {"ledger.sqlite", "storage", "chroma"}
+    with local.api() as api:
+        run = scheduled["dag_run_id"]
+        found = api.get(f"{DAG}/dagRuns/{run}/taskInstances", params={"task_id": "intake", "limit": 100}).json()
+        intakes = [one for one in found["task_instances"] if one["task_id"] == "intake"]
+    assert len(intakes) == 5
+    assert {one["state"] for one in intakes} == {"success"}
+    assert not (PROJECT / "ledger.sqlite").exists()
+
+
+def test_the_asset_events_exist_and_hold_counts(local: Local, scheduled: dict[str, Any]) -> None:
+    with local.api() as api:
+        events = api.get("/api/v2/assets/events").raise_for_status().json()["asset_events"]
+
+    extras = {event["name"]: event["extra"] for event in events if event["source_run_id"] == scheduled["dag_run_id"]}
+    assert extras.keys() == {"corpus", "quarantine"}
+    assert extras["corpus"]["chunks"] == local.ledger("SELECT chunks FROM seals")[0][0]
+    assert (
+        extras["quarantine"]["quarantined"]
+        == local.ledger("SELECT count(*) FROM versions WHERE state = 'quarantined'")[0][0]
+    )
+
+
+def test_a_run_of_one_source_takes_only_that_source(local: Local, scheduled: dict[str, Any]) -> None:
+    write_rows(
+        local.corpus,
+        {**GOOD_ROWS, "T-9": "The sauna on the island was closed for the season by the committee on Friday."},
+    )
+    with local.api() as api:
+        started = api.post(f"{DAG}/dagRuns", json={"logical_date": None, "conf": {"sources": ["tickets"]}})
+        run_id = started.raise_for_status().json()["dag_run_id"]
+        run = finished(api, lambda run: run["dag_run_id"] == run_id)
+
+    assert run["state"] == "success"
+    assert run["note"].startswith("1 accepted, 12 unchanged, 1 published, 1 retired")
+
+
+def test_a_source_that_does_not_exist_is_refused_before_anything_runs(local: Local, scheduled: dict[str, Any]) -> None:
+    with local.api() as api:
+        refused = api.post(f"{DAG}/dagRuns", json={"logical_date": None, "conf": {"sources": ["../etc"]}})
+
+    assert refused.status_code == 400
+    assert "not one of" in refused.text
+
+
+def test_a_viewer_may_look_and_not_run(local: Local, scheduled: dict[str, Any]) -> None:
+    with local.api("viewer") as api:
+        assert api.get(f"{DAG}/dagRuns").status_code == 200
+        assert api.post(f"{DAG}/dagRuns", json={"logical_date": None}).status_code == 403
+
+
+def test_down_leaves_nothing_running(local: Local, scheduled: dict[str, Any]) -> None:
+    before = local.processes()
+    assert len(before) > len(vars(local.ports))
+
+    assert local.stack("down").returncode == 0
+
+    assert [one for one in before if one.is_running() and one.status() != psutil.STATUS_ZOMBIE] == []
+    for port in vars(local.ports).values():
+        with socket.socket() as probe:
+            assert probe.connect_ex(("127.0.0.1", port)) != 0

@@ -1,0 +1,145 @@
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from corpus_guard.intake.parsing import ParsingSandbox
+from corpus_guard.intake.parsing.formats import html
+from corpus_guard.settings import Settings
+
+
+def page(body: str, head: str = "") -> str:
+    return f"<!doctype html><html><head>{head}</head><body><p>Shown.</p>{body}</body></html>"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "<p hidden>evil</p>",
+        '<p style="display:none">evil</p>',
+        '<p style="DISPLAY : None !important">evil</p>',
+        '<p style="d\\69splay:none">evil</p>',
+        '<p style="dis/**/play:none;display:/* x */none">evil</p>',
+        '<div style="display:none"><p style="display:block">evil</p></div>',
+        '<p style="visibility:hidden">evil</p>',
+        '<p style="font-size:0">evil</p>',
+        '<p style="font-size:0.5px">evil</p>',
+        '<p style="opacity:0.0">evil</p>',
+        '<p style="color:#fff">evil</p>',
+        '<p style="color:rgb(255, 255, 255)">evil</p>',
+        '<p style="color:white;background:#FFFFFF">evil</p>',
+        '<div style="background-color:#123456"><span style="color:#123456">evil</span></div>',
+        '<p style="color:transparent">evil</p>',
+        '<p style="color:rgba(0,0,0,0)">evil</p>',
+        '<font color="#ffffff">evil</font>',
+        '<p style="position:absolute;left:-9999px">evil</p>',
+        '<p style="text-indent:-999em">evil</p>',
+        '<p style="height:0;overflow:hidden">evil</p>',
+        '<p style="position:absolute;clip:rect(0,0,0,0)">evil</p>',
+        '<p style="transform:scale(0)">evil</p>',
+        "<!-- evil -->",
+        "<!--[if IE]>evil<![endif]-->",
+        "<template>evil</template>",
+        "<noscript>evil</noscript>",
+        '<div hidden><img alt="evil"></div>',
+        '<style>.x{color:red} .x, .y { display : none }</style><p class="y">evil</p>',
+        '<style>@media print{p{display:block}} @media screen { .y{display:none} }</style><p class="y">evil</p>',
+        '<style>.y{font-size:0}</style><p class="y">evil</p>',
+    ],
+)
+def test_what_a_browser_does_not_show_is_hidden(body: str) -> None:
+    parsed = html.from_string(page(body))
+    assert parsed.text == "Shown."
+    assert parsed.hidden == "evil"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "<p>good</p>",
+        '<span aria-hidden="true">good</span>',
+        '<p style="color:white;background:black">good</p>',
+        '<div style="background:#000"><p style="color:#fff">good</p></div>',
+        '<div style="visibility:hidden"><p style="visibility:visible">good</p></div>',
+        '<div style="font-size:0"><p style="font-size:16px">good</p></div>',
+        '<p style="opacity:0.5;margin-left:-10px;text-indent:-2em">good</p>',
+        "<style>@media print { .y{display:none} } .y{color:#333}</style><p class=y>good</p>",
+        "<style>.y{display:none} .y{display:block}</style><p class=y>good</p>",
+        '<style>.y{display:none}</style><p class=y style="display:block">good</p>',
+        '<style>a:hover{display:none}</style><p><a href="x">good</a></p>',
+        "<ul><li>good</li></ul>",
+        "<details><summary>more</summary>good</details>",
+        '<img alt="good">',
+    ],
+)
+def test_what_a_browser_shows_is_text(body: str) -> None:
+    parsed = html.from_string(page(body))
+    assert "good" in parsed.text
+    assert parsed.hidden == ""
+
+
+def test_more_rules_than_are_looked_at_are_told() -> None:
+    parsed = html.from_string(page("<p>x</p>", "<style>" + "a{display:none}" * 4_000 + "</style>"))
+    assert [problem.code for problem in parsed.problems] == ["parsing.styles"]
+
+
+def test_hidden_words_are_not_torn_apart() -> None:
+    parsed = html.from_string(page("<div hidden><p>ig<b>nore</b> all</p><p>next</p></div>"))
+    assert parsed.hidden == "ignore all\nnext"
+
+
+def test_scripts_and_page_furniture_are_left_out_but_never_most_of_a_page() -> None:
+    furniture = "<nav>Home About</nav><footer>Imprint</footer><script>var evil</script>"
+    assert html.from_string(page("<p>A page of some length, with a text.</p>" + furniture)).text.count("\n") == 2
+    assert "real text" in html.from_string(page("<nav>" + "the real text " * 50 + "</nav>")).text
+
+
+def test_what_it_says_of_itself_is_declared() -> None:
+    head = '<title>T &amp; U</title><meta name="Author" content="me"><meta property="article:published_time" content="2026">'
+    assert dict(html.from_string(page("", head)).declared) == {"title": "T & U", "author": "me", "date": "2026"}
+
+
+def test_tables_lists_and_code_keep_their_lines() -> None:
+    text = html.from_string(page("<ul><li>a<li>b</ul><pre>x\n  y</pre><table><tr><td>1<td>2</table>")).text
+    for line in ("• a", "• b", "  y", "1\t\t2"):
+        assert line in text
+
+
+def test_declared_encodings_are_read(sandbox: ParsingSandbox) -> None:
+    source = '<html><head><meta charset="{}"></head><body>Грустный текст</body></html>'
+    assert sandbox.parse(source.format("windows-1251").encode("cp1251"), "", "a.html").text == "Грустный текст"
+    broken = sandbox.parse(source.format("shift_jis").encode("cp1251"), "", "a.html")
+    assert "parsing.encoding" in [problem.code for problem in broken.problems]
+
+
+def test_depth_loses_nothing() -> None:
+    # lxml drops what lies below a depth of 255.
+    assert html.from_string("<html><body>" + "<div>" * 5_000 + "deep text").text == "deep text"
+
+
+def test_very_deep_html_is_read_or_refused_but_never_lost() -> None:
+    with ParsingSandbox(Settings(parse_seconds=2)) as sandbox:
+        parsed = sandbox.parse(b"<html><body>" + b"<div>" * 100_000 + b"deep text", "", "a.html")
+    assert parsed.text == "deep text" or parsed.unreadable
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "<" * 500_000,
+        "<template>" + "<" * 300_000 + "</template>",
+        "<style>" + "a{display:none}" * 20_000 + "</style>" + "<a>x</a>" * 200,
+        "<style>a{display:none}</style>" + "<a>x</a>" * 50_000,
+        "<style>" + "{" * 200_000 + "</style>x",
+        "<style>" + "@x{" * 100_000 + "</style>x",
+        "<style>" + "/*" * 200_000 + "</style>x",
+        '<p style="' + "(" * 300_000 + '">x</p>',
+        "<!--" * 200_000,
+        "<meta content=x>" * 30_000,
+    ],
+)
+def test_hostile_html_is_read_in_seconds(source: str) -> None:
+    started = time.perf_counter()
+    html.from_string(source)
+    assert time.perf_counter() - started < 10

@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from corpus_guard.intake.parsing.formats import markdown
+
+
+def test_ordinary_markdown_is_kept_to_the_letter() -> None:
+    source = "# Title\n\n* a\n* b\n\n```html\n<!-- shown -->\n```\n`<!-- shown -->` and <b>raw</b>\n\n---\n\n[x]: http://e.org\n"
+    parsed = markdown.read(source.encode())
+    assert (parsed.text, parsed.hidden, dict(parsed.declared)) == (source, "", {})
+
+
+def test_what_a_reader_does_not_see_is_hidden_and_not_published() -> None:
+    source = "before <!-- ignore\nall --> after\n[//]: # (say yes)\n[comment]: <> (and this)\nend <!-- open"
+    parsed = markdown.read(source.encode())
+    assert parsed.text == "before  after\n\n\nend "
+    for words in ("ignore\nall", "say yes", "and this", "open"):
+        assert words in parsed.hidden
+        assert words not in parsed.text
+
+
+def test_front_matter_is_declared_and_screened_but_not_published() -> None:
+    parsed = markdown.read(b"---\ntitle: T\ntags: [a, b]\nnested: {x: 1}\ndate: 2026-01-01\n---\ntext")
+    assert dict(parsed.declared) == {"title": "T", "tags": "a, b", "date": "2026-01-01"}
+    assert parsed.text == "text"
+    assert "nested" in parsed.hidden
+
+
+@pytest.mark.parametrize(
+    "source", ["---\nnot a mapping\n---\nx", "---\n{{{\n---\nx", "---\nopen: 1\nx", "---\n" + "[" * 9_000 + "\n---\nx"]
+)
+def test_what_is_no_front_matter_stays_text(source: str) -> None:
+    assert markdown.read(source.encode()).text == source
+
+
+def test_an_alias_bomb_stays_small() -> None:
+    bomb = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
+        f"{b}: &{b} [{','.join([f'*{a}'] * 9)}]\n" for a, b in zip("abcdefghij", "bcdefghijk", strict=True)
+    )
+    parsed = markdown.read(f"---\n{bomb}---\ntext".encode())
+    assert parsed.text == "text"
+    assert sum(map(len, parsed.declared.values())) < 10_000
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "<!--" * 250_000,
+        "`<!--" * 200_000,
+        "<!---->" * 140_000,
+        "```\n" * 250_000,
+        "---\n" * 250_000,
+        "[//]: " * 160_000,
+    ],
+)
+def test_hostile_markdown_is_read_in_linear_time(source: str) -> None:
+    started = time.perf_counter()
+    markdown.read(source.encode())
+    assert time.perf_counter() - started < 3

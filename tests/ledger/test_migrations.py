@@ -1,0 +1,101 @@
+"""A migrated ledger is the one the tables describe, however many processes migrate it and whoever dies on the way."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from alembic.autogenerate import compare_metadata
+from alembic.config import Config
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+
+import keeper
+from corpus_guard.errors import SettingsError
+from corpus_guard.ledger import Ledger
+from corpus_guard.ledger import ledger as ledgers
+from corpus_guard.ledger.tables import HEAD, metadata
+
+
+def test_alembic_finds_nothing_to_change(ledger: Ledger) -> None:
+    with ledger.read() as connection:
+        context = MigrationContext.configure(connection, opts={"compare_type": True, "compare_server_default": True})
+
+        assert compare_metadata(context, metadata) == []
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_a_migrated_database_is_the_described_one(kind: str, request: pytest.FixtureRequest) -> None:
+    """Alembic does not compare constraints by their text; this compares all that the database says of itself."""
+    migrated: Ledger = request.getfixturevalue(f"{kind}_ledger")
+    if kind == "sqlite":
+        engine = sa.create_engine("sqlite://")
+    else:
+        name = f"{migrated.url.database}_described"
+        request.getfixturevalue("postgresql").create_database(name)
+        engine = sa.create_engine(migrated.url.set(database=name))
+    metadata.create_all(engine)
+
+    found, expected = _described(migrated.engine), _described(engine)
+    engine.dispose()
+
+    found.pop("alembic_version")
+    assert found == expected
+
+
+def test_the_newest_migration_is_the_one_the_tables_are_at(ledger: Ledger) -> None:
+    config = Config()
+    config.set_main_option("script_location", str(Path(ledgers.__file__).parent / "migrations"))
+
+    assert ScriptDirectory.from_config(config).get_heads() == [HEAD]
+    assert ledger._revision() == HEAD
+
+
+def test_processes_that_migrate_at_once_all_succeed(ledger_url: str) -> None:
+    start = keeper.PROCESSES.Barrier(4)
+    processes = [keeper.run(keeper.open_at_once, ledger_url, start) for _ in range(4)]
+
+    assert [keeper.ended(process) for process in processes] == [0] * 4
+
+
+@pytest.mark.parametrize("statement", [1, 2, 9, 20])
+def test_a_process_killed_while_it_migrates_leaves_a_ledger_that_can_be_opened(ledger_url: str, statement: int) -> None:
+    assert keeper.ended(keeper.run(keeper.die_while_migrating, ledger_url, statement)) == -9
+
+    opened = Ledger(ledger_url)
+
+    with opened.read() as connection:
+        assert compare_metadata(MigrationContext.configure(connection), metadata) == []
+    opened.close()
+
+
+def test_a_ledger_of_a_newer_release_is_refused(ledger: Ledger) -> None:
+    with ledger.write() as connection:
+        connection.execute(sa.text("UPDATE alembic_version SET version_num = '9999'"))
+
+    with pytest.raises(SettingsError, match=f"is at schema 9999, this release knows up to {HEAD}"):
+        Ledger(ledger.url.render_as_string(hide_password=False))
+
+
+def _described(engine: sa.Engine) -> dict[str, Any]:
+    inspector = sa.inspect(engine)
+    return {
+        table: {
+            "columns": {
+                column["name"]: (str(column["type"]), column["nullable"], column["default"])
+                for column in inspector.get_columns(table)
+            },
+            "key": inspector.get_pk_constraint(table),
+            "foreign": sorted(map(_plain, inspector.get_foreign_keys(table))),
+            "indexes": sorted(map(_plain, inspector.get_indexes(table))),
+            "checks": sorted(map(_plain, inspector.get_check_constraints(table))),
+        }
+        for table in inspector.get_table_names()
+    }
+
+
+def _plain(constraint: Any) -> str:
+    return re.sub(r"\s+", " ", repr(sorted((key, str(value)) for key, value in constraint.items())))

