@@ -18,6 +18,25 @@ from corpus_guard.settings import PROJECT, Settings
 
 TARGET = PROJECT / "docs" / "reference.md"
 
+COMMANDS = """
+## Commands
+
+`guard` exits with 0 when done, 1 when `--fail-on` asks for attention, 2 on misuse, 3 when a server or a disk failed, 4 when two
+things that must agree do not.
+"""
+SETTINGS = """
+## Settings
+
+Environment variables. Verdicts depend on none of them but `CORPUS_GUARD_POLICY_FILE`, `CORPUS_GUARD_EMBEDDER`,
+`CORPUS_GUARD_LANGUAGE_MODEL` and `CORPUS_GUARD_CHUNK_TOKENS`.
+"""
+CHECK_ORDER = """
+## Checks
+
+In the order they run; the last one sees only what the others leave open. Each has a section under `checks:` in policy.yaml; every
+section takes `enabled`.
+"""
+
 
 def render() -> str:
     """The whole page."""
@@ -32,8 +51,7 @@ def render() -> str:
 
 
 def _commands(page: io.StringIO) -> None:
-    page.write("\n## Commands\n\n`guard` exits with 0 when done, 1 when `--fail-on` asks for attention, 2 on misuse, 3 when a server or a "
-               "disk failed, 4 when two things that must agree do not.\n")  # fmt: skip
+    page.write(COMMANDS)
     _command(page, typer.main.get_command(app), "guard")
 
 
@@ -52,30 +70,35 @@ def _command(page: io.StringIO, command: Any, path: str) -> None:
 
 
 def _settings(page: io.StringIO) -> None:
-    page.write("\n## Settings\n\nEnvironment variables. Verdicts depend on none of them but `CORPUS_GUARD_POLICY_FILE`, `CORPUS_GUARD_EMBEDDER`, "
-               "`CORPUS_GUARD_LANGUAGE_MODEL` and `CORPUS_GUARD_CHUNK_TOKENS`, which the verdict's digests name.\n\n| variable | default | meaning |\n|---|---|---|\n")  # fmt: skip
+    page.write(SETTINGS)
+    page.write("\n| variable | default | meaning |\n|---|---|---|\n")
     for name, field in Settings.model_fields.items():
         default = field.default
         if isinstance(default, Path) and default.is_absolute():
             default = default.relative_to(PROJECT)
-        page.write(f"| `CORPUS_GUARD_{name.upper()}` | `{default if default != '' else '(empty)'}` | {_plain(field.description)} |\n")
+        page.write(
+            f"| `CORPUS_GUARD_{name.upper()}` | `{default if default != '' else '(empty)'}` | {_plain(field.description)} |\n"
+        )
 
 
 def _checks(page: io.StringIO) -> None:
-    page.write("\n## Checks\n\nIn the order they run. The last one sees only what the others leave open. Each has a section under `checks:` in policy.yaml; every "
-               "section takes `enabled`.\n")  # fmt: skip
-    for name, (params, build) in CHECKS.items():
+    page.write(CHECK_ORDER)
+    for name, (params, _build) in CHECKS.items():
         module = PROJECT / "include" / "corpus_guard" / "screening" / f"{params.__module__.rpartition('.')[2]}.py"
         doc = ast.get_docstring(ast.parse(module.read_text(encoding="utf-8"))) or ""
         page.write(f"\n### `{name}`\n\n{_plain(doc.split(chr(10) * 2)[0])}\n\n")
         _fields(page, params, skip=("enabled",))
     page.write("\n### Rules of `instructions`\n\n| rule | severity | score | what it sees |\n|---|---|---|---|\n")
     for rule in load_pack(PACK).rules:
-        page.write(f"| `instructions.{rule.id}` | {rule.severity.value} | {rule.score} | {_plain(rule.description)} |\n")
+        page.write(
+            f"| `instructions.{rule.id}` | {rule.severity.value} | {rule.score} | {_plain(rule.description)} |\n"
+        )
 
 
 def _policy(page: io.StringIO) -> None:
-    page.write("\n## policy.yaml\n\n`quarantine` has one section a trust level, `weights` one number a severity, `reject` a list of codes.\n\n")
+    page.write(
+        "\n## policy.yaml\n\n`quarantine` has one section a trust level, `weights` one number a severity, `reject` a list of codes.\n\n"
+    )
     _fields(page, Threshold, prefix="quarantine.<level>.")
     page.write("\n")
     _fields(page, Retirement, prefix="retire.")

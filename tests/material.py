@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from corpus_guard import domain
 from corpus_guard.batches import Storage
 from corpus_guard.batches.tables import vectors_to_table, versions_to_table
-from corpus_guard.corpus import publishing
+from corpus_guard.corpus import outbox, publishing
 from corpus_guard.corpus.store import Record, Store
 from corpus_guard.domain import Chunk, Finding, Judgement, Severity, Span, Stamp, TrustLevel, Verdict, Version
 from corpus_guard.ledger import Ledger
@@ -144,7 +144,7 @@ class Shelf:
             publishing.retire(self.ledger, connection, "run-1", doc_ids, "vanished from its source")
 
     def drain(self) -> tuple[int, int]:
-        return publishing.drain(self.ledger, self.storage, lambda: self.store, "run-1")
+        return outbox.drain(self.ledger, self.storage, lambda: self.store, "run-1")
 
     def serve(self, *made: Version) -> None:
         self.accept(*made)
@@ -159,9 +159,7 @@ class Shelf:
         }
 
     def in_chroma(self) -> dict[tuple[str, str], Record]:
-        return {
-            (name, record.chunk_id): record for name in self.store.names() for record in self.store.scan(name)
-        }
+        return {(name, record.chunk_id): record for name in self.store.names() for record in self.store.scan(name)}
 
     def in_ledger(self, *states: str) -> dict[tuple[str, str], Any]:
         with self.ledger.read() as connection:

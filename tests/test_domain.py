@@ -96,7 +96,9 @@ def test_a_finding_comes_back_from_json(finding: Finding) -> None:
 
 
 def test_a_stamp_comes_back_from_json() -> None:
-    stamp = a_version(declared={"title": "<b>ü</b>"}, parent_version="p", modified_at=a_version().stamp.fetched_at).stamp
+    stamp = a_version(
+        declared={"title": "<b>ü</b>"}, parent_version="p", modified_at=a_version().stamp.fetched_at
+    ).stamp
 
     assert Stamp.from_dict(orjson.loads(orjson.dumps(stamp.as_dict()))) == stamp
 

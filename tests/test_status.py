@@ -7,12 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from deploying import BAD, TICKETS, Deployment, deploy, prepared_models
 
 from corpus_guard.models import Models
 from corpus_guard.refresh.run import refresh
 from corpus_guard.settings import Settings
 from corpus_guard.status import RUNS, read_status
+from deploying import BAD, TICKETS, Deployment, deploy, prepared_models
 
 
 @pytest.fixture
@@ -52,7 +52,15 @@ def test_what_is_served_waits_and_was_rejected(make: Callable[[str], Deployment]
 
     assert report["sources"] == [
         {"source": "pages", "trust": "open", "documents": 4, "served": 2, "waiting": 2, "rejected": 1, "chunks": 2},
-        {"source": "tickets", "trust": "reviewed", "documents": 1, "served": 1, "waiting": 0, "rejected": 0, "chunks": 1},
+        {
+            "source": "tickets",
+            "trust": "reviewed",
+            "documents": 1,
+            "served": 1,
+            "waiting": 0,
+            "rejected": 0,
+            "chunks": 1,
+        },
     ]
     assert [(run["run_id"], run["kind"], run["state"]) for run in report["runs"]] == [
         ("r2", "refresh", "sealed"), ("r1", "refresh", "sealed"),
@@ -69,7 +77,9 @@ def test_only_the_last_runs_are_told(make: Callable[[str], Deployment]) -> None:
             refresh(guard, f"r{number}")
 
     with deployment.guard() as guard:
-        assert [run["run_id"] for run in read_status(guard)["runs"]] == [f"r{number}" for number in range(RUNS + 1, 1, -1)]
+        assert [run["run_id"] for run in read_status(guard)["runs"]] == [
+            f"r{number}" for number in range(RUNS + 1, 1, -1)
+        ]
 
 
 def test_a_password_of_the_ledger_is_not_shown(make: Callable[[str], Deployment], postgresql: object) -> None:

@@ -65,6 +65,11 @@ def refresh(source: Source = None, as_json: Json = False) -> None:
         console.print_json(sealed)
         return
     out.print(_counts(sealed))
+    out.print(
+        f"{sealed['published']:,} chunks published, {sealed['retired']:,} retired, {sealed['served']:,} served; "
+        f"manifest sha256:{sealed['manifest_sha256'][:16]}…",
+        soft_wrap=True,
+    )
     if (
         sealed["published"]
         == sealed["retired"]
@@ -231,13 +236,7 @@ def _counts(sealed: Any) -> Any:
     rows = [(styled(name), f"{count:,}") for name, count in verdicts] + [
         ("[bold]documents[/bold]", f"{sealed['documents']:,}")
     ]
-    result = console.table("Refresh", ("verdict", "documents"), rows, right=("documents",))
-    result.caption = (
-        f"{sealed['published']:,} chunks published, {sealed['retired']:,} retired, {sealed['served']:,} served; "
-        f"manifest sha256:{sealed['manifest_sha256'][:16]}…"
-    )
-    result.caption_justify = "left"
-    return result
+    return console.table("Refresh", ("verdict", "documents"), rows, right=("documents",))
 
 
 def _summary(counts: dict[str, Any] | None) -> str:

@@ -55,7 +55,9 @@ def test_json_and_tables_come_back(storage: Storage) -> None:
 
 def test_what_is_missing_is_named(storage: Storage) -> None:
     for read in (storage.read, storage.read_json, storage.read_table):
-        with pytest.raises(Inconsistent, match=r"runs/x is missing, and something refers to it.*CORPUS_GUARD_STORAGE_URL"):
+        with pytest.raises(
+            Inconsistent, match=r"runs/x is missing, and something refers to it.*CORPUS_GUARD_STORAGE_URL"
+        ):
             read("runs/x")
 
 
@@ -132,14 +134,19 @@ def test_a_reader_never_sees_a_part(tmp_path: Path) -> None:
 
 
 def test_what_is_named_is_on_disk_before_it_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    flushed = []
+    flushed: list[os.stat_result] = []
     fsync = os.fsync
-    monkeypatch.setattr(os, "fsync", lambda descriptor: (flushed.append(os.fstat(descriptor)), fsync(descriptor)))
+
+    def watched(descriptor: int) -> None:
+        flushed.append(os.fstat(descriptor))
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", watched)
 
     Storage(str(tmp_path)).write("run/x", b"content")
 
     file, folder = (tmp_path / "run" / "x").stat(), (tmp_path / "run").stat()
-    assert [(one.st_ino, one.st_size) for one in flushed][0] == (file.st_ino, 7)
+    assert (flushed[0].st_ino, flushed[0].st_size) == (file.st_ino, 7)
     assert flushed[1].st_ino == folder.st_ino
 
 
@@ -148,7 +155,7 @@ def test_a_location_is_for_people(tmp_path: Path) -> None:
 
 
 def _die_before_the_move(folder: str) -> None:
-    Storage._move = lambda *_: os.kill(os.getpid(), signal.SIGKILL)  # type: ignore[assignment,method-assign]
+    Storage._move = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)  # type: ignore[method-assign]
     Storage(folder).write("run/x", b"not to be seen" * 1_000)
 
 
@@ -156,3 +163,11 @@ def _write_in_turn(folder: str, contents: list[bytes], times: int) -> None:
     storage = Storage(folder)
     for number in range(times):
         storage.write("run/x", contents[number % len(contents)])
+
+
+def test_of_two_tables_made_at_once_the_first_stands(tmp_path: Path) -> None:
+    storage = Storage(str(tmp_path))
+    storage.write_table("batches/x/versions.parquet", pa.table({"n": [1]}))
+    storage.write_table("batches/x/versions.parquet", pa.table({"n": [2]}))
+    assert storage.read_table("batches/x/versions.parquet")["n"].to_pylist() == [1]
+    assert [path.name for path in (tmp_path / "batches" / "x").iterdir()] == ["versions.parquet"]

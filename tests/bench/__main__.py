@@ -79,7 +79,9 @@ class Figure:
 
 def main() -> int:
     """Measure and print. Exit code 1 when a target is missed."""
-    parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.bench", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("--quick", action="store_true", help="without the 20,000 chunks")
     parser.add_argument("--json", action="store_true", help="for machines")
     arguments = parser.parse_args()
@@ -97,13 +99,22 @@ def _measure(folder: Path, *, quick: bool) -> list[Figure]:
     models = folder / "models-home"
     _run("preparing the models", [GUARD, "models", "prepare"], {"CORPUS_GUARD_HOME": str(models)})
     small = _home(folder, "small", SMALL, models)
-    bare = _run(f"bare embedding of {SMALL:,} chunks", [sys.executable, "-c", BARE, str(small / "rows.jsonl")], _env(small))
+    bare = _run(
+        f"bare embedding of {SMALL:,} chunks", [sys.executable, "-c", BARE, str(small / "rows.jsonl")], _env(small)
+    )
     cold = _run(f"cold refresh of {SMALL:,} chunks", [GUARD, "refresh", "--json"], _env(small))
-    warm = _run("refresh with nothing changed", [sys.executable, "-X", "importtime", GUARD, "refresh", "--json"], _env(small))
+    warm = _run(
+        "refresh with nothing changed", [sys.executable, "-X", "importtime", GUARD, "refresh", "--json"], _env(small)
+    )
     rules = _run("rule tier", [sys.executable, "-c", RULES, str(small / "rows.jsonl")], _env(small))
     loaded = sorted(name for name in ("torch", "great_expectations", "chromadb") if f" {name}\n" in warm.output)
     figures = [
-        _ratio("cold refresh ÷ bare embedding, wall time", cold.wall / bare.wall, 1.6, f"{cold.wall:.1f} s ÷ {bare.wall:.1f} s"),
+        _ratio(
+            "cold refresh ÷ bare embedding, wall time",
+            cold.wall / bare.wall,
+            1.6,
+            f"{cold.wall:.1f} s ÷ {bare.wall:.1f} s",
+        ),
         _ratio("the same, CPU time", cold.cpu / bare.cpu, 1.6, f"{cold.cpu:.1f} s ÷ {bare.cpu:.1f} s"),
         Figure("nothing changed: heavy modules imported", ", ".join(loaded) or "none", "none", not loaded),
         Figure("nothing changed: wall time", f"{warm.wall:.1f} s for {SMALL:,} documents", "—", True),
@@ -114,7 +125,9 @@ def _measure(folder: Path, *, quick: bool) -> list[Figure]:
         grown = _run(f"cold refresh of {LARGE:,} chunks", [GUARD, "refresh", "--json"], _env(large))
         growth = grown.memory / cold.memory
         found = f"{growth:.2f} ({cold.memory / 2**20:,.0f} → {grown.memory / 2**20:,.0f} MiB)"
-        figures.append(Figure(f"peak memory, {LARGE:,} ÷ {SMALL:,} chunks", found, "0.85 to 1.15", 0.85 <= growth <= 1.15))
+        figures.append(
+            Figure(f"peak memory, {LARGE:,} ÷ {SMALL:,} chunks", found, "0.85 to 1.15", 0.85 <= growth <= 1.15)
+        )
         each = (grown.wall / LARGE) / (cold.wall / SMALL)
         figures.append(Figure("time a chunk, the same", f"{each:.2f}", "—", True))
     return figures
@@ -127,7 +140,14 @@ def _home(folder: Path, name: str, chunks: int, models: Path) -> Path:
     with (home / "rows.jsonl").open("w", encoding="utf-8") as file:
         for number, text in enumerate(_texts(chunks)):
             file.write(json.dumps({"id": number, "text": text}) + "\n")
-    sources = {"name": "bench", "kind": "rows", "url": "rows.jsonl", "owner": "bench", "trust": "reviewed", "fields": {"id": "id", "text": "text"}}
+    sources = {
+        "name": "bench",
+        "kind": "rows",
+        "url": "rows.jsonl",
+        "owner": "bench",
+        "trust": "reviewed",
+        "fields": {"id": "id", "text": "text"},
+    }
     (home / "sources.yaml").write_text(json.dumps({"sources": [sources]}))
     return home
 
@@ -149,7 +169,10 @@ def _run(what: str, command: list[str], env: dict[str, str]) -> Ran:
         began = time.monotonic()
         # A port nobody uses: each refresh starts a Chroma server of its own.
         process = subprocess.Popen(
-            command, stdout=out, stderr=subprocess.STDOUT, env={**os.environ, "CORPUS_GUARD_CHROMA_URL": "http://127.0.0.1:9", **env}
+            command,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, "CORPUS_GUARD_CHROMA_URL": "http://127.0.0.1:9", **env},
         )
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from corpus_guard.batches import Storage
-from corpus_guard.corpus import publishing
+from corpus_guard.corpus import outbox
 from corpus_guard.corpus import store as stores
 from corpus_guard.corpus.store import Store
 from corpus_guard.domain import Verdict, Version
@@ -62,7 +62,7 @@ class Journey:
 class Sizes:
     """How finely the work is cut."""
 
-    group: int = publishing.GROUP
+    group: int = outbox.GROUP
     batch: int = stores.BATCH
 
 
@@ -93,7 +93,7 @@ def _at_once(place: Place, journey: Journey, start: Any) -> None:
 
 
 def _live(place: Place, journey: Journey, moment: int, sizes: Sizes, tape: Path) -> None:
-    publishing.GROUP, stores.BATCH = sizes.group, sizes.batch
+    outbox.GROUP, stores.BATCH = sizes.group, sizes.batch
     shelf = place.open()
     with tape.open("w") as lines:
         passed = 0

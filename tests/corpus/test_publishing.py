@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
 
-from corpus_guard.corpus import publishing
+from corpus_guard.corpus import outbox, publishing
 from corpus_guard.corpus.store import Store
 from corpus_guard.domain import TrustLevel, Verdict
 from corpus_guard.errors import Inconsistent
 from corpus_guard.ledger.ledger import now
-from corpus_guard.ledger.tables import chunks, decisions, events, findings
-from corpus_guard.review.decisions import decide
+from corpus_guard.ledger.tables import chunks, decisions, events, findings, publications
+from corpus_guard.review.decisions import Choice, decide
 from corpus_guard.review.queue import waiting
 from material import Shelf, a_version, judged
 
@@ -79,7 +80,7 @@ def test_a_changed_document_replaces_its_chunks(shelf: Shelf) -> None:
 def test_a_document_is_served_at_every_moment_of_its_replacement(
     lite_shelf: Shelf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(publishing, "GROUP", 2)  # B needs two groups
+    monkeypatch.setattr(outbox, "GROUP", 2)  # B needs two groups
     lite_shelf.serve(A)
     lite_shelf.accept(B)
     moments = []
@@ -166,7 +167,7 @@ def test_an_earlier_version_returns_before_the_later_was_published(shelf: Shelf)
 def test_an_earlier_version_returns_when_the_later_was_published_in_part(
     lite_shelf: Shelf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(publishing, "GROUP", 2)
+    monkeypatch.setattr(outbox, "GROUP", 2)
     lite_shelf.serve(A)
     lite_shelf.accept(B)
     monkeypatch.setattr(Store, "upsert", _once(Store.upsert))
@@ -252,9 +253,14 @@ def test_a_trust_level_taken_back_before_it_took_effect_is_never_served(
     shelf.accept(replace(A, stamp=replace(A.stamp, trust=TrustLevel.TRUSTED)))
     shelf.accept(A_AGAIN)
 
-    seen = []
+    seen: list[str] = []
     upsert = Store.upsert
-    monkeypatch.setattr(Store, "upsert", lambda self, name, *rest: (seen.append(name), upsert(self, name, *rest)))
+
+    def watched(self: Store, name: str, *rest: Any) -> None:
+        seen.append(name)
+        upsert(self, name, *rest)
+
+    monkeypatch.setattr(Store, "upsert", watched)
     shelf.drain()
 
     assert seen == []
@@ -284,18 +290,26 @@ def test_what_was_accepted_at_a_trust_level_its_source_lost_is_served_no_longer(
     assert shelf.check_agreement() == set()
 
 
-def test_an_older_fetch_at_another_trust_level_moves_nothing(shelf: Shelf) -> None:
+def test_an_older_fetch_at_a_trust_level_its_source_lost_is_not_served(shelf: Shelf) -> None:
+    shelf.record((B, QUARANTINE))
+
+    shelf.accept(replace(A, stamp=replace(A.stamp, trust=TrustLevel.TRUSTED)))
+
+    assert shelf.drain() == (0, 0)
+    assert shelf.document(A).target_version is None
+
+
+def test_an_older_fetch_that_is_refused_moves_nothing(shelf: Shelf) -> None:
     shelf.serve(B)
 
     shelf.record((replace(A, stamp=replace(A.stamp, trust=TrustLevel.TRUSTED)), QUARANTINE))
-    shelf.accept(a_version("other", minute=-1, trust=TrustLevel.TRUSTED))
     shelf.drain()
 
-    assert shelf.held_by(B) <= shelf.check_agreement()
+    assert shelf.check_agreement() == shelf.held_by(B)
 
 
 @pytest.mark.parametrize(("choice", "state", "served"), [("release", "released", True), ("reject", "rejected", False)])
-def test_a_decision_on_the_same_bytes_is_kept(shelf: Shelf, choice: str, state: str, served: bool) -> None:
+def test_a_decision_on_the_same_bytes_is_kept(shelf: Shelf, choice: Choice, state: str, served: bool) -> None:
     shelf.record((A, QUARANTINE))
     decided(shelf, choice)
     shelf.record((B, REJECT))
@@ -368,7 +382,7 @@ def test_without_work_no_store_is_opened(shelf: Shelf) -> None:
     def opened() -> Store:
         raise AssertionError("opened")
 
-    assert publishing.drain(shelf.ledger, shelf.storage, opened, "run-1") == (0, 0)
+    assert outbox.drain(shelf.ledger, shelf.storage, opened, "run-1") == (0, 0)
 
 
 def test_a_batch_that_lacks_its_chunk_is_named(lite_shelf: Shelf) -> None:
@@ -376,9 +390,7 @@ def test_a_batch_that_lacks_its_chunk_is_named(lite_shelf: Shelf) -> None:
     row = next(iter(lite_shelf.in_ledger("pending").values()))
     with lite_shelf.ledger.write() as connection:
         connection.execute(chunks.insert().values(_foreign_chunk()))
-        connection.execute(
-            publishing.publications.insert().values({**row._mapping, "chunk_id": "f" * 32})
-        )
+        connection.execute(publications.insert().values({**row._mapping, "chunk_id": "f" * 32}))
 
     with pytest.raises(Inconsistent, match=r"chunk f{32} .*/versions\.parquet does not hold it"):
         lite_shelf.drain()
@@ -386,9 +398,14 @@ def test_a_batch_that_lacks_its_chunk_is_named(lite_shelf: Shelf) -> None:
     assert not lite_shelf.in_chroma()
 
 
-def decided(shelf: Shelf, choice: str, *, applied: bool = True) -> None:
+def decided(shelf: Shelf, choice: Choice, *, applied: bool = True) -> None:
     made = decide(
-        shelf.ledger, A.version_id, choice, reviewer="r", reason="read it", policy_digest="0" * 64  # type: ignore[arg-type]
+        shelf.ledger,
+        A.version_id,
+        choice,
+        reviewer="r",
+        reason="read it",
+        policy_digest="0" * 64,
     )
     if applied:
         with shelf.ledger.write() as connection:
@@ -414,7 +431,7 @@ def _fails(*arguments: object) -> None:
 
 
 def _once(do: object) -> object:
-    done = []
+    done: list[bool] = []
 
     def one_time(*arguments: object) -> object:
         if done:

@@ -87,7 +87,9 @@ def test_nothing_acknowledged_is_lost_when_the_server_is_killed(
 
     with serving(Settings(home=tmp_path, chroma_url=nobody)) as again:
         store = Store(again, "corpus")
-        assert {record.fingerprint for record in store.scan("corpus-open")} == {record.fingerprint for record in written}
+        assert {record.fingerprint for record in store.scan("corpus-open")} == {
+            record.fingerprint for record in written
+        }
         # Counts can be right while a record is unreachable (chroma #7678): every one is asked for.
         for record in written:
             assert store.query(["corpus-open"], record.vector, 1)[0].record.chunk_id == record.chunk_id

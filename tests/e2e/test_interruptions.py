@@ -36,7 +36,8 @@ MOMENTS: dict[str, Moment] = {
     "before seal": lambda one: one.count(publications, published("published")) == SERVED and one.count(seals) == 0,
 }
 SERVED = 25  # chunks of the whole small corpus
-DEFAULT = {"judgements written", "first publications"}
+DEFAULT = {"first publications", "old chunks retiring"}
+"""A small form of the proof: `make test` kills at these, `make test-all` at all."""
 MOMENTS_OF_A_CHANGE: dict[str, Moment] = {
     "changes pending": lambda one: one.count(publications, published("pending")) > 0,
     "old chunks retiring": lambda one: one.count(publications, published("retiring")) > 0,
@@ -46,11 +47,14 @@ MOMENTS_OF_A_CHANGE: dict[str, Moment] = {
 }
 
 
-def slow_unless(condition: bool, name: str) -> Any:
-    return pytest.param(name, id=name.replace(" ", "-"), marks=() if condition else pytest.mark.slow)
+def each(moments: dict[str, Moment]) -> list[Any]:
+    return [
+        pytest.param(name, id=name.replace(" ", "-"), marks=() if name in DEFAULT else pytest.mark.slow)
+        for name in moments
+    ]
 
 
-@pytest.mark.parametrize("moment", [slow_unless(name in DEFAULT, name) for name in MOMENTS])
+@pytest.mark.parametrize("moment", each(MOMENTS))
 def test_killed_and_run_again(deploy: MakeDeployment, undisturbed: tuple[Deployment, Run], moment: str) -> None:
     one = deploy("killed")
 
@@ -67,7 +71,7 @@ def test_killed_and_run_again(deploy: MakeDeployment, undisturbed: tuple[Deploym
     assert [run.state for run in one.ask_runs()] == ["running", "sealed"]
 
 
-@pytest.mark.parametrize("moment", [slow_unless(False, name) for name in MOMENTS_OF_A_CHANGE])
+@pytest.mark.parametrize("moment", each(MOMENTS_OF_A_CHANGE))
 def test_killed_while_changed_documents_are_replaced(
     deploy: MakeDeployment, snapshot: Path, changed_undisturbed: Deployment, moment: str
 ) -> None:
@@ -98,6 +102,7 @@ def changed_undisturbed(deploy: MakeDeployment, snapshot: Path) -> Deployment:
     return one
 
 
+@pytest.mark.slow
 def test_two_copies_at_once(deploy: MakeDeployment, undisturbed: tuple[Deployment, Run]) -> None:
     one = deploy("copies")
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
+import keeper
 import pytest
 import sqlalchemy as sa
 
-import keeper
 from corpus_guard.errors import LedgerUnavailable, SettingsError
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger import ledger as ledgers
@@ -224,7 +224,7 @@ class TestLock:
         holder = keeper.run(keeper.hold, address(ledger), held)
         assert held.wait(60)
 
-        with pytest.raises(LedgerUnavailable, match="lock 'publish' of the ledger at .* is held by another process"):
+        with pytest.raises(LedgerUnavailable, match=r"lock 'publish' of the ledger at .* is held by another process"):
             _take(ledger, 0.2)
 
         with ledger.exclusive("another", wait=0.2):  # names do not stand in each other's way

@@ -3,10 +3,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from deploying import prepared_models
 
 from corpus_guard.models import Models
 from corpus_guard.settings import Settings
+from deploying import prepared_models
 
 
 @pytest.fixture(scope="session")

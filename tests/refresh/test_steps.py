@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
-from deploying import BAD, TICKETS, Deployment
 
 from corpus_guard.corpus.retriever import GuardedRetriever
 from corpus_guard.errors import Inconsistent, SourceUnavailable, UnknownSubject
@@ -20,6 +19,7 @@ from corpus_guard.ledger.tables import documents, events, findings, publications
 from corpus_guard.refresh import steps
 from corpus_guard.refresh.run import refresh
 from corpus_guard.refresh.steps import Sealed
+from deploying import BAD, TICKETS, Deployment
 
 Make = Callable[..., Deployment]
 
@@ -84,7 +84,9 @@ def test_nothing_changed_means_no_model_no_server_and_the_same_manifest(make: Ma
 def test_a_changed_document_replaces_its_chunks(deployment: Deployment) -> None:
     deployment.page("a.md")
     run(deployment, "r1")
-    deployment.page("a.md", "The gauge of the east pier is read at noon, and nobody writes anything into a book any more.")
+    deployment.page(
+        "a.md", "The gauge of the east pier is read at noon, and nobody writes anything into a book any more."
+    )
 
     sealed = run(deployment, "r2")
 
@@ -97,7 +99,7 @@ def test_a_changed_document_replaces_its_chunks(deployment: Deployment) -> None:
 def test_bytes_that_come_back_after_others_are_served_again(deployment: Deployment) -> None:
     first = "The gauge of the east pier is read at noon, and the value goes into the log book of the harbour office."
     second = "The gauge of the west pier is read at dusk, and the value goes into the diary of the night watch."
-    for number, text in enumerate((first, second, first, second, first)):
+    for number, text in enumerate((first, second, first, second)):
         deployment.page("a.md", text)
         sealed = run(deployment, f"r{number}")
         assert sealed["accepted"] == 1
@@ -196,7 +198,9 @@ def test_lost_documents_fail_the_run(deployment: Deployment) -> None:
             steps.publish(guard, "r1", steps.embed(guard, "r1", steps.screen(guard, "r1", shard))) for shard in waiting
         ]
         published[0]["accepted"] -= 1
-        with pytest.raises(Inconsistent, match=r"5 documents were found, 4 are accounted for \(2 accepted, 1 quarantined"):
+        with pytest.raises(
+            Inconsistent, match=r"5 documents were found, 4 are accounted for \(2 accepted, 1 quarantined"
+        ):
             steps.seal(guard, "r1", taken, published)
 
     assert [row.state for row in rows(deployment, sa.select(runs.c.state))] == ["failed"]
@@ -219,7 +223,9 @@ def test_a_source_that_cannot_be_listed_fails_the_run_after_the_others_are_seale
     five(deployment)
     deployment.sources({**TICKETS, "url": "nowhere.jsonl"})
 
-    with pytest.raises(SourceUnavailable, match=r"source tickets: .*nowhere\.jsonl.*other sources are refreshed and sealed"):
+    with pytest.raises(
+        SourceUnavailable, match=r"source tickets: .*nowhere\.jsonl.*other sources are refreshed and sealed"
+    ):
         run(deployment, "r1")
 
     assert len(served(deployment)) == 3
@@ -328,7 +334,9 @@ def test_a_document_that_cannot_be_fetched_is_counted_and_tried_again(
 
     assert (sealed["accepted"], sealed["failed"]) == (1, 1)
     assert "intake.gone" in caplog.text
-    assert [row.body["uri"] for row in rows(deployment, sa.select(events).where(events.c.kind == "fetch_failed"))] == ["b.md"]
+    assert [row.body["uri"] for row in rows(deployment, sa.select(events).where(events.c.kind == "fetch_failed"))] == [
+        "b.md"
+    ]
     deployment.page("b.md")
     assert run(deployment, "r2")["accepted"] == 1
 
@@ -338,12 +346,8 @@ def policy(deployment: Deployment, **retire: float) -> Deployment:
     path = deployment.root / "policy.yaml"
     text = deployment.settings.policy_file.read_text()
     values = {"grace_hours": 72, "max_share": 0.5, **retire}
-    path.write_text(
-        text.replace("{grace_hours: 72, max_share: 0.5}", "{grace_hours: %(grace_hours)s, max_share: %(max_share)s}" % values)
-    )
-    return Deployment(
-        deployment.root, deployment.settings.model_copy(update={"policy_file": path}), deployment.models
-    )
+    path.write_text(text.replace("{grace_hours: 72, max_share: 0.5}", json.dumps(values)))
+    return Deployment(deployment.root, deployment.settings.model_copy(update={"policy_file": path}), deployment.models)
 
 
 def test_a_vanished_document_is_served_until_its_grace_is_over(deployment: Deployment) -> None:
@@ -425,8 +429,12 @@ def test_hostile_documents_end_as_findings_and_the_others_go_on(deployment: Depl
     deployment.page("a.md")
     (deployment.pages / "binary.md").write_bytes(bytes(range(256)) * 40)
     (deployment.pages / "broken.pdf").write_bytes(b"%PDF-1.7\n1 0 obj <<")
-    (deployment.pages / "latin.txt").write_bytes("Der Pegel wird morgens abgelesen, für das Hafenamt.".encode("latin-1"))
-    (deployment.pages / "a\x1b[31m\nb.md").write_text("An odd name does not make a bad document, and this one is quite fine.")
+    (deployment.pages / "latin.txt").write_bytes(
+        "Der Pegel wird morgens abgelesen, für das Hafenamt.".encode("latin-1")
+    )
+    (deployment.pages / "a\x1b[31m\nb.md").write_text(
+        "An odd name does not make a bad document, and this one is quite fine."
+    )
     deployment.rows(
         {"id": "../../x", "text": "The pump of boat seven was repaired on Monday, and nothing leaks any more."},
         {"id": "1", "text": "The winch of boat nine was repaired on Tuesday, and it holds the anchor again."},

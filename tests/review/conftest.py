@@ -4,10 +4,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from deploying import Deployment, deploy, prepared_models
 
 from corpus_guard.models import Models
 from corpus_guard.settings import Settings
+from deploying import Deployment, deploy, prepared_models
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
-from deploying import BAD, GOOD, Deployment
 
 from corpus_guard.errors import Misuse, StoreUnavailable, UnknownSubject
 from corpus_guard.ledger.ledger import now
@@ -15,6 +14,7 @@ from corpus_guard.ledger.tables import documents, events, publications, seals, v
 from corpus_guard.refresh.run import refresh
 from corpus_guard.review.decisions import Applied, Choice, apply, decide, unapplied
 from corpus_guard.review.queue import Item, waiting
+from deploying import BAD, GOOD, Deployment
 
 OTHER = BAD.replace("spare pump", "spare winch")
 
@@ -29,7 +29,9 @@ def queue(deployment: Deployment) -> list[Item]:
         return waiting(guard.ledger)[0]
 
 
-def decided(deployment: Deployment, item: str, verdict: Choice, reason: str = "looked at it", reviewer: str = "ada") -> None:
+def decided(
+    deployment: Deployment, item: str, verdict: Choice, reason: str = "looked at it", reviewer: str = "ada"
+) -> None:
     with deployment.guard() as guard:
         decide(guard.ledger, item, verdict, reviewer=reviewer, reason=reason, policy_digest=guard.screening.digest)
 
@@ -261,7 +263,9 @@ def test_a_decision_is_kept_with_everything_it_rests_on(deployment: Deployment, 
     assert (told.subject, told.body["reviewer"], told.body["verdict"]) == (item.version_id, "ada", "release")
 
 
-def test_when_chroma_is_gone_the_decision_is_kept_and_a_second_try_converges(deployment: Deployment, item: Item) -> None:
+def test_when_chroma_is_gone_the_decision_is_kept_and_a_second_try_converges(
+    deployment: Deployment, item: Item
+) -> None:
     decided(deployment, item.version_id, "release")
     cut_off = Deployment(
         deployment.root, deployment.settings.model_copy(update={"chroma_url": "http://192.0.2.1:9"}), deployment.models

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 import sqlalchemy as sa
-from deploying import BAD, TICKETS, Deployment
 
 from corpus_guard.errors import Misuse, UnknownSubject
 from corpus_guard.ledger.tables import documents, versions
 from corpus_guard.refresh.run import refresh
 from corpus_guard.review import decisions
 from corpus_guard.review.queue import evidence, find, waiting
+from deploying import BAD, TICKETS, Deployment
 
 HIDDEN = (
     "<html><body><h1>Moorings</h1><p>The moorings of the inner basin are rented by the month, and the list of those who wait "
@@ -116,9 +116,14 @@ def test_a_prefix_that_is_too_short_is_refused(deployment: Deployment, name: str
         find(guard.ledger, name)
 
 
-@pytest.mark.parametrize("name", ["ffffffffff", "%%%%%%", "______", "' OR 1=1 --", "\u202e\u202e\u202e\u202e\u202e\u202e"])
+@pytest.mark.parametrize(
+    "name", ["ffffffffff", "%%%%%%", "______", "' OR 1=1 --", "\u202e\u202e\u202e\u202e\u202e\u202e"]
+)
 def test_an_item_that_does_not_exist_is_named(full: Deployment, name: str) -> None:
-    with full.guard() as guard, pytest.raises(UnknownSubject, match="is not in the ledger; see `guard quarantine list`"):
+    with (
+        full.guard() as guard,
+        pytest.raises(UnknownSubject, match="is not in the ledger; see `guard quarantine list`"),
+    ):
         find(guard.ledger, name)
 
 

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from corpus_guard.screening._folding import _TABLE, fold, fold_literals, views
+from corpus_guard.screening._folding import _TABLE, fold, fold_literals
+from corpus_guard.screening._views import views
 
 # Any code point, lone surrogates too, with what attackers use made frequent.
 HOSTILE = st.text(

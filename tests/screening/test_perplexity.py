@@ -94,9 +94,7 @@ GERMAN = [
 @pytest.fixture(scope="session")
 def check(models: Models) -> Perplexity:
     params = PerplexityParams.model_validate(load_policy(Settings().policy_file).checks["perplexity"])
-    return Perplexity(
-        params, models.frequency_vocabulary, models.language_model_digest, lambda: models.language_model
-    )
+    return Perplexity(params, models.frequency_vocabulary, models.language_model_digest, lambda: models.language_model)
 
 
 @pytest.fixture(scope="session")

@@ -196,7 +196,7 @@ def test_every_process_gives_the_same_digest() -> None:
             text=True,
             check=True,
         ).stdout
-        for seed in ("1", "2", "3")
+        for seed in ("1", "2")
     }
 
     assert len(digests) == 1

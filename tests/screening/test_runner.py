@@ -38,10 +38,14 @@ class Stub:
     digest: str = "stub/1"
     applies: Callable[[Version], bool] = lambda version: True
     want: Callable[[Version], str | None] = lambda version: None
+    skip: Callable[[Version, Survey], str | None] = lambda version, survey: None
     seen: list[list[str]] = field(default_factory=list)
 
     def applies_to(self, version: Version) -> bool:
         return self.applies(version)
+
+    def skips(self, version: Version, survey: Survey) -> str | None:
+        return self.skip(version, survey)
 
     def wants(self, version: Version, findings: Iterable[Finding]) -> str | None:
         return self.want(version)
@@ -99,7 +103,9 @@ def test_a_check_that_fails_on_one_version_leaves_the_findings_of_its_neighbours
 
 
 def test_what_the_others_found_of_an_unchecked_version_is_kept() -> None:
-    screening = Screening(POLICY, [Stub(look=stumbles("b")), Stub(name="other", look=lambda _: [finding("other.seen")])])
+    screening = Screening(
+        POLICY, [Stub(look=stumbles("b")), Stub(name="other", look=lambda _: [finding("other.seen")])]
+    )
 
     _, b = screening.judge(versions("a", "b"), None)
 
@@ -164,6 +170,21 @@ def test_a_check_across_documents_runs_when_there_is_a_survey() -> None:
 
     stub = Stub(across_documents=True)
     Screening(POLICY, [stub]).judge(versions("a"), build_survey([], EmptyHistory()))
+
+    assert stub.seen == [["a.md"]]
+
+
+def test_a_check_that_has_too_few_to_compare_with_says_so() -> None:
+    stub = Stub(across_documents=True, skip=lambda version, survey: "2 documents, 30 are needed")
+    (judged,) = Screening(POLICY, [stub]).judge(versions("a"), Survey())
+
+    assert stub.seen == []
+    assert judged.skipped == (Skipped("stub", "2 documents, 30 are needed"),)
+
+
+def test_a_check_that_cannot_say_whether_it_can_compare_looks() -> None:
+    stub = Stub(across_documents=True, skip=lambda version, survey: str(1 / 0))
+    Screening(POLICY, [stub]).judge(versions("a"), Survey())
 
     assert stub.seen == [["a.md"]]
 

@@ -83,7 +83,7 @@ def test_it_is_silent_on_a_small_source_and_says_why():
     odd = a_version("Q" * 4000)
     assert not list(check.run([odd], small)) and "29 documents" in (check.skips(odd, small) or "")
     assert list(check.run([odd], enough)) and check.skips(odd, enough) is None
-    assert not list(check.run([odd], None)) and check.skips(odd, None)
+    assert not list(check.run([odd], None)) and check.skips(odd, Survey())
     assert "0 documents" in (check.skips(a_version(source="new"), SURVEY) or "")
 
 

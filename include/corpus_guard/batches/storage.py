@@ -1,7 +1,8 @@
 """A folder of derived files, on disk or in an object store (fsspec).
 
 Names are relative to the folder's root: the ledger stays right when the folder moves. A file appears under its name only when
-it is whole, and a name is a hash of what the content was made from, so a file that exists never has to be made again.
+it is whole. A table's name is a hash of what it was made from: one that exists never has to be made again, and of two that are made
+at once the first stands, so that everybody reads the same.
 """
 
 from __future__ import annotations
@@ -38,12 +39,18 @@ class Storage:
         """Whether `name` was made."""
         return bool(self._fs.exists(self._path(name)))
 
-    def write(self, name: str, content: bytes) -> None:
-        """Make `name`; whoever looks sees all of it or nothing."""
+    def write(self, name: str, content: bytes, *, keep_first: bool = False) -> None:
+        """Make `name`; whoever looks sees all of it or nothing.
+
+        Args:
+            name: relative to the root.
+            content: all of it.
+            keep_first: leave a file that is there already as it is.
+        """
         with self._draft(name.rpartition("/")[0]) as (stream, draft):
             stream.write(content)
             stream.close()
-            self._move(draft, name)
+            self._move(draft, name, keep_first=keep_first)
 
     def write_lines(self, folder: str, lines: Iterable[bytes], suffix: str) -> tuple[str, str, int]:
         """Write lines as they come, memory flat, under the hash of the content.
@@ -78,10 +85,10 @@ class Storage:
             ) from None
 
     def write_table(self, name: str, table: pa.Table) -> None:
-        """Parquet, zstd."""
+        """Parquet, zstd; a table that is there already stands."""
         buffer = io.BytesIO()
         pq.write_table(table, buffer, compression="zstd", row_group_size=ROW_GROUP)
-        self.write(name, buffer.getvalue())
+        self.write(name, buffer.getvalue(), keep_first=True)
 
     def read_table(self, name: str, *, columns: list[str] | None = None, filters: Any = None) -> pa.Table:
         """Parquet; raises Inconsistent like `read`."""
@@ -112,12 +119,20 @@ class Storage:
                 self._fs.rm_file(draft)
             raise
 
-    def _move(self, draft: str, name: str) -> None:
+    def _move(self, draft: str, name: str, *, keep_first: bool = False) -> None:
         if self._local:
             # The ledger's commits survive a power cut; what they refer to must, too.
             _flush(Path(draft))
-            Path(draft).replace(self._path(name))  # atomic; fsspec's own `mv` copies when the target exists
+            if keep_first:
+                with contextlib.suppress(FileExistsError):
+                    Path(self._path(name)).hardlink_to(draft)  # atomic, and fails where the name is taken
+                Path(draft).unlink()
+            else:
+                Path(draft).replace(self._path(name))  # atomic; fsspec's own `mv` copies when the target exists
             _flush(Path(draft).parent)
+        elif keep_first and self._fs.exists(self._path(name)):
+            # An object store offers no such step: between this question and the move the last writer wins.
+            self._fs.rm_file(draft)
         else:
             self._fs.mv(draft, self._path(name))
 

@@ -1,32 +1,25 @@
-"""From verdicts in the ledger to records in Chroma.
+"""From verdicts to what the collections should hold, in the ledger.
 
-The ledger says what each collection should hold: a document's *target version* is the newest one that was accepted or
-released. `publications` is the outbox between the two.
+A document's *target version* is the newest one that was accepted or released. `publications` is the outbox between the
+ledger and Chroma; `corpus_guard.corpus.outbox` makes Chroma follow.
 
 Rules
     * `record` writes verdicts and outbox rows in one transaction, and can be repeated;
-    * `drain` makes Chroma follow. It is held by one process at a time, reads back what it wrote, and marks a row only then;
-    * a document's new chunks are served before its old ones are retired; a version that waits in quarantine leaves its
-      accepted predecessor where it is;
+    * a version that waits in quarantine leaves its accepted predecessor where it is;
     * bytes that were accepted and are refused when judged again (another policy, a lower trust level) are served no longer,
       nor is what was accepted while the source had another trust level;
-    * a person's decision on the same bytes is kept when they come again;
-    * killed anywhere, running again ends in the same place.
+    * a person's decision on the same bytes is kept when they come again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
 
-from corpus_guard.batches import Storage
-from corpus_guard.batches.tables import vectors_from_table, versions_from_table
-from corpus_guard.corpus.store import Record, Store
+from corpus_guard.corpus.outbox import replace_old
 from corpus_guard.domain import Judgement, TrustLevel, Verdict, Version, sha256_text
-from corpus_guard.errors import Inconsistent
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.tables import chunks, decisions, documents, events, findings, publications, versions
@@ -34,7 +27,6 @@ from corpus_guard.ledger.tables import chunks, decisions, documents, events, fin
 STATE_OF = {Verdict.ACCEPT: "accepted", Verdict.QUARANTINE: "quarantined", Verdict.REJECT: "rejected"}
 DECIDED = {"release": "released", "reject": "rejected"}
 SERVED = ("accepted", "released")
-GROUP = 1_000  # chunks published between two marks in the ledger
 
 AlongWith = Callable[[sa.Connection], None]
 
@@ -140,7 +132,7 @@ def request(
             only=publications.c.state != "published",
         )
         # Where nothing has to be published (no chunks, or all of them are served still), no publishing will replace the old.
-        _replace(connection, run_id, [version.doc_id], when)
+        replace_old(connection, run_id, [version.doc_id], when)
 
 
 def retire(ledger: Ledger, connection: sa.Connection, run_id: str, doc_ids: Iterable[str], reason: str) -> None:
@@ -158,37 +150,6 @@ def retire(ledger: Ledger, connection: sa.Connection, run_id: str, doc_ids: Iter
             .values(state="retiring", changed_at=when, run_id=run_id)
         )
         ledger.event(connection, "retired", doc_id, run_id, reason=reason)
-
-
-def drain(ledger: Ledger, storage: Storage, store: Callable[[], Store], run_id: str) -> tuple[int, int]:
-    """Make Chroma hold what the ledger says, whoever asked for it.
-
-    Args:
-        ledger: the ledger.
-        storage: where batches and vectors lie.
-        store: opens Chroma; called only when there is work.
-        run_id: who works, for the event log.
-
-    Returns:
-        Chunks published, chunks retired.
-
-    Raises:
-        StoreUnavailable: Chroma does not answer; what was done is marked, running again does the rest.
-        Inconsistent: what was read back is not what was written.
-    """
-    if not _has_work(ledger):
-        return 0, 0
-    with ledger.exclusive("publish"):
-        opened = store()
-        published = 0
-        while group := _pending(ledger):
-            _publish(ledger, storage, opened, run_id, group)
-            published += len(group)
-        retired = 0
-        while group := _retiring(ledger):
-            _retire(ledger, opened, run_id, group)
-            retired += len(group)
-    return published, retired
 
 
 def _withdraw(
@@ -213,7 +174,7 @@ def _withdraw(
             )
             .values(state="retiring", changed_at=when, run_id=run_id)
         )
-        _replace(connection, run_id, [version.doc_id], when)
+        replace_old(connection, run_id, [version.doc_id], when)
         kept = sa.exists().where(
             publications.c.version_id == documents.c.target_version,
             publications.c.state.in_(("pending", "published")),
@@ -359,163 +320,3 @@ def _chunks(version: Version) -> list[dict[str, Any]]:
         }
         for chunk in version.chunks
     ]
-
-
-def _has_work(ledger: Ledger) -> bool:
-    with ledger.read() as connection:
-        work = sa.select(publications.c.chunk_id).where(publications.c.state.in_(("pending", "retiring"))).limit(1)
-        return connection.execute(work).first() is not None
-
-
-def _pending(ledger: Ledger) -> Sequence[Any]:
-    statement = (
-        sa.select(
-            publications.c.chunk_id,
-            publications.c.collection,
-            publications.c.doc_id,
-            publications.c.version_id,
-            publications.c.vectors,
-            publications.c.model,
-            versions.c.batch,
-            versions.c.state,
-        )
-        .join(versions, versions.c.version_id == publications.c.version_id)
-        .where(publications.c.state == "pending")
-        .order_by(publications.c.vectors, publications.c.version_id, publications.c.chunk_id)
-        .limit(GROUP)
-    )
-    with ledger.read() as connection:
-        return connection.execute(statement).all()
-
-
-def _publish(ledger: Ledger, storage: Storage, store: Store, run_id: str, group: Sequence[Any]) -> None:
-    vectors = {}
-    for name in {row.vectors for row in group}:
-        vectors.update(vectors_from_table(storage.read_table(name)))
-    texts: dict[str, Version] = {}
-    for name in {row.batch for row in group}:
-        wanted = list({row.version_id for row in group if row.batch == name})
-        table = storage.read_table(name, filters=[("version_id", "in", wanted)])
-        texts.update({version.version_id: version for version in versions_from_table(table)})
-    by_target: dict[tuple[str, str], list[Record]] = {}
-    for row in group:
-        by_target.setdefault((row.collection, row.model), []).append(_record(row, texts[row.version_id], vectors))
-    for (collection, model), records in by_target.items():
-        # The number format is left out: vectors of one model in bfloat16 and float32 agree to 0.9998 and may be mixed.
-        store.upsert(collection, records, model.rpartition("/")[0])
-    _mark_published(ledger, run_id, by_target, {row.doc_id for row in group})
-
-
-def _record(row: Any, version: Version, vectors: Mapping[str, Any]) -> Record:
-    chunk = next((chunk for chunk in version.chunks if chunk.chunk_id == row.chunk_id), None)
-    if chunk is None or row.chunk_id not in vectors:
-        raise Inconsistent(
-            f"chunk {row.chunk_id} is to be published, and {row.batch if chunk is None else row.vectors} does not hold it; "
-            "delete that file and refresh its source again"
-        )
-    stamp = version.stamp
-    metadata: dict[str, str | int | float | bool] = {
-        "doc_id": version.doc_id,
-        "version_id": version.version_id,
-        "source": stamp.source,
-        "owner": stamp.owner,
-        "trust": stamp.trust.value,
-        "uri": stamp.uri,
-        "ordinal": chunk.ordinal,
-        "start": chunk.start,
-        "end": chunk.end,
-        "content_sha256": stamp.content_sha256,
-        "fetched_at": stamp.fetched_at.isoformat(),
-        "verdict": "release" if row.state == "released" else "accept",
-        # Never left out: `upsert` merges, and a title that is declared no longer would stay (chromadb 1.5.9).
-        "title": stamp.declared.get("title", ""),
-    }
-    return Record(chunk.chunk_id, chunk.text, vectors[row.chunk_id], metadata)
-
-
-def _mark_published(
-    ledger: Ledger, run_id: str, by_target: Mapping[tuple[str, str], Sequence[Record]], doc_ids: set[str]
-) -> None:
-    when = now()
-    mark = (
-        publications.update()
-        .where(
-            publications.c.chunk_id == sa.bindparam("chunk"),
-            publications.c.collection == sa.bindparam("target"),
-            publications.c.state == "pending",
-        )
-        .values(
-            state="published",
-            vector_sha256=sa.bindparam("vector"),
-            metadata_sha256=sa.bindparam("data"),
-            changed_at=when,
-        )
-    )
-    rows = [
-        {"chunk": record.chunk_id, "target": collection, "vector": record.vector_sha256, "data": record.metadata_sha256}
-        for (collection, _), records in by_target.items()
-        for record in records
-    ]
-    with ledger.write() as connection:
-        connection.execute(mark, rows)
-        ledger.event(connection, "published", f"{len(rows)} chunks", run_id, chunks=len(rows), documents=len(doc_ids))
-        _replace(connection, run_id, sorted(doc_ids), when)
-
-
-def _replace(connection: sa.Connection, run_id: str, doc_ids: Sequence[str], when: datetime) -> None:
-    """Retire what the target versions of these documents replace, once all their own chunks are served."""
-    waiting = sa.select(publications.c.doc_id).where(
-        publications.c.state == "pending", publications.c.doc_id.in_(doc_ids)
-    )
-    own = (
-        sa.select(publications.c.chunk_id, publications.c.collection)
-        .join(documents, documents.c.doc_id == publications.c.doc_id)
-        .where(
-            publications.c.doc_id.in_(doc_ids),
-            publications.c.state == "published",
-            sa.or_(
-                publications.c.version_id != documents.c.target_version,
-                # the source's trust level changed: the same version now lives in another collection
-                sa.not_(publications.c.collection.like(sa.literal("%-") + documents.c.trust)),
-            ),
-            publications.c.doc_id.not_in(waiting),
-        )
-    )
-    rows = [{"chunk": row.chunk_id, "target": row.collection} for row in connection.execute(own)]
-    if rows:
-        connection.execute(
-            publications.update()
-            .where(
-                publications.c.chunk_id == sa.bindparam("chunk"), publications.c.collection == sa.bindparam("target")
-            )
-            .values(state="retiring", changed_at=when, run_id=run_id),
-            rows,
-        )
-
-
-def _retiring(ledger: Ledger) -> Sequence[Any]:
-    statement = (
-        sa.select(publications.c.chunk_id, publications.c.collection, publications.c.changed_at)
-        .where(publications.c.state == "retiring")
-        .order_by(publications.c.collection, publications.c.chunk_id)
-        .limit(GROUP)
-    )
-    with ledger.read() as connection:
-        return connection.execute(statement).all()
-
-
-def _retire(ledger: Ledger, store: Store, run_id: str, group: Sequence[Any]) -> None:
-    for collection in {row.collection for row in group}:
-        store.delete(collection, [row.chunk_id for row in group if row.collection == collection])
-    with ledger.write() as connection:
-        connection.execute(
-            publications.update()
-            .where(
-                publications.c.chunk_id == sa.bindparam("chunk"),
-                publications.c.collection == sa.bindparam("target"),
-                publications.c.state == "retiring",
-            )
-            .values(state="retired", changed_at=now()),
-            [{"chunk": row.chunk_id, "target": row.collection} for row in group],
-        )
-        ledger.event(connection, "unpublished", f"{len(group)} chunks", run_id, chunks=len(group))

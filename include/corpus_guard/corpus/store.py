@@ -200,7 +200,7 @@ class Store:
         if found != model:
             raise Inconsistent(
                 f"collection {name} at {self.url} holds vectors of {found}, these are of {model}; the two cannot be compared. "
-                "Set CORPUS_GUARD_EMBEDDER back, or choose another CORPUS_GUARD_COLLECTION_PREFIX and refresh into it"
+                "Set CORPUS_GUARD_EMBEDDER back; to change it, refresh into a CORPUS_GUARD_HOME of its own"
             )
         return self._open[name]
 

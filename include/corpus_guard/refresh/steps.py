@@ -27,7 +27,7 @@ from corpus_guard.batches.tables import (
     split,
     versions_from_table,
 )
-from corpus_guard.corpus import publishing
+from corpus_guard.corpus import outbox, publishing
 from corpus_guard.corpus.vectors import embed_chunks
 from corpus_guard.domain import Verdict, Version, digest, doc_id, sha256_bytes
 from corpus_guard.errors import Inconsistent, SourceUnavailable
@@ -187,11 +187,9 @@ def screen(guard: Guard, run_id: str, shard: Shard) -> Shard:
     relevant = Survey.from_json(guard.storage.read(_survey(run_id))).of([version.version_id for version in versions])
     seen = sha256_bytes(relevant.to_json())
     name = f"{shard['batch']}/judgements-{digest('judgements/v1', [shard['batch'], seen, guard.screening.digest])[:32]}.parquet"
-    if guard.storage.exists(name):
-        judgements = judgements_from_table(guard.storage.read_table(name))
-    else:
-        judgements = guard.screening.judge(versions, relevant)
-        guard.storage.write_table(name, judgements_to_table(judgements))
+    if not guard.storage.exists(name):
+        guard.storage.write_table(name, judgements_to_table(guard.screening.judge(versions, relevant)))
+    judgements = judgements_from_table(guard.storage.read_table(name))
     verdicts = [judgement.verdict for judgement in judgements]
     return Shard(
         **shard,
@@ -237,7 +235,7 @@ def publish(guard: Guard, run_id: str, shard: Shard) -> Shard:
         model=shard["model"],
         along_with=lambda connection: remember(guard.ledger, connection, measured),
     )
-    published, retired = publishing.drain(guard.ledger, guard.storage, lambda: guard.store, run_id)
+    published, retired = outbox.drain(guard.ledger, guard.storage, lambda: guard.store, run_id)
     return Shard(**shard, published=published, retired=retired)
 
 
@@ -253,7 +251,7 @@ def seal(guard: Guard, run_id: str, taken: Iterable[Shard], published: Iterable[
     taken, published = list(taken), list(published)
     discovered: Discovered = guard.storage.read_json(_discovered(run_id))
     vanished = vanish(guard, run_id, discovered["listed"])
-    late = publishing.drain(guard.ledger, guard.storage, lambda: guard.store, run_id)
+    late = outbox.drain(guard.ledger, guard.storage, lambda: guard.store, run_id)
     counts = {name: _total(published, name) for name in ("accepted", "quarantined", "rejected")}
     counts |= {name: _total(taken, name) for name in ("unchanged", "failed")}
     try:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 import sqlalchemy as sa
 
 from corpus_guard.batches.tables import versions_from_table
-from corpus_guard.corpus import publishing
+from corpus_guard.corpus import outbox, publishing
 from corpus_guard.corpus.vectors import embed_chunks
 from corpus_guard.domain import digest
 from corpus_guard.errors import Misuse
@@ -142,14 +142,12 @@ def apply(guard: Guard, run_id: str) -> Applied:
     last = {row.version_id: row for row in rows}  # in the order of time: of several the last stands
     released = [row for row in last.values() if row.verdict == "release"]
     rejected = [row for row in last.values() if row.verdict == "reject"]
-    living = [row for row in released if row.retired_at is None]
-    for batch in sorted({row.batch for row in living}):
-        _release(guard, run_id, batch, [row for row in living if row.batch == batch])
+    for batch in sorted({row.batch for row in released}):
+        _release(guard, run_id, batch, [row for row in released if row.batch == batch])
     with guard.ledger.write() as connection:
-        _mark(connection, [row for row in released if row.retired_at is not None], "released")
         _mark(connection, rejected, "rejected")
         _applied(connection, [row.decision_id for row in rows if row is not last[row.version_id]])
-    published, retired = publishing.drain(guard.ledger, guard.storage, lambda: guard.store, run_id)
+    published, retired = outbox.drain(guard.ledger, guard.storage, lambda: guard.store, run_id)
     manifest = write_manifest(guard, run_id)
     result = Applied(
         run_id=run_id,
@@ -191,15 +189,8 @@ def _applied(connection: sa.Connection, ids: Sequence[str]) -> None:
 
 def _unapplied(ledger: Ledger) -> Sequence[Any]:
     statement = (
-        sa.select(
-            decisions.c.decision_id,
-            decisions.c.version_id,
-            decisions.c.verdict,
-            versions.c.batch,
-            documents.c.retired_at,
-        )
+        sa.select(decisions.c.decision_id, decisions.c.version_id, decisions.c.verdict, versions.c.batch)
         .join(versions, versions.c.version_id == decisions.c.version_id)
-        .join(documents, documents.c.doc_id == versions.c.doc_id)
         .where(decisions.c.applied_at.is_(None))
         .order_by(decisions.c.decided_at)
     )

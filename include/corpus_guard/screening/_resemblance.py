@@ -18,8 +18,8 @@ from corpus_guard.screening.signals import PERMUTATIONS, SIGNALS, Signals
 from corpus_guard.screening.survey import BANDS, KEEP, MOST_OF_A_BAND, History, Known, Neighbour, Standing
 
 ROWS: Final = PERMUTATIONS // BANDS  # values a band
-_BLOCK: Final = 64  # versions compared all with all; a larger band group is cut into overlapping blocks
-_SHOWN: Final = 16  # versions of each trust level that a larger group is compared with besides
+ALL_WITH_ALL: Final = 64  # versions sharing a band up to which each is compared with each
+_SHOWN: Final = 32  # versions of each trust level that a larger group is compared with
 _ASK: Final = 2_000  # keys in one question to the history
 _NEARLY: Final = 127 / 128  # the most a text that is not the same can reach: all 64 values agree
 
@@ -141,19 +141,15 @@ def _same_new(run: Run, position: int) -> _Kept:
 
 def _compare_new(run: Run, near: _Nearest) -> None:
     for group in _groups(run.keys):
-        if len(group) <= _BLOCK:
-            _compare(run, near, group, group)
-            continue
-        # Too many to compare all with all: similar ones stand together once sorted, and blocks overlap by half.
-        ordered = group[np.lexsort(run.sketches[group].T)]
-        for first in range(0, len(ordered) - _BLOCK // 2, _BLOCK // 2):
-            block = ordered[first : first + _BLOCK]
-            _compare(run, near, block, block)
-        # A flood of copies may stand between a trusted original and its imitation: everybody is shown some of each level.
-        levels: dict[TrustLevel, list[int]] = {}
-        for row in group.tolist():
-            levels.setdefault(run.places[run.compared[row]][3], []).append(row)
-        _compare(run, near, [row for rows in levels.values() for row in rows[:_SHOWN]], group)
+        offered = group.tolist()
+        if len(group) > ALL_WITH_ALL:
+            # Whoever shares a band with so many either is nearly the same as all of them, and then a few of each trust
+            # level will do, or differs in some value, and then meets its own kind in the band of that value.
+            levels: dict[TrustLevel, list[int]] = {}
+            for row in offered:
+                levels.setdefault(run.places[run.compared[row]][3], []).append(row)
+            offered = [row for rows in levels.values() for row in rows[:_SHOWN]]
+        _compare(run, near, offered, group)
 
 
 def _compare(run: Run, near: _Nearest, offered: Iterable[int], group: npt.NDArray[np.intp]) -> None:
@@ -167,8 +163,7 @@ def _same_known(run: Run, history: History) -> dict[str, _Kept]:
     same: dict[str, _Kept] = {}
     for texts in _slices(list(run.same)):
         for known in history.same_text(texts):
-            if known.text_sha256 in run.same:
-                _keep(same.setdefault(known.text_sha256, {}), _place(known), 1.0)
+            _keep(same.setdefault(known.text_sha256, {}), _place(known), 1.0)
     return same
 
 

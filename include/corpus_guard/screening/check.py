@@ -47,6 +47,13 @@ class Check(Protocol):
         """Look at `batch`. `survey` is None when documents are screened one by one."""
 
 
+class AcrossDocuments(Check, Protocol):
+    """A check that compares a version with others, and may have too few to compare with."""
+
+    def skips(self, version: Version, survey: Survey) -> str | None:
+        """None: look at it. Otherwise the reason why nothing can be said of it."""
+
+
 class SecondStage(Check, Protocol):
     """A check that chooses what it must see."""
 

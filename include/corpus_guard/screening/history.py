@@ -11,7 +11,7 @@ from corpus_guard.domain import Finding, TrustLevel
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.tables import bands, documents, results, signals, versions
 from corpus_guard.screening.signals import Signals
-from corpus_guard.screening.survey import Known, Standing, band_keys
+from corpus_guard.screening.survey import MOST_OF_A_BAND, Known, Standing, band_keys
 
 RECENT = 5_000  # accepted versions a source's statistics rest on
 
@@ -51,7 +51,7 @@ class LedgerHistory:
             yield known
 
     def near(self, keys: Sequence[int]) -> Iterable[tuple[int, Known]]:
-        """(band, version) for every version that has one of these bands."""
+        """(band, version) for versions that have one of these bands, MOST_OF_A_BAND of one standing and trust level."""
         return self._known(bands.c.band, bands.c.band.in_(keys), join_bands=True)
 
     def _known(self, key: Any, condition: Any, *, join_bands: bool = False) -> Iterator[tuple[int, Known]]:
@@ -74,10 +74,16 @@ class LedgerHistory:
                 versions.c.state,
                 versions.c.text_sha256,
                 signals.c.minhash,
+                sa.func.row_number()
+                .over(partition_by=(key, versions.c.state, documents.c.trust), order_by=versions.c.version_id)
+                .label("position"),
             )
             .select_from(tables)
             .where(condition, standing)
         )
+        if join_bands:  # a flood of copies in the ledger must not fill the memory of every later run
+            ranked = statement.subquery()
+            statement = sa.select(ranked).where(ranked.c.position <= MOST_OF_A_BAND)
         with self._ledger.read() as connection:
             for row in connection.execute(statement):
                 yield (

@@ -30,7 +30,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from corpus_guard.domain import Finding, Severity, Span, Version, canonical_json, digest, sha256_bytes
 from corpus_guard.errors import GuardError, SettingsError
-from corpus_guard.screening._folding import FOLDING_VERSION, Folded, View, char_offset, fold, fold_literals, views
+from corpus_guard.screening._folding import FOLDING_VERSION, Folded, char_offset, fold, fold_literals
+from corpus_guard.screening._views import View, views
 from corpus_guard.screening.check import Hits, Params
 from corpus_guard.screening.survey import Survey
 from corpus_guard.screening.tags import KEYS, tags
@@ -381,5 +382,5 @@ _MARKS: Final = frozenset('`"“«„»「『‘')
 
 
 def _loosened(pattern: str) -> str:
-    """A pattern for a view where spaces are lost and l cannot be told from i (`_folding.View.loose`)."""
+    """A pattern for a view where spaces are lost and l cannot be told from i (`_views.View.loose`)."""
     return re.sub(r"(?<!\\)l", "i", pattern.replace(r"\b", "").replace(" ", " ?"))

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol, TypeGuard
 
 from corpus_guard.domain import Finding, Judgement, Severity, Skipped, Verdict, Version, digest
-from corpus_guard.screening.check import Check, SecondStage
+from corpus_guard.screening.check import AcrossDocuments, Check, SecondStage
 from corpus_guard.screening.policy import UNCHECKED, Policy
 from corpus_guard.screening.survey import Survey
 
@@ -82,12 +82,11 @@ class Screening:
         findings, skipped = notes
         chosen = []
         for index, version in enumerate(versions):
-            if check.across_documents and survey is None:
-                skipped[index].append(Skipped(check.name, "documents were screened one by one"))
-            elif not _applies(check, version):
-                skipped[index].append(Skipped(check.name, NOTHING_TO_SAY))
-            else:
+            reason = _skips(check, version, survey)
+            if reason is None:
                 chosen.append(index)
+            else:
+                skipped[index].append(Skipped(check.name, reason))
         for index, found in zip(chosen, _guarded(check, [versions[i] for i in chosen], survey), strict=True):
             findings[index] += found
 
@@ -121,6 +120,24 @@ class Screening:
             return check.wants(version, found)
         except Exception:  # so it is looked at; `run` is guarded
             return None
+
+
+def _skips(check: Check, version: Version, survey: Survey | None) -> str | None:
+    """Why the first stage need not show `version` to `check`."""
+    if not _applies(check, version):
+        return NOTHING_TO_SAY
+    if not _compares(check):
+        return None
+    if survey is None:
+        return "documents were screened one by one"
+    try:
+        return check.skips(version, survey)
+    except Exception:  # so it is looked at; `run` is guarded
+        return None
+
+
+def _compares(check: Check) -> TypeGuard[AcrossDocuments]:
+    return check.across_documents
 
 
 def _applies(check: Check, version: Version) -> bool:

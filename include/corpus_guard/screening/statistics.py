@@ -91,10 +91,8 @@ class Statistics:
         """Any text that is not empty."""
         return bool(version.text)
 
-    def skips(self, version: Version, survey: Survey | None) -> str | None:
+    def skips(self, version: Version, survey: Survey) -> str | None:
         """Why nothing can be said of `version`; None where it can."""
-        if survey is None:
-            return "no survey of the run"
         signals = survey.sources.get(version.stamp.source, {})
         count = min((robust.count for robust in signals.values()), default=0)
         if count < self.params.min_documents:
