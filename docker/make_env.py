@@ -27,6 +27,7 @@ def content() -> dict[str, str]:
         "AIRFLOW_ADMIN_PASSWORD": secrets.token_urlsafe(12),
         "AIRFLOW_REVIEWER_PASSWORD": secrets.token_urlsafe(12),
         "AIRFLOW_VIEWER_PASSWORD": secrets.token_urlsafe(12),
+        "AIRFLOW_GUARD_PASSWORD": secrets.token_urlsafe(12),
     }
 
 

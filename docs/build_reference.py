@@ -30,6 +30,13 @@ SETTINGS = """
 Environment variables. Verdicts depend on none of them but `CORPUS_GUARD_POLICY_FILE`, `CORPUS_GUARD_EMBEDDER`,
 `CORPUS_GUARD_LANGUAGE_MODEL` and `CORPUS_GUARD_CHUNK_TOKENS`.
 """
+POLICY = """
+## policy.yaml
+
+`name` is free. `quarantine` has one section a trust level, `weights` one number a severity, `reject` a list of codes, `retire` the two
+keys below, `checks` one section a check.
+
+"""
 CHECK_ORDER = """
 ## Checks
 
@@ -96,9 +103,7 @@ def _checks(page: io.StringIO) -> None:
 
 
 def _policy(page: io.StringIO) -> None:
-    page.write(
-        "\n## policy.yaml\n\n`quarantine` has one section a trust level, `weights` one number a severity, `reject` a list of codes.\n\n"
-    )
+    page.write(POLICY)
     _fields(page, Threshold, prefix="quarantine.<level>.")
     page.write("\n")
     _fields(page, Retirement, prefix="retire.")

@@ -125,8 +125,8 @@ BAD = {
     "bad/truncated.pdf": Bad("parsing.unreadable", ("quarantined", "rejected")),
     "bad/latin.txt": Bad("parsing.encoding", ("quarantined", "accepted")),
     "tickets.jsonl#T-1~2": Bad("provenance.duplicate_id", ("quarantined",), says="line or row 11"),
-    "tickets.jsonl#T-11": Bad("parsing.no_text", says="line or row 12"),
-    "tickets.jsonl#row-13": Bad("parsing.broken_row", says="13"),
+    "tickets.jsonl#T-11": Bad("parsing.no_text", ("quarantined",), says="line or row 12"),
+    "tickets.jsonl#row-13": Bad("parsing.broken_row", ("quarantined",), says="13"),
 }
 
 

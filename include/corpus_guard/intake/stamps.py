@@ -14,6 +14,7 @@ from corpus_guard.intake.sources import Source
 from corpus_guard.intake.sources.source import MAX_DECLARED, Item
 
 FETCHED_BY = f"corpus-guard/{__version__}"
+EMPTY, NO_TEXT = "parsing.empty", "parsing.no_text"
 
 
 def make_version(
@@ -49,6 +50,7 @@ def make_version(
     version = domain.version_id(document, content_sha256)
     # What the source's columns say goes before what the bytes say of themselves.
     said = {**declared, **{key: value for key, value in parsed.declared.items() if key not in declared}}
+    named = {problem.code for problem in problems}
     stamp = Stamp(
         source=source.name,
         owner=source.owner,
@@ -71,5 +73,6 @@ def make_version(
         text=parsed.text,
         hidden=parsed.hidden,
         chunks=chunker.cut(document, version, parsed.text),
-        problems=(*problems, *parsed.problems),
+        # A row without text was named by its source, with its line; that its text is empty says nothing more.
+        problems=(*problems, *(one for one in parsed.problems if one.code != EMPTY or NO_TEXT not in named)),
     )
