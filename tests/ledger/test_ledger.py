@@ -107,8 +107,8 @@ class TestTransactions:
 class TestInserting:
     def test_only_the_missing_are_inserted(self, ledger: Ledger) -> None:
         with ledger.write() as connection:
-            assert ledger.insert_missing(connection, runs, [a_run("a"), a_run("b")]) == 2
-            assert ledger.insert_missing(connection, runs, [a_run("a", kind="release"), a_run("c")]) == 1
+            ledger.insert_missing(connection, runs, [a_run("a"), a_run("b")])
+            ledger.insert_missing(connection, runs, [a_run("a", kind="release"), a_run("c")])
             kinds = connection.execute(sa.select(runs.c.run_id, runs.c.kind).order_by(runs.c.run_id)).all()
 
         assert [tuple(row) for row in kinds] == [("a", "refresh"), ("b", "refresh"), ("c", "refresh")]
@@ -130,10 +130,10 @@ class TestInserting:
 
         assert states == {"open": "failed", "done": "sealed"}
 
-    def test_more_rows_than_a_statement_takes(self, ledger: Ledger) -> None:
-        many = [{"key": f"{number:064}", "findings": []} for number in range(2 * ledgers.ROWS + 1)]
+    def test_more_rows_than_a_statement_can_bind(self, ledger: Ledger) -> None:
+        many = [{"key": f"{number:064}", "findings": []} for number in range(40_000)]
         with ledger.write() as connection:
-            assert ledger.insert_missing(connection, results, many) == len(many)
+            ledger.insert_missing(connection, results, many)
             ledger.upsert(connection, results, [{**row, "findings": ["x"]} for row in many], ["findings"])
 
         with ledger.read() as connection:
@@ -142,7 +142,7 @@ class TestInserting:
 
     def test_nothing_to_insert(self, ledger: Ledger) -> None:
         with ledger.write() as connection:
-            assert ledger.insert_missing(connection, runs, []) == 0
+            ledger.insert_missing(connection, runs, [])
             ledger.upsert(connection, runs, [], ["state"])
 
 

@@ -22,7 +22,7 @@ from corpus_guard.corpus.outbox import replace_old
 from corpus_guard.domain import Judgement, TrustLevel, Verdict, Version, sha256_text
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.ledger import now
-from corpus_guard.ledger.tables import chunks, decisions, documents, events, findings, publications, versions
+from corpus_guard.ledger.tables import Utc, chunks, decisions, documents, events, findings, publications, versions
 
 STATE_OF = {Verdict.ACCEPT: "accepted", Verdict.QUARANTINE: "quarantined", Verdict.REJECT: "rejected"}
 DECIDED = {"release": "released", "reject": "rejected"}
@@ -82,57 +82,87 @@ def request(
     A version is passed over when a newer one is the target already, when its document was retired after it was fetched, and when
     its source has another trust level by now.
     """
+    if not served:
+        return
     when = now()
-    for version in served:
-        fetched = version.stamp.fetched_at
-        name = collection(version.stamp.trust)
-        became = connection.execute(
-            documents.update()
-            .where(
-                documents.c.doc_id == version.doc_id,
-                documents.c.trust == version.stamp.trust.value,
-                sa.or_(documents.c.target_fetched_at.is_(None), documents.c.target_fetched_at <= fetched),
-                sa.or_(documents.c.retired_at.is_(None), documents.c.retired_at <= fetched),
-            )
-            .values(target_version=version.version_id, target_fetched_at=fetched, retired_at=None)
+    connection.execute(
+        documents.update()
+        .where(
+            documents.c.doc_id == sa.bindparam("doc"),
+            documents.c.trust == sa.bindparam("level"),
+            sa.or_(
+                documents.c.target_fetched_at.is_(None),
+                documents.c.target_fetched_at <= sa.bindparam("fetched", type_=Utc),
+            ),
+            sa.or_(documents.c.retired_at.is_(None), documents.c.retired_at <= sa.bindparam("fetched", type_=Utc)),
         )
-        if not became.rowcount:
-            continue
-        connection.execute(
-            publications.update()
-            .where(
-                publications.c.doc_id == version.doc_id,
-                publications.c.state == "pending",
-                sa.or_(publications.c.version_id != version.version_id, publications.c.collection != name),
-            )
-            .values(state="retiring", changed_at=when, run_id=run_id)
-        )
-        rows = [
+        .values(target_version=sa.bindparam("version"), target_fetched_at=sa.bindparam("fetched"), retired_at=None),
+        [
             {
-                "chunk_id": chunk.chunk_id,
-                "collection": name,
-                "doc_id": version.doc_id,
-                "version_id": version.version_id,
-                "state": "pending",
-                "vectors": vectors,
-                "model": model,
-                "vector_sha256": None,
-                "metadata_sha256": None,
-                "changed_at": when,
-                "run_id": run_id,
+                "doc": one.doc_id,
+                "level": one.stamp.trust.value,
+                "fetched": one.stamp.fetched_at,
+                "version": one.version_id,
             }
-            for chunk in version.chunks
-        ]
-        # What is served already stays untouched: writing equal records again is what damaged indexes upstream (chroma #7678).
-        ledger.upsert(
-            connection,
-            publications,
-            rows,
-            ["state", "vectors", "model", "changed_at", "run_id"],
-            only=publications.c.state != "published",
+            for one in served
+        ],
+    )
+    stand = _targets(connection, served)
+    targets = [version for version in served if _is_target(version, stand)]
+    if not targets:
+        return
+    connection.execute(
+        publications.update()
+        .where(
+            publications.c.doc_id == sa.bindparam("doc"),
+            publications.c.state == "pending",
+            sa.or_(
+                publications.c.version_id != sa.bindparam("version"), publications.c.collection != sa.bindparam("name")
+            ),
         )
-        # Where nothing has to be published (no chunks, or all of them are served still), no publishing will replace the old.
-        replace_old(connection, run_id, [version.doc_id], when)
+        .values(state="retiring", changed_at=when, run_id=run_id),
+        [{"doc": one.doc_id, "version": one.version_id, "name": collection(one.stamp.trust)} for one in targets],
+    )
+    rows = [
+        {
+            "chunk_id": chunk.chunk_id,
+            "collection": collection(version.stamp.trust),
+            "doc_id": version.doc_id,
+            "version_id": version.version_id,
+            "state": "pending",
+            "vectors": vectors,
+            "model": model,
+            "vector_sha256": None,
+            "metadata_sha256": None,
+            "changed_at": when,
+            "run_id": run_id,
+        }
+        for version in targets
+        for chunk in version.chunks
+    ]
+    # What is served already stays untouched: writing equal records again is what damaged indexes upstream (chroma #7678).
+    ledger.upsert(
+        connection,
+        publications,
+        rows,
+        ["state", "vectors", "model", "changed_at", "run_id"],
+        only=publications.c.state != "published",
+    )
+    # Where nothing has to be published (no chunks, or all of them are served still), no publishing will replace the old.
+    replace_old(connection, run_id, [version.doc_id for version in targets], when)
+
+
+def _targets(connection: sa.Connection, served: Sequence[Version]) -> Mapping[str, Any]:
+    statement = sa.select(
+        documents.c.doc_id, documents.c.target_version, documents.c.target_fetched_at, documents.c.trust
+    ).where(documents.c.doc_id.in_([version.doc_id for version in served]))
+    return {row.doc_id: row for row in connection.execute(statement)}
+
+
+def _is_target(version: Version, targets: Mapping[str, Any]) -> bool:
+    row = targets[version.doc_id]
+    expected = (version.version_id, version.stamp.fetched_at, version.stamp.trust.value)
+    return (row.target_version, row.target_fetched_at, row.trust) == expected
 
 
 def retire(ledger: Ledger, connection: sa.Connection, run_id: str, doc_ids: Iterable[str], reason: str) -> None:
@@ -221,21 +251,37 @@ def _documents(ledger: Ledger, connection: sa.Connection, judged: Sequence[tuple
         for version, _ in judged
     ]
     ledger.insert_missing(connection, documents, rows)
-    newest = ("trust", "latest_version", "latest_content_sha256", "latest_fetched_at")
-    for row in rows:
-        # Two runs may have fetched different bytes; the later fetch is the later truth, whoever records last.
-        here = documents.c.doc_id == row["doc_id"]
-        connection.execute(
-            documents.update()
-            .where(here, documents.c.latest_fetched_at <= row["latest_fetched_at"])
-            .values({name: row[name] for name in newest})
+    # Two runs may have fetched different bytes; the later fetch is the later truth, whoever records last.
+    connection.execute(
+        documents.update()
+        .where(
+            documents.c.doc_id == sa.bindparam("doc"),
+            documents.c.latest_fetched_at <= sa.bindparam("fetched", type_=Utc),
         )
-        # It is there again, whatever its verdict: what vanished does not wait in the quarantine's queue.
-        connection.execute(
-            documents.update()
-            .where(here, documents.c.retired_at <= row["latest_fetched_at"])
-            .values(retired_at=None, missing_since=None)
-        )
+        .values(
+            trust=sa.bindparam("level"),
+            latest_version=sa.bindparam("version"),
+            latest_content_sha256=sa.bindparam("content"),
+            latest_fetched_at=sa.bindparam("fetched"),
+        ),
+        [
+            {
+                "doc": row["doc_id"],
+                "fetched": row["latest_fetched_at"],
+                "level": row["trust"],
+                "version": row["latest_version"],
+                "content": row["latest_content_sha256"],
+            }
+            for row in rows
+        ],
+    )
+    # It is there again, whatever its verdict: what vanished does not wait in the quarantine's queue.
+    connection.execute(
+        documents.update()
+        .where(documents.c.doc_id == sa.bindparam("doc"), documents.c.retired_at <= sa.bindparam("fetched", type_=Utc))
+        .values(retired_at=None, missing_since=None),
+        [{"doc": row["doc_id"], "fetched": row["latest_fetched_at"]} for row in rows],
+    )
 
 
 def _versions(

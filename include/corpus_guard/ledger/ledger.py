@@ -27,7 +27,6 @@ from corpus_guard.ledger import tables
 
 BUSY_SECONDS = 60  # a writer waits this long for another's transaction; ours last milliseconds
 LOCK_SECONDS = 600  # a publisher may have thousands of chunks to write
-ROWS = 500  # rows a statement: SQLite allows 32,766 bound values
 
 
 class Ledger:
@@ -87,14 +86,11 @@ class Ledger:
             with self._advisory_lock(name, wait):
                 yield
 
-    def insert_missing(self, connection: Connection, table: sa.Table, rows: Sequence[Mapping[str, Any]]) -> int:
-        """Insert rows whose key is not there yet. Returns how many were new."""
+    def insert_missing(self, connection: Connection, table: sa.Table, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Insert rows whose key is not there yet."""
         insert = sqlite.insert if self._lite else postgresql.insert
-        new = 0
-        for start in range(0, len(rows), ROWS):
-            statement = insert(table).values(list(rows[start : start + ROWS])).on_conflict_do_nothing()
-            new += connection.execute(statement).rowcount
-        return new
+        if rows:
+            connection.execute(insert(table).on_conflict_do_nothing(), list(rows))
 
     def upsert(
         self,
@@ -105,12 +101,12 @@ class Ledger:
         only: sa.ColumnElement[bool] | None = None,
     ) -> None:
         """Insert rows; where the key is there already, overwrite the columns `update` (of rows that meet `only`)."""
-        insert = sqlite.insert if self._lite else postgresql.insert
+        if not rows:
+            return
+        statement = (sqlite.insert if self._lite else postgresql.insert)(table)
         keys = [column.name for column in table.primary_key]
-        for start in range(0, len(rows), ROWS):
-            statement = insert(table).values(list(rows[start : start + ROWS]))
-            overwrite = {name: statement.excluded[name] for name in update}
-            connection.execute(statement.on_conflict_do_update(index_elements=keys, set_=overwrite, where=only))
+        overwrite = {name: statement.excluded[name] for name in update}
+        connection.execute(statement.on_conflict_do_update(index_elements=keys, set_=overwrite, where=only), list(rows))
 
     def event(self, connection: Connection, kind: str, subject: str, run_id: str, **body: Any) -> None:
         """Append to the event log, in the transaction of the change it tells of."""
