@@ -130,6 +130,7 @@ def _free_port() -> int:
 
 def _die_with_parent() -> None:
     # Linux: a killed command takes its server along, or the lock would outlive it. Elsewhere `serving` says who to stop.
+    # The signal comes when the starting *thread* ends: call `serving` from one that lives as long as the server shall.
     if sys.platform == "linux":
         pr_set_pdeathsig = 1
         ctypes.CDLL(None, use_errno=True).prctl(pr_set_pdeathsig, signal.SIGKILL)
