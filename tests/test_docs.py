@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import runpy
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -89,3 +90,9 @@ def test_every_variable_that_the_docs_name_is_a_setting_or_one_of_the_stack(docs
 
     named = set(re.findall(r"\bCORPUS_GUARD_[A-Z_]+[A-Z]\b", docs))
     assert {one for one in named - known if one not in stack} == set()
+
+
+def test_the_reference_is_what_the_code_says() -> None:
+    written = runpy.run_path(str(PROJECT / "docs" / "build_reference.py"))
+
+    assert written["TARGET"].read_text(encoding="utf-8") == written["render"](), "run: make docs"
