@@ -82,7 +82,12 @@ def test_the_rejected_text_is_never_found(one: Deployment, run: Run) -> None:
 
 
 def test_what_nobody_decided_still_waits(one: Deployment, run: Run) -> None:
-    assert {item.uri for item in _waiting(one)} == {"bad/locked.pdf", "bad/truncated.pdf"}
+    assert {item.uri for item in _waiting(one)} == {
+        "bad/locked.pdf",
+        "bad/truncated.pdf",
+        "tickets.jsonl#T-11",
+        "tickets.jsonl#row-13",
+    }
 
 
 def test_the_decision_holds_when_the_same_bytes_are_refreshed(one: Deployment, run: Run) -> None:
