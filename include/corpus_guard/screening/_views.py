@@ -25,6 +25,7 @@ MAX_ENCODED_RUNS: Final = 200
 """Encoded runs decoded in one text, of each kind."""
 MAX_RUN_CHARS: Final = 100_000
 """Characters decoded of one run."""
+LEETSPEAK: Final = "leetspeak"
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +200,7 @@ def _skeleton(text: str) -> str:
 
 def _leet(folded: Folded) -> Iterator[View]:
     if _LEET_LETTER.search(folded.text):
-        yield View("leetspeak", folded.text.translate(_LEET), folded.origin, loose=True)
+        yield View(LEETSPEAK, folded.text.translate(_LEET), folded.origin, loose=True)
 
 
 _LEET_LETTER: Final = re.compile(r"[a-z][013457@$!|+][a-z]|\b[013457@$!|][a-z]{2}|[a-z][013457@$]{1,2}\b")

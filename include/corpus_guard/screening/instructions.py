@@ -31,7 +31,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from corpus_guard.domain import Finding, Severity, Span, Version, canonical_json, digest, sha256_bytes
 from corpus_guard.errors import GuardError, SettingsError
 from corpus_guard.screening._folding import FOLDING_VERSION, Folded, char_offset, fold, fold_literals
-from corpus_guard.screening._views import View, views
+from corpus_guard.screening._views import LEETSPEAK, View, views
 from corpus_guard.screening.check import Hits, Params
 from corpus_guard.screening.survey import Survey
 from corpus_guard.screening.tags import KEYS, tags
@@ -44,7 +44,7 @@ FOLLOWED_WITHIN: Final = 800
 """Bytes after a hit in which a rule's ``followed_by`` must stand."""
 MAX_VIEW_DEPTH: Final = 2
 """Encodings inside encodings that are unpacked."""
-_CODE_VERSION: Final = "2"
+_CODE_VERSION: Final = "3"
 
 
 class InstructionsParams(Params):
@@ -269,6 +269,8 @@ class Instructions:
             for rule, span in self._encoded_hits(view, 1):
                 if view.loose and rule.id in plain:
                     continue
+                if view.kind == LEETSPEAK and not _DISGUISED.search(text, span.start, span.end):
+                    continue  # the text holds leetspeak elsewhere; here nothing stands for a letter
                 if hidden:
                     severity, notes = _raised(rule.severity), (written, _HIDDEN)
                     _note(seen, "hidden", _Seen(rule, severity, _surer(rule.score), None, notes))
@@ -317,6 +319,7 @@ class Instructions:
 
 
 _SEVERITIES: Final = tuple(Severity)
+_DISGUISED: Final = re.compile(r"[0-9@$!|+]")
 _HIDDEN: Final = "a reader does not see it"
 
 
