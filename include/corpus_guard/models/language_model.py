@@ -15,7 +15,7 @@ import torch  # noqa: E402  (after quiet(): the libraries read the environment w
 from transformers import AutoModelForCausalLM, AutoTokenizer  # noqa: E402
 from transformers.utils import logging  # noqa: E402
 
-from corpus_guard.models._device import number_format  # noqa: E402
+from corpus_guard.models._device import give_back, number_format  # noqa: E402
 
 logging.disable_progress_bar()
 
@@ -50,6 +50,7 @@ class LanguageModel:
         for batch in _by_length([len(ids) for ids in encoded]):
             for index, nll in zip(batch, self._score([encoded[index] for index in batch]), strict=True):
                 scores[index] = nll
+        give_back()
         return scores
 
     def _score(self, batch: Sequence[Sequence[int]]) -> Iterator[NDArray[np.float32]]:
