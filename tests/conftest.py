@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -17,7 +17,9 @@ from corpus_guard.batches import Storage
 from corpus_guard.corpus.server import serving
 from corpus_guard.corpus.store import Store
 from corpus_guard.ledger import Ledger
+from corpus_guard.models import Models
 from corpus_guard.settings import Settings
+from deploying import Deployment, deploy, prepared_models
 from material import Shelf
 from postgres import LocalPostgres, free_port
 
@@ -132,3 +134,29 @@ def _database(server: LocalPostgres, template: str = "template1") -> str:
         with connection.cursor() as cursor:
             cursor.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
     return server.url(name)
+
+
+@pytest.fixture(scope="session")
+def models_home(request: pytest.FixtureRequest) -> Path:
+    """A home with the models prepared, kept between sessions."""
+    return prepared_models(request.config.cache)
+
+
+@pytest.fixture(scope="session")
+def models(models_home: Path) -> Models:
+    """The real models, loaded once."""
+    return Models(Settings(home=models_home))
+
+
+@pytest.fixture
+def make(tmp_path: Path, chroma_url: str, models: Models, models_home: Path) -> Callable[..., Deployment]:
+    """A deployment with other settings."""
+    return lambda **settings: deploy(
+        tmp_path / "deployment", chroma_url=chroma_url, models_home=models_home, models=models, **settings
+    )
+
+
+@pytest.fixture
+def deployment(make: Callable[..., Deployment]) -> Deployment:
+    """A small corpus of its own, with a real Chroma."""
+    return make()

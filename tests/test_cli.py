@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 from corpus_guard import cli
 from corpus_guard.models import Models
 from corpus_guard.settings import Settings
-from deploying import BAD, GOOD, TICKETS, Deployment, deploy, prepared_models
+from deploying import BAD, GOOD, TICKETS, Deployment, deploy
 
 GUARD = Path(sys.executable).with_name("guard")
 HOSTILE = "\x1b[31m[red]Boo[/red]\u202e\u200b:skull: "
@@ -37,11 +37,6 @@ class Done(NamedTuple):
     def json(self) -> Any:
         """Standard output, which holds nothing else."""
         return json.loads(self.out)
-
-
-@pytest.fixture(scope="session")
-def models(request: pytest.FixtureRequest) -> Models:
-    return Models(Settings(home=prepared_models(request.config.cache)))
 
 
 Run = Callable[..., Done]
