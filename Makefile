@@ -59,11 +59,12 @@ bench: .venv/installed  ## speed and memory, as ratios in one run
 screenshot: .venv/installed  ## pictures of the running UI (needs `make up` and Chromium)
 	@$(BIN)/python docker/local/screenshot.py
 
-# A cool-down of seven days: no version younger than that enters the lock. torch is written without its local build tag, so that
-# every index can serve it.
+# A cool-down of seven days: no version younger than that enters the lock. torch is exempt, because a wheel in a folder has no date and
+# would be passed over for the CUDA build; it is written without its local build tag, so that every index can serve it.
 lock: .venv/installed  ## compile requirements.txt from requirements.in
 	@$(BIN)/python -m pip install --quiet uv==0.13.8
-	@$(BIN)/uv pip compile --quiet --no-header --python-version 3.11 --exclude-newer "$$(date -u -d '7 days ago' +%F)" requirements.in -o requirements.txt
+	@sed -i '/^torch==/d' requirements.txt
+	@$(BIN)/uv pip compile --quiet --no-header --python-version 3.11 --exclude-newer "$$(date -u -d '7 days ago' +%F)" --exclude-newer-package "torch=$$(date -u +%F)T23:59:59Z" requirements.in -o requirements.txt
 	@sed -i -E 's/^(torch==[0-9.]+)\+.*/\1/' requirements.txt
 	@grep -qiE '^nvidia-' requirements.txt && { echo "the lock lists CUDA packages: set UV_FIND_LINKS to a folder with the CPU build of torch"; exit 1; } || true
 
