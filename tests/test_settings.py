@@ -273,3 +273,14 @@ def test_two_equal_values_in_different_mappings_are_no_duplicates(tmp_path: Path
     from corpus_guard.settings import _Names
 
     assert [one.name for one in load_yaml(path, _Names).sources] == ["a", "b"]
+
+
+def test_a_filter_model_comes_with_its_digest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CORPUS_GUARD_FILTER_MODEL", "/models/own.json")
+    with pytest.raises(SettingsError, match="CORPUS_GUARD_FILTER_MODEL_SHA256 go together; set both or neither"):
+        load_settings()
+    monkeypatch.setenv("CORPUS_GUARD_FILTER_MODEL_SHA256", "0" * 64)
+    assert load_settings().filter_model == Path("/models/own.json")
+    monkeypatch.setenv("CORPUS_GUARD_RETRIEVAL_FILTER", "perhaps")
+    with pytest.raises(SettingsError, match=r"CORPUS_GUARD_RETRIEVAL_FILTER: .*'filterrag'"):
+        load_settings()

@@ -199,6 +199,7 @@ class Judgement:
     policy_digest: str
     findings: tuple[Finding, ...]
     skipped: tuple[Skipped, ...] = ()
+    shadow_verdict: Verdict | None = None  # with the shadowed findings; None: the same
 
 
 def sha256_bytes(data: bytes) -> str:

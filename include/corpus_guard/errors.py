@@ -10,7 +10,8 @@
     ├── Infrastructure          a server or a disk; the task fails, a re-run converges
     │   ├── StoreUnavailable    Chroma
     │   ├── LedgerUnavailable   the database
-    │   └── SourceUnavailable   a source as a whole cannot be listed
+    │   ├── SourceUnavailable   a source as a whole cannot be listed
+    │   └── FilterFailed        a model could not look at what was retrieved; nothing is served
     └── Inconsistent            a promise did not hold (counts, read-back, digests); never ignored
 
 A message names the subject, what was found, what was expected and what to do next. It never holds a document's text.
@@ -69,6 +70,10 @@ class LedgerUnavailable(Infrastructure):
 
 class SourceUnavailable(Infrastructure):
     """A source cannot be listed at all."""
+
+
+class FilterFailed(Infrastructure):
+    """What was retrieved could not be checked, so nothing of it is served."""
 
 
 class Inconsistent(GuardError):

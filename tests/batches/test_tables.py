@@ -101,6 +101,7 @@ JUDGEMENT = st.builds(
     policy_digest=IDS,
     findings=st.lists(FINDINGS, max_size=3).map(tuple),
     skipped=st.lists(st.builds(Skipped, check=WORDS, reason=TEXTS), max_size=2).map(tuple),
+    shadow_verdict=st.none() | st.sampled_from(Verdict),
 )
 
 

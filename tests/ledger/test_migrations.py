@@ -9,6 +9,7 @@ from typing import Any
 import keeper
 import pytest
 import sqlalchemy as sa
+from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.migration import MigrationContext
@@ -52,6 +53,26 @@ def test_the_newest_migration_is_the_one_the_tables_are_at(ledger: Ledger) -> No
 
     assert ScriptDirectory.from_config(config).get_heads() == [HEAD]
     assert ledger._revision() == HEAD
+
+
+def test_a_ledger_of_the_first_release_is_migrated_and_keeps_its_rows(ledger_url: str) -> None:
+    config = Config()
+    config.set_main_option("script_location", str(Path(ledgers.__file__).parent / "migrations"))
+    engine = sa.create_engine(ledger_url)
+    with engine.begin() as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, "0001")
+        connection.execute(sa.text("INSERT INTO results (key, findings) VALUES ('k', '[]')"))
+        assert not sa.inspect(connection).has_table("queries")
+    engine.dispose()
+
+    opened = Ledger(ledger_url)
+
+    with opened.read() as connection:
+        assert connection.scalar(sa.text("SELECT key FROM results")) == "k"
+        assert compare_metadata(MigrationContext.configure(connection), metadata) == []
+    assert opened._revision() == HEAD
+    opened.close()
 
 
 def test_processes_that_migrate_at_once_all_succeed(ledger_url: str) -> None:

@@ -55,6 +55,7 @@ JUDGEMENTS = pa.schema(
         pa.field("policy_digest", pa.string(), nullable=False),
         pa.field("findings", pa.large_binary(), nullable=False),  # JSON
         pa.field("skipped", pa.large_binary(), nullable=False),  # JSON
+        pa.field("shadow_verdict", pa.string(), nullable=False),  # "": the same as the verdict
     ]
 )
 
@@ -94,6 +95,7 @@ def judgements_to_table(judgements: Sequence[Judgement]) -> pa.Table:
             "policy_digest": judgement.policy_digest,
             "findings": orjson.dumps([finding.as_dict() for finding in judgement.findings]),
             "skipped": orjson.dumps([[skipped.check, skipped.reason] for skipped in judgement.skipped]),
+            "shadow_verdict": judgement.shadow_verdict or "",
         }
         for judgement in judgements
     ]
@@ -110,6 +112,7 @@ def judgements_from_table(table: pa.Table) -> list[Judgement]:
             policy_digest=row["policy_digest"],
             findings=tuple(Finding.from_dict(finding) for finding in orjson.loads(row["findings"])),
             skipped=tuple(Skipped(*skipped) for skipped in orjson.loads(row["skipped"])),
+            shadow_verdict=Verdict(row["shadow_verdict"]) if row["shadow_verdict"] else None,
         )
         for row in table.to_pylist()
     ]

@@ -28,7 +28,7 @@ from sqlalchemy import (
 
 from corpus_guard.domain import Severity, TrustLevel
 
-HEAD = "0001"
+HEAD = "0003"
 """The newest migration; a ledger at another one is migrated when opened."""
 
 metadata = MetaData(
@@ -70,12 +70,13 @@ def _one_of(column: str, values: Any) -> CheckConstraint:
 
 VERSION_STATES = ("accepted", "quarantined", "released", "rejected")
 PUBLICATION_STATES = ("pending", "published", "retiring", "retired")
+QUERY_ORIGINS = ("log", "report")
 
 runs = Table(
     "runs",
     metadata,
     Column("run_id", String(250), primary_key=True),
-    Column("kind", String(20), nullable=False),  # refresh, release
+    Column("kind", String(20), nullable=False),  # refresh, release, rescreen
     Column("state", String(10), nullable=False),
     Column("sources", JSON, nullable=False),
     Column("policy_digest", String(64), nullable=False),
@@ -119,6 +120,7 @@ versions = Table(
     Column("skipped", JSON, nullable=False),
     Column("run_id", String(250), nullable=False),
     Column("judged_at", Utc, nullable=False),
+    Column("shadow_verdict", String(10)),  # what the verdict would have been if nothing were shadowed; none: the same
     _one_of("state", VERSION_STATES),
 )
 
@@ -214,6 +216,31 @@ seals = Table(
     Column("manifest_sha256", String(64), nullable=False),
     Column("chunks", Integer, nullable=False),
     Column("sealed_at", Utc, nullable=False),
+)
+
+queries = Table(
+    "queries",  # distinct questions; the one kind of row that is forgotten again (`corpus_guard.corpus.retrieval_log`)
+    metadata,
+    Column("query_id", String(32), primary_key=True),  # of the normalised text
+    Column("text", Text, nullable=False),  # as it was asked first
+    Column("origin", String(10), nullable=False),  # report, where somebody ever reported an answer to it
+    Column("count", Integer, nullable=False),
+    Column("first_seen_at", Utc, nullable=False),
+    Column("last_seen_at", Utc, nullable=False, index=True),
+    _one_of("origin", QUERY_ORIGINS),
+)
+
+retrievals = Table(
+    "retrievals",  # the retrieval log
+    metadata,
+    Column("retrieval_id", _Sequence, primary_key=True, autoincrement=True),
+    Column("query_id", String(32), ForeignKey("queries.query_id"), nullable=False, index=True),
+    Column("at", Utc, nullable=False, index=True),
+    Column("session", String(250), nullable=False),  # what the caller calls the conversation or run; may be empty
+    Column("checked_by", String(20), nullable=False),  # off, filterrag, ml_filterrag
+    Column("served", JSON, nullable=False),  # [{chunk_id, rank, similarity}], nearest first
+    Column("filtered", JSON, nullable=False),  # [{chunk_id, score}]: the filter took them for poisoned
+    Column("withheld", JSON, nullable=False),  # [{chunk_id, collection}]: the ledger does not vouch for them
 )
 
 events = Table(

@@ -36,6 +36,11 @@ class Models:
         """Verified, converted files of the language model."""
         return prepare_language_model(self._settings)
 
+    @cached_property
+    def word_weights(self) -> Weights:
+        """all-MiniLM-L6-v2, whatever embedder is configured: FilterRAG compares words in its space."""
+        return builtin_embedder()
+
     @property
     def tokenizer_file(self) -> Path:
         """The embedder's ``tokenizer.json``: chunk sizes are counted in its tokens."""
@@ -57,6 +62,13 @@ class Models:
         from corpus_guard.models.embedder import Embedder
 
         return Embedder(self.embedder_weights)
+
+    @cached_property
+    def word_embedder(self) -> Embedder:
+        """The embedder of `word_weights`; the configured one where it is the same."""
+        from corpus_guard.models.embedder import Embedder
+
+        return self.embedder if self.embedder_weights == self.word_weights else Embedder(self.word_weights)
 
     @cached_property
     def language_model(self) -> LanguageModel:

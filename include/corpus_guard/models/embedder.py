@@ -51,9 +51,10 @@ class Embedder:
         """
         if not texts:
             return np.empty((0, self.dimensions), np.float32)
+        whole = [text.encode("utf-8", "replace").decode() for text in texts]  # tokenizers refuse lone surrogates
         with torch.inference_mode():
             vectors = self._model.encode(  # sorts by length itself
-                list(texts), batch_size=BATCH, convert_to_numpy=False, convert_to_tensor=True, show_progress_bar=False
+                whole, batch_size=BATCH, convert_to_numpy=False, convert_to_tensor=True, show_progress_bar=False
             )
         array = vectors.float().numpy()
         give_back()
