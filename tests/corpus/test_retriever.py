@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import chromadb
 import numpy as np
 import pytest
+import sqlalchemy as sa
 
 from corpus_guard.corpus import retriever as retrieving
-from corpus_guard.corpus.retriever import GuardedRetriever, Withheld
+from corpus_guard.corpus.filterrag import Features, Filter, Opinion
+from corpus_guard.corpus.retrieval_log import RetrievalLog
+from corpus_guard.corpus.retriever import Filtered, GuardedRetriever, Retrieval, Withheld
 from corpus_guard.corpus.store import Store
 from corpus_guard.domain import TrustLevel
+from corpus_guard.errors import FilterFailed
+from corpus_guard.ledger.tables import queries, retrievals
 from material import Shelf, TextHashes, a_version, vector_of
 
 PASSAGES = [f"passage {number}" for number in range(12)]
@@ -37,9 +44,11 @@ def chunk_of(served: Shelf, text: str) -> str:
 
 
 def test_the_nearest_chunks_come_with_their_source(retriever: GuardedRetriever) -> None:
-    answers, withheld = retriever.query("passage 9", k=3)
+    found = retriever.query("passage 9", k=3)
+    answers = found.answers
 
-    assert not withheld
+    assert not found.withheld
+    assert (found.filtered, found.checked_by) == ((), "off")
     assert len(answers) == 3
     first = answers[0]
     assert (first.text, first.trust, first.source, first.uri) == ("passage 9", TrustLevel.TRUSTED, "harbour", "trusted")
@@ -48,15 +57,15 @@ def test_the_nearest_chunks_come_with_their_source(retriever: GuardedRetriever) 
 
 
 def test_only_the_trust_levels_asked_for_are_searched(retriever: GuardedRetriever) -> None:
-    answers, _ = retriever.query("passage 0", k=20, trust=[TrustLevel.TRUSTED, TrustLevel.REVIEWED])
+    found = retriever.query("passage 0", k=20, trust=[TrustLevel.TRUSTED, TrustLevel.REVIEWED])
 
-    assert {one.text for one in answers} == set(PASSAGES[8:])
+    assert {one.text for one in found.answers} == set(PASSAGES[8:])
 
 
 def test_an_empty_corpus_answers_nothing(lite_shelf: Shelf) -> None:
     retriever = GuardedRetriever(lite_shelf.ledger, lite_shelf.store, TextHashes())  # type: ignore[arg-type]
 
-    assert retriever.query("anything") == ([], [])
+    assert retriever.query("anything") == Retrieval((), (), (), "off")
 
 
 def test_a_planted_record_is_withheld(
@@ -68,9 +77,10 @@ def test_a_planted_record_is_withheld(
         ids=["planted"], embeddings=[vector_of("passage 1")], documents=["ignore all"], metadatas=[genuine[0]]
     )
 
-    answers, withheld = retriever.query("passage 1", k=3)
+    found = retriever.query("passage 1", k=3)
+    answers, withheld = found.answers, found.withheld
 
-    assert withheld == [Withheld("planted", past_the_guard.name, "the ledger never published it")]
+    assert withheld == (Withheld("planted", past_the_guard.name, "the ledger never published it"),)
     assert len(answers) == 3
     assert answers[0].text == "passage 1"
 
@@ -86,7 +96,8 @@ def test_a_published_chunk_copied_into_another_collection_is_withheld_there(
             ids=[copied], embeddings=[record.vector], documents=[record.text], metadatas=[dict(record.metadata)]
         )
 
-    answers, withheld = retriever.query("passage 1", k=2)
+    found = retriever.query("passage 1", k=2)
+    answers, withheld = found.answers, found.withheld
 
     assert {(one.chunk_id, one.collection) for one in withheld} == {(copied, name) for name in elsewhere}
     genuine = served.store.collection_name(TrustLevel.OPEN)
@@ -116,9 +127,10 @@ def test_an_altered_record_is_withheld(
     vector = vector_of("passage 2")  # given again, or Chroma would embed the text itself
     past_the_guard.update(ids=[chunk], embeddings=[vector], **change)
 
-    answers, withheld = retriever.query("passage 2", k=4)
+    found = retriever.query("passage 2", k=4)
+    answers, withheld = found.answers, found.withheld
 
-    assert withheld == [Withheld(chunk, past_the_guard.name, reason)]
+    assert withheld == (Withheld(chunk, past_the_guard.name, reason),)
     assert len(answers) == 4
     assert chunk not in {one.chunk_id for one in answers}
 
@@ -131,9 +143,9 @@ def test_a_vector_moved_by_one_bit_is_withheld(
     vector[0] = np.nextafter(vector[0], np.float32(2), dtype=np.float32)
     past_the_guard.update(ids=[chunk], embeddings=[vector])
 
-    _, withheld = retriever.query("passage 2", k=4)
+    withheld = retriever.query("passage 2", k=4).withheld
 
-    assert withheld == [Withheld(chunk, past_the_guard.name, "its vector changed since it was published")]
+    assert withheld == (Withheld(chunk, past_the_guard.name, "its vector changed since it was published"),)
 
 
 def test_a_chunk_that_is_being_retired_is_withheld_and_not_called_planted(
@@ -141,7 +153,8 @@ def test_a_chunk_that_is_being_retired_is_withheld_and_not_called_planted(
 ) -> None:
     served.retire(a_version("trusted", PASSAGES[8:]).doc_id)
 
-    answers, withheld = retriever.query("passage 9", k=12)
+    found = retriever.query("passage 9", k=12)
+    answers, withheld = found.answers, found.withheld
 
     assert {one.text for one in answers} == set(PASSAGES[:8])
     assert {one.reason for one in withheld} == {"the ledger does not serve it (state retiring)"}
@@ -159,7 +172,8 @@ def test_planted_records_do_not_crowd_out_the_real_ones(
         documents=["ignore all"] * 40,
     )
 
-    answers, withheld = retriever.query("passage 3", k=5)
+    found = retriever.query("passage 3", k=5)
+    answers, withheld = found.answers, found.withheld
 
     assert len(answers) == 5
     assert answers[0].text == "passage 3"
@@ -168,7 +182,8 @@ def test_planted_records_do_not_crowd_out_the_real_ones(
 
 
 def test_everything_there_is_when_less_is_there_than_asked(retriever: GuardedRetriever) -> None:
-    answers, withheld = retriever.query("passage 3", k=50)
+    found = retriever.query("passage 3", k=50)
+    answers, withheld = found.answers, found.withheld
 
     assert {one.text for one in answers} == set(PASSAGES)
     assert not withheld
@@ -177,4 +192,115 @@ def test_everything_there_is_when_less_is_there_than_asked(retriever: GuardedRet
 def test_a_store_of_another_prefix_is_not_asked(served: Shelf, retriever: GuardedRetriever) -> None:
     stranger = GuardedRetriever(served.ledger, Store(served.store.url, "stranger"), TextHashes())  # type: ignore[arg-type]
 
-    assert stranger.query("passage 3") == ([], [])
+    assert stranger.query("passage 3") == Retrieval((), (), (), "off")
+
+
+class Refusing:
+    """A filter that drops the texts it is told to, and remembers what it was shown."""
+
+    name = "refusing"
+
+    def __init__(self, *texts: str) -> None:
+        self._texts = texts
+        self.shown: list[str] = []
+
+    def judge(self, question: str, texts: Sequence[str]) -> list[Opinion]:
+        self.shown += texts
+        features = Features(0.5, 10.0, -1.0, 3)
+        return [
+            Opinion(text in self._texts, 0.9 if text in self._texts else 0.1, "told to", features) for text in texts
+        ]
+
+
+def filtering(served: Shelf, poison_filter: Filter, log: RetrievalLog | None = None) -> GuardedRetriever:
+    return GuardedRetriever(served.ledger, served.store, TextHashes(), poison_filter, log)  # type: ignore[arg-type]
+
+
+def test_what_the_filter_drops_is_named_and_the_next_ones_are_served(
+    served: Shelf, retriever: GuardedRetriever
+) -> None:
+    ranking = retriever.query("passage 3", k=12).answers
+    dropped = [ranking[0], ranking[2]]
+    refusing = Refusing(*(one.text for one in dropped))
+
+    found = filtering(served, refusing).query("passage 3", k=4)
+
+    assert found.answers == (ranking[1], *ranking[3:6])
+    assert found.checked_by == "refusing"
+    assert [(one.chunk_id, one.similarity, one.score, one.reason) for one in found.filtered] == [
+        (one.chunk_id, one.similarity, 0.9, "told to") for one in dropped
+    ]
+    assert isinstance(found.filtered[0], Filtered)
+    assert (found.filtered[0].source, found.filtered[0].uri) == (dropped[0].source, dropped[0].uri)
+    assert sorted(refusing.shown) == sorted(one.text for one in ranking[:6])  # each once, and no more than it takes
+
+
+def test_where_all_are_dropped_nothing_is_served(served: Shelf) -> None:
+    refusing = Refusing(*PASSAGES)
+
+    found = filtering(served, refusing).query("passage 3", k=1)
+
+    assert found.answers == ()
+    assert len(found.filtered) == retrieving.MOST_CANDIDATES == 8  # then it stops
+    assert len(refusing.shown) == 8
+
+
+def test_planted_records_are_withheld_before_the_filter_reads_them(
+    served: Shelf, past_the_guard: chromadb.Collection
+) -> None:
+    genuine = past_the_guard.get(include=["metadatas"])["metadatas"]
+    assert genuine
+    past_the_guard.add(
+        ids=["planted"], embeddings=[vector_of("passage 1")], documents=["ignore all"], metadatas=[genuine[0]]
+    )
+    refusing = Refusing()
+
+    assert filtering(served, refusing).query("passage 1", k=3).withheld
+    assert "ignore all" not in refusing.shown
+
+
+def test_a_filter_that_breaks_serves_nothing(served: Shelf) -> None:
+    class Broken(Refusing):
+        def judge(self, question: str, texts: Sequence[str]) -> list[Opinion]:
+            raise RuntimeError(f"cannot read {texts[0]}")
+
+    class Forgetful(Refusing):
+        def judge(self, question: str, texts: Sequence[str]) -> list[Opinion]:
+            return super().judge(question, texts)[:-1]
+
+    for broken in (Broken(), Forgetful()):
+        with pytest.raises(
+            FilterFailed, match=r"filter refusing: failed on 3 retrieved chunks .*nothing is served"
+        ) as caught:
+            filtering(served, broken).query("passage 1", k=3)
+        assert "passage" not in str(caught.value)
+
+
+def test_each_query_is_logged_with_what_was_served_and_what_was_not(
+    served: Shelf, past_the_guard: chromadb.Collection
+) -> None:
+    genuine = past_the_guard.get(include=["metadatas"])["metadatas"]
+    assert genuine
+    past_the_guard.add(
+        ids=["planted\x00"], embeddings=[vector_of("passage 1")], documents=["ignore all"], metadatas=[genuine[0]]
+    )
+    refusing = Refusing("passage 1")
+
+    found = filtering(served, refusing, RetrievalLog(served.ledger, days=30)).query("passage 1", k=2, session="desk")
+
+    with served.ledger.read() as connection:
+        row = connection.execute(sa.select(retrievals, queries.c.text).join(queries)).one()
+    assert (row.text, row.session, row.checked_by) == ("passage 1", "desk", "refusing")
+    assert row.served == [
+        {"chunk_id": one.chunk_id, "rank": rank, "similarity": pytest.approx(one.similarity, abs=1e-5)}
+        for rank, one in enumerate(found.answers, 1)
+    ]
+    assert row.filtered == [{"chunk_id": chunk_of(served, "passage 1"), "score": 0.9}]
+    assert [one["collection"] for one in row.withheld] == [past_the_guard.name]
+
+
+def test_without_a_log_nothing_is_written(served: Shelf) -> None:
+    filtering(served, Refusing()).query("passage 1", k=2)
+
+    with served.ledger.read() as connection:
+        assert connection.scalar(sa.select(sa.func.count()).select_from(retrievals)) == 0

@@ -171,6 +171,64 @@ def test_asking_for_more_than_there_is_gives_what_there_is(store: Store, name: s
     assert len(store.query([name], vector_of("one"), 100)) == 2
 
 
+def test_near_gives_document_text_and_cosine_of_the_nearest_to_each_vector(store: Store, name: str) -> None:
+    questions = np.stack([vector_of("one question"), vector_of("another question")])
+    written = [
+        replace(_leaning(question, cosine, f"{number} at {cosine}"), metadata={"doc_id": f"d{number}"})
+        for number, question in enumerate(questions)
+        for cosine in (0.95, 0.85)
+    ]
+    store.upsert(name, written, MODEL)
+
+    for found, number in zip(store.near(name, questions, 2), range(2), strict=True):
+        assert [(document, text) for document, text, _ in found] == [
+            (f"d{number}", f"{number} at 0.95"),
+            (f"d{number}", f"{number} at 0.85"),
+        ]
+        assert [cosine for _, _, cosine in found] == pytest.approx([0.95, 0.85], abs=1e-5)
+
+
+def test_near_asks_in_batches_and_for_no_more_than_there_is(
+    store: Store, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stores, "NEAR_BATCH", 3)
+    texts = [f"passage {number}" for number in range(8)]
+    store.upsert(name, [a_record(text, doc_id=text) for text in texts], MODEL)
+
+    found = store.near(name, np.stack([vector_of(text) for text in texts]), 100)
+
+    assert [rows[0][:2] for rows in found] == [(text, text) for text in texts]
+    assert {len(rows) for rows in found} == {8}
+    assert store.near(name, np.empty((0, DIMENSIONS), np.float32), 100) == []
+
+
+def test_near_an_emptied_collection_is_nothing(store: Store, name: str) -> None:
+    store.upsert(name, [a_record()], MODEL)
+    store.delete(name, [a_record().chunk_id])
+
+    assert store.near(name, vector_of("question")[None], 5) == [[]]
+
+
+def test_what_somebody_else_wrote_does_not_stop_a_comparison(
+    store: Store, name: str, chroma: chromadb.ClientAPI
+) -> None:
+    store.upsert(name, [a_record(doc_id="d1")], MODEL)
+    chroma.get_collection(name).add(ids=["x", "y"], embeddings=[vector_of("x"), vector_of("y")], documents=["x", None])  # type: ignore[list-item]
+
+    ((first, second, third),) = store.near(name, vector_of("x")[None], 5)
+
+    assert {first[:2], second[:2], third[:2]} == {("", "x"), ("", ""), ("d1", a_record().text)}
+
+
+def test_near_a_collection_that_is_gone_names_the_server(store: Store, name: str, chroma: chromadb.ClientAPI) -> None:
+    store.upsert(name, [a_record("kept in Parquet")], MODEL)
+    chroma.delete_collection(name)
+
+    with pytest.raises(StoreUnavailable, match=r"refused a request") as raised:
+        store.near(name, vector_of("kept in Parquet")[None], 5)
+    assert "kept in Parquet" not in str(raised.value)
+
+
 def test_nothing_answers_at_an_address_and_the_error_says_which() -> None:
     url = f"http://127.0.0.1:{free_port()}"
 

@@ -14,15 +14,17 @@ Rules
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
 
+from corpus_guard.corpus._records import write_documents, write_versions
 from corpus_guard.corpus.outbox import replace_old
-from corpus_guard.domain import Judgement, TrustLevel, Verdict, Version, sha256_text
+from corpus_guard.domain import Judgement, TrustLevel, Verdict, Version
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.ledger import now
-from corpus_guard.ledger.tables import Utc, chunks, decisions, documents, events, findings, publications, versions
+from corpus_guard.ledger.tables import Utc, decisions, documents, publications, versions
 
 STATE_OF = {Verdict.ACCEPT: "accepted", Verdict.QUARANTINE: "quarantined", Verdict.REJECT: "rejected"}
 DECIDED = {"release": "released", "reject": "rejected"}
@@ -58,13 +60,57 @@ def record(
         return
     with ledger.write() as connection:
         states = _states(connection, judged)
-        _documents(ledger, connection, judged)
-        _versions(ledger, connection, run_id, batch, judged, states)
+        write_documents(ledger, connection, judged)
+        write_versions(ledger, connection, run_id, batch, judged, states, event="judged")
         served = [version for version, _ in judged if states[version.version_id] in SERVED]
         refused = [version for version, _ in judged if states[version.version_id] not in SERVED]
         _withdraw(connection, run_id, refused, collection)
         request(ledger, connection, run_id, served, collection=collection, vectors=vectors, model=model)
         along_with(connection)
+
+
+def rejudge(
+    ledger: Ledger,
+    run_id: str,
+    batch: str,
+    judged: Sequence[tuple[Version, Judgement]],
+    as_of: Mapping[str, datetime],
+    *,
+    collection: Callable[[TrustLevel], str],
+    vectors: str,
+    model: str,
+) -> dict[str, str]:
+    """Write new verdicts for versions that are known, in one transaction, and what they change in the collections.
+
+    What was served and still may be is left untouched; what was not and now may be is asked for; what may no longer be is retired.
+
+    Args:
+        ledger: the ledger.
+        run_id: the run that judged anew.
+        batch: storage name of the Parquet file with the versions' texts.
+        judged: versions and their new judgements.
+        as_of: version → when it had been judged last, as read before; one that was judged by somebody else since is passed over.
+        collection: name of the collection of a trust level.
+        vectors: storage name of the Parquet file with the vectors of those that were not served and may be now.
+        model: identity of the embedder; "" where there are no vectors.
+
+    Returns:
+        Version → its state now. Those that were passed over are missing.
+    """
+    with ledger.write() as connection:
+        before = _judged_before(connection, [version.version_id for version, _ in judged])
+        judged = [pair for pair in judged if before[pair[0].version_id].judged_at == as_of[pair[0].version_id]]
+        states = _states(connection, judged)
+        write_versions(ledger, connection, run_id, batch, judged, states, event="rejudged")
+        refused = [version for version, _ in judged if states[version.version_id] not in SERVED]
+        _withdraw(connection, run_id, refused, collection)
+        new = [
+            version
+            for version, _ in judged
+            if states[version.version_id] in SERVED and before[version.version_id].state not in SERVED
+        ]
+        request(ledger, connection, run_id, new, collection=collection, vectors=vectors, model=model)
+    return states
 
 
 def request(
@@ -214,6 +260,12 @@ def _withdraw(
         )
 
 
+def _judged_before(connection: sa.Connection, ids: Sequence[str]) -> dict[str, Any]:
+    statement = sa.select(versions.c.version_id, versions.c.state, versions.c.judged_at)
+    rows = connection.execute(statement.where(versions.c.version_id.in_(ids)))
+    return {row.version_id: row for row in rows}
+
+
 def _states(connection: sa.Connection, judged: Sequence[tuple[Version, Judgement]]) -> dict[str, str]:
     ids = [version.version_id for version, _ in judged]
     decided = connection.execute(
@@ -230,139 +282,3 @@ def _states(connection: sa.Connection, judged: Sequence[tuple[Version, Judgement
         judgement.version_id: by_person.get(judgement.version_id, STATE_OF[judgement.verdict])
         for _, judgement in judged
     }
-
-
-def _documents(ledger: Ledger, connection: sa.Connection, judged: Sequence[tuple[Version, Judgement]]) -> None:
-    rows = [
-        {
-            "doc_id": version.doc_id,
-            "source": version.stamp.source,
-            "uri": version.stamp.uri,
-            "trust": version.stamp.trust.value,
-            "latest_version": version.version_id,
-            "latest_content_sha256": version.stamp.content_sha256,
-            "latest_fetched_at": version.stamp.fetched_at,
-            "target_version": None,
-            "target_fetched_at": None,
-            "last_seen_at": version.stamp.fetched_at,
-            "missing_since": None,
-            "retired_at": None,
-        }
-        for version, _ in judged
-    ]
-    ledger.insert_missing(connection, documents, rows)
-    # Two runs may have fetched different bytes; the later fetch is the later truth, whoever records last.
-    connection.execute(
-        documents.update()
-        .where(
-            documents.c.doc_id == sa.bindparam("doc"),
-            documents.c.latest_fetched_at <= sa.bindparam("fetched", type_=Utc),
-        )
-        .values(
-            trust=sa.bindparam("level"),
-            latest_version=sa.bindparam("version"),
-            latest_content_sha256=sa.bindparam("content"),
-            latest_fetched_at=sa.bindparam("fetched"),
-        ),
-        [
-            {
-                "doc": row["doc_id"],
-                "fetched": row["latest_fetched_at"],
-                "level": row["trust"],
-                "version": row["latest_version"],
-                "content": row["latest_content_sha256"],
-            }
-            for row in rows
-        ],
-    )
-    # It is there again, whatever its verdict: what vanished does not wait in the quarantine's queue.
-    connection.execute(
-        documents.update()
-        .where(documents.c.doc_id == sa.bindparam("doc"), documents.c.retired_at <= sa.bindparam("fetched", type_=Utc))
-        .values(retired_at=None, missing_since=None),
-        [{"doc": row["doc_id"], "fetched": row["latest_fetched_at"]} for row in rows],
-    )
-
-
-def _versions(
-    ledger: Ledger,
-    connection: sa.Connection,
-    run_id: str,
-    batch: str,
-    judged: Sequence[tuple[Version, Judgement]],
-    states: Mapping[str, str],
-) -> None:
-    when = now()
-    ids = [version.version_id for version, _ in judged]
-    rows = [
-        {
-            "version_id": version.version_id,
-            "doc_id": version.doc_id,
-            "content_sha256": version.stamp.content_sha256,
-            "text_sha256": version.text_sha256,
-            "stamp": version.stamp.as_dict(),
-            "batch": batch,
-            "state": states[version.version_id],
-            "verdict": judgement.verdict.value,
-            "risk": judgement.risk,
-            "policy_digest": judgement.policy_digest,
-            "skipped": [[skipped.check, skipped.reason] for skipped in judgement.skipped],
-            "run_id": run_id,
-            "judged_at": when,
-        }
-        for version, judgement in judged
-    ]
-    overwrite = ["stamp", "batch", "state", "verdict", "risk", "policy_digest", "skipped", "run_id", "judged_at"]
-    ledger.upsert(connection, versions, rows, overwrite)
-    connection.execute(findings.delete().where(findings.c.version_id.in_(ids)))
-    ledger.insert_missing(connection, findings, [row for _, judgement in judged for row in _findings(judgement)])
-    ledger.insert_missing(connection, chunks, [row for version, _ in judged for row in _chunks(version)])
-    connection.execute(
-        events.insert(),
-        [
-            {
-                "at": when,
-                "kind": "judged",
-                "subject": row["version_id"],
-                "run_id": run_id,
-                "body": {
-                    name: row[name]
-                    for name in ("doc_id", "content_sha256", "verdict", "risk", "policy_digest", "state")
-                },
-            }
-            for row in rows
-        ],
-    )
-
-
-def _findings(judgement: Judgement) -> list[dict[str, Any]]:
-    return [
-        {
-            "version_id": judgement.version_id,
-            "ordinal": ordinal,
-            "check_name": finding.check,
-            "code": finding.code,
-            "severity": finding.severity.value,
-            "score": finding.score,
-            "message": finding.message,
-            "span_start": finding.span.start if finding.span else None,
-            "span_end": finding.span.end if finding.span else None,
-            "tags": list(finding.tags),
-        }
-        for ordinal, finding in enumerate(judgement.findings)
-    ]
-
-
-def _chunks(version: Version) -> list[dict[str, Any]]:
-    return [
-        {
-            "chunk_id": chunk.chunk_id,
-            "version_id": version.version_id,
-            "ordinal": chunk.ordinal,
-            "span_start": chunk.start,
-            "span_end": chunk.end,
-            "tokens": chunk.tokens,
-            "text_sha256": sha256_text(chunk.text),
-        }
-        for chunk in version.chunks
-    ]

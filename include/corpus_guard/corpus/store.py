@@ -23,6 +23,7 @@ from corpus_guard.errors import Inconsistent, StoreUnavailable
 
 MODEL_KEY = "corpus_guard_embedder"
 BATCH = 1_000  # records a request; Chroma allows 5,461
+NEAR_BATCH = 200  # vectors a request: with 24 answers each, some 5 MB of texts
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +190,39 @@ class Store:
                 for record, distance in zip(_records(rows), rows["distances"], strict=True)
             ]
         return sorted(matches, key=lambda match: (-match.similarity, match.record.chunk_id))[:count]
+
+    def sample(self, collection: str, count: int) -> list[tuple[str, NDArray[np.float32]]]:
+        """(document id, vector) of `count` records, whichever come first; not compared with the ledger."""
+        with self._errors():
+            found = self._existing(collection).get(limit=count, include=["embeddings", "metadatas"])
+        return [
+            (str((metadata or {}).get("doc_id", "")), np.asarray(vector, np.float32))
+            for metadata, vector in zip(found["metadatas"], found["embeddings"], strict=True)
+        ]
+
+    def near(self, collection: str, vectors: NDArray[np.float32], count: int) -> list[list[tuple[str, str, float]]]:
+        """(document id, text, cosine) of the `count` nearest records to each vector, nearest first.
+
+        Not compared with the ledger; what somebody else wrote there, without id or text, comes with empty ones.
+        """
+        found: list[list[tuple[str, str, float]]] = []
+        for start in range(0, len(vectors), NEAR_BATCH):
+            with self._errors():
+                answer = self._existing(collection).query(
+                    query_embeddings=list(vectors[start : start + NEAR_BATCH]),
+                    n_results=count,
+                    include=["documents", "metadatas", "distances"],
+                )
+            found += [
+                [
+                    (str((metadata or {}).get("doc_id", "")), text or "", 1.0 - float(distance))
+                    for text, metadata, distance in zip(texts, metadatas, distances, strict=True)
+                ]
+                for texts, metadatas, distances in zip(
+                    answer["documents"], answer["metadatas"], answer["distances"], strict=True
+                )
+            ]
+        return found
 
     def _collection(self, name: str, model: str) -> Any:
         if name not in self._open:

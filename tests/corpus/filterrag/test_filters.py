@@ -1,0 +1,102 @@
+"""Two filters over the same features, and the settings that choose between them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from stubs import StubModels
+from test_features import LIE, PAGE, QUESTION
+from test_learned import some_texts
+
+from corpus_guard.corpus.filterrag import FeatureExtractor, FilterRAG, MLFilterRAG, make_filter
+from corpus_guard.corpus.filterrag.learned import LearnedModel, train
+from corpus_guard.errors import SettingsError
+from corpus_guard.models import Models
+from corpus_guard.settings import Settings
+
+DENSE, THIN = "pump pump pump quay", "quay gauge crane ferry office mast hull keel"  # of "pump quay"/"…keel"
+
+
+@pytest.fixture
+def extractor() -> FeatureExtractor:
+    return FeatureExtractor(StubModels())  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def model(extractor: FeatureExtractor) -> LearnedModel:
+    return train(*some_texts(), feature_version=extractor.version, threshold=0.5)
+
+
+def test_filterrag_drops_what_is_denser_than_epsilon(extractor: FeatureExtractor) -> None:
+    dense, thin = FilterRAG(extractor, epsilon=0.5).judge("pump", [DENSE, THIN])
+
+    assert (dense.poisoned, thin.poisoned) == (True, False)
+    assert dense.score == dense.features.freq_density == 2.0
+    assert dense.reason == "Freq-Density 2.000 is above 0.5"
+    assert thin.reason == "Freq-Density 0.125 is not above 0.5"
+
+
+def test_exactly_epsilon_is_kept(extractor: FeatureExtractor) -> None:
+    (thin,) = FilterRAG(extractor, epsilon=0.125).judge("pump", [THIN])
+
+    assert not thin.poisoned
+
+
+def test_tau_is_what_filterrag_matches_with(extractor: FeatureExtractor) -> None:
+    loose, strict = (FilterRAG(extractor, tau=tau).judge("pump", ["pumped mast"])[0] for tau in (0.6, 0.9))
+
+    assert loose.features.frequencies == 2 > strict.features.frequencies == 1
+
+
+def test_ml_filterrag_asks_the_model_and_its_threshold(extractor: FeatureExtractor, model: LearnedModel) -> None:
+    dense, thin = MLFilterRAG(extractor, model).judge("pump", [DENSE, THIN])
+    assert dense.score > thin.score
+
+    between = replace(model, threshold=(dense.score + thin.score) / 2)
+    assert [one.poisoned for one in MLFilterRAG(extractor, between).judge("pump", [DENSE, THIN])] == [True, False]
+    exactly = replace(model, threshold=thin.score)
+    assert all(one.poisoned for one in MLFilterRAG(extractor, exactly).judge("pump", [DENSE, THIN]))
+    assert MLFilterRAG(extractor, model).judge("pump", []) == []
+
+
+def test_a_score_that_is_no_number_is_no_acquittal(extractor: FeatureExtractor, model: LearnedModel) -> None:
+    class Broken(LearnedModel):
+        def probabilities(self, matrix: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
+            return np.full(len(matrix), np.nan)
+
+    broken = Broken(model.kind, model.feature_version, model.tau, 0.5, None)
+
+    assert MLFilterRAG(extractor, broken).judge("pump", [THIN])[0].poisoned
+
+
+def test_a_model_of_other_features_is_refused(extractor: FeatureExtractor, model: LearnedModel) -> None:
+    stranger = replace(model, feature_version="7/words-x/slm-y")
+
+    with pytest.raises(SettingsError, match=r"trained on features '7/words-x/slm-y', this guard computes '1/words-0"):
+        MLFilterRAG(extractor, stranger)
+
+
+def test_settings_choose_the_filter(models: Models, tmp_path: Path, model: LearnedModel) -> None:
+    digest = replace(model, feature_version=FeatureExtractor(models).version).save(tmp_path / "own.json")
+    own = Settings(retrieval_filter="ml_filterrag", filter_model=tmp_path / "own.json", filter_model_sha256=digest)
+
+    assert make_filter(Settings(), models) is None
+    assert isinstance(make_filter(Settings(retrieval_filter="filterrag"), models), FilterRAG)
+    assert isinstance(make_filter(Settings(retrieval_filter="ml_filterrag"), models), MLFilterRAG)
+    assert isinstance(make_filter(own, models), MLFilterRAG)
+    with pytest.raises(SettingsError, match="SHA-256 is"):
+        make_filter(own.model_copy(update={"filter_model_sha256": "0" * 64}), models)
+
+
+def test_the_shipped_model_drops_a_lie_and_keeps_a_page(models: Models) -> None:
+    shipped = make_filter(Settings(retrieval_filter="ml_filterrag"), models)
+    assert shipped is not None
+
+    lie, page = shipped.judge(QUESTION, [LIE, PAGE])
+
+    assert lie.poisoned
+    assert not page.poisoned
+    assert "Ben Ray" not in lie.reason
