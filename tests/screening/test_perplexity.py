@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from corpus_guard.domain import Finding, Severity, Version
 from corpus_guard.intake.chunking import Chunker
 from corpus_guard.models import Models
-from corpus_guard.screening.perplexity import SURPRISE_WINDOW, Perplexity, PerplexityParams, Rarity
+from corpus_guard.screening.perplexity import SHORT_WINDOW, SURPRISE_WINDOW, Perplexity, PerplexityParams, Rarity
 from corpus_guard.screening.policy import load_policy
 from corpus_guard.settings import Settings
 
@@ -198,7 +198,7 @@ class LanguageStub:
 
 
 def judged(models: Models, scores: Sequence[float]) -> list[str]:
-    params = PerplexityParams(rarity_bits=0.0, suspect_nats=7.0, gibberish_nats=8.0)
+    params = PerplexityParams(rarity_bits=0.0, suspect_nats=7.0, short_nats=9.0, gibberish_nats=8.0)
     check = Perplexity(params, models.frequency_vocabulary, "digest", lambda: LanguageStub(scores))
     return [one.code for _, one in check.run([a_version(" ".join(GIBBERISH))], None)]
 
@@ -214,6 +214,44 @@ def test_the_worst_window_counts_and_must_stand_out_below_the_limit_for_gibberis
     assert judged(models, [3.0] * 100 + [8.5] * (window // 3) + [3.0] * 100) == []
 
 
+def test_a_burst_of_a_dozen_tokens_must_be_stranger_and_stand_out_more(models: Models) -> None:
+    burst = [9.2] * SHORT_WINDOW
+
+    assert judged(models, [4.0] * 100 + burst + [4.0] * 100) == ["perplexity.unlikely"]
+    assert judged(models, [4.0] * 100 + burst[:6] + [4.0] * 100) == []
+    assert (
+        judged(models, [6.0] * 100 + burst + [6.0] * 100) == []
+    )  # 3.2 nats above its chunk: the long window's contrast
+    assert judged(models, [4.0] * 100 + [8.8] * SHORT_WINDOW + [4.0] * 100) == []
+
+
+@pytest.mark.parametrize("words", [10, 12, 14, 16, 18])
+def test_a_short_prefix_of_gibberish_is_found(check: Perplexity, cut: Chunker, words: int) -> None:
+    prefix = " ".join(GIBBERISH[2].split()[:words])
+
+    (findings,) = found(check, a_page(cut, f"{prefix} {ENGLISH[1]}"))
+
+    assert serious(findings)
+
+
+def test_addresses_are_not_shown_to_the_model(models: Models) -> None:
+    shown: list[str] = []
+
+    class Listening(LanguageStub):
+        def surprise(self, texts: Sequence[str]) -> list[NDArray[np.float32]]:
+            shown.extend(texts)
+            return [np.full(50, 3.0, np.float32) for _ in texts]
+
+    check = Perplexity(PerplexityParams(rarity_bits=0.0), models.frequency_vocabulary, "digest", Listening)
+    page = (
+        f"![plan](../images/a7f3c9.png) {ENGLISH[0]} See https://example.org/x?s=7037f4656049b270 [here](#tide-gauge)."
+    )
+    list(check.run([a_version(page)], None))
+
+    assert shown and "7037" not in shown[0] and "a7f3c9" not in shown[0] and "tide-gauge" not in shown[0]
+    assert ENGLISH[0] in shown[0]
+
+
 def test_a_headline_is_too_short_to_tell(models: Models) -> None:
     assert judged(models, [12.0] * (SURPRISE_WINDOW // 2 - 1)) == []
     assert judged(models, []) == []
@@ -223,10 +261,63 @@ def test_rarity_of_short_empty_and_odd_texts(models: Models) -> None:
     rarity = Rarity(models.frequency_vocabulary)
 
     short, empty, prose, gibberish = rarity.bits(["one two three", "", ENGLISH[0], GIBBERISH[0]])
+    dozen, short_dozen = rarity.bits([" ".join(GIBBERISH[2].split()[:10])])[0]  # 14 tokens
 
-    assert short == empty == -np.inf
-    assert prose < 12.5 < gibberish
+    assert short == empty == (-np.inf, -np.inf)
+    assert max(prose) < 12.5 < min(gibberish)
+    assert dozen == -np.inf and short_dozen > 12.7
     assert rarity.bits([]) == []
+
+
+def test_fragments_and_other_languages_are_not_rare(models: Models) -> None:
+    rarity = Rarity(models.frequency_vocabulary)
+    names = "Wickremanayake Ranasinghe Jayawardhanapura Thiruvananthapuram Vallabhbhai Nyirabarasanyana " * 3
+
+    for text in (
+        names,
+        *NORWEGIAN,
+        *PORTUGUESE,
+        *GERMAN,
+        "Городская библиотека открыта каждый день, кроме воскресенья. " * 4,
+    ):
+        assert max(rarity.bits([text])[0]) < 12.6, text[:20]
+
+
+def test_a_heap_of_names_in_a_page_is_not_rare(models: Models) -> None:
+    names = "Wickremanayake Jayawardhanapura Nyirabarasanyana Tanpınar Szczebrzeszyn Hjörleifsdóttir Llanfairpwll"
+
+    assert max(Rarity(models.frequency_vocabulary).bits([f"{ENGLISH[0]} {names} {ENGLISH[1]}"])[0]) < 12.6
+
+
+def test_a_dozen_rare_tokens_open_a_chunk_whose_long_windows_are_common(models: Models) -> None:
+    params = PerplexityParams()
+    check = Perplexity(params, models.frequency_vocabulary, "digest", LanguageStub)
+    page = f"It was the one of them. {' '.join(GIBBERISH[2].split()[:9])} it was the one of them that he had and we had. {ENGLISH[2]}"
+
+    ((long, short),) = Rarity(models.frequency_vocabulary).bits([page])
+
+    assert long < params.rarity_bits and short > params.short_rarity_bits
+    assert check.wants(a_version(page), []) is None
+
+
+def test_letters_of_another_script_among_english_words_are_rare(models: Models) -> None:
+    rarity = Rarity(models.frequency_vocabulary)
+    words = [
+        "ferry",
+        "quay",
+        "harbour",
+        "lantern",
+        "anchor",
+        "compass",
+        "tide",
+        "barge",
+        "pier",
+        "sail",
+    ]  # a token each
+
+    common, odd = rarity.bits([" ".join([*words, *"eo"]), " ".join([*words, *"ᄒن"])])
+
+    assert odd[1] > common[1] + 0.3
 
 
 def test_a_version_without_chunks_is_not_looked_at(check: Perplexity) -> None:
@@ -239,5 +330,6 @@ def test_parameters_model_and_code_are_in_the_digest(models: Models) -> None:
     def digest(model: str = "m", **params: float) -> str:
         return Perplexity(PerplexityParams(**params), vocabulary, model, LanguageStub).digest
 
-    changed = {digest("other"), digest(rarity_bits=1.0), digest(suspect_nats=1.0), digest(gibberish_nats=1.0)}
-    assert len(changed | {digest()}) == 5
+    names = [name for name in PerplexityParams.model_fields if name != "enabled"]
+    changed = {digest("other"), *(digest(**{name: 1.0}) for name in names)}
+    assert len(changed | {digest()}) == len(names) + 2

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,45 +15,16 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from making import SHIPPED, a_policy, finding, findings
 
-from corpus_guard.domain import Finding, Severity, TrustLevel, Verdict
+from corpus_guard.domain import Finding, TrustLevel, Verdict
+from corpus_guard.errors import SettingsError
 from corpus_guard.models import Models
-from corpus_guard.screening.policy import Policy, load_policy
+from corpus_guard.screening.policy import Policy
 from corpus_guard.screening.registry import build_screening
 from corpus_guard.settings import Settings
 
-SHIPPED = load_policy(Settings().policy_file)
 ORDER = [Verdict.ACCEPT, Verdict.QUARANTINE, Verdict.REJECT]
-
-
-def a_policy(**changes: Any) -> Policy:
-    values: dict[str, Any] = {
-        "name": "test",
-        "quarantine": {
-            "open": {"severity": "medium", "risk": 0.5},
-            "reviewed": {"severity": "high", "risk": 0.8},
-            "trusted": {"severity": "critical", "risk": 0.9},
-        },
-        "reject": ["parsing.empty", "parsing.binary"],
-        "weights": {"info": 0.0, "low": 0.25, "medium": 0.6, "high": 0.9, "critical": 1.0},
-        "retire": {"grace_hours": 72, "max_share": 0.5},
-        "checks": {},
-    }
-    return Policy.model_validate({**values, **changes})
-
-
-def finding(code: str = "unicode.bidi", severity: str = "low", score: float = 1.0) -> Finding:
-    return Finding(code.partition(".")[0], code, Severity(severity), score, "message")
-
-
-findings = st.builds(
-    Finding,
-    check=st.just("a"),
-    code=st.sampled_from(["a.one", "a.two", "b.three", "b.unchecked", "parsing.empty"]),
-    severity=st.sampled_from(Severity),
-    score=st.floats(),
-    message=st.just(""),
-)
 
 
 @pytest.mark.parametrize("trust", TrustLevel)
@@ -145,10 +117,82 @@ def test_less_trust_is_never_milder_under_the_shipped_policy(seen: list[Finding]
     assert trusted <= reviewed <= open_
 
 
+@given(
+    st.lists(findings, max_size=8),
+    st.sets(st.sampled_from(["a", "a.one", "b", "b.unchecked"])),
+    st.sampled_from(TrustLevel),
+)
+def test_what_is_shadowed_changes_no_verdict_and_no_risk(
+    seen: list[Finding], shadow: set[str], trust: TrustLevel
+) -> None:
+    named = [replace(finding, check=finding.code.partition(".")[0]) for finding in seen]
+    others = [finding for finding in named if not {finding.check, finding.code} & shadow]
+    policy, plain = a_policy(shadow=sorted(shadow)), a_policy()
+
+    assert policy.verdict(trust, named) is plain.verdict(trust, others)
+    assert policy.risk(named) == plain.risk(others)
+    assert (policy.shadow_verdict(trust, named) or policy.verdict(trust, named)) is plain.verdict(trust, named)
+
+
+def test_a_shadowed_check_that_fails_stops_nothing_and_tells_what_it_would_have_done() -> None:
+    policy = a_policy(shadow=["perplexity"])
+    seen = [finding("perplexity.unchecked", "high")]
+
+    assert policy.verdict(TrustLevel.OPEN, seen) is Verdict.ACCEPT
+    assert policy.shadow_verdict(TrustLevel.OPEN, seen) is Verdict.QUARANTINE
+    assert a_policy(shadow=["perplexity.gibberish"]).verdict(TrustLevel.OPEN, seen) is Verdict.QUARANTINE
+
+
+def test_there_is_no_shadow_verdict_where_it_would_be_the_same() -> None:
+    policy = a_policy(shadow=["unicode"])
+
+    assert policy.shadow_verdict(TrustLevel.OPEN, [finding(severity="low")]) is None
+    assert policy.shadow_verdict(TrustLevel.OPEN, [finding(severity="high"), finding("a.b", "high")]) is None
+
+
+@pytest.mark.parametrize("shadow", ["parsing.empty", "parsing"])
+def test_what_is_rejected_cannot_be_shadowed(shadow: str) -> None:
+    with pytest.raises(ValueError, match=r"parsing\.\w+ is under reject and under shadow; keep one"):
+        a_policy(shadow=[shadow])
+
+
+@pytest.mark.parametrize("stray", ["perplexitee", "parsing.no_text", "statistic.length", ""])
+def test_only_checks_and_their_codes_can_be_shadowed(stray: str) -> None:
+    settings = Settings()
+    values = yaml.safe_load(settings.policy_file.read_text())
+    policy = Policy.model_validate({**values, "shadow": ["perplexity", "instructions.override", stray]})
+
+    with pytest.raises(
+        SettingsError, match=f"shadow: {stray}: neither a check nor the code of one; known checks: .*perplexity"
+    ):
+        build_screening(policy, Models(settings))
+
+
+def test_a_source_may_have_a_threshold_of_its_own_whatever_its_trust() -> None:
+    policy = a_policy(
+        sources={"wiki": {"severity": "critical", "risk": 0.7}, "drop box": {"severity": "low", "risk": 0.1}}
+    )
+    seen = [finding(severity="medium")]
+
+    assert policy.verdict(TrustLevel.OPEN, seen, "wiki") is Verdict.ACCEPT
+    assert policy.verdict(TrustLevel.OPEN, seen, "mail") is policy.verdict(TrustLevel.OPEN, seen) is Verdict.QUARANTINE
+    assert policy.verdict(TrustLevel.TRUSTED, [finding(severity="low")], "drop box") is Verdict.QUARANTINE
+    assert policy.verdict(TrustLevel.OPEN, [finding(severity="high", score=0.8)], "wiki") is Verdict.QUARANTINE
+
+
+def test_no_source_is_loose_enough_for_what_was_not_checked() -> None:
+    policy = a_policy(sources={"wiki": {"severity": "critical", "risk": 1.0}})
+
+    assert policy.verdict(TrustLevel.OPEN, [finding("a.unchecked", "info")], "wiki") is Verdict.QUARANTINE
+    assert policy.verdict(TrustLevel.OPEN, [finding("parsing.empty", "info")], "wiki") is Verdict.REJECT
+
+
 @pytest.mark.parametrize(
     "change",
     [
         {"name": "other"},
+        {"shadow": ["unicode"]},
+        {"sources": {"wiki": {"severity": "medium", "risk": 0.5}}},
         {"reject": ["parsing.empty"]},
         {"reject": ["parsing.empty", "parsing.binary", "x.y"]},
         {"retire": {"grace_hours": 73, "max_share": 0.5}},
@@ -180,6 +224,7 @@ def test_the_digest_holds_every_check_and_not_their_order() -> None:
 
 def test_the_order_of_the_file_is_not_in_the_digest() -> None:
     assert a_policy(reject=["parsing.binary", "parsing.empty"]).digest([]) == a_policy().digest([])
+    assert a_policy(shadow=["b", "a"]).digest([]) == a_policy(shadow=["a", "b"]).digest([])
 
 
 def test_every_process_gives_the_same_digest() -> None:

@@ -326,3 +326,55 @@ def test_neither_messages_nor_logs_hold_the_text(caplog: pytest.LogCaptureFixtur
     assert "Stumble" in caplog.text
     assert MARKER not in caplog.text
     assert all(record.exc_info is None for record in caplog.records)
+
+
+def test_a_shadowed_check_runs_and_is_recorded_and_changes_no_verdict() -> None:
+    shadowed = POLICY.model_copy(update={"shadow": frozenset({"stub"})})
+    stub = Stub(look=lambda version: [finding("stub.seen", Severity.CRITICAL)])
+
+    (plain,) = Screening(POLICY, [stub]).judge(versions("a"), None)
+    (one,) = Screening(shadowed, [stub]).judge(versions("a"), None)
+
+    assert (plain.verdict, plain.shadow_verdict) == (Verdict.QUARANTINE, None)
+    assert (one.verdict, one.shadow_verdict, one.risk) == (Verdict.ACCEPT, Verdict.QUARANTINE, 0.0)
+    assert codes(one) == codes(plain) == ["stub.seen"]
+
+
+def test_what_a_shadowed_check_finds_does_not_spare_the_second_stage_its_work() -> None:
+    shadowed = POLICY.model_copy(update={"shadow": frozenset({"stub"})})
+    stub = Stub(look=lambda version: [finding("stub.seen", Severity.CRITICAL)])
+    slow = Stub(name="slow", second_stage=True)
+
+    Screening(shadowed, [stub, slow]).judge(versions("a"), None)
+
+    assert slow.seen == [["a.md"]]
+
+
+def test_a_shadowed_check_that_fails_stops_nothing() -> None:
+    shadowed = POLICY.model_copy(update={"shadow": frozenset({"stub"})})
+
+    (one,) = Screening(shadowed, [Stub(look=stumbles("a"))]).judge(versions("a"), None)
+
+    assert (codes(one), one.verdict, one.shadow_verdict) == (["stub.unchecked"], Verdict.ACCEPT, Verdict.QUARANTINE)
+
+
+def test_a_source_is_judged_by_its_own_threshold() -> None:
+    own = load_policy(Settings().policy_file).model_dump(mode="json")
+    policy = type(POLICY).model_validate({**own, "sources": {"handbook": {"severity": "critical", "risk": 1.0}}})
+    stub = Stub(look=lambda version: [finding("stub.seen", Severity.HIGH)])
+    pair = [a_version("One page.", source="handbook"), a_version("Two pages.", source="mail")]
+
+    judged = Screening(policy, [stub]).judge(pair, None)
+
+    assert [one.verdict for one in judged] == [Verdict.ACCEPT, Verdict.QUARANTINE]
+
+
+def test_without_a_cache_nothing_is_kept() -> None:
+    memory = Memory()
+    slow = Stub(name="slow", second_stage=True, look=lambda version: [finding("slow.seen")])
+    screening = Screening(POLICY, [slow], memory)
+
+    assert codes(screening.uncached().judge(versions("a"), None)[0]) == ["slow.seen"]
+
+    assert memory.kept == {}
+    assert screening.uncached().digest == screening.digest

@@ -70,10 +70,10 @@ def test_severity_grows_with_the_deviation_and_with_the_number_of_signals():
         return found(a_version(text, hidden="h" * len(text)), survey, unusual=3.0, **params)[0].severity
 
     deviations = 0.5 / 0.02  # half of all text is hidden; the floor is the spread
-    assert severity("some text", ["hidden"], extreme=deviations + 0.1) is Severity.LOW
-    assert severity("some text", ["hidden"], extreme=deviations - 0.1) is Severity.MEDIUM
-    assert severity("# " * 200, ["hidden", "markup", "chars"], extreme=99, together=3) is Severity.MEDIUM
-    assert severity("# " * 200, ["hidden", "markup", "chars"], extreme=99, together=4) is Severity.LOW
+    assert severity("some text", ["hidden"], extreme=deviations + 0.1) is Severity.INFO
+    assert severity("some text", ["hidden"], extreme=deviations - 0.1) is Severity.LOW
+    assert severity("# " * 200, ["hidden", "markup", "chars"], extreme=99, together=3) is Severity.LOW
+    assert severity("# " * 200, ["hidden", "markup", "chars"], extreme=99, together=4) is Severity.INFO
 
 
 def test_it_is_silent_on_a_small_source_and_says_why():

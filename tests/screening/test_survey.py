@@ -3,6 +3,7 @@ import random
 import tracemalloc
 from collections.abc import Iterable, Sequence
 
+import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -10,6 +11,7 @@ from making import a_version, changed
 
 from corpus_guard.domain import TrustLevel
 from corpus_guard.errors import Inconsistent
+from corpus_guard.screening.semantic import Agreement, Asked, Semantics
 from corpus_guard.screening.signals import SIGNALS, Signals, signals_of
 from corpus_guard.screening.survey import (
     BANDS,
@@ -304,14 +306,66 @@ def test_a_survey_survives_json_and_can_be_cut_to_a_shard():
     assert b"word1" not in survey.to_json()
 
 
+def few(strategy):
+    return st.lists(strategy, max_size=3).map(tuple)
+
+
+shares, ordinals, names = st.floats(0, 1), st.integers(0, 10_000), st.text(st.characters(codec="utf-8"), max_size=20)
+agreements = st.builds(Agreement, ordinals, shares, st.integers(3, 10**6), shares, few(names))
+semantics = st.builds(
+    Semantics,
+    st.dictionaries(names, few(agreements), max_size=4),
+    st.dictionaries(names, few(st.builds(Asked, ordinals, names, shares)), max_size=4),
+    st.dictionaries(names, shares, max_size=4),
+)
+
+
+@given(semantics, st.booleans())
+def test_what_the_vectors_say_survives_json_and_is_cut_to_a_shard(found, alone):
+    survey = Survey(semantics=found, alone=alone)
+    assert Survey.from_json(survey.to_json()) == survey
+
+    part = survey.of([*found.agreements][:1]).semantics
+    assert part.agreements == dict([*found.agreements.items()][:1])
+    assert part.questions == {key: value for key, value in found.questions.items() if key in part.agreements}
+    assert part.reach == {key: value for key, value in found.reach.items() if key in part.agreements}
+    assert survey.of([]).semantics == Semantics()
+    assert survey.of([]).alone is alone
+
+
+def but(**changes):
+    """An empty survey as a file, with `changes`."""
+    return orjson.dumps({**orjson.loads(Survey().to_json()), **changes})
+
+
 @pytest.mark.parametrize(
     "data",
-    [b"", b"{}", b"[]", b"null", b'{"format":"survey/v2","sources":{},"places":[],"links":{}}',
-     b'{"format":"survey/v1","sources":{},"places":[["v","d","s","open","gone"]],"links":{}}',
-     b'{"format":"survey/v1","sources":{},"places":[],"links":{"v":[[0,1.0]]}}', b"PAR1"],
-)  # fmt: skip
+    [
+        b"",
+        b"{}",
+        b"[]",
+        b"null",
+        b"PAR1",
+        but(format="survey/v1"),
+        but(format="survey/v3"),
+        but(sources=None),
+        but(places=[["v", "d", "s", "open", "gone"]]),
+        but(links={"v": [[0, 1.0]]}),
+        but(alone=None, semantics=None),
+        but(semantics={}),
+        but(semantics=[]),
+        but(semantics={"agreements": {}, "questions": {}}),
+        but(semantics={"agreements": {"v": 5}, "questions": {}, "reach": {}}),
+        but(semantics={"agreements": {"v": [[0, 0.9, 3, 0.8]]}, "questions": {}, "reach": {}}),
+        but(semantics={"agreements": {}, "questions": {"v": [[0, "Who?"]]}, "reach": {}}),
+        but(semantics={"agreements": {}, "questions": {}, "reach": 3}),
+    ],
+)
 def test_what_is_no_survey_is_never_taken_for_an_empty_one(data):
-    with pytest.raises(Inconsistent, match="survey"):
+    assert Survey.from_json(but()) == Survey()
+    with pytest.raises(
+        Inconsistent, match=r"survey of \d+ bytes: unreadable .* expected format survey/v2; survey the run again"
+    ):
         Survey.from_json(data)
 
 

@@ -18,7 +18,7 @@ from confusable_homoglyphs.confusables import confusables_data
 
 from corpus_guard.domain import Span
 
-FOLDING_VERSION: Final = "1"
+FOLDING_VERSION: Final = "2"
 """Changes when the same text could fold or decode to something else: part of the digests of the checks that use it."""
 
 _NON_ASCII = re.compile(r"[^\x00-\x7f]+")

@@ -102,11 +102,13 @@ def _zero_width(folded: Folded) -> Iterator[View]:
 _ZERO_WIDTH_JOIN = re.compile("[A-Za-z][\u200b-\u200d\u2060\ufeff\u180e]+[A-Za-z]")
 
 _BASE64 = re.compile(r"[A-Za-z0-9+/_-]{24,}(?:\s{1,4}[A-Za-z0-9+/_-]{4,})*={0,2}")
-_HEX = re.compile(r"(?:[0-9A-Fa-f]{2}[ :,]?){12,}|(?:0x[0-9A-Fa-f]{2}[ ,]*){12,}")
+# Up to the end of a word: in "…6c6c Fees" the letters Fe are none of the run.
+_HEX = re.compile(r"(?<![0-9A-Za-z])(?:[0-9A-Fa-f]{2}[ :,]?){12,}(?![0-9A-Za-z])|(?:0x[0-9A-Fa-f]{2}[ ,]*){12,}")
+_DECIMAL = re.compile(r"(?<![0-9])(?:[0-9]{2,3}[ ,;]{1,2}){12,}[0-9]{2,3}(?![0-9])")
 _BINARY = re.compile(r"(?:[01]{8}[ ,]?){12,}")
 _ESCAPES = re.compile(
     r"(?:%[0-9A-Fa-f]{2}[A-Za-z]?){8,}|(?:\\x[0-9A-Fa-f]{2}){8,}|(?:\\u00[0-9A-Fa-f]{2}){8,}"
-    r"|(?:&#(?:x[0-9A-Fa-f]{2}|[0-9]{2,3});){8,}"
+    r"|(?:&#(?:x[0-9A-Fa-f]{2,6}|[0-9]{2,7});){8,}"
 )
 
 
@@ -141,6 +143,13 @@ def _binary(folded: Folded) -> Iterator[View]:
             yield View("binary digits", plain, _whole(span))
 
 
+def _decimal(folded: Folded) -> Iterator[View]:
+    for run, span in _runs(_DECIMAL, folded.original):
+        codes = [int(code) for code in re.findall("[0-9]+", run)]
+        if max(codes) < 0x100 and (plain := _readable(bytes(codes))):
+            yield View("character codes", plain, _whole(span))
+
+
 def _escapes(folded: Folded) -> Iterator[View]:
     for run, span in _runs(_ESCAPES, folded.original):
         if run.startswith("%"):
@@ -164,11 +173,16 @@ def _readable(data: bytes) -> str:
     if data[1:16:2].count(0) >= 7:
         text = text.replace("\x00", "")
     letters = sum(map(str.isprintable, text[:2000])) + text[:2000].count("\n")
-    return text if letters >= 0.9 * len(text[:2000]) and (" " in text or _BASE64.fullmatch(text)) else ""
+    words = " " in text or not text.isascii() or _BASE64.fullmatch(text)
+    return text if letters >= 0.9 * len(text[:2000]) and words else ""
 
 
 _KEYS: Final = ("ignore", "disregard", "forget", "instructions", "system prompt", "assistant", "previous", "guidelines")
-_COMMON: Final = ("the", "your", "you")  # rotated and reversed, these are words of no language
+_COMMON: Final = (
+    # Rotated or reversed, hardly any of them is a word of any language.
+    *("the", "your", "you", "and", "this", "that", "only", "must", "from", "rules"),
+    *("und", "alle", "que", "les", "las", "todas", "tutte", "des", "pas", "para", "dat", "instrucciones"),
+)
 
 
 def _rot13(folded: Folded) -> Iterator[View]:
@@ -180,7 +194,7 @@ def _reversed(folded: Folded) -> Iterator[View]:
     yield View("reversed letters", folded.text[::-1], lambda start, end: folded.origin(size - end, size - start))
 
 
-_SPACED = re.compile(r"(?<![^\W_])(?:[^\W_][ ._*·|/\-]{1,3}){7,}[^\W_](?![^\W_])")
+_SPACED = re.compile(r"""(?<![^\W_])(?:[^\W_][ ._*·|/\-'",;:!?]{1,3}){7,}[^\W_](?![^\W_])""")
 
 
 def _spaced(folded: Folded) -> Iterator[View]:
@@ -215,14 +229,17 @@ _LEET_KEYS: Final = (
     r"d[i1!|]r[e3]c[t7+][i1!|]v[e3]",
     r"ru[l1!|][e3][s5$]",
     r"y[o0]ur n[e3]w [t7+][a4@][s5$]k",
-    r"a[s5$]{2}[i1!|][s5$][t7+][a4@]n[t7+]",
+    r"[a4@][s5$]{2}[i1!|][s5$][t7+][a4@]n[t7+]",
+    # three words near each other in which something stands for a letter
+    "[^ ]*(?: [^ ]+){0,3} [^ ]*".join([r"[a-z][01345789@$]{1,6}[a-z]"] * 3),
 )
 
 _TRIGGER_PATTERNS: Final[tuple[tuple[str, Callable[[Folded], Iterator[View]]], ...]] = (
     (r"[a-z0-9+/_-]{24}", _base64),
     (r"(?:[0-9a-f]{2}[ :,]?){12}|(?:0x[0-9a-f]{2}[ ,]*){12}", _hex),
     (r"(?:[01]{8}[ ,]?){12}", _binary),
-    (r"(?:%[0-9a-f]{2}[a-z]?){8}|(?:\\x[0-9a-f]{2}){8}|(?:\\u00[0-9a-f]{2}){8}|(?:&#x?[0-9a-f]{2,3};){8}", _escapes),
+    (r"(?:[0-9]{2,3}[ ,;]{1,2}){12}", _decimal),
+    (r"(?:%[0-9a-f]{2}[a-z]?){8}|(?:\\x[0-9a-f]{2}){8}|(?:\\u00[0-9a-f]{2}){8}|(?:&#x?[0-9a-f]{2,7};){8}", _escapes),
     (
         "|".join(
             (
@@ -233,7 +250,7 @@ _TRIGGER_PATTERNS: Final[tuple[tuple[str, Callable[[Folded], Iterator[View]]], .
         _rot13,
     ),
     ("|".join((*(key[::-1] for key in _KEYS), *(rf"\b{key[::-1]}\b" for key in _COMMON))), _reversed),
-    (r"(?:\b[a-z0-9@$!|][ ._*·|/-]{1,3}){7}", _spaced),
+    (r"""(?:\b[\pL0-9@$!|][ ._*·|/'",;:!?-]{1,3}){7}""", _spaced),
     ("|".join(_LEET_KEYS), _leet),
 )
 

@@ -30,6 +30,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from corpus_guard.domain import Finding, Severity, Span, Version, canonical_json, digest, sha256_bytes
 from corpus_guard.errors import GuardError, SettingsError
+from corpus_guard.screening._fitting import foreign
 from corpus_guard.screening._folding import FOLDING_VERSION, Folded, char_offset, fold, fold_literals
 from corpus_guard.screening._views import LEETSPEAK, View, views
 from corpus_guard.screening.check import Hits, Params
@@ -44,7 +45,7 @@ FOLLOWED_WITHIN: Final = 800
 """Bytes after a hit in which a rule's ``followed_by`` must stand."""
 MAX_VIEW_DEPTH: Final = 2
 """Encodings inside encodings that are unpacked."""
-_CODE_VERSION: Final = "3"
+_CODE_VERSION: Final = "4"
 
 
 class InstructionsParams(Params):
@@ -80,6 +81,8 @@ class Rule(BaseModel):
     """A hit counts only if this stands shortly after it."""
     unless: str | None = None
     """A hit that holds this does not count."""
+    foreign: bool = False
+    """A hit counts only if its words are not those of the text around it (see `_fitting`)."""
     examples: tuple[str, ...] = Field(min_length=1)
     """Must hit."""
     counter_examples: tuple[str, ...] = ()
@@ -283,13 +286,16 @@ class Instructions:
 
     def _plain_hits(self, folded: Folded) -> Iterator[tuple[Rule, Span]]:
         for hit in self._folded.hits(folded.data):
-            yield hit.rule, folded.origin_bytes(hit.start, hit.end)
+            span = folded.origin_bytes(hit.start, hit.end)
+            if not hit.rule.foreign or foreign(folded.original, span):
+                yield hit.rule, span
         # Lone surrogates have no UTF-8 form; one character for one keeps the offsets.
         data = folded.original.encode("utf-8", "replace")
         same_places = len(data) == len(folded.original)
         for hit in self._raw.hits(data):
             places = (hit.start, hit.end) if same_places else (char_offset(data, hit.start), char_offset(data, hit.end))
-            yield hit.rule, Span(*places)
+            if not hit.rule.foreign or foreign(folded.original, Span(*places)):
+                yield hit.rule, Span(*places)
 
     def _encoded_hits(self, view: View, depth: int) -> Iterator[tuple[Rule, Span]]:
         if view.loose:
@@ -385,5 +391,9 @@ _MARKS: Final = frozenset('`"“«„»「『‘')
 
 
 def _loosened(pattern: str) -> str:
-    """A pattern for a view where spaces are lost and l cannot be told from i (`_views.View.loose`)."""
-    return re.sub(r"(?<!\\)l", "i", pattern.replace(r"\b", "").replace(" ", " ?"))
+    """A pattern for a view where spaces and punctuation are lost and l cannot be told from i (`_views.View.loose`)."""
+    anywhere = _ANCHOR.sub("", pattern).replace("[,:!] ?", "[,:!]? ?").replace(r"\b", "")
+    return re.sub(r"(?<!\\)l", "i", anywhere.replace(" ", " ?"))
+
+
+_ANCHOR: Final = re.compile(r"^\(\?:\^\|\[(?:\\.|[^\]\\])*\] \?\)")  # a sentence's beginning: (?:^|[.!?:;] ?)

@@ -1,10 +1,16 @@
 """From findings to a verdict.
 
 Rules
+    * a finding whose check or code is listed under ``shadow`` is recorded and weighs nothing, not even when it says that
+      the shadowed check failed: a check on trial must not be able to stop a source;
     * a version is rejected when a finding's code is listed under ``reject``;
     * else it is quarantined when a check could not look at it (a code that ends in ``.unchecked``), whatever the source;
-    * else it is quarantined when its worst finding, or its risk, reaches the threshold of its source's trust level;
+    * else it is quarantined when its worst finding, or its risk, reaches the threshold of its source, if the source has one
+      of its own under ``sources``, or else of the source's trust level;
     * else it is accepted.
+
+A source's own threshold may be stricter or looser than its trust level's. It is part of the digest and shown by
+``guard status``: nothing but the policy file can loosen a verdict.
 
 Risk joins independent hints: ``1 - Π (1 - weight · score)`` over the strongest finding of each code, so that many small
 signs add up and the same sign seen twice does not. The weights are fixed by severity and printed in the policy file.
@@ -56,6 +62,10 @@ class Policy(_Section):
     weights: Mapping[Severity, Annotated[float, Field(ge=0, le=1)]]
     retire: Retirement
     checks: Mapping[str, Mapping[str, Any]]
+    sources: Mapping[str, Threshold] = {}
+    """A source's own threshold, by its name in sources.yaml."""
+    shadow: frozenset[str] = frozenset()
+    """Checks (``perplexity``) and codes (``instructions.override``) on trial. What parsing finds cannot be shadowed."""
 
     @model_validator(mode="after")
     def _complete(self) -> Policy:
@@ -63,36 +73,60 @@ class Policy(_Section):
             missing = [str(key) for key in known if key not in keys]
             if missing:
                 raise ValueError(f"{name}: missing {', '.join(missing)}")
+        both = sorted(code for code in self.reject if {code, code.partition(".")[0]} & self.shadow)
+        if both:
+            raise ValueError(f"{both[0]} is under reject and under shadow; keep one")
         return self
 
     def digest(self, checks: Iterable[str]) -> str:
         """Identity of what decides: this file's values and the digests of the checks built from them."""
         # A set has another order in every process.
-        values = self.model_dump(mode="json") | {"reject": sorted(self.reject)}
+        values = self.model_dump(mode="json") | {"reject": sorted(self.reject), "shadow": sorted(self.shadow)}
         return digest("policy/v1", [canonical_json(values).decode(), *sorted(checks)])
 
+    def threshold(self, trust: TrustLevel, source: str = "") -> Threshold:
+        """The source's own, or its trust level's."""
+        return self.sources.get(source, self.quarantine[trust])
+
+    @property
+    def without_shadow(self) -> Policy:
+        """The same policy with every finding weighed: what would be if the shadowed were enforced."""
+        return self.model_copy(update={"shadow": frozenset()})
+
+    def weighed(self, findings: Iterable[Finding]) -> list[Finding]:
+        """Those that are not shadowed."""
+        return [finding for finding in findings if not {finding.check, finding.code} & self.shadow]
+
     def risk(self, findings: Iterable[Finding]) -> float:
-        """0 (nothing seen) to 1."""
+        """0 (nothing seen) to 1, of those that are weighed."""
         strongest: dict[str, float] = {}
-        for finding in findings:
+        for finding in self.weighed(findings):
             # A score that is no number is a check's fault, and counts in full.
             score = 1.0 if math.isnan(finding.score) else min(max(finding.score, 0.0), 1.0)
-            weighed = self.weights[finding.severity] * score
-            strongest[finding.code] = max(strongest.get(finding.code, 0.0), weighed)
-        return round(1.0 - math.prod(1.0 - weighed for weighed in strongest.values()), 4)
+            weight = self.weights[finding.severity] * score
+            strongest[finding.code] = max(strongest.get(finding.code, 0.0), weight)
+        return round(1.0 - math.prod(1.0 - weight for weight in strongest.values()), 4)
 
-    def verdict(self, trust: TrustLevel, findings: Iterable[Finding]) -> Verdict:
+    def verdict(self, trust: TrustLevel, findings: Iterable[Finding], source: str = "") -> Verdict:
         """Apply the rules above."""
-        findings = list(findings)
+        findings = self.weighed(findings)
         if any(finding.code in self.reject for finding in findings):
             return Verdict.REJECT
         if any(finding.code.endswith(UNCHECKED) for finding in findings):
             return Verdict.QUARANTINE
-        threshold = self.quarantine[trust]
+        threshold = self.threshold(trust, source)
         worst = max((finding.severity.rank for finding in findings), default=-1)
         if worst >= threshold.severity.rank or self.risk(findings) >= threshold.risk:
             return Verdict.QUARANTINE
         return Verdict.ACCEPT
+
+    def shadow_verdict(self, trust: TrustLevel, findings: Iterable[Finding], source: str = "") -> Verdict | None:
+        """What the verdict would have been if nothing were shadowed; None where it would have been the same."""
+        findings = list(findings)
+        if not self.shadow:
+            return None
+        full = self.without_shadow.verdict(trust, findings, source)
+        return None if full is self.verdict(trust, findings, source) else full
 
 
 def load_policy(path: Path) -> Policy:

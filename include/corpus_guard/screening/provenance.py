@@ -31,13 +31,13 @@ _VERSION: Final = "provenance/1"
 _DAY: Final = timedelta(days=1)
 _EMPTY_SHA256: Final = domain.sha256_bytes(b"")
 _CREATED: Final = frozenset({"created", "creationdate", "creation_date", "date_created", "created_at"})
-_MODIFIED: Final = frozenset(
+MODIFIED: Final = frozenset(
     {"modified", "moddate", "modification_date", "date_modified", "modified_at", "updated", "last_modified"}
 )
-_DATES: Final = _CREATED | _MODIFIED | {"date", "published", "published_at", "publication_date", "issued"}
+_DATES: Final = _CREATED | MODIFIED | {"date", "published", "published_at", "publication_date", "issued"}
 _GUARDED: Final = ("doc_id", "version_id", "chunk_id", "trust", "trust_level")  # words that only the guard may use
 _VOUCHING: Final = ("verified", "approved", "approved_by", "reviewed_by", "official")  # honest documents use them too
-_AUTHORS: Final = frozenset(
+AUTHORS: Final = frozenset(
     {"author", "authors", "creator", "publisher", "department", "team", "organization", "company"}
 )
 _AUTHORITY: Final = re.compile(
@@ -80,7 +80,7 @@ class Provenance:
     def run(self, batch: Sequence[Version], survey: Survey | None) -> Hits:
         """Look at each stamp by itself."""
         for position, version in enumerate(batch):
-            declared = {_key(key): str(value) for key, value in version.stamp.declared.items()}
+            declared = {plain_key(key): str(value) for key, value in version.stamp.declared.items()}
             for finding in (
                 *self._stamp(version),
                 *self._times(version.stamp, declared),
@@ -133,12 +133,12 @@ class Provenance:
                 far = ahead >= self.params.far_days
                 message = f"The date “{key}” lies {ahead} days after the document was fetched."
                 yield self._finding("future", Severity.MEDIUM if far else Severity.LOW, 0.5 if far else 0.25, message)
-        for key in sorted(dates.keys() & (_CREATED | _MODIFIED)):
+        for key in sorted(dates.keys() & (_CREATED | MODIFIED)):
             if dates[key].year < self.params.earliest_year:
                 message = f"The date “{key}” is in {dates[key].year}, before {self.params.earliest_year}."
                 yield self._finding("ancient", Severity.LOW, 0.2, message)
         created = [dates[key] for key in sorted(dates.keys() & _CREATED)]
-        modified = [dates[key] for key in sorted(dates.keys() & _MODIFIED)]
+        modified = [dates[key] for key in sorted(dates.keys() & MODIFIED)]
         if created and modified and min(created) - max(modified) > _DAY:
             message = f"Declared as created {(min(created) - max(modified)) // _DAY} days after its last change."
             yield self._finding("order", Severity.LOW, 0.25, message)
@@ -161,7 +161,7 @@ class Provenance:
             message = f"What the document declares contradicts its stamp: {', '.join(contradicted)}."
             yield self._finding("contradiction", Severity.LOW, 0.15, message)
         if stamp.trust is TrustLevel.OPEN:
-            authors = sorted(_AUTHORS & declared.keys())
+            authors = sorted(AUTHORS & declared.keys())
             vouching = [key for key in _VOUCHING if key in declared]
             vouching += [key for key in authors if _AUTHORITY.search(declared[key][:500].casefold())]
             if vouching:
@@ -223,6 +223,6 @@ def _aware(moment: datetime) -> datetime:
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
-def _key(key: str) -> str:
+def plain_key(key: str) -> str:
     """``dc:Creator``, ``article:published-at`` and ``Creator`` are one word."""
     return re.split(r"[:.]", key.strip().casefold())[-1].lstrip("/").replace("-", "_").replace(" ", "_")

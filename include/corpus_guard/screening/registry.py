@@ -11,14 +11,21 @@ from typing import Any
 from corpus_guard.errors import SettingsError
 from corpus_guard.models import Models
 from corpus_guard.screening import check
+from corpus_guard.screening._wording import wording_of
+from corpus_guard.screening.coordination import Coordination
 from corpus_guard.screening.duplicates import Duplicates
 from corpus_guard.screening.instructions import Instructions
+from corpus_guard.screening.modification import Modification
+from corpus_guard.screening.overruling import Overruling
 from corpus_guard.screening.perplexity import Perplexity
 from corpus_guard.screening.policy import Policy
 from corpus_guard.screening.provenance import Provenance
+from corpus_guard.screening.question_led import QuestionLed
 from corpus_guard.screening.runner import ResultCache, Screening
 from corpus_guard.screening.statistics import Statistics
 from corpus_guard.screening.structure import Structure
+from corpus_guard.screening.targeting import Targeting
+from corpus_guard.screening.typos import Typos
 from corpus_guard.screening.unicode_tricks import UnicodeTricks
 from corpus_guard.settings import validate
 
@@ -31,8 +38,17 @@ CHECKS: Mapping[str, tuple[type[check.Params], Callable[[Any, Models], check.Che
     "structure": (Structure.Params, lambda params, models: Structure(params)),
     "unicode": (UnicodeTricks.Params, lambda params, models: UnicodeTricks(params)),
     "instructions": (Instructions.Params, lambda params, models: Instructions(params)),
+    "typos": (Typos.Params, lambda params, models: Typos(params, models.frequency_vocabulary)),
+    "question_led": (
+        QuestionLed.Params,
+        lambda params, models: QuestionLed(params, wording_of(models.frequency_vocabulary)),
+    ),
+    "overruling": (Overruling.Params, lambda params, models: Overruling(params)),
     "provenance": (Provenance.Params, lambda params, models: Provenance(params)),
+    "modification": (Modification.Params, lambda params, models: Modification(params, Instructions())),
     "duplicates": (Duplicates.Params, lambda params, models: Duplicates(params)),
+    "coordination": (Coordination.Params, lambda params, models: Coordination(params)),
+    "targeting": (Targeting.Params, lambda params, models: Targeting(params, wording_of(models.frequency_vocabulary))),
     "statistics": (Statistics.Params, lambda params, models: Statistics(params)),
     "perplexity": (Perplexity.Params, _perplexity),
 }
@@ -52,6 +68,11 @@ def build_screening(policy: Policy, models: Models, cache: ResultCache | None = 
     if missing:
         raise SettingsError(
             f"policy {policy.name}: checks.{missing[0]}: missing; add it, or switch it off with `{missing[0]}: {{enabled: false}}`"
+        )
+    stray = sorted(name for name in policy.shadow if name.partition(".")[0] not in CHECKS)
+    if stray:
+        raise SettingsError(
+            f"policy {policy.name}: shadow: {stray[0]}: neither a check nor the code of one; known checks: {', '.join(CHECKS)}"
         )
     checks = []
     for name, (model, build) in CHECKS.items():

@@ -22,6 +22,7 @@ from corpus_guard.screening.survey import Survey
 log = logging.getLogger(__name__)
 
 NOTHING_TO_SAY = "has nothing to say about such a document"
+DECIDED_ALREADY = "the first stage has decided already"
 
 Notes = tuple[list[list[Finding]], list[list[Skipped]]]
 
@@ -56,6 +57,14 @@ class Screening:
         self._cache = cache or NoCache()
         self.digest = policy.digest(check.digest for check in checks)
 
+    def check(self, name: str) -> Check | None:
+        """The check of this name; None where it is switched off."""
+        return next((check for check in self._checks if check.name == name), None)
+
+    def uncached(self) -> Screening:
+        """The same checks under the same policy, leaving nothing behind."""
+        return Screening(self.policy, self._checks)
+
     def judge(self, versions: Sequence[Version], survey: Survey | None) -> list[Judgement]:
         """A verdict for every version, in order. `survey` is None when documents are screened one by one."""
         findings = [list(version.problems) for version in versions]
@@ -69,7 +78,8 @@ class Screening:
         return [
             Judgement(
                 version_id=version.version_id,
-                verdict=self.policy.verdict(version.stamp.trust, found),
+                verdict=self.policy.verdict(version.stamp.trust, found, version.stamp.source),
+                shadow_verdict=self.policy.shadow_verdict(version.stamp.trust, found, version.stamp.source),
                 risk=self.policy.risk(found),
                 policy_digest=self.digest,
                 findings=tuple(sorted(found, key=_worst_first)),
@@ -112,8 +122,8 @@ class Screening:
             findings[index] += known[key]
 
     def _closed(self, check: SecondStage, version: Version, found: Sequence[Finding]) -> str | None:
-        if self.policy.verdict(version.stamp.trust, found) is not Verdict.ACCEPT:
-            return "the first stage has decided already"
+        if self.policy.verdict(version.stamp.trust, found, version.stamp.source) is not Verdict.ACCEPT:
+            return DECIDED_ALREADY
         if not _applies(check, version):
             return NOTHING_TO_SAY
         try:
@@ -128,7 +138,7 @@ def _skips(check: Check, version: Version, survey: Survey | None) -> str | None:
         return NOTHING_TO_SAY
     if not _compares(check):
         return None
-    if survey is None:
+    if survey is None or survey.alone:
         return "documents were screened one by one"
     try:
         return check.skips(version, survey)

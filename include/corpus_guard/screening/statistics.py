@@ -4,8 +4,8 @@ Robust z-scores (Iglewicz and Hoaglin 1993, "How to detect and handle outliers":
 hostile documents cannot move far) of a few signals, lengths on a logarithmic scale, each in the direction in which
 trouble lies: a document may be much shorter than the others, but not much longer.
 
-What it does not do: say that a document is hostile. It says that somebody should look, and it is silent on a source of
-fewer than `min_documents` documents.
+What it does not do: say that a document is hostile. An outlier is a hint of low severity that adds to others: of the tables in a
+source of prose one in six is one. It is silent on a source of fewer than `min_documents` documents.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from corpus_guard.screening.signals import LOGARITHMIC, scaled, values_of
 from corpus_guard.screening.survey import Survey
 from corpus_guard.screening.tags import tags
 
-_VERSION: Final = "statistics/1"
+_VERSION: Final = "statistics/2"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +66,9 @@ class StatisticsParams(Params):
     unusual: float = Field(default=8.0, ge=3.0)
     """Robust deviations from which a signal counts."""
     extreme: float = Field(default=15.0, ge=3.0)
-    """Robust deviations from which one signal alone is of medium severity."""
+    """Robust deviations from which one signal alone counts as much as several."""
     together: int = Field(default=3, ge=2)
-    """Unusual signals that together are of medium severity."""
+    """Unusual signals that together count as much as an extreme one."""
 
 
 class Statistics:
@@ -123,11 +123,11 @@ class Statistics:
             return None
         unusual.sort(reverse=True)
         worst = unusual[0][0]
-        medium = worst >= self.params.extreme or len(unusual) >= self.params.together
+        strong = worst >= self.params.extreme or len(unusual) >= self.params.together
         return Finding(
             check=self.name,
             code="statistics.outlier",
-            severity=Severity.MEDIUM if medium else Severity.LOW,
+            severity=Severity.LOW if strong else Severity.INFO,
             # 0.2 at the threshold, towards 0.6: an outlier is a reason to look, never a proof.
             score=0.6 - 0.4 * self.params.unusual / (worst * math.sqrt(len(unusual))),
             message=f"Unlike the other documents of its source: {'; '.join(text for _, text in unusual[:4])}.",

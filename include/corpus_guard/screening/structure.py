@@ -24,8 +24,10 @@ from corpus_guard.screening.tags import tags
 
 log = logging.getLogger(__name__)
 
-_VERSION: Final = "structure/1"
+_VERSION: Final = "structure/2"
 _MEDIA_TYPE: Final = re.compile(r"[a-z0-9.+-]{1,60}/[a-z0-9.+-]{1,100}")
+_LONG_RUN: Final = re.compile("[A-Za-z0-9+/]{40,}")  # PEM lines have 64, MIME lines 76
+_DIGIT: Final = re.compile("[0-9]")
 _DOCX: Final = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
 
 
@@ -39,8 +41,10 @@ class StructureParams(Params):
     """What the embedder reads; the rest of a longer chunk would be served unseen."""
     max_control: float = Field(default=0.01, ge=0, le=1)
     """Control, private-use, unassigned and replacement characters: a decoder's damage."""
-    min_letters: float = Field(default=0.1, ge=0, le=1)
-    """Letters and marks of any script."""
+    min_legible: float = Field(default=0.1, ge=0, le=1)
+    """Letters, marks and digits of any script, in all that is not white space: a table of numbers is legible, line noise is not."""
+    max_encoded: float = Field(default=0.9, ge=0, le=1)
+    """Long runs of letters in both cases and digits (base64), in all that is not white space."""
     max_hidden: float = Field(default=0.5, ge=0, le=1)
     """Text that a reader does not see, in all text."""
     max_run: int = Field(default=2_000, ge=100)
@@ -107,6 +111,8 @@ def _row(number: int, version: Version) -> dict[str, Any]:
     from corpus_guard.screening.signals import values_of  # numpy and pyarrow; not needed to build the check
 
     values, media_type = values_of(version), version.stamp.media_type
+    # Padding and blank cells say nothing either way: shares are of what is printed.
+    ink = max(1.0 - values["white_space"], 1.0 / max(len(version.text), 1))
     return {
         ROW: number,
         "version_id": version.version_id,
@@ -120,10 +126,18 @@ def _row(number: int, version: Version) -> dict[str, Any]:
         "longest_chunk": max((chunk.tokens for chunk in version.chunks), default=0),
         "misplaced_chunks": _misplaced(version),
         "control": values["control"],
-        "letters": values["letters"],
+        "legible": min(1.0, (values["letters"] + values["digits"]) / ink),
+        "encoded": min(1.0, _encoded(version.text) / (ink * max(len(version.text), 1))),
         "hidden": values["hidden"],
         "longest_run": int(values["longest_run"]),
     }
+
+
+def _encoded(text: str) -> int:
+    """Characters in long runs that mix cases and digits as base64 does, and as names, paths and checksums do not."""
+    return sum(
+        len(run) for run in _LONG_RUN.findall(text) if _DIGIT.search(run) and not run.isupper() and not run.islower()
+    )
 
 
 def _misplaced(version: Version) -> int:
@@ -181,9 +195,12 @@ def _limits(params: StructureParams) -> Iterator[Rule]:
     )
     limit = {"min_value": 0, "max_value": params.max_control}
     yield Rule("structure.control", "control", "BeBetween", limit, medium, 0.5, message)
-    message = f"Letters make up {{found}} of the text; at least {params.min_letters} is expected."
-    limit = {"min_value": params.min_letters, "max_value": 1}
-    yield Rule("structure.letters", "letters", "BeBetween", limit, medium, 0.4, message)
+    message = f"Letters and digits make up {{found}} of what is printed; at least {params.min_legible} is expected."
+    limit = {"min_value": params.min_legible, "max_value": 1}
+    yield Rule("structure.illegible", "legible", "BeBetween", limit, medium, 0.4, message)
+    message = f"Encoded runs make up {{found}} of what is printed; at most {params.max_encoded} is expected."
+    limit = {"min_value": 0, "max_value": params.max_encoded}
+    yield Rule("structure.encoded", "encoded", "BeBetween", limit, medium, 0.4, message)
     message = f"Hidden text makes up {{found}} of all text; at most {params.max_hidden} is expected."
     limit = {"min_value": 0, "max_value": params.max_hidden}
     yield Rule("structure.hidden", "hidden", "BeBetween", limit, medium, 0.5, message)

@@ -18,15 +18,16 @@ Rules
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Protocol
 
 import orjson
 
-from corpus_guard.domain import TrustLevel
+from corpus_guard.domain import TrustLevel, Version
 from corpus_guard.errors import Inconsistent
+from corpus_guard.screening.semantic import Semantics
 
 if TYPE_CHECKING:
     from corpus_guard.screening._resemblance import Run
@@ -38,6 +39,7 @@ SIMILAR: Final = (
 BANDS: Final = 16  # keys of a version
 KEEP: Final = 12  # neighbours kept of each standing and trust level
 MOST_OF_A_BAND: Final = 64  # versions of one standing and trust level looked at for one band key
+_FORMAT: Final = "survey/v2"
 ENOUGH_HISTORY: Final = 200  # accepted versions from which a source is judged by its history alone
 
 
@@ -88,14 +90,29 @@ class Survey:
     sources: Mapping[str, Mapping[str, Robust]] = field(default_factory=lambda: MappingProxyType({}))
     # by version id, the nearest of each standing first
     neighbours: Mapping[str, tuple[Neighbour, ...]] = field(default_factory=lambda: MappingProxyType({}))
+    # what the vectors of the run's chunks say
+    semantics: Semantics = field(default_factory=Semantics)
+    # documents are screened one by one: nothing is known of others, only what was asked
+    alone: bool = False
+    # by the new version's id, what it follows; whole texts, so they are added a shard at a time and never written down
+    predecessors: Mapping[str, Version] = field(default_factory=lambda: MappingProxyType({}))
 
     def of(self, version_ids: Collection[str]) -> Survey:
         """The same survey for some versions only: what one shard needs."""
         wanted = set(version_ids)
-        return Survey(self.sources, {key: value for key, value in self.neighbours.items() if key in wanted})
+        return replace(
+            self,
+            neighbours={key: value for key, value in self.neighbours.items() if key in wanted},
+            semantics=self.semantics.of(wanted),
+            predecessors={key: value for key, value in self.predecessors.items() if key in wanted},
+        )
+
+    def with_predecessors(self, predecessors: Mapping[str, Version]) -> Survey:
+        """The same survey with what the versions of a shard follow."""
+        return replace(self, predecessors=predecessors)
 
     def to_json(self) -> bytes:
-        """Ids, numbers and source names; each neighbour once, however often it is referred to."""
+        """Ids, numbers, source names and questions that were asked; each neighbour once, however often it is referred to."""
         places: dict[tuple[str, ...], int] = {}
         links: dict[str, list[tuple[int, float]]] = {}
         for version, neighbours in self.neighbours.items():
@@ -107,7 +124,15 @@ class Survey:
             source: {name: (robust.median, robust.mad, robust.count) for name, robust in signals.items()}
             for source, signals in self.sources.items()
         }
-        return orjson.dumps({"format": "survey/v1", "sources": sources, "places": list(places), "links": links})
+        record = {
+            "format": _FORMAT,
+            "sources": sources,
+            "places": list(places),
+            "links": links,
+            "semantics": self.semantics.record(),
+            "alone": self.alone,
+        }
+        return orjson.dumps(record)
 
     @classmethod
     def from_json(cls, data: bytes) -> Survey:
@@ -118,7 +143,7 @@ class Survey:
         """
         try:
             record = orjson.loads(data)
-            if record["format"] != "survey/v1":
+            if record["format"] != _FORMAT:
                 record = {}  # another format may have other rules; the first look-up below fails
             sources = {
                 source: {name: Robust(*robust) for name, robust in signals.items()}
@@ -129,12 +154,13 @@ class Survey:
                 version: tuple(Neighbour(*places[int(place)], similarity) for place, similarity in links)
                 for version, links in record["links"].items()
             }
+            semantics, alone = Semantics.from_record(record["semantics"]), bool(record["alone"])
         except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
             raise Inconsistent(
-                f"survey of {len(data)} bytes: unreadable ({type(error).__name__}), expected format survey/v1; "
+                f"survey of {len(data)} bytes: unreadable ({type(error).__name__}), expected format {_FORMAT}; "
                 "survey the run again"
             ) from error
-        return cls(sources, neighbours)
+        return cls(sources, neighbours, semantics, alone)
 
 
 @dataclass(frozen=True, slots=True)

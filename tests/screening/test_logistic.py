@@ -1,0 +1,116 @@
+"""Trained parameters are read whole or not at all, and every one of them is in the digest."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from corpus_guard.errors import SettingsError
+from corpus_guard.screening import _agreement, _logistic, targeting
+from corpus_guard.screening._logistic import Logistic, load
+
+NAMES = ("depth", "tide")
+GOOD: dict[str, Any] = {
+    "version": "harbour/1",
+    "trained_on": "three winters of soundings",
+    "intercept": -1.0,
+    "features": {
+        "depth": {"mean": 5.0, "scale": 2.0, "weight": 1.5},
+        "tide": {"mean": 0.0, "scale": 1.0, "weight": -0.5},
+    },
+}
+
+
+def written(path: Path, **changes: Any) -> Path:
+    path.write_text(yaml.safe_dump({**GOOD, **changes}, sort_keys=False))
+    return path
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "harbour.yaml"
+
+
+def test_a_score_is_a_weighted_sum_of_standardised_features_through_a_logistic_function(file: Path) -> None:
+    model = load(written(file), "harbour/1", NAMES)
+
+    assert model.score(np.array([[5.0, 0.0], [7.0, 2.0]])) == pytest.approx([1 / (1 + np.e), 1 / (1 + np.exp(0.5))])
+    assert model.score(np.empty((0, 2))).shape == (0,)
+    assert model.score(np.array([5.0, 0.0])).shape == (1,)
+
+
+@given(st.lists(st.tuples(*2 * [st.floats(-1e300, 1e300)]), min_size=1, max_size=5))
+def test_whatever_is_measured_gives_a_probability(rows: list[tuple[float, float]]) -> None:
+    with np.errstate(over="raise"):
+        scores = Logistic.model_validate(GOOD).score(np.array(rows))
+
+    assert ((scores >= 0) & (scores <= 1)).all()
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"version": "harbour/2"}, "version is harbour/2, the code computes harbour/1; train it again"),
+        ({"features": {"depth": GOOD["features"]["depth"]}}, "features are depth; expected depth, tide"),
+        ({"features": dict(reversed(GOOD["features"].items()))}, "features are tide, depth; expected depth, tide"),
+        ({"features": {**GOOD["features"], "wind": GOOD["features"]["tide"]}}, "depth, tide, wind; expected"),
+        ({"features": {}}, "expected depth, tide"),
+        ({"intercept": float("nan")}, "intercept"),
+        ({"intercept": float("inf")}, "intercept"),
+        ({"features": {**GOOD["features"], "tide": {"mean": float("nan"), "scale": 1.0, "weight": 1.0}}}, "tide.mean"),
+        ({"features": {**GOOD["features"], "tide": {"mean": 0.0, "scale": 0.0, "weight": 1.0}}}, "tide.scale"),
+        ({"features": {**GOOD["features"], "tide": {"mean": 0.0, "scale": -1.0, "weight": 1.0}}}, "tide.scale"),
+        ({"features": {**GOOD["features"], "tide": {"mean": 0.0, "weight": 1.0}}}, "tide.scale: missing"),
+        ({"treshold": 0.5}, "treshold: unknown key"),
+    ],
+)
+def test_what_the_code_would_misread_is_refused_by_name(file: Path, changes: dict[str, Any], says: str) -> None:
+    with pytest.raises(SettingsError, match=r"harbour\.yaml: ") as raised:
+        load(written(file, **changes), "harbour/1", NAMES)
+
+    assert says in str(raised.value)
+
+
+def test_a_missing_or_broken_file_is_named(file: Path) -> None:
+    with pytest.raises(SettingsError, match=r"harbour\.yaml: no such file"):
+        load(file, "harbour/1", NAMES)
+    file.write_text("version: [")
+    with pytest.raises(SettingsError, match=r"harbour\.yaml.*not valid YAML"):
+        load(file, "harbour/1", NAMES)
+    file.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(SettingsError, match=r"harbour\.yaml"):
+        load(file, "harbour/1", NAMES)
+
+
+def test_every_parameter_is_in_the_digest() -> None:
+    other: list[dict[str, Any]] = [GOOD, {**GOOD, "intercept": -1.0000001}, {**GOOD, "trained_on": "a summer"}]
+    for name, feature in GOOD["features"].items():
+        for part, value in feature.items():
+            other.append({**GOOD, "features": {**GOOD["features"], name: {**feature, part: value + 1e-7}}})
+
+    digests = [Logistic.model_validate(values).digest for values in other]
+
+    assert len(set(digests)) == len(other) == 9
+    assert Logistic.model_validate(GOOD).digest == digests[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "features"),
+    [
+        ("coordination", _agreement.VERSION, _agreement.FEATURES),
+        ("targeting", targeting.VERSION, targeting.FEATURES),
+    ],
+)
+def test_what_is_shipped_can_be_read_and_says_what_it_was_trained_on(
+    name: str, version: str, features: tuple[str, ...]
+) -> None:
+    model = load(_logistic.FOLDER / f"{name}.yaml", version, features)
+
+    assert model.trained_on
+    assert any(feature.weight for feature in model.features.values())

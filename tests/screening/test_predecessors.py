@@ -1,0 +1,204 @@
+"""What a new version follows, read from the batches that the ledger names; what cannot be read stops the step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import sqlalchemy as sa
+from making import FETCHED, a_version
+
+from corpus_guard.batches import Storage
+from corpus_guard.batches.tables import versions_to_table
+from corpus_guard.corpus import publishing
+from corpus_guard.domain import Judgement, Verdict, Version
+from corpus_guard.errors import Inconsistent
+from corpus_guard.ledger import Ledger
+from corpus_guard.ledger.tables import decisions, documents, versions
+from corpus_guard.screening.predecessors import load_predecessors
+from corpus_guard.screening.survey import Survey
+
+Keep = Callable[..., str]
+
+
+def page(text: str, uri: str = "a.md", parent: Version | None = None) -> Version:
+    return a_version(f"The pier is {text}.", uri=uri, parent_version=parent.version_id if parent else None)
+
+
+def keeping(ledger: Ledger, storage: Storage) -> Keep:
+    """Records versions in one batch, as a run does; gives the batch's name."""
+
+    def keep(*made: Version, verdict: Verdict = Verdict.ACCEPT) -> str:
+        batch = f"batches/{made[0].version_id}/versions.parquet"
+        storage.write_table(batch, versions_to_table(made))
+        publishing.record(
+            ledger,
+            "r1",
+            batch,
+            [(version, Judgement(version.version_id, verdict, 0.1, "0" * 64, ())) for version in made],
+            collection=lambda trust: f"corpus-{trust.value}",
+            vectors="v.parquet",
+            model="m/float32",
+        )
+        return batch
+
+    return keep
+
+
+@pytest.fixture
+def keep(sqlite_ledger: Ledger, storage: Storage) -> Keep:
+    return keeping(sqlite_ledger, storage)
+
+
+def test_each_version_gets_what_it_follows_whole(ledger: Ledger, storage: Storage) -> None:
+    keep = keeping(ledger, storage)
+    a, b, other = page("long"), page("wide", "b.md"), page("old", "c.md")
+    keep(a, other)
+    keep(b)
+    new = [page("short", parent=a), page("narrow", "b.md", b), page("new", "d.md")]
+
+    found = load_predecessors(ledger, storage, new)
+
+    assert found == {new[0].version_id: a, new[1].version_id: b}
+
+
+def test_bytes_that_were_known_before_follow_nothing(sqlite_ledger: Ledger, storage: Storage, keep: Keep) -> None:
+    a = page("long")
+    keep(a)
+
+    assert not load_predecessors(sqlite_ledger, storage, [page("long", parent=a)])
+
+
+@pytest.mark.parametrize("verdict", [Verdict.QUARANTINE, Verdict.REJECT])
+def test_a_version_that_was_stopped_does_not_clear_the_way(
+    sqlite_ledger: Ledger, storage: Storage, keep: Keep, verdict: Verdict
+) -> None:
+    served = page("long")
+    stopped = page("short", parent=served)
+    keep(served)
+    keep(stopped, verdict=verdict)
+    new = page("shorter", parent=stopped)
+
+    assert load_predecessors(sqlite_ledger, storage, [new]) == {new.version_id: served}
+
+
+def test_of_a_document_that_was_never_accepted_nothing_is_followed(
+    sqlite_ledger: Ledger, storage: Storage, keep: Keep
+) -> None:
+    stopped = page("short")
+    keep(stopped, verdict=Verdict.QUARANTINE)
+
+    assert not load_predecessors(sqlite_ledger, storage, [page("shorter", parent=stopped)])
+
+
+def test_what_a_reviewer_released_is_followed(sqlite_ledger: Ledger, storage: Storage, keep: Keep) -> None:
+    released = page("short")
+    keep(released, verdict=Verdict.QUARANTINE)
+    with sqlite_ledger.write() as connection:
+        row = {"decision_id": "d", "version_id": released.version_id, "content_sha256": "0" * 64, "verdict": "release"}
+        row |= {"reviewer": "ana", "reason": "honest", "policy_digest": "0" * 64}
+        connection.execute(decisions.insert().values(**row, decided_at=FETCHED, applied_at=FETCHED))
+    keep(released, verdict=Verdict.QUARANTINE)
+    new = page("shorter", parent=released)
+
+    assert set(load_predecessors(sqlite_ledger, storage, [new])) == {new.version_id}
+
+
+def test_a_retired_document_that_comes_back_follows_what_it_was(
+    sqlite_ledger: Ledger, storage: Storage, keep: Keep
+) -> None:
+    a = page("long")
+    keep(a)
+    with sqlite_ledger.write() as connection:
+        connection.execute(documents.update().values(target_version=None, retired_at=FETCHED))
+    new = page("short", parent=a)
+
+    assert set(load_predecessors(sqlite_ledger, storage, [new])) == {new.version_id}
+
+
+def test_a_parent_of_another_document_is_not_followed(sqlite_ledger: Ledger, storage: Storage, keep: Keep) -> None:
+    other = page("wide", "b.md")
+    keep(other)
+
+    assert not load_predecessors(sqlite_ledger, storage, [page("short", parent=other)])
+
+
+def test_two_that_follow_one_both_get_it(sqlite_ledger: Ledger, storage: Storage, keep: Keep) -> None:
+    a = page("long")
+    keep(a)
+    new = [page("short", parent=a), page("shorter", parent=a)]
+
+    assert load_predecessors(sqlite_ledger, storage, new) == {one.version_id: a for one in new}
+
+
+def test_a_batch_that_is_gone_broken_or_not_the_one_stops_the_step(
+    sqlite_ledger: Ledger, storage: Storage, keep: Keep
+) -> None:
+    a, b = page("long"), page("wide", "b.md")
+    batch = keep(a)
+    new = [page("short", parent=a)]
+    whole = storage.read(batch)
+
+    for content, says in [
+        (b"PAR1 no table", "unreadable"),
+        (whole[: len(whole) // 2], "unreadable"),
+        (b"", "unreadable"),
+    ]:
+        storage.write(batch, content)
+        with pytest.raises(Inconsistent, match=says):
+            load_predecessors(sqlite_ledger, storage, new)
+    other = keep(b)
+    storage.write(batch, storage.read(other))
+    with pytest.raises(Inconsistent, match=f"version {a.version_id} is not in it"):
+        load_predecessors(sqlite_ledger, storage, new)
+    with sqlite_ledger.write() as connection:
+        connection.execute(versions.update().values(batch="batches/gone/versions.parquet"))
+    with pytest.raises(Inconsistent, match="is missing"):
+        load_predecessors(sqlite_ledger, storage, new)
+
+
+def test_a_text_that_was_altered_in_storage_stops_the_step(sqlite_ledger: Ledger, storage: Storage, keep: Keep) -> None:
+    a = page("long")
+    keep(a)
+    with sqlite_ledger.write() as connection:
+        connection.execute(versions.update().where(versions.c.version_id == a.version_id).values(text_sha256="0" * 64))
+
+    with pytest.raises(Inconsistent, match="another text than the ledger says"):
+        load_predecessors(sqlite_ledger, storage, [page("short", parent=a)])
+
+
+def test_a_batch_is_read_once_and_only_what_is_wanted_of_it(
+    sqlite_ledger: Ledger, storage: Storage, keep: Keep, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = [page(f"{number} m", f"{number}.md") for number in range(20)]
+    keep(*old)
+    read: list[tuple[str, int]] = []
+    original = Storage.read_table
+
+    def counted(self: Storage, name: str, **options: object) -> object:
+        table = original(self, name, **options)  # type: ignore[arg-type]
+        read.append((name, table.num_rows))
+        return table
+
+    monkeypatch.setattr(Storage, "read_table", counted)
+    load_predecessors(sqlite_ledger, storage, [page("new", one.stamp.uri, one) for one in old[:3]])
+
+    assert [rows for _, rows in read] == [3]
+
+
+def test_more_documents_than_one_question_takes(sqlite_ledger: Ledger, storage: Storage, keep: Keep) -> None:
+    old = [page("long", f"{number}.md") for number in range(1_100)]
+    keep(*old)
+
+    assert len(load_predecessors(sqlite_ledger, storage, [page("new", one.stamp.uri, one) for one in old])) == 1_100
+    with sqlite_ledger.read() as connection:
+        assert connection.scalar(sa.select(sa.func.count()).select_from(versions)) == 1_100
+
+
+def test_a_survey_carries_them_for_one_shard_and_never_writes_them_down() -> None:
+    a, b = page("long"), page("wide", "b.md")
+    whole = Survey().with_predecessors({"new-a": a, "new-b": b})
+
+    assert whole.of(["new-a"]).predecessors == {"new-a": a}
+    assert not Survey.from_json(whole.to_json()).predecessors
+    assert whole.to_json() == Survey().to_json()

@@ -1,0 +1,120 @@
+"""Which words carry what a text is about, from the order of a vocabulary alone."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from corpus_guard.models.weights import builtin_embedder
+from corpus_guard.screening import _wording
+from corpus_guard.screening._wording import (
+    COMMON_BITS,
+    LONGEST,
+    NUMBER_BITS,
+    UNKNOWN_BITS,
+    Wording,
+    prose,
+    shingles,
+    stem,
+    wording_of,
+    words,
+)
+
+anything = st.text(st.characters(codec=None, exclude_categories=()), max_size=200)
+
+
+@pytest.fixture(scope="module")
+def wording() -> Wording:
+    return wording_of(builtin_embedder().folder / "tokenizer.json")
+
+
+def test_what_is_rare_weighs_more_than_what_is_common(wording: Wording) -> None:
+    assert wording.rarity("the") < wording.rarity("harbour") < wording.rarity("lighthouse") < wording.rarity("veldmoor")
+    assert wording.rarity("veldmoor") == UNKNOWN_BITS
+    assert wording.rarity("1934") == NUMBER_BITS
+    assert wording.rarity("7") == 0.0
+
+
+def test_a_text_is_about_its_rare_words(wording: Wording) -> None:
+    content = wording.content("Who built the lighthouses at Veldmoor in 1934, and when?")
+
+    assert content.keys() == {"lighthous", "veldmoor", "1934"}
+    assert content["veldmoor"] == UNKNOWN_BITS - 10
+    assert content["1934"] == NUMBER_BITS - 10
+    assert all(weight >= COMMON_BITS - 10 for weight in content.values())
+
+
+def test_a_text_of_common_words_is_about_nothing(wording: Wording) -> None:
+    assert wording.content("It was the one that they had, and then she was there with him. 7 8 9") == {}
+    assert wording.content("") == {}
+
+
+def test_the_vocabulary_is_read_once_and_knows_words_by_their_place(tmp_path: Path) -> None:
+    file = tmp_path / "tokenizer.json"
+    file.write_text(json.dumps({"model": {"vocab": {"für": 4_000, "a": 3}}}, ensure_ascii=False), encoding="utf-8")
+
+    assert wording_of(file) is wording_of(file)
+    assert 11 < wording_of(file).rarity("für") < 13
+    assert wording_of(file).rarity("a") == UNKNOWN_BITS  # the first thousand places are no words
+    file.unlink()
+    assert wording_of(file).rarity("für") < 13
+
+
+@pytest.mark.parametrize(
+    ("word", "bare"),
+    [
+        ("played", "play"),
+        ("playing", "play"),
+        ("plays", "play"),
+        ("churches", "church"),
+        ("harbours", "harbour"),
+        ("does", "does"),  # what would be left is too short to tell anything
+        ("sing", "sing"),
+        ("häuser", "häuser"),
+        ("", ""),
+    ],
+)
+def test_endings_that_say_nothing_are_left_out(word: str, bare: str) -> None:
+    assert stem(word) == bare
+
+
+def test_words_are_runs_of_letters_and_digits_in_lower_case() -> None:
+    assert words("The pier's 2nd lamp_post: OFF, größe!") == ["the", "pier", "s", "2nd", "lamp", "post", "off", "größe"]
+    assert len(words("a " * 1_000_000)) == LONGEST
+
+
+def test_phrases_are_compared_three_words_at_a_time() -> None:
+    assert len(shingles("one two three four")) == 2
+    assert shingles("One, two; THREE!") == shingles("one two three")
+    assert shingles("one two") == set()
+
+
+def test_prose_is_letters_and_spaces() -> None:
+    assert prose("The gauge is read at noon and noted.") > 0.95
+    assert prose("x = f(a[1], b[2]); # {3: 4}") < 0.6
+    assert prose("") == 0.0
+
+
+@given(anything)
+def test_no_text_raises(wording: Wording, text: str) -> None:
+    assert all(weight >= 0.5 for weight in wording.content(text).values())
+    assert 0.0 <= prose(text) <= 1.0
+    assert len(shingles(text)) <= max(0, len(words(text)) - 2)
+    assert all(word == word.lower() and word for word in words(text))
+
+
+@given(anything)
+def test_case_and_marks_do_not_matter_to_what_a_text_is_about(wording: Wording, text: str) -> None:
+    ascii_only = text.encode("ascii", "ignore").decode()
+
+    assert wording.content(ascii_only.upper()) == wording.content(ascii_only.lower())
+    assert wording.content(f"... {text} !!!") == wording.content(text)
+
+
+def test_one_huge_word_is_one_word(wording: Wording) -> None:
+    assert wording.content("a" * 5_000_000).values().__len__() == 1
+    assert _wording.words("a" * 5_000_000) == ["a" * 5_000_000]
