@@ -1,10 +1,10 @@
 """
 ### Corpus refresh
 
-Pulls every source, screens what changed, embeds and publishes what was accepted, and seals the corpus with a manifest.
+Pulls every source, embeds and screens what changed, publishes what was accepted, and seals the corpus with a manifest.
 
 **What it does.** A document whose bytes are the same costs one hash comparison. One that changed is parsed in a sandboxed
-process, stamped, cut into chunks and screened; what the policy does not accept waits in quarantine (`guard quarantine list`).
+process, stamped, cut into chunks, embedded and screened; what the policy does not accept waits in quarantine (`guard quarantine list`).
 Accepted chunks go to Chroma and are read back; the manifest lists every published chunk. Between tasks travel paths and counts only.
 
 **What it does not protect against.** A fluent lie in an otherwise ordinary document. Whoever can edit `policy.yaml`,
@@ -52,6 +52,14 @@ def corpus_refresh():
         return step("intake", listing)
 
     @task(execution_timeout=SHARD_TIME, trigger_rule="none_failed")
+    def changed(shards: list[dict]) -> list[dict]:
+        return step("changed", list(shards or []))
+
+    @task(execution_timeout=SHARD_TIME, pool=MODELS)
+    def embed(shard: dict) -> dict:
+        return step("embed", shard)
+
+    @task(execution_timeout=SHARD_TIME, trigger_rule="none_failed")
     def survey(shards: list[dict]) -> list[dict]:
         return step("survey", list(shards or []))
 
@@ -59,15 +67,11 @@ def corpus_refresh():
     def screen(shard: dict) -> dict:
         return step("screen", shard)
 
-    @task(execution_timeout=SHARD_TIME, pool=MODELS)
-    def embed(shard: dict) -> dict:
-        return step("embed", shard)
-
     @task(execution_timeout=SHARD_TIME, max_active_tis_per_dag=1)
     def publish(shard: dict) -> dict:
         return step("publish", shard)
 
-    @task(execution_timeout=SHARD_TIME, trigger_rule="none_failed", outlets=[CORPUS, QUARANTINE])
+    @task(execution_timeout=SHARD_TIME, trigger_rule="none_failed", pool=MODELS, outlets=[CORPUS, QUARANTINE])
     def seal(taken: list[dict], published: list[dict]):
         sealed = step("seal", list(taken or []), list(published or []))
         annotate(sealed)
@@ -75,7 +79,8 @@ def corpus_refresh():
         yield Metadata(QUARANTINE, {"quarantined": sealed["quarantined"]})
 
     taken = intake.expand(listing=discover())
-    seal(taken, publish.expand(shard=embed.expand(shard=screen.expand(shard=survey(taken)))))
+    surveyed = survey(embed.expand(shard=changed(taken)))
+    seal(taken, publish.expand(shard=screen.expand(shard=surveyed)))
 
 
 corpus_refresh()

@@ -21,6 +21,7 @@ from corpus_guard.models import Models
 from corpus_guard.settings import Settings, load_settings
 
 if TYPE_CHECKING:
+    from corpus_guard.corpus.retriever import GuardedRetriever
     from corpus_guard.corpus.store import Store
     from corpus_guard.intake.blobs import BlobStore
     from corpus_guard.intake.chunking import Chunker
@@ -94,10 +95,21 @@ class Guard:
 
     @cached_property
     def screening(self) -> Screening:
-        """The policy's checks; slow results are kept in the ledger."""
+        """The policy's checks; slow results are kept in the ledger.
+
+        Raises:
+            SettingsError: the policy has a threshold for a source that is not in sources.yaml: a misspelt one would loosen
+                the source it was meant for, unseen.
+        """
         from corpus_guard.screening.history import LedgerCache
         from corpus_guard.screening.registry import build_screening
 
+        stray = sorted(set(self.policy.sources) - set(self.sources)) if self.policy.sources else []
+        if stray:
+            raise SettingsError(
+                f"{self.settings.policy_file}: sources.{stray[0]}: not in {self.settings.sources_file}; "
+                f"known: {', '.join(self.sources) or 'none'}"
+            )
         return build_screening(self.policy, self.models, LedgerCache(self.ledger))
 
     @cached_property
@@ -128,6 +140,26 @@ class Guard:
 
         url = self._closing.enter_context(serving(self.settings))
         return Store(url, self.settings.collection_prefix)
+
+    @cached_property
+    def retriever(self) -> GuardedRetriever:
+        """Queries over the collections, with the filter and the log that the settings ask for.
+
+        Raises:
+            SettingsError: the filter's model is not the expected one.
+        """
+        from corpus_guard.corpus.filterrag import make_filter
+        from corpus_guard.corpus.retrieval_log import RetrievalLog
+        from corpus_guard.corpus.retriever import GuardedRetriever
+
+        logging = self.settings.retrieval_log == "on"
+        return GuardedRetriever(
+            self.ledger,
+            self.store,
+            self.models.embedder,
+            make_filter(self.settings, self.models),
+            RetrievalLog(self.ledger, self.settings.retrieval_days) if logging else None,
+        )
 
     def collection(self, trust: TrustLevel) -> str:
         """The collection of a trust level; known without Chroma."""

@@ -21,6 +21,10 @@ def read_status(guard: Guard) -> dict[str, Any]:
         "sources": _sources(guard.ledger),
         "runs": _runs(guard.ledger),
         "policy": f"{guard.policy.name}, digest {guard.screening.digest[:16]}, {guard.settings.policy_file}",
+        "thresholds": {name: one.model_dump(mode="json") for name, one in sorted(guard.policy.sources.items())},
+        "shadow": sorted(guard.policy.shadow),
+        "would_wait": _would_wait(guard.ledger),
+        "canaries": _canaries(guard.ledger),
         "manifest": guard.storage.location(last.manifest) if last else None,
         "manifest_sha256": last.manifest_sha256 if last else None,
         "ledger": guard.ledger.address,
@@ -70,6 +74,32 @@ def _runs(ledger: Ledger) -> list[dict[str, Any]]:
         }
         for row in rows
     ]
+
+
+def _would_wait(ledger: Ledger) -> dict[str, int]:
+    """Source → latest versions that were accepted, and would not have been if nothing were shadowed."""
+    statement = (
+        sa.select(documents.c.source, sa.func.count())
+        .join(versions, versions.c.version_id == documents.c.latest_version)
+        .where(documents.c.retired_at.is_(None), versions.c.state == "accepted", versions.c.shadow_verdict.is_not(None))
+        .group_by(documents.c.source)
+        .order_by(documents.c.source)
+    )
+    with ledger.read() as connection:
+        return {row[0]: row[1] for row in connection.execute(statement)}
+
+
+def _canaries(ledger: Ledger) -> Any:
+    """What became of the canaries of the last refresh that was ended."""
+    statement = (
+        sa.select(runs.c.counts)
+        .where(runs.c.kind == "refresh", runs.c.finished_at.is_not(None))
+        .order_by(runs.c.started_at.desc())
+        .limit(RUNS)
+    )
+    with ledger.read() as connection:
+        found = (row.counts.get("canaries") for row in connection.execute(statement) if row.counts)
+        return next((canaries for canaries in found if canaries), None)
 
 
 def _last_seal(ledger: Ledger) -> Any:

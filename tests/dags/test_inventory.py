@@ -112,7 +112,12 @@ def test_every_task_has_an_owner_retries_and_a_time_limit(parsed: Parsed) -> Non
 def test_tasks_that_load_a_model_share_one_slot(parsed: Parsed) -> None:
     pooled = {name for name, task in tasks(parsed) if task["pool"] == "models"}
 
-    assert pooled == {"corpus_refresh.screen", "corpus_refresh.embed", "quarantine_release.apply"}
+    assert pooled == {
+        "corpus_refresh.embed",
+        "corpus_refresh.screen",
+        "corpus_refresh.seal",
+        "quarantine_release.apply",
+    }
 
 
 def test_thresholds_are_no_parameters(parsed: Parsed) -> None:

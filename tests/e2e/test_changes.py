@@ -141,10 +141,10 @@ def test_the_new_text_is_found_and_the_old_one_is_not(one: Deployment) -> None:
     sealed(one)
 
     with one.guard() as guard:
-        answers, withheld = GuardedRetriever(guard.ledger, guard.store, guard.models.embedder).query(
+        found = GuardedRetriever(guard.ledger, guard.store, guard.models.embedder).query(
             "What kind of cells does the house bank have?", k=25
         )
 
-    texts = [answer.text for answer in answers if answer.uri == "batteries.md"]
+    texts = [answer.text for answer in found.answers if answer.uri == "batteries.md"]
     assert len(texts) == 1 and "lithium" in texts[0]
-    assert withheld == []
+    assert found.withheld == ()

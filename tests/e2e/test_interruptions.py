@@ -29,8 +29,8 @@ def published(state: str) -> Any:
 
 MOMENTS: dict[str, Moment] = {
     "batch written": lambda one: _stored(one, "signals.parquet") > 0,
-    "judgements written": lambda one: _stored(one, "judgements-*.parquet") > 0,
     "vectors written": lambda one: _stored(one, "vectors-*.parquet") > 0,
+    "judgements written": lambda one: _stored(one, "judgements-*.parquet") > 0,
     "verdicts recorded": lambda one: one.count(publications) > 0,
     "first publications": lambda one: one.count(publications, published("published")) > 0,
     "before seal": lambda one: one.count(publications, published("published")) == SERVED and one.count(seals) == 0,

@@ -63,7 +63,7 @@ def test_the_counts_balance(one: Deployment, run: Run) -> None:
 
 
 def test_several_shards_were_mapped(run: Run) -> None:
-    for task in ("intake", "screen", "embed", "publish"):
+    for task in ("intake", "embed", "screen", "publish"):
         indexes = {int(index) for index in re.findall(rf"starting task_id={task} map_index=(-?\d+)", run.log)}
         assert indexes >= {0, 1, 2, 3, 4}, task
 
@@ -142,7 +142,7 @@ def test_between_tasks_travel_storage_names_and_counts_only(run: Run) -> None:
     pushed = _xcoms(run)
     strings = {text for _, value in pushed for text in _strings(value)}
 
-    assert {task for task, _ in pushed} >= {"discover", "intake", "survey", "screen", "embed", "publish"}
+    assert {task for task, _ in pushed} >= {"discover", "intake", "changed", "embed", "survey", "screen", "publish"}
     assert [
         text for text in strings if not (STORAGE_NAME.fullmatch(text) or text in WORDS or MODEL.fullmatch(text))
     ] == []

@@ -108,6 +108,6 @@ def _waiting(one: Deployment) -> list:
 
 def _ask(one: Deployment, question: str) -> list[Answer]:
     with one.guard() as guard:
-        answers, withheld = GuardedRetriever(guard.ledger, guard.store, guard.models.embedder).query(question, k=50)
-    assert withheld == []
-    return answers
+        found = GuardedRetriever(guard.ledger, guard.store, guard.models.embedder).query(question, k=50)
+    assert found.withheld == ()
+    return list(found.answers)

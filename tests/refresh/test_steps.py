@@ -15,10 +15,11 @@ import sqlalchemy as sa
 
 from corpus_guard.corpus.retriever import GuardedRetriever
 from corpus_guard.errors import Inconsistent, SourceUnavailable, UnknownSubject
+from corpus_guard.guard import Guard
 from corpus_guard.ledger.tables import documents, events, findings, publications, runs, versions
 from corpus_guard.refresh import steps
 from corpus_guard.refresh.run import refresh
-from corpus_guard.refresh.steps import Sealed
+from corpus_guard.refresh.steps import Sealed, Shard
 from deploying import BAD, TICKETS, Deployment
 
 Make = Callable[..., Deployment]
@@ -43,6 +44,18 @@ def served(deployment: Deployment) -> list[str]:
 def manifest(deployment: Deployment, sealed: Sealed) -> list[dict[str, Any]]:
     with deployment.guard() as guard:
         return [json.loads(line) for line in guard.storage.read(sealed["manifest"]).splitlines()]
+
+
+def intaken(guard: Guard, run_id: str) -> list[Shard]:
+    """Every listing of a run fetched."""
+    return [steps.intake(guard, run_id, listing) for listing in steps.discover(guard, run_id)]
+
+
+def finished(guard: Guard, run_id: str, taken: Iterable[Shard]) -> list[Shard]:
+    """The steps between intake and seal."""
+    embedded = [steps.embed(guard, run_id, shard) for shard in steps.changed(guard, run_id, taken)]
+    surveyed = steps.survey(guard, run_id, embedded)
+    return [steps.publish(guard, run_id, steps.screen(guard, run_id, shard)) for shard in surveyed]
 
 
 def five(deployment: Deployment) -> None:
@@ -145,16 +158,17 @@ def test_the_same_run_again_converges(deployment: Deployment) -> None:
     assert [(row.run_id, row.state) for row in rows(deployment, sa.select(runs))] == [("r1", "sealed")]
 
 
-@pytest.mark.parametrize("after", ["intake", "survey", "screen", "embed", "publish"])
+@pytest.mark.parametrize("after", ["intake", "changed", "embed", "survey", "screen", "publish"])
 def test_a_run_given_up_between_two_steps_is_taken_up_by_the_next(deployment: Deployment, after: str) -> None:
     five(deployment)
     with deployment.guard() as guard:
-        taken = [steps.intake(guard, "r1", listing) for listing in steps.discover(guard, "r1")]
-        shards = steps.survey(guard, "r1", taken) if after != "intake" else []
-        for name in ("screen", "embed", "publish"):
-            if after in ("intake", "survey"):
+        shards = intaken(guard, "r1")
+        for name in ("changed", "embed", "survey", "screen", "publish"):
+            if after == "intake":
                 break
-            shards = [getattr(steps, name)(guard, "r1", shard) for shard in shards]
+            step = getattr(steps, name)
+            together = name in ("changed", "survey")
+            shards = step(guard, "r1", shards) if together else [step(guard, "r1", shard) for shard in shards]
             if name == after:
                 break
 
@@ -176,27 +190,48 @@ def test_a_step_done_twice_gives_the_same_names_and_does_the_work_once(
         (listing,) = steps.discover(guard, "r1")
         shard = steps.intake(guard, "r1", listing)
         assert steps.intake(guard, "r1", listing) == shard
-        (shard,) = steps.survey(guard, "r1", [shard])
-        screened = steps.screen(guard, "r1", shard)
-        embedded = steps.embed(guard, "r1", screened)
+        embedded = steps.embed(guard, "r1", shard)
+        (surveyed,) = steps.survey(guard, "r1", [embedded])
+        screened = steps.screen(guard, "r1", surveyed)
 
         def never(*_: object) -> None:
             raise AssertionError("done twice")
 
         monkeypatch.setattr(guard.screening, "judge", never)
         monkeypatch.setattr(type(guard.models.embedder), "embed", never)
-        assert steps.screen(guard, "r1", shard) == screened
-        assert steps.embed(guard, "r1", screened) == embedded
+        assert steps.embed(guard, "r1", shard) == embedded
+        assert steps.survey(guard, "r1", [embedded]) == [surveyed] == [embedded]
+        assert steps.screen(guard, "r1", surveyed) == screened
+
+
+def test_only_shards_that_hold_anything_new_go_on(make: Make) -> None:
+    deployment = make(shard_documents=1)
+    deployment.page("a.md")
+    run(deployment, "r1")
+    deployment.page("b.md")
+
+    with deployment.guard() as guard:
+        taken = [steps.intake(guard, "r2", listing) for listing in steps.discover(guard, "r2")]
+        (shard,) = steps.changed(guard, "r2", taken)
+
+    assert [one["found"] for one in taken] == [1, 1]
+    assert shard["batch"] and shard in taken
+
+
+def test_what_is_quarantined_was_embedded_before_so_that_it_could_be_compared(deployment: Deployment) -> None:
+    five(deployment)
+    with deployment.guard() as guard:
+        embedded = [steps.embed(guard, "r1", shard) for shard in steps.changed(guard, "r1", intaken(guard, "r1"))]
+        screened = [steps.screen(guard, "r1", shard) for shard in steps.survey(guard, "r1", embedded)]
+
+    assert [(shard["chunks"], shard["accepted"], shard["quarantined"]) for shard in screened] == [(4, 3, 1)]
 
 
 def test_lost_documents_fail_the_run(deployment: Deployment) -> None:
     five(deployment)
     with deployment.guard() as guard:
-        taken = [steps.intake(guard, "r1", listing) for listing in steps.discover(guard, "r1")]
-        waiting = steps.survey(guard, "r1", taken)
-        published = [
-            steps.publish(guard, "r1", steps.embed(guard, "r1", steps.screen(guard, "r1", shard))) for shard in waiting
-        ]
+        taken = intaken(guard, "r1")
+        published = finished(guard, "r1", taken)
         published[0]["accepted"] -= 1
         with pytest.raises(
             Inconsistent, match=r"5 documents were found, 4 are accounted for \(2 accepted, 1 quarantined"
@@ -328,9 +363,7 @@ def test_a_document_that_cannot_be_fetched_is_counted_and_tried_again(
         (deployment.pages / "b.md").unlink()
         with caplog.at_level(logging.WARNING):
             taken = [steps.intake(guard, "r1", listing) for listing in listings]
-        shards = steps.survey(guard, "r1", taken)
-        done = [steps.publish(guard, "r1", steps.embed(guard, "r1", steps.screen(guard, "r1", one))) for one in shards]
-        sealed = steps.seal(guard, "r1", taken, done)
+        sealed = steps.seal(guard, "r1", taken, finished(guard, "r1", taken))
 
     assert (sealed["accepted"], sealed["failed"]) == (1, 1)
     assert "intake.gone" in caplog.text
@@ -414,8 +447,10 @@ def test_no_step_gives_text_away(deployment: Deployment) -> None:
         given: list[Any] = [listings]
         taken = [steps.intake(guard, "r1", listing) for listing in listings]
         given += taken
-        shards = steps.survey(guard, "r1", taken)
-        for step in (steps.screen, steps.embed, steps.publish):
+        shards = [steps.embed(guard, "r1", shard) for shard in steps.changed(guard, "r1", taken)]
+        given += shards
+        shards = steps.survey(guard, "r1", shards)
+        for step in (steps.screen, steps.publish):
             shards = [step(guard, "r1", shard) for shard in shards]
             given += shards
         given.append(steps.seal(guard, "r1", taken, shards))
@@ -466,17 +501,17 @@ def test_what_is_served_can_be_asked_for(deployment: Deployment) -> None:
     run(deployment, "r1")
 
     with deployment.guard() as guard:
-        answers, withheld = GuardedRetriever(guard.ledger, guard.store, guard.models.embedder).query("barometer", 2)
+        found = GuardedRetriever(guard.ledger, guard.store, guard.models.embedder).query("barometer", 2)
 
-    assert answers[0].uri == "barometer.md"
-    assert withheld == []
+    assert found.answers[0].uri == "barometer.md"
+    assert found.withheld == ()
 
 
 def test_a_lost_batch_names_the_file(deployment: Deployment) -> None:
     deployment.page("a.md")
     with deployment.guard() as guard:
         (listing,) = steps.discover(guard, "r1")
-        shard = steps.intake(guard, "r1", listing)
+        shard = steps.embed(guard, "r1", steps.intake(guard, "r1", listing))
         shutil.rmtree(Path(deployment.settings.storage) / shard["batch"])
         with pytest.raises(Inconsistent, match=shard["batch"]):
             steps.survey(guard, "r1", [shard])

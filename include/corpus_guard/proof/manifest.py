@@ -113,7 +113,7 @@ def _unchanged_since_last(guard: Guard) -> Manifest | None:
 
     with guard.ledger.read() as connection:
         last = connection.execute(sa.select(seals).order_by(seals.c.number.desc()).limit(1)).first()
-        changed = connection.scalar(sa.select(last_of("published", "unpublished") > last_of("sealed")))
+        changed = connection.scalar(sa.select(last_of("published", "unpublished", "rejudged") > last_of("sealed")))
     if last is None or changed or not guard.storage.exists(last.manifest):
         return None
     return Manifest(last.manifest, last.manifest_sha256, last.chunks)

@@ -2,5 +2,5 @@
 
 steps.py     the steps, each a function of paths and counts; Airflow maps them, `guard refresh` loops over them
 run.py       the same steps in one process, with a progress bar
-release.py   what a reviewer's decision changes
+rescreen.py  what another policy changes: stored versions judged anew
 """

@@ -20,27 +20,28 @@ def refresh(
     progress("listing sources", 0, 0)
     listings = steps.discover(guard, run_id, sources)
     total = steps.documents_found(guard, run_id)
+    # While one shard is embedded the next is fetched, and while one is screened the last is published: a model computes outside
+    # Python's lock. One thread a stage, so that every stage sees the shards in order.
+    ahead, behind = (ThreadPoolExecutor(1, name) for name in ("fetching", "publishing"))
     taken: list[Shard] = []
-    done = 0
-    for listing in listings:
-        progress("fetching and parsing", done, total)
-        taken.append(steps.intake(guard, run_id, listing))
-        done += taken[-1]["found"]
-    waiting = steps.survey(guard, run_id, taken)
-    done = total - sum(_changed(shard) for shard in waiting)
-    # While one shard is embedded the next is screened and the last is published: a model computes outside Python's lock. One thread
-    # a stage, so that every stage sees the shards in order.
-    ahead, behind = (ThreadPoolExecutor(1, name) for name in ("screening", "publishing"))
+    embedded: list[Shard] = []
     publishing: list[Future[Shard]] = []
+    done = 0
     try:
-        screening = [ahead.submit(steps.screen, guard, run_id, shard) for shard in waiting]
-        if screening:
+        for fetched in [ahead.submit(steps.intake, guard, run_id, listing) for listing in listings]:
+            progress("fetching and parsing", done, total)
+            taken.append(fetched.result())
+            done += taken[-1]["found"]
+            for shard in steps.changed(guard, run_id, taken[-1:]):
+                progress("embedding", done, total)
+                embedded.append(steps.embed(guard, run_id, shard))
+        done = total - sum(_changed(shard) for shard in embedded)
+        if embedded:
             _ = guard.store  # by this thread: a server that had to be started dies with the thread that started it
-        for screened in screening:
+            progress("comparing", done, total)
+        for shard in steps.survey(guard, run_id, embedded):
             progress("screening", done, total)
-            shard = screened.result()
-            progress("embedding", done, total)
-            publishing.append(behind.submit(steps.publish, guard, run_id, steps.embed(guard, run_id, shard)))
+            publishing.append(behind.submit(steps.publish, guard, run_id, steps.screen(guard, run_id, shard)))
             done += _changed(shard)
             _raise_early(publishing)
         progress("publishing", done, total)

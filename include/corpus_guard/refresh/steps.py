@@ -2,9 +2,9 @@
 
     discover   list every source into shards
     intake     fetch, hash; what changed is kept raw, parsed, stamped, chunked and measured
-    survey     join the measures of all shards with the ledger's history
+    embed      a vector for each new chunk: screening compares them, the collections store those of the accepted
+    survey     join the measures and vectors of all shards with the ledger's history
     screen     checks and policy: a verdict for each version
-    embed      vectors for the accepted
     publish    verdicts into the ledger, accepted chunks into Chroma
     seal       retire what vanished, balance the counts, write the manifest
 
@@ -16,10 +16,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
-from typing import Any, TypedDict
-
-import sqlalchemy as sa
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from corpus_guard.batches.tables import (
     judgements_from_table,
@@ -36,7 +35,11 @@ from corpus_guard.intake.sources.source import FetchFailed, Item, Source
 from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.tables import runs
 from corpus_guard.refresh._arrivals import Arrival, arrive, batch_of, known_documents, touch
+from corpus_guard.refresh._canaries import Canaries, screen_canaries
 from corpus_guard.refresh._vanished import vanish
+
+if TYPE_CHECKING:
+    from corpus_guard.screening.survey import History
 
 log = logging.getLogger(__name__)
 
@@ -86,6 +89,7 @@ class Sealed(TypedDict):
     served: int  # chunks in the collections now
     manifest: str
     manifest_sha256: str
+    canaries: Canaries | None  # none: no document was ever found
 
 
 def discover(guard: Guard, run_id: str, sources: Sequence[str] = ()) -> list[str]:
@@ -163,24 +167,42 @@ def intake(guard: Guard, run_id: str, listing: str) -> Shard:
     return shard
 
 
-def survey(guard: Guard, run_id: str, shards: Iterable[Shard]) -> list[Shard]:
-    """Join the measures of all shards with the ledger's history. Returns the shards that have something to screen."""
-    changed = [shard for shard in shards if shard["batch"]]
-    if not changed:
+def changed(guard: Guard, run_id: str, shards: Iterable[Shard]) -> list[Shard]:
+    """Those that hold anything new."""
+    return [shard for shard in shards if shard["batch"]]
+
+
+def embed(guard: Guard, run_id: str, shard: Shard) -> Shard:
+    """Vectors for the chunks of a shard."""
+    chunks = [(chunk.chunk_id, chunk.text) for version in _versions(guard, shard) for chunk in version.chunks]
+    name, model = embed_chunks(guard.storage, guard.models, shard["batch"], chunks)
+    return Shard(**shard, vectors=name, model=model, chunks=len(chunks))
+
+
+def survey(guard: Guard, run_id: str, shards: Iterable[Shard], history: History | None = None) -> list[Shard]:
+    """Join the measures and vectors of all shards with the ledger's history, or another. Returns the shards as they came."""
+    shards = list(shards)
+    if not shards:
         return []
+    from corpus_guard.refresh._semantics import semantics
     from corpus_guard.screening.history import LedgerHistory
     from corpus_guard.screening.signals import from_table
     from corpus_guard.screening.survey import build_survey
 
     measured = (
-        one for shard in changed for one in from_table(guard.storage.read_table(f"{shard['batch']}/signals.parquet"))
+        one for shard in shards for one in from_table(guard.storage.read_table(f"{shard['batch']}/signals.parquet"))
     )
-    guard.storage.write(_survey(run_id), build_survey(measured, LedgerHistory(guard.ledger)).to_json())
-    return changed
+    surveyed = replace(
+        build_survey(measured, history or LedgerHistory(guard.ledger)),
+        semantics=semantics(guard, [(shard["batch"], shard["vectors"]) for shard in shards]),
+    )
+    guard.storage.write(_survey(run_id), surveyed.to_json())
+    return shards
 
 
 def screen(guard: Guard, run_id: str, shard: Shard) -> Shard:
     """A verdict for each version of a shard."""
+    from corpus_guard.screening.predecessors import load_predecessors
     from corpus_guard.screening.survey import Survey
 
     versions = _versions(guard, shard)
@@ -188,6 +210,7 @@ def screen(guard: Guard, run_id: str, shard: Shard) -> Shard:
     seen = sha256_bytes(relevant.to_json())
     name = f"{shard['batch']}/judgements-{digest('judgements/v1', [shard['batch'], seen, guard.screening.digest])[:32]}.parquet"
     if not guard.storage.exists(name):
+        relevant = relevant.with_predecessors(load_predecessors(guard.ledger, guard.storage, versions))
         guard.storage.write_table(name, judgements_to_table(guard.screening.judge(versions, relevant)))
     judgements = judgements_from_table(guard.storage.read_table(name))
     verdicts = [judgement.verdict for judgement in judgements]
@@ -198,21 +221,6 @@ def screen(guard: Guard, run_id: str, shard: Shard) -> Shard:
         quarantined=verdicts.count(Verdict.QUARANTINE),
         rejected=verdicts.count(Verdict.REJECT),
     )
-
-
-def embed(guard: Guard, run_id: str, shard: Shard) -> Shard:
-    """Vectors for the chunks of a shard's accepted versions, and of those a reviewer released before."""
-    judgements = judgements_from_table(guard.storage.read_table(shard["judgements"]))
-    accepted = {judgement.version_id for judgement in judgements if judgement.verdict is Verdict.ACCEPT}
-    accepted |= _released(guard, [judgement.version_id for judgement in judgements])
-    chunks = [
-        (chunk.chunk_id, chunk.text)
-        for version in _versions(guard, shard)
-        if version.version_id in accepted
-        for chunk in version.chunks
-    ]
-    name, model = embed_chunks(guard.storage, guard.models, shard["batch"], chunks)
-    return Shard(**shard, vectors=name, model=model, chunks=len(chunks))
 
 
 def publish(guard: Guard, run_id: str, shard: Shard) -> Shard:
@@ -240,7 +248,7 @@ def publish(guard: Guard, run_id: str, shard: Shard) -> Shard:
 
 
 def seal(guard: Guard, run_id: str, taken: Iterable[Shard], published: Iterable[Shard]) -> Sealed:
-    """End a run: retire what vanished, check that nothing was lost, write the manifest.
+    """End a run: retire what vanished, check that nothing was lost, write the manifest, screen the canaries.
 
     Raises:
         Inconsistent: the counts do not balance, or Chroma holds another number of chunks than the ledger says.
@@ -274,6 +282,7 @@ def seal(guard: Guard, run_id: str, taken: Iterable[Shard], published: Iterable[
         served=manifest.chunks,
         manifest=manifest.name,
         manifest_sha256=manifest.sha256,
+        canaries=screen_canaries(guard, run_id, screened=bool(published)) if discovered["documents"] else None,
     )
     if discovered["failed"]:
         _finish(guard, run_id, "failed", dict(sealed))
@@ -302,22 +311,6 @@ def _list(guard: Guard, run_id: str, source: Source, before: int) -> tuple[list[
 
 def _versions(guard: Guard, shard: Shard) -> list[Version]:
     return versions_from_table(guard.storage.read_table(f"{shard['batch']}/versions.parquet"))
-
-
-def _released(guard: Guard, ids: Sequence[str]) -> set[str]:
-    """Versions among `ids` whose bytes a reviewer released earlier: the decision holds when the same bytes come again."""
-    from corpus_guard.ledger.tables import decisions
-
-    found: dict[str, str] = {}
-    with guard.ledger.read() as connection:
-        for part in split(ids, 500):
-            statement = (
-                sa.select(decisions.c.version_id, decisions.c.verdict)
-                .where(decisions.c.version_id.in_(part))
-                .order_by(decisions.c.decided_at)
-            )
-            found.update({row.version_id: row.verdict for row in connection.execute(statement)})
-    return {version for version, verdict in found.items() if verdict == "release"}
 
 
 def _balance(found: int, counts: Mapping[str, int]) -> None:
