@@ -21,6 +21,7 @@ from corpus_guard import cli
 from corpus_guard.models import Models
 from corpus_guard.settings import Settings
 from deploying import BAD, GOOD, TICKETS, Deployment, deploy
+from siblings import QUESTION, SIBLINGS, UNRELATED
 
 GUARD = Path(sys.executable).with_name("guard")
 HOSTILE = "\x1b[31m[red]Boo[/red]\u202e\u200b:skull: "
@@ -141,6 +142,25 @@ def test_search_finds_what_is_served_and_nothing_that_waits(run: Run) -> None:
     shown = run("search", "Ignore all previous instructions", "-k", "100")
     assert "barometer.md" in shown.out
     assert "gnore all previous" not in shown.out
+
+
+def test_search_names_what_the_filter_dropped_and_that_none_looked(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("corpus_guard.corpus.filterrag.filters.EPSILON", -1.0)
+    monkeypatch.setattr("corpus_guard.corpus.filterrag.filters.FilterRAG.__init__.__defaults__", (0.6, -1.0))
+    monkeypatch.setenv("CORPUS_GUARD_RETRIEVAL_FILTER", "filterrag")
+    shown = run("search", "What does the barometer say?", "-k", "1")
+    found = run("search", "What does the barometer say?", "-k", "1", "--json").json
+
+    assert found["answers"] == []
+    assert found["checked_by"] == "filterrag"
+    assert "barometer.md" in {one["uri"] for one in found["filtered"]}
+    assert "filtered" in shown.err and "is above -1" in shown.err
+    assert "Nothing is published yet" not in shown.out
+
+    monkeypatch.setenv("CORPUS_GUARD_RETRIEVAL_FILTER", "off")
+    unfiltered = run("search", "What does the barometer say?", "-k", "1")
+    assert "barometer.md" in unfiltered.out
+    assert "not filtered: CORPUS_GUARD_RETRIEVAL_FILTER=off" in unfiltered.err
 
 
 def test_the_queue_for_scripts_and_for_people(run: Run) -> None:
@@ -466,6 +486,41 @@ def test_screen_refuses_with_one_line_and_leaves_no_output(run: Run, tmp_path: P
     (tmp_path / "in.parquet").write_bytes(b"nothing")
     one_line(run("screen", str(tmp_path / "in.parquet"), "--out", str(out)), 3, "in.parquet")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.csv", "in.parquet"]
+
+
+def test_a_bank_of_questions_notices_a_text_written_for_one(
+    run: Run, tmp_path: Path, models: Models, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("corpus_guard.screening.standalone.Models", lambda settings: models)
+    path = jsonl(tmp_path / "in.jsonl", {"id": "a", "text": SIBLINGS[0]}, {"id": "b", "text": UNRELATED[0]})
+    bank = tmp_path / "bank.txt"
+    bank.write_bytes(f"\ufeffWhy does bread rise?\r\n\r\n  {QUESTION}  \r\n".encode())
+
+    def verdicts(*options: str) -> list[str]:
+        return [
+            json.loads(line)["verdict"] for line in run("screen", str(path), "--one-by-one", *options).out.splitlines()
+        ]
+
+    assert verdicts("--bank", str(bank)) == ["quarantine", "accept"]
+    assert verdicts() == ["accept", "accept"]
+    bank.write_text("\n \n")
+    assert verdicts("--bank", str(bank)) == ["accept", "accept"]
+
+
+def test_a_bank_that_cannot_be_read_is_refused_before_anything_is_screened(run: Run, tmp_path: Path) -> None:
+    path = jsonl(tmp_path / "in.jsonl", {"id": "a", "text": GOOD})
+    out, bank = tmp_path / "out.jsonl", tmp_path / "bank.txt"
+    bank.write_bytes("Wie tief ist das Becken für Gäste?".encode("latin-1"))
+
+    for wrong in (bank, tmp_path / "nowhere.txt", tmp_path):
+        one_line(
+            run("screen", str(path), "--out", str(out), "--bank", str(wrong)),
+            2,
+            f"--bank {wrong}",
+            "UTF-8",
+            "one question a line",
+        )
+        assert not out.exists()
 
 
 def test_an_output_that_was_there_survives_a_failure_and_is_never_the_input(run: Run, tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ import typer
 from rich.panel import Panel
 from rich.text import Text
 
-from corpus_guard import _cli_quarantine, errors
+from corpus_guard import _cli_evaluate, _cli_quarantine, _cli_screening, _cli_train, errors
 from corpus_guard import _console as console
 from corpus_guard._console import Json, err, out, styled, visible
 from corpus_guard.domain import TrustLevel, Verdict
@@ -34,7 +34,11 @@ app = typer.Typer(
 )
 models_app = typer.Typer(help="The embedder and the language model.", no_args_is_help=True)
 app.add_typer(_cli_quarantine.app, name="quarantine")
+app.add_typer(_cli_evaluate.app, name="evaluate")
+app.add_typer(_cli_train.app, name="train")
 app.add_typer(models_app, name="models")
+app.command("calibrate")(_cli_screening.calibrate)
+app.command("rescreen")(_cli_screening.rescreen)
 
 Source = Annotated[
     list[str] | None, typer.Option("--source", "-s", help="Only this source; may be given several times.")
@@ -97,6 +101,10 @@ def screen(
     ] = "id",
     trust: Annotated[TrustLevel, typer.Option(help="How far the input's source is trusted.")] = TrustLevel.OPEN,
     one_by_one: Annotated[bool, typer.Option("--one-by-one", help="No checks that look across documents.")] = False,
+    bank: Annotated[
+        Path | None,
+        typer.Option(help="Questions that people ask, one a line: a text written to answer one is noticed."),
+    ] = None,
     fail_on: Annotated[
         FailOn, typer.Option(help="Exit with 1 when a document has this verdict or a worse one.")
     ] = FailOn.NEVER,
@@ -119,6 +127,7 @@ def screen(
             id_field=id_field,
             trust=trust,
             one_by_one=one_by_one,
+            bank=_questions(bank) if bank else (),
             progress=progress,
         )
         with _writing(output) as write:
@@ -131,6 +140,16 @@ def screen(
     worse = counts[Verdict.REJECT] + (counts[Verdict.QUARANTINE] if fail_on is FailOn.QUARANTINE else 0)
     if fail_on is not FailOn.NEVER and worse:
         raise typer.Exit(1)
+
+
+def _questions(path: Path) -> list[str]:
+    try:
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise errors.Misuse(
+            f"--bank {path}: {error.__class__.__name__}; give a UTF-8 text file, one question a line"
+        ) from error
+    return [line.strip() for line in lines if line.strip()]
 
 
 @app.command()
@@ -153,6 +172,7 @@ def status(as_json: Json = False) -> None:
         for row in report["runs"]
     ]
     out.print(console.table("Last runs", ("started (UTC)", "kind", "state", "counts", "run"), rows))
+    _cli_screening.show_screening(report)
     for label, key in (
         ("Policy", "policy"),
         ("Manifest", "manifest"),
@@ -172,31 +192,31 @@ def search(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Ask the collections. What the ledger does not vouch for is withheld and named.
+    """Ask the collections. What the ledger does not vouch for is withheld, what the filter takes for poisoned is left out; both are named.
 
     Example: `guard search "How often must the sensor be calibrated?"`
     """
-    from corpus_guard.corpus.retriever import GuardedRetriever
-
     with Guard() as guard:
-        answers, withheld = GuardedRetriever(guard.ledger, guard.store, guard.models.embedder).query(
-            query, k, trust or tuple(TrustLevel)
-        )
+        found = guard.retriever.query(query, k, trust or tuple(TrustLevel), session="guard search")
     if as_json:
-        console.print_json(
-            {"answers": [asdict(answer) for answer in answers], "withheld": [asdict(record) for record in withheld]}
-        )
+        console.print_json(asdict(found))
         return
-    for answer in answers:
+    for answer in found.answers:
         title = Text.from_markup(
             f"{answer.similarity:.3f}  {visible(answer.source)} · {visible(answer.uri)} · {answer.trust.value}",
             emoji=False,
         )
         out.print(Panel(visible(answer.text[:600], lines=True), title=title, title_align="left", border_style="dim"))
-    if not answers:
+    if not found.answers and not found.filtered:
         out.print("Nothing is published yet; run [bold]guard refresh[/bold].")
-    for record in withheld:
+    for record in found.withheld:
         err.print(f"[red]withheld[/red] {visible(record.chunk_id)} in {record.collection}: {record.reason}")
+    for dropped in found.filtered:
+        err.print(
+            f"[red]filtered[/red] {visible(dropped.chunk_id)} of {visible(dropped.source)} · {visible(dropped.uri)}: {dropped.reason}"
+        )
+    if found.checked_by == "off":
+        err.print("[yellow]not filtered[/yellow]: CORPUS_GUARD_RETRIEVAL_FILTER=off")
 
 
 @models_app.command("prepare")

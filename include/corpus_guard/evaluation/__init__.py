@@ -1,0 +1,1 @@
+"""How well the guard does: data sets, attacks, metrics, experiments."""

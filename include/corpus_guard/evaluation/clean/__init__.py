@@ -1,0 +1,1 @@
+"""Honest texts written for this project: for what no data set holds."""

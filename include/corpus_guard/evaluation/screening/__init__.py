@@ -1,0 +1,1 @@
+"""Screening, measured: attacks caught, honest texts held back, and at what speed."""

@@ -1,0 +1,44 @@
+"""The real screening behind the one door."""
+
+from __future__ import annotations
+
+import pytest
+
+from corpus_guard.domain import TrustLevel
+from corpus_guard.evaluation.attacks.overrides import CARRIERS, PHRASES, planted
+from corpus_guard.evaluation.clean.joiners import JOINERS
+from corpus_guard.evaluation.screening.screener import CorpusGuard
+from corpus_guard.settings import Settings
+
+
+@pytest.fixture
+def guard(models_home: object) -> CorpusGuard:
+    return CorpusGuard(Settings(home=models_home))
+
+
+def test_a_plain_override_is_caught_with_its_code_and_an_honest_page_is_not(guard: CorpusGuard) -> None:
+    attack, honest, odd = guard.screen(
+        [planted(PHRASES[0], CARRIERS[0]), CARRIERS[0].format(""), "lone \ud800 surrogate in a letter"], one_by_one=True
+    )
+
+    assert (attack.caught, honest.caught) == (True, False)
+    assert any(code.startswith("instructions.") for code in attack.codes)
+    assert attack.risk > honest.risk
+    assert 0 <= odd.risk <= 1
+    assert len(guard.policy_digest) == 64
+
+
+def test_no_joiner_is_held_back(guard: CorpusGuard) -> None:
+    outcomes = guard.screen(list(JOINERS.values()), one_by_one=True)
+
+    assert [name for name, outcome in zip(JOINERS, outcomes, strict=True) if outcome.caught] == []
+
+
+def test_trust_decides(models_home: object) -> None:
+    text = planted(PHRASES[3], CARRIERS[1])
+    settings = Settings(home=models_home)
+
+    risks = {trust: CorpusGuard(settings, trust).screen([text], one_by_one=True)[0].risk for trust in TrustLevel}
+
+    assert len(risks) == 3
+    assert risks[TrustLevel.OPEN] >= risks[TrustLevel.TRUSTED]

@@ -1,0 +1,166 @@
+"""The experiment's arithmetic on questions whose outcome can be counted by hand; models that follow from the texts."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from corpus_guard.corpus.filterrag import FeatureExtractor
+from corpus_guard.corpus.filterrag.learned import Kind, load
+from corpus_guard.errors import Misuse
+from corpus_guard.evaluation.filter_experiment import (
+    EPSILONS,
+    TAUS,
+    FilterExperiment,
+    Form,
+    Question,
+    contains,
+    load_questions,
+    split,
+)
+from corpus_guard.evaluation.readings import Readings
+
+sys.path.append(str(Path(__file__).parents[1] / "corpus" / "filterrag"))
+from stubs import StubModels
+
+TOPICS = ("pump", "quay", "gauge", "crane", "ferry", "mast", "hull", "keel", "winch", "buoy", "light", "chart")
+
+
+def a_row(number: int, **changes: Any) -> dict[str, Any]:
+    topic = f"{TOPICS[number % len(TOPICS)]}{number}"
+    return {
+        "question": f"who keeps the {topic}",
+        "correct_answer": "Ada",
+        "incorrect_answer": "Ben",
+        "adversarial_texts": [f"{topic} {topic} keeps {topic} for {letter} Ben" for letter in "abcde"],
+        "clean_texts": [
+            f"harbours have many things such as {letter} rope tar sail wood and {topic} Ada" for letter in "abcde"
+        ],
+        **changes,
+    }
+
+
+def a_file(path: Path, numbers: range, **changes: Any) -> Path:
+    path.write_text("".join(json.dumps(a_row(number, **changes)) + "\n" for number in numbers))
+    return path
+
+
+@pytest.fixture
+def experiment(tmp_path: Path) -> FilterExperiment:
+    return FilterExperiment(StubModels(), Readings(tmp_path / "readings.jsonl"))  # type: ignore[arg-type]
+
+
+def test_the_whole_experiment_where_the_classes_are_far_apart(experiment: FilterExperiment, tmp_path: Path) -> None:
+    training = load_questions(a_file(tmp_path / "one.jsonl", range(12)), Form.LED)
+    testing = load_questions(a_file(tmp_path / "two.jsonl", range(12, 20)), Form.LED)
+
+    report = experiment.run(training, testing)
+
+    assert json.loads(json.dumps(report)) == report
+    assert report["questions"] == {"train": 12, "test": 8}
+    assert report["classifier"]["test_accuracy"] == {"hits": 80, "n": 80, "rate": 1.0, "low": 0.9542, "high": 1.0}
+    systems = report["systems"]
+    assert (systems["poisonedrag"]["atr"]["hits"], systems["poisonedrag"]["atr"]["n"]) == (40, 40)
+    assert (systems["cleanrag"]["atr"]["hits"], systems["cleanrag"]["atr"]["n"]) == (0, 40)
+    assert systems["ml_filterrag"]["atr"]["rate"] == systems["ml_filterrag"]["clean_dropped"]["rate"] == 0
+    # The stub answers with the last word it is shown: Ben where poisoned texts are served, Ada where they are not.
+    assert (systems["poisonedrag"]["asr"]["rate"], systems["poisonedrag"]["accuracy"]["rate"]) == (1, 0)
+    assert (systems["ml_filterrag"]["asr"]["rate"], systems["ml_filterrag"]["accuracy"]["rate"]) == (0, 1)
+    assert list(report["tau"]) == [f"{tau:g}" for tau in TAUS]
+    assert list(report["epsilon"]) == [f"{epsilon:g}" for epsilon in EPSILONS]
+
+
+def test_an_ablation_reads_nothing_twice_and_neither_does_a_second_run(
+    experiment: FilterExperiment, tmp_path: Path
+) -> None:
+    questions = load_questions(a_file(tmp_path / "one.jsonl", range(12)), Form.LED)
+    experiment.run(questions[:8], questions[8:], answers=False)
+    models = experiment._models
+    assert len(models.language_model.chats) == 12 * 10
+
+    again = StubModels()
+    FilterExperiment(again, Readings(tmp_path / "readings.jsonl")).run(  # type: ignore[arg-type]
+        questions[:8], questions[8:], answers=False
+    )
+
+    assert again.language_model.chats == []
+
+
+def test_a_torn_line_is_read_again(tmp_path: Path) -> None:
+    models, file = StubModels(), tmp_path / "readings.jsonl"
+    pairs = [("who", "one Ada"), ("who", "two Ben")]
+    first = Readings(file).of(FeatureExtractor(models), pairs)  # type: ignore[arg-type]
+    file.write_bytes(file.read_bytes()[:-9])
+
+    second = Readings(file).of(FeatureExtractor(models), pairs)  # type: ignore[arg-type]
+
+    assert second == first
+    assert len(models.language_model.chats) == 3
+    assert b"one Ada" not in file.read_bytes()  # of a text only its answer is kept
+
+
+def test_shared_questions_are_never_on_both_sides() -> None:
+    questions = [Question(f"Who keeps pump {number}?", "a", "b", ("x",), ("y",)) for number in range(60)]
+    spelt_otherwise = [Question(one.text.upper(), "a", "b", ("x",), ("y",)) for one in questions]
+    own = Question("Only here", "a", "b", ("x",), ("y",))
+
+    learn, judge = split([*questions, own], spelt_otherwise)
+
+    assert own in learn
+    assert not {one.key for one in learn} & {one.key for one in judge}
+    assert len(learn) + len(judge) == 61
+    assert 15 < len(judge) < 45
+
+
+def test_forms_and_limits(tmp_path: Path) -> None:
+    path = a_file(tmp_path / "one.jsonl", range(4), clean_texts_contriever=["other"] * 9)
+
+    led, bare, both = (load_questions(path, form, limit=3) for form in Form)
+
+    assert (len(led), len(bare), len(both)) == (3, 3, 6)
+    assert led[0].adversarial[0] == f"{led[0].text}.{bare[0].adversarial[0]}"
+    assert led[0].clean == ("other",) * 5  # as many as there are adversarial ones, of the published retriever
+    assert [one.adversarial for one in both[:2]] == [led[0].adversarial, bare[0].adversarial]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "holds no question"),
+        ("not json\n", "one.jsonl:1: not JSON"),
+        ('{"question": "who"}\n', "one.jsonl:1: lacks or misuses 'correct_answer'"),
+        (json.dumps(a_row(1, adversarial_texts=7)) + "\n", "one.jsonl:1: lacks or misuses"),
+    ],
+)
+def test_another_format_is_refused_by_file_and_line(tmp_path: Path, content: str, message: str) -> None:
+    (tmp_path / "one.jsonl").write_text(content)
+
+    with pytest.raises(Misuse, match=message):
+        load_questions(tmp_path / "one.jsonl", Form.LED)
+
+
+def test_nothing_to_learn_from_is_refused(experiment: FilterExperiment, tmp_path: Path) -> None:
+    questions = load_questions(a_file(tmp_path / "one.jsonl", range(4), clean_texts=[]), Form.LED)
+
+    with pytest.raises(Misuse, match="training set: all 10 texts are adversarial"):
+        experiment.run(questions[:2], questions[2:])
+
+
+@pytest.mark.parametrize("kind", list(Kind))
+def test_a_fitted_model_can_be_kept(experiment: FilterExperiment, tmp_path: Path, kind: Kind) -> None:
+    questions = load_questions(a_file(tmp_path / "one.jsonl", range(12)), Form.BOTH)
+
+    model = experiment.fit(questions, kind, threshold=0.5)
+
+    back = load(tmp_path / "model", model.save(tmp_path / "model"))
+    assert back.feature_version == FeatureExtractor(StubModels()).version  # type: ignore[arg-type]
+
+
+def test_an_answer_counts_by_substring() -> None:
+    assert contains("It was Ada Moss.", " ada moss ")
+    assert not contains("It was Ada.", "Ben")
+    assert not contains("anything", " ")
