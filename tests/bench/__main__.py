@@ -1,8 +1,9 @@
-"""Speed and memory of the refresh.
+"""Speed and memory of the refresh; and, where CORPUS_GUARD_DATA names a folder of labelled texts, what screening and two peers catch.
 
-    python -m tests.bench                 all of it, about ten minutes on two cores
-    python -m tests.bench --quick         without the 20,000 chunks
+    python -m tests.bench                 all of it, about ten minutes on two cores; with the labelled texts an hour
+    python -m tests.bench --quick         without the 20,000 chunks, and a tenth of the labelled texts
     python -m tests.bench --json          for machines
+    python -m tests.bench --screening     only what is caught
 
 Documents are made of the sample corpus's sentences, shuffled with a fixed seed: about 100 tokens a chunk, one chunk a document. Each figure
 comes from processes of its own; CPU seconds include their children.
@@ -19,12 +20,17 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from rich.console import Console
+from tests.bench import screening
 
 from corpus_guard import _console as look
+from corpus_guard.evaluation.screening import report
+from corpus_guard.evaluation.screening.evaluation import Evaluation
+from corpus_guard.evaluation.screening.experiment import title
 from corpus_guard.settings import PROJECT
 
 GUARD = str(Path(sys.executable).with_name("guard"))
@@ -82,22 +88,58 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         prog="python -m tests.bench", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("--quick", action="store_true", help="without the 20,000 chunks")
+    parser.add_argument("--quick", action="store_true", help="without the 20,000 chunks, fewer labelled texts")
+    parser.add_argument("--screening", action="store_true", help="only what screening and the peers catch")
     parser.add_argument("--json", action="store_true", help="for machines")
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="corpus-guard-bench-") as folder:
-        figures = _measure(Path(folder), quick=arguments.quick)
+    with tempfile.TemporaryDirectory(prefix="corpus-guard-bench-") as name:
+        folder = Path(name)
+        models = folder / "models-home"
+        _run("preparing the models", [GUARD, "models", "prepare"], {"CORPUS_GUARD_HOME": str(models)})
+        figures = [] if arguments.screening else _measure(folder, models, quick=arguments.quick)
+        caught = _screening(folder, models, quick=arguments.quick)
+    everything = [*figures, *(_caught(caught) if caught else ())]
     if arguments.json:
-        sys.stdout.write(json.dumps([asdict(figure) for figure in figures], indent=2) + "\n")
+        sys.stdout.write(json.dumps([asdict(figure) for figure in everything], indent=2) + "\n")
     else:
-        rows = [(f.what, f.found, f.target, "[green]met[/green]" if f.met else "[red]missed[/red]") for f in figures]
+        for table in report.tables(caught.result, caught.screeners) if caught else ():
+            look.out.print(look.table(table.title, table.columns, table.rows, right=table.columns[1:-1]))
+        rows = [
+            (f.what, f.found, f.target, "[green]met[/green]" if f.met else "[red]missed[/red]")
+            for f in (*figures, *(_demanded(caught) if caught else ()))
+        ]
         look.out.print(look.table("Speed and memory", ("what", "found", "target", ""), rows))
-    return 0 if all(figure.met for figure in figures) else 1
+    return 0 if all(figure.met for figure in everything) else 1
 
 
-def _measure(folder: Path, *, quick: bool) -> list[Figure]:
-    models = folder / "models-home"
-    _run("preparing the models", [GUARD, "models", "prepare"], {"CORPUS_GUARD_HOME": str(models)})
+def _screening(folder: Path, models: Path, *, quick: bool) -> Evaluation | None:
+    data = Path(os.environ.get(screening.DATA, ""))
+    if not os.environ.get(screening.DATA) or not data.is_dir():
+        console.print(f"screening beside peers: skipped, {screening.DATA} names no folder of labelled texts")
+        return None
+    with console.status("screening beside peers"):
+        return screening.compare(data, folder / "peers", models, console.print, quick=quick)
+
+
+def _caught(evaluation: Evaluation) -> Iterator[Figure]:
+    """What has a target: ours, and the peers' rates beside it."""
+    ours, *peers = evaluation.screeners
+    for figure in evaluation.result.figures:
+        met, counted = figure.met(ours), figure.headline(ours)
+        if met is None or counted is None:
+            continue
+        beside = "".join(f", {peer} {report.percent(figure.headline(peer))}" for peer in peers)
+        found = f"{report.percent(counted)} of {counted.n:,} [{report.interval(counted)}]{beside}"
+        yield Figure(f"{figure.protocol}: {title(figure.line)}", found, str(figure.target), met)
+    yield from _demanded(evaluation)
+
+
+def _demanded(evaluation: Evaluation) -> Iterator[Figure]:
+    for what, found, bound, met in report.demands(evaluation.throughput, evaluation.proof):
+        yield Figure(what, found, bound, met)
+
+
+def _measure(folder: Path, models: Path, *, quick: bool) -> list[Figure]:
     small = _home(folder, "small", SMALL, models)
     bare = _run(
         f"bare embedding of {SMALL:,} chunks", [sys.executable, "-c", BARE, str(small / "rows.jsonl")], _env(small)

@@ -1,0 +1,69 @@
+"""Run by the Python of the peers' own environment: one peer, batches of texts in, findings out, one JSON line each.
+
+    {"texts": [...], "vectors": null | [[...], ...]}  →  [["code", ...], ...]
+
+An empty list means that the peer lets the text in. Imports nothing of this project.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from collections.abc import Callable
+from typing import Any
+
+Scan = Callable[[list[str], Any], list[list[str]]]
+
+
+def ragsentry() -> Scan:
+    """Every finding counts, whatever its severity."""
+    from ragsentry.document import Document  # type: ignore[import-not-found]
+    from ragsentry.scanner import scan_document  # type: ignore[import-not-found]
+
+    def scan(texts: list[str], vectors: Any) -> list[list[str]]:
+        return [[str(found.check) for found in scan_document(Document("text", text.splitlines()))] for text in texts]
+
+    return scan
+
+
+def rag_guard() -> Scan:
+    """With vectors each text is compared with those before it that were let in, as its near-duplicate check is meant to be used."""
+    import numpy as np
+    from rag_guard import GuardConfig, RAGGuard  # type: ignore[import-not-found]
+
+    guard = RAGGuard(GuardConfig())
+
+    def scan(texts: list[str], vectors: Any) -> list[list[str]]:
+        kept = np.array(vectors or [], np.float32)
+        size = 0  # rows of `kept` that were let in, moved to the front
+        found = []
+        for number, text in enumerate(texts):
+            one = kept[number].copy() if vectors else None
+            result = guard.scan_document(text, one, kept[:size] if size else None)
+            threat = getattr(result.threat_type, "value", result.threat_type)
+            found.append([str(threat or result.detector_name or "flagged")] if result.flagged else [])
+            if vectors and not result.flagged:
+                kept[size], size = one, size + 1
+        return found
+
+    return scan
+
+
+PEERS = {"ragsentry": ragsentry, "rag-guard": rag_guard}
+
+
+def main() -> None:
+    """Serve until standard input ends."""
+    logging.disable(logging.CRITICAL)
+    answers = sys.stdout
+    sys.stdout = sys.stderr  # whatever a peer prints is no answer
+    scan = PEERS[sys.argv[1]]()
+    for line in sys.stdin:
+        batch = json.loads(line)
+        answers.write(json.dumps(scan(batch["texts"], batch["vectors"])) + "\n")
+        answers.flush()
+
+
+if __name__ == "__main__":
+    main()
