@@ -33,8 +33,9 @@ Environment variables. Verdicts depend on none of them but `CORPUS_GUARD_POLICY_
 POLICY = """
 ## policy.yaml
 
-`name` is free. `quarantine` has one section a trust level, `weights` one number a severity, `reject` a list of codes, `retire` the two
-keys below, `checks` one section a check.
+`name` is free. `quarantine` has one section a trust level, `sources` one with the same keys for each source that needs another
+threshold than its trust level's, `weights` one number a severity, `reject` a list of codes, `shadow` a list of checks and codes whose
+findings are recorded and weigh nothing, `retire` the two keys below, `checks` one section a check.
 
 """
 CHECK_ORDER = """
