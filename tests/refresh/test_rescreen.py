@@ -272,8 +272,8 @@ def test_slow_checks_are_asked_again_only_for_what_they_never_saw(
 ) -> None:
     deployment.page(
         "odd.md",
-        "Quern sprue ogive lemmas thole gneiss umlaut sfumato ketch oxbow marl isobar tarn fjeld coulomb ablaut serif cwm dirndl "
-        "sextet rhumb krill mazurka phlox skald tussock.",
+        "serotonin archduke glycol monsoon tehran lemur parapet vickers sultanate hemlock dakota waveguide tavistock bayonet krishnan "
+        "ulcer brigantine turbine mauritius oarsman nebula catalan synapse ferrous",
     )
     pull(deployment, "r1")
     asked: list[str] = []

@@ -99,15 +99,24 @@ def test_one_text_a_day_is_found_when_three_others_are_served(deployment: Deploy
         assert all(served[f"sibling-{day}.md"] in row.message for day in range(3))
 
 
-def test_on_a_day_with_hardly_any_other_arrival_nothing_can_be_told(deployment: Deployment) -> None:
-    """What it does not see: a background is needed that a group stands out from, and it is the run's own."""
+def test_on_a_quiet_day_what_is_served_is_the_background(deployment: Deployment) -> None:
+    """A group must stand out from something; those served already are that, and voices of their own."""
     unrelated(deployment)
-    for number in range(4):
+    for number in range(3):
         sibling(deployment, number)
         run(deployment, f"day-{number}")
-    sibling(deployment, 4)
+    sibling(deployment, 3)
 
-    sealed = run(deployment, "day-4")
+    sealed = run(deployment, "day-3")
+
+    assert (sealed["accepted"], sealed["quarantined"]) == (0, 1)
+    assert [row.uri for row in found(deployment, "coordination")] == ["sibling-3.md"]
+
+
+def test_where_hardly_anything_is_served_nothing_can_be_told(deployment: Deployment) -> None:
+    for number in range(5):
+        sibling(deployment, number)
+        sealed = run(deployment, f"day-{number}")
 
     assert sealed["accepted"] == 1
     assert found(deployment, "coordination") == []

@@ -116,7 +116,7 @@ def groups(
 def surroundings(passages: Sequence[Passage], vectors: NDArray[np.float32], served: Served) -> dict[int, _Near]:
     """Position → surroundings, of every open chunk whose nearest voices stand out at all."""
     near: dict[int, _Near] = {}
-    arriving = {passage.doc_id for passage in passages}
+    arriving = {passage.doc_id for passage in passages if passage.version_id}  # the others are served: background
     codes = np.unique([passage.doc_id for passage in passages], return_inverse=True)[1] if passages else np.empty(0)
     is_open = np.array([passage.open for passage in passages], bool)
     for cell in _cells(vectors):
