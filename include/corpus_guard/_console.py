@@ -28,8 +28,9 @@ Json = Annotated[bool, typer.Option("--json", help="Machine-readable output on s
 SEVERITY_STYLE = {"critical": "bold red", "high": "red", "medium": "yellow", "low": "cyan", "info": "dim"}
 STATE_STYLE = {
     "accept": "green", "accepted": "green", "released": "green", "published": "green", "sealed": "green",
+    "healed": "green", "active": "green", "closed": "dim", "replaced": "dim",
     "quarantine": "yellow", "quarantined": "yellow", "running": "yellow",
-    "reject": "red", "rejected": "red", "failed": "red",
+    "reject": "red", "rejected": "red", "failed": "red", "open": "red", "revoked": "red",
 }  # fmt: skip
 
 _SHOWN_AS_CODE = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}

@@ -61,6 +61,67 @@ def apply_decisions() -> Mapping[str, Any]:
         return apply(guard, _run_id())
 
 
+def verify_corpus() -> str:
+    """Verify; the id of the incident when something deviates, "" when everything was checked and holds. Metrics go to MLflow."""
+    from corpus_guard.errors import Infrastructure
+    from corpus_guard.evaluation.integrity import track
+    from corpus_guard.guard import Guard
+    from corpus_guard.proof.incidents import examine, open_incident
+
+    with Guard() as guard:
+        examined = examine(guard)
+        found = examined.found
+        log.info("%s", {key: value for key, value in found.as_dict().items() if key != "deviations"})
+        try:
+            track(guard.settings, found)
+        except Infrastructure as error:
+            log.warning("%s; the figures are in this log", error)  # what was verified stays verified
+        return (
+            ""
+            if examined.clean
+            else open_incident(guard, _run_id(), examined.unanswered or found.deviations).incident_id
+        )
+
+
+def heal_incident(incident: str) -> str:
+    """Undo what can be undone and verify again; the id of the incident that is left, "" when nothing is."""
+    from corpus_guard.errors import Inconsistent
+    from corpus_guard.guard import Guard
+    from corpus_guard.proof.healing import heal
+    from corpus_guard.proof.incidents import deviations_of, end, examine, find, open_incident
+    from corpus_guard.proof.sealing import seal_corpus
+
+    with Guard() as guard:
+        known = find(guard.ledger, incident)
+        log.info("%s", heal(guard, _run_id(), deviations_of(guard, known)))
+        try:
+            seal_corpus(guard, _run_id())
+        except Inconsistent as error:
+            log.warning("%s", error)  # what is left says so, too
+        examined = examine(guard)
+        left = examined.unanswered or examined.found.deviations
+        remaining = "" if examined.clean else open_incident(guard, _run_id(), left).incident_id
+        if known.state == "open" and remaining != known.incident_id:
+            reason = (
+                f"published again in part; what is left is incident {remaining}" if remaining else "published again"
+            )
+            end(guard, incident, "healed", by="integrity_nightly", reason=reason, run_id=_run_id())
+        return remaining
+
+
+def accept_incident(incident: str, answer: Mapping[str, Any]) -> None:
+    """Take what deviates for the new baseline, in the name of whoever approved it, and seal it."""
+    from corpus_guard.guard import Guard
+    from corpus_guard.proof.incidents import end, find
+    from corpus_guard.proof.sealing import seal_corpus
+
+    by = (answer.get("responded_by_user") or {}).get("name") or "unknown"
+    with Guard() as guard:
+        if find(guard.ledger, incident).state == "open":  # not so when this task is run again
+            end(guard, incident, "accepted", by=by, reason="approved in Airflow", run_id=_run_id())
+        seal_corpus(guard, _run_id())
+
+
 def annotate(counts: Mapping[str, Any]) -> None:
     """Put the counts on the DAG run as its note. Never fails a run: the work is done and sealed."""
     import httpx

@@ -19,7 +19,19 @@ import typer
 from rich.panel import Panel
 from rich.text import Text
 
-from corpus_guard import _cli_evaluate, _cli_quarantine, _cli_screening, _cli_train, errors
+from corpus_guard import (
+    _cli_evaluate,
+    _cli_export,
+    _cli_incident,
+    _cli_keys,
+    _cli_proof,
+    _cli_purge,
+    _cli_quarantine,
+    _cli_screening,
+    _cli_train,
+    _cli_witness,
+    errors,
+)
 from corpus_guard import _console as console
 from corpus_guard._console import Json, err, out, styled, visible
 from corpus_guard.domain import TrustLevel, Verdict
@@ -36,9 +48,18 @@ models_app = typer.Typer(help="The embedder and the language model.", no_args_is
 app.add_typer(_cli_quarantine.app, name="quarantine")
 app.add_typer(_cli_evaluate.app, name="evaluate")
 app.add_typer(_cli_train.app, name="train")
+app.add_typer(_cli_incident.app, name="incident")
+app.add_typer(_cli_export.app, name="export")
+app.add_typer(_cli_keys.app, name="keys")
+app.add_typer(_cli_witness.app, name="witness")
 app.add_typer(models_app, name="models")
 app.command("calibrate")(_cli_screening.calibrate)
 app.command("rescreen")(_cli_screening.rescreen)
+app.command("verify")(_cli_proof.verify)
+app.command("log")(_cli_proof.log)
+app.command("prove")(_cli_proof.prove)
+app.command("check-proof")(_cli_proof.check_proof)
+app.command("purge")(_cli_purge.purge)
 
 Source = Annotated[
     list[str] | None, typer.Option("--source", "-s", help="Only this source; may be given several times.")

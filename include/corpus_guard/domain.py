@@ -241,6 +241,11 @@ def chunk_id(document: str, version: str, ordinal: int, text: str, chunker: str)
     return digest("chunk/v1", [document, version, str(ordinal), sha256_text(text), chunker])[:32]
 
 
+def record_digest(text_sha256: str, vector_sha256: str, metadata_sha256: str) -> str:
+    """What a collection holds under a chunk's id, in one hash."""
+    return digest("record/v1", [text_sha256, vector_sha256, metadata_sha256])
+
+
 def _encodable(part: str) -> str:
     # A file name or a text can hold lone surrogates, which UTF-8 refuses; hash an escaped form instead.
     try:

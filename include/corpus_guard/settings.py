@@ -65,6 +65,20 @@ class Settings(BaseSettings):
     retrieval_days: int = Field(default=90, ge=1, le=3_650)
     """After so many days a retrieval, and a question that nobody reported, is deleted."""
 
+    keys_folder: Path | None = None
+    """Signing keys and the keys that are trusted; made by the first seal. Mount a secret here where several machines seal. Empty:
+    ``<home>/keys``."""
+    log_origin: str = Field(default="corpus-guard.local/corpus", pattern=r"^[A-Za-z0-9._/-]{3,200}$")
+    """What this corpus's log is called in its checkpoints; a name of your own keeps two corpora apart."""
+    head_max_hours: float = Field(default=48.0, gt=0)
+    """A newest signed event older than this is stale: somebody may be serving yesterday's corpus."""
+    witness_url: str = ""
+    """A witness (`guard witness run`) that cosigns every head and remembers the last one. Empty: none."""
+    witness_key: str = ""
+    """The witness's public key, as `guard witness init` prints it."""
+    anchor_url: str = ""
+    """Where every head is kept besides: an fsspec URL (a bucket with object lock) or ``git+URL``. Empty: nowhere."""
+
     shard_documents: int = Field(default=256, ge=1, le=10_000)
     """Documents in one shard: the unit of retry and of scale."""
     max_document_bytes: int = Field(default=32 * 2**20, ge=1024)
@@ -104,10 +118,21 @@ class Settings(BaseSettings):
             )
         return self
 
+    @model_validator(mode="after")
+    def _witness_with_key(self) -> Self:
+        if bool(self.witness_url) != bool(self.witness_key):
+            raise ValueError("CORPUS_GUARD_WITNESS_URL and CORPUS_GUARD_WITNESS_KEY go together; set both or neither")
+        return self
+
     @cached_property
     def ledger(self) -> str:
         """SQLAlchemy URL."""
         return self.ledger_url or f"sqlite:///{self.home / 'ledger.sqlite'}"
+
+    @cached_property
+    def keys(self) -> Path:
+        """Folder of the signing keys."""
+        return self.keys_folder or self.home / "keys"
 
     @cached_property
     def storage(self) -> str:

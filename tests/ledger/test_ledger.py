@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
@@ -12,6 +13,8 @@ import sqlalchemy as sa
 from corpus_guard.errors import LedgerUnavailable, SettingsError
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger import ledger as ledgers
+from corpus_guard.ledger.event_log import BEFORE_THE_FIRST, Event
+from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.tables import documents, events, results, runs, versions
 from postgres import LocalPostgres, free_port
 
@@ -52,7 +55,13 @@ class TestTransactions:
         writers = [keeper.run(keeper.write_many, address(ledger), writer, 100, start) for writer in range(2)]
 
         assert [keeper.ended(writer) for writer in writers] == [0, 0]
-        assert count(ledger, events) == 200
+        with ledger.read() as connection:
+            rows = connection.execute(sa.select(events).order_by(events.c.seq)).all()
+        assert [row.seq for row in rows] == list(range(200))
+        previous = BEFORE_THE_FIRST
+        for row in rows:
+            assert Event.of_row(row, previous).leaf == row.leaf_sha256
+            previous = row.leaf_sha256
 
     def test_sqlite_takes_the_write_lock_at_once(self, sqlite_ledger: Ledger, tmp_path: Path) -> None:
         with sqlite_ledger.write():
@@ -157,7 +166,51 @@ class TestEvents:
         assert [(row.subject, row.body) for row in rows] == [
             (str(number), {"answer": number, "text": "naïve <b>"}) for number in range(3)
         ]
-        assert rows[0].seq < rows[1].seq < rows[2].seq
+        assert [row.seq for row in rows] == [0, 1, 2]
+
+    def test_each_names_its_predecessor_and_nothing_of_a_line_can_change_unseen(self, ledger: Ledger) -> None:
+        for number in range(3):
+            with ledger.write() as connection:
+                ledger.event(connection, "kind", str(number), "run", risk=0.25, rows=[{"a": 1.5}], text="\udce9")
+        with ledger.read() as connection:
+            rows = connection.execute(sa.select(events).order_by(events.c.seq)).all()
+
+        previous = BEFORE_THE_FIRST
+        for row in rows:
+            event = Event.of_row(row, previous)
+            assert event.leaf == row.leaf_sha256
+            assert event.body == {"risk": "0.25", "rows": [{"a": "1.5"}], "text": "\\udce9"}
+            for field in ("seq", "kind", "subject", "run_id", "body", "previous", "at"):
+                other = {"seq": 9, "body": {}, "at": now()}.get(field, "f" * 64)
+                assert replace(event, **{field: other}).leaf != row.leaf_sha256, field
+            previous = event.leaf
+
+    def test_one_that_belongs_to_a_transaction_that_failed_leaves_no_gap(self, ledger: Ledger) -> None:
+        with pytest.raises(RuntimeError), ledger.write() as connection:
+            ledger.event(connection, "kind", "lost", "run")
+            raise RuntimeError
+        with ledger.write() as connection:
+            ledger.event(connection, "kind", "kept", "run")
+
+        with ledger.read() as connection:
+            assert connection.execute(sa.select(events.c.seq, events.c.subject)).all() == [(0, "kept")]
+
+    @pytest.mark.parametrize(
+        "statement",
+        (
+            "UPDATE events SET subject = 'other'",
+            "DELETE FROM events",
+            "INSERT OR REPLACE INTO events SELECT seq, at, kind, 'other', run_id, body, leaf_sha256 FROM events",
+        ),
+    )
+    def test_the_database_refuses_to_change_one(self, ledger: Ledger, statement: str) -> None:
+        with ledger.write() as connection:
+            ledger.event(connection, "kind", "subject", "run")
+        if "REPLACE" in statement and ledger.url.get_backend_name() != "sqlite":
+            pytest.skip("PostgreSQL has no such statement")
+
+        with pytest.raises(sa.exc.DatabaseError, match="append-only"), ledger.engine.begin() as connection:
+            connection.execute(sa.text(statement))
 
     def test_the_library_only_appends_to_them(self) -> None:
         package = Path(ledgers.__file__).parents[1]

@@ -18,7 +18,8 @@ from alembic.script import ScriptDirectory
 from corpus_guard.errors import SettingsError
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger import ledger as ledgers
-from corpus_guard.ledger.tables import HEAD, metadata
+from corpus_guard.ledger.event_log import BEFORE_THE_FIRST, Event
+from corpus_guard.ledger.tables import HEAD, events, metadata
 
 
 def test_alembic_finds_nothing_to_change(ledger: Ledger) -> None:
@@ -63,6 +64,9 @@ def test_a_ledger_of_the_first_release_is_migrated_and_keeps_its_rows(ledger_url
         config.attributes["connection"] = connection
         command.upgrade(config, "0001")
         connection.execute(sa.text("INSERT INTO results (key, findings) VALUES ('k', '[]')"))
+        told = "INSERT INTO events (seq, at, kind, subject, run_id, body) VALUES (:seq, :at, 'judged', 'v', 'r', :body)"
+        for seq in (3, 7):  # a transaction that failed left a gap
+            connection.execute(sa.text(told), {"seq": seq, "at": "2026-03-01 12:00:00", "body": '{"risk": 0.25}'})
         assert not sa.inspect(connection).has_table("queries")
     engine.dispose()
 
@@ -70,6 +74,10 @@ def test_a_ledger_of_the_first_release_is_migrated_and_keeps_its_rows(ledger_url
 
     with opened.read() as connection:
         assert connection.scalar(sa.text("SELECT key FROM results")) == "k"
+        first, second = connection.execute(sa.select(events).order_by(events.c.seq)).all()
+        assert (first.seq, second.seq, first.body) == (0, 1, {"risk": "0.25"})
+        assert first.leaf_sha256 == Event.of_row(first, BEFORE_THE_FIRST).leaf
+        assert second.leaf_sha256 == Event.of_row(second, first.leaf_sha256).leaf
         assert compare_metadata(MigrationContext.configure(connection), metadata) == []
     assert opened._revision() == HEAD
     opened.close()

@@ -72,7 +72,7 @@ def test_a_line_says_what_is_served_and_on_what_grounds(sealing: Sealing) -> Non
     line = next(line for line in sealing.lines() if line["ordinal"] == 1)
 
     assert line == {
-        "v": 1,
+        "v": 2,
         "chunk_id": version.chunks[1].chunk_id,
         "collection": row.collection,
         "doc_id": version.doc_id,
@@ -89,6 +89,7 @@ def test_a_line_says_what_is_served_and_on_what_grounds(sealing: Sealing) -> Non
         "metadata_sha256": row.metadata_sha256,
         "model": "hashed-texts/float32",
         "verdict": "accept",
+        "decision_id": None,
         "policy_digest": "0" * 64,
     }
     assert not any(isinstance(value, float) for value in line.values())

@@ -80,9 +80,16 @@ class Storage:
             with self._fs.open(self._path(name), "rb") as stream:
                 return bytes(stream.read())
         except FileNotFoundError:
-            raise Inconsistent(
-                f"{self._path(name)} is missing, and something refers to it; restore the folder (CORPUS_GUARD_STORAGE_URL)"
-            ) from None
+            raise self._missing(name) from None
+
+    def lines(self, name: str) -> Iterator[bytes]:
+        """The lines of `name`, without newlines, as they are read; raises Inconsistent like `read`."""
+        try:
+            with self._fs.open(self._path(name), "rb") as stream:
+                for line in stream:
+                    yield line.removesuffix(b"\n")
+        except FileNotFoundError:
+            raise self._missing(name) from None
 
     def write_table(self, name: str, table: pa.Table) -> None:
         """Parquet, zstd; a table that is there already stands."""
@@ -135,6 +142,11 @@ class Storage:
             self._fs.rm_file(draft)
         else:
             self._fs.mv(draft, self._path(name))
+
+    def _missing(self, name: str) -> Inconsistent:
+        return Inconsistent(
+            f"{self._path(name)} is missing, and something refers to it; restore the folder (CORPUS_GUARD_STORAGE_URL)"
+        )
 
     def _path(self, name: str) -> str:
         return f"{self._root}/{name}"

@@ -10,7 +10,10 @@ import sqlalchemy as sa
 from corpus_guard.domain import Judgement, Version, sha256_text
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.ledger import now
-from corpus_guard.ledger.tables import Utc, chunks, documents, events, findings, versions
+from corpus_guard.ledger.tables import Utc, chunks, documents, findings, versions
+
+TOLD = ("doc_id", "content_sha256", "text_sha256", "verdict", "risk", "policy_digest", "state", "shadow_verdict")
+"""What the event of a judgement says of a version."""
 
 
 def write_documents(ledger: Ledger, connection: sa.Connection, judged: Sequence[tuple[Version, Judgement]]) -> None:
@@ -101,35 +104,14 @@ def write_versions(
         for version, judgement in judged
     ]
     judgement_columns = ("verdict", "risk", "policy_digest", "skipped", "shadow_verdict")
-    overwrite = ["stamp", "batch", "state", "run_id", "judged_at", *judgement_columns]
+    overwrite = ["text_sha256", "stamp", "batch", "state", "run_id", "judged_at", *judgement_columns]
     ledger.upsert(connection, versions, rows, overwrite)
     connection.execute(findings.delete().where(findings.c.version_id.in_(ids)))
     ledger.insert_missing(connection, findings, [row for _, judgement in judged for row in _findings(judgement)])
     ledger.insert_missing(connection, chunks, [row for version, _ in judged for row in _chunks(version)])
-    connection.execute(
-        events.insert(),
-        [
-            {
-                "at": when,
-                "kind": event,
-                "subject": row["version_id"],
-                "run_id": run_id,
-                "body": {
-                    name: row[name]
-                    for name in (
-                        "doc_id",
-                        "content_sha256",
-                        "verdict",
-                        "risk",
-                        "policy_digest",
-                        "state",
-                        "shadow_verdict",
-                    )
-                },
-            }
-            for row in rows
-        ],
-    )
+    for row in rows:
+        body = {name: row[name] for name in TOLD}
+        ledger.event(connection, event, str(row["version_id"]), run_id, **body)
 
 
 def _findings(judgement: Judgement) -> list[dict[str, Any]]:

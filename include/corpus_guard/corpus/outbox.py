@@ -18,7 +18,7 @@ import sqlalchemy as sa
 from corpus_guard.batches import Storage
 from corpus_guard.batches.tables import vectors_from_table, versions_from_table
 from corpus_guard.corpus.store import Record, Store
-from corpus_guard.domain import Version
+from corpus_guard.domain import Version, record_digest
 from corpus_guard.errors import Inconsistent
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.ledger import now
@@ -96,14 +96,24 @@ def _publish(ledger: Ledger, storage: Storage, store: Store, run_id: str, group:
         texts.update({version.version_id: version for version in versions_from_table(table)})
     by_target: dict[tuple[str, str], list[Record]] = {}
     for row in group:
-        by_target.setdefault((row.collection, row.model), []).append(_record(row, texts[row.version_id], vectors))
+        by_target.setdefault((row.collection, row.model), []).append(record_of(row, texts[row.version_id], vectors))
     for (collection, model), records in by_target.items():
         # The number format is left out: vectors of one model in bfloat16 and float32 agree to 0.9998 and may be mixed.
         store.upsert(collection, records, model.rpartition("/")[0])
     _mark_published(ledger, run_id, by_target, {row.doc_id for row in group})
 
 
-def _record(row: Any, version: Version, vectors: Mapping[str, Any]) -> Record:
+def record_of(row: Any, version: Version, vectors: Mapping[str, Any]) -> Record:
+    """What a collection shall hold for a publication.
+
+    Args:
+        row: chunk_id, batch, vectors (storage names) and the version's state.
+        version: the chunk's, with its text.
+        vectors: chunk id → vector.
+
+    Raises:
+        Inconsistent: a file does not hold the chunk.
+    """
     chunk = next((chunk for chunk in version.chunks if chunk.chunk_id == row.chunk_id), None)
     if chunk is None or row.chunk_id not in vectors:
         raise Inconsistent(
@@ -155,7 +165,9 @@ def _mark_published(
     ]
     with ledger.write() as connection:
         connection.execute(mark, rows)
-        ledger.event(connection, "published", f"{len(rows)} chunks", run_id, chunks=len(rows), documents=len(doc_ids))
+        for (collection, _), records in by_target.items():
+            prints = {record.chunk_id: record_digest(*record.fingerprint) for record in records}
+            ledger.event(connection, "published", collection, run_id, chunks=prints)
         replace_old(connection, run_id, sorted(doc_ids), when)
 
 
@@ -215,4 +227,6 @@ def _retire(ledger: Ledger, store: Store, run_id: str, group: Sequence[Any]) -> 
             .values(state="retired", changed_at=now()),
             [{"chunk": row.chunk_id, "target": row.collection} for row in group],
         )
-        ledger.event(connection, "unpublished", f"{len(group)} chunks", run_id, chunks=len(group))
+        for collection in sorted({row.collection for row in group}):
+            gone = [row.chunk_id for row in group if row.collection == collection]
+            ledger.event(connection, "unpublished", collection, run_id, chunks=gone)

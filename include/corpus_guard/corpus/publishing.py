@@ -8,7 +8,8 @@ Rules
     * a version that waits in quarantine leaves its accepted predecessor where it is;
     * bytes that were accepted and are refused when judged again (another policy, a lower trust level) are served no longer,
       nor is what was accepted while the source had another trust level;
-    * a person's decision on the same bytes is kept when they come again.
+    * a person's decision on the same bytes is kept when they come again;
+    * content that was purged is rejected, whatever screening said of it.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from corpus_guard.corpus.outbox import replace_old
 from corpus_guard.domain import Judgement, TrustLevel, Verdict, Version
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.ledger import now
-from corpus_guard.ledger.tables import Utc, decisions, documents, publications, versions
+from corpus_guard.ledger.tables import Utc, blocked, decisions, documents, publications, versions
 
 STATE_OF = {Verdict.ACCEPT: "accepted", Verdict.QUARANTINE: "quarantined", Verdict.REJECT: "rejected"}
 DECIDED = {"release": "released", "reject": "rejected"}
@@ -278,7 +279,12 @@ def _states(connection: sa.Connection, judged: Sequence[tuple[Version, Judgement
         .order_by(decisions.c.decided_at)
     )
     by_person = {row.version_id: DECIDED[row.verdict] for row in decided}  # the last one stands
+    hashes = {sha for version, _ in judged for sha in (version.stamp.content_sha256, version.text_sha256)}
+    # Asked in this transaction: a purge may have come between screening and publishing.
+    stopped = set(connection.scalars(sa.select(blocked.c.sha256).where(blocked.c.sha256.in_(hashes))))
     return {
-        judgement.version_id: by_person.get(judgement.version_id, STATE_OF[judgement.verdict])
-        for _, judgement in judged
+        judgement.version_id: "rejected"
+        if stopped & {version.stamp.content_sha256, version.text_sha256}
+        else by_person.get(judgement.version_id, STATE_OF[judgement.verdict])
+        for version, judgement in judged
     }

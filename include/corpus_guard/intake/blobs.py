@@ -83,6 +83,11 @@ class BlobStore:
             )
         return content
 
+    def remove(self, sha: str) -> None:
+        """Forget the bytes whose SHA-256 is `sha`; nothing happens where they are not kept."""
+        with suppress(FileNotFoundError):
+            self._fs.rm_file(self.path(sha))
+
     def _size(self, path: str) -> int | None:
         try:
             return int(self._fs.info(path)["size"])

@@ -4,6 +4,8 @@ Rules
     * every write is one transaction; SQLite takes the write lock at its start (BEGIN IMMEDIATE), so that two writers queue
       instead of failing in the middle;
     * foreign keys are enforced; a commit is on disk when it returns (WAL, synchronous=FULL);
+    * events are chained when their transaction is about to commit, under a lock that is taken last: nobody waits for a
+      transaction that waits for them;
     * `exclusive` is held by one process at a time and is freed by the operating system or the database when its holder dies.
 """
 
@@ -24,9 +26,11 @@ from sqlalchemy.engine import Connection, make_url
 
 from corpus_guard.errors import LedgerUnavailable, SettingsError
 from corpus_guard.ledger import tables
+from corpus_guard.ledger.event_log import BEFORE_THE_FIRST, Event, signable
 
 BUSY_SECONDS = 60  # a writer waits this long for another's transaction; ours last milliseconds
 LOCK_SECONDS = 600  # a publisher may have thousands of chunks to write
+_HAPPENED = "corpus_guard_happened"  # where a connection keeps the events of its transaction until it commits
 
 
 class Ledger:
@@ -59,7 +63,13 @@ class Ledger:
         """One transaction; committed when the block ends, rolled back when it raises."""
         now_locked = self.engine.execution_options(begin="BEGIN IMMEDIATE")
         with self._answering(), now_locked.connect() as connection, connection.begin():
-            yield connection
+            notes = connection.info  # of the driver's connection: it outlives a transaction that fails
+            happened = notes[_HAPPENED] = []
+            try:
+                yield connection
+                self._append(connection, happened)
+            finally:
+                del notes[_HAPPENED]
 
     @contextlib.contextmanager
     def read(self) -> Iterator[Connection]:
@@ -109,9 +119,40 @@ class Ledger:
         connection.execute(statement.on_conflict_do_update(index_elements=keys, set_=overwrite, where=only), list(rows))
 
     def event(self, connection: Connection, kind: str, subject: str, run_id: str, **body: Any) -> None:
-        """Append to the event log, in the transaction of the change it tells of."""
-        row = {"at": now(), "kind": kind, "subject": subject, "run_id": run_id, "body": body}
-        connection.execute(tables.events.insert().values(row))
+        """Append to the event log, in the transaction of the change it tells of.
+
+        Raises:
+            KeyError: the connection is not that of a `write`.
+        """
+        connection.info[_HAPPENED].append((now(), kind, signable(subject), run_id, signable(body)))
+
+    def _append(self, connection: Connection, happened: Sequence[tuple[datetime, str, str, str, Any]]) -> None:
+        """Number and chain what happened, in the order it was told (`corpus_guard.ledger.event_log`)."""
+        if not happened:
+            return
+        if not self._lite:  # SQLite has one writer at a time; here the tip must not move before we commit
+            connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_lock_key("events"))))
+        events = tables.events
+        tip = connection.execute(
+            sa.select(events.c.seq, events.c.leaf_sha256).order_by(events.c.seq.desc()).limit(1)
+        ).first()
+        seq, leaf = (tip.seq + 1, tip.leaf_sha256) if tip else (0, BEFORE_THE_FIRST)
+        rows = []
+        for offset, (at, kind, subject, run_id, body) in enumerate(happened):
+            event = Event(seq + offset, at, kind, subject, run_id, body, leaf)
+            leaf = event.leaf
+            rows.append(
+                {
+                    "seq": event.seq,
+                    "at": at,
+                    "kind": kind,
+                    "subject": subject,
+                    "run_id": run_id,
+                    "body": body,
+                    "leaf_sha256": leaf,
+                }
+            )
+        connection.execute(events.insert(), rows)
 
     def close(self) -> None:
         """Give the connections back."""
@@ -180,7 +221,7 @@ class Ledger:
 
     @contextlib.contextmanager
     def _advisory_lock(self, name: str, wait: float) -> Iterator[None]:
-        key = zlib.crc32(f"corpus-guard/{name}".encode())
+        key = _lock_key(name)
         deadline = time.monotonic() + wait
         # A session lock on a connection of its own: PostgreSQL frees it when the connection dies.
         with self._answering(), self.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
@@ -198,6 +239,10 @@ class Ledger:
                 "Wait for it or stop it, then run again"
             )
         time.sleep(0.05)
+
+
+def _lock_key(name: str) -> int:
+    return zlib.crc32(f"corpus-guard/{name}".encode())
 
 
 def now() -> datetime:
@@ -221,7 +266,13 @@ def _understood(url: str) -> sa.URL:
 def _configure_sqlite(connection: Any, _record: Any) -> None:
     connection.isolation_level = None  # the driver must not begin transactions behind our back
     cursor = connection.cursor()
-    for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", f"busy_timeout={BUSY_SECONDS * 1000}"):
+    for pragma in (
+        "journal_mode=WAL",
+        "synchronous=FULL",
+        "foreign_keys=ON",
+        "recursive_triggers=ON",
+        f"busy_timeout={BUSY_SECONDS * 1000}",
+    ):
         cursor.execute(f"PRAGMA {pragma}")
     cursor.close()
 

@@ -28,7 +28,7 @@ from sqlalchemy import (
 
 from corpus_guard.domain import Severity, TrustLevel
 
-HEAD = "0003"
+HEAD = "0004"
 """The newest migration; a ledger at another one is migrated when opened."""
 
 metadata = MetaData(
@@ -71,6 +71,8 @@ def _one_of(column: str, values: Any) -> CheckConstraint:
 VERSION_STATES = ("accepted", "quarantined", "released", "rejected")
 PUBLICATION_STATES = ("pending", "published", "retiring", "retired")
 QUERY_ORIGINS = ("log", "report")
+INCIDENT_STATES = ("open", "healed", "accepted", "closed")
+PURGE_STATES = ("removed", "closed")
 
 runs = Table(
     "runs",
@@ -214,6 +216,7 @@ seals = Table(
     Column("run_id", String(250), nullable=False),
     Column("manifest", Text, nullable=False),  # storage path
     Column("manifest_sha256", String(64), nullable=False),
+    Column("root", String(64)),  # RFC 6962 tree over its lines; none: sealed by a release that signed nothing
     Column("chunks", Integer, nullable=False),
     Column("sealed_at", Utc, nullable=False),
 )
@@ -244,14 +247,70 @@ retrievals = Table(
 )
 
 events = Table(
-    "events",  # append-only: the life of the corpus
+    "events",  # append-only: the life of the corpus, each a leaf of the log's tree (`corpus_guard.ledger.event_log`)
     metadata,
-    Column("seq", _Sequence, primary_key=True, autoincrement=True),
+    Column("seq", BigInteger, primary_key=True, autoincrement=False),  # 0, 1, 2, … without a gap
     Column("at", Utc, nullable=False),
     Column("kind", String(40), nullable=False, index=True),
     Column("subject", Text, nullable=False),
     Column("run_id", String(250), nullable=False),
     Column("body", JSON, nullable=False),
+    Column("leaf_sha256", String(64), nullable=False),  # RFC 6962 leaf hash of its line, which names its predecessor's
+)
+
+heads = Table(
+    "heads",  # append-only: every signed state of the log
+    metadata,
+    Column("number", BigInteger, primary_key=True, autoincrement=False),  # 0, 1, 2, …: the next one can be written once
+    Column("size", BigInteger, nullable=False),  # events below it
+    Column("root", String(64), nullable=False),
+    Column("nodes", JSON, nullable=False),  # compact range of `size` leaves, hex: the next head costs only what is new
+    Column("note", Text, nullable=False),  # C2SP checkpoint with its signatures and cosignatures
+    Column("signed_at", Utc, nullable=False),
+)
+
+incidents = Table(
+    "incidents",  # a verification that found deviations
+    metadata,
+    Column("incident_id", String(32), primary_key=True),
+    Column("state", String(10), nullable=False, index=True),
+    Column("opened_at", Utc, nullable=False),
+    Column("run_id", String(250), nullable=False),
+    Column("counts", JSON, nullable=False),  # kind of deviation → how many
+    Column("deviations", Text, nullable=False),  # storage name of the JSON lines
+    Column("closed_at", Utc),
+    Column("closed_by", String(200)),
+    Column("reason", Text),
+    _one_of("state", INCIDENT_STATES),
+)
+
+blocked = Table(
+    "blocked",  # content that was purged: it comes back by no road
+    metadata,
+    Column("sha256", String(64), primary_key=True),
+    Column("kind", String(10), primary_key=True),
+    Column("purge_id", String(32), nullable=False, index=True),
+    Column("reason", Text, nullable=False),
+    Column("blocked_at", Utc, nullable=False),
+    _one_of("kind", ("content", "text")),  # bytes as fetched; text as parsed
+)
+
+purges = Table(
+    "purges",
+    metadata,
+    Column("purge_id", String(32), primary_key=True),
+    Column(
+        "state", String(10), nullable=False, index=True
+    ),  # removed: served no longer; closed: seen to be gone from disk
+    Column("subject", JSON, nullable=False),  # what was asked for: {chunk|document|source|hash: …}
+    Column("versions", JSON, nullable=False),  # ids
+    Column("requested_by", String(200), nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("requested_at", Utc, nullable=False),
+    Column("run_id", String(250), nullable=False),
+    Column("closed_at", Utc),
+    Column("evidence", JSON),  # what was searched, and that nothing was found
+    _one_of("state", PURGE_STATES),
 )
 
 Index("ix_publications_collection_state", publications.c.collection, publications.c.state)

@@ -6,22 +6,27 @@ corpus are equal byte for byte. No line holds a float or a text.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Final
 
+import orjson
 import sqlalchemy as sa
 
-from corpus_guard.domain import canonical_json
+from corpus_guard.domain import canonical_json, record_digest
 from corpus_guard.errors import Inconsistent
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.ledger import now
-from corpus_guard.ledger.tables import chunks, events, publications, seals, versions
+from corpus_guard.ledger.tables import chunks, decisions, events, publications, seals, versions
+from corpus_guard.proof.merkle import Frontier, leaf_hash
 
 if TYPE_CHECKING:
     from corpus_guard.guard import Guard
 
 PAGE = 2_000  # rows held at a time
+CHANGING = ("published", "unpublished", "judged", "rejudged", "decided")  # events after which the manifest may differ
+RENEW_AFTER = timedelta(hours=6)  # a nightly run renews, a second run of the same morning does not
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,32 +35,69 @@ class Manifest:
 
     name: str  # in storage
     sha256: str
+    root: str  # RFC 6962 tree over its lines, hex
     chunks: int
 
 
 def write_manifest(guard: Guard, run_id: str) -> Manifest:
-    """Write the manifest of what is served now and note its digest in the ledger; an unchanged corpus keeps the last one.
+    """Write the manifest of what is served now and log it; an unchanged corpus keeps the last one, and logs so once in a while.
 
     Nobody publishes meanwhile: what another run marks between the reading and the seal would be taken for sealed.
 
     Raises:
-        Inconsistent: Chroma holds another number of chunks than the ledger published.
+        Inconsistent: Chroma holds another number of chunks than the ledger published, or the ledger says of a chunk what no event tells.
     """
     with guard.ledger.exclusive("publish"):
-        last = _unchanged_since_last(guard)
-        if last is not None:
-            return last
-        _compare_counts(guard)
-        name, sha256, count = guard.storage.write_lines("manifests", manifest_lines(guard.ledger), ".jsonl")
+        last = last_sealed(guard.ledger)
+        # A seal is renewed although nothing changed, so that its age shows that somebody still looks.
+        fresh = last is not None and now() - last.at < RENEW_AFTER
+        if last and guard.storage.exists(last.name) and not _changed_since(guard.ledger, last):
+            sealed = Manifest(last.name, last.sha256, last.root, last.chunks)
+            if fresh:
+                return sealed
+        else:
+            _compare_counts(guard)
+            sealed = _write(guard)
+            if last and sealed.sha256 != last.sha256:
+                explain(guard, last, sealed)
         with guard.ledger.write() as connection:
-            row = {"run_id": run_id, "manifest": name, "manifest_sha256": sha256, "chunks": count, "sealed_at": now()}
-            connection.execute(seals.insert().values(row))
-            guard.ledger.event(connection, "sealed", sha256, run_id, manifest=name, chunks=count)
-        return Manifest(name, sha256, count)
+            if not last or sealed.sha256 != last.sha256:
+                row = {"run_id": run_id, "manifest": sealed.name, "manifest_sha256": sealed.sha256, "root": sealed.root}
+                connection.execute(seals.insert().values(**row, chunks=sealed.chunks, sealed_at=now()))
+            guard.ledger.event(
+                connection,
+                "sealed",
+                sealed.sha256,
+                run_id,
+                manifest=sealed.name,
+                root=sealed.root,
+                chunks=sealed.chunks,
+            )
+        return sealed
+
+
+def _write(guard: Guard) -> Manifest:
+    tree = Frontier()
+
+    def planted() -> Iterator[bytes]:
+        for line in manifest_lines(guard.ledger):
+            tree.append(leaf_hash(line))
+            yield line
+
+    name, sha256, count = guard.storage.write_lines("manifests", planted(), ".jsonl")
+    return Manifest(name, sha256, tree.root().hex(), count)
 
 
 def manifest_lines(ledger: Ledger) -> Iterator[bytes]:
     """The lines, without newline, as the ledger stands."""
+    released_by = (
+        sa.select(decisions.c.decision_id)
+        .where(decisions.c.version_id == publications.c.version_id, decisions.c.verdict == "release")
+        .order_by(decisions.c.decided_at.desc(), decisions.c.decision_id)
+        .limit(1)
+        .scalar_subquery()
+        .label("released_by")
+    )
     statement = (
         sa.select(
             publications.c.chunk_id,
@@ -71,6 +113,7 @@ def manifest_lines(ledger: Ledger) -> Iterator[bytes]:
             versions.c.verdict,
             versions.c.state,
             versions.c.policy_digest,
+            released_by,
         )
         .join(chunks, chunks.c.chunk_id == publications.c.chunk_id)
         .join(versions, versions.c.version_id == publications.c.version_id)
@@ -83,7 +126,7 @@ def manifest_lines(ledger: Ledger) -> Iterator[bytes]:
             stamp = row.stamp
             yield canonical_json(
                 {
-                    "v": 1,
+                    "v": 2,
                     "chunk_id": row.chunk_id,
                     "collection": row.collection,
                     "doc_id": row.doc_id,
@@ -100,23 +143,100 @@ def manifest_lines(ledger: Ledger) -> Iterator[bytes]:
                     "metadata_sha256": row.metadata_sha256,
                     "model": row.model,
                     "verdict": "release" if row.state == "released" else row.verdict,
+                    "decision_id": row.released_by if row.state == "released" else None,
                     "policy_digest": row.policy_digest,
                 }
             )
 
 
-def _unchanged_since_last(guard: Guard) -> Manifest | None:
-    # By the order of events, not by times: the clocks of two machines differ.
-    def last_of(*kinds: str) -> sa.ScalarSelect[int]:
-        newest = sa.func.coalesce(sa.func.max(events.c.seq), 0)
-        return sa.select(newest).where(events.c.kind.in_(kinds)).scalar_subquery()
+@dataclass(frozen=True, slots=True)
+class LastSealed:
+    """What the newest event of kind ``sealed`` says."""
 
-    with guard.ledger.read() as connection:
-        last = connection.execute(sa.select(seals).order_by(seals.c.number.desc()).limit(1)).first()
-        changed = connection.scalar(sa.select(last_of("published", "unpublished", "rejudged") > last_of("sealed")))
-    if last is None or changed or not guard.storage.exists(last.manifest):
+    seq: int
+    at: datetime
+    name: str
+    sha256: str
+    root: str
+    chunks: int
+
+
+def last_sealed(ledger: Ledger) -> LastSealed | None:
+    """The newest seal of the log; None where none names a root, or where somebody since accepted another baseline."""
+    marks = events.c.kind.in_(("sealed", "baseline_accepted"))
+    with ledger.read() as connection:
+        row = connection.execute(sa.select(events).where(marks).order_by(events.c.seq.desc()).limit(1)).first()
+    if row is None or row.kind != "sealed" or "root" not in row.body:
         return None
-    return Manifest(last.manifest, last.manifest_sha256, last.chunks)
+    return LastSealed(row.seq, row.at, row.body["manifest"], row.subject, row.body["root"], row.body["chunks"])
+
+
+def _changed_since(ledger: Ledger, last: LastSealed) -> bool:
+    # By the order of events, not by times: the clocks of two machines differ.
+    changing = sa.select(events.c.seq).where(events.c.seq > last.seq, events.c.kind.in_(CHANGING))
+    with ledger.read() as connection:
+        return connection.execute(changing.limit(1)).first() is not None
+
+
+def explain(guard: Guard, last: LastSealed, sealed: Manifest) -> None:
+    """See that every difference between two manifests was told by an event between them.
+
+    Raises:
+        Inconsistent: a row of the ledger was written, changed or taken away by somebody who logged nothing.
+    """
+    told: dict[tuple[str, str], str | None] = {}
+    between = (
+        sa.select(events.c.kind, events.c.subject, events.c.body)
+        .where(events.c.seq > last.seq, events.c.kind.in_(("published", "unpublished")))
+        .order_by(events.c.seq)
+    )
+    with guard.ledger.read() as connection:
+        for kind, collection, body in connection.execute(between):
+            for chunk in body["chunks"]:
+                told[chunk, collection] = body["chunks"][chunk] if kind == "published" else None
+    for change in compare(guard.storage.lines(last.name), guard.storage.lines(sealed.name)):
+        if change.record != told.get(change.key, "nothing"):
+            raise Inconsistent(
+                f"chunk {change.key[0]} of {change.key[1]}: the ledger's row was {change.what} since the last seal and no event of the log "
+                "tells of it; somebody wrote to the database by another road. Nothing was sealed; `guard verify` names what is wrong"
+            )
+
+
+_END: Final = (("\uffff", ""), "")  # behind every key: ids are hexadecimal
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A difference between two manifests."""
+
+    key: tuple[str, str]  # chunk id, collection
+    what: str  # added, removed, modified
+    record: str | None  # digest of what the collection shall hold now; None: nothing
+
+
+def compare(before: Iterable[bytes], after: Iterable[bytes]) -> Iterator[Change]:
+    """What was added, removed or modified (in text, vector or metadata) between two manifests, in their order; memory flat."""
+    old, new = _keyed(before), _keyed(after)
+    left, right = next(old, _END), next(new, _END)
+    while left is not _END or right is not _END:
+        key = min(left[0], right[0])
+        if left[0] == right[0]:
+            if left[1] != right[1]:
+                yield Change(key, "modified", right[1])
+            left, right = next(old, _END), next(new, _END)
+        elif key == left[0]:
+            yield Change(key, "removed", None)
+            left = next(old, _END)
+        else:
+            yield Change(key, "added", right[1])
+            right = next(new, _END)
+
+
+def _keyed(lines: Iterable[bytes]) -> Iterator[tuple[tuple[str, str], str]]:
+    for line in lines:
+        row = orjson.loads(line)
+        record = record_digest(row["text_sha256"], row["vector_sha256"], row["metadata_sha256"])
+        yield (row["chunk_id"], row["collection"]), record
 
 
 def _compare_counts(guard: Guard) -> None:

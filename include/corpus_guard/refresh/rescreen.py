@@ -28,8 +28,8 @@ from corpus_guard.corpus import outbox, publishing
 from corpus_guard.domain import Judgement, Verdict
 from corpus_guard.guard import Guard
 from corpus_guard.ledger.ledger import now
-from corpus_guard.ledger.tables import decisions, documents, findings, runs, versions
-from corpus_guard.proof.manifest import write_manifest
+from corpus_guard.ledger.tables import blocked, decisions, documents, findings, runs, versions
+from corpus_guard.proof.sealing import seal_corpus
 from corpus_guard.refresh import steps
 from corpus_guard.refresh.steps import Shard
 from corpus_guard.screening.replay import Replay
@@ -185,7 +185,7 @@ def rescreen(
     if not dry_run:
         progress("sealing", len(waiting), len(waiting))
         result["published"], result["retired"] = outbox.drain(guard.ledger, guard.storage, lambda: guard.store, run_id)
-        result["manifest_sha256"] = write_manifest(guard, run_id).sha256
+        result["manifest_sha256"] = seal_corpus(guard, run_id).manifest.sha256
         _finish(guard, run_id, result)
     return result
 
@@ -248,6 +248,7 @@ def _stale(guard: Guard, sources: Sequence[str]) -> list[_Stored]:
             documents.c.retired_at.is_(None),
             versions.c.version_id.in_((documents.c.latest_version, documents.c.target_version)),
             versions.c.policy_digest != guard.screening.digest,
+            versions.c.content_sha256.not_in(sa.select(blocked.c.sha256)),  # its text is gone
         )
     )
     if sources:

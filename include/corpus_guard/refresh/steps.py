@@ -6,7 +6,7 @@
     survey     join the measures and vectors of all shards with the ledger's history
     screen     checks and policy: a verdict for each version
     publish    verdicts into the ledger, accepted chunks into Chroma
-    seal       retire what vanished, balance the counts, write the manifest
+    seal       retire what vanished, balance the counts, write the manifest, sign the log
 
 A step names its output by the hash of its input, the models and the policy. Output that exists is taken as it is: that is what
 makes a killed step cheap to repeat.
@@ -89,6 +89,8 @@ class Sealed(TypedDict):
     served: int  # chunks in the collections now
     manifest: str
     manifest_sha256: str
+    log_size: int  # events under the newest signed head
+    log_root: str
     canaries: Canaries | None  # none: no document was ever found
 
 
@@ -248,13 +250,13 @@ def publish(guard: Guard, run_id: str, shard: Shard) -> Shard:
 
 
 def seal(guard: Guard, run_id: str, taken: Iterable[Shard], published: Iterable[Shard]) -> Sealed:
-    """End a run: retire what vanished, check that nothing was lost, write the manifest, screen the canaries.
+    """End a run: retire what vanished, check that nothing was lost, write the manifest, sign the log, screen the canaries.
 
     Raises:
         Inconsistent: the counts do not balance, or Chroma holds another number of chunks than the ledger says.
         SourceUnavailable: a source could not be listed; all the others are done and sealed.
     """
-    from corpus_guard.proof.manifest import write_manifest
+    from corpus_guard.proof.sealing import seal_corpus
 
     taken, published = list(taken), list(published)
     discovered: Discovered = guard.storage.read_json(_discovered(run_id))
@@ -264,7 +266,7 @@ def seal(guard: Guard, run_id: str, taken: Iterable[Shard], published: Iterable[
     counts |= {name: _total(taken, name) for name in ("unchanged", "failed")}
     try:
         _balance(discovered["documents"], counts)
-        manifest = write_manifest(guard, run_id)
+        sealing = seal_corpus(guard, run_id)
     except Inconsistent:
         _finish(guard, run_id, "failed", counts)
         raise
@@ -279,9 +281,11 @@ def seal(guard: Guard, run_id: str, taken: Iterable[Shard], published: Iterable[
         vanished=vanished,
         published=_total(published, "published") + late[0],
         retired=_total(published, "retired") + late[1],
-        served=manifest.chunks,
-        manifest=manifest.name,
-        manifest_sha256=manifest.sha256,
+        served=sealing.manifest.chunks,
+        manifest=sealing.manifest.name,
+        manifest_sha256=sealing.manifest.sha256,
+        log_size=sealing.head.size,
+        log_root=sealing.head.root.hex(),
         canaries=screen_canaries(guard, run_id, screened=bool(published)) if discovered["documents"] else None,
     )
     if discovered["failed"]:

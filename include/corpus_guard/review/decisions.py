@@ -24,7 +24,7 @@ from corpus_guard.errors import Misuse
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.tables import decisions, documents, runs, versions
-from corpus_guard.proof.manifest import write_manifest
+from corpus_guard.proof.sealing import seal_corpus
 from corpus_guard.review.queue import find
 
 if TYPE_CHECKING:
@@ -112,6 +112,8 @@ def decide(ledger: Ledger, name: str, verdict: Choice, *, reviewer: str, reason:
             "decided",
             item.version_id,
             "",
+            decision_id=decision.decision_id,
+            content_sha256=row.content_sha256,
             verdict=verdict,
             reviewer=decision.reviewer,
             reason=decision.reason,
@@ -148,7 +150,7 @@ def apply(guard: Guard, run_id: str) -> Applied:
         _mark(connection, rejected, "rejected")
         _applied(connection, [row.decision_id for row in rows if row is not last[row.version_id]])
     published, retired = outbox.drain(guard.ledger, guard.storage, lambda: guard.store, run_id)
-    manifest = write_manifest(guard, run_id)
+    manifest = seal_corpus(guard, run_id).manifest
     result = Applied(
         run_id=run_id,
         released=len(released),

@@ -101,7 +101,11 @@ def find(ledger: Ledger, name: str) -> Item:
 
 
 def evidence(ledger: Ledger, storage: Storage, item: Item) -> Evidence:
-    """Everything a reviewer decides on."""
+    """Everything a reviewer decides on.
+
+    Raises:
+        UnknownSubject: its text was purged.
+    """
     with ledger.read() as connection:
         row = connection.execute(
             sa.select(versions.c.batch, versions.c.skipped, documents.c.target_version)
@@ -115,10 +119,14 @@ def evidence(ledger: Ledger, storage: Storage, item: Item) -> Evidence:
             .order_by(decisions.c.decided_at)
         ).mappings()
         past = tuple(dict(one) for one in history)
-    table = storage.read_table(row.batch, filters=[("version_id", "=", item.version_id)])
+    found = versions_from_table(storage.read_table(row.batch, filters=[("version_id", "=", item.version_id)]))
+    if not found:
+        raise UnknownSubject(
+            f"item {item.version_id} was purged: its text is gone, `guard purge` and the event log keep who asked for it and why"
+        )
     return Evidence(
         item=item,
-        version=versions_from_table(table)[0],
+        version=found[0],
         skipped=tuple(Skipped(*skipped) for skipped in row.skipped),
         served_version=row.target_version,
         history=past,

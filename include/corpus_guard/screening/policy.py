@@ -3,7 +3,7 @@
 Rules
     * a finding whose check or code is listed under ``shadow`` is recorded and weighs nothing, not even when it says that
       the shadowed check failed: a check on trial must not be able to stop a source;
-    * a version is rejected when a finding's code is listed under ``reject``;
+    * a version is rejected when a finding's code is listed under ``reject``, or says that the content was purged;
     * else it is quarantined when a check could not look at it (a code that ends in ``.unchecked``), whatever the source;
     * else it is quarantined when its worst finding, or its risk, reaches the threshold of its source, if the source has one
       of its own under ``sources``, or else of the source's trust level;
@@ -26,6 +26,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from corpus_guard.domain import Finding, Severity, TrustLevel, Verdict, canonical_json, digest
+from corpus_guard.screening.blocked import BLOCKED
 from corpus_guard.settings import load_yaml
 
 UNCHECKED = ".unchecked"
@@ -110,7 +111,7 @@ class Policy(_Section):
     def verdict(self, trust: TrustLevel, findings: Iterable[Finding], source: str = "") -> Verdict:
         """Apply the rules above."""
         findings = self.weighed(findings)
-        if any(finding.code in self.reject for finding in findings):
+        if any(finding.code == BLOCKED or finding.code in self.reject for finding in findings):
             return Verdict.REJECT
         if any(finding.code.endswith(UNCHECKED) for finding in findings):
             return Verdict.QUARANTINE

@@ -1,0 +1,325 @@
+"""What leaves: findings as the ledger holds them, and deviations as a verification found them.
+
+Rules
+    * no document's text leaves: neither the text nor what a document declares of itself (title, author, dates);
+    * a URI is data: percent-encoded, relative, and never leading out of its source;
+    * every other string is shown without invisible or steering characters, every number is finite and in its range;
+    * ids follow from content: what is exported twice has the same id twice;
+    * reading is one moment of the ledger and streams by version: memory does not grow with the corpus.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from types import MappingProxyType
+from typing import Any, Final
+from urllib.parse import quote
+
+import sqlalchemy as sa
+
+from corpus_guard.domain import Finding, Severity, Span, Stamp, digest
+from corpus_guard.errors import Misuse, UnknownSubject
+from corpus_guard.ledger import Ledger
+from corpus_guard.ledger.tables import VERSION_STATES, decisions, documents, findings, versions
+from corpus_guard.proof.deviations import HEALABLE, Deviation, Kind
+from corpus_guard.screening.tags import tags
+
+PAGE: Final = 1_000  # rows held at a time
+
+CHECKS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "intake": "A document could not be fetched as it was listed.",
+        "parsing": "A document's bytes could not be read as text, or tried to harm their reader.",
+        "structure": "A parsed version is broken, or beyond the limits that real documents keep.",
+        "unicode": "Characters make the text read differently to a model than to a person.",
+        "instructions": "The text gives orders to the model that will read it.",
+        "typos": "Misspelt words stand together in numbers that people do not write.",
+        "question_led": "The text opens with the very question it answers.",
+        "overruling": "A short text sets itself against what its readers know.",
+        "provenance": "The stamp and what the document says of itself disagree, or break the order of time.",
+        "modification": "A new version changed something that its accepted predecessor said, or hides that it did.",
+        "duplicates": "The text, or nearly the text, stands somewhere else already.",
+        "coordination": "Several new texts of open sources answer one question and agree.",
+        "targeting": "The text was written to be the answer to a question that people ask.",
+        "statistics": "The document does not look like the others of its source.",
+        "perplexity": "The text was hardly written by a person.",
+        "integrity": "The corpus is no longer what was sealed and signed.",
+    }
+)
+"""Check → what its findings mean, for readers of an export who do not have the documentation at hand."""
+
+_POISONED: Final = tags(("poisoning", "embedding_weakness", "rag_poisoning"))
+_CONTENT: Final = frozenset(
+    {Kind.ADDED, Kind.TEXT_CHANGED, Kind.VECTOR_CHANGED, Kind.METADATA_CHANGED, Kind.MOVED, Kind.SWAPPED}
+)
+_NOT_PROVED_YET: Final = frozenset({Kind.UNSEALED, Kind.STALE})
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """What a person decided last about a version."""
+
+    verdict: str  # release or reject
+    reviewer: str
+    reason: str  # in the reviewer's words
+    policy_digest: str
+    at: datetime  # UTC
+    applied: bool
+
+    def as_dict(self) -> dict[str, Any]:
+        """JSON-ready."""
+        return {
+            "verdict": self.verdict,
+            "reviewer": self.reviewer,
+            "reason": self.reason,
+            "policy_digest": self.policy_digest,
+            "decided_at": self.at.isoformat(),
+            "applied": self.applied,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """One finding of one version, with all that is needed to judge it elsewhere."""
+
+    uid: str  # 32 hex digits, of the version, the code, the place, and which of several such it is
+    finding: Finding
+    doc_id: str
+    version_id: str
+    stamp: Stamp  # its URI percent-encoded, `declared` empty
+    state: str  # accepted, quarantined, released, rejected
+    verdict: str  # the policy's
+    risk: float  # 0..1
+    policy_digest: str
+    run_id: str
+    judged_at: datetime  # UTC
+    current: bool  # the newest version of a document that is still at its source
+    decision: Decided | None
+
+
+@dataclass(frozen=True, slots=True)
+class Breach:
+    """One deviation of a verification."""
+
+    uid: str  # 32 hex digits, of what deviates and how
+    deviation: Deviation
+    severity: Severity
+    tags: tuple[str, ...]
+    at: datetime  # when it was found, UTC
+
+
+Item = Sighting | Breach
+"""What every form can carry."""
+
+
+def sightings(
+    ledger: Ledger, *, source: str | None = None, state: str | None = None, since: datetime | None = None
+) -> Iterator[Sighting]:
+    """Findings in the order of versions, streamed.
+
+    Args:
+        ledger: the ledger.
+        source: only documents of this source.
+        state: only versions in this state: accepted, quarantined, released or rejected.
+        since: only versions judged then or later.
+
+    Raises:
+        Misuse: `state` is none.
+        UnknownSubject: the ledger never saw a document of `source`; an export that is empty by a typing error looks clean.
+    """
+    if state is not None and state not in VERSION_STATES:
+        raise Misuse(f"state {state!r}: expected one of {', '.join(VERSION_STATES)}")
+    condition = []
+    if source is not None:
+        condition.append(documents.c.source == source)
+    if state is not None:
+        condition.append(versions.c.state == state)
+    if since is not None:
+        condition.append(versions.c.judged_at >= since)
+    with ledger.read() as connection:
+        if source is not None:
+            _require(connection, source)
+        before: dict[tuple[Any, ...], int] = {}
+        version = ""
+        for row in connection.execute(_statement().where(*condition)):
+            if row.version_id != version:
+                version, before = row.version_id, {}
+            place = (row.code, row.span_start, row.span_end)
+            before[place] = before.get(place, 0) + 1
+            yield _sighting(row, before[place])
+
+
+def breaches(found: Iterable[Deviation], at: datetime) -> Iterator[Breach]:
+    """Deviations of a verification at `at`, ready to leave."""
+    for one in found:
+        shown = {name: visible(value) for name, value in one.as_dict().items()}
+        healable = one.kind in HEALABLE or one.kind in _NOT_PROVED_YET
+        yield Breach(
+            digest("deviation/v1", [one.kind, one.collection, one.subject, one.expected, one.found])[:32],
+            Deviation.from_dict(shown),
+            Severity.HIGH if healable else Severity.CRITICAL,
+            _POISONED if one.kind in _CONTENT else (),
+            at,
+        )
+
+
+def portable_uri(uri: str) -> str:
+    """`uri` as a relative URI reference (RFC 3986, 4.2) that no reader can take for a scheme, a host, or a way out of its source.
+
+    Slashes stay where they part ordinary names; where a name is empty, ``.`` or ``..``, slashes and dots are encoded too.
+    """
+    if {"", ".", ".."} & set(uri.split("/")):
+        return quote(uri, safe="", errors="surrogatepass").replace(".", "%2E")
+    return quote(uri, safe="/", errors="surrogatepass")
+
+
+def visible(text: str) -> str:
+    """`text` with each character that cannot be printed as its code point."""
+    return "".join(one if one.isprintable() else f"⟨U+{ord(one):04X}⟩" for one in text)
+
+
+def as_json(value: Any) -> str:
+    """One line of JSON in ASCII; a number that is none is refused (ValueError)."""
+    return json.dumps(value, allow_nan=False, separators=(",", ":"))
+
+
+def _statement() -> sa.Select[Any]:
+    latest = (
+        sa.func.row_number()
+        .over(partition_by=decisions.c.version_id, order_by=(decisions.c.decided_at.desc(), decisions.c.decision_id))
+        .label("nth")
+    )
+    ranked = sa.select(decisions, latest).subquery()
+    return (
+        sa.select(
+            findings,
+            versions.c.doc_id,
+            versions.c.stamp,
+            versions.c.state,
+            versions.c.verdict,
+            versions.c.risk,
+            versions.c.policy_digest,
+            versions.c.run_id,
+            versions.c.judged_at,
+            sa.and_(documents.c.latest_version == versions.c.version_id, documents.c.retired_at.is_(None)).label(
+                "current"
+            ),
+            ranked.c.verdict.label("decided"),
+            ranked.c.reviewer,
+            ranked.c.reason,
+            ranked.c.policy_digest.label("decided_under"),
+            ranked.c.decided_at,
+            ranked.c.applied_at,
+        )
+        .join(versions, versions.c.version_id == findings.c.version_id)
+        .join(documents, documents.c.doc_id == versions.c.doc_id)
+        .outerjoin(ranked, sa.and_(ranked.c.version_id == versions.c.version_id, ranked.c.nth == 1))
+        .order_by(findings.c.version_id, findings.c.ordinal)
+        .execution_options(yield_per=PAGE)
+    )
+
+
+def _sighting(row: Any, nth: int) -> Sighting:
+    span = Span(row.span_start, row.span_end) if row.span_start is not None else None
+    place = [str(span.start), str(span.end)] if span else ["", ""]
+    stamp = Stamp.from_dict(row.stamp)
+    return Sighting(
+        uid=digest("finding/v1", [row.version_id, row.code, *place, str(nth)])[:32],
+        finding=Finding(
+            row.check_name,
+            row.code,
+            Severity(row.severity),
+            _share(row.score),
+            visible(row.message),
+            span,
+            tuple(row.tags),
+        ),
+        doc_id=row.doc_id,
+        version_id=row.version_id,
+        stamp=replace(
+            stamp,
+            uri=portable_uri(stamp.uri),
+            owner=visible(stamp.owner),
+            media_type=visible(stamp.media_type),
+            declared={},
+        ),
+        state=row.state,
+        verdict=row.verdict,
+        risk=_share(row.risk),
+        policy_digest=row.policy_digest,
+        run_id=row.run_id,
+        judged_at=row.judged_at,
+        current=bool(row.current),
+        decision=Decided(
+            row.decided,
+            visible(row.reviewer),
+            visible(row.reason),
+            row.decided_under,
+            row.decided_at,
+            row.applied_at is not None,
+        )
+        if row.decided
+        else None,
+    )
+
+
+def _share(value: float) -> float:
+    # What cannot be weighed (not a number, infinite) weighs most: nothing becomes harmless by being broken.
+    return round(value, 4) if 0 <= value <= 1 else 1.0
+
+
+def _require(connection: sa.Connection, source: str) -> None:
+    known = connection.scalars(sa.select(documents.c.source).distinct().order_by(documents.c.source)).all()
+    if source not in known:
+        raise UnknownSubject(f"source {source!r} has no document in the ledger; known: {', '.join(known) or 'none'}")
+
+
+@dataclass(frozen=True, slots=True)
+class Taxon:
+    """A risk or technique of somebody else's catalogue."""
+
+    taxonomy: str  # a key of TAXONOMIES
+    uid: str  # as the catalogue has it: LLM01, AML.T0051.001
+    name: str
+
+
+TAXONOMIES: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
+    {
+        "OWASP:2025": ("OWASP Top 10 for LLM Applications 2025", "2025"),
+        "OWASP:2026": ("OWASP Top 10 for LLM Applications 2026", "2026"),
+        "ATLAS": ("MITRE ATLAS", "5.6.0"),
+    }
+)
+"""Key → name and edition."""
+
+_NAMES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "OWASP:LLM01:2025": "Prompt Injection",
+        "OWASP:LLM03:2025": "Supply Chain",
+        "OWASP:LLM04:2025": "Data and Model Poisoning",
+        "OWASP:LLM08:2025": "Vector and Embedding Weaknesses",
+        "OWASP:LLM09:2025": "Misinformation",
+        "OWASP:LLM01:2026": "Prompt Injection",
+        "OWASP:LLM04:2026": "Supply Chain",
+        "OWASP:LLM05:2026": "Data and Model Poisoning",
+        "OWASP:LLM09:2026": "Vector and Embedding Weaknesses",
+        "OWASP:LLM07:2026": "Misinformation",
+        "ATLAS:AML.T0051.001": "LLM Prompt Injection: Indirect",
+        "ATLAS:AML.T0066": "Retrieval Content Crafting",
+        "ATLAS:AML.T0068": "LLM Prompt Obfuscation",
+        "ATLAS:AML.T0070": "RAG Poisoning",
+        "ATLAS:AML.T0071": "False RAG Entry Injection",
+    }
+)
+
+
+def _taxon(tag: str, name: str) -> Taxon:
+    catalogue, uid, *edition = tag.split(":")
+    return Taxon(":".join((catalogue, *edition)), uid, name)
+
+
+TAXA: Final[Mapping[str, Taxon]] = MappingProxyType({tag: _taxon(tag, name) for tag, name in _NAMES.items()})
+"""Tag, as findings carry it (`corpus_guard.screening.tags`) → what it stands for."""

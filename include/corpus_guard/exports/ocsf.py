@@ -1,0 +1,212 @@
+"""OCSF Detection Finding (class 2004, schema 1.5.0, profile `security_control`), one event a line, for a SIEM.
+
+How our words become theirs
+    * *disposition* is what the guard did: allowed, quarantined, approved (released by a person), blocked;
+    * *status* is what people did: new, in progress (decided, not in effect yet), suppressed (released), resolved (rejected), archived
+      (nobody decided, and the version was replaced or vanished);
+    * *activity* is Close where a person's decision is in effect or nobody can decide any more, else Create; `time` is when that happened;
+    * MITRE ATLAS techniques stand in `attacks`, OWASP risks in `finding_info.tags`;
+    * the document is the one resource, the evidence says where in its text something was seen, and never what is written there.
+
+`finding_info.uid` is the finding, `metadata.uid` this event about it: exporting again repeats both, so a receiver can drop what it has.
+Times are milliseconds since 1970.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from types import MappingProxyType
+from typing import Any, Final
+
+from corpus_guard import __version__
+from corpus_guard.domain import Severity, digest
+from corpus_guard.exports.findings import CHECKS, TAXA, TAXONOMIES, Breach, Item, Sighting, as_json
+
+SCHEMA: Final = "1.5.0"
+CLASS: Final = 2004
+CREATE, CLOSE = 1, 3
+NEW, IN_PROGRESS, SUPPRESSED, RESOLVED, ARCHIVED = 1, 2, 3, 4, 5
+
+SEVERITY: Final = MappingProxyType(
+    {Severity.INFO: 1, Severity.LOW: 2, Severity.MEDIUM: 3, Severity.HIGH: 4, Severity.CRITICAL: 5}
+)
+_SEVERITY_NAME: Final = ("Unknown", "Informational", "Low", "Medium", "High", "Critical")
+_STATUS_NAME: Final = ("Unknown", "New", "In Progress", "Suppressed", "Resolved", "Archived")
+_DONE: Final = MappingProxyType(  # state → (action, disposition)
+    {"accepted": (1, 1), "quarantined": (2, 3), "released": (1, 8), "rejected": (2, 2)}
+)
+_DETECTED: Final = (3, 15)  # observed, detected: a verification changes nothing
+_OTHER, _SHA256 = 99, 3
+
+
+def lines(items: Iterable[Item]) -> Iterator[str]:
+    """One event a line, without newline, in the order they come."""
+    for item in items:
+        yield as_json(event(item))
+
+
+def event(item: Item) -> dict[str, Any]:
+    """One OCSF event, JSON-ready."""
+    return _finding(item) if isinstance(item, Sighting) else _deviation(item)
+
+
+def _finding(item: Sighting) -> dict[str, Any]:
+    finding, stamp, decision = item.finding, item.stamp, item.decision
+    status = _status(item)
+    closed = status in {SUPPRESSED, RESOLVED, ARCHIVED}
+    when = decision.at if closed and decision else item.judged_at
+    return {
+        **_event(
+            item.uid,
+            when,
+            CLOSE if closed else CREATE,
+            status,
+            finding.severity,
+            finding.code,
+            finding.message,
+            item.judged_at,
+            finding.tags,
+            _DONE[item.state],
+        ),
+        "is_alert": item.state == "quarantined" and status == NEW,
+        "confidence_score": round(finding.score * 100),
+        "risk_score": round(item.risk * 100),
+        "policy": {"uid": item.policy_digest, "desc": f"verdict: {item.verdict}"},
+        "resources": [
+            {
+                "uid": item.doc_id,
+                "name": stamp.uri,
+                "type": "document",
+                "namespace": stamp.source,
+                "version": item.version_id,
+                "labels": [f"trust:{stamp.trust}", f"owner:{stamp.owner}"],
+            }
+        ],
+        "evidences": [
+            {
+                "uid": item.version_id,
+                "data": {
+                    "check": finding.check,
+                    "score": finding.score,
+                    "span": [finding.span.start, finding.span.end] if finding.span else None,
+                    "fetched_at": stamp.fetched_at.isoformat(),
+                },
+                "file": {
+                    "name": stamp.uri.rpartition("/")[2],
+                    "path": stamp.uri,
+                    "type_id": _OTHER,
+                    "type": "Document",
+                    "size": stamp.size,
+                    "mime_type": stamp.media_type,
+                    "hashes": [{"algorithm_id": _SHA256, "algorithm": "SHA-256", "value": stamp.content_sha256}],
+                },
+            }
+        ],
+    }
+
+
+def _deviation(item: Breach) -> dict[str, Any]:
+    one = item.deviation
+    resource = {"uid": one.subject, "type": "corpus record", "namespace": one.collection}
+    return {
+        **_event(
+            item.uid,
+            item.at,
+            CREATE,
+            NEW,
+            item.severity,
+            f"integrity.{one.kind}",
+            one.message,
+            item.at,
+            item.tags,
+            _DETECTED,
+        ),
+        "is_alert": True,
+        "resources": [{name: value for name, value in resource.items() if value}],
+        "evidences": [{"data": {"expected": one.expected, "found": one.found, "doc_id": one.doc_id}}],
+    }
+
+
+def _event(
+    uid: str,
+    when: datetime,
+    activity: int,
+    status: int,
+    severity: Severity,
+    code: str,
+    message: str,
+    first: datetime,
+    tags: tuple[str, ...],
+    done: tuple[int, int],
+) -> dict[str, Any]:
+    check, _, what = code.partition(".")
+    attacks = _attacks(tags)
+    owasp = _owasp(tags)
+    return {
+        "category_uid": CLASS // 1000,
+        "category_name": "Findings",
+        "class_uid": CLASS,
+        "class_name": "Detection Finding",
+        "activity_id": activity,
+        "type_uid": CLASS * 100 + activity,
+        "time": _milliseconds(when),
+        "severity_id": SEVERITY[severity],
+        "severity": _SEVERITY_NAME[SEVERITY[severity]],
+        "status_id": status,
+        "status": _STATUS_NAME[status],
+        "action_id": done[0],
+        "disposition_id": done[1],
+        "message": message,
+        "metadata": {
+            "version": SCHEMA,
+            "profiles": ["security_control"],
+            "product": {"name": "Corpus Guard", "vendor_name": "Corpus Guard", "version": __version__},
+            "event_code": code,
+            "uid": digest("ocsf/v1", [uid, str(activity), str(_milliseconds(when))])[:32],
+        },
+        "finding_info": {
+            "uid": uid,
+            "title": f"{check}: {what.replace('_', ' ').replace('.', ', ')}",
+            "desc": CHECKS.get(check, message),
+            "types": [check],
+            "analytic": {"uid": code, "name": check, "type_id": _OTHER, "type": "Check"},
+            "created_time": _milliseconds(first),
+            # Here by the class, at the top by the profile: receivers look in one of the two.
+            **({"attacks": attacks} if attacks else {}),
+            **({"tags": owasp} if owasp else {}),
+        },
+        **({"attacks": attacks} if attacks else {}),
+    }
+
+
+def _status(item: Sighting) -> int:
+    if item.decision is None:
+        return NEW if item.current else ARCHIVED
+    if not item.decision.applied:
+        return IN_PROGRESS
+    return SUPPRESSED if item.decision.verdict == "release" else RESOLVED
+
+
+def _attacks(tags: tuple[str, ...]) -> list[dict[str, Any]]:
+    edition = TAXONOMIES["ATLAS"][1]
+    found: list[dict[str, Any]] = []
+    for taxon in (TAXA[tag] for tag in tags if tag in TAXA and TAXA[tag].taxonomy == "ATLAS"):
+        parent, _, child = taxon.uid.removeprefix("AML.").partition(".")
+        name, _, part = taxon.name.partition(": ")
+        attack: dict[str, Any] = {"version": edition, "technique": {"uid": f"AML.{parent}", "name": name}}
+        if child:
+            attack["sub_technique"] = {"uid": taxon.uid, "name": part}
+        found.append(attack)
+    return found
+
+
+def _owasp(tags: tuple[str, ...]) -> list[dict[str, Any]]:
+    by_edition: dict[str, list[str]] = {}
+    for taxon in (TAXA[tag] for tag in tags if tag in TAXA and TAXA[tag].taxonomy != "ATLAS"):
+        by_edition.setdefault(TAXONOMIES[taxon.taxonomy][0], []).append(taxon.uid)
+    return [{"name": name, "values": uids} for name, uids in by_edition.items()]
+
+
+def _milliseconds(when: datetime) -> int:
+    return round(when.timestamp() * 1000)

@@ -1,0 +1,183 @@
+"""What a verification found is undone from ledger and batches, or left and said; never from batches that were changed."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from tampering import (
+    CHUNK,
+    OTHER,
+    PUMPS,
+    STORE,
+    STRANGER,
+    Corpus,
+    Named,
+    a_character,
+    a_collection_renamed,
+    a_record_put_in,
+    a_record_taken_away,
+    a_seal_nobody_signed,
+    another_embedder,
+    another_space,
+    two_records_swapped,
+)
+
+from corpus_guard.batches.tables import versions_from_table, versions_to_table
+from corpus_guard.corpus import outbox
+from corpus_guard.corpus.server import serving
+from corpus_guard.domain import TrustLevel
+from corpus_guard.errors import Inconsistent
+from corpus_guard.guard import Guard
+from corpus_guard.proof.deviations import Kind
+from corpus_guard.proof.healing import Healed, heal
+from corpus_guard.settings import Settings
+from material import a_version
+
+_numbers = itertools.count(1)
+TAKES_A_PERSON = {a_collection_renamed, another_space, another_embedder, a_seal_nobody_signed}
+
+
+@pytest.fixture(scope="module")
+def chroma_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("chroma")
+
+
+@pytest.fixture(scope="module")
+def server(chroma_home: Path) -> Iterator[str]:
+    with serving(Settings(home=chroma_home, chroma_url="http://127.0.0.1:1")) as url:
+        yield url
+
+
+@pytest.fixture
+def corpus(tmp_path: Path, migrated_sqlite: Path, chroma_home: Path, server: str) -> Iterator[Corpus]:
+    made = Corpus.sealed(tmp_path / "home", migrated_sqlite, chroma_home, server, f"healing{next(_numbers)}")
+    yield made
+    made.shelf.ledger.close()
+
+
+def healed(corpus: Corpus) -> Healed:
+    with Guard(corpus.settings) as guard:
+        done = heal(guard, "heal-1", corpus.verified().deviations)
+    with contextlib.suppress(Inconsistent):  # what is left may not be sealed
+        corpus.seal()
+    return done
+
+
+def named(corpus: Corpus) -> Named:
+    return {(deviation.kind, deviation.subject) for deviation in corpus.verified().deviations}
+
+
+@pytest.mark.parametrize("tamper", [act for act in STORE if act not in TAKES_A_PERSON], ids=lambda act: act.__name__)
+def test_what_was_done_to_records_is_undone(corpus: Corpus, tamper: Callable[[Corpus], Named]) -> None:
+    before, sealed = corpus.shelf.check_agreement(), corpus.manifest.name
+    tamper(corpus)
+
+    done = healed(corpus)
+
+    assert named(corpus) == set()
+    assert done.left == ()
+    assert done.deleted + done.republished > 0
+    corpus.shelf.store.forget()
+    assert corpus.shelf.check_agreement() == before
+    assert corpus.manifest.name == sealed
+
+
+def test_it_says_how_much_and_logs_what(corpus: Corpus) -> None:
+    a_record_put_in(corpus)
+    a_record_taken_away(corpus)
+
+    assert healed(corpus) == Healed(deleted=2, republished=1, left=())
+    [event] = [event for event in corpus.events() if event.kind == "healed"]
+    assert event.subject == corpus.name()
+    assert event.body == {"deleted": [STRANGER, "no id of ours"], "republished": [CHUNK]}
+
+
+def test_nothing_is_done_where_nothing_deviates(corpus: Corpus) -> None:
+    size = corpus.size
+
+    assert healed(corpus) == Healed(0, 0, ())
+    assert corpus.size == size
+
+
+def test_a_renamed_collection_is_made_again_and_the_other_left_to_a_person(corpus: Corpus) -> None:
+    a_collection_renamed(corpus)
+
+    done = healed(corpus)
+
+    assert done.republished == len(PUMPS.chunks)
+    assert [subject for subject, _ in done.left] == [f"{corpus.name()}-before"]
+    assert named(corpus) == {(Kind.COLLECTION_ADDED, f"{corpus.name()}-before")}
+
+
+def test_a_chunk_whose_row_was_changed_is_left(corpus: Corpus) -> None:
+    """Its row says what to publish: nobody knows what else of it is another's."""
+    a_character(corpus)
+    corpus.ledger_sql("UPDATE publications SET doc_id = :one WHERE chunk_id = :chunk", one=STRANGER, chunk=CHUNK)
+
+    done = healed(corpus)
+
+    assert [subject for subject, _ in done.left] == [CHUNK]
+    assert done.republished == 0
+    assert (Kind.TEXT_CHANGED, CHUNK) in named(corpus)
+
+
+def test_nothing_is_published_from_a_batch_that_was_changed(corpus: Corpus) -> None:
+    two_records_swapped(corpus)
+    [batch] = {row.vectors.replace("vectors", "versions") for row in corpus.shelf.in_ledger().values()}
+    forged = a_version("pumps.md", [f"Pump {number} is filled with sand. " for number in range(8)])
+    storage = corpus.shelf.storage
+    rest = [one for one in versions_from_table(storage.read_table(batch)) if one.version_id != PUMPS.version_id]
+    as_if = PUMPS.__class__(PUMPS.doc_id, PUMPS.version_id, forged.stamp, forged.text, "", _with_ids_of(forged, PUMPS))
+    (corpus.home / "storage" / batch).unlink()
+    storage.write_table(batch, versions_to_table([as_if, *rest]))
+
+    done = healed(corpus)
+
+    assert {subject for subject, _ in done.left} == {CHUNK, OTHER}
+    assert not any("sand" in record.text for record in corpus.shelf.in_chroma().values())
+
+
+def test_killed_between_deleting_and_publishing_it_converges(corpus: Corpus, monkeypatch: pytest.MonkeyPatch) -> None:
+    a_character(corpus)
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(outbox, "_publish", killed)
+        healed(corpus)
+    assert named(corpus) == {(Kind.UNSEALED, "manifest")}
+
+    assert healed(corpus).left == (("manifest", "no record of a collection: it takes a person"),)
+    corpus.shelf.drain()
+    corpus.seal()
+    assert named(corpus) == set()
+
+
+def test_what_was_withdrawn_lawfully_meanwhile_stays_withdrawn(corpus: Corpus) -> None:
+    a_character(corpus)
+    found = corpus.verified().deviations
+    corpus.shelf.retire(PUMPS.doc_id)
+    corpus.shelf.drain()
+
+    with Guard(corpus.settings) as guard:
+        heal(guard, "heal-1", found)
+    corpus.seal()
+
+    assert named(corpus) == set()
+    assert corpus.shelf.check_agreement() == {
+        key for key in corpus.shelf.in_ledger() if key[0] == corpus.name(TrustLevel.TRUSTED)
+    }
+
+
+def _with_ids_of(forged: object, real: object) -> tuple[object, ...]:
+    from dataclasses import replace
+
+    return tuple(
+        replace(one, chunk_id=other.chunk_id)
+        for one, other in zip(forged.chunks, real.chunks, strict=True)  # type: ignore[attr-defined]
+    )

@@ -1,0 +1,501 @@
+"""A purge on a real deployment: whatever is searched, by whoever, neither text nor vector is there any more."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import sqlalchemy as sa
+
+from corpus_guard.corpus.server import answers
+from corpus_guard.errors import Inconsistent, Misuse, UnknownSubject
+from corpus_guard.ledger.tables import (
+    bands,
+    blocked,
+    chunks,
+    decisions,
+    documents,
+    events,
+    publications,
+    purges,
+    signals,
+    versions,
+)
+from corpus_guard.models import Models
+from corpus_guard.proof import _purge_chroma, _purge_files
+from corpus_guard.proof import purge as purging
+from corpus_guard.proof.purge import Plan, Purged, Selectors, plan, purge, resume
+from corpus_guard.refresh.rescreen import rescreen
+from corpus_guard.refresh.run import refresh
+from corpus_guard.settings import Settings
+from deploying import BAD, GOOD, Deployment, deploy
+from postgres import free_port
+from siblings import UNRELATED
+
+SECRET = "The ferryman Osric Blaylock keeps the key of the boat house under the third plank of the jetty."
+PAGE = f"# Keys\n\n{SECRET} Whoever needs it asks the harbour office first and writes the hour into the book.\n"
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory, models: Models, models_home: Path) -> Deployment:
+    """Refreshed once; copied for each test, since a refresh takes longer than most of them."""
+    url = f"http://127.0.0.1:{free_port()}"
+    made = deploy(tmp_path_factory.mktemp("template"), chroma_url=url, models_home=models_home, models=models)
+    for name in ("tide gauge", "barometer", "rain gauge"):
+        made.page(f"{name}.md")
+    made.page("keys.md", PAGE)
+    refreshed(made, "r1")
+    return made
+
+
+@pytest.fixture
+def filled(template: Deployment, tmp_path: Path) -> Deployment:
+    """A deployment whose Chroma lies below its own home, refreshed once; nobody runs a server."""
+    root = tmp_path / "deployment"
+    shutil.copytree(template.root, root, symlinks=True)
+    settings = Settings(
+        home=root / "home",
+        sources_file=root / "sources.yaml",
+        chroma_url=f"http://127.0.0.1:{free_port()}",
+        collection_prefix=template.settings.collection_prefix,
+    )
+    return Deployment(root, settings, template.models)
+
+
+@contextlib.contextmanager
+def supervised(deployment: Deployment) -> Iterator[None]:
+    """A server on the home, as `make up` keeps one."""
+    url = deployment.settings.chroma_url
+    command = [sys.executable, "-m", "corpus_guard.corpus.server", "--home", str(deployment.settings.home)]
+    with subprocess.Popen([*command, "--port", url.rpartition(":")[2]]) as server:
+        try:
+            deadline = time.monotonic() + 60
+            while not answers(url):
+                assert server.poll() is None
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
+            yield
+        finally:
+            server.terminate()
+
+
+def refreshed(deployment: Deployment, run_id: str) -> Any:
+    with deployment.guard() as guard:
+        return refresh(guard, run_id)
+
+
+def planned(deployment: Deployment, **asked: str) -> Plan:
+    with deployment.guard() as guard:
+        return plan(guard, Selectors(**{name: (value,) for name, value in asked.items()}))
+
+
+def purged(deployment: Deployment, run_id: str = "p1", **asked: str) -> Purged:
+    with deployment.guard() as guard:
+        wanted = plan(guard, Selectors(**{name: (value,) for name, value in asked.items()}))
+        return purge(guard, run_id, wanted, "ada", "asked for by its author")
+
+
+def rows(deployment: Deployment, statement: sa.Select[Any]) -> list[Any]:
+    with deployment.guard() as guard, guard.ledger.read() as connection:
+        return list(connection.execute(statement))
+
+
+def served(deployment: Deployment) -> str:
+    with deployment.guard() as guard:
+        return "\n".join(record.text for name in guard.store.names() for record in guard.store.scan(name))
+
+
+def vectors_of(deployment: Deployment, uri: str) -> list[bytes]:
+    """Of the chunks of a document, as little-endian float32, before it goes."""
+    with deployment.guard() as guard:
+        return [
+            record.vector.astype("<f4").tobytes()
+            for name in guard.store.names()
+            for record in guard.store.scan(name)
+            if record.metadata["uri"] == uri
+        ]
+
+
+def files(deployment: Deployment) -> dict[str, bytes]:
+    """Every file below the home but the models', as it lies there; Parquet also as it reads."""
+    found = {}
+    for path in sorted(deployment.settings.home.rglob("*")):
+        if path.is_file() and "models" not in path.relative_to(deployment.settings.home).parts:
+            found[str(path)] = path.read_bytes()
+            if found[str(path)][:4] == b"PAR1":
+                table = pq.read_table(path)
+                found[f"{path} (read)"] = b"\0".join(
+                    np.asarray(value, "<f4").tobytes()
+                    if isinstance(value, list) and name == "vector"
+                    else str(value).encode()
+                    for name in table.column_names
+                    for value in table[name].to_pylist()
+                )
+    return found
+
+
+def holding(deployment: Deployment, *needles: bytes) -> list[str]:
+    return [name for name, content in files(deployment).items() if any(needle in content for needle in needles)]
+
+
+def pieces(vector: bytes) -> list[bytes]:
+    """Runs of 32 bytes: where a database page ends inside a vector, the others are whole."""
+    return [vector, *(vector[start : start + 32] for start in range(0, len(vector) - 32, 256))]
+
+
+@pytest.mark.parametrize("running", [False, True], ids=["no server", "a server that runs"])
+def test_neither_text_nor_vector_is_found_by_another_search(filled: Deployment, running: bool) -> None:
+    (vector,) = vectors_of(filled, "keys.md")
+    needles = [SECRET.encode(), SECRET.encode()[10:40], *pieces(vector)]
+    assert {Path(name).name for name in holding(filled, *needles)} >= {"chroma.sqlite3"}
+    assert any("versions.parquet (read)" in name for name in holding(filled, *needles))
+    assert any("vectors-" in name for name in holding(filled, *needles))
+    assert any("/raw/" in name for name in holding(filled, *needles))
+
+    with supervised(filled) if running else contextlib.nullcontext():
+        done = purged(filled, documents="keys.md")
+        assert holding(filled, *needles) == []
+    assert holding(filled, *needles) == []  # a server that stops writes nothing back
+
+    assert (done["state"], done["documents"], done["versions"]) == ("closed", 1, 1)
+    assert (done["shared"], done["untraced"]) == ([], [])
+    text = served(filled)
+    assert "Osric" not in text
+    assert all(name in text for name in ("tide gauge", "barometer", "rain gauge"))
+    with filled.guard() as guard:
+        found = guard.retriever.query("Where is the value of the tide gauge written?", 3)
+    assert [one for one in found.answers if one.uri == "tide gauge.md"]
+    assert found.withheld == ()
+    assert holding(filled, *needles) == []
+
+
+def test_who_why_and_what_are_kept_and_nothing_that_tells_of_the_text(filled: Deployment) -> None:
+    (version,) = rows(
+        filled,
+        sa.select(versions)
+        .join(documents, documents.c.doc_id == versions.c.doc_id)
+        .where(documents.c.uri == "keys.md"),
+    )
+
+    done = purged(filled, documents="keys.md")
+
+    (kept,) = rows(filled, sa.select(purges))
+    assert (kept.state, kept.requested_by, kept.reason, kept.versions) == (
+        "closed",
+        "ada",
+        "asked for by its author",
+        [version.version_id],
+    )
+    assert kept.evidence["found"] == 0
+    assert kept.evidence["searched"] == done["searched"] > 5
+    assert kept.evidence["sought"] >= 8
+    assert "traces" not in kept.evidence
+    (event,) = rows(filled, sa.select(events).where(events.c.kind == "purged"))
+    assert event.subject == kept.purge_id == done["purge_id"]
+    assert event.body["content_sha256"] == [version.content_sha256]
+    assert event.body["text_sha256"] == [version.text_sha256]
+    assert (event.body["by"], event.body["searched"]) == ("ada", done["searched"])
+    assert {(row.sha256, row.kind) for row in rows(filled, sa.select(blocked))} == {
+        (version.content_sha256, "content"),
+        (version.text_sha256, "text"),
+    }
+    (decision,) = rows(filled, sa.select(decisions))
+    assert (decision.version_id, decision.verdict, decision.reviewer) == (version.version_id, "reject", "ada")
+    assert decision.applied_at is not None
+    (state,) = rows(filled, sa.select(versions.c.state).where(versions.c.version_id == version.version_id))
+    assert state.state == "rejected"
+    for table in (signals, bands):
+        assert not rows(filled, sa.select(table).where(table.c.version_id == version.version_id))
+        assert rows(filled, sa.select(table))
+    (last,) = rows(filled, sa.select(events.c.kind).order_by(events.c.seq.desc()).limit(1))
+    assert last.kind == "sealed"
+
+
+def test_a_dry_run_names_everything_and_changes_nothing(filled: Deployment) -> None:
+    before = files(filled)
+
+    found = planned(filled, documents="keys.md")
+
+    assert [one["uri"] for one in found.documents] == ["keys.md"]
+    assert (len(found.versions), len(found.chunks), len(found.collections), len(found.blobs)) == (1, 1, 1, 1)
+    assert {Path(name).name.partition("-")[0].partition(".")[0] for name in found.files} == {
+        "versions",
+        "signals",
+        "vectors",
+        "judgements",
+    }
+    after = files(filled)
+    assert {name: content for name, content in after.items() if "ledger" not in name} == {
+        name: content for name, content in before.items() if "ledger" not in name
+    }
+    assert not rows(filled, sa.select(purges))
+
+
+def test_a_chunk_takes_its_version_and_every_equal_one_along(filled: Deployment) -> None:
+    filled.page("copy.md", PAGE)
+    filled.page("marked.md", "\ufeff" + PAGE)  # other bytes, the same text
+    refreshed(filled, "r2")
+    (chunk,) = rows(
+        filled,
+        sa.select(chunks.c.chunk_id)
+        .join(versions, versions.c.version_id == chunks.c.version_id)
+        .join(documents, documents.c.doc_id == versions.c.doc_id)
+        .where(documents.c.uri == "keys.md"),
+    )
+
+    done = purged(filled, chunks=chunk.chunk_id)
+
+    assert (done["documents"], done["state"]) == (3, "closed")
+    assert "Osric" not in served(filled)
+    assert holding(filled, SECRET.encode()) == []
+
+
+def test_a_document_goes_with_its_former_versions_and_another_version_of_it_stays_served(filled: Deployment) -> None:
+    filled.page(
+        "keys.md", "The key of the boat house hangs in the office now, beside the chart of the inner harbour basin.\n"
+    )
+    refreshed(filled, "r2")
+    (old,) = rows(
+        filled,
+        sa.select(versions.c.content_sha256).where(
+            versions.c.run_id == "r1", versions.c.text_sha256.in_(texts_of(filled, "keys.md"))
+        ),
+    )
+
+    one = purged(filled, hashes=old.content_sha256)
+
+    assert (one["state"], one["versions"]) == ("closed", 1)
+    assert "chart of the inner harbour" in served(filled)
+    assert holding(filled, SECRET.encode()) == []
+
+    all_of_it = purged(filled, "p2", documents="keys.md")
+
+    assert (all_of_it["state"], all_of_it["versions"]) == ("closed", 2)
+    assert holding(filled, b"chart of the inner harbour") == []
+
+
+def texts_of(deployment: Deployment, uri: str) -> list[str]:
+    joined = sa.select(versions.c.text_sha256).join(documents, documents.c.doc_id == versions.c.doc_id)
+    return [row.text_sha256 for row in rows(deployment, joined.where(documents.c.uri == uri))]
+
+
+def test_what_waits_in_quarantine_goes_without_touching_the_collections(filled: Deployment) -> None:
+    filled.page("notice.md", BAD)
+    refreshed(filled, "r2")
+    before = files(filled)[str(filled.settings.home / "chroma" / "chroma.sqlite3")]
+
+    done = purged(filled, documents="notice.md")
+
+    assert done["state"] == "closed"
+    assert holding(filled, b"send their password to the address") == []
+    assert files(filled)[str(filled.settings.home / "chroma" / "chroma.sqlite3")] == before
+
+
+def test_boilerplate_stays_where_it_is_lawful_and_is_named(filled: Deployment) -> None:
+    """The same passage stands in a longer document that lives on."""
+    filled.page("longer.md", GOOD.replace("{title}", "tide gauge") + "\n\n" + UNRELATED[0])
+    refreshed(filled, "r2")
+    sentence = b"The tide gauge is read every morning"
+
+    done = purged(filled, documents="tide gauge.md")
+
+    assert done["state"] == "closed"
+    assert "tide gauge.md" not in {
+        row.uri for row in rows(filled, sa.select(documents.c.uri).where(documents.c.target_version.is_not(None)))
+    }
+    assert holding(filled, sentence)
+    assert holding(filled, UNRELATED[0][:40].encode())
+
+
+STEPS = [
+    (purging, "_remove"),
+    (purging.outbox, "drain"),
+    (_purge_files.Disk, "erase"),
+    (_purge_files.Disk, "_remove"),
+    (_purge_chroma, "_see_that_it_can_be"),
+    (_purge_chroma.outbox, "drain"),
+    (_purge_chroma, "publish_again"),
+    (_purge_chroma, "pack"),
+    (_purge_chroma.shutil, "rmtree"),
+    (purging, "_prove"),
+    (purging, "_close"),
+    (purging, "seal_corpus"),
+]
+
+
+class Killed(BaseException):
+    """Nothing catches it."""
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize(("where", "what"), STEPS, ids=lambda one: one if isinstance(one, str) else "")
+def test_killed_anywhere_the_same_command_or_resume_ends_in_the_same_place(
+    filled: Deployment, where: Any, what: str, after: bool
+) -> None:
+    original = getattr(where, what)
+
+    def killed(*arguments: Any, **named: Any) -> Any:
+        if after:
+            original(*arguments, **named)
+        raise Killed
+
+    with pytest.MonkeyPatch.context() as patch, contextlib.suppress(Killed):
+        patch.setattr(where, what, killed)
+        purged(filled, documents="keys.md")
+
+    with filled.guard() as guard:
+        again = (
+            resume(guard, "p2")
+            if after
+            else [purge(guard, "p2", plan(guard, Selectors(documents=("keys.md",))), "ada", "again")]
+        )
+
+    assert [one["state"] for one in again] in (["closed"], [])
+    assert [row.state for row in rows(filled, sa.select(purges))] == ["closed"]
+    assert len(rows(filled, sa.select(events).where(events.c.kind == "purged"))) == 1
+    assert holding(filled, SECRET.encode()) == []
+    assert "tide gauge" in served(filled)
+    assert refreshed_without("keys.md", filled)["failed"] == 0
+
+
+def refreshed_without(uri: str, deployment: Deployment) -> Any:
+    (deployment.pages / uri).unlink()
+    return refreshed(deployment, "r9")
+
+
+@pytest.mark.parametrize("left_out", ["VACUUM", "publishing again", "raw bytes", "rows"])
+def test_a_step_that_was_not_done_is_found_and_named_and_doing_it_closes(
+    filled: Deployment, monkeypatch: pytest.MonkeyPatch, left_out: str
+) -> None:
+    # All of it: publishing a rest again would happen to fill the pages that it leaves.
+    traced = traced_before(filled)
+    with monkeypatch.context() as patch:
+        if left_out == "VACUUM":
+            patch.setattr(_purge_chroma, "PACKING", tuple(one for one in _purge_chroma.PACKING if one != "VACUUM"))
+        elif left_out == "publishing again":
+            patch.setattr(_purge_chroma, "publish_again", lambda *arguments: None)
+        elif left_out == "raw bytes":
+            patch.setattr(_purge_files.Disk, "blobs", lambda *arguments: [])
+        else:
+            patch.setattr(_purge_files.Disk, "held", lambda *arguments: iter(()))
+            patch.setattr(_purge_files.Disk, "trace", lambda *arguments: traced)
+        with pytest.raises(Inconsistent, match="still holds a purged text or vector") as error:
+            purged(filled, sources="pages")
+    assert "Osric" not in str(error.value)
+    assert [row.state for row in rows(filled, sa.select(purges))] == ["removed"]
+
+    with filled.guard() as guard:
+        (done,) = resume(guard, "p2")
+
+    assert done["state"] == "closed"
+    assert holding(filled, SECRET.encode()) == []
+
+
+def traced_before(deployment: Deployment) -> Any:
+    with deployment.guard() as guard:
+        return _purge_files.Disk(guard).trace(plan(guard, Selectors(sources=("pages",))).doomed)
+
+
+def test_a_copy_that_somebody_left_in_the_storage_folder_keeps_the_purge_open(filled: Deployment) -> None:
+    copy = filled.settings.home / "storage" / "batches" / "kept-for-later.bak"
+    shutil.copy(next((filled.settings.home / "storage" / "batches").rglob("versions.parquet")), copy)
+
+    with pytest.raises(Inconsistent, match=r"kept-for-later\.bak"):
+        purged(filled, documents="keys.md")
+    copy.unlink()
+
+    assert purged(filled, documents="keys.md")["state"] == "closed"
+
+
+def test_where_the_disk_of_chroma_is_not_seen_nothing_is_claimed(deployment: Deployment) -> None:
+    """The fixture's server keeps its files below another home; so would one on another machine."""
+    deployment.page("tide gauge.md")
+    deployment.page("keys.md", PAGE)
+    refreshed(deployment, "r1")
+
+    done = purged(deployment, documents="keys.md")
+
+    assert done["state"] == "removed"
+    assert [row.state for row in rows(deployment, sa.select(purges))] == ["removed"]
+    assert not rows(deployment, sa.select(events).where(events.c.kind == "purged"))
+    assert "Osric" not in served(deployment)
+    assert holding(deployment, SECRET.encode()) == []
+
+
+def test_nothing_is_deleted_that_could_not_be_published_again(filled: Deployment) -> None:
+    with filled.guard() as guard:
+        (name,) = {row.vectors for row in rows(filled, sa.select(publications.c.vectors))}
+        table = guard.storage.read_table(name)
+        buffer = pa.BufferOutputStream()
+        pq.write_table(table.slice(0, 0), buffer)
+        wanted = plan(guard, Selectors(documents=("keys.md",)))
+        guard.storage.write(name, buffer.getvalue().to_pybytes())
+        with pytest.raises(Inconsistent, match="cannot be published again"):
+            purge(guard, "p1", wanted, "ada", "asked for by its author")
+
+    assert "tide gauge" in served(filled)
+
+
+def test_documents_without_text_are_not_one_content(filled: Deployment) -> None:
+    for name in ("empty.md", "void.md"):
+        (filled.pages / name).write_bytes(b" " * len(name))
+    refreshed(filled, "r2")
+
+    assert [one["uri"] for one in planned(filled, documents="empty.md").documents] == ["empty.md"]
+
+
+def test_misuse_is_refused(filled: Deployment) -> None:
+    with filled.guard() as guard:
+        with pytest.raises(Misuse, match="nothing is selected"):
+            plan(guard, Selectors())
+        for asked in ("chunks", "documents", "sources", "hashes"):
+            with pytest.raises(UnknownSubject, match="not in the ledger"):
+                plan(guard, Selectors(**{asked: ("0" * 64,)}))
+        with pytest.raises(Misuse, match="needs somebody"):
+            purge(guard, "p1", plan(guard, Selectors(documents=("keys.md",))), "ada", " ")
+    assert "Osric" in served(filled)
+
+
+def test_whoever_reads_batches_copes_with_rows_that_are_gone(filled: Deployment) -> None:
+    filled.page("notice.md", BAD)
+    refreshed(filled, "r2")
+    purged(filled, documents="keys.md")
+    purged(filled, "p2", documents="notice.md")
+
+    with filled.guard() as guard:
+        stricter = guard.policy.model_copy(update={"name": "another"})
+        guard.__dict__["policy"] = stricter
+        result = rescreen(guard, "s1")
+
+    assert result["examined"] == 3
+    assert "tide gauge" in served(filled)
+    filled.page("tide gauge.md", GOOD + "\nThe old value is kept beside the new one.\n")
+    filled.page(
+        "keys.md", "The key of the boat house hangs in the office now, beside the chart of the inner harbour basin.\n"
+    )
+    sealed = refreshed(filled, "r3")
+    assert sealed["failed"] == 0
+    assert "kept beside the new one" in served(filled)
+
+
+def test_a_wider_purge_searches_for_what_a_narrower_one_still_has_to_prove(filled: Deployment) -> None:
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(Inconsistent):
+        patch.setattr(_purge_chroma, "publish_again", lambda *arguments: None)
+        purged(filled, documents="keys.md")
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(Inconsistent):
+        patch.setattr(_purge_chroma, "publish_again", lambda *arguments: None)
+        patch.setattr(_purge_files.Disk, "trace", lambda *arguments: _purge_files.Traced((), (), ()))
+        purged(filled, "p2", sources="pages")
+
+    with filled.guard() as guard:
+        assert [one["state"] for one in resume(guard, "p3")] == ["closed", "closed"]

@@ -1,0 +1,89 @@
+"""A corpus in daily use: whatever lawfully happens to it, it verifies after each seal."""
+
+from __future__ import annotations
+
+import yaml
+
+from corpus_guard.guard import Guard
+from corpus_guard.ledger.tables import events
+from corpus_guard.proof.verification import Verification, verify
+from corpus_guard.refresh.rescreen import rescreen
+from corpus_guard.refresh.run import refresh
+from corpus_guard.review import decisions
+from corpus_guard.review.queue import waiting
+from corpus_guard.settings import PACKAGE
+from deploying import BAD, TICKETS, Deployment
+
+
+def test_it_verifies_after_everything_that_is_lawful(deployment: Deployment) -> None:
+    def verified() -> Verification:
+        with deployment.guard() as guard:
+            result = verify(guard)
+        assert result.deviations == ()
+        assert result.holds
+        return result
+
+    def refreshed(run_id: str) -> None:
+        with deployment.guard() as guard:
+            refresh(guard, run_id)
+
+    for name in ("barometer", "tide gauge", "log book"):
+        deployment.page(f"{name}.md")
+    bad = deployment.page("bad.md", BAD)
+    deployment.page("worse.md", BAD.replace("harbour", "marina"))
+    refreshed("first")
+    assert verified().records == 3
+
+    refreshed("nothing changed")
+    verified()
+
+    with deployment.guard() as guard:
+        items, count = waiting(guard.ledger, source=None, state="quarantined", limit=10)
+        assert count == 2
+        for item, verdict in zip(items, ("release", "reject"), strict=True):
+            decisions.decide(
+                guard.ledger, item.version_id, verdict, reviewer="ada", reason="looked at it", policy_digest="0" * 64
+            )
+    verified()  # decided, not applied
+    with deployment.guard() as guard:
+        decisions.apply(guard, "release-1")
+    assert verified().records == 4
+
+    deployment.page(
+        "barometer.md", "# {title}\n\nThe barometer was moved to the pier, where it is read at noon and written down.\n"
+    )
+    (deployment.pages / "log book.md").unlink()
+    deployment.rows({"id": "t1", "text": "The pump of boat seven was repaired on Monday, and nothing leaks any more."})
+    deployment.sources(TICKETS)
+    refreshed("changed, vanished, another source")
+    verified()
+
+    bad.write_text(BAD.replace("{title}", "bad").replace("spare", "new"))
+    refreshed("changed and waits again")
+    bad.write_text(BAD.replace("{title}", "bad"))
+    refreshed("as it was released")
+    verified()
+
+    deployment.sources(TICKETS, trust="reviewed")
+    deployment.page(
+        "tide gauge.md", "# {title}\n\nThe tide gauge is read twice a day, and the keeper signs for it in the log.\n"
+    )
+    refreshed("another trust level")
+    verified()
+    with deployment.guard() as guard:
+        _judge_anew(guard, deployment)
+    verified()
+
+
+def _judge_anew(guard: Guard, deployment: Deployment) -> None:
+    """Under a policy with another name, and so with another digest."""
+    policy = yaml.safe_load((PACKAGE / "policy.yaml").read_text())
+    policy["name"] = "another"
+    file = deployment.root / "policy.yaml"
+    file.write_text(yaml.safe_dump(policy))
+    settings = deployment.settings.model_copy(update={"policy_file": file})
+    with Guard(settings) as other:
+        other.models = guard.models
+        rescreen(other, "rescreen-1")
+    with guard.ledger.read() as connection:
+        assert connection.execute(events.select().where(events.c.kind == "rejudged")).first()
