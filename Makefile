@@ -53,7 +53,7 @@ format: .venv/installed  ## let ruff put the code in order
 docs: .venv/installed  ## write docs/reference.md from the code
 	@$(BIN)/python docs/build_reference.py
 
-bench: .venv/installed  ## speed and memory, as ratios in one run
+bench: .venv/installed  ## speed and memory; with CORPUS_GUARD_DATA=folder of labelled texts also what is caught
 	@$(BIN)/python -m tests.bench
 
 screenshot: .venv/installed  ## pictures of the running UI (needs `make up` and Chromium)

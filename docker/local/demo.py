@@ -172,7 +172,7 @@ def _report(layout: Layout, seconds: float, *, in_stack: bool) -> None:
         console.print(look.table("Where everything is", ("what", "where"), rows))
     console.print(
         'Next: [bold].venv/bin/guard quarantine list[/bold] · [bold].venv/bin/guard search "how often is the OX-12 calibrated?"[/bold] · '
-        "[bold]make up[/bold] for Airflow's UI"
+        "[bold].venv/bin/guard verify[/bold] · [bold]make up[/bold] for Airflow's UI"
     )
 
 

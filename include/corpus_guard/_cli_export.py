@@ -138,9 +138,10 @@ def _version(ledger: Ledger, name: str) -> str:
     from corpus_guard.ledger.tables import documents
     from corpus_guard.review.queue import find
 
-    # As it is called, or as an export wrote it.
+    # As it is called, with its source before it, or as an export wrote it.
+    names = {name, unquote(name)}
     statement = sa.select(documents.c.source, documents.c.target_version).where(
-        documents.c.uri.in_({name, unquote(name)})
+        documents.c.uri.in_(names) | (documents.c.source + "/" + documents.c.uri).in_(names)
     )
     with ledger.read() as connection:
         rows = connection.execute(statement.order_by(documents.c.source)).all()

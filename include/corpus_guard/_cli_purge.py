@@ -24,7 +24,7 @@ Several = list[str] | None
 def purge(
     by: Reviewer,
     chunk: Annotated[Several, typer.Option(help="A chunk's id; its whole document version goes.")] = None,
-    document: Annotated[Several, typer.Option(help="A document's URI or id.")] = None,
+    document: Annotated[Several, typer.Option(help="A document: URI, source/URI, or id.")] = None,
     source: Annotated[Several, typer.Option(help="Everything that came from this source.")] = None,
     hash_: Annotated[Several, typer.Option("--hash", help="SHA-256 of raw bytes, of a text or of a chunk.")] = None,
     reason: Annotated[str, typer.Option("--reason", "-r", help="Why; kept for good, so quote nothing here.")] = "",

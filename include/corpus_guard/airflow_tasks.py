@@ -115,11 +115,67 @@ def accept_incident(incident: str, answer: Mapping[str, Any]) -> None:
     from corpus_guard.proof.incidents import end, find
     from corpus_guard.proof.sealing import seal_corpus
 
-    by = (answer.get("responded_by_user") or {}).get("name") or "unknown"
+    by = _answered_by(answer)
     with Guard() as guard:
         if find(guard.ledger, incident).state == "open":  # not so when this task is run again
             end(guard, incident, "accepted", by=by, reason="approved in Airflow", run_id=_run_id())
         seal_corpus(guard, _run_id())
+
+
+def plan_purge(selection: Mapping[str, Any]) -> dict[str, Any]:
+    """What a purge would take out, logged; its identity and its size.
+
+    Raises:
+        Misuse: nothing is selected, or no reason is given.
+        UnknownSubject: something is not in the ledger.
+    """
+    from corpus_guard.errors import Misuse
+    from corpus_guard.guard import Guard
+    from corpus_guard.proof.purge import plan
+
+    if not str(selection["reason"]).strip():
+        raise Misuse("parameter reason is empty; say why, it is kept for good")
+    with Guard() as guard:
+        planned = plan(guard, _selectors(selection))
+    log.info("%s", planned.as_dict())
+    chosen = {name: list(selection[name]) for name in ("chunks", "documents", "sources", "hashes")}
+    return {
+        "purge_id": planned.purge_id,
+        "documents": len(planned.documents),
+        "chunks": len(planned.chunks),
+        "selection": chosen,
+    }
+
+
+def purge_planned(planned: Mapping[str, Any], answer: Mapping[str, Any], reason: str) -> None:
+    """Purge what was approved, in the name of whoever approved it.
+
+    Raises:
+        Misuse: the selection now holds other versions than those that were approved.
+    """
+    from corpus_guard.errors import Misuse
+    from corpus_guard.guard import Guard
+    from corpus_guard.proof.purge import plan, purge
+
+    with Guard() as guard:
+        now = plan(guard, _selectors(planned["selection"]))
+        if now.purge_id != planned["purge_id"]:
+            raise Misuse(
+                f"purge {planned['purge_id']} was approved, the same selection is {now.purge_id} by now: something with this "
+                "content came in since. Nothing was purged; trigger the DAG again"
+            )
+        done = purge(guard, _run_id(), now, _answered_by(answer), reason)
+    log.info("%s", done)
+
+
+def _selectors(selection: Mapping[str, Any]) -> Any:
+    from corpus_guard.proof.purge import Selectors
+
+    return Selectors(*(tuple(selection[name]) for name in ("chunks", "documents", "sources", "hashes")))
+
+
+def _answered_by(answer: Mapping[str, Any]) -> str:
+    return (answer.get("responded_by_user") or {}).get("name") or "unknown"
 
 
 def annotate(counts: Mapping[str, Any]) -> None:

@@ -194,6 +194,13 @@ def status(as_json: Json = False) -> None:
     ]
     out.print(console.table("Last runs", ("started (UTC)", "kind", "state", "counts", "run"), rows))
     _cli_screening.show_screening(report)
+    head = report["head"]
+    if head:
+        out.print(
+            f"[bold]Signed   [/bold] {head['events']:,} events, {head['signed_at'][:19]} UTC; `guard verify` checks them"
+        )
+    for incident in report["incidents"]:
+        out.print(f"[bold red]Incident [/bold red] {incident} is open: guard incident show {incident[:8]}")
     for label, key in (
         ("Policy", "policy"),
         ("Manifest", "manifest"),

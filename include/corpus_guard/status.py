@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 from corpus_guard.guard import Guard
 from corpus_guard.ledger import Ledger
-from corpus_guard.ledger.tables import documents, publications, runs, seals, versions
+from corpus_guard.ledger.tables import documents, heads, incidents, publications, runs, seals, versions
 from corpus_guard.settings import Settings
 
 RUNS = 5
@@ -27,6 +27,8 @@ def read_status(guard: Guard) -> dict[str, Any]:
         "canaries": _canaries(guard.ledger),
         "manifest": guard.storage.location(last.manifest) if last else None,
         "manifest_sha256": last.manifest_sha256 if last else None,
+        "head": _head(guard.ledger),
+        "incidents": _open_incidents(guard.ledger),
         "ledger": guard.ledger.address,
         "storage": guard.settings.storage,
         "chroma": _chroma(guard.settings),
@@ -105,6 +107,19 @@ def _canaries(ledger: Ledger) -> Any:
 def _last_seal(ledger: Ledger) -> Any:
     with ledger.read() as connection:
         return connection.execute(sa.select(seals).order_by(seals.c.number.desc()).limit(1)).first()
+
+
+def _head(ledger: Ledger) -> dict[str, Any] | None:
+    """The newest signed head; what it says is believed only by `guard verify`."""
+    with ledger.read() as connection:
+        row = connection.execute(sa.select(heads).order_by(heads.c.number.desc()).limit(1)).first()
+    return {"events": row.size, "root": row.root, "signed_at": row.signed_at.isoformat()} if row else None
+
+
+def _open_incidents(ledger: Ledger) -> list[str]:
+    with ledger.read() as connection:
+        statement = sa.select(incidents.c.incident_id).where(incidents.c.state == "open")
+        return list(connection.scalars(statement.order_by(incidents.c.opened_at)))
 
 
 def _chroma(settings: Settings) -> str:

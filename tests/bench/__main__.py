@@ -35,6 +35,7 @@ from corpus_guard.settings import PROJECT
 
 GUARD = str(Path(sys.executable).with_name("guard"))
 SMALL, LARGE = 2_000, 20_000
+PROVED_QUICK, PROVED = 6_000, 50_000  # chunks that are verified
 console = Console(stderr=True)
 
 BARE = """
@@ -172,7 +173,30 @@ def _measure(folder: Path, models: Path, *, quick: bool) -> list[Figure]:
         )
         each = (grown.wall / LARGE) / (cold.wall / SMALL)
         figures.append(Figure("time a chunk, the same", f"{each:.2f}", "—", True))
-    return figures
+    return [*figures, *_proof(folder, PROVED_QUICK if quick else PROVED)]
+
+
+def _proof(folder: Path, chunks: int) -> list[Figure]:
+    home = folder / "proof"
+    home.mkdir()
+    ran = _run(f"proof of {chunks:,} chunks", [sys.executable, "-m", "tests.bench.proof", str(home), str(chunks)], {})
+    found = json.loads(ran.output.splitlines()[-1])
+    seconds, limit = found["verify_seconds"], 300 * chunks / PROVED
+    return [
+        Figure(
+            "manifest of 1,000,000 lines with its root and signature, CPU",
+            f"{found['manifest_cpu']:.1f} s",
+            "≤ 8 s",
+            found["manifest_cpu"] <= 8,
+        ),
+        _at_least("events appended a second", found["events_a_second"], 5_000),
+        Figure(
+            f"verification of {chunks:,} chunks, every vector asked for itself",
+            f"{seconds:.1f} s, memory + {found['verify_growth_mib']:.0f} MiB",
+            f"≤ {limit:.0f} s",
+            seconds <= limit,
+        ),
+    ]
 
 
 def _home(folder: Path, name: str, chunks: int, models: Path) -> Path:

@@ -15,6 +15,7 @@ import pytest
 from environment import PROJECT, Ports, Secrets, environment, with_caller
 
 DAGS = {
+    "content_purge.py": {"content_purge"},
     "corpus_refresh.py": {"corpus_refresh"},
     "integrity_nightly.py": {"integrity_nightly"},
     "quarantine_release.py": {"quarantine_release"},
@@ -129,6 +130,8 @@ def test_thresholds_are_no_parameters(parsed: Parsed) -> None:
     # Whoever may trigger a run must not be able to loosen the policy for it.
     assert parsed["dags"]["corpus_refresh"]["params"].keys() == {"sources"}
     assert parsed["dags"]["quarantine_release"]["params"] == {}
+    assert parsed["dags"]["integrity_nightly"]["params"] == {}
+    assert parsed["dags"]["content_purge"]["params"].keys() == {"chunks", "documents", "sources", "hashes", "reason"}
 
 
 def test_the_form_offers_exactly_the_sources_of_the_file(parsed: Parsed) -> None:
@@ -154,7 +157,7 @@ def test_broken_sources_are_an_import_error_that_names_file_key_and_fix(
 
     parsed = parse(tmp_path, CORPUS_GUARD_SOURCES_FILE=str(broken))
 
-    assert parsed["dags"].keys() == {"quarantine_release"}, "the other DAG needs no sources"
+    assert parsed["dags"].keys() == set().union(*DAGS.values()) - {"corpus_refresh"}, "the others need no sources"
     (file, error), *rest = parsed["errors"].items()
     assert rest == []
     assert file.endswith("corpus_refresh.py")

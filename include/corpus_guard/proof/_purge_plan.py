@@ -153,7 +153,12 @@ def _selected(connection: sa.Connection, selectors: Selectors) -> set[str]:
     by_chunk = sa.select(versions.c.version_id).join(chunks, chunks.c.version_id == versions.c.version_id)
     for what, values, statement, columns in (
         ("chunk", selectors.chunks, by_chunk, (chunks.c.chunk_id,)),
-        ("document", selectors.documents, joined, (documents.c.doc_id, documents.c.uri)),
+        (
+            "document",
+            selectors.documents,
+            joined,
+            (documents.c.doc_id, documents.c.uri, documents.c.source + "/" + documents.c.uri),
+        ),
         ("source", selectors.sources, joined, (documents.c.source,)),
         (
             "hash",
