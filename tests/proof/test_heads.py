@@ -10,12 +10,14 @@ from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
+from witnessing import Running
 
 from corpus_guard.errors import Inconsistent, SettingsError
 from corpus_guard.guard import Guard
 from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.tables import events, heads
 from corpus_guard.proof import manifest
+from corpus_guard.proof.deviations import Kind
 from corpus_guard.proof.heads import Memory, leaves, newest_head, sign_head
 from corpus_guard.proof.incidents import deviations_of, end, find, listed, not_accepted, open_incident
 from corpus_guard.proof.keys import Keyring
@@ -24,6 +26,7 @@ from corpus_guard.proof.note import VerifierKey
 from corpus_guard.proof.rotation import revoke, rotate
 from corpus_guard.proof.sealing import seal_corpus
 from corpus_guard.proof.verification import verify
+from corpus_guard.proof.witness import Witness
 from corpus_guard.settings import Settings
 from material import Shelf, a_version
 
@@ -182,6 +185,29 @@ class TestRefusing:
 
         with pytest.raises(Inconsistent, match=f"chunk {chunk} .* no event of the log tells of it"):
             seal_corpus(corpus.guard, "again")
+
+
+class TestWitnessed:
+    def test_each_head_carries_the_cosignature_of_a_witness_that_answers(self, corpus: Corpus, tmp_path: Path) -> None:
+        seal_corpus(corpus.guard, "run")
+        keys = [one.key.encode() for one in Keyring.open(corpus.guard.settings.keys).public_keys()]
+        witness = Running(tmp_path / "witness")
+        Witness.create(witness.home, "witness.example")
+        Witness(witness.home).trust(corpus.guard.settings.log_origin, keys)
+        told = {"witness_url": witness.url, "witness_key": witness.key.encode()}
+        with Guard(Settings(**{**corpus.guard.settings.model_dump(exclude_unset=True), **told})) as guard:
+            sign_head(guard)  # nothing answers yet
+            assert {one.kind for one in verify(guard).deviations} == {Kind.WITNESS_MISSING}
+            witness.start()
+            try:
+                sign_head(guard)
+                assert verify(guard).holds
+                size = newest_head(guard.ledger).size
+                corpus.happens("more")
+                assert sign_head(guard).size == size + 1
+                assert verify(guard).holds
+            finally:
+                witness.kill()
 
 
 class TestRotation:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import shutil
-import signal
 import socket
 import sqlite3
 import subprocess
@@ -24,6 +23,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from starlette.applications import Starlette
 from starlette.responses import Response
 from starlette.routing import Route
+from witnessing import Running
 
 from corpus_guard.errors import Inconsistent, Misuse, SettingsError
 from corpus_guard.proof._witness_memory import Memory
@@ -31,12 +31,11 @@ from corpus_guard.proof.checkpoint import Checkpoint
 from corpus_guard.proof.deviations import Kind
 from corpus_guard.proof.keys import open_head
 from corpus_guard.proof.merkle import EMPTY_ROOT, consistency_proof, leaf_hash, root_of
-from corpus_guard.proof.note import COSIGNATURE, Note, Signer, VerifierKey, encode_base64, parse_note
+from corpus_guard.proof.note import COSIGNATURE, Note, Signer, encode_base64, parse_note
 from corpus_guard.proof.witness import REQUEST_BYTES, Witness, WitnessRefused, WitnessUnavailable, submit
 from postgres import free_port
 
 ORIGIN = "harbour.example/corpus"
-COMMAND = "from corpus_guard._cli_witness import app; app()"
 
 
 @dataclass
@@ -60,46 +59,6 @@ class Log:
     def forked(self, at: int) -> Log:
         changed = [*self.leaves[:at], leaf_hash(b"rewritten"), *self.leaves[at + 1 :]]
         return Log(changed, self.signer)
-
-
-@dataclass
-class Running:
-    """A witness in a process of its own."""
-
-    home: Path
-    port: int = field(default_factory=free_port)
-    process: subprocess.Popen[bytes] | None = None
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
-
-    @property
-    def key(self) -> VerifierKey:
-        return VerifierKey.parse((self.home / "witness.pub").read_text())
-
-    def start(self) -> None:
-        arguments = ("run", "--home", str(self.home), "--port", str(self.port))
-        with (self.home.parent / "witness.err").open("ab") as errors:
-            self.process = subprocess.Popen([sys.executable, "-c", COMMAND, *arguments], stderr=errors)
-        for _ in range(200):
-            assert self.process.poll() is None, self.said()
-            with contextlib.suppress(httpx.TransportError):
-                assert httpx.get(f"{self.url}/vkey").text.strip() == self.key.encode()
-                return
-            time.sleep(0.05)
-        raise AssertionError("the witness does not start")
-
-    def said(self) -> str:
-        return (self.home.parent / "witness.err").read_text()
-
-    def kill(self) -> None:
-        if self.process and self.process.poll() is None:
-            self.process.send_signal(signal.SIGKILL)
-            self.process.wait()
-
-    def post(self, body: bytes) -> httpx.Response:
-        return httpx.post(f"{self.url}/add-checkpoint", content=body, timeout=30)
 
 
 @pytest.fixture
