@@ -11,8 +11,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
+
+if TYPE_CHECKING:
+    from corpus_guard.proof.incidents import Incident
 
 log = logging.getLogger(__name__)
 
@@ -76,11 +79,12 @@ def verify_corpus() -> str:
             track(guard.settings, found)
         except Infrastructure as error:
             log.warning("%s; the figures are in this log", error)  # what was verified stays verified
-        return (
-            ""
-            if examined.clean
-            else open_incident(guard, _run_id(), examined.unanswered or found.deviations).incident_id
-        )
+        if examined.clean:
+            note(f"holds: {found.records:,} records, {found.queried:,} vectors, {found.events:,} events")
+            return ""
+        incident = open_incident(guard, _run_id(), examined.unanswered or found.deviations)
+    note(_told(incident))
+    return incident.incident_id
 
 
 def heal_incident(incident: str) -> str:
@@ -100,13 +104,12 @@ def heal_incident(incident: str) -> str:
             log.warning("%s", error)  # what is left says so, too
         examined = examine(guard)
         left = examined.unanswered or examined.found.deviations
-        remaining = "" if examined.clean else open_incident(guard, _run_id(), left).incident_id
-        if known.state == "open" and remaining != known.incident_id:
-            reason = (
-                f"published again in part; what is left is incident {remaining}" if remaining else "published again"
-            )
-            end(guard, incident, "healed", by="integrity_nightly", reason=reason, run_id=_run_id())
-        return remaining
+        rest = None if examined.clean else open_incident(guard, _run_id(), left)
+        if known.state == "open" and (rest is None or rest.incident_id != known.incident_id):
+            reason = f"in part; what is left is incident {rest.incident_id}" if rest else "published again"
+            known = end(guard, incident, "healed", by="integrity_nightly", reason=reason, run_id=_run_id())
+    note(_told(rest or known))
+    return rest.incident_id if rest else ""
 
 
 def accept_incident(incident: str, answer: Mapping[str, Any]) -> None:
@@ -174,18 +177,29 @@ def _selectors(selection: Mapping[str, Any]) -> Any:
     return Selectors(*(tuple(selection[name]) for name in ("chunks", "documents", "sources", "hashes")))
 
 
+def _told(incident: Incident) -> str:
+    counts = ", ".join(f"{count:,} {kind}" for kind, count in incident.counts.items())
+    return (
+        f"incident {incident.incident_id} is {incident.state}: {counts}; guard incident show {incident.incident_id[:8]}"
+    )
+
+
 def _answered_by(answer: Mapping[str, Any]) -> str:
     return (answer.get("responded_by_user") or {}).get("name") or "unknown"
 
 
 def annotate(counts: Mapping[str, Any]) -> None:
-    """Put the counts on the DAG run as its note. Never fails a run: the work is done and sealed."""
+    """Put the counts on the DAG run as its note."""
+    note(", ".join(f"{counts[name]:,} {name}" for name in SHOWN if counts.get(name)) or "nothing changed")
+
+
+def note(text: str) -> None:
+    """Put a text on the DAG run as its note. Never fails a run: the work is done."""
     import httpx
     from airflow.sdk import Connection, get_current_context
     from airflow.sdk.exceptions import AirflowNotFoundException, AirflowRuntimeError
 
-    note = ", ".join(f"{counts[name]:,} {name}" for name in SHOWN if counts.get(name)) or "nothing changed"
-    log.info("%s", note)
+    log.info("%s", text)
     try:
         connection = Connection.get(CONNECTION)
     except (AirflowNotFoundException, AirflowRuntimeError):
@@ -198,7 +212,7 @@ def annotate(counts: Mapping[str, Any]) -> None:
         token = httpx.post(f"{base}/auth/token", json=login, timeout=10).raise_for_status().json()["access_token"]
         httpx.patch(
             f"{base}/api/v2/dags/{dag}/dagRuns/{run}",
-            json={"note": note[:1000]},
+            json={"note": text[:1000]},
             headers={"Authorization": f"Bearer {token}"},
             timeout=10,
         ).raise_for_status()

@@ -167,6 +167,62 @@ def test_a_viewer_may_look_and_not_run(local: Local, scheduled: dict[str, Any]) 
         assert api.post(f"{DAG}/dagRuns", json={"logical_date": None}).status_code == 403
 
 
+class TestAsking:
+    """What a person is asked under *Required Actions*, and what becomes of the answer."""
+
+    def answered(self, local: Local, dag: str, task: str, answer: str, conf: dict[str, Any]) -> dict[str, Any]:
+        with local.api() as api:
+            base = f"/api/v2/dags/{dag}"
+            api.patch(base, json={"is_paused": False}).raise_for_status()
+            started = api.post(f"{base}/dagRuns", json={"logical_date": None, "conf": conf}).raise_for_status()
+            run = f"{base}/dagRuns/{started.json()['dag_run_id']}"
+            asked = f"{run}/taskInstances/{task}"
+            deadline = time.monotonic() + RUN_SECONDS
+            while api.get(asked).json()["state"] != "awaiting_input":
+                assert time.monotonic() < deadline, api.get(f"{run}/taskInstances").text
+                time.sleep(1)
+            told = {"chosen_options": [answer], "params_input": {}}
+            api.patch(f"{asked}/-1/hitlDetails", json=told).raise_for_status()
+            while (ended := api.get(run).json())["state"] not in {"success", "failed"}:
+                assert time.monotonic() < deadline
+                time.sleep(1)
+        return dict(ended)
+
+    def test_a_rejected_baseline_leaves_the_incident_open_and_the_run_red(
+        self, local: Local, scheduled: dict[str, Any]
+    ) -> None:
+        engine = sa.create_engine(f"sqlite:///{local.home / 'ledger.sqlite'}", poolclass=sa.NullPool)
+        one = "SELECT min(version_id) FROM versions WHERE state = 'accepted'"
+        with engine.begin() as connection:
+            connection.execute(sa.text(f"UPDATE versions SET state = 'rejected' WHERE version_id = ({one})"))
+
+        run = self.answered(local, "integrity_nightly", "approve_new_baseline", "Reject", {})
+
+        assert run["state"] == "failed"
+        ((incident, state),) = local.ledger("SELECT incident_id, state FROM incidents")
+        assert state == "open"
+        assert f"incident {incident} is open: 1 ledger_changed" in run["note"]
+
+    def test_an_approved_one_is_the_new_baseline_in_the_name_of_who_approved(
+        self, local: Local, scheduled: dict[str, Any]
+    ) -> None:
+        run = self.answered(local, "integrity_nightly", "approve_new_baseline", "Approve", {})
+
+        assert run["state"] == "success"
+        assert local.ledger("SELECT state, closed_by FROM incidents") == [("accepted", "admin")]
+
+    def test_an_approved_purge_is_carried_out(self, local: Local, scheduled: dict[str, Any]) -> None:
+        ((source, uri),) = local.ledger(
+            "SELECT source, uri FROM documents WHERE target_version IS NOT NULL ORDER BY doc_id LIMIT 1"
+        )
+        selection = {"documents": [f"{source}/{uri}"], "chunks": [], "sources": [], "hashes": [], "reason": "asked for"}
+
+        run = self.answered(local, "content_purge", "approve_purge", "Approve", selection)
+
+        assert run["state"] == "success"
+        assert local.ledger("SELECT state, requested_by FROM purges") == [("closed", "admin")]
+
+
 def test_down_leaves_nothing_running(local: Local, scheduled: dict[str, Any]) -> None:
     before = local.processes()
     assert len(before) > len(vars(local.ports))
