@@ -21,13 +21,17 @@ Run = Callable[..., Result]
 
 
 @pytest.fixture
-def run(lite_shelf: Shelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
-    settings = Settings(
+def settings(lite_shelf: Shelf, tmp_path: Path) -> Settings:
+    return Settings(
         home=tmp_path,
         ledger_url=lite_shelf.ledger.url.render_as_string(hide_password=False),
         chroma_url=lite_shelf.store.url,
         collection_prefix=lite_shelf.store.prefix,
     )
+
+
+@pytest.fixture
+def run(lite_shelf: Shelf, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
     lite_shelf.serve(a_version("a"), a_version("b"))
     with Guard(settings) as guard:
         seal_corpus(guard, "run-1")
@@ -94,3 +98,36 @@ def test_keys_are_shown_rotated_and_revoked(run: Run) -> None:
     assert run("keys", "revoke", first["key_id"], "--reason", "stolen", "--by", "mo").exit_code == 0
     assert [one["state"] for one in json.loads(run("keys", "show", "--json").stdout)["keys"]] == ["revoked", "active"]
     assert run("verify").exit_code == 0
+
+
+def test_an_incident_leaves_in_a_standard_form(run: Run, lite_shelf: Shelf, chroma: chromadb.ClientAPI) -> None:
+    chunk = forge(lite_shelf, chroma)
+    name = json.loads(run("verify", "--json").stdout)["incident"]
+
+    (event,) = run("export", "incident", name, "--format", "ocsf").stdout.splitlines()
+
+    assert json.loads(event)["class_uid"] == 2004
+    assert chunk in event
+
+
+def test_the_difference_of_two_seals_names_chunk_place_and_run(run: Run, lite_shelf: Shelf, settings: Settings) -> None:
+    assert run("diff").exception is not None  # there is one seal
+    new, gone = a_version("c"), a_version("b")
+    lite_shelf.serve(new)
+    lite_shelf.retire(gone.doc_id)
+    lite_shelf.drain()
+    with Guard(settings) as guard:
+        seal_corpus(guard, "run-2")
+
+    lines = [json.loads(line) for line in run("diff", "--json").stdout.splitlines()]
+
+    told = {(line["what"], line["chunk_id"], line["uri"]) for line in lines}
+    assert told == {
+        *(("added", chunk.chunk_id, "c") for chunk in new.chunks),
+        *(("removed", chunk.chunk_id, "b") for chunk in gone.chunks),
+    }
+    assert all(line["run_id"] for line in lines)
+    assert {json.loads(line)["what"] for line in run("diff", "2", "1", "--json").stdout.splitlines()} == {
+        "added",
+        "removed",
+    }

@@ -80,6 +80,25 @@ def findings(
         out.print(f"{count:,} findings written to {visible(str(output))}", soft_wrap=True)
 
 
+@app.command("incident")
+def incident(
+    name: Annotated[str, typer.Argument(help="The incident's id, or the beginning of it.", metavar="INCIDENT")],
+    form: Annotated[Form, typer.Option("--format", "-f", help="jsonl, ocsf or sarif, as for findings.")] = Form.JSONL,
+    output: Output = None,
+) -> None:
+    """The deviations of an incident, for a SIEM or a ticket.
+
+    Example: `guard export incident 3fa9 --format ocsf -o incident.jsonl`
+    """
+    from corpus_guard.exports.findings import breaches
+    from corpus_guard.proof.incidents import deviations_of, find
+
+    with Guard() as guard, _writing(output) as write:
+        found = find(guard.ledger, name)
+        for piece in _pieces(form, breaches(deviations_of(guard, found), found.opened_at)):
+            write(piece)
+
+
 @app.command("attestation")
 def attestation(
     name: Annotated[

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
+from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -113,6 +115,29 @@ def log(
             f"{row.seq:>7}  {when}  [bold]{visible(row.kind):<16}[/bold] {subject}  [dim]{_told(row.body)}[/dim]",
             soft_wrap=True,
         )
+
+
+def diff(
+    older: Annotated[int | None, typer.Argument(help="Number of a seal. Default: the last but one.")] = None,
+    newer: Annotated[int | None, typer.Argument(help="Number of a later seal. Default: the last.")] = None,
+    as_json: Json = False,
+) -> None:
+    """What changed between two seals: each chunk that was added, removed or modified, and the run that did it. --json: one a line.
+
+    Example: `guard diff`, or `guard diff 3 7`
+    """
+    from corpus_guard.proof.history import differences
+
+    counts: Counter[str] = Counter()
+    with Guard() as guard:
+        for one in differences(guard, older, newer):
+            counts[one.what] += 1
+            if as_json:
+                out.file.write(console.as_json(asdict(one)) + "\n")
+            else:
+                place = f"{visible(one.source)} · {visible(one.uri)}"
+                out.print(f"{one.what:<9} {one.chunk_id}  {place}  [dim]{visible(one.run_id)}[/dim]", soft_wrap=True)
+    err.print(", ".join(f"{count:,} {what}" for what, count in sorted(counts.items())) or "no difference")
 
 
 def _when(at: datetime) -> str:

@@ -80,6 +80,9 @@ def verify_corpus() -> str:
         except Infrastructure as error:
             log.warning("%s; the figures are in this log", error)  # what was verified stays verified
         if examined.clean:
+            with guard.ledger.write() as connection:
+                told = {"records": found.records, "vectors": found.queried, "events": found.events}
+                guard.ledger.event(connection, "verified", "corpus", _run_id(), **told)
             note(f"holds: {found.records:,} records, {found.queried:,} vectors, {found.events:,} events")
             return ""
         incident = open_incident(guard, _run_id(), examined.unanswered or found.deviations)
