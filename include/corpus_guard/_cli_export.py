@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
@@ -13,6 +11,7 @@ from urllib.parse import unquote
 
 import typer
 
+from corpus_guard import _console as console
 from corpus_guard import errors
 from corpus_guard._console import out, visible
 from corpus_guard.guard import Guard
@@ -73,7 +72,7 @@ def findings(
             yield item
 
     after = since.replace(tzinfo=UTC) if since else None
-    with Guard() as guard, _writing(output) as write:
+    with Guard() as guard, console.writing(output) as write:
         for piece in _pieces(form, counted(sightings(guard.ledger, source=source, state=state, since=after))):
             write(piece)
     if output is not None:
@@ -93,7 +92,7 @@ def incident(
     from corpus_guard.exports.findings import breaches
     from corpus_guard.proof.incidents import deviations_of, find
 
-    with Guard() as guard, _writing(output) as write:
+    with Guard() as guard, console.writing(output) as write:
         found = find(guard.ledger, name)
         for piece in _pieces(form, breaches(deviations_of(guard, found), found.opened_at)):
             write(piece)
@@ -124,7 +123,7 @@ def attestation(
     with Guard() as guard:
         version = _version(guard.ledger, name)
         envelope = attest(guard.ledger, version, load_signer(guard))
-        with _writing(output) as write:
+        with console.writing(output) as write:
             write(as_json(envelope) + "\n")
     if output is not None:
         out.print(f"Attestation of version {version} written to {visible(str(output))}", soft_wrap=True)
@@ -176,23 +175,3 @@ def _version(ledger: Ledger, name: str) -> str:
             f"document {name!r} has no version that is served; expected one, because only that can be attested"
         )
     return str(rows[0].target_version)
-
-
-@contextmanager
-def _writing(path: Path | None) -> Iterator[Callable[[str], object]]:
-    """Text to `path`, which appears whole or not at all; to standard output when None."""
-    if path is None:
-        yield out.file.write
-        return
-    if path.exists() and not path.is_file():  # a pipe or a device: cannot be replaced
-        with path.open("w", encoding="utf-8") as file:
-            yield file.write
-        return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with draft.open("w", encoding="utf-8") as file:
-            yield file.write
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -116,3 +118,23 @@ def progress(show: bool) -> Iterator[Callable[[str, int, int | None], None]]:
     with Progress(*columns, console=err, transient=True) as bar:
         task = bar.add_task("starting", total=None)
         yield lambda what, done, total: bar.update(task, description=what, completed=done, total=total or None)
+
+
+@contextlib.contextmanager
+def writing(path: Path | None) -> Iterator[Callable[[str], object]]:
+    """Text to `path`, which appears whole or not at all; to standard output when None."""
+    if path is None:
+        yield out.file.write
+        return
+    if path.exists() and not path.is_file():  # a pipe or a device: cannot be replaced
+        with path.open("w", encoding="utf-8") as file:
+            yield file.write
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name}.{os.getpid()}")  # hidden, so that it is no document of a folder it may lie in
+    try:
+        with draft.open("w", encoding="utf-8") as file:
+            yield file.write
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)

@@ -6,10 +6,9 @@ Exit codes: 0 done, 1 done and something asks for attention (``--fail-on``), 2 m
 from __future__ import annotations
 
 import logging
-import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
@@ -152,10 +151,10 @@ def screen(
             bank=_questions(bank) if bank else (),
             progress=progress,
         )
-        with _writing(output) as write:
+        with console.writing(output) as write:
             for row in rows:
                 counts[row.judgement.verdict] += 1
-                write(console.as_json(row.as_dict()))
+                write(console.as_json(row.as_dict()) + "\n")
     total = sum(counts.values())
     parts = ", ".join(f"{count} {verdict.value}" for verdict, count in counts.items())
     err.print(f"{total} documents: {parts}")
@@ -296,23 +295,6 @@ def _summary(counts: dict[str, Any] | None) -> str:
 def _fail(message: str, code: int) -> None:
     err.print(f"[bold red]guard:[/bold red] {visible(message)}", soft_wrap=True)
     sys.exit(code)
-
-
-@contextmanager
-def _writing(path: Path | None) -> Iterator[Callable[[str], object]]:
-    """Lines to `path`, which appears whole or not at all; to standard output when None."""
-    if path is None or (path.exists() and not path.is_file()):
-        with nullcontext(out.file) if path is None else path.open("w", encoding="utf-8") as file:
-            yield lambda line: file.write(line + "\n")
-        return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.{os.getpid()}")  # hidden, so that it is no document of a folder it may lie in
-    try:
-        with draft.open("w", encoding="utf-8") as file:
-            yield lambda line: file.write(line + "\n")
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)
 
 
 __all__: Sequence[str] = ("app", "main")
