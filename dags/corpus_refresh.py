@@ -1,14 +1,15 @@
 """
 ### Corpus refresh
 
-Pulls every source, embeds and screens what changed, publishes what was accepted, and seals the corpus with a manifest.
+Pulls every source, embeds and screens what changed, publishes what was accepted, and seals the corpus with a manifest and a
+signed log.
 
 **What it does.** A document whose bytes are the same costs one hash comparison. One that changed is parsed in a sandboxed
 process, stamped, cut into chunks, embedded and screened; what the policy does not accept waits in quarantine (`guard quarantine list`).
 Accepted chunks go to Chroma and are read back; the manifest lists every published chunk. Between tasks travel paths and counts only.
 
-**What it does not protect against.** A fluent lie in an otherwise ordinary document. Whoever can edit `policy.yaml`,
-`sources.yaml` or the ledger. Whoever writes to Chroma directly is noticed at the next seal and at every guarded query, not prevented.
+**What it does not protect against.** A fluent lie in an otherwise ordinary document. Whoever can edit `policy.yaml` or
+`sources.yaml`, or the ledger between two seals. Whoever writes to Chroma directly is noticed at the next seal and at every guarded query, not prevented.
 
 **When it fails.** Clear the failed task, or trigger the DAG again: every step may be repeated and converges. The error names the
 address that did not answer. A source that could not be listed fails the run *after* the other sources are sealed.
