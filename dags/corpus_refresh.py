@@ -9,7 +9,8 @@ process, stamped, cut into chunks, embedded and screened; what the policy does n
 Accepted chunks go to Chroma and are read back; the manifest lists every published chunk. Between tasks travel paths and counts only.
 
 **What it does not protect against.** A fluent lie in an otherwise ordinary document. Whoever can edit `policy.yaml` or
-`sources.yaml`, or the ledger between two seals. Whoever writes to Chroma directly is noticed at the next seal and at every guarded query, not prevented.
+`sources.yaml`, or the ledger between two seals. Whoever writes to Chroma directly is noticed at every guarded query and by
+`integrity_nightly`, not prevented.
 
 **When it fails.** Clear the failed task, or trigger the DAG again: every step may be repeated and converges. The error names the
 address that did not answer. A source that could not be listed fails the run *after* the other sources are sealed.
