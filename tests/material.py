@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from corpus_guard.corpus.store import Record, Store
 from corpus_guard.domain import Chunk, Finding, Judgement, Severity, Span, Stamp, TrustLevel, Verdict, Version
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.tables import documents, publications, versions
+from corpus_guard.settings import Settings
 
 DIMENSIONS = 16
 MODEL = "hashed-texts/float32"
@@ -157,6 +159,15 @@ class Shelf:
             for version in made
             for chunk in version.chunks
         }
+
+    def settings(self, home: Path) -> Settings:
+        """Of a guard over the same ledger and collections."""
+        return Settings(
+            home=home,
+            ledger_url=self.ledger.url.render_as_string(hide_password=False),
+            chroma_url=self.store.url,
+            collection_prefix=self.store.prefix,
+        )
 
     def in_chroma(self) -> dict[tuple[str, str], Record]:
         return {(name, record.chunk_id): record for name in self.store.names() for record in self.store.scan(name)}

@@ -22,12 +22,7 @@ Run = Callable[..., Result]
 
 @pytest.fixture
 def settings(lite_shelf: Shelf, tmp_path: Path) -> Settings:
-    return Settings(
-        home=tmp_path,
-        ledger_url=lite_shelf.ledger.url.render_as_string(hide_password=False),
-        chroma_url=lite_shelf.store.url,
-        collection_prefix=lite_shelf.store.prefix,
-    )
+    return lite_shelf.settings(tmp_path)
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from dataclasses import asdict
 from datetime import datetime
@@ -180,14 +179,9 @@ def prove(
             count = export_proofs(guard, export)
             err.print(f"{count:,} events and their head are in {visible(str(export))}", soft_wrap=True)
             return
-        proof = console.as_json(run(guard, chunk or ""), indent=2) + "\n"
-    if output is None:
-        out.file.write(proof)
-        return
-    output.parent.mkdir(parents=True, exist_ok=True)
-    draft = output.with_name(f".{output.name}.{os.getpid()}")
-    draft.write_text(proof, encoding="utf-8")
-    draft.replace(output)
+        proof = run(guard, chunk or "")
+    with console.writing(output) as write:
+        write(console.as_json(proof, indent=2) + "\n")
 
 
 def check_proof(

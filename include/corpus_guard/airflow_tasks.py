@@ -144,12 +144,11 @@ def plan_purge(selection: Mapping[str, Any]) -> dict[str, Any]:
     with Guard() as guard:
         planned = plan(guard, _selectors(selection))
     log.info("%s", planned.as_dict())
-    chosen = {name: list(selection[name]) for name in ("chunks", "documents", "sources", "hashes")}
     return {
         "purge_id": planned.purge_id,
         "documents": len(planned.documents),
         "chunks": len(planned.chunks),
-        "selection": chosen,
+        "selection": planned.selectors.as_dict(),
     }
 
 
@@ -177,7 +176,7 @@ def purge_planned(planned: Mapping[str, Any], answer: Mapping[str, Any], reason:
 def _selectors(selection: Mapping[str, Any]) -> Any:
     from corpus_guard.proof.purge import Selectors
 
-    return Selectors(*(tuple(selection[name]) for name in ("chunks", "documents", "sources", "hashes")))
+    return Selectors(*(tuple(selection.get(name, ())) for name in ("chunks", "documents", "sources", "hashes")))
 
 
 def _told(incident: Incident) -> str:

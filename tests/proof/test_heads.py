@@ -58,12 +58,7 @@ class Corpus:
 
 @pytest.fixture
 def corpus(shelf: Shelf, tmp_path: Path) -> Iterator[Corpus]:
-    settings = Settings(
-        home=tmp_path,
-        ledger_url=shelf.ledger.url.render_as_string(hide_password=False),
-        chroma_url=shelf.store.url,
-        collection_prefix=shelf.store.prefix,
-    )
+    settings = shelf.settings(tmp_path)
     with Guard(settings) as guard:
         shelf.serve(a_version("a"), a_version("b"))
         yield Corpus(guard, shelf)

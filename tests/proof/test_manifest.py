@@ -45,12 +45,7 @@ class Sealing:
 
 @pytest.fixture
 def sealing(shelf: Shelf, tmp_path: Path) -> Iterator[Sealing]:
-    settings = Settings(
-        home=tmp_path,
-        ledger_url=shelf.ledger.url.render_as_string(hide_password=False),
-        chroma_url=shelf.store.url,
-        collection_prefix=shelf.store.prefix,
-    )
+    settings = shelf.settings(tmp_path)
     with Guard(settings) as guard:
         yield Sealing(guard, shelf)
 

@@ -16,17 +16,8 @@ from material import Shelf, a_version
 MOST = 60  # writes of a seal; there are fewer
 
 
-def settings_of(shelf: Shelf, home: Path) -> Settings:
-    return Settings(
-        home=home,
-        ledger_url=shelf.ledger.url.render_as_string(hide_password=False),
-        chroma_url=shelf.store.url,
-        collection_prefix=shelf.store.prefix,
-    )
-
-
 def test_killed_before_every_write(lite_shelf: Shelf, tmp_path: Path) -> None:
-    settings, tape = settings_of(lite_shelf, tmp_path), tmp_path / "tape"
+    settings, tape = lite_shelf.settings(tmp_path), tmp_path / "tape"
     lite_shelf.serve(a_version("a"))
     with Guard(settings) as guard:
         seal_corpus(guard, "before")

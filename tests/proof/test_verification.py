@@ -358,12 +358,7 @@ def test_a_version_judged_anew_after_the_seal_is_legal(corpus: Corpus) -> None:
 
 def test_both_kinds_of_ledger(shelf: Shelf, tmp_path: Path) -> None:
     """The comparison of rows with events is the database's work."""
-    settings = Settings(
-        home=tmp_path,
-        ledger_url=shelf.ledger.url.render_as_string(hide_password=False),
-        chroma_url=shelf.store.url,
-        collection_prefix=shelf.store.prefix,
-    )
+    settings = shelf.settings(tmp_path)
     shelf.serve(PUMPS, QUAYS)
     shelf.record((DOUBTFUL, Verdict.QUARANTINE))
     with Guard(settings) as guard:

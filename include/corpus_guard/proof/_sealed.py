@@ -10,8 +10,7 @@ Rules
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -19,13 +18,14 @@ import orjson
 import sqlalchemy as sa
 
 from corpus_guard.batches import Storage
+from corpus_guard.batches.tables import split
 from corpus_guard.domain import record_digest
 from corpus_guard.errors import Inconsistent
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.tables import chunks, events, publications
 from corpus_guard.proof._found import Found, Progress
 from corpus_guard.proof.deviations import Kind
-from corpus_guard.proof.manifest import LastSealed, manifest_lines
+from corpus_guard.proof.manifest import LastSealed, Since, manifest_lines, told_since
 from corpus_guard.proof.merkle import Frontier, leaf_hash
 
 if TYPE_CHECKING:
@@ -79,14 +79,6 @@ class Sealed:
         return self.event.chunks if self.event else 0
 
 
-@dataclass(frozen=True, slots=True)
-class Since:
-    """What was logged after a seal."""
-
-    told: Mapping[Key, str | None]  # digest of what a collection shall hold now; None: nothing
-    runs: Mapping[str, int]  # run → chunks published and withdrawn
-
-
 def check_manifest(guard: Guard, signed: int, found: Found, progress: Progress) -> Sealed:
     """Find the newest seal among the first `signed` events and compare its manifest; deviations go to `found`."""
     event = sealed_below(guard.ledger, signed)
@@ -122,29 +114,12 @@ def sealed_below(ledger: Ledger, size: int) -> LastSealed | None:
     """The newest seal among the first `size` events; None where none names a root."""
     statement = sa.select(events).where(events.c.kind == "sealed", events.c.seq < size).order_by(events.c.seq.desc())
     with ledger.read() as connection:
-        row = connection.execute(statement.limit(1)).first()
-    if row is None or "root" not in row.body:
-        return None
-    return LastSealed(row.seq, row.at, row.body["manifest"], row.subject, row.body["root"], row.body["chunks"])
+        return LastSealed.of_event(connection.execute(statement.limit(1)).first())
 
 
 def since(ledger: Ledger, sealed: Sealed) -> Since:
     """What was published and withdrawn after the seal, the last word on each chunk."""
-    told: dict[Key, str | None] = {}
-    runs: Counter[str] = Counter()
-    if sealed.event is None:
-        return Since(told, runs)
-    statement = (
-        sa.select(events.c.kind, events.c.subject, events.c.run_id, events.c.body)
-        .where(events.c.seq > sealed.event.seq, events.c.kind.in_(("published", "unpublished")))
-        .order_by(events.c.seq)
-    )
-    with ledger.read() as connection:
-        for kind, collection, run_id, body in connection.execute(statement):
-            runs[run_id] += len(body["chunks"])
-            for chunk in body["chunks"]:
-                told[chunk, collection] = body["chunks"][chunk] if kind == "published" else None
-    return Since(told, runs)
+    return told_since(ledger, sealed.event.seq) if sealed.event else Since({}, {})
 
 
 def expected(guard: Guard, sealed: Sealed, after: Since) -> Iterator[Expected]:
@@ -220,11 +195,7 @@ def _wrong_with(storage: Storage, event: LastSealed, progress: Progress) -> str:
 
 def _by_key(ledger: Ledger, statement: Any, table: sa.Table, keys: Sequence[Key]) -> Iterator[Any]:
     wanted = set(keys)
-    for part in _pages(sorted({chunk for chunk, _ in wanted})):
+    for part in split(sorted({chunk for chunk, _ in wanted}), PAGE):
         with ledger.read() as connection:
             rows = connection.execute(statement.where(table.c.chunk_id.in_(part))).all()
         yield from (row for row in rows if (row.chunk_id, row.collection) in wanted)
-
-
-def _pages(ids: Sequence[str]) -> Iterable[Sequence[str]]:
-    return (ids[start : start + PAGE] for start in range(0, len(ids), PAGE))

@@ -21,12 +21,12 @@ import binascii
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from corpus_guard.batches.tables import split
 from corpus_guard.corpus.store import BATCH, NEAR_BATCH, Record
 from corpus_guard.domain import TrustLevel
 from corpus_guard.proof._found import KEPT, Found, Progress
@@ -359,6 +359,4 @@ def _pages_of(keys: Iterable[Key]) -> Iterator[Sequence[Key]]:
     for key in keys:
         by_collection[key[1]].append(key)
     for group in by_collection.values():
-        rest = iter(group)
-        while page := list(islice(rest, BATCH)):
-            yield page
+        yield from split(group, BATCH)

@@ -23,6 +23,7 @@ from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.event_log import BEFORE_THE_FIRST, Event
 from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.tables import events, heads
+from corpus_guard.proof._key_files import write_durably
 from corpus_guard.proof.checkpoint import Checkpoint
 from corpus_guard.proof.keys import Keyring
 from corpus_guard.proof.merkle import Frontier, consistency_proof, root_of
@@ -114,11 +115,9 @@ class Memory:
         return self.path.read_text(encoding="utf-8") if self.path.exists() else None
 
     def write(self, note: str) -> None:
-        """Remember a note instead; whole or not at all."""
+        """Remember a note instead; whole or not at all, and on disk when this returns."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        draft = self.path.with_name(f".{self.path.name}")
-        draft.write_text(note, encoding="utf-8")
-        draft.replace(self.path)
+        write_durably(self.path, note.encode(), 0o644)
 
 
 def _keyring(guard: Guard, *, first: bool) -> Keyring:
@@ -172,11 +171,12 @@ def _witnessed(guard: Guard, last: Any, note: str, size: int) -> str:
     from corpus_guard.proof.witness import WitnessUnavailable, submit
 
     key = VerifierKey.parse(guard.settings.witness_key)
-    known = leaves(guard.ledger, size)
+
+    def prove(old: int) -> list[bytes]:
+        return consistency_proof(leaves(guard.ledger, size), old)
+
     try:
-        return submit(
-            guard.settings.witness_url, note, last.size if last else 0, lambda old: consistency_proof(known, old), key
-        )
+        return submit(guard.settings.witness_url, note, last.size if last else 0, prove, key)
     except WitnessUnavailable as error:
         log.warning("%s; the head is kept without its cosignature and submitted again by the next signing", error)
         return note

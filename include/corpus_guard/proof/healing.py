@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from corpus_guard.batches.tables import vectors_from_table, versions_from_table
+from corpus_guard.batches.tables import split, vectors_from_table, versions_from_table
 from corpus_guard.corpus import outbox
 from corpus_guard.corpus.store import Record
 from corpus_guard.errors import Inconsistent
@@ -66,7 +66,7 @@ def heal(guard: Guard, run_id: str, deviations: Sequence[Deviation]) -> Healed:
     if suspects:
         guard.store.forget()  # a collection may have been made again under its name
         with guard.ledger.exclusive("publish"):
-            for page in _pages(sorted(suspects)):
+            for page in split(sorted(suspects), PAGE):
                 _heal(guard, run_id, page, deleted, asked, left)
         outbox.drain(guard.ledger, guard.storage, lambda: guard.store, run_id)
     return Healed(_count(deleted), _count(asked), tuple(sorted(left.items())))
@@ -174,10 +174,6 @@ def _from_batches(guard: Guard, vectors: str, batch: str, rows: Sequence[Any]) -
                 yield row, outbox.record_of(row, texts[row.version_id], held)
     except (Inconsistent, ValueError, LookupError, OSError):  # gone, or no Parquet any more: nothing to heal from
         return
-
-
-def _pages(keys: Sequence[Key]) -> Iterable[Sequence[Key]]:
-    return (keys[start : start + PAGE] for start in range(0, len(keys), PAGE))
 
 
 def _count(by_collection: Mapping[str, Sequence[str]]) -> int:

@@ -23,11 +23,10 @@ from corpus_guard.domain import digest
 from corpus_guard.errors import Misuse, UnknownSubject
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.ledger import now
-from corpus_guard.ledger.tables import heads as head_rows
 from corpus_guard.ledger.tables import incidents
 from corpus_guard.proof._found import Progress
 from corpus_guard.proof.deviations import Deviation
-from corpus_guard.proof.heads import Memory
+from corpus_guard.proof.heads import Memory, newest_head
 from corpus_guard.proof.verification import Verification, verify
 
 if TYPE_CHECKING:
@@ -170,10 +169,9 @@ def end(guard: Guard, name: str, state: Ending, *, by: str, reason: str, run_id:
         kind = "baseline_accepted" if state == "accepted" else f"incident_{state}"
         guard.ledger.event(connection, kind, incident.incident_id, run_id, by=by.strip(), reason=reason.strip())
     if state == "accepted":
-        with guard.ledger.read() as connection:
-            note = connection.scalar(sa.select(head_rows.c.note).order_by(head_rows.c.number.desc()).limit(1))
-        if note:
-            Memory(guard.settings.home).write(note)
+        head = newest_head(guard.ledger)
+        if head is not None:
+            Memory(guard.settings.home).write(head.note)
     return find(guard.ledger, incident.incident_id)
 
 

@@ -6,10 +6,11 @@ corpus are equal byte for byte. No line holds a float or a text.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 import sqlalchemy as sa
@@ -160,15 +161,48 @@ class LastSealed:
     root: str
     chunks: int
 
+    @classmethod
+    def of_event(cls, row: Any) -> LastSealed | None:
+        """From a row of events; None where it seals nothing, or by a release that signed nothing."""
+        if row is None or row.kind != "sealed" or "root" not in row.body:
+            return None
+        return cls(row.seq, row.at, row.body["manifest"], row.subject, row.body["root"], row.body["chunks"])
+
 
 def last_sealed(ledger: Ledger) -> LastSealed | None:
     """The newest seal of the log; None where none names a root, or where somebody since accepted another baseline."""
     marks = events.c.kind.in_(("sealed", "baseline_accepted"))
     with ledger.read() as connection:
-        row = connection.execute(sa.select(events).where(marks).order_by(events.c.seq.desc()).limit(1)).first()
-    if row is None or row.kind != "sealed" or "root" not in row.body:
-        return None
-    return LastSealed(row.seq, row.at, row.body["manifest"], row.subject, row.body["root"], row.body["chunks"])
+        return LastSealed.of_event(
+            connection.execute(sa.select(events).where(marks).order_by(events.c.seq.desc()).limit(1)).first()
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Since:
+    """What was logged after a seal."""
+
+    told: Mapping[
+        tuple[str, str], str | None
+    ]  # (chunk id, collection) → digest of what is held there now; None: nothing
+    runs: Mapping[str, int]  # run → chunks published and withdrawn
+
+
+def told_since(ledger: Ledger, seq: int) -> Since:
+    """What was published and withdrawn after event `seq`, the last word on each chunk."""
+    told: dict[tuple[str, str], str | None] = {}
+    runs: Counter[str] = Counter()
+    statement = (
+        sa.select(events.c.kind, events.c.subject, events.c.run_id, events.c.body)
+        .where(events.c.seq > seq, events.c.kind.in_(("published", "unpublished")))
+        .order_by(events.c.seq)
+    )
+    with ledger.read() as connection:
+        for kind, collection, run_id, body in connection.execute(statement):
+            runs[run_id] += len(body["chunks"])
+            for chunk in body["chunks"]:
+                told[chunk, collection] = body["chunks"][chunk] if kind == "published" else None
+    return Since(told, runs)
 
 
 def _changed_since(ledger: Ledger, last: LastSealed) -> bool:
@@ -184,16 +218,7 @@ def explain(guard: Guard, last: LastSealed, sealed: Manifest) -> None:
     Raises:
         Inconsistent: a row of the ledger was written, changed or taken away by somebody who logged nothing.
     """
-    told: dict[tuple[str, str], str | None] = {}
-    between = (
-        sa.select(events.c.kind, events.c.subject, events.c.body)
-        .where(events.c.seq > last.seq, events.c.kind.in_(("published", "unpublished")))
-        .order_by(events.c.seq)
-    )
-    with guard.ledger.read() as connection:
-        for kind, collection, body in connection.execute(between):
-            for chunk in body["chunks"]:
-                told[chunk, collection] = body["chunks"][chunk] if kind == "published" else None
+    told = told_since(guard.ledger, last.seq).told
     for change in compare(guard.storage.lines(last.name), guard.storage.lines(sealed.name)):
         if change.record != told.get(change.key, "nothing"):
             raise Inconsistent(
