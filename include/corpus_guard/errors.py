@@ -11,7 +11,8 @@
     │   ├── StoreUnavailable    Chroma
     │   ├── LedgerUnavailable   the database
     │   ├── SourceUnavailable   a source as a whole cannot be listed
-    │   └── FilterFailed        a model could not look at what was retrieved; nothing is served
+    │   ├── FilterFailed        a model could not look at what was retrieved; nothing is served
+    │   └── JudgeFailed         a model or endpoint could not judge, or not answer; the trace says so
     └── Inconsistent            a promise did not hold (counts, read-back, digests); never ignored
 
 A message names the subject, what was found, what was expected and what to do next. It never holds a document's text.
@@ -74,6 +75,10 @@ class SourceUnavailable(Infrastructure):
 
 class FilterFailed(Infrastructure):
     """What was retrieved could not be checked, so nothing of it is served."""
+
+
+class JudgeFailed(Infrastructure):
+    """A judge or the RAG model gave nothing that can be used; the trace ends as *judge failed* and is tried again."""
 
 
 class Inconsistent(GuardError):

@@ -13,7 +13,7 @@ from typing import Any, Literal, Self, TypeVar
 from urllib.parse import urlsplit
 
 import yaml
-from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from corpus_guard.errors import SettingsError
@@ -65,6 +65,23 @@ class Settings(BaseSettings):
     retrieval_days: int = Field(default=90, ge=1, le=3_650)
     """After so many days a retrieval, and a question that nobody reported, is deleted."""
 
+    judge: Literal["embedded", "llm"] = "embedded"
+    """What decides whether a text led to a reported wrong answer. ``embedded`` needs no endpoint; ``llm`` asks ``chat_url``."""
+    rag_model: Literal["embedded", "chat"] = "embedded"
+    """What answers a reported question again, once the traced texts are set aside: the small language model, or ``chat_url``."""
+    chat_url: str = ""
+    """An OpenAI-compatible endpoint, such as ``http://127.0.0.1:8000/v1``, for ``judge=llm`` and ``rag_model=chat``."""
+    chat_model: str = ""
+    """The model's name there."""
+    chat_key: SecretStr = SecretStr("")
+    """The key the endpoint asks for. Empty: none."""
+    chat_seconds: float = Field(default=60.0, gt=0)
+    """How long one answer may take."""
+    chat_at_once: int = Field(default=4, ge=1, le=64)
+    """How many questions the endpoint gets at a time."""
+    traceback_k: int = Field(default=5, ge=1, le=100)
+    """How many texts your RAG application retrieves for a question."""
+
     keys_folder: Path | None = None
     """Signing keys and the keys that are trusted; made by the first seal. Mount a secret here where several machines seal. Empty:
     ``<home>/keys``."""
@@ -115,6 +132,15 @@ class Settings(BaseSettings):
         if bool(self.filter_model) != bool(self.filter_model_sha256):
             raise ValueError(
                 "CORPUS_GUARD_FILTER_MODEL and CORPUS_GUARD_FILTER_MODEL_SHA256 go together; set both or neither"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _chat_with_model(self) -> Self:
+        asked = self.judge == "llm" or self.rag_model == "chat"
+        if bool(self.chat_url) != bool(self.chat_model) or (asked and not self.chat_url):
+            raise ValueError(
+                "CORPUS_GUARD_CHAT_URL and CORPUS_GUARD_CHAT_MODEL go together, and JUDGE=llm and RAG_MODEL=chat need them; set both"
             )
         return self
 

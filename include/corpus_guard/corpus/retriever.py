@@ -161,7 +161,7 @@ class GuardedRetriever:
         while True:  # as often as planted records crowd out real ones
             matches = self._store.query(collections, vector, asked)
             answers = []
-            for match, reason in zip(matches, self._reasons(matches), strict=True):
+            for match, reason in zip(matches, unvouched(self._ledger, matches), strict=True):
                 if reason is None:
                     answers.append(_answer(match))
                 else:
@@ -200,35 +200,34 @@ class GuardedRetriever:
             withheld=[{"chunk_id": one.chunk_id, "collection": one.collection} for one in found.withheld],
         )
 
-    def _reasons(self, matches: Sequence[Match]) -> list[str | None]:
-        """For each match, why it may not be served."""
-        statement = sa.select(publications, chunks.c.text_sha256).join(
-            chunks, chunks.c.chunk_id == publications.c.chunk_id
-        )
-        known = {}
-        with self._ledger.read() as connection:
-            for ids in split((match.record.chunk_id for match in matches), AT_ONCE):
-                rows = connection.execute(statement.where(publications.c.chunk_id.in_(ids)))
-                known.update({(row.chunk_id, row.collection): row for row in rows})
-        reasons: list[str | None] = []
-        for match in matches:
-            row = known.get((match.record.chunk_id, match.collection))
-            if row is None:
-                reasons.append("the ledger never published it")
-                continue
-            if row.state != "published":
-                reasons.append(f"the ledger does not serve it (state {row.state})")
-                continue
-            expected = (row.text_sha256, row.vector_sha256, row.metadata_sha256)
-            wrong = [
-                name
-                for name, found, right in zip(
-                    ("text", "vector", "metadata"), match.record.fingerprint, expected, strict=True
-                )
-                if found != right
-            ]
-            reasons.append(f"its {' and '.join(wrong)} changed since it was published" if wrong else None)
-        return reasons
+
+def unvouched(ledger: Ledger, matches: Sequence[Match]) -> list[str | None]:
+    """For each match, why it may not be served; None where the ledger vouches for it."""
+    statement = sa.select(publications, chunks.c.text_sha256).join(chunks, chunks.c.chunk_id == publications.c.chunk_id)
+    known = {}
+    with ledger.read() as connection:
+        for ids in split((match.record.chunk_id for match in matches), AT_ONCE):
+            rows = connection.execute(statement.where(publications.c.chunk_id.in_(ids)))
+            known.update({(row.chunk_id, row.collection): row for row in rows})
+    reasons: list[str | None] = []
+    for match in matches:
+        row = known.get((match.record.chunk_id, match.collection))
+        if row is None:
+            reasons.append("the ledger never published it")
+            continue
+        if row.state != "published":
+            reasons.append(f"the ledger does not serve it (state {row.state})")
+            continue
+        expected = (row.text_sha256, row.vector_sha256, row.metadata_sha256)
+        wrong = [
+            name
+            for name, found, right in zip(
+                ("text", "vector", "metadata"), match.record.fingerprint, expected, strict=True
+            )
+            if found != right
+        ]
+        reasons.append(f"its {' and '.join(wrong)} changed since it was published" if wrong else None)
+    return reasons
 
 
 def _answer(match: Match) -> Answer:

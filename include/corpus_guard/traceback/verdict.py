@@ -1,0 +1,104 @@
+"""What a followed complaint amounts to: traced, or not poisoning, or nothing that can be said.
+
+Rules
+    * a report alone never removes anything, and a wrong answer where no text is poisoned must accuse nobody: single opinions count only
+      when the complaint as a whole looks like an attack (`Judge.attack`);
+    * the paper's rule (section 6): asked again with the traced texts set aside, a model that still gives the reported output was not
+      led by them. It speaks only where the model gave that output before as well, and gives way to evidence that is beyond doubt;
+    * what ended without a verdict says why: *exhausted* (the corpus or the bound), *undecided*, *judge failed*.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from corpus_guard.errors import JudgeFailed
+from corpus_guard.traceback.asking import Answers, agrees
+from corpus_guard.traceback.judges import Judge, Label
+from corpus_guard.traceback.loop import Ended, Followed, Judged
+from corpus_guard.traceback.suspects import Complaint, Suspect
+
+ATTACK = 0.5  # probability from which a complaint is taken for an attack
+BEYOND_DOUBT = 0.95  # probability from which the paper's rule no longer acquits
+
+
+class Outcome(StrEnum):
+    """How a trace ended."""
+
+    TRACED = "traced"  # these texts led to the output
+    NOT_POISONING = "not_poisoning"  # wrong, and no text is to blame
+    EXHAUSTED = "exhausted"  # nothing benign is left, or too many texts were judged
+    UNDECIDED = "undecided"  # the judge could not say
+    JUDGE_FAILED = "judge_failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a complaint amounts to."""
+
+    outcome: Outcome
+    judged: tuple[Judged, ...]  # with the labels that hold in the end
+    probability: float | None  # that the complaint is an attack; None: the judge cannot say
+    before: str | None = None  # the RAG model's answer from what was retrieved first; None: not asked
+    after: str | None = None  # with the traced texts set aside
+
+    @property
+    def accused(self) -> tuple[Judged, ...]:
+        """The texts that led to the output."""
+        return tuple(one for one in self.judged if one.opinion.label is Label.POISONED)
+
+
+def decide(
+    complaint: Complaint, followed: Followed, judge: Judge, answers: Answers | None = None, *, ask_always: bool = False
+) -> Verdict:
+    """What a followed complaint amounts to.
+
+    Args:
+        complaint: what was asked and wrongly answered.
+        followed: where it led.
+        judge: the one that judged.
+        answers: the RAG model; None: nothing is asked again.
+        ask_always: also where the probability needs no second opinion, for the record.
+    """
+    poisoned = followed.labelled(Label.POISONED)
+    probability = judge.attack(complaint, [(one.suspect, one.opinion) for one in followed.judged])
+    if followed.ended is Ended.JUDGE_FAILED:
+        return Verdict(Outcome.JUDGE_FAILED, followed.judged, probability)
+    nothing_left = followed.ended is Ended.RAN_DRY and not followed.standing
+    if followed.ended is Ended.BOUND or nothing_left:
+        return Verdict(Outcome.EXHAUSTED, followed.judged, probability)
+    if not poisoned:
+        open_questions = followed.labelled(Label.UNDECIDED)
+        return Verdict(Outcome.UNDECIDED if open_questions else Outcome.NOT_POISONING, followed.judged, probability)
+    if probability is not None and probability < ATTACK:
+        return Verdict(Outcome.NOT_POISONING, _acquitted(followed.judged, _ALONE), probability)
+    doubtful = probability is None or probability < BEYOND_DOUBT
+    before = after = None
+    if answers is not None and (doubtful or ask_always):
+        try:
+            before = answers.answer(complaint.query, _texts(followed.first))
+            after = answers.answer(complaint.query, _texts(followed.standing))
+        except JudgeFailed:
+            return Verdict(Outcome.UNDECIDED if doubtful else Outcome.TRACED, followed.judged, probability, before)
+        if doubtful and agrees(before, complaint.output) and agrees(after, complaint.output):
+            return Verdict(Outcome.NOT_POISONING, _acquitted(followed.judged, _STILL), probability, before, after)
+    return Verdict(Outcome.TRACED, followed.judged, probability, before, after)
+
+
+_ALONE = "by itself it looks poisoned; the complaint as a whole does not look like an attack"
+_STILL = "by itself it looks poisoned; set aside, the model still gives the reported output"
+
+
+def _acquitted(judged: Iterable[Judged], why: str) -> tuple[Judged, ...]:
+    return tuple(
+        replace(one, opinion=replace(one.opinion, label=Label.BENIGN, explanation=f"{one.opinion.explanation}; {why}"))
+        if one.opinion.label is Label.POISONED
+        else one
+        for one in judged
+    )
+
+
+def _texts(suspects: Iterable[Suspect]) -> list[str]:
+    return [one.text for one in suspects]
