@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from corpus_guard.models.weights import builtin_embedder
 from corpus_guard.screening import _agreement, _logistic
 from corpus_guard.screening._agreement import FEATURES, FEWEST, VERSION, Grouping, features, groups, surroundings
-from corpus_guard.screening._wording import wording_of
+from corpus_guard.screening.wording import wording_of
 from corpus_guard.screening.semantic import NAMED, Agreement, NothingServed, Passage, Served, read
 
 GROUPING = Grouping(_logistic.load(_logistic.FOLDER / "coordination.yaml", VERSION, FEATURES), 0.9, 0.7)

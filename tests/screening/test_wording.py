@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpus_guard.models.weights import builtin_embedder
-from corpus_guard.screening import _wording
-from corpus_guard.screening._wording import (
+from corpus_guard.screening import wording
+from corpus_guard.screening.wording import (
     COMMON_BITS,
     LONGEST,
     NUMBER_BITS,

@@ -16,7 +16,7 @@ from typing import ClassVar, Final
 from pydantic import Field
 
 from corpus_guard.domain import Finding, Severity, Span, TrustLevel, Version, digest
-from corpus_guard.screening._wording import prose, words
+from corpus_guard.screening.wording import prose, words
 from corpus_guard.screening.check import Hits, Params
 from corpus_guard.screening.survey import Survey
 from corpus_guard.screening.tags import tags

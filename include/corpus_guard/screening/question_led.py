@@ -20,7 +20,7 @@ from typing import ClassVar, Final
 from pydantic import Field
 
 from corpus_guard.domain import Finding, Severity, Span, Version, digest
-from corpus_guard.screening._wording import Wording, prose, words
+from corpus_guard.screening.wording import Wording, prose, words
 from corpus_guard.screening.check import Hits, Params
 from corpus_guard.screening.survey import Survey
 from corpus_guard.screening.tags import tags

@@ -11,7 +11,7 @@ from typing import Any
 from corpus_guard.errors import SettingsError
 from corpus_guard.models import Models
 from corpus_guard.screening import check
-from corpus_guard.screening._wording import wording_of
+from corpus_guard.screening.wording import wording_of
 from corpus_guard.screening.coordination import Coordination
 from corpus_guard.screening.duplicates import Duplicates
 from corpus_guard.screening.instructions import Instructions

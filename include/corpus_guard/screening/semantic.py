@@ -155,7 +155,7 @@ def read(
         served: what is in the collections already.
     """
     from corpus_guard.screening import _agreement
-    from corpus_guard.screening._wording import wording_of
+    from corpus_guard.screening.wording import wording_of
 
     agreements: dict[str, list[Agreement]] = {}
     if grouping is not None:

@@ -105,6 +105,11 @@ def signals_of(version: Version) -> Signals:
     )
 
 
+def minhash_of(text: str) -> bytes:
+    """The MinHash of a version with this text."""
+    return _minhash(_WORD.findall(text.casefold()))
+
+
 def values_of(version: Version) -> dict[str, float]:
     """Only the numbers of `signals_of`, without its MinHash."""
     return _measure(version, _WORD.findall(version.text.casefold()))

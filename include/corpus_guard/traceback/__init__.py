@@ -6,12 +6,13 @@ A *report* is a question, the output that was wrong, and perhaps the right one. 
 says of each text whether it leads to that output, and goes on until what stands is benign. Importing this imports no model.
 """
 
-from corpus_guard.traceback.judges import Judge, Label, Opinion
+from corpus_guard.traceback.judges import Conclusion, Judge, Label, Opinion
 from corpus_guard.traceback.loop import Ended, Followed, Judged, follow
 from corpus_guard.traceback.suspects import Complaint, Suspect, Suspects
 
 __all__ = [
     "Complaint",
+    "Conclusion",
     "Ended",
     "Followed",
     "Judge",

@@ -2,7 +2,7 @@
 
 Rules
     * a report alone never removes anything, and a wrong answer where no text is poisoned must accuse nobody: single opinions count only
-      when the complaint as a whole looks like an attack (`Judge.attack`);
+      when the complaint as a whole looks like an attack (`Judge.conclude`);
     * the paper's rule (section 6): asked again with the traced texts set aside, a model that still gives the reported output was not
       led by them. It speaks only where the model gave that output before as well, and gives way to evidence that is beyond doubt;
     * what ended without a verdict says why: *exhausted* (the corpus or the bound), *undecided*, *judge failed*.
@@ -10,7 +10,7 @@ Rules
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -18,7 +18,7 @@ from corpus_guard.errors import JudgeFailed
 from corpus_guard.traceback.asking import Answers, agrees
 from corpus_guard.traceback.judges import Judge, Label
 from corpus_guard.traceback.loop import Ended, Followed, Judged
-from corpus_guard.traceback.suspects import Complaint, Suspect
+from corpus_guard.traceback.suspects import Complaint
 
 ATTACK = 0.5  # probability from which a complaint is taken for an attack
 BEYOND_DOUBT = 0.95  # probability from which the paper's rule no longer acquits
@@ -62,43 +62,53 @@ def decide(
         answers: the RAG model; None: nothing is asked again.
         ask_always: also where the probability needs no second opinion, for the record.
     """
-    poisoned = followed.labelled(Label.POISONED)
-    probability = judge.attack(complaint, [(one.suspect, one.opinion) for one in followed.judged])
+    concluded = judge.conclude(complaint, [(one.suspect, one.opinion) for one in followed.judged])
+    judged = _acquitted(followed.judged, _ALONE, concluded.acquitted)
+    verdict = Verdict(_outcome(followed, judged), judged, concluded.probability)
+    if verdict.outcome is not Outcome.TRACED:
+        return verdict
+    if concluded.probability is not None and concluded.probability < ATTACK:
+        return replace(verdict, outcome=Outcome.NOT_POISONING, judged=_acquitted(judged, _ALONE))
+    doubtful = concluded.probability is None or concluded.probability < BEYOND_DOUBT
+    if answers is None or not (doubtful or ask_always):
+        return verdict
+    return _asked_again(complaint, followed, verdict, answers, doubtful)
+
+
+def _outcome(followed: Followed, judged: Iterable[Judged]) -> Outcome:
+    labels = {one.opinion.label for one in judged}
     if followed.ended is Ended.JUDGE_FAILED:
-        return Verdict(Outcome.JUDGE_FAILED, followed.judged, probability)
-    nothing_left = followed.ended is Ended.RAN_DRY and not followed.standing
-    if followed.ended is Ended.BOUND or nothing_left:
-        return Verdict(Outcome.EXHAUSTED, followed.judged, probability)
-    if not poisoned:
-        open_questions = followed.labelled(Label.UNDECIDED)
-        return Verdict(Outcome.UNDECIDED if open_questions else Outcome.NOT_POISONING, followed.judged, probability)
-    if probability is not None and probability < ATTACK:
-        return Verdict(Outcome.NOT_POISONING, _acquitted(followed.judged, _ALONE), probability)
-    doubtful = probability is None or probability < BEYOND_DOUBT
-    before = after = None
-    if answers is not None and (doubtful or ask_always):
-        try:
-            before = answers.answer(complaint.query, _texts(followed.first))
-            after = answers.answer(complaint.query, _texts(followed.standing))
-        except JudgeFailed:
-            return Verdict(Outcome.UNDECIDED if doubtful else Outcome.TRACED, followed.judged, probability, before)
-        if doubtful and agrees(before, complaint.output) and agrees(after, complaint.output):
-            return Verdict(Outcome.NOT_POISONING, _acquitted(followed.judged, _STILL), probability, before, after)
-    return Verdict(Outcome.TRACED, followed.judged, probability, before, after)
+        return Outcome.JUDGE_FAILED
+    if followed.ended is Ended.BOUND or (followed.ended is Ended.RAN_DRY and not followed.standing):
+        return Outcome.EXHAUSTED
+    if Label.POISONED in labels:
+        return Outcome.TRACED
+    return Outcome.UNDECIDED if Label.UNDECIDED in labels else Outcome.NOT_POISONING
+
+
+def _asked_again(
+    complaint: Complaint, followed: Followed, verdict: Verdict, answers: Answers, doubtful: bool
+) -> Verdict:
+    try:
+        before = answers.answer(complaint.query, [one.text for one in followed.first])
+        after = answers.answer(complaint.query, [one.text for one in followed.standing])
+    except JudgeFailed:
+        return replace(verdict, outcome=Outcome.JUDGE_FAILED) if doubtful else verdict
+    asked = replace(verdict, before=before, after=after)
+    if doubtful and agrees(before, complaint.output) and agrees(after, complaint.output):
+        return replace(asked, outcome=Outcome.NOT_POISONING, judged=_acquitted(verdict.judged, _STILL))
+    return asked
 
 
 _ALONE = "by itself it looks poisoned; the complaint as a whole does not look like an attack"
 _STILL = "by itself it looks poisoned; set aside, the model still gives the reported output"
 
 
-def _acquitted(judged: Iterable[Judged], why: str) -> tuple[Judged, ...]:
+def _acquitted(judged: Iterable[Judged], why: str, only: Collection[str] | None = None) -> tuple[Judged, ...]:
+    """Poisoned becomes benign; of the ids `only`, where they are given."""
     return tuple(
         replace(one, opinion=replace(one.opinion, label=Label.BENIGN, explanation=f"{one.opinion.explanation}; {why}"))
-        if one.opinion.label is Label.POISONED
+        if one.opinion.label is Label.POISONED and (only is None or one.suspect.chunk_id in only)
         else one
         for one in judged
     )
-
-
-def _texts(suspects: Iterable[Suspect]) -> list[str]:
-    return [one.text for one in suspects]

@@ -30,6 +30,14 @@ class Opinion:
     explanation: str  # for people; what a model wrote is cut short and never trusted
 
 
+@dataclass(frozen=True, slots=True)
+class Conclusion:
+    """A second look, with everything known that the complaint retrieved."""
+
+    probability: float | None = None  # that the complaint is an attack, 0..1, calibrated; None: this judge cannot say
+    acquitted: frozenset[str] = frozenset()  # ids of texts that look poisoned only by themselves
+
+
 class Judge(Protocol):
     """Judges the texts that one complaint retrieves."""
 
@@ -53,5 +61,5 @@ class Judge(Protocol):
             JudgeFailed: no opinion can be had.
         """
 
-    def attack(self, complaint: Complaint, judged: Sequence[tuple[Suspect, Opinion]]) -> float | None:
-        """How likely the complaint as a whole is an attack, 0..1, calibrated; None where this judge cannot say."""
+    def conclude(self, complaint: Complaint, judged: Sequence[tuple[Suspect, Opinion]]) -> Conclusion:
+        """What all opinions together amount to: may acquit single texts, never accuse further ones."""

@@ -1,0 +1,289 @@
+"""Training the embedded judge on questions under attack.
+
+What it is shown
+    * attacks of every kind, one to five texts a question, with and without the adaptive variants, among clean texts of all questions;
+    * honest complaints: the row's wrong answer where nothing is planted, and phrases that stand by chance in clean texts nearby;
+    * outputs as phrases and as whole sentences;
+    * loops in which a clean text was set aside by mistake, as they happen.
+
+The second look and the report's probability are trained on scores of a first look that never saw the question (four folds by question).
+What it is shown of instruction injection are two of five demands; `guard evaluate traceback` plays all.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corpus_guard.domain import sha256_text
+from corpus_guard.errors import Misuse
+from corpus_guard.evaluation.attacks.adaptive import Adaptive, deceiving, disguised
+from corpus_guard.evaluation.attacks.instruinject import DEMANDS, MOST, demand
+from corpus_guard.evaluation.attacks.poisonedrag import led
+from corpus_guard.evaluation.traceback.corpus import Vectors
+from corpus_guard.evaluation.traceback.targets import Target
+from corpus_guard.screening.wording import wording_of
+from corpus_guard.traceback.judges._gathering import Gatherer, version
+from corpus_guard.traceback.judges._learned import Learned, grow
+from corpus_guard.traceback.judges.embedded import report_row, second_look
+from corpus_guard.traceback.suspects import Complaint, Suspect
+
+if TYPE_CHECKING:
+    from corpus_guard.models import Models
+
+Progress = Callable[[str, int, int | None], object]
+
+K: Final = 5
+CLEAN_NEAR: Final = 60  # clean texts kept a question, nearest first
+ROUNDS: Final = 8
+MISTAKES: Final = 0.03  # clean texts that are set aside, as by a judge that errs
+FOLDS: Final = 4
+SHOWN_DEMANDS: Final = 2  # of instruction injection
+RARE_BITS: Final = 11.0
+WEIGHTS: Final = {"honest": 1.5, "chance": 0.7}
+THRESHOLDS: Final = {"text": 0.5, "again": 0.5, "report": 0.5}
+_SAID: Final = (
+    "The answer is {}.",
+    "It is {}.",
+    "According to the passages, {}.",
+    "{} is the answer to the question.",
+    "Based on the context, the answer is {}.",
+)
+_PHRASE = re.compile(
+    r"\b(?:[A-Z][\w'’-]+(?:\s+(?:of|the|de|and)?\s*[A-Z][\w'’-]+){0,3}|\d[\d,.]*\d|\d+(?:\s+[a-z]+)?)\b"
+)
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A complaint and what its loop retrieved, with the truth."""
+
+    key: str  # the question: scenes of one question are never on both sides of a fold
+    kind: str
+    complaint: Complaint
+    rounds: tuple[tuple[tuple[Suspect, bool], ...], ...]  # new texts a round, and whether they are poisoned
+
+    @property
+    def weight(self) -> float:
+        """Of each of its texts."""
+        return WEIGHTS.get(self.kind, 1.0)
+
+    @property
+    def suspects(self) -> list[Suspect]:
+        """All texts, in the order they were retrieved."""
+        return [suspect for part in self.rounds for suspect, _ in part]
+
+    @property
+    def truth(self) -> list[bool]:
+        """Of all texts."""
+        return [poisoned for part in self.rounds for _, poisoned in part]
+
+
+def train(
+    models: Models,
+    targets: Sequence[Target],
+    background: Sequence[str] = (),
+    *,
+    trained_on: str,
+    seed: int = 0,
+    progress: Progress = lambda what, done, total: None,
+) -> Learned:
+    """Train a judge.
+
+    Args:
+        models: whose embedder makes the vectors.
+        targets: questions with adversarial texts, and clean ones where there are any.
+        background: further clean texts, around all questions.
+        trained_on: what the targets are, in words; kept in the model.
+        seed: of everything random.
+        progress: told what is being done.
+
+    Raises:
+        Misuse: there is nothing to learn from.
+    """
+    scenes = list(_scenes(models, targets, background, random.Random(seed), progress))  # noqa: S311 - a sample, no secret
+    if not any(any(scene.truth) for scene in scenes) or len({scene.key for scene in scenes}) < FOLDS:
+        raise Misuse(f"nothing to learn from: give at least {FOLDS} questions with adversarial texts")
+    gatherer = Gatherer(models)
+    gatherer.prepare([scene.complaint for scene in scenes])
+    first, final = [], []
+    for number, scene in enumerate(scenes):
+        progress("reading", number, len(scenes))
+        found = _evidence(gatherer, scene)
+        first.append(found[0])
+        final.append(found[1])
+    progress("training", 0, None)
+    trees = {"text": _first_look(scenes, first, seed)}
+    scores = _unseen_scores(scenes, first, seed)
+    again = np.concatenate([second_look(rows, score) for rows, score in zip(final, scores, strict=True)])
+    texts = [poisoned for scene in scenes for poisoned in scene.truth]
+    trees["again"] = grow(again, texts, _weights(scenes), depth=3, rounds=200, seed=seed)
+    reports = np.concatenate([report_row(rows, score) for rows, score in zip(final, scores, strict=True)])
+    attacked = [any(scene.truth) for scene in scenes]
+    trees["report"] = grow(reports, attacked, [scene.weight for scene in scenes], depth=3, rounds=150, seed=seed)
+    return Learned(version(models), trained_on, THRESHOLDS, trees)
+
+
+def _first_look(scenes: Sequence[Scene], rows: Sequence[NDArray[np.float64]], seed: int) -> object:
+    truth = [poisoned for scene in scenes for poisoned in scene.truth]
+    return grow(np.concatenate(rows), truth, _weights(scenes), depth=5, rounds=300, seed=seed)
+
+
+def _unseen_scores(
+    scenes: Sequence[Scene], rows: Sequence[NDArray[np.float64]], seed: int
+) -> list[NDArray[np.float64]]:
+    """Scores of each scene by trees that saw no scene of its question."""
+    keys = sorted({scene.key for scene in scenes})
+    fold = dict(zip(keys, np.random.default_rng(seed).permutation(len(keys)) % FOLDS, strict=True))
+    scores: list[NDArray[np.float64]] = [np.empty(0)] * len(scenes)
+    for number in range(FOLDS):
+        rest = [index for index, scene in enumerate(scenes) if fold[scene.key] != number]
+        trees = _first_look([scenes[index] for index in rest], [rows[index] for index in rest], seed)
+        for index, scene in enumerate(scenes):
+            if fold[scene.key] == number:
+                scores[index] = np.asarray(trees.inplace_predict(rows[index], validate_features=False), np.float64)  # type: ignore[attr-defined]
+    return scores
+
+
+def _weights(scenes: Sequence[Scene]) -> list[float]:
+    return [scene.weight for scene in scenes for _ in scene.truth]
+
+
+def _evidence(gatherer: Gatherer, scene: Scene) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Of each text when it was first seen, and of all at the end."""
+    seen: list[Suspect] = []
+    rows = []
+    for part in scene.rounds:
+        seen += [suspect for suspect, _ in part]
+        rows.append(gatherer.evidence(scene.complaint, seen)[-len(part) :])
+    return np.concatenate(rows), gatherer.evidence(scene.complaint, seen)
+
+
+def _scenes(
+    models: Models, targets: Sequence[Target], background: Sequence[str], chance: random.Random, progress: Progress
+) -> Iterator[Scene]:
+    vectors = Vectors(models.word_embedder)
+    clean = list(dict.fromkeys([text for target in targets for text in target.clean] + list(background)))
+    vectors.prepare([*clean, *(target.question for target in targets)], progress)
+    matrix = vectors.embed(clean)
+    plans = []
+    rare = _rare_words(models)
+    for target in targets:
+        similarities = matrix @ vectors.embed([target.question])[0] if clean else np.empty(0, np.float32)
+        nearest = [clean[index] for index in np.argsort(-similarities, kind="stable")[:CLEAN_NEAR]]
+        plans += [(target, nearest, *plan) for plan in _plans(target, nearest, chance, rare)]
+    vectors.prepare((text for _, _, _, _, planted in plans for text in planted), progress)
+    for target, nearest, kind, output, planted in plans:
+        yield _play(target, kind, output, nearest, planted, vectors, chance)
+
+
+def _plans(
+    target: Target, nearest: Sequence[str], chance: random.Random, rare: Sequence[str]
+) -> Iterator[tuple[str, str, list[str]]]:
+    """(kind, output, planted texts) of each scene of a question."""
+    often = 5 if target.clean else 2
+    for _ in range(often):
+        kind = chance.choice(("led", "bare", "bare", "gibberish", "order"))
+        yield kind, _said(target.incorrect[0], chance), _planted(target, kind, chance, rare)
+    yield "honest", _said(target.incorrect[0], chance), []
+    for _ in range(often - 1):
+        phrase = _chance_phrase(nearest[:12], target, chance)
+        if phrase:
+            yield "chance", _said(phrase, chance), []
+
+
+def _planted(target: Target, kind: str, chance: random.Random, rare: Sequence[str]) -> list[str]:
+    adaptive = chance.choice((Adaptive.NONE, Adaptive.NONE, Adaptive.DECEIVE, Adaptive.DISGUISE))
+    wanted = chance.choice((1, 2, 3, 5, 5, 5))
+    correct = target.correct[0] if target.correct else ""
+    texts = []
+    for number, text in enumerate(chance.sample(target.adversarial, min(wanted, len(target.adversarial)))):
+        body = text
+        if kind == "order":
+            shown = [one for one in range(MOST) if one % len(DEMANDS) < SHOWN_DEMANDS]
+            body = demand(
+                target.question, target.incorrect[0], shown[(number + chance.randrange(len(shown))) % len(shown)]
+            )
+        elif kind == "gibberish":
+            body = f"{_gibberish(chance, rare)} {text.lower()}"
+        whole = kind in {"led", "order"}
+        if adaptive is Adaptive.DISGUISE and correct:
+            texts.append(disguised(body, correct, target.question if whole else None))
+            continue
+        planted = led(target.question, body) if whole else body
+        texts.append(deceiving(planted, correct) if adaptive is Adaptive.DECEIVE and correct else planted)
+    return list(dict.fromkeys(texts))
+
+
+def _play(
+    target: Target,
+    kind: str,
+    output: str,
+    nearest: Sequence[str],
+    planted: Sequence[str],
+    vectors: Vectors,
+    chance: random.Random,
+) -> Scene:
+    """The loop with a judge that knows the truth and errs now and then."""
+    texts = list(dict.fromkeys([*planted, *nearest]))
+    embedded = vectors.embed(texts)
+    similarities = embedded @ vectors.embed([target.question])[0]
+    order = np.argsort(-similarities, kind="stable")
+    aside: set[int] = set()
+    known: set[int] = set()
+    rounds: list[tuple[tuple[Suspect, bool], ...]] = []
+    while len(rounds) < ROUNDS:
+        top = [int(index) for index in order if index not in aside][:K]
+        new = [index for index in top if index not in known]
+        if not new:
+            break
+        known.update(new)
+        rounds.append(
+            tuple(
+                (
+                    Suspect(sha256_text(texts[index]), texts[index], float(similarities[index]), embedded[index]),
+                    index < len(planted),
+                )
+                for index in new
+            )
+        )
+        aside.update(index for index in new if index < len(planted) or chance.random() < MISTAKES)
+    return Scene(target.question, kind, Complaint(target.question, output), tuple(rounds))
+
+
+def _said(answer: str, chance: random.Random) -> str:
+    return chance.choice(_SAID).format(answer) if len(answer) < 60 and chance.random() < 0.2 else answer
+
+
+def _chance_phrase(texts: Sequence[str], target: Target, chance: random.Random) -> str | None:
+    """A name or number of a clean text that neither the question nor a right answer holds."""
+    known = " ".join([target.question, *target.correct]).casefold()
+    for _ in range(20):
+        found = [match.group().strip() for match in _PHRASE.finditer(chance.choice(texts)[20:])] if texts else []
+        if found:
+            phrase = chance.choice(found)
+            if len(phrase) > 1 and phrase.casefold() not in known:
+                return phrase
+    return None
+
+
+def _gibberish(chance: random.Random, rare: Sequence[str]) -> str:
+    """Like the prefix that HotFlip finds: rare words and pieces of them, in no order."""
+    return " ".join(chance.choices(rare, k=chance.randint(18, 30)))
+
+
+def _rare_words(models: Models) -> list[str]:
+    bits = wording_of(models.frequency_vocabulary).bits
+    return sorted(word for word, value in bits.items() if value > RARE_BITS and word.isalpha())
+
+
+def without_questions(targets: Sequence[Target], others: Sequence[Target]) -> list[Target]:
+    """Those of `targets` whose question is not among `others`."""
+    known = {target.key[0] for target in others}
+    return [replace(target) for target in targets if target.key[0] not in known]

@@ -1,0 +1,265 @@
+"""What the embedded judge looks at: numbers for each text that a complaint retrieved. Part of `corpus_guard.traceback.judges.embedded`.
+
+Three kinds of evidence, all without a language model:
+
+* words: how much of what the output *adds to the question* stands in the text, and how near to the question's own words. A text that was
+  planted says both in one breath; an honest one may hold the output's words by chance;
+* vectors: whether the text is nearer to question and output together than to the question alone;
+* company: whether other retrieved texts say the same. Planted texts agree with each other; chance does not.
+
+What a text says to its judge is evidence against it at most (`orders`), never an instruction.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import unicodedata
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corpus_guard.screening.perplexity import Rarity
+from corpus_guard.screening.wording import UNKNOWN_BITS, stem, wording_of
+
+EVIDENCE_VERSION: Final = "1"
+"""Changes whenever the same complaint and texts would give other numbers."""
+
+LONGEST: Final = 6_000  # characters read of a text, an output or a question
+SHORT_WORD_BITS: Final = 1.0  # a word of the question counts from this weight on
+LEAST_RARITY: Final = 8.0  # bits; what no text is below, and texts too short to say
+NEAR: Final = 0.6  # cosine from which two texts keep company
+
+TEXT_FEATURES: Final = (
+    "contains",  # 1 where the phrase the output adds stands in the text, word for word
+    "density",  # how often it does, a sentence
+    "cover",  # share of the added words in the text, by weight
+    "full",  # share of all the output's words
+    "qcover",  # share of the question's words
+    "best",  # cover x qcover of the best sentence
+    "best2",  # of the best two sentences in a row
+    "around",  # qcover of the two sentences with most of the output
+    "bhead",  # cover x qcover of the text's first 60 words
+    "pos",  # where the phrase begins, 0..1; 1 where it is missing
+    "verb",  # longest run of the question's words, as a share of the question
+    "lenw",  # log(1 + words)
+    "rel",  # share of the text's words that are the question's or the output's
+    "orders",  # words that speak to a model, over the root of the length
+    "polar",  # 1 where the output is yes or no and nothing else
+    "alen",  # log(1 + words of the phrase)
+    "arare",  # mean weight of the added words
+    "novel",  # share of the output that is not in the question
+    "rare",  # bits of the rarest window of tokens: gibberish
+    "rares",  # of a shorter window
+)
+COMPANY_FEATURES: Final = (
+    "cq",  # cosine to the question
+    "cqt",  # to question and output
+    "ct",  # to the output
+    "d",  # cqt - cq
+    "dz",  # d, less the median of the others
+    "sib1",  # cosine to the nearest other text
+    "sib2",  # mean of the two nearest
+    "sibcount",  # others above NEAR, by how much
+    "agree",  # their best2, so weighted
+    "agreed",  # their d
+    "others",  # mean of the three highest best2 among the others
+    "bestz",  # best2, less the median of the others
+    "strongsim",  # mean cosine to others that say it strongly
+    "nstrong",  # how many those are
+)
+NAMES: Final = (*TEXT_FEATURES, *COMPANY_FEATURES)
+
+_POLAR = frozenset({"yes", "no", "true", "false"})
+_ARTICLES = frozenset({"a", "an", "the"})
+_COUNTED = """
+zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen
+twenty
+"""
+_NUMBERS = {word: str(value) for value, word in enumerate(_COUNTED.split())}
+_TO_A_MODEL = """
+accepted answer answering answers asked assistant disregard ignore instruction must only output print provide query question reply
+respond response return say state
+"""
+_ORDERS = frozenset(stem(word) for word in _TO_A_MODEL.split())
+_WORD = re.compile(r"[^\W_]+")
+_SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A complaint, read once for all its texts."""
+
+    words: tuple[str, ...]  # of the question
+    question: Mapping[str, float]  # its words that count → weight
+    output: Mapping[str, float]  # words of the output → weight
+    added: Mapping[str, float]  # those that are not in the question; all, where none is added
+    phrase: tuple[str, ...]  # the output without the question's words at its ends
+    polar: bool
+    novel: float
+
+
+class Evidence:
+    """Reads complaints and texts."""
+
+    def __init__(self, vocabulary: Path) -> None:
+        """`vocabulary`: the ``tokenizer.json`` of a WordPiece model whose vocabulary is ordered by frequency."""
+        self._wording = wording_of(vocabulary)
+        self._rarity = Rarity(vocabulary)
+
+    def ask(self, query: str, output: str) -> Asked:
+        """Read a complaint."""
+        words = _words(query)
+        said = [word for word in _words(output) if word not in _ARTICLES] or _words(output)
+        polar = bool(said) and said[0] in _POLAR
+        core = said[1:] if polar and len(said) > 2 else said
+        known = set(words)
+        output_weights = {word: self._weight(word) for word in core}
+        added = {word: weight for word, weight in output_weights.items() if word not in known}
+        return Asked(
+            words=tuple(words),
+            question=self._counting(words),
+            output=output_weights,
+            added=added or output_weights,
+            phrase=_without_ends(core, known),
+            polar=polar and len(said) <= 2,
+            novel=sum(added.values()) / max(1e-9, sum(output_weights.values())),
+        )
+
+    def read(self, asked: Asked, texts: Sequence[str]) -> NDArray[np.float64]:
+        """What the words say.
+
+        Returns:
+            Shape (texts, len(TEXT_FEATURES)).
+        """
+        rows = [
+            [*self._row(asked, text), *(max(LEAST_RARITY, bits) for bits in rarest)]
+            for text, rarest in zip(texts, self._rarity.bits([text[:LONGEST] for text in texts]), strict=True)
+        ]
+        return np.array(rows, np.float64).reshape(-1, len(TEXT_FEATURES))
+
+    def _row(self, asked: Asked, text: str) -> list[float]:
+        words = _words(text)
+        sentences = [set(_words(part)) for part in _SENTENCE.split(text[:LONGEST]) if part.strip()] or [set(words)]
+        pairs = [one | other for one, other in zip(sentences, [*sentences[1:], set()], strict=True)]
+        joined, needle = f" {' '.join(words)} ", f" {' '.join(asked.phrase)} "
+        count = joined.count(needle) if asked.phrase else 0
+        present, head = set(words), set(words[:60])
+        covers = [_share(asked.added, pair) for pair in pairs]
+        most = max(covers)
+        return [
+            float(count > 0),
+            count / len(sentences),
+            _share(asked.added, present),
+            _share(asked.output, present),
+            _share(asked.question, present),
+            max(_share(asked.added, one) * _share(asked.question, one) for one in sentences),
+            max(cover * _share(asked.question, pair) for cover, pair in zip(covers, pairs, strict=True)),
+            max(
+                _share(asked.question, pair) for cover, pair in zip(covers, pairs, strict=True) if cover >= 0.999 * most
+            )
+            if most > 0
+            else 0.0,
+            _share(asked.added, head) * _share(asked.question, head),
+            joined.find(needle) / len(joined) if count else 1.0,
+            _run(asked.words, words[:400]),
+            math.log1p(len(words)),
+            sum(word in asked.question or word in asked.added for word in words) / max(1, len(words)),
+            sum(word in _ORDERS for word in words) / math.sqrt(max(1, len(words))),
+            float(asked.polar),
+            math.log1p(len(asked.phrase)),
+            sum(asked.added.values()) / max(1, len(asked.added)),
+            asked.novel,
+        ]
+
+    def _counting(self, words: Sequence[str]) -> dict[str, float]:
+        weights = {word: self._weight(word) for word in words}
+        counting = {word: weight for word, weight in weights.items() if weight >= SHORT_WORD_BITS}
+        return counting or dict.fromkeys(words, 1.0)
+
+    def _weight(self, word: str) -> float:
+        if word.isdigit():
+            return 3.0
+        return max(self._wording.bits.get(word, UNKNOWN_BITS) - 10.0, 0.3)
+
+
+def company(read: NDArray[np.float64], vectors: NDArray[np.float32], asked: NDArray[np.float32]) -> NDArray[np.float64]:
+    """All features, with what the company of each text says.
+
+    Args:
+        read: of `Evidence.read`, shape (texts, len(TEXT_FEATURES)).
+        vectors: of the texts, shape (texts, dimensions), rows of length 1.
+        asked: of question, question and output, output; shape (3, dimensions).
+
+    Returns:
+        Shape (texts, len(NAMES)).
+    """
+    cq, cqt, ct = (vectors @ asked.T).T.astype(np.float64)
+    gain = cqt - cq
+    best = read[:, TEXT_FEATURES.index("best2")]
+    near = (vectors @ vectors.T).astype(np.float64)
+    rows = [
+        [
+            cq[i],
+            cqt[i],
+            ct[i],
+            gain[i],
+            *_company(np.delete(near[i], i), np.delete(gain, i), np.delete(best, i), gain[i], best[i]),
+        ]
+        for i in range(len(read))
+    ]
+    return np.hstack([read, np.array(rows, np.float64).reshape(-1, len(COMPANY_FEATURES))])
+
+
+def _company(
+    near: NDArray[np.float64], gain: NDArray[np.float64], best: NDArray[np.float64], own_gain: float, own_best: float
+) -> list[float]:
+    if not len(near):
+        return [0.0] * (len(COMPANY_FEATURES) - 4)
+    nearest = np.sort(near)[::-1][:2]
+    weight = np.clip((near - NEAR) / (1 - NEAR), 0, None)
+    strong = np.clip(best - 0.3, 0, None) * (gain > 0)
+    return [
+        own_gain - float(np.median(gain)),
+        float(nearest[0]),
+        float(nearest.mean()),
+        float(weight.sum()),
+        float((weight * best).sum() / (weight.sum() + 0.3)),
+        float((weight * gain).sum() / (weight.sum() + 0.3)),
+        float(np.sort(best)[::-1][:3].mean()),
+        own_best - float(np.median(best)),
+        float((strong * near).sum() / (strong.sum() + 1e-6)) if strong.any() else 0.0,
+        float((strong > 0).sum()),
+    ]
+
+
+def _words(text: str) -> list[str]:
+    folded = unicodedata.normalize("NFKC", text[:LONGEST]).casefold()
+    return [stem(_NUMBERS.get(word, word)) for word in _WORD.findall(folded)]
+
+
+def _share(wanted: Mapping[str, float], present: Collection[str]) -> float:
+    total = sum(wanted.values())
+    return sum(weight for word, weight in wanted.items() if word in present) / total if total else 0.0
+
+
+def _without_ends(words: Sequence[str], known: Collection[str]) -> tuple[str, ...]:
+    start, end = 0, len(words)
+    while start < end and words[start] in known:
+        start += 1
+    while end > start and words[end - 1] in known:
+        end -= 1
+    return tuple(words[start:end] or words)
+
+
+def _run(asked: Sequence[str], words: Sequence[str]) -> float:
+    """Longest run of the question's words that stands in the text, as a share of the question."""
+    text, best = f" {' '.join(words)} ", 0
+    for start in range(len(asked)):
+        while start + best < len(asked) and f" {' '.join(asked[start : start + best + 1])} " in text:
+            best += 1
+    return best / len(asked) if asked else 0.0
