@@ -67,6 +67,8 @@ class Settings(BaseSettings):
 
     judge: Literal["embedded", "llm"] = "embedded"
     """What decides whether a text led to a reported wrong answer. ``embedded`` needs no endpoint; ``llm`` asks ``chat_url``."""
+    judge_model: Path | None = None
+    """What the embedded judge learned, where you trained it (`guard train judge`). Empty: what comes with the package."""
     rag_model: Literal["embedded", "chat"] = "embedded"
     """What answers a reported question again, once the traced texts are set aside: the small language model, or ``chat_url``."""
     chat_url: str = ""
@@ -81,6 +83,12 @@ class Settings(BaseSettings):
     """How many questions the endpoint gets at a time."""
     traceback_k: int = Field(default=5, ge=1, le=100)
     """How many texts your RAG application retrieves for a question."""
+    feedback: str = ""
+    """Where the DAG ``feedback_import`` finds reports of wrong answers: files, fsspec URLs or ``mlflow:EXPERIMENT``, with ``;`` between
+    them. Empty: those of the sample corpus, as long as ``sources_file`` is the sample's; else nothing is imported."""
+    feedback_mark: str = "reported_wrong=true"
+    """How people say there that an answer was wrong: name and value of an MLflow assessment, a Langfuse score or a Phoenix annotation.
+    Empty: every record is a report. Files with fields of our own names need no mark."""
 
     keys_folder: Path | None = None
     """Signing keys and the keys that are trusted; made by the first seal. Mount a secret here where several machines seal. Empty:
@@ -154,6 +162,14 @@ class Settings(BaseSettings):
     def ledger(self) -> str:
         """SQLAlchemy URL."""
         return self.ledger_url or f"sqlite:///{self.home / 'ledger.sqlite'}"
+
+    @cached_property
+    def feedback_sources(self) -> tuple[str, ...]:
+        """Where reports come from; none: nowhere."""
+        if self.feedback.strip():
+            return tuple(part.strip() for part in self.feedback.split(";") if part.strip())
+        sample = PROJECT / "include" / "sample_corpus" / "feedback.jsonl"
+        return (str(sample),) if self.sources_file == PROJECT / "include" / "sources.yaml" else ()
 
     @cached_property
     def keys(self) -> Path:

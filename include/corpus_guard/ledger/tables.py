@@ -5,78 +5,62 @@ Times are UTC; ids and hashes are lower-case hex. Text is not kept here but in t
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-from typing import Any
-
 from sqlalchemy import (
     JSON,
     BigInteger,
-    CheckConstraint,
     Column,
-    DateTime,
     Float,
     ForeignKey,
     Index,
     Integer,
     LargeBinary,
-    MetaData,
     String,
     Table,
     Text,
-    TypeDecorator,
 )
 
 from corpus_guard.domain import Severity, TrustLevel
+from corpus_guard.ledger._schema import Sequence, Utc, metadata, one_of
+from corpus_guard.ledger._traceback_tables import REPORT_STATES, enhancements, filings, reports, suspects, traces
+
+__all__ = [
+    "HEAD",
+    "REPORT_STATES",
+    "Utc",
+    "bands",
+    "blocked",
+    "chunks",
+    "decisions",
+    "documents",
+    "enhancements",
+    "events",
+    "filings",
+    "findings",
+    "heads",
+    "incidents",
+    "metadata",
+    "publications",
+    "purges",
+    "queries",
+    "reports",
+    "results",
+    "retrievals",
+    "runs",
+    "seals",
+    "signals",
+    "suspects",
+    "traces",
+    "versions",
+]
 
 HEAD = "0005"
 """The newest migration; a ledger at another one is migrated when opened."""
-
-metadata = MetaData(
-    naming_convention={
-        "pk": "pk_%(table_name)s",
-        "fk": "fk_%(table_name)s_%(column_0_name)s",
-        "ck": "ck_%(table_name)s_%(constraint_name)s",
-        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
-    }
-)
-
-
-class Utc(TypeDecorator[datetime]):
-    """A point in time, UTC. SQLite forgets time zones; this remembers that there is only one."""
-
-    impl = DateTime(timezone=True)
-    cache_ok = True
-
-    def process_bind_param(self, value: datetime | None, dialect: Any) -> datetime | None:
-        """Refuse a time without a zone."""
-        if value is not None and value.tzinfo is None:
-            raise ValueError("a time without a zone; the ledger takes UTC")
-        return value.astimezone(UTC) if value else None
-
-    def process_result_value(self, value: datetime | None, dialect: Any) -> datetime | None:
-        """SQLite gives the time back without its zone, PostgreSQL in that of its session."""
-        if value is None:
-            return None
-        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
-
-
-# SQLite numbers rows by itself only in a column of exactly this type.
-_Sequence = BigInteger().with_variant(Integer, "sqlite")
-
-
-def _one_of(column: str, values: Any) -> CheckConstraint:
-    return CheckConstraint(f"{column} IN ({', '.join(repr(str(value)) for value in values)})", name=column)
-
 
 VERSION_STATES = ("accepted", "quarantined", "released", "rejected")
 PUBLICATION_STATES = ("pending", "published", "retiring", "retired")
 QUERY_ORIGINS = ("log", "report")
 INCIDENT_STATES = ("open", "healed", "accepted", "closed")
 PURGE_STATES = ("removed", "closed")
-TRACE_OUTCOMES = ("traced", "not_poisoning", "exhausted", "undecided", "judge_failed")
-REPORT_STATES = ("open", *TRACE_OUTCOMES)
-LABELS = ("poisoned", "benign", "undecided")
-ENHANCEMENT_STATES = ("active", "expired", "withdrawn")
 
 runs = Table(
     "runs",
@@ -89,7 +73,7 @@ runs = Table(
     Column("started_at", Utc, nullable=False),
     Column("finished_at", Utc),
     Column("counts", JSON),
-    _one_of("state", ("running", "sealed", "failed")),
+    one_of("state", ("running", "sealed", "failed")),
 )
 
 documents = Table(
@@ -107,7 +91,7 @@ documents = Table(
     Column("last_seen_at", Utc, nullable=False),
     Column("missing_since", Utc),
     Column("retired_at", Utc),
-    _one_of("trust", TrustLevel),
+    one_of("trust", TrustLevel),
 )
 
 versions = Table(
@@ -127,7 +111,7 @@ versions = Table(
     Column("run_id", String(250), nullable=False),
     Column("judged_at", Utc, nullable=False),
     Column("shadow_verdict", String(10)),  # what the verdict would have been if nothing were shadowed; none: the same
-    _one_of("state", VERSION_STATES),
+    one_of("state", VERSION_STATES),
 )
 
 findings = Table(
@@ -143,7 +127,7 @@ findings = Table(
     Column("span_start", Integer),
     Column("span_end", Integer),
     Column("tags", JSON, nullable=False),
-    _one_of("severity", Severity),
+    one_of("severity", Severity),
 )
 
 chunks = Table(
@@ -172,7 +156,7 @@ publications = Table(
     Column("metadata_sha256", String(64)),
     Column("changed_at", Utc, nullable=False, index=True),
     Column("run_id", String(250), nullable=False),
-    _one_of("state", PUBLICATION_STATES),
+    one_of("state", PUBLICATION_STATES),
 )
 
 decisions = Table(
@@ -187,7 +171,7 @@ decisions = Table(
     Column("policy_digest", String(64), nullable=False),
     Column("decided_at", Utc, nullable=False),
     Column("applied_at", Utc, index=True),
-    _one_of("verdict", ("release", "reject")),
+    one_of("verdict", ("release", "reject")),
 )
 
 signals = Table(
@@ -216,7 +200,7 @@ results = Table(
 seals = Table(
     "seals",
     metadata,
-    Column("number", _Sequence, primary_key=True, autoincrement=True),
+    Column("number", Sequence, primary_key=True, autoincrement=True),
     Column("run_id", String(250), nullable=False),
     Column("manifest", Text, nullable=False),  # storage path
     Column("manifest_sha256", String(64), nullable=False),
@@ -234,13 +218,13 @@ queries = Table(
     Column("count", Integer, nullable=False),
     Column("first_seen_at", Utc, nullable=False),
     Column("last_seen_at", Utc, nullable=False, index=True),
-    _one_of("origin", QUERY_ORIGINS),
+    one_of("origin", QUERY_ORIGINS),
 )
 
 retrievals = Table(
     "retrievals",  # the retrieval log
     metadata,
-    Column("retrieval_id", _Sequence, primary_key=True, autoincrement=True),
+    Column("retrieval_id", Sequence, primary_key=True, autoincrement=True),
     Column("query_id", String(32), ForeignKey("queries.query_id"), nullable=False, index=True),
     Column("at", Utc, nullable=False, index=True),
     Column("session", String(250), nullable=False),  # what the caller calls the conversation or run; may be empty
@@ -285,7 +269,7 @@ incidents = Table(
     Column("closed_at", Utc),
     Column("closed_by", String(200)),
     Column("reason", Text),
-    _one_of("state", INCIDENT_STATES),
+    one_of("state", INCIDENT_STATES),
 )
 
 blocked = Table(
@@ -296,7 +280,7 @@ blocked = Table(
     Column("purge_id", String(32), nullable=False, index=True),
     Column("reason", Text, nullable=False),
     Column("blocked_at", Utc, nullable=False),
-    _one_of("kind", ("content", "text")),  # bytes as fetched; text as parsed
+    one_of("kind", ("content", "text")),  # bytes as fetched; text as parsed
 )
 
 purges = Table(
@@ -314,101 +298,7 @@ purges = Table(
     Column("run_id", String(250), nullable=False),
     Column("closed_at", Utc),
     Column("evidence", JSON),  # what was searched, and that nothing was found
-    _one_of("state", PURGE_STATES),
-)
-
-reports = Table(
-    "reports",  # wrong answers that were reported; the same question with the same answer is one report
-    metadata,
-    Column("report_id", String(32), primary_key=True),  # of the normalised query and output
-    Column("query_id", String(32), ForeignKey("queries.query_id"), nullable=False, index=True),
-    Column("query", Text, nullable=False),
-    Column("output", Text, nullable=False),  # the answer that was wrong
-    Column("correct", Text),  # the right one, where somebody knew it
-    Column("state", String(14), nullable=False, index=True),  # open, or how its last trace ended
-    Column("weight", Float, nullable=False),  # of those who reported it: what is traced first
-    Column("first_reported_at", Utc, nullable=False),
-    Column("last_reported_at", Utc, nullable=False, index=True),
-    _one_of("state", REPORT_STATES),
-)
-
-filings = Table(
-    "filings",  # each time somebody reported it
-    metadata,
-    Column(
-        "filing_id", String(32), primary_key=True
-    ),  # of report, reporter, time and session: importing twice adds nothing
-    Column("report_id", String(32), ForeignKey("reports.report_id"), nullable=False, index=True),
-    Column("reporter", String(200), nullable=False, index=True),
-    Column("reported_at", Utc, nullable=False, index=True),
-    Column("received_at", Utc, nullable=False),
-    Column("session", String(250), nullable=False),
-    Column("served", JSON, nullable=False),  # chunk ids that the answer was made from, as told
-    Column("correct", Text),
-    Column("origin", Text, nullable=False),  # command line, file and line, trace id
-    Column("counted", Float, nullable=False),  # what it adds to the report's weight; 0: over its reporter's limit
-)
-
-traces = Table(
-    "traces",  # a report followed back to texts (RAGForensics)
-    metadata,
-    Column("trace_id", String(32), primary_key=True),  # of report, run, judge and point in time
-    Column("report_id", String(32), ForeignKey("reports.report_id"), nullable=False, index=True),
-    Column("run_id", String(250), nullable=False, index=True),
-    Column("judge", String(200), nullable=False),  # its digest
-    Column("k", Integer, nullable=False),
-    Column("as_of", Utc),  # the corpus of then; none: of now
-    Column("outcome", String(14), index=True),  # none: still running
-    Column("ended", String(20)),  # why the loop stopped
-    Column("probability", Float),  # that the report is an attack
-    Column("iterations", Integer, nullable=False),
-    Column("missing", Integer, nullable=False),  # chunks served then that are erased now
-    Column("counts", JSON, nullable=False),  # label → texts
-    Column("answer_before", Text),  # of the RAG model, from what was retrieved first
-    Column("answer_after", Text),  # with the traced texts set aside
-    Column("failure", Text),  # what the judge died of
-    Column("seconds", Float, nullable=False),
-    Column("started_at", Utc, nullable=False),
-    Column("finished_at", Utc, index=True),
-    _one_of("outcome", TRACE_OUTCOMES),
-)
-
-suspects = Table(
-    "suspects",  # every text a trace judged, once
-    metadata,
-    Column("trace_id", String(32), ForeignKey("traces.trace_id"), primary_key=True),
-    Column("chunk_id", String(250), primary_key=True),  # Chroma's ids may be anybody's
-    Column("ordinal", Integer, nullable=False),  # in the order they were judged
-    Column("iteration", Integer, nullable=False),
-    Column("label", String(10), nullable=False, index=True),
-    Column("score", Float, nullable=False),  # probability of being poisoned, 0..1
-    Column("explanation", Text, nullable=False),
-    Column("similarity", Float, nullable=False),
-    Column("text_sha256", String(64), nullable=False, index=True),
-    Column("collection", String(128), nullable=False),
-    Column("version_id", String(32), nullable=False),  # empty: the ledger never published it
-    Column("source", Text, nullable=False),
-    Column("uri", Text, nullable=False),
-    _one_of("label", LABELS),
-)
-
-enhancements = Table(
-    "enhancements",  # right answers put where a question finds them (BTE)
-    metadata,
-    Column("enhancement_id", String(32), primary_key=True),
-    Column("query_id", String(32), nullable=False, index=True),
-    Column("query", Text, nullable=False),
-    Column("text", Text, nullable=False),  # without its trigger
-    Column("state", String(10), nullable=False, index=True),
-    Column("report_id", String(32), ForeignKey("reports.report_id")),
-    Column("doc_id", String(32), nullable=False),  # the document it is published as
-    Column("created_by", String(200), nullable=False),
-    Column("reason", Text, nullable=False),
-    Column("created_at", Utc, nullable=False),
-    Column("expires_at", Utc, index=True),
-    Column("ended_at", Utc),
-    Column("ended_by", String(200)),
-    _one_of("state", ENHANCEMENT_STATES),
+    one_of("state", PURGE_STATES),
 )
 
 Index("ix_publications_collection_state", publications.c.collection, publications.c.state)

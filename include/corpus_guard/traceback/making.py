@@ -1,0 +1,52 @@
+"""The judge and the RAG model that the settings ask for. Loads no model and asks nobody yet."""
+
+from __future__ import annotations
+
+from corpus_guard.ledger import Ledger
+from corpus_guard.models import Models
+from corpus_guard.settings import Settings
+from corpus_guard.traceback.asking import Answers, ChatAnswers, EmbeddedAnswers
+from corpus_guard.traceback.judges import Judge
+
+
+def make_judge(settings: Settings, models: Models, ledger: Ledger | None = None) -> Judge:
+    """What decides whether a text led to an output.
+
+    Args:
+        settings: `Settings.judge` names it.
+        models: for the judge that needs no endpoint.
+        ledger: keeps what an endpoint answered; without one it is kept as long as the judge.
+
+    Raises:
+        SettingsError: the endpoint's address or key is none.
+    """
+    if settings.judge == "llm":
+        from corpus_guard.models.chat import ChatEndpoint
+        from corpus_guard.models.chat_cache import LedgerAnswers
+        from corpus_guard.traceback.judges.llm import LLMJudge
+
+        return LLMJudge(ChatEndpoint.of(settings, LedgerAnswers(ledger) if ledger else None))
+    from corpus_guard.traceback.judges.embedded import EmbeddedJudge
+
+    return EmbeddedJudge.of(models, settings.judge_model) if settings.judge_model else EmbeddedJudge.shipped(models)
+
+
+def make_answers(settings: Settings, models: Models, ledger: Ledger | None = None) -> Answers:
+    """What answers a reported question again.
+
+    Args:
+        settings: `Settings.rag_model` names it.
+        models: for the small language model.
+        ledger: as for `make_judge`.
+
+    Raises:
+        SettingsError: as for `make_judge`.
+    """
+    if settings.rag_model == "chat":
+        from corpus_guard.models.chat import ChatEndpoint
+        from corpus_guard.models.chat_cache import LedgerAnswers
+
+        return ChatAnswers(ChatEndpoint.of(settings, LedgerAnswers(ledger) if ledger else None))
+    from corpus_guard.corpus.filterrag import FeatureExtractor
+
+    return EmbeddedAnswers(FeatureExtractor(models))
