@@ -40,9 +40,11 @@ FLOORS = [
 FLOOR = {room: height for height, rooms in enumerate(reversed(FLOORS)) for room in rooms}
 ALLOWED = {  # options that commands share
     ("_cli_train", "_cli_evaluate"),
+    ("_cli_enhance", "_cli_quarantine"),
     ("_cli_incident", "_cli_quarantine"),
     ("_cli_keys", "_cli_quarantine"),
     ("_cli_purge", "_cli_quarantine"),
+    ("_cli_trace", "_cli_quarantine"),
 }
 
 

@@ -1,8 +1,8 @@
 """``make screenshot``: pictures of the running UI into ``docs/images/``.
 
-Needs `make up`, a finished run of `corpus_refresh` (`make demo`), and Chromium: the ``chromium`` binary of the distribution
-(``apt-get install -y chromium``), because Playwright's own download of a browser is not needed for a picture. Signs in as the admin,
-through the login form, with the password of this stack. Nothing but 127.0.0.1 is contacted.
+Needs `make up`, a finished run of `corpus_refresh` (`make demo`), for the second picture one of `traceback_nightly`, and Chromium: the
+``chromium`` binary of the distribution (``apt-get install -y chromium``), because Playwright's own download of a browser is not needed for
+a picture. Signs in as the admin, through the login form, with the password of this stack. Nothing but 127.0.0.1 is contacted.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from environment import HOST, PROJECT, Layout, Ports, StackError
 from processes import request
 
 DAG = "corpus_refresh"
+EXPERIMENT = "corpus-guard/traceback-nightly"  # as evaluation/nightly.py calls it
 IMAGES = PROJECT / "docs" / "images"
 SIZE = ViewportSize(width=1280, height=800)  # pixels
 PATIENCE = 120_000  # milliseconds a page may take on a busy machine
@@ -48,6 +49,11 @@ def main() -> int:
         browser = playwright.chromium.launch(executable_path=_chromium(), args=CHROMIUM)
         page = _signed_in(browser, address, password)
         print(_run_page(page, address, run))
+        night = _newest_night(ports)
+        if night:
+            print(_night_page(browser, f"http://{HOST}:{ports.mlflow}", *night))
+        else:
+            print(f"no run of {EXPERIMENT} in MLflow yet: trigger the DAG traceback_nightly for the second picture")
         browser.close()
     return 0
 
@@ -68,6 +74,31 @@ def _finished_run(ports: Ports, password: str) -> str:
         )
     with_work = [run for run in found if "accepted" in (run["note"] or "")]
     return str((with_work or found)[0]["dag_run_id"])
+
+
+def _newest_night(ports: Ports) -> tuple[str, str] | None:
+    """(experiment, run) of the newest night of traces in MLflow."""
+    found = request(
+        ports.mlflow, f"/api/2.0/mlflow/experiments/get-by-name?experiment_name={quote(EXPERIMENT, safe='')}"
+    )[1]
+    experiment = ((found or {}).get("experiment") or {}).get("experiment_id")
+    if not experiment:
+        return None
+    asked = {"experiment_ids": [experiment], "max_results": 1, "order_by": ["attributes.start_time DESC"]}
+    runs = (request(ports.mlflow, "/api/2.0/mlflow/runs/search", asked)[1] or {}).get("runs", [])
+    return (experiment, runs[0]["info"]["run_id"]) if runs else None
+
+
+def _night_page(browser: Browser, address: str, experiment: str, run: str) -> Path:
+    """A night's run in MLflow with one of its plots."""
+    target = IMAGES / "traceback-nightly.png"
+    page = browser.new_context(viewport=SIZE, color_scheme="light", locale="en-GB", timezone_id="UTC").new_page()
+    page.set_default_timeout(PATIENCE)
+    page.goto(f"{address}/#/experiments/{experiment}/runs/{run}/artifacts/outcomes.png")
+    page.get_by_text("outcomes.png").first.wait_for()
+    page.wait_for_timeout(2 * SETTLED)
+    page.screenshot(path=target)
+    return target
 
 
 def _chromium() -> str:

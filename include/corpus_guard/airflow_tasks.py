@@ -10,7 +10,7 @@ task's log and in the asset event alone.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 CONNECTION = "corpus_guard_airflow"
+APPROVE = "Approve"
+"""The one answer that lets something be withdrawn."""
 SHOWN = (
     "accepted",
     "quarantined",
@@ -227,3 +229,142 @@ def _run_id() -> str:
 
     context = get_current_context()
     return f"{context['dag'].dag_id}/{context['run_id']}"
+
+
+def import_feedback() -> dict[str, int]:
+    """Import the reports of the run's data interval from every source; how many rows became what.
+
+    A run without an interval takes everything. A source that fails does not keep the others from being imported.
+
+    Raises:
+        GuardError: the first source that could not be read, after the others.
+    """
+    from collections import Counter
+    from datetime import timedelta
+
+    from airflow.sdk import get_current_context
+
+    from corpus_guard.errors import GuardError
+    from corpus_guard.guard import Guard
+    from corpus_guard.traceback.importers import Mark, import_reports
+
+    context = get_current_context()
+    since, until = context.get("data_interval_start"), context.get("data_interval_end")
+    if since and context["dag_run"].run_type == "scheduled":
+        since -= timedelta(days=3)  # exporting systems write late; what is there already stays as it is
+    counts: Counter[str] = Counter()
+    failed: list[GuardError] = []
+    with Guard() as guard:
+        mark = Mark.parse(guard.settings.feedback_mark)
+        for source in guard.settings.feedback_sources:
+            try:
+                done = import_reports(guard, source, _run_id(), since=since, until=until, mark=mark)
+            except GuardError as error:
+                log.warning("%s; the other sources go on", error)
+                failed.append(error)
+                continue
+            log.info("%s", done.as_dict())
+            counts.update({name: value for name, value in done.as_dict().items() if isinstance(value, int)})
+    told = ", ".join(f"{counts[name]:,} {name}" for name in ("new", "known", "aside", "unmarked", "outside"))
+    note(told if counts else "no source: set CORPUS_GUARD_FEEDBACK")
+    if failed:
+        raise failed[0]
+    return dict(counts)
+
+
+def pick_reports() -> list[list[str]]:
+    """The reports of tonight, in portions; how many wait for another night is logged."""
+    from corpus_guard.guard import Guard
+    from corpus_guard.traceback.night import pick
+
+    with Guard() as guard:
+        picked = pick(guard.ledger)
+    log.info("%s reports in %s portions, %s left", sum(map(len, picked.portions)), len(picked.portions), picked.left)
+    return picked.portions
+
+
+def trace_reports(report_ids: Sequence[str]) -> list[Any]:
+    """Trace a portion; report, trace and outcome of each."""
+    from corpus_guard.guard import Guard
+    from corpus_guard.traceback.making import make_answers, make_judge
+    from corpus_guard.traceback.night import trace_portion
+
+    with Guard() as guard:
+        judge = make_judge(guard.settings, guard.models, guard.ledger)
+        answers = make_answers(guard.settings, guard.models, guard.ledger)
+        return trace_portion(guard, _run_id(), report_ids, judge=judge, answers=answers)
+
+
+def end_night(portions: Sequence[Sequence[str]], results: Sequence[Any]) -> dict[str, Any]:
+    """Balance the night, keep its figures in MLflow, and plan what waits to be withdrawn, of this night or an earlier one.
+
+    Returns:
+        What a person is asked about; empty where nothing is to be withdrawn.
+
+    Raises:
+        Inconsistent: a report was picked and has not ended, or ended twice.
+    """
+    from corpus_guard.errors import Infrastructure
+    from corpus_guard.evaluation import nightly
+    from corpus_guard.guard import Guard
+    from corpus_guard.traceback import canaries
+    from corpus_guard.traceback.making import make_judge
+    from corpus_guard.traceback.night import balanced, pick
+    from corpus_guard.traceback.withdrawing import plan, unvouched, waiting
+
+    counts = balanced(portions, results)
+    with Guard() as guard:
+        if counts:
+            seen = None
+            try:
+                judge = make_judge(guard.settings, guard.models, guard.ledger)
+                seen = canaries.examine(judge, guard.models.embedder, _run_id())
+            except Infrastructure as error:
+                log.warning("%s; the canaries were not followed", error)
+            left = pick(guard.ledger)
+            waits = left.left + sum(map(len, left.portions))
+            try:
+                nightly.track(guard.settings, guard.ledger, _run_id(), left=waits, seen=seen)
+            except Infrastructure as error:
+                log.warning("%s; the traces are in the ledger", error)  # what was traced stays traced
+        planned = plan(guard, waiting(guard.ledger))
+        strangers = len(unvouched(guard.ledger, _run_id()))
+    told = ", ".join(f"{count:,} {name}" for name, count in sorted(counts.items())) or "no report was open"
+    past = f"; {strangers:,} accused records are in no ledger: guard verify" if strangers else ""
+    note(f"{told}; {len(planned.versions):,} versions wait to be withdrawn{past}")
+    if not planned.versions:
+        return {}
+    sizes = {"documents": planned.documents, "versions": len(planned.versions), "chunks": planned.chunks}
+    return {"withdrawal_id": planned.withdrawal_id, "traces": list(planned.traces), **sizes}
+
+
+def withdraw_traced(planned: Mapping[str, Any], answer: Mapping[str, Any]) -> None:
+    """Withdraw what was approved, in the name of whoever approved it, and ask the questions again; keep a refusal.
+
+    Raises:
+        Misuse: the same traces now accuse other versions than those that were approved.
+    """
+    from corpus_guard.errors import Misuse
+    from corpus_guard.guard import Guard
+    from corpus_guard.traceback.making import make_answers
+    from corpus_guard.traceback.withdrawing import ask_again, plan, refuse, withdraw
+
+    by = _answered_by(answer)
+    with Guard() as guard:
+        now = plan(guard, planned["traces"])
+        if now.withdrawal_id != planned["withdrawal_id"]:
+            raise Misuse(
+                f"withdrawal {planned['withdrawal_id']} was approved, the same traces come to {now.withdrawal_id} by now: something "
+                "with this content came in since. Nothing was withdrawn; the next night asks again"
+            )
+        if list(answer.get("chosen_options") or ()) != [APPROVE]:
+            refuse(guard, _run_id(), now, by)
+            note(f"{len(now.versions):,} versions stay in service: refused by {by}")
+            return
+        done = withdraw(guard, _run_id(), now, by, "traced from reports, approved in Airflow")
+        again = ask_again(guard, _run_id(), now.traces, make_answers(guard.settings, guard.models, guard.ledger))
+    still = sum(again.values())
+    note(
+        f"{len(now.versions):,} versions withdrawn, approved by {by}; {len(again):,} questions asked again, {still:,} still wrong"
+    )
+    log.info("%s", done)

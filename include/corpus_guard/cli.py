@@ -19,14 +19,18 @@ from rich.panel import Panel
 from rich.text import Text
 
 from corpus_guard import (
+    _cli_enhance,
     _cli_evaluate,
+    _cli_evaluate_traceback,
     _cli_export,
     _cli_incident,
     _cli_keys,
     _cli_proof,
     _cli_purge,
     _cli_quarantine,
+    _cli_report,
     _cli_screening,
+    _cli_trace,
     _cli_train,
     _cli_witness,
     errors,
@@ -47,6 +51,10 @@ models_app = typer.Typer(help="The embedder and the language model.", no_args_is
 app.add_typer(_cli_quarantine.app, name="quarantine")
 app.add_typer(_cli_evaluate.app, name="evaluate")
 app.add_typer(_cli_train.app, name="train")
+app.add_typer(_cli_report.app, name="report")
+app.add_typer(_cli_trace.app, name="trace")
+app.add_typer(_cli_enhance.app, name="enhance")
+_cli_evaluate.app.command("traceback")(_cli_evaluate_traceback.traceback)
 app.add_typer(_cli_incident.app, name="incident")
 app.add_typer(_cli_export.app, name="export")
 app.add_typer(_cli_keys.app, name="keys")

@@ -17,8 +17,10 @@ from environment import PROJECT, Ports, Secrets, environment, with_caller
 DAGS = {
     "content_purge.py": {"content_purge"},
     "corpus_refresh.py": {"corpus_refresh"},
+    "feedback_import.py": {"feedback_import"},
     "integrity_nightly.py": {"integrity_nightly"},
     "quarantine_release.py": {"quarantine_release"},
+    "traceback_nightly.py": {"traceback_nightly"},
 }
 """File → the DAGs it defines. A new file is added here, and to the README."""
 
@@ -123,6 +125,9 @@ def test_tasks_that_load_a_model_share_one_slot(parsed: Parsed) -> None:
         "corpus_refresh.screen",
         "corpus_refresh.seal",
         "quarantine_release.apply",
+        "traceback_nightly.summarise",
+        "traceback_nightly.trace",
+        "traceback_nightly.withdraw",
     }
 
 
@@ -131,6 +136,7 @@ def test_thresholds_are_no_parameters(parsed: Parsed) -> None:
     assert parsed["dags"]["corpus_refresh"]["params"].keys() == {"sources"}
     assert parsed["dags"]["quarantine_release"]["params"] == {}
     assert parsed["dags"]["integrity_nightly"]["params"] == {}
+    assert parsed["dags"]["traceback_nightly"]["params"] == {}
     assert parsed["dags"]["content_purge"]["params"].keys() == {"chunks", "documents", "sources", "hashes", "reason"}
 
 

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,8 @@ class Local:
     home: Path
     corpus: Path
     ports: Ports
+    more: dict[str, str] = field(default_factory=dict)
+    """Variables besides."""
 
     def stack(self, *words: str) -> subprocess.CompletedProcess[str]:
         told = {Ports.variable(name): str(port) for name, port in vars(self.ports).items()}
@@ -47,6 +49,7 @@ class Local:
                 "CORPUS_GUARD_HOME": str(self.home),
                 "CORPUS_GUARD_SOURCES_FILE": str(self.corpus / "sources.yaml"),
                 "CORPUS_GUARD_SHARD_DOCUMENTS": str(SHARD),
+                **self.more,
             },
             capture_output=True,
             text=True,

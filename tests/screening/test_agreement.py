@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from corpus_guard.models.weights import builtin_embedder
 from corpus_guard.screening import _agreement, _logistic
 from corpus_guard.screening._agreement import FEATURES, FEWEST, VERSION, Grouping, features, groups, surroundings
-from corpus_guard.screening.wording import wording_of
 from corpus_guard.screening.semantic import NAMED, Agreement, NothingServed, Passage, Served, read
+from corpus_guard.screening.wording import wording_of
 
 GROUPING = Grouping(_logistic.load(_logistic.FOLDER / "coordination.yaml", VERSION, FEATURES), 0.9, 0.7)
 VOCABULARY = builtin_embedder().folder / "tokenizer.json"

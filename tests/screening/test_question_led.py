@@ -10,10 +10,10 @@ from making import a_version
 from corpus_guard.domain import Finding, Severity, Verdict
 from corpus_guard.models.weights import builtin_embedder
 from corpus_guard.screening import question_led
-from corpus_guard.screening.wording import wording_of
 from corpus_guard.screening.policy import load_policy
 from corpus_guard.screening.question_led import QuestionLed, QuestionLedParams
 from corpus_guard.screening.runner import Screening
+from corpus_guard.screening.wording import wording_of
 from corpus_guard.settings import Settings
 
 PLANTED = {

@@ -18,13 +18,13 @@ from making import Screen, a_version
 from corpus_guard.domain import Chunk, Finding, Severity, TrustLevel, Verdict, Version
 from corpus_guard.models.weights import builtin_embedder
 from corpus_guard.screening import _logistic
-from corpus_guard.screening.wording import wording_of
 from corpus_guard.screening.policy import load_policy
 from corpus_guard.screening.runner import Screening
 from corpus_guard.screening.semantic import Asked, Semantics
 from corpus_guard.screening.standalone import Row
 from corpus_guard.screening.survey import Survey
 from corpus_guard.screening.targeting import FEATURES, Targeting, TargetingParams, features
+from corpus_guard.screening.wording import wording_of
 from corpus_guard.settings import Settings
 from siblings import QUESTION, SIBLINGS, UNRELATED
 

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpus_guard.models.weights import builtin_embedder
-from corpus_guard.screening import wording
 from corpus_guard.screening.wording import (
     COMMON_BITS,
     LONGEST,
@@ -117,4 +116,4 @@ def test_case_and_marks_do_not_matter_to_what_a_text_is_about(wording: Wording, 
 
 def test_one_huge_word_is_one_word(wording: Wording) -> None:
     assert wording.content("a" * 5_000_000).values().__len__() == 1
-    assert _wording.words("a" * 5_000_000) == ["a" * 5_000_000]
+    assert words("a" * 5_000_000) == ["a" * 5_000_000]

@@ -7,6 +7,9 @@ Rules
     * what the ledger vouches for may still be poisoned: a filter (FilterRAG, ML-FilterRAG) looks at each text before it is served.
       What it drops is named, with score and reason;
     * a filter that fails serves nothing: the query ends with an error. An answer says which filter looked at it;
+    * an enhancement (`corpus_guard.corpus.trigger`) is served only while the ledger says it is in force, is marked as one, and is not
+      filtered: a person vouched for it, and a text that answers its question is what filters take for poison. In every other text
+      the trigger is defused, so that nothing passes for an enhancement by what it says;
     * each query is logged, when there is a log.
 
 At least 2k records are retrieved for k answers. A text is filtered by itself, so only as many are read as it takes to find k that
@@ -17,24 +20,31 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 import numpy as np
 import sqlalchemy as sa
 from numpy.typing import NDArray
 
 from corpus_guard.batches.tables import split
+from corpus_guard.corpus import trigger
 from corpus_guard.corpus.filterrag import Filter, Opinion
 from corpus_guard.corpus.retrieval_log import RetrievalLog
 from corpus_guard.corpus.store import Match, Store
 from corpus_guard.domain import TrustLevel
 from corpus_guard.errors import FilterFailed, GuardError
 from corpus_guard.ledger import Ledger
-from corpus_guard.ledger.tables import chunks, publications
+from corpus_guard.ledger.ledger import now
+from corpus_guard.ledger.tables import chunks, documents, enhancements, publications
 from corpus_guard.models.embedder import Embedder
 
 AT_ONCE = 500  # ids a statement
 CANDIDATES = 2  # times k: the s of FilterRAG
 MOST_CANDIDATES = 8  # times k: where so many were read and dropped, fewer than k answers are served
+
+SAME_QUESTION = (
+    0.95  # cosine of two questions from which they are one: "… in 2018?" and "… in 2019?" may be closer than 0.9
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +59,8 @@ class Answer:
     uri: str
     doc_id: str
     collection: str
+    enhancement: bool = False  # a right answer that a person put there (BTE); its text is wrapped in the trigger
+    defused: int = 0  # triggers in the text that are none: it was served with round brackets in their place
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,11 +184,15 @@ class GuardedRetriever:
             asked *= 2
 
     def _judge(self, question: str, answers: Sequence[Answer]) -> list[tuple[Answer, Opinion | None]]:
-        if self._filter is None:
-            return [(answer, None) for answer in answers]
+        vouched: list[tuple[Answer, Opinion | None]] = [
+            (answer, None) for answer in answers if answer.enhancement or self._filter is None
+        ]
+        answers = [answer for answer in answers if not answer.enhancement]
+        if self._filter is None or not answers:
+            return vouched
         try:
             opinions = self._filter.judge(question, [answer.text for answer in answers])
-            return list(zip(answers, opinions, strict=True))
+            return [*vouched, *zip(answers, opinions, strict=True)]
         except GuardError:
             raise
         except Exception as error:  # whatever a model library raises; its message may quote the text
@@ -201,14 +217,29 @@ class GuardedRetriever:
         )
 
 
+def settled(answers: Sequence[Answer]) -> tuple[Answer, ...]:
+    """The answers as `trigger.system_prompt` asks a model to read them, for models that follow no prompt.
+
+    Where enhancements of this very question are among them, the one that stands first alone; otherwise all.
+    """
+    own = [one for one in answers if one.enhancement and one.similarity >= SAME_QUESTION]
+    return tuple(own[:1]) or tuple(answers)
+
+
 def unvouched(ledger: Ledger, matches: Sequence[Match]) -> list[str | None]:
     """For each match, why it may not be served; None where the ledger vouches for it."""
-    statement = sa.select(publications, chunks.c.text_sha256).join(chunks, chunks.c.chunk_id == publications.c.chunk_id)
+    statement = (
+        sa.select(publications, chunks.c.text_sha256, documents.c.source, documents.c.target_version)
+        .join(chunks, chunks.c.chunk_id == publications.c.chunk_id)
+        .join(documents, documents.c.doc_id == publications.c.doc_id)
+    )
     known = {}
     with ledger.read() as connection:
         for ids in split((match.record.chunk_id for match in matches), AT_ONCE):
             rows = connection.execute(statement.where(publications.c.chunk_id.in_(ids)))
             known.update({(row.chunk_id, row.collection): row for row in rows})
+        own = {row.doc_id for row in known.values() if row.source == trigger.SOURCE}
+        in_force = _in_force(connection, own, now()) if own else set()
     reasons: list[str | None] = []
     for match in matches:
         row = known.get((match.record.chunk_id, match.collection))
@@ -217,6 +248,9 @@ def unvouched(ledger: Ledger, matches: Sequence[Match]) -> list[str | None]:
             continue
         if row.state != "published":
             reasons.append(f"the ledger does not serve it (state {row.state})")
+            continue
+        if row.source == trigger.SOURCE and (row.doc_id not in in_force or row.version_id != row.target_version):
+            reasons.append("the enhancement has expired, or was replaced or withdrawn")
             continue
         expected = (row.text_sha256, row.vector_sha256, row.metadata_sha256)
         wrong = [
@@ -230,17 +264,35 @@ def unvouched(ledger: Ledger, matches: Sequence[Match]) -> list[str | None]:
     return reasons
 
 
+def _in_force(connection: sa.Connection, doc_ids: set[str], when: datetime) -> set[str]:
+    """Those of these documents that are an enhancement in force."""
+    statement = sa.select(enhancements.c.doc_id).where(
+        enhancements.c.state == "active",
+        sa.or_(enhancements.c.expires_at.is_(None), enhancements.c.expires_at > when),
+    )
+    return {
+        one
+        for part in split(sorted(doc_ids), AT_ONCE)
+        for one in connection.scalars(statement.where(enhancements.c.doc_id.in_(part)))
+    }
+
+
 def _answer(match: Match) -> Answer:
+    """What the ledger vouches for, metadata included, as it is served."""
     metadata = match.record.metadata
+    enhancement = metadata["source"] == trigger.SOURCE
+    text, defused = (match.record.text, 0) if enhancement else trigger.defuse(match.record.text)
     return Answer(
         chunk_id=match.record.chunk_id,
-        text=match.record.text,
+        text=text,
         similarity=match.similarity,
         trust=TrustLevel(str(metadata["trust"])),
         source=str(metadata["source"]),
         uri=str(metadata["uri"]),
         doc_id=str(metadata["doc_id"]),
         collection=match.collection,
+        enhancement=enhancement,
+        defused=defused,
     )
 
 

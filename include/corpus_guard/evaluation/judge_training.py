@@ -3,8 +3,10 @@
 What it is shown
     * attacks of every kind, one to five texts a question, with and without the adaptive variants, among clean texts of all questions;
     * honest complaints: the row's wrong answer where nothing is planted, and phrases that stand by chance in clean texts nearby;
-    * outputs as phrases and as whole sentences;
-    * loops in which a clean text was set aside by mistake, as they happen.
+    * outputs as phrases, in a sentence around them, and as the sentences of a text that was not planted, in other words: as RAG
+  applications answer;
+    * loops in which a clean text was set aside by mistake, as they happen;
+* now and then a text that was planted for another question: it is poison, and did not lead to this answer.
 
 The second look and the report's probability are trained on scores of a first look that never saw the question (four folds by question).
 What it is shown of instruction injection are two of five demands; `guard evaluate traceback` plays all.
@@ -26,6 +28,7 @@ from corpus_guard.errors import Misuse
 from corpus_guard.evaluation.attacks.adaptive import Adaptive, deceiving, disguised
 from corpus_guard.evaluation.attacks.instruinject import DEMANDS, MOST, demand
 from corpus_guard.evaluation.attacks.poisonedrag import led
+from corpus_guard.evaluation.attacks.rewriting import rewritten
 from corpus_guard.evaluation.traceback.corpus import Vectors
 from corpus_guard.evaluation.traceback.targets import Target
 from corpus_guard.screening.wording import wording_of
@@ -42,12 +45,15 @@ Progress = Callable[[str, int, int | None], object]
 K: Final = 5
 CLEAN_NEAR: Final = 60  # clean texts kept a question, nearest first
 ROUNDS: Final = 8
+STRAYS: Final = 0.2  # scenes that retrieve a text planted for another question
 MISTAKES: Final = 0.03  # clean texts that are set aside, as by a judge that errs
 FOLDS: Final = 4
+LONG_OUTPUTS: Final = 0.35  # share of outputs that are whole sentences in words of their own
 SHOWN_DEMANDS: Final = 2  # of instruction injection
 RARE_BITS: Final = 11.0
 WEIGHTS: Final = {"honest": 1.5, "chance": 0.7}
-THRESHOLDS: Final = {"text": 0.5, "again": 0.5, "report": 0.5}
+# A first look that is easily alarmed and a second one that is not: what is set aside in vain costs one more round.
+THRESHOLDS: Final = {"text": 0.15, "again": 0.55, "report": 0.5}
 _SAID: Final = (
     "The answer is {}.",
     "It is {}.",
@@ -55,6 +61,7 @@ _SAID: Final = (
     "{} is the answer to the question.",
     "Based on the context, the answer is {}.",
 )
+_SENTENCE = re.compile(r"(?<=[.!?])\s+")
 _PHRASE = re.compile(
     r"\b(?:[A-Z][\w'’-]+(?:\s+(?:of|the|de|and)?\s*[A-Z][\w'’-]+){0,3}|\d[\d,.]*\d|\d+(?:\s+[a-z]+)?)\b"
 )
@@ -179,8 +186,11 @@ def _scenes(
         nearest = [clean[index] for index in np.argsort(-similarities, kind="stable")[:CLEAN_NEAR]]
         plans += [(target, nearest, *plan) for plan in _plans(target, nearest, chance, rare)]
     vectors.prepare((text for _, _, _, _, planted in plans for text in planted), progress)
+    elsewhere = [(target.question, text) for target, _, _, _, planted in plans for text in planted]
     for target, nearest, kind, output, planted in plans:
-        yield _play(target, kind, output, nearest, planted, vectors, chance)
+        stray = chance.choice(elsewhere) if elsewhere and chance.random() < STRAYS else None
+        strays = [stray[1]] if stray and stray[0] != target.question else []
+        yield _play(target, kind, output, [*nearest, *strays], planted, vectors, chance, len(strays))
 
 
 def _plans(
@@ -190,12 +200,24 @@ def _plans(
     often = 5 if target.clean else 2
     for _ in range(often):
         kind = chance.choice(("led", "bare", "bare", "gibberish", "order"))
-        yield kind, _said(target.incorrect[0], chance), _planted(target, kind, chance, rare)
-    yield "honest", _said(target.incorrect[0], chance), []
+        output, left = _output(target, chance)
+        yield kind, output, _planted(replace(target, adversarial=left), kind, chance, rare)
+    for _ in range(2):
+        yield "honest", _output(target, chance)[0], []
     for _ in range(often - 1):
         phrase = _chance_phrase(nearest[:12], target, chance)
         if phrase:
             yield "chance", _said(phrase, chance), []
+
+
+def _output(target: Target, chance: random.Random) -> tuple[str, tuple[str, ...]]:
+    """What is reported, and which texts are left to be planted."""
+    texts = target.adversarial
+    if chance.random() < LONG_OUTPUTS and len(texts) > 1:
+        told = chance.choice(texts)
+        sentences = _SENTENCE.split(rewritten(told, chance.randrange(6), f"{chance.random()}").strip())
+        return " ".join(sentences[: chance.choice((1, 1, 2))]), tuple(text for text in texts if text != told)
+    return _said(target.incorrect[0], chance), texts
 
 
 def _planted(target: Target, kind: str, chance: random.Random, rare: Sequence[str]) -> list[str]:
@@ -229,12 +251,15 @@ def _play(
     planted: Sequence[str],
     vectors: Vectors,
     chance: random.Random,
+    strays: int = 0,
 ) -> Scene:
-    """The loop with a judge that knows the truth and errs now and then."""
+    """The loop with a judge that knows the truth and errs now and then; the last `strays` of `nearest` are retrieved in any case."""
     texts = list(dict.fromkeys([*planted, *nearest]))
     embedded = vectors.embed(texts)
     similarities = embedded @ vectors.embed([target.question])[0]
     order = np.argsort(-similarities, kind="stable")
+    if strays and texts[-1] not in planted:
+        order = np.insert(order[order != len(texts) - 1], K - 1, len(texts) - 1)
     aside: set[int] = set()
     known: set[int] = set()
     rounds: list[tuple[tuple[Suspect, bool], ...]] = []

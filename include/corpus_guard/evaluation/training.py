@@ -23,8 +23,8 @@ from corpus_guard.evaluation.screening.protocols import BANK, BATCH, QUESTIONS
 from corpus_guard.evaluation.vectors import RememberingModels
 from corpus_guard.screening import _agreement, targeting
 from corpus_guard.screening._logistic import Logistic
-from corpus_guard.screening._wording import wording_of
 from corpus_guard.screening.semantic import NEAR, Asked, NothingServed, Passage
+from corpus_guard.screening.wording import wording_of
 
 SLICE = 3_000  # texts of a slice and form learned from, at most
 LONGER = 3  # siblings joined to one text: a planted answer may be as long as an honest passage

@@ -23,24 +23,20 @@ from typing import TYPE_CHECKING, Any, TypedDict
 import sqlalchemy as sa
 
 from corpus_guard.batches.tables import split
-from corpus_guard.corpus import outbox, publishing
+from corpus_guard.corpus import outbox
 from corpus_guard.domain import digest
 from corpus_guard.errors import Inconsistent, Misuse, UnknownSubject
 from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.tables import (
     bands,
-    blocked,
     chunks,
-    decisions,
-    documents,
-    publications,
     purges,
     results,
     runs,
     signals,
     versions,
 )
-from corpus_guard.proof import _purge_chroma
+from corpus_guard.proof import _purge_chroma, out_of_service
 from corpus_guard.proof._purge_files import Disk, Doomed, search
 from corpus_guard.proof._purge_plan import Plan, Selectors, collections_of, doomed_of, in_parts, plan, with_equals
 from corpus_guard.proof._purge_traces import Trace, Traces
@@ -125,20 +121,16 @@ def _remove(guard: Guard, run_id: str, plan: Plan, by: str, reason: str) -> None
         "closed_at": None,
         "evidence": evidence,
     }
-    stop = [
-        {"sha256": sha, "kind": kind, "purge_id": plan.purge_id, "reason": reason, "blocked_at": when}
-        for kind, hashes in (("content", plan.content_sha256), ("text", plan.text_sha256))
-        for sha in hashes
-    ]
     with guard.ledger.write() as connection:
         if with_equals(connection, set(plan.versions)) != set(plan.versions):
             raise Misuse(
                 "the content to be purged came in again since the plan was made; nothing was changed, run it again"
             )
         guard.ledger.upsert(connection, purges, [row], [name for name in row if name != "purge_id"])
-        guard.ledger.insert_missing(connection, blocked, stop)
-        _reject(guard, connection, run_id, plan, by, reason)
-        _retire(guard, connection, run_id, plan.versions)
+        out_of_service.block(guard, connection, plan.purge_id, plan.content_sha256, plan.text_sha256, reason)
+        out_of_service.reject(guard, connection, run_id, plan.versions, by, reason)
+        _without_titles(connection, plan.versions)
+        out_of_service.retire(guard, connection, run_id, plan.versions, "purged")
         _forget(guard, connection, plan.versions)
         guard.ledger.event(
             connection, "purge_began", plan.purge_id, run_id, asked=plan.selectors.as_dict(), by=by, reason=reason
@@ -154,50 +146,11 @@ def _still_sought(guard: Guard, plan: Plan) -> Iterator[Trace]:
                 yield from ((int(rolling), str(sha256)) for rolling, sha256 in row.evidence["traces"])
 
 
-def _reject(guard: Guard, connection: sa.Connection, run_id: str, plan: Plan, by: str, reason: str) -> None:
-    when = now()
-    for row in in_parts(connection, sa.select(versions), versions.c.version_id, plan.versions):
-        decision = digest("decision/v1", [row.version_id, "reject", by, when.isoformat()])[:32]
-        connection.execute(  # a release that waits would look for a text that is gone
-            decisions.update()
-            .where(decisions.c.version_id == row.version_id, decisions.c.applied_at.is_(None))
-            .values(applied_at=when)
-        )
+def _without_titles(connection: sa.Connection, ids: Sequence[str]) -> None:
+    """What a document says of itself is text as well."""
+    for row in in_parts(connection, sa.select(versions), versions.c.version_id, ids):
         connection.execute(
-            decisions.insert().values(
-                decision_id=decision,
-                version_id=row.version_id,
-                content_sha256=row.content_sha256,
-                verdict="reject",
-                reviewer=by,
-                reason=reason,
-                policy_digest=guard.screening.digest,
-                decided_at=when,
-                applied_at=when,
-            )
-        )
-        # What a document says of itself (a title) is text as well.
-        connection.execute(
-            versions.update()
-            .where(versions.c.version_id == row.version_id)
-            .values(state="rejected", stamp={**row.stamp, "declared": {}})
-        )
-        told = {"decision_id": decision, "content_sha256": row.content_sha256, "verdict": "reject"}
-        guard.ledger.event(connection, "decided", row.version_id, run_id, **told, reviewer=by, reason=reason)
-
-
-def _retire(guard: Guard, connection: sa.Connection, run_id: str, ids: Sequence[str]) -> None:
-    # A document of which an older or newer version lives on keeps being served by that one.
-    columns = sa.select(documents.c.doc_id, documents.c.target_version)
-    served = in_parts(connection, columns, documents.c.target_version, ids)
-    latest = in_parts(connection, columns.where(documents.c.target_version.is_(None)), documents.c.latest_version, ids)
-    gone = sorted({row.doc_id for row in (*served, *latest)})
-    publishing.retire(guard.ledger, connection, run_id, gone, "purged")
-    for part in split(ids, AT_ONCE):
-        connection.execute(
-            publications.update()
-            .where(publications.c.version_id.in_(part), publications.c.state.in_(("pending", "published")))
-            .values(state="retiring", changed_at=now(), run_id=run_id)
+            versions.update().where(versions.c.version_id == row.version_id).values(stamp={**row.stamp, "declared": {}})
         )
 
 

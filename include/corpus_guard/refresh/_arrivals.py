@@ -16,7 +16,7 @@ from corpus_guard.guard import Guard
 from corpus_guard.intake.sources.source import Fetched, FetchFailed, Item, Source
 from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.tables import documents
-from corpus_guard.screening.blocked import BLOCKED, MESSAGE, blocked, without_blocked
+from corpus_guard.screening.blocked import BLOCKED, MESSAGE, blocked, purged, without_blocked
 
 log = logging.getLogger(__name__)
 
@@ -77,9 +77,11 @@ def batch_of(guard: Guard, run_id: str, source: Source, arrivals: Sequence[Arriv
     made_from += [part for arrival in arrivals for part in (arrival.version, arrival.follows)]
     folder = f"batches/{digest('batch/v1', made_from)[:32]}"
     if not guard.storage.exists(f"{folder}/signals.parquet"):  # written last
-        versions = without_blocked(guard.ledger, list(_parse(guard, run_id, source, arrivals)))
-        for version in versions:
-            if any(problem.code == BLOCKED for problem in version.problems):
+        parsed = list(_parse(guard, run_id, source, arrivals))
+        versions = without_blocked(guard.ledger, parsed)
+        gone = purged(guard.ledger, (sha for one in parsed for sha in (one.stamp.content_sha256, one.text_sha256)))
+        for version in parsed:
+            if {version.stamp.content_sha256, version.text_sha256} & gone:
                 guard.blobs.remove(version.stamp.content_sha256)
         guard.storage.write_table(f"{folder}/versions.parquet", versions_to_table(versions))
         guard.storage.write_table(f"{folder}/signals.parquet", to_table([signals_of(version) for version in versions]))

@@ -25,8 +25,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpus_guard.screening._logistic import Logistic
-from corpus_guard.screening.wording import Wording, prose, shingles, words
 from corpus_guard.screening.semantic import NAMED, Agreement, Passage, Served, Texts
+from corpus_guard.screening.wording import Wording, prose, shingles, words
 
 FEATURES: Final = (
     "second",  # cosine to the second nearest voice

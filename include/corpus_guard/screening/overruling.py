@@ -16,10 +16,10 @@ from typing import ClassVar, Final
 from pydantic import Field
 
 from corpus_guard.domain import Finding, Severity, Span, TrustLevel, Version, digest
-from corpus_guard.screening.wording import prose, words
 from corpus_guard.screening.check import Hits, Params
 from corpus_guard.screening.survey import Survey
 from corpus_guard.screening.tags import tags
+from corpus_guard.screening.wording import prose, words
 
 _VERSION: Final = "overruling/1"
 _READ: Final = 2_000  # characters; a text of so few words is shorter

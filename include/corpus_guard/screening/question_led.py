@@ -20,10 +20,10 @@ from typing import ClassVar, Final
 from pydantic import Field
 
 from corpus_guard.domain import Finding, Severity, Span, Version, digest
-from corpus_guard.screening.wording import Wording, prose, words
 from corpus_guard.screening.check import Hits, Params
 from corpus_guard.screening.survey import Survey
 from corpus_guard.screening.tags import tags
+from corpus_guard.screening.wording import Wording, prose, words
 
 _VERSION: Final = "question_led/1"
 _OPENING: Final = 1_000  # characters in which an opening must end

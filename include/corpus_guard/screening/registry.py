@@ -11,7 +11,6 @@ from typing import Any
 from corpus_guard.errors import SettingsError
 from corpus_guard.models import Models
 from corpus_guard.screening import check
-from corpus_guard.screening.wording import wording_of
 from corpus_guard.screening.coordination import Coordination
 from corpus_guard.screening.duplicates import Duplicates
 from corpus_guard.screening.instructions import Instructions
@@ -27,6 +26,7 @@ from corpus_guard.screening.structure import Structure
 from corpus_guard.screening.targeting import Targeting
 from corpus_guard.screening.typos import Typos
 from corpus_guard.screening.unicode_tricks import UnicodeTricks
+from corpus_guard.screening.wording import wording_of
 from corpus_guard.settings import validate
 
 

@@ -20,11 +20,11 @@ from pydantic import Field
 
 from corpus_guard.domain import Chunk, Finding, Severity, Span, Version, digest
 from corpus_guard.screening import _logistic
-from corpus_guard.screening.wording import Wording, prose, words
 from corpus_guard.screening.check import Hits, Params
 from corpus_guard.screening.semantic import Asked
 from corpus_guard.screening.survey import Survey
 from corpus_guard.screening.tags import tags
+from corpus_guard.screening.wording import Wording, prose, words
 
 VERSION: Final = "targeting/1"
 FEATURES: Final = (

@@ -29,8 +29,11 @@ from corpus_guard.traceback.verdict import Outcome, Verdict, decide
 if TYPE_CHECKING:
     from corpus_guard.guard import Guard
     from corpus_guard.traceback.asking import Answers
+    from corpus_guard.traceback.attribution import Attribution
     from corpus_guard.traceback.judges import Judge
     from corpus_guard.traceback.suspects import Complaint, Embeds, Suspects
+
+LOOKED_FOR = 20  # accused texts of an earlier day that are looked for in the corpus of now
 
 
 def trace(
@@ -85,6 +88,35 @@ def trace(
 def corpus_of(guard: Guard, query: str, as_of: datetime | None, embedder: Embeds | None = None) -> Suspects:
     """What `query` is asked of: the live store, or the corpus of an earlier moment."""
     return LiveCorpus(guard, embedder) if as_of is None else corpus_as_of(guard, as_of, query, embedder)
+
+
+def where_now(
+    guard: Guard, query: str, done: Trace, embedder: Embeds | None = None, most: int = LOOKED_FOR
+) -> dict[str, list[Attribution]]:
+    """Where the texts that a trace of an earlier day accuses lie today: they may have been edited or cut anew since.
+
+    Args:
+        guard: the deployment.
+        query: the question that was traced.
+        done: a trace of the corpus of an earlier moment.
+        embedder: of the question; the deployment's own unless given.
+        most: accused texts that are looked for; the first ones.
+
+    Returns:
+        Accused chunk → chunks of now, the most confident first; none where it is served no longer in any form.
+
+    Raises:
+        StoreUnavailable, LedgerUnavailable: they do not answer.
+    """
+    from corpus_guard.traceback.attribution import find_now
+
+    corpus = corpus_of(guard, query, done.as_of, embedder)
+    there = {one.chunk_id: one for one in corpus.retrieve(query, len(done.judged) + done.k)}
+    return {
+        line.chunk_id: find_now(guard, there[line.chunk_id].text)
+        for line in done.accused[:most]
+        if line.chunk_id in there and there[line.chunk_id].text_sha256 == line.text_sha256
+    }
 
 
 def _kept(corpus: Suspects, complaint: Complaint, lines: Sequence[Line], k: int) -> list[Judged]:

@@ -104,6 +104,23 @@ def waiting(ledger: Ledger) -> list[str]:
     return found[:MOST]
 
 
+def unvouched(ledger: Ledger, run_id: str) -> list[str]:
+    """Records in no ledger that the traces of a run accuse, by collection and id: nothing here removes them."""
+    statement = (
+        sa.select(suspects.c.chunk_id)
+        .join(traces, traces.c.trace_id == suspects.c.trace_id)
+        .where(
+            traces.c.run_id == run_id,
+            traces.c.outcome == Outcome.TRACED.value,
+            suspects.c.label == Label.POISONED.value,
+            suspects.c.version_id == "",
+        )
+        .distinct()
+    )
+    with ledger.read() as connection:
+        return sorted(connection.scalars(statement))
+
+
 def plan(guard: Guard, trace_ids: Collection[str]) -> Plan:
     """What these traces would take out of service. Changes nothing.
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -31,6 +31,8 @@ EVIDENCE_VERSION: Final = "1"
 
 LONGEST: Final = 6_000  # characters read of a text, an output or a question
 SHORT_WORD_BITS: Final = 1.0  # a word of the question counts from this weight on
+RARE_BITS: Final = 13.0  # a word that says something, whatever it is
+NAME_BITS: Final = 10.0  # the same, with a capital letter inside a sentence
 LEAST_RARITY: Final = 8.0  # bits; what no text is below, and texts too short to say
 NEAR: Final = 0.6  # cosine from which two texts keep company
 
@@ -53,6 +55,9 @@ TEXT_FEATURES: Final = (
     "alen",  # log(1 + words of the phrase)
     "arare",  # mean weight of the added words
     "novel",  # share of the output that is not in the question
+    "facts",  # share of the added numbers, names and rare words
+    "fbest",  # facts x qcover of the best two sentences in a row
+    "nfacts",  # log(1 + how many those are)
     "rare",  # bits of the rarest window of tokens: gibberish
     "rares",  # of a shorter window
 )
@@ -99,6 +104,7 @@ class Asked:
     output: Mapping[str, float]  # words of the output → weight
     added: Mapping[str, float]  # those that are not in the question; all, where none is added
     phrase: tuple[str, ...]  # the output without the question's words at its ends
+    facts: frozenset[str]  # added words that say something: numbers, names, rare words
     polar: bool
     novel: float
 
@@ -126,6 +132,7 @@ class Evidence:
             output=output_weights,
             added=added or output_weights,
             phrase=_without_ends(core, known),
+            facts=frozenset(self._facts(output)) - known,
             polar=polar and len(said) <= 2,
             novel=sum(added.values()) / max(1e-9, sum(output_weights.values())),
         )
@@ -174,7 +181,22 @@ class Evidence:
             math.log1p(len(asked.phrase)),
             sum(asked.added.values()) / max(1, len(asked.added)),
             asked.novel,
+            _part(asked.facts, present),
+            max(_part(asked.facts, pair) * _share(asked.question, pair) for pair in pairs),
+            math.log1p(len(asked.facts)),
         ]
+
+    def _facts(self, output: str) -> Iterator[str]:
+        folded = unicodedata.normalize("NFKC", output[:LONGEST])
+        for match in _WORD.finditer(folded):
+            word = match.group()
+            lower = word.casefold()
+            number = lower in _NUMBERS or word[0].isdigit()
+            before = folded[: match.start()].rstrip(" \"'(*\n")
+            inside = bool(before) and before[-1] not in ".!?:"
+            bits = self._wording.bits.get(lower, UNKNOWN_BITS)
+            if number or bits >= RARE_BITS or (word[0].isupper() and inside and bits >= NAME_BITS):
+                yield stem(_NUMBERS.get(lower, lower))
 
     def _counting(self, words: Sequence[str]) -> dict[str, float]:
         weights = {word: self._weight(word) for word in words}
@@ -245,6 +267,10 @@ def _words(text: str) -> list[str]:
 def _share(wanted: Mapping[str, float], present: Collection[str]) -> float:
     total = sum(wanted.values())
     return sum(weight for word, weight in wanted.items() if word in present) / total if total else 0.0
+
+
+def _part(wanted: Collection[str], present: Collection[str]) -> float:
+    return sum(word in present for word in wanted) / len(wanted) if wanted else 0.0
 
 
 def _without_ends(words: Sequence[str], known: Collection[str]) -> tuple[str, ...]:
