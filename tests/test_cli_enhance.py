@@ -43,7 +43,7 @@ def test_enable_list_withdraw(run: Run, deployment: Deployment) -> None:
     listed = run("list")
 
     assert made["published"] == 1
-    assert one["text"] == 'The answer to the question "who opens the boat house?" is: the warden.'
+    assert one["text"] == "Question: who opens the boat house? Answer: the warden."
     assert (one["state"], one["served"], one["created_by"]) == ("active", True, "ada")
     ends = datetime.fromisoformat(one["expires_at"]) - datetime.now(UTC)
     assert timedelta(days=29) < ends < timedelta(days=31)
@@ -70,7 +70,7 @@ def test_a_report_gives_question_and_answer(run: Run, deployment: Deployment) ->
 
     (one,) = made["enhancements"]
     assert (one["report_id"], one["expires_at"], one["query"]) == (added.report_id, None, QUERY)
-    assert one["text"].endswith("is: the warden.")
+    assert one["text"].endswith("Answer: the warden.")
 
 
 def test_hostile_text_is_shown_as_it_is(run: Run) -> None:

@@ -21,6 +21,7 @@ from rich.text import Text
 from corpus_guard import (
     _cli_enhance,
     _cli_evaluate,
+    _cli_evaluate_drift,
     _cli_evaluate_traceback,
     _cli_export,
     _cli_incident,
@@ -55,6 +56,7 @@ app.add_typer(_cli_report.app, name="report")
 app.add_typer(_cli_trace.app, name="trace")
 app.add_typer(_cli_enhance.app, name="enhance")
 _cli_evaluate.app.command("traceback")(_cli_evaluate_traceback.traceback)
+_cli_evaluate.app.command("drift", cls=_cli_evaluate.ManyFiles)(_cli_evaluate_drift.drift)
 app.add_typer(_cli_incident.app, name="incident")
 app.add_typer(_cli_export.app, name="export")
 app.add_typer(_cli_keys.app, name="keys")

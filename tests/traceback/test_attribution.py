@@ -7,9 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from corpus_guard.domain import TrustLevel
+from corpus_guard.corpus import publishing
+from corpus_guard.domain import doc_id
 from corpus_guard.models import Models
 from corpus_guard.refresh.run import refresh
+from corpus_guard.traceback import attribution
 from corpus_guard.traceback.attribution import (
     LEAST,
     Attribution,
@@ -114,15 +116,21 @@ def test_it_is_found_in_the_live_store_after_an_edit(filled: Deployment) -> None
         assert now.as_dict()["uri"] == "keys.md"
 
 
-def test_a_record_with_somebody_elses_vector_is_found_by_what_the_ledger_knows(filled: Deployment) -> None:
-    from corpus_guard.traceback import enhancement as bte
-
+def test_what_no_vector_leads_to_is_found_by_what_the_ledger_knows(
+    filled: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    filled.page("keys.md", OLD)
+    monkeypatch.setattr(attribution, "candidates_of", lambda text, corpus: [])
     with filled.guard() as guard:
         refresh(guard, "r1")
-        bte.enable(guard, "e1", "when is bread baked?", OLD, by="ada", reason="test")
-        (first, *_) = find_now(guard, f"[LATEST] {OLD} [/LATEST]")
+        (same,) = find_now(guard, OLD)
+        (alike,) = find_now(guard, OLD.replace("ferryman", "boatman"))  # by MinHash bands
 
-    assert (first.how, first.suspect.collection.rpartition("-")[2]) == (How.HASH, TrustLevel.TRUSTED.value)
+        assert (same.how, same.suspect.uri) == (How.HASH, "keys.md")
+        assert (alike.how, alike.suspect.uri) == (How.SHINGLES, "keys.md")
+        with guard.ledger.write() as connection:
+            publishing.retire(guard.ledger, connection, "x", [doc_id("pages", "keys.md")], "gone")
+        assert find_now(guard, OLD) == []
 
 
 def test_lone_surrogates_and_long_texts_do_no_harm(filled: Deployment) -> None:

@@ -236,4 +236,4 @@ def test_what_was_purged_does_not_come_back_as_an_enhancement(deployment: Deploy
 def test_a_sentence_is_made_where_only_the_answer_is_known() -> None:
     made = bte.benign_text("  Who opens\nthe boat house??", "the harbour warden. ")
 
-    assert made == 'The answer to the question "Who opens the boat house?" is: the harbour warden.'
+    assert made == "Question: Who opens the boat house? Answer: the harbour warden."

@@ -34,8 +34,11 @@ from corpus_guard.ledger.tables import (
     results,
     runs,
     signals,
+    suspects,
+    traces,
     versions,
 )
+from corpus_guard.models.chat_cache import LedgerAnswers
 from corpus_guard.proof import _purge_chroma, out_of_service
 from corpus_guard.proof._purge_files import Disk, Doomed, search
 from corpus_guard.proof._purge_plan import Plan, Selectors, collections_of, doomed_of, in_parts, plan, with_equals
@@ -51,6 +54,7 @@ Progress = Callable[[str, int, int], None]
 """(what is being done, how much is done, of how much)."""
 
 AT_ONCE = 500  # ids in one statement
+ERASED = "erased with the text it was about"
 
 
 class Purged(TypedDict):
@@ -155,7 +159,7 @@ def _without_titles(connection: sa.Connection, ids: Sequence[str]) -> None:
 
 
 def _forget(guard: Guard, connection: sa.Connection, ids: Sequence[str]) -> None:
-    """Derived from the text: measures, sketches, and what slow checks found in it."""
+    """Derived from the text: measures, sketches, what slow checks found in it, and what models wrote about it."""
     keys = [key for version in ids for key in _result_keys(guard, connection, version)]
     for table, column, values in (
         (bands, bands.c.version_id, ids),
@@ -164,6 +168,12 @@ def _forget(guard: Guard, connection: sa.Connection, ids: Sequence[str]) -> None
     ):
         for part in split(values, AT_ONCE):
             connection.execute(table.delete().where(column.in_(part)))
+    LedgerAnswers.forget(connection)
+    for part in split(ids, AT_ONCE):
+        judged = sa.select(suspects.c.trace_id).where(suspects.c.version_id.in_(part))
+        said = {"answer_before": None, "answer_after": None}
+        connection.execute(traces.update().where(traces.c.trace_id.in_(judged)).values(**said))
+        connection.execute(suspects.update().where(suspects.c.version_id.in_(part)).values(explanation=ERASED))
 
 
 def _result_keys(guard: Guard, connection: sa.Connection, version: str) -> Iterator[str]:
