@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+
+from corpus_guard.guard import Guard
+from corpus_guard.ledger.tables import reports, suspects, traces
+from corpus_guard.proof.sealing import seal_corpus
+from corpus_guard.proof.verification import verify
+from corpus_guard.traceback import Complaint, Ended, Label, Opinion, Suspect, running
+from corpus_guard.traceback.verdict import Outcome
+from material import Shelf
 from trace_cases import (
     OUTPUT,
     QUESTION,
@@ -23,14 +32,6 @@ from trace_cases import (
     trace_until,
     truth,
 )
-
-from corpus_guard.guard import Guard
-from corpus_guard.ledger.tables import reports, suspects, traces
-from corpus_guard.proof.sealing import seal_corpus
-from corpus_guard.proof.verification import verify
-from corpus_guard.traceback import Complaint, Ended, Label, running
-from corpus_guard.traceback.verdict import Outcome
-from material import Shelf
 
 MOST_MOMENTS = 40
 
@@ -143,6 +144,22 @@ def test_a_judge_that_fails_in_the_second_round_and_the_run_goes_on_with_what_wa
     assert len(done.accused) == 7
     assert not set(working.asked) & set(failing.asked)
     assert len(judged_rows(lite_shelf)) == len(working.asked) + len(failing.asked) == 12
+
+
+def test_whatever_a_model_library_raises_is_a_failure_of_the_judge_and_quotes_no_text(
+    lite_shelf: Shelf, guard: Guard
+) -> None:
+    class Breaks(Contains):
+        def judge(self, complaint: Complaint, new: Sequence[Suspect], seen: Sequence[Suspect]) -> list[Opinion]:
+            raise RuntimeError(new[0].text)
+
+    serve(lite_shelf, {**poison(1), **truth(6)})
+
+    done = run(guard, report(lite_shelf), Breaks())
+
+    assert done.outcome is Outcome.JUDGE_FAILED
+    assert "judge contains: RuntimeError" in (done.failure or "")
+    assert OUTPUT not in (done.failure or "")
 
 
 def test_what_changed_since_it_was_kept_is_judged_again_and_stays_in_the_record(

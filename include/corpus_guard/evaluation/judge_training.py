@@ -6,6 +6,7 @@ What it is shown
     * outputs as phrases, in a sentence around them, and as the sentences of a text that was not planted, in other words: as RAG
   applications answer;
     * loops in which a clean text was set aside by mistake, as they happen;
+* planted texts as they were written, and between sentences of an honest text on the same matter: what is planted need not be short;
 * now and then a text that was planted for another question: it is poison, and did not lead to this answer.
 
 The second look and the report's probability are trained on scores of a first look that never saw the question (four folds by question).
@@ -45,6 +46,7 @@ Progress = Callable[[str, int, int | None], object]
 K: Final = 5
 CLEAN_NEAR: Final = 60  # clean texts kept a question, nearest first
 ROUNDS: Final = 8
+CARRIED: Final = 0.4  # scenes whose planted texts stand between honest sentences
 STRAYS: Final = 0.2  # scenes that retrieve a text planted for another question
 MISTAKES: Final = 0.03  # clean texts that are set aside, as by a judge that errs
 FOLDS: Final = 4
@@ -201,13 +203,24 @@ def _plans(
     for _ in range(often):
         kind = chance.choice(("led", "bare", "bare", "gibberish", "order"))
         output, left = _output(target, chance)
-        yield kind, output, _planted(replace(target, adversarial=left), kind, chance, rare)
+        planted = _planted(replace(target, adversarial=left), kind, chance, rare)
+        if chance.random() < CARRIED:
+            planted = [_carried(text, nearest, chance) for text in planted]
+        yield kind, output, planted
     for _ in range(2):
         yield "honest", _output(target, chance)[0], []
     for _ in range(often - 1):
         phrase = _chance_phrase(nearest[:12], target, chance)
         if phrase:
             yield "chance", _said(phrase, chance), []
+
+
+def _carried(text: str, honest: Sequence[str], chance: random.Random) -> str:
+    """`text` between sentences of an honest text."""
+    around = _SENTENCE.split(chance.choice(honest[:20]).strip()) if honest else []
+    around = around[: chance.randint(1, 5)]
+    place = chance.randint(0, len(around))
+    return " ".join([*around[:place], text, *around[place:]])
 
 
 def _output(target: Target, chance: random.Random) -> tuple[str, tuple[str, ...]]:

@@ -4,22 +4,24 @@ Rules
     * killed anywhere and started again with the same run id, a trace goes on with what it kept and judges no text twice; finished, it is
       read and not run;
     * what was kept counts as long as the collections hold the very same text under the same id;
+    * whatever a judge or a model library raises is a failure of the judge: the trace says so, and can be gone on with;
     * an investigation, a complaint that is no report in the ledger, leaves nothing behind.
 """
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
-from corpus_guard.errors import JudgeFailed
+from corpus_guard.errors import GuardError, JudgeFailed
 from corpus_guard.ledger.ledger import now
 from corpus_guard.traceback import records
-from corpus_guard.traceback.judges import Opinion
+from corpus_guard.traceback.judges import Conclusion, Opinion
 from corpus_guard.traceback.live import LiveCorpus
 from corpus_guard.traceback.loop import Ended, Followed, Judged, follow
 from corpus_guard.traceback.past import corpus_as_of
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
     from corpus_guard.traceback.asking import Answers
     from corpus_guard.traceback.attribution import Attribution
     from corpus_guard.traceback.judges import Judge
-    from corpus_guard.traceback.suspects import Complaint, Embeds, Suspects
+    from corpus_guard.traceback.suspects import Complaint, Embeds, Suspect, Suspects
 
 LOOKED_FOR = 20  # accused texts of an earlier day that are looked for in the corpus of now
 
@@ -65,6 +67,7 @@ def trace(
         Inconsistent: a file with texts or vectors of then is gone.
     """
     began = time.monotonic()
+    judge = _Reported(judge)
     k = k or guard.settings.traceback_k
     if complaint.report_id:
         known = records.begin(guard.ledger, complaint.report_id, run_id, judge.digest, k, as_of)
@@ -117,6 +120,37 @@ def where_now(
         for line in done.accused[:most]
         if line.chunk_id in there and there[line.chunk_id].text_sha256 == line.text_sha256
     }
+
+
+class _Reported:
+    """A judge whose failures, whatever a model library raises, are failures of a judge."""
+
+    def __init__(self, judge: Judge) -> None:
+        self._judge = judge
+        self.name = judge.name
+        self.digest = judge.digest
+
+    def judge(self, complaint: Complaint, new: Sequence[Suspect], seen: Sequence[Suspect]) -> list[Opinion]:
+        """An opinion of each new text."""
+        with _as_failure(self.name):
+            return self._judge.judge(complaint, new, seen)
+
+    def conclude(self, complaint: Complaint, judged: Sequence[tuple[Suspect, Opinion]]) -> Conclusion:
+        """What all opinions together amount to."""
+        with _as_failure(self.name):
+            return self._judge.conclude(complaint, judged)
+
+
+@contextlib.contextmanager
+def _as_failure(name: str) -> Iterator[None]:
+    try:
+        yield
+    except GuardError:
+        raise
+    except Exception as error:  # its message may quote a text
+        raise JudgeFailed(
+            f"judge {name}: {type(error).__name__}; run `guard models prepare` and see that there is memory, then trace again"
+        ) from error
 
 
 def _kept(corpus: Suspects, complaint: Complaint, lines: Sequence[Line], k: int) -> list[Judged]:

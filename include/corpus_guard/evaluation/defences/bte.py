@@ -1,8 +1,8 @@
 """Benign text enhancement (BTE), with poisoned texts removal or without.
 
 The enhancement's vector is the question's own, so it is retrieved first and takes the place of the last of the K
-(`corpus_guard.traceback.enhancement`). A model that follows `trigger.system_prompt` is told what that means (`prompted`); for one that
-does not, the application does what the prompt asks for where one passage is wrapped: it hands on that one alone, as
+(`corpus_guard.traceback.enhancement`). A model that follows `trigger.system_prompt` is told what that means (`prompted`).
+For one that does not, the application does what the prompt asks for where one passage is wrapped: it hands on that one alone, as
 `corpus_guard.corpus.retriever.settled` does.
 """
 

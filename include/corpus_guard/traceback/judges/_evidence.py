@@ -7,6 +7,8 @@ Three kinds of evidence, all without a language model:
 * vectors: whether the text is nearer to question and output together than to the question alone;
 * company: whether other retrieved texts say the same. Planted texts agree with each other; chance does not.
 
+How long a text is does not count: the planted texts one can train on are short, those that are met need not be.
+
 What a text says to its judge is evidence against it at most (`orders`), never an instruction.
 """
 
@@ -48,7 +50,6 @@ TEXT_FEATURES: Final = (
     "bhead",  # cover x qcover of the text's first 60 words
     "pos",  # where the phrase begins, 0..1; 1 where it is missing
     "verb",  # longest run of the question's words, as a share of the question
-    "lenw",  # log(1 + words)
     "rel",  # share of the text's words that are the question's or the output's
     "orders",  # words that speak to a model, over the root of the length
     "polar",  # 1 where the output is yes or no and nothing else
@@ -90,7 +91,6 @@ _TO_A_MODEL = """
 accepted answer answering answers asked assistant disregard ignore instruction must only output print provide query question reply
 respond response return say state
 """
-_ORDERS = frozenset(stem(word) for word in _TO_A_MODEL.split())
 _WORD = re.compile(r"[^\W_]+")
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
 
@@ -174,7 +174,6 @@ class Evidence:
             _share(asked.added, head) * _share(asked.question, head),
             joined.find(needle) / len(joined) if count else 1.0,
             _run(asked.words, words[:400]),
-            math.log1p(len(words)),
             sum(word in asked.question or word in asked.added for word in words) / max(1, len(words)),
             sum(word in _ORDERS for word in words) / math.sqrt(max(1, len(words))),
             float(asked.polar),
@@ -196,7 +195,7 @@ class Evidence:
             inside = bool(before) and before[-1] not in ".!?:"
             bits = self._wording.bits.get(lower, UNKNOWN_BITS)
             if number or bits >= RARE_BITS or (word[0].isupper() and inside and bits >= NAME_BITS):
-                yield stem(_NUMBERS.get(lower, lower))
+                yield _stem(_NUMBERS.get(lower, lower))
 
     def _counting(self, words: Sequence[str]) -> dict[str, float]:
         weights = {word: self._weight(word) for word in words}
@@ -261,7 +260,16 @@ def _company(
 
 def _words(text: str) -> list[str]:
     folded = unicodedata.normalize("NFKC", text[:LONGEST]).casefold()
-    return [stem(_NUMBERS.get(word, word)) for word in _WORD.findall(folded)]
+    return [_stem(_NUMBERS.get(word, word)) for word in _WORD.findall(folded)]
+
+
+def _stem(word: str) -> str:
+    """Also without a silent e: "calibrate" and "calibrated" are one."""
+    short = stem(word)
+    return short[:-1] if short.endswith("e") and len(short) > 4 else short
+
+
+_ORDERS = frozenset(map(_stem, _TO_A_MODEL.split()))
 
 
 def _share(wanted: Mapping[str, float], present: Collection[str]) -> float:

@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from corpus_guard.models import Models
 
 SECOND_LOOK: Final = (
-    "sib1", "sib2", "agree", "polar", "alen", "arare", "novel", "verb", "rare", "cq", "bhead", "orders", "lenw", "facts", "fbest",
+    "sib1", "sib2", "agree", "polar", "alen", "arare", "novel", "verb", "rare", "cq", "bhead", "orders", "facts", "fbest",
     "cover", "nfacts",
 )  # fmt: skip
 REPORT: Final = (
-    "sib1", "agree", "polar", "alen", "arare", "novel", "verb", "rare", "cq", "bhead", "orders", "density", "lenw", "d", "facts",
+    "sib1", "agree", "polar", "alen", "arare", "novel", "verb", "rare", "cq", "bhead", "orders", "density", "d", "facts",
     "fbest", "cover", "nfacts",
 )  # fmt: skip
 
