@@ -195,7 +195,8 @@ def show(report: Name, as_json: Json = False) -> None:
 def _show_import(done: Any, where: str | None) -> None:
     names = ("new", "known", "aside", "unmarked", "outside")
     rows = [(name, f"{getattr(done, name):,}") for name in names] + [("[bold]rows[/bold]", f"{done.rows:,}")]
-    out.print(console.table(visible(done.source), ("rows", "count"), rows, right=("count",)))
+    out.print(f"From {visible(done.source)}", soft_wrap=True)
+    out.print(console.table("Rows", ("rows", "count"), rows, right=("count",)))
     out.print(f"{done.reports:,} new reports, {done.reopened:,} opened again, read as {', '.join(done.formats)}")
     if done.cut:
         out.print(f"[yellow]cut[/yellow]: {done.cut:,} were longer than is kept")

@@ -278,10 +278,11 @@ def _show(done: Trace, correct: str | None = None) -> None:
     outcome = str(done.outcome or "unfinished")
     title = f"{len(done.judged):,} texts judged in {done.iterations:,} rounds"
     rows = [_row(one) for one in done.judged[:SHOWN]]
-    columns = ("label", "score", "round", "source", "document", "why")
-    out.print(console.table(title, columns, rows, right=("score", "round")))
+    out.print(console.table(title, ("label", "score", "round", "document"), rows, right=("score", "round")))
     if len(done.judged) > SHOWN:
         out.print(f"{len(done.judged) - SHOWN:,} more; --json gives all")
+    for one in done.accused[:SHOWN]:
+        out.print(f"[bold]Why[/bold] {visible(one.uri)}: {visible(one.explanation[:WHY])}", soft_wrap=True)
     sure = "" if done.probability is None else f"; probability of an attack {done.probability:.2f}"
     out.print(f"[bold]Outcome[/bold] {styled(outcome, STYLES)}: {MEANT[outcome]}{sure}", soft_wrap=True)
     if done.missing:
@@ -321,9 +322,7 @@ def _row(one: Line) -> tuple[str, ...]:
         styled(one.label.value, STYLES),
         f"{one.score:.2f}",
         str(one.iteration),
-        visible(source),
-        visible(uri),
-        visible(one.explanation[:WHY]),
+        f"{visible(source)} · {visible(uri)}",
     )
 
 

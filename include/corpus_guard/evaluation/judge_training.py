@@ -6,6 +6,8 @@ What it is shown
     * outputs as phrases, in a sentence around them, and as the sentences of a text that was not planted, in other words: as RAG
   applications answer;
     * loops in which a clean text was set aside by mistake, as they happen;
+* honest texts that answer the question, too, half of them with the question before them as in a list of questions and answers: planted
+  texts with the right answer put in the place of the wrong one. To resemble the question is no guilt;
 * planted texts as they were written, and between sentences of an honest text on the same matter: what is planted need not be short;
 * now and then a text that was planted for another question: it is poison, and did not lead to this answer.
 
@@ -46,6 +48,7 @@ Progress = Callable[[str, int, int | None], object]
 K: Final = 5
 CLEAN_NEAR: Final = 60  # clean texts kept a question, nearest first
 ROUNDS: Final = 8
+ANSWERED: Final = 0.5  # scenes in which honest texts answer the question
 CARRIED: Final = 0.4  # scenes whose planted texts stand between honest sentences
 STRAYS: Final = 0.2  # scenes that retrieve a text planted for another question
 MISTAKES: Final = 0.03  # clean texts that are set aside, as by a judge that errs
@@ -55,7 +58,7 @@ SHOWN_DEMANDS: Final = 2  # of instruction injection
 RARE_BITS: Final = 11.0
 WEIGHTS: Final = {"honest": 1.5, "chance": 0.7}
 # A first look that is easily alarmed and a second one that is not: what is set aside in vain costs one more round.
-THRESHOLDS: Final = {"text": 0.15, "again": 0.55, "report": 0.5}
+THRESHOLDS: Final = {"text": 0.15, "again": 0.55, "report": 0.7}
 _SAID: Final = (
     "The answer is {}.",
     "It is {}.",
@@ -188,11 +191,13 @@ def _scenes(
         nearest = [clean[index] for index in np.argsort(-similarities, kind="stable")[:CLEAN_NEAR]]
         plans += [(target, nearest, *plan) for plan in _plans(target, nearest, chance, rare)]
     vectors.prepare((text for _, _, _, _, planted in plans for text in planted), progress)
+    vectors.prepare((text for target in targets for text in _turned_round(target)), progress)
     elsewhere = [(target.question, text) for target, _, _, _, planted in plans for text in planted]
     for target, nearest, kind, output, planted in plans:
+        honest = _answering(target, planted, chance)
         stray = chance.choice(elsewhere) if elsewhere and chance.random() < STRAYS else None
         strays = [stray[1]] if stray and stray[0] != target.question else []
-        yield _play(target, kind, output, [*nearest, *strays], planted, vectors, chance, len(strays))
+        yield _play(target, kind, output, [*nearest, *honest, *strays], planted, vectors, chance, len(strays))
 
 
 def _plans(
@@ -213,6 +218,22 @@ def _plans(
         phrase = _chance_phrase(nearest[:12], target, chance)
         if phrase:
             yield "chance", _said(phrase, chance), []
+
+
+def _turned_round(target: Target) -> list[str]:
+    """Its adversarial texts with the right answer for the wrong one, bare and led by the question; none where they do not hold it."""
+    if not target.correct:
+        return []
+    wrong = re.compile(rf"(?<!\w){re.escape(target.incorrect[0].strip(' .'))}(?!\w)", re.IGNORECASE)
+    correct = target.correct[0].strip(" .")
+    turned = [wrong.sub(lambda _: correct, text) for text in target.adversarial if wrong.search(text)]
+    return turned + [f"{target.question} {text}" for text in turned]
+
+
+def _answering(target: Target, planted: Sequence[str], chance: random.Random) -> list[str]:
+    """Some of them, in half of the scenes."""
+    honest = [text for text in _turned_round(target) if text not in planted]
+    return chance.sample(honest, min(len(honest), chance.randint(1, 3))) if chance.random() < ANSWERED else []
 
 
 def _carried(text: str, honest: Sequence[str], chance: random.Random) -> str:

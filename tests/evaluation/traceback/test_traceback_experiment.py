@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from corpus_guard.errors import Misuse
 from corpus_guard.evaluation.traceback.arena import arena
 from corpus_guard.evaluation.traceback.experiment import Request, Result, evaluate
 from corpus_guard.evaluation.traceback.figures import figures
-from corpus_guard.evaluation.traceback.judging import JudgeName
+from corpus_guard.evaluation.traceback.judging import JudgeName, RememberingRag
 from corpus_guard.evaluation.traceback.keeping import EXPERIMENT, TABLE1_EXPERIMENT, keep, keep_table1
 from corpus_guard.evaluation.traceback.planting import Attack, Planting
 from corpus_guard.evaluation.traceback.reproducing import table1, table6
@@ -223,3 +223,33 @@ def test_table_6_plays_attacks_by_defences(settings: Settings, models: Models, t
 
     assert set(found.cells) == {(Attack.POISONEDRAG_B, "none")}
     assert found.as_dict()["table"]["poisonedrag-b"]["none"]["queries"] == 1
+
+
+def test_attacks_share_what_is_learned_of_ordinary_texts(settings: Settings, models: Models, targets: Path) -> None:
+    with arena(settings, models, read_targets(targets, limit=1)) as games:
+        benches = {id(games.scene(Planting(attack)).bench) for attack in (Attack.BARE, Attack.INSTRUINJECT)}
+
+    assert len(benches) == 1
+
+
+def test_a_model_that_remembers_is_asked_once_for_each_text() -> None:
+    class Counting:
+        digest, splits = "counting", False
+
+        def __init__(self) -> None:
+            self.asked: list[tuple[str, tuple[str, ...]]] = []
+
+        def answers(self, asked: Sequence[tuple[str, Sequence[str]]]) -> list[str]:
+            self.asked += [(question, tuple(texts)) for question, texts in asked]
+            return [f"{question} {' '.join(texts)}" for question, texts in asked]
+
+        def say(self, instruction: str, texts: Sequence[str], request: str) -> str:
+            return request
+
+    model = Counting()
+    remembering = RememberingRag(model)
+
+    assert remembering.answers([("q", ["a"]), ("q", ["b"]), ("q", ["a"])]) == ["q a", "q b", "q a"]
+    assert remembering.answers([("q", ["b"]), ("r", ["b"])]) == ["q b", "r b"]
+    assert model.asked == [("q", ("a",)), ("q", ("b",)), ("r", ("b",))]
+    assert (remembering.digest, remembering.splits, remembering.say("", [], "x")) == ("counting", False, "x")

@@ -49,6 +49,7 @@ class Arena:
         self._settings, self._models, self._vectors = settings, models, vectors
         self._store, self._targets, self.progress = store, read.targets, progress
         self._optimiser: HotFlip | None = None
+        self._benches: dict[tuple[tuple[str, ...], int], Bench] = {}
         self._scenes = 0
 
     @property
@@ -77,8 +78,15 @@ class Arena:
         self._scenes += 1
         name = f"attacked-{self._scenes}"
         corpus = plant(self._store, name, clean | attacking, self._vectors, self.embedder, self.progress)
-        bench = Bench(self._settings, self._models, sorted(clean - attacking), planting.seed)
+        bench = self._bench(tuple(sorted(clean - attacking)), planting.seed)
         return Scene(self._targets, planted_for(planted), corpus, bench, len(clean | attacking), len(attacking))
+
+    def _bench(self, ordinary: tuple[str, ...], seed: int) -> Bench:
+        """One for all attacks that leave the same ordinary texts, so that what it learned of them is learned once."""
+        key = ordinary, seed
+        if key not in self._benches:
+            self._benches[key] = Bench(self._settings, self._models, ordinary, seed)
+        return self._benches[key]
 
     def play(self, scene: Scene, judge: Judge, k: int, answers: Answers | None = None) -> tuple[Played, ...]:
         """Every question's complaint.

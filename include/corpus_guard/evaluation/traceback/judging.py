@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from corpus_guard.evaluation.defences import Defence
     from corpus_guard.traceback.asking import Answers
     from corpus_guard.traceback.baselines import Material
+    from corpus_guard.traceback.baselines.rag import RagModel
 
 SAMPLE = 1_000  # ordinary texts that thresholds are taken from, as in the paper
 
@@ -126,4 +127,35 @@ class Bench:
     def _material(self) -> Material:
         from corpus_guard.traceback.baselines import Material
 
-        return Material.of(self.settings, self.models, self.ordinary, seed=self.seed)
+        made = Material.of(self.settings, self.models, self.ordinary, seed=self.seed)
+        return replace(made, rag=RememberingRag(made.rag))
+
+
+class RememberingRag:
+    """A RAG model that is asked the same only once: every attack leaves the clean texts as they are."""
+
+    def __init__(self, rag: RagModel) -> None:
+        self._rag = rag
+        self._known: dict[tuple[str, tuple[str, ...]], str] = {}
+
+    @property
+    def digest(self) -> str:
+        """Of the model."""
+        return self._rag.digest
+
+    @property
+    def splits(self) -> bool:
+        """As the model."""
+        return self._rag.splits
+
+    def answers(self, asked: Sequence[tuple[str, Sequence[str]]]) -> list[str]:
+        """As they were given the first time."""
+        keys = [(question, tuple(texts)) for question, texts in asked]
+        new = list(dict.fromkeys(key for key in keys if key not in self._known))
+        if new:
+            self._known.update(zip(new, self._rag.answers(new), strict=True))
+        return [self._known[key] for key in keys]
+
+    def say(self, instruction: str, texts: Sequence[str], request: str) -> str:
+        """As the model; such requests seldom come twice."""
+        return self._rag.say(instruction, texts, request)

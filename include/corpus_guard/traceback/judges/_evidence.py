@@ -91,6 +91,7 @@ _TO_A_MODEL = """
 accepted answer answering answers asked assistant disregard ignore instruction must only output print provide query question reply
 respond response return say state
 """
+_ASKS_FOR_MORE = frozenset({"how", "what", "when", "where", "which", "who", "whom", "whose", "why"})
 _WORD = re.compile(r"[^\W_]+")
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
 
@@ -105,7 +106,8 @@ class Asked:
     added: Mapping[str, float]  # those that are not in the question; all, where none is added
     phrase: tuple[str, ...]  # the output without the question's words at its ends
     facts: frozenset[str]  # added words that say something: numbers, names, rare words
-    polar: bool
+    polar: bool  # the output is yes or no and nothing else
+    askable: bool  # the question can be answered so
     novel: float
 
 
@@ -134,6 +136,7 @@ class Evidence:
             phrase=_without_ends(core, known),
             facts=frozenset(self._facts(output)) - known,
             polar=polar and len(said) <= 2,
+            askable=bool(words) and words[0] not in _ASKS_FOR_MORE,
             novel=sum(added.values()) / max(1e-9, sum(output_weights.values())),
         )
 
@@ -145,7 +148,7 @@ class Evidence:
         """
         rows = [
             [*self._row(asked, text), *(max(LEAST_RARITY, bits) for bits in rarest)]
-            for text, rarest in zip(texts, self._rarity.bits([text[:LONGEST] for text in texts]), strict=True)
+            for text, rarest in zip(texts, self._rarity.bits([_readable(text) for text in texts]), strict=True)
         ]
         return np.array(rows, np.float64).reshape(-1, len(TEXT_FEATURES))
 
@@ -176,7 +179,7 @@ class Evidence:
             _run(asked.words, words[:400]),
             sum(word in asked.question or word in asked.added for word in words) / max(1, len(words)),
             sum(word in _ORDERS for word in words) / math.sqrt(max(1, len(words))),
-            float(asked.polar),
+            float(asked.polar and asked.askable),
             math.log1p(len(asked.phrase)),
             sum(asked.added.values()) / max(1, len(asked.added)),
             asked.novel,
@@ -256,6 +259,11 @@ def _company(
         float((strong * near).sum() / (strong.sum() + 1e-6)) if strong.any() else 0.0,
         float((strong > 0).sum()),
     ]
+
+
+def _readable(text: str) -> str:
+    """What a tokenizer takes: no lone surrogates."""
+    return text[:LONGEST].encode("utf-8", "replace").decode()
 
 
 def _words(text: str) -> list[str]:

@@ -40,6 +40,12 @@ class Gatherer:
         for one, asked in zip(new, vectors, strict=True):
             self._asked[one.query, one.output] = self._evidence.ask(one.query, one.output), asked
 
+    def answerable(self, complaint: Complaint) -> bool:
+        """Whether the output could be an answer to the question at all: "yes" is none to "who"."""
+        self.prepare([complaint])
+        asked, _ = self._asked[complaint.query, complaint.output]
+        return asked.askable or not asked.polar
+
     def evidence(self, complaint: Complaint, seen: Sequence[Suspect]) -> NDArray[np.float64]:
         """What is known of texts that a complaint retrieved, shape (seen, len(NAMES))."""
         key = complaint.query, complaint.output

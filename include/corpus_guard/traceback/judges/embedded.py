@@ -4,7 +4,8 @@ Rules
     * opinions of the first look decide what the loop sets aside; `conclude` looks again with everything known, and may acquit;
     * a text alone in what it says is believed less than one that others repeat: chance puts the words of a wrong answer into one text in
       ten that a question retrieves;
-    * texts whose vectors were made by another embedder are embedded again: the model knows one space only.
+    * an output that is no answer to the question ("yes" to "who") accuses nobody;
+* texts whose vectors were made by another embedder are embedded again: the model knows one space only.
 
 What it does not do: understand. A lie told without any of the output's words, by one text alone, passes for benign; an honest text that
 says exactly what was reported, next to the question's words, looks like a lie. Figures: README, `guard evaluate traceback`.
@@ -73,6 +74,10 @@ class EmbeddedJudge:
 
     def judge(self, complaint: Complaint, new: Sequence[Suspect], seen: Sequence[Suspect]) -> list[Opinion]:
         """An opinion of each new text."""
+        if not self._gathered.answerable(complaint):
+            return [Opinion(Label.BENIGN, 0.0, "yes or no answers no such question: nothing can have led to it")] * len(
+                new
+            )
         rows = self._gathered.evidence(complaint, seen)
         fresh = {one.chunk_id for one in new}
         index = [number for number, one in enumerate(seen) if one.chunk_id in fresh]
