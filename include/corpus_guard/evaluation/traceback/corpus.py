@@ -1,8 +1,8 @@
 """A corpus to attack: a Chroma collection of its own, thrown away with its server.
 
 The deployment's store and ledger are never touched: a server is started for this on a folder in the system's temporary place, and dies
-with the evaluation, however that ends; only a killed one leaves the folder, ``corpus-guard-traceback-…``, behind. Texts are embedded as the guard embeds them, once each, and stand under the hash of their text, so
-that a text of several rows is one record.
+with the evaluation, however that ends; only a killed one leaves the folder, ``corpus-guard-traceback-…``, behind. Texts are embedded as
+the guard embeds them, once each, and stand under the hash of their text, so that a text of several rows is one record.
 """
 
 from __future__ import annotations
