@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from corpus_guard.screening.perplexity import Rarity
 from corpus_guard.screening.wording import UNKNOWN_BITS, stem, wording_of
 
-EVIDENCE_VERSION: Final = "1"
+EVIDENCE_VERSION: Final = "2"
 """Changes whenever the same complaint and texts would give other numbers."""
 
 LONGEST: Final = 6_000  # characters read of a text, an output or a question

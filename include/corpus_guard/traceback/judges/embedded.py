@@ -108,13 +108,16 @@ class EmbeddedJudge:
         return Opinion(Label.POISONED if poisoned else Label.BENIGN, score, _told(dict(zip(NAMES, row, strict=True))))
 
 
+# How many texts were judged is left out of both below: a loop that errs goes deeper, and depth must not look like an attack.
+
+
 def second_look(rows: NDArray[np.float64], scores: NDArray[np.float64]) -> NDArray[np.float64]:
     """What ``again`` is asked: each text's score, those of the others, and some of the evidence."""
     found = []
     for number in range(len(scores)):
         others = np.delete(scores, number)
         three = np.pad(np.sort(others)[::-1][:3], (0, max(0, 3 - len(others))))
-        about = [_logit(scores[number]), *three, others.sum(), (others > 0.5).sum(), len(scores)]
+        about = [_logit(scores[number]), *three]
         found.append([*about, *(rows[number][NAMES.index(name)] for name in SECOND_LOOK)])
     return np.array(found, np.float64)
 
@@ -123,7 +126,7 @@ def report_row(rows: NDArray[np.float64], scores: NDArray[np.float64]) -> NDArra
     """What ``report`` is asked: the highest scores, and the evidence of the text that looks worst; shape (1, n)."""
     top = np.pad(np.sort(scores)[::-1][:3], (0, max(0, 3 - len(scores))))
     worst = rows[int(np.argmax(scores))]
-    about = [_logit(top[0]), *top, scores.sum(), (scores > 0.5).sum(), len(scores)]
+    about = [_logit(top[0]), *top]
     return np.array([[*about, *(worst[NAMES.index(name)] for name in REPORT)]], np.float64)
 
 
