@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -13,6 +14,7 @@ import chromadb
 import psycopg2  # type: ignore[import-untyped]
 import pytest
 
+from corpus_guard import cli
 from corpus_guard.batches import Storage
 from corpus_guard.corpus.server import serving
 from corpus_guard.corpus.store import Store
@@ -160,3 +162,21 @@ def make(tmp_path: Path, chroma_url: str, models: Models, models_home: Path) -> 
 def deployment(make: Callable[..., Deployment]) -> Deployment:
     """A small corpus of its own, with a real Chroma."""
     return make()
+
+
+@pytest.fixture
+def typed(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+    """`guard` with these arguments, in this process: exit code, standard output, standard error."""
+
+    def call(*arguments: str | Path) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["guard", *map(str, arguments)])
+        capfd.readouterr()
+        code = 0
+        try:
+            cli.main()
+        except SystemExit as end:
+            code = int(end.code or 0)
+        shown = capfd.readouterr()
+        return code, shown.out, shown.err
+
+    return call

@@ -61,7 +61,7 @@ def deployment(tmp_path_factory: pytest.TempPathFactory, chroma_url: str, models
 
 
 @pytest.fixture
-def run(deployment: Deployment, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
+def run(deployment: Deployment, monkeypatch: pytest.MonkeyPatch, typed: Callable[..., tuple[int, str, str]]) -> Run:
     """`guard` in this process (models loaded once), with its own standard output and error."""
     for name, value in deployment.environment.items():
         monkeypatch.setenv(name, value)
@@ -69,15 +69,7 @@ def run(deployment: Deployment, monkeypatch: pytest.MonkeyPatch, capfd: pytest.C
     monkeypatch.setenv("COLUMNS", "200")
 
     def call(*arguments: str) -> Done:
-        monkeypatch.setattr(sys, "argv", ["guard", *arguments])
-        capfd.readouterr()
-        code = 0
-        try:
-            cli.main()
-        except SystemExit as end:
-            code = int(end.code or 0)
-        shown = capfd.readouterr()
-        return Done(code, shown.out, shown.err)
+        return Done(*typed(*arguments))
 
     return call
 

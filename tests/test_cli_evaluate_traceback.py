@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from corpus_guard import _cli_evaluate, cli
-from corpus_guard._cli_evaluate_traceback import traceback
 from corpus_guard.models import Models
 
 Run = Callable[..., tuple[int, str, str]]
@@ -34,7 +31,7 @@ def run(
     models_home: Path,
     models: Models,
     monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
+    typed: Callable[..., tuple[int, str, str]],
 ) -> Run:
     """`guard evaluate traceback` in this process, models loaded once."""
     home = tmp_path / "home"
@@ -44,19 +41,9 @@ def run(
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     monkeypatch.setattr("corpus_guard.evaluation.traceback.arena.Models", lambda settings: models)
-    if "traceback" not in {command.name for command in _cli_evaluate.app.registered_commands}:
-        _cli_evaluate.app.command("traceback")(traceback)
 
     def call(*arguments: str | Path) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["guard", "evaluate", "traceback", *map(str, arguments)])
-        capfd.readouterr()
-        code = 0
-        try:
-            cli.main()
-        except SystemExit as end:
-            code = int(end.code or 0)
-        shown = capfd.readouterr()
-        return code, shown.out, shown.err
+        return typed("evaluate", "traceback", *arguments)
 
     return call
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,6 @@ import pytest
 import sqlalchemy as sa
 import yaml
 
-from corpus_guard import cli
 from corpus_guard.corpus import publishing
 from corpus_guard.domain import Finding, Severity, Verdict
 from corpus_guard.ledger.tables import events, versions
@@ -24,7 +22,7 @@ Run = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def run(deployment: Deployment, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
+def run(deployment: Deployment, monkeypatch: pytest.MonkeyPatch, typed: Callable[..., tuple[int, str, str]]) -> Run:
     """`guard` in this process, models loaded once."""
     monkeypatch.setattr("corpus_guard.guard.Models", lambda settings: deployment.models)
     monkeypatch.setenv("COLUMNS", "200")
@@ -34,15 +32,7 @@ def run(deployment: Deployment, monkeypatch: pytest.MonkeyPatch, capfd: pytest.C
             monkeypatch.setenv(name, value)
         if policy:
             monkeypatch.setenv("CORPUS_GUARD_POLICY_FILE", str(policy))
-        monkeypatch.setattr(sys, "argv", ["guard", *arguments])
-        capfd.readouterr()
-        code = 0
-        try:
-            cli.main()
-        except SystemExit as end:
-            code = int(end.code or 0)
-        shown = capfd.readouterr()
-        return code, shown.out, shown.err
+        return typed(*arguments)
 
     return call
 

@@ -84,8 +84,8 @@ def follow(
 ) -> None:
     """Judge what a question retrieves until what stands is benign, and name the texts that led to the answer.
 
-    `guard trace` does this when no other command is named. A question from the command line is an investigation and leaves nothing
-    behind unless `--keep` is given. Nothing is removed.
+    `guard trace follow` may be said shorter: `guard trace` does this when no other command is named. A question from the command line
+    is an investigation and leaves nothing behind unless `--keep` is given. Nothing is removed.
 
     Example: `guard trace --query "How deep can the OX-12 go?" --output "1200 metres"`
     """

@@ -2,14 +2,14 @@
 
 What it is shown
     * attacks of every kind, one to five texts a question, with and without the adaptive variants, among clean texts of all questions;
+    * planted texts as they were written, and between sentences of an honest text on the same matter: what is planted need not be short;
+    * now and then a text that was planted for another question: it is poison, and did not lead to this answer;
     * honest complaints: the row's wrong answer where nothing is planted, and phrases that stand by chance in clean texts nearby;
+    * honest texts that answer the question, too, half of them with the question before them as in a list of questions and answers:
+      planted texts with the right answer put in the place of the wrong one. To resemble the question is no guilt;
     * outputs as phrases, in a sentence around them, and as the sentences of a text that was not planted, in other words: as RAG
-  applications answer;
-    * loops in which a clean text was set aside by mistake, as they happen;
-* honest texts that answer the question, too, half of them with the question before them as in a list of questions and answers: planted
-  texts with the right answer put in the place of the wrong one. To resemble the question is no guilt;
-* planted texts as they were written, and between sentences of an honest text on the same matter: what is planted need not be short;
-* now and then a text that was planted for another question: it is poison, and did not lead to this answer.
+      applications answer;
+    * loops in which a clean text was set aside by mistake, as they happen.
 
 The second look and the report's probability are trained on scores of a first look that never saw the question (four folds by question).
 What it is shown of instruction injection are two of five demands; `guard evaluate traceback` plays all.
@@ -66,6 +66,7 @@ _SAID: Final = (
     "{} is the answer to the question.",
     "Based on the context, the answer is {}.",
 )
+_SHOWN: Final = [number for number in range(MOST) if number % len(DEMANDS) < SHOWN_DEMANDS]
 _SENTENCE = re.compile(r"(?<=[.!?])\s+")
 _PHRASE = re.compile(
     r"\b(?:[A-Z][\w'’-]+(?:\s+(?:of|the|de|and)?\s*[A-Z][\w'’-]+){0,3}|\d[\d,.]*\d|\d+(?:\s+[a-z]+)?)\b"
@@ -85,11 +86,6 @@ class Scene:
     def weight(self) -> float:
         """Of each of its texts."""
         return WEIGHTS.get(self.kind, 1.0)
-
-    @property
-    def suspects(self) -> list[Suspect]:
-        """All texts, in the order they were retrieved."""
-        return [suspect for part in self.rounds for suspect, _ in part]
 
     @property
     def truth(self) -> list[bool]:
@@ -173,8 +169,9 @@ def _evidence(gatherer: Gatherer, scene: Scene) -> tuple[NDArray[np.float64], ND
     rows = []
     for part in scene.rounds:
         seen += [suspect for suspect, _ in part]
-        rows.append(gatherer.evidence(scene.complaint, seen)[-len(part) :])
-    return np.concatenate(rows), gatherer.evidence(scene.complaint, seen)
+        found = gatherer.evidence(scene.complaint, seen)
+        rows.append(found[-len(part) :])
+    return np.concatenate(rows), found
 
 
 def _scenes(
@@ -191,10 +188,11 @@ def _scenes(
         nearest = [clean[index] for index in np.argsort(-similarities, kind="stable")[:CLEAN_NEAR]]
         plans += [(target, nearest, *plan) for plan in _plans(target, nearest, chance, rare)]
     vectors.prepare((text for _, _, _, _, planted in plans for text in planted), progress)
-    vectors.prepare((text for target in targets for text in _turned_round(target)), progress)
+    answers = {id(target): _turned_round(target) for target in targets}
+    vectors.prepare((text for texts in answers.values() for text in texts), progress)
     elsewhere = [(target.question, text) for target, _, _, _, planted in plans for text in planted]
     for target, nearest, kind, output, planted in plans:
-        honest = _answering(target, planted, chance)
+        honest = _answering(answers[id(target)], planted, chance)
         stray = chance.choice(elsewhere) if elsewhere and chance.random() < STRAYS else None
         strays = [stray[1]] if stray and stray[0] != target.question else []
         yield _play(target, kind, output, [*nearest, *honest, *strays], planted, vectors, chance, len(strays))
@@ -230,9 +228,9 @@ def _turned_round(target: Target) -> list[str]:
     return turned + [f"{target.question} {text}" for text in turned]
 
 
-def _answering(target: Target, planted: Sequence[str], chance: random.Random) -> list[str]:
-    """Some of them, in half of the scenes."""
-    honest = [text for text in _turned_round(target) if text not in planted]
+def _answering(texts: Sequence[str], planted: Sequence[str], chance: random.Random) -> list[str]:
+    """Some of these, in half of the scenes."""
+    honest = [text for text in texts if text not in planted]
     return chance.sample(honest, min(len(honest), chance.randint(1, 3))) if chance.random() < ANSWERED else []
 
 
@@ -262,10 +260,8 @@ def _planted(target: Target, kind: str, chance: random.Random, rare: Sequence[st
     for number, text in enumerate(chance.sample(target.adversarial, min(wanted, len(target.adversarial)))):
         body = text
         if kind == "order":
-            shown = [one for one in range(MOST) if one % len(DEMANDS) < SHOWN_DEMANDS]
-            body = demand(
-                target.question, target.incorrect[0], shown[(number + chance.randrange(len(shown))) % len(shown)]
-            )
+            shown = _SHOWN[(number + chance.randrange(len(_SHOWN))) % len(_SHOWN)]
+            body = demand(target.question, target.incorrect[0], shown)
         elif kind == "gibberish":
             body = f"{_gibberish(chance, rare)} {text.lower()}"
         whole = kind in {"led", "order"}
@@ -340,9 +336,3 @@ def _gibberish(chance: random.Random, rare: Sequence[str]) -> str:
 def _rare_words(models: Models) -> list[str]:
     bits = wording_of(models.frequency_vocabulary).bits
     return sorted(word for word, value in bits.items() if value > RARE_BITS and word.isalpha())
-
-
-def without_questions(targets: Sequence[Target], others: Sequence[Target]) -> list[Target]:
-    """Those of `targets` whose question is not among `others`."""
-    known = {target.key[0] for target in others}
-    return [replace(target) for target in targets if target.key[0] not in known]

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 import sqlalchemy as sa
 
+from corpus_guard.evaluation import drawing
 from corpus_guard.evaluation.measures import BINS, histogram
 from corpus_guard.evaluation.tracking import log_run
 from corpus_guard.ledger.tables import suspects, traces
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
 
 EXPERIMENT = "corpus-guard/traceback-nightly"
 WEEK = timedelta(days=7)
-SIZE = (7.0, 4.5)  # inches
-DPI = 120
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +142,7 @@ def draw(tonight: Night, week: Night, folder: Path) -> list[Path]:
 
 
 def _outcomes(tonight: Night, week: Night, path: Path) -> Path:
-    figure, axes = _axes("How reports ended, as a share of all")
+    figure, axes = drawing.axes("How reports ended, as a share of all")
     names = [outcome.value for outcome in Outcome]
     compared = [("tonight", tonight)] + ([("the week before", week)] if week.traces else [])
     width = 0.8 / len(compared)
@@ -159,7 +158,7 @@ def _outcomes(tonight: Night, week: Night, path: Path) -> Path:
 
 
 def _scores(tonight: Night, path: Path) -> Path:
-    figure, axes = _axes("Scores of the judged texts, by what was said of them in the end")
+    figure, axes = drawing.axes("Scores of the judged texts, by what was said of them in the end")
     places = [(number + 0.5) / BINS for number in range(BINS)]
     for label, scores in tonight.scores.items():
         if scores:
@@ -169,17 +168,6 @@ def _scores(tonight: Night, path: Path) -> Path:
     axes.legend(fontsize="small")
     figure.savefig(path)
     return path
-
-
-def _axes(title: str) -> tuple[Any, Any]:
-    # The object interface needs no display and leaves no state behind.
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=SIZE, dpi=DPI, layout="constrained")
-    axes = figure.add_subplot()
-    axes.set_title(title)
-    axes.grid(alpha=0.3)
-    return figure, axes
 
 
 def _read(ledger: Ledger, *conditions: sa.ColumnElement[bool]) -> Night:

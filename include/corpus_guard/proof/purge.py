@@ -27,12 +27,12 @@ from corpus_guard.corpus import outbox
 from corpus_guard.domain import digest
 from corpus_guard.errors import Inconsistent, Misuse, UnknownSubject
 from corpus_guard.ledger.ledger import now
+from corpus_guard.ledger.runs import begin, end
 from corpus_guard.ledger.tables import (
     bands,
     chunks,
     purges,
     results,
-    runs,
     signals,
     suspects,
     traces,
@@ -191,7 +191,7 @@ def _finish(guard: Guard, run_id: str, purge_id: str, progress: Progress) -> Pur
     row = _purge(guard, purge_id)
     if row is None:
         raise UnknownSubject(f"purge {purge_id} is not in the ledger")
-    _begin(guard, run_id)
+    begin(guard.ledger, run_id, "purge", guard.screening.digest)
     with guard.ledger.read() as connection:
         doomed = doomed_of(connection, row.versions)
         owners = in_parts(connection, sa.select(versions.c.doc_id), versions.c.version_id, row.versions)
@@ -226,7 +226,13 @@ def _finish(guard: Guard, run_id: str, purge_id: str, progress: Progress) -> Pur
         untraced=list(evidence["untraced"]),
         manifest_sha256=sealed.manifest.sha256,
     )
-    _end(guard, run_id, done)
+    counts = {
+        "documents": done["documents"],
+        "versions": done["versions"],
+        "chunks": done["chunks"],
+        "searched": done["searched"],
+    }
+    end(guard.ledger, run_id, counts)
     return done
 
 
@@ -315,24 +321,3 @@ def _close(guard: Guard, run_id: str, row: Any, doomed: Doomed, evidence: Mappin
 def _purge(guard: Guard, purge_id: str) -> Any:
     with guard.ledger.read() as connection:
         return connection.execute(sa.select(purges).where(purges.c.purge_id == purge_id)).first()
-
-
-def _begin(guard: Guard, run_id: str) -> None:
-    started: dict[str, Any] = {
-        "run_id": run_id,
-        "kind": "purge",
-        "state": "running",
-        "sources": [],
-        "policy_digest": guard.screening.digest,
-        "started_at": now(),
-    }
-    with guard.ledger.write() as connection:
-        guard.ledger.insert_missing(connection, runs, [started])
-
-
-def _end(guard: Guard, run_id: str, done: Purged) -> None:
-    counts = {name: done[name] for name in ("documents", "versions", "chunks", "searched")}
-    with guard.ledger.write() as connection:
-        connection.execute(
-            runs.update().where(runs.c.run_id == run_id).values(state="sealed", finished_at=now(), counts=counts)
-        )

@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, TypedDict
+from typing import TypedDict
 
 import sqlalchemy as sa
 
@@ -27,8 +27,8 @@ from corpus_guard.batches.tables import judgements_from_table, split, versions_f
 from corpus_guard.corpus import outbox, publishing
 from corpus_guard.domain import Judgement, Verdict
 from corpus_guard.guard import Guard
-from corpus_guard.ledger.ledger import now
-from corpus_guard.ledger.tables import blocked, decisions, documents, findings, runs, versions
+from corpus_guard.ledger.runs import begin, end
+from corpus_guard.ledger.tables import blocked, decisions, documents, findings, versions
 from corpus_guard.proof.sealing import seal_corpus
 from corpus_guard.refresh import steps
 from corpus_guard.refresh.steps import Shard
@@ -154,7 +154,7 @@ def rescreen(
     names = [guard.source(name).name for name in sources]
     waiting = _stale(guard, names)
     if not dry_run:
-        _start(guard, run_id, sorted({one.source for one in waiting}))
+        begin(guard.ledger, run_id, "rescreen", guard.screening.digest, sorted({one.source for one in waiting}))
     replay = Replay(guard.ledger, [one.version_id for one in waiting if not one.decided])
     difference = _Difference()
     for arrived in _by_arrival(waiting):
@@ -288,23 +288,7 @@ def _known_findings(guard: Guard, ids: Sequence[str]) -> dict[str, list[tuple[st
     return found
 
 
-def _start(guard: Guard, run_id: str, sources: Sequence[str]) -> None:
-    started: dict[str, Any] = {
-        "run_id": run_id,
-        "kind": "rescreen",
-        "state": "running",
-        "sources": list(sources),
-        "policy_digest": guard.screening.digest,
-        "started_at": now(),
-    }
-    with guard.ledger.write() as connection:
-        guard.ledger.insert_missing(connection, runs, [started])
-
-
 def _finish(guard: Guard, run_id: str, result: Rescreened) -> None:
     counts = {name: value for name, value in result.items() if name not in {"moved", "run_id"}}
     counts["moved"] = len(result["moved"])
-    with guard.ledger.write() as connection:
-        connection.execute(
-            runs.update().where(runs.c.run_id == run_id).values(state="sealed", finished_at=now(), counts=counts)
-        )
+    end(guard.ledger, run_id, counts)

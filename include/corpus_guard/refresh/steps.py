@@ -32,8 +32,7 @@ from corpus_guard.domain import Verdict, Version, digest, doc_id, sha256_bytes
 from corpus_guard.errors import Inconsistent, SourceUnavailable
 from corpus_guard.guard import Guard
 from corpus_guard.intake.sources.source import FetchFailed, Item, Source
-from corpus_guard.ledger.ledger import now
-from corpus_guard.ledger.tables import runs
+from corpus_guard.ledger.runs import begin, end
 from corpus_guard.refresh._arrivals import Arrival, arrive, batch_of, known_documents, touch
 from corpus_guard.refresh._canaries import Canaries, screen_canaries
 from corpus_guard.refresh._vanished import vanish
@@ -109,16 +108,7 @@ def discover(guard: Guard, run_id: str, sources: Sequence[str] = ()) -> list[str
         UnknownSubject: a name is not in sources.yaml.
     """
     chosen = [guard.source(name) for name in sources or guard.sources]
-    started = {
-        "run_id": run_id,
-        "kind": "refresh",
-        "state": "running",
-        "sources": [source.name for source in chosen],
-        "policy_digest": guard.screening.digest,
-        "started_at": now(),
-    }
-    with guard.ledger.write() as connection:
-        guard.ledger.insert_missing(connection, runs, [started])
+    begin(guard.ledger, run_id, "refresh", guard.screening.digest, [source.name for source in chosen])
     listings: list[str] = []
     result = Discovered(listed=[], failed={}, documents=0)
     for source in chosen:
@@ -268,7 +258,7 @@ def seal(guard: Guard, run_id: str, taken: Iterable[Shard], published: Iterable[
         _balance(discovered["documents"], counts)
         sealing = seal_corpus(guard, run_id)
     except Inconsistent:
-        _finish(guard, run_id, "failed", counts)
+        end(guard.ledger, run_id, counts, "failed")
         raise
     sealed = Sealed(
         run_id=run_id,
@@ -289,12 +279,12 @@ def seal(guard: Guard, run_id: str, taken: Iterable[Shard], published: Iterable[
         canaries=screen_canaries(guard, run_id, screened=bool(published)) if discovered["documents"] else None,
     )
     if discovered["failed"]:
-        _finish(guard, run_id, "failed", dict(sealed))
+        end(guard.ledger, run_id, sealed, "failed")
         raise SourceUnavailable(
             "; ".join(discovered["failed"].values())
             + ". The other sources are refreshed and sealed; running again converges"
         )
-    _finish(guard, run_id, "sealed", dict(sealed))
+    end(guard.ledger, run_id, sealed)
     return sealed
 
 
@@ -323,13 +313,6 @@ def _balance(found: int, counts: Mapping[str, int]) -> None:
         parts = ", ".join(f"{count} {name}" for name, count in counts.items())
         raise Inconsistent(
             f"{found} documents were found, {total} are accounted for ({parts}); a step lost some. Run again"
-        )
-
-
-def _finish(guard: Guard, run_id: str, state: str, counts: Mapping[str, Any]) -> None:
-    with guard.ledger.write() as connection:
-        connection.execute(
-            runs.update().where(runs.c.run_id == run_id).values(state=state, finished_at=now(), counts=dict(counts))
         )
 
 

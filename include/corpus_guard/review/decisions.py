@@ -23,7 +23,8 @@ from corpus_guard.domain import digest
 from corpus_guard.errors import Misuse
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.ledger import now
-from corpus_guard.ledger.tables import decisions, documents, runs, versions
+from corpus_guard.ledger.runs import begin, end
+from corpus_guard.ledger.tables import decisions, documents, versions
 from corpus_guard.proof.sealing import seal_corpus
 from corpus_guard.review.queue import find
 
@@ -131,16 +132,7 @@ def unapplied(ledger: Ledger) -> int:
 def apply(guard: Guard, run_id: str) -> Applied:
     """Let every decision take effect: released versions are embedded and published, the manifest is sealed anew."""
     rows = _unapplied(guard.ledger)
-    started = {
-        "run_id": run_id,
-        "kind": "release",
-        "state": "running",
-        "sources": [],
-        "policy_digest": guard.screening.digest,
-        "started_at": now(),
-    }
-    with guard.ledger.write() as connection:
-        guard.ledger.insert_missing(connection, runs, [started])
+    begin(guard.ledger, run_id, "release", guard.screening.digest)
     last = {row.version_id: row for row in rows}  # in the order of time: of several the last stands
     released = [row for row in last.values() if row.verdict == "release"]
     rejected = [row for row in last.values() if row.verdict == "reject"]
@@ -159,10 +151,7 @@ def apply(guard: Guard, run_id: str) -> Applied:
         retired=retired,
         manifest_sha256=manifest.sha256,
     )
-    with guard.ledger.write() as connection:
-        connection.execute(
-            runs.update().where(runs.c.run_id == run_id).values(state="sealed", finished_at=now(), counts=dict(result))
-        )
+    end(guard.ledger, run_id, result)
     return result
 
 

@@ -28,7 +28,8 @@ from corpus_guard.corpus import outbox
 from corpus_guard.domain import digest, sha256_text
 from corpus_guard.errors import JudgeFailed, Misuse
 from corpus_guard.ledger.ledger import now
-from corpus_guard.ledger.tables import blocked, events, reports, runs, suspects, traces, versions
+from corpus_guard.ledger.runs import begin, end
+from corpus_guard.ledger.tables import blocked, events, reports, suspects, traces, versions
 from corpus_guard.proof import out_of_service
 from corpus_guard.proof._purge_plan import doomed_of, in_parts, with_equals
 from corpus_guard.proof.sealing import seal_corpus
@@ -174,7 +175,7 @@ def withdraw(guard: Guard, run_id: str, planned: Plan, by: str, reason: str) -> 
     """
     if not by.strip() or not reason.strip():
         raise Misuse('a withdrawal needs somebody who approves it and a reason; give --reason "..."')
-    _begin(guard, run_id)
+    begin(guard.ledger, run_id, "withdrawal", guard.screening.digest)
     with guard.ledger.write() as connection:
         if with_equals(connection, set(planned.versions)) != set(planned.versions):
             raise Misuse(
@@ -207,7 +208,7 @@ def withdraw(guard: Guard, run_id: str, planned: Plan, by: str, reason: str) -> 
         retired=retired,
         manifest_sha256=seal_corpus(guard, run_id).manifest.sha256,
     )
-    _end(guard, run_id, done)
+    end(guard.ledger, run_id, {"versions": done["versions"], "retired": done["retired"]})
     return done
 
 
@@ -282,24 +283,3 @@ def _in_service(connection: sa.Connection, planned: Plan) -> list[str]:
     for part in split(sorted({row.content_sha256 for row in rows}), AT_ONCE):
         stopped |= set(connection.scalars(sa.select(blocked.c.sha256).where(blocked.c.sha256.in_(part))))
     return [row.version_id for row in rows if row.state != "rejected" or row.content_sha256 not in stopped]
-
-
-def _begin(guard: Guard, run_id: str) -> None:
-    started: dict[str, Any] = {
-        "run_id": run_id,
-        "kind": "withdrawal",
-        "state": "running",
-        "sources": [],
-        "policy_digest": guard.screening.digest,
-        "started_at": now(),
-    }
-    with guard.ledger.write() as connection:
-        guard.ledger.insert_missing(connection, runs, [started])
-
-
-def _end(guard: Guard, run_id: str, done: Withdrawn) -> None:
-    counts = {"versions": done["versions"], "retired": done["retired"]}
-    with guard.ledger.write() as connection:
-        connection.execute(
-            runs.update().where(runs.c.run_id == run_id).values(state="sealed", finished_at=now(), counts=counts)
-        )

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from corpus_guard import cli
 from corpus_guard.evaluation.attacks.overrides import CARRIERS, PHRASES, planted
 from labelled import QUESTIONS, attack_row, write
 
@@ -25,21 +23,13 @@ def home(tmp_path: Path, models_home: Path) -> Path:
 
 
 @pytest.fixture
-def run(home: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
+def run(home: Path, monkeypatch: pytest.MonkeyPatch, typed: Callable[..., tuple[int, str, str]]) -> Run:
     monkeypatch.setenv("CORPUS_GUARD_HOME", str(home))
     monkeypatch.setenv("COLUMNS", "160")
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
 
     def call(*arguments: str | Path) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["guard", "evaluate", "screening", *map(str, arguments)])
-        capfd.readouterr()
-        code = 0
-        try:
-            cli.main()
-        except SystemExit as end:
-            code = int(end.code or 0)
-        shown = capfd.readouterr()
-        return code, shown.out, shown.err
+        return typed("evaluate", "screening", *arguments)
 
     return call
 

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from pathlib import Path
-from typing import Any
 
+from corpus_guard.evaluation import drawing
 from corpus_guard.evaluation.measures import BINS, histogram
 from corpus_guard.evaluation.samples import Family
 from corpus_guard.evaluation.screening.experiment import Result
 from corpus_guard.evaluation.screening.protocols import Protocol
-
-SIZE = (7.0, 4.5)  # inches
-DPI = 120
 
 
 def draw(result: Result, screener: str, folder: Path, costs: dict[str, float] | None = None) -> list[Path]:
@@ -33,22 +30,11 @@ def draw(result: Result, screener: str, folder: Path, costs: dict[str, float] | 
     return [path for path in drawn if path]
 
 
-def _axes(title: str) -> tuple[Any, Any]:
-    # The object interface needs no display and leaves no state behind.
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=SIZE, dpi=DPI, layout="constrained")
-    axes = figure.add_subplot()
-    axes.set_title(title)
-    axes.grid(alpha=0.3)
-    return figure, axes
-
-
 def _roc(result: Result, screener: str, path: Path) -> Path | None:
     curves = result.curves(screener)
     if not curves:
         return None
-    figure, axes = _axes("Risk of attacks against clean documents, each text alone")
+    figure, axes = drawing.axes("Risk of attacks against clean documents, each text alone")
     for name, curve in sorted(curves.items(), key=lambda pair: -pair[1].auc):
         axes.step(curve.false_positives, curve.true_positives, where="post", label=f"{name} ({curve.auc:.3f})")
     axes.set_xscale("symlog", linthresh=0.001)
@@ -68,7 +54,7 @@ def _scores(result: Result, screener: str, path: Path) -> Path | None:
             risks[figure.family] += counted.risks
     if not risks:
         return None
-    canvas, axes = _axes("Risk, each text alone")
+    canvas, axes = drawing.axes("Risk, each text alone")
     places = [(number + 0.5) / BINS for number in range(BINS)]
     for family, values in risks.items():
         shares = [count / len(values) for count in histogram(values)]
@@ -80,7 +66,7 @@ def _scores(result: Result, screener: str, path: Path) -> Path | None:
 
 
 def _throughput(costs: dict[str, float], path: Path) -> Path:
-    figure, axes = _axes("Chunks a second and core, by check")
+    figure, axes = drawing.axes("Chunks a second and core, by check")
     axes.barh(list(costs), list(costs.values()))
     axes.set_xscale("log")
     axes.invert_yaxis()

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from corpus_guard.evaluation import drawing
 from corpus_guard.evaluation.measures import BINS, histogram
 from corpus_guard.evaluation.traceback import tables
 from corpus_guard.evaluation.traceback.experiment import Request, Result
@@ -18,8 +19,6 @@ from corpus_guard.settings import Settings
 EXPERIMENT = "corpus-guard/traceback"
 TABLE1_EXPERIMENT = "corpus-guard/traceback-table-1"
 TABLE6_EXPERIMENT = "corpus-guard/traceback-table-6"
-SIZE = (7.0, 4.5)  # inches
-DPI = 120
 
 
 def keep(settings: Settings, result: Result) -> str:
@@ -102,20 +101,11 @@ def _write(folder: Path, values: Mapping[str, Any]) -> None:
     (folder / "evaluation.json").write_text(json.dumps(values, indent=1), encoding="utf-8")
 
 
-def _axes(title: str) -> tuple[Any, Any]:
-    # The object interface needs no display and leaves no state behind.
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=SIZE, dpi=DPI, layout="constrained")
-    axes = figure.add_subplot()
-    axes.set_title(title)
-    axes.grid(alpha=0.3)
-    return figure, axes
-
-
 def _scores(result: Result, path: Path) -> None:
     """How the judge scored poisoned and benign texts."""
-    figure, axes = _axes(f"Scores of the judge {result.about['judge']['name']}, {result.request.planting.attack.value}")
+    figure, axes = drawing.axes(
+        f"Scores of the judge {result.about['judge']['name']}, {result.request.planting.attack.value}"
+    )
     places = [(number + 0.5) / BINS for number in range(BINS)]
     for truth, title in ((True, "poisoned"), (False, "benign")):
         scores = [
@@ -135,7 +125,7 @@ def _scores(result: Result, path: Path) -> None:
 
 def _bars(title: str, label: str, shown: Mapping[tuple[str, str], float], path: Path) -> None:
     """(group, bar) → height, 0..1."""
-    figure, axes = _axes(title)
+    figure, axes = drawing.axes(title)
     groups = list(dict.fromkeys(group for group, _ in shown))
     names = list(dict.fromkeys(name for _, name in shown))
     width = 0.8 / max(1, len(names))

@@ -5,7 +5,7 @@ Rules
     * a text alone in what it says is believed less than one that others repeat: chance puts the words of a wrong answer into one text in
       ten that a question retrieves;
     * an output that is no answer to the question ("yes" to "who") accuses nobody;
-* texts whose vectors were made by another embedder are embedded again: the model knows one space only.
+    * texts whose vectors were made by another embedder are embedded again: the model knows one space only.
 
 What it does not do: understand. A lie told without any of the output's words, by one text alone, passes for benign; an honest text that
 says exactly what was reported, next to the question's words, looks like a lie. Figures: README, `guard evaluate traceback`.
@@ -29,6 +29,7 @@ from corpus_guard.traceback.suspects import Complaint, Suspect
 if TYPE_CHECKING:
     from corpus_guard.models import Models
 
+NO_ANSWER: Final = Opinion(Label.BENIGN, 0.0, "yes or no answers no such question: nothing can have led to it")
 SECOND_LOOK: Final = (
     "sib1", "sib2", "agree", "polar", "alen", "arare", "novel", "verb", "rare", "cq", "bhead", "orders", "facts", "fbest",
     "cover", "nfacts",
@@ -75,21 +76,11 @@ class EmbeddedJudge:
     def judge(self, complaint: Complaint, new: Sequence[Suspect], seen: Sequence[Suspect]) -> list[Opinion]:
         """An opinion of each new text."""
         if not self._gathered.answerable(complaint):
-            return [Opinion(Label.BENIGN, 0.0, "yes or no answers no such question: nothing can have led to it")] * len(
-                new
-            )
-        rows = self._gathered.evidence(complaint, seen)
-        fresh = {one.chunk_id for one in new}
-        index = [number for number, one in enumerate(seen) if one.chunk_id in fresh]
-        scores = dict(
-            zip(
-                (seen[number].chunk_id for number in index),
-                self._learned.probabilities("text", rows[index]),
-                strict=True,
-            )
-        )
-        evidence = {seen[number].chunk_id: rows[number] for number in index}
-        return [self._opinion(float(scores[one.chunk_id]), evidence[one.chunk_id]) for one in new]
+            return [NO_ANSWER] * len(new)
+        place = {one.chunk_id: number for number, one in enumerate(seen)}
+        rows = self._gathered.evidence(complaint, seen)[[place[one.chunk_id] for one in new]]
+        scores = self._learned.probabilities("text", rows)
+        return [self._opinion(float(score), row) for score, row in zip(scores, rows, strict=True)]
 
     def conclude(self, complaint: Complaint, judged: Sequence[tuple[Suspect, Opinion]]) -> Conclusion:
         """A second look at the texts taken for poisoned, and at the complaint as a whole."""
