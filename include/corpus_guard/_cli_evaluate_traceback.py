@@ -180,7 +180,8 @@ def _show(result: Result) -> None:
     )
     out.print(
         f"{figures.judged:,} texts judged for {figures.queries:,} questions: {figures.count(True):,} poisoned, "
-        f"{figures.count(False):,} benign; {1000 * figures.judge_seconds / max(1, figures.judged):.1f} ms a text",
+        f"{figures.count(False):,} benign; {1000 * figures.judge_seconds / max(1, figures.judged):.1f} ms a text, and "
+        f"{1000 * figures.embedding_seconds / max(1, figures.judged):.1f} ms for its vectors",
         soft_wrap=True,
     )
     out.print("Outcomes: " + ", ".join(f"{name.value} {count:,}" for name, count in figures.outcomes.most_common()))

@@ -273,11 +273,14 @@ def import_feedback() -> dict[str, int]:
 
 
 def pick_reports() -> list[list[str]]:
-    """The reports of tonight, in portions; how many wait for another night is logged."""
+    """The reports of tonight, in portions; how many wait for another night is logged. Enhancements past their end go first."""
     from corpus_guard.guard import Guard
+    from corpus_guard.traceback import enhancement
     from corpus_guard.traceback.night import pick
 
     with Guard() as guard:
+        if enhancement.past_end(guard.ledger):
+            enhancement.expire(guard, _run_id())
         picked = pick(guard.ledger)
     log.info("%s reports in %s portions, %s left", sum(map(len, picked.portions)), len(picked.portions), picked.left)
     return picked.portions

@@ -149,7 +149,9 @@ def test_past_its_end_it_is_not_served_whether_anybody_tidied_up_or_not(deployme
         assert served_by_chroma(guard)
         assert not bte.find(guard.ledger, made.enhancement_id).served
 
+        assert [one.enhancement_id for one in bte.past_end(guard.ledger)] == [made.enhancement_id]
         done = bte.expire(guard, "x1")
+        assert bte.past_end(guard.ledger) == []
         assert [(one.state, one.ended_by) for one in done.enhancements] == [("expired", None)]
         assert done.retired == 1
         assert served_by_chroma(guard) == []

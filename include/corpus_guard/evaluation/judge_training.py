@@ -7,6 +7,7 @@ What it is shown
     * honest complaints: the row's wrong answer where nothing is planted, and phrases that stand by chance in clean texts nearby;
     * honest texts that answer the question, too, half of them with the question before them as in a list of questions and answers:
       planted texts with the right answer put in the place of the wrong one. To resemble the question is no guilt;
+    * questions as written, and with words left out: users do not ask in the attacker's words;
     * outputs as phrases, in a sentence around them, and as the sentences of a text that was not planted, in other words: as RAG
       applications answer;
     * loops in which a clean text was set aside by mistake, as they happen.
@@ -48,8 +49,10 @@ Progress = Callable[[str, int, int | None], object]
 K: Final = 5
 CLEAN_NEAR: Final = 60  # clean texts kept a question, nearest first
 ROUNDS: Final = 8
-ANSWERED: Final = 0.5  # scenes in which honest texts answer the question
-CARRIED: Final = 0.4  # scenes whose planted texts stand between honest sentences
+ANSWERED: Final = 0.15  # scenes in which honest texts answer the question
+CARRIED: Final = 0.04  # scenes whose planted texts stand between honest sentences
+REWORDED: Final = 0.3  # scenes whose question lacks some words
+FEWEST_WORDS: Final = 4  # that a question keeps
 STRAYS: Final = 0.2  # scenes that retrieve a text planted for another question
 MISTAKES: Final = 0.1  # clean texts that are set aside, as by a judge that errs
 FOLDS: Final = 4
@@ -58,7 +61,7 @@ SHOWN_DEMANDS: Final = 2  # of instruction injection
 RARE_BITS: Final = 11.0
 WEIGHTS: Final = {"honest": 1.5, "chance": 0.7}
 # A first look that is easily alarmed and a second one that is not: what is set aside in vain costs one more round.
-THRESHOLDS: Final = {"text": 0.3, "again": 0.55, "report": 0.7}
+THRESHOLDS: Final = {"text": 0.3, "again": 0.45, "report": 0.5}
 _SAID: Final = (
     "The answer is {}.",
     "It is {}.",
@@ -140,7 +143,7 @@ def train(
 
 def _first_look(scenes: Sequence[Scene], rows: Sequence[NDArray[np.float64]], seed: int) -> object:
     truth = [poisoned for scene in scenes for poisoned in scene.truth]
-    return grow(np.concatenate(rows), truth, _weights(scenes), depth=5, rounds=300, seed=seed)
+    return grow(np.concatenate(rows), truth, _weights(scenes), depth=3, rounds=300, seed=seed)
 
 
 def _unseen_scores(
@@ -186,16 +189,18 @@ def _scenes(
     for target in targets:
         similarities = matrix @ vectors.embed([target.question])[0] if clean else np.empty(0, np.float32)
         nearest = [clean[index] for index in np.argsort(-similarities, kind="stable")[:CLEAN_NEAR]]
-        plans += [(target, nearest, *plan) for plan in _plans(target, nearest, chance, rare)]
-    vectors.prepare((text for _, _, _, _, planted in plans for text in planted), progress)
+        planned = _plans(target, nearest, chance, rare)
+        plans += [(target, _reworded(target.question, chance), nearest, *plan) for plan in planned]
     answers = {id(target): _turned_round(target) for target in targets}
+    vectors.prepare((asked for _, asked, *_ in plans), progress)
+    vectors.prepare((text for *_, planted in plans for text in planted), progress)
     vectors.prepare((text for texts in answers.values() for text in texts), progress)
-    elsewhere = [(target.question, text) for target, _, _, _, planted in plans for text in planted]
-    for target, nearest, kind, output, planted in plans:
+    elsewhere = [(target.question, text) for target, *_, planted in plans for text in planted]
+    for target, asked, nearest, kind, output, planted in plans:
         honest = _answering(answers[id(target)], planted, chance)
         stray = chance.choice(elsewhere) if elsewhere and chance.random() < STRAYS else None
         strays = [stray[1]] if stray and stray[0] != target.question else []
-        yield _play(target, kind, output, [*nearest, *honest, *strays], planted, vectors, chance, len(strays))
+        yield _play(target, asked, kind, output, [*nearest, *honest, *strays], planted, vectors, chance, len(strays))
 
 
 def _plans(
@@ -273,8 +278,18 @@ def _planted(target: Target, kind: str, chance: random.Random, rare: Sequence[st
     return list(dict.fromkeys(texts))
 
 
+def _reworded(question: str, chance: random.Random) -> str:
+    """`question`, at times without some of its words; never without the first, which says what is asked for."""
+    words = question.split()
+    if chance.random() < REWORDED:
+        for _ in range(min(chance.choice((1, 1, 2, 2, 3)), len(words) - FEWEST_WORDS)):
+            words.pop(chance.randrange(1, len(words)))
+    return " ".join(words)
+
+
 def _play(
     target: Target,
+    asked: str,
     kind: str,
     output: str,
     nearest: Sequence[str],
@@ -286,7 +301,7 @@ def _play(
     """The loop with a judge that knows the truth and errs now and then; the last `strays` of `nearest` are retrieved in any case."""
     texts = list(dict.fromkeys([*planted, *nearest]))
     embedded = vectors.embed(texts)
-    similarities = embedded @ vectors.embed([target.question])[0]
+    similarities = embedded @ vectors.embed([asked])[0]
     order = np.argsort(-similarities, kind="stable")
     if strays and texts[-1] not in planted:
         order = np.insert(order[order != len(texts) - 1], K - 1, len(texts) - 1)
@@ -309,7 +324,7 @@ def _play(
             )
         )
         aside.update(index for index in new if index < len(planted) or chance.random() < MISTAKES)
-    return Scene(target.question, kind, Complaint(target.question, output), tuple(rounds))
+    return Scene(target.question, kind, Complaint(asked, output), tuple(rounds))
 
 
 def _said(answer: str, chance: random.Random) -> str:

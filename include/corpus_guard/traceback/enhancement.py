@@ -163,10 +163,15 @@ def withdraw(guard: Guard, run_id: str, name: str, *, by: str, reason: str) -> C
 
 def expire(guard: Guard, run_id: str) -> Changed:
     """Take those whose end has passed out of the collections; nobody was served them since. Raises what `withdraw` raises."""
-    when = now()
-    over = [one for one in find_all(guard.ledger, state="active") if one.expires_at and one.expires_at <= when]
+    over = past_end(guard.ledger)
     _end(guard.ledger, run_id, over, "expired", "", "its end has passed")
     return _applied(guard, run_id, [one.enhancement_id for one in over])
+
+
+def past_end(ledger: Ledger) -> list[Enhancement]:
+    """Those that are still in the collections though their end has passed."""
+    when = now()
+    return [one for one in find_all(ledger, state="active") if one.expires_at and one.expires_at <= when]
 
 
 def find_all(ledger: Ledger, *, state: str | None = None, limit: int | None = None) -> list[Enhancement]:

@@ -13,7 +13,7 @@ from corpus_guard.domain import sha256_text
 from corpus_guard.errors import SettingsError
 from corpus_guard.models import Models
 from corpus_guard.traceback import Complaint, Followed, Label, Suspect, follow
-from corpus_guard.traceback.judges._evidence import NAMES, Evidence
+from corpus_guard.traceback.judges._evidence import TEXT_FEATURES, Evidence
 from corpus_guard.traceback.judges._learned import SHIPPED
 from corpus_guard.traceback.judges.embedded import EmbeddedJudge
 from corpus_guard.traceback.suspects import TextsInMemory
@@ -114,12 +114,16 @@ def test_opinions_say_why_and_quote_nothing(trace) -> None:  # type: ignore[no-u
 def test_evidence_of_a_text_that_says_it_and_one_that_does_not(models: Models) -> None:
     evidence = Evidence(models.frequency_vocabulary)
     asked = evidence.ask(QUESTION, "The floating library was designed by Ines Calloway in 1957.")
-    rows = [dict(zip(NAMES, row, strict=False)) for row in evidence.read(asked, [SIBLINGS[0], UNRELATED[0], ""])]
+    among = f"{UNRELATED[0]} {SIBLINGS[0]} {UNRELATED[0]}"
+    read = evidence.read(asked, [SIBLINGS[0], UNRELATED[0], "", among])
+    rows = [dict(zip(TEXT_FEATURES, one.numbers, strict=True)) for one in read]
 
     assert asked.facts == {"calloway", "1957"} or asked.facts >= {"calloway", "1957"}
     assert rows[0]["facts"] == 1.0 and rows[0]["best2"] > 0.5
     assert rows[1]["facts"] == rows[1]["best2"] == 0.0
     assert all(np.isfinite(list(row.values())).all() for row in rows)
+    assert "Calloway" in read[3].passage and len(read[3].passage) < len(among) / 2
+    assert rows[3]["best2"] == rows[0]["best2"]
 
 
 def test_a_model_of_other_evidence_is_refused(models: Models, tmp_path: Path) -> None:

@@ -306,6 +306,16 @@ def test_the_settings_choose(bench: Bench, tmp_path: Path, sqlite_ledger: Ledger
     assert isinstance(make_answers(Settings(home=tmp_path), models), EmbeddedAnswers)
 
 
+def test_a_language_model_that_cannot_be_loaded_is_no_answer(tmp_path: Path) -> None:
+    (tmp_path / "broken").mkdir()
+    for name in ("config.json", "tokenizer.json", "model.safetensors"):
+        (tmp_path / "broken" / name).write_text("no model", encoding="utf-8")
+    settings = Settings(home=tmp_path, language_model=str(tmp_path / "broken"))
+
+    with pytest.raises(JudgeFailed, match="embedded RAG model"):
+        make_answers(settings, Models(settings)).answer("who?", [LIE])
+
+
 def test_a_real_server_of_that_api(models: Models, tmp_path: Path) -> None:
     """`transformers serve` with the small language model: what it says is worth nothing, the road there is what counts."""
     folder = str(models.language_model_weights.folder)

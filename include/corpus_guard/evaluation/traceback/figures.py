@@ -63,6 +63,7 @@ class Figures:
     accusing: int  # questions in which a text is held to be poisoned in the end
     reached: int  # questions that retrieve a planted text among their first K
     leaking: int  # questions that still do with the accused set aside
+    embedding_seconds: float = 0.0  # waited for vectors; no part of `judge_seconds`
 
     def count(self, poisoned: bool, *labels: Label) -> int:
         """Judged texts of this truth with one of these labels; any label where none is named."""
@@ -105,6 +106,7 @@ class Figures:
             "iterations_mean": self.iterations / self.queries if self.queries else 0.0,
             "outcomes": {outcome.value: self.outcomes[outcome] for outcome in Outcome},
             "seconds_per_suspect": self.judge_seconds / self.judged if self.judged else 0.0,
+            "embedding_seconds_per_suspect": self.embedding_seconds / self.judged if self.judged else 0.0,
             "honest_reports": {
                 "reports": self.queries if honest else 0,
                 "accused": self.accusing if honest else 0,
@@ -138,6 +140,7 @@ def figures(played: Sequence[Played]) -> Figures:
         ended=Counter(game.followed.ended for game in played),
         iterations=sum(game.followed.iterations for game in played),
         judge_seconds=sum(game.judge_seconds for game in played),
+        embedding_seconds=sum(game.embedding_seconds for game in played),
         queries=len(played),
         accusing=sum(bool(accused(game.verdict.judged)) for game in played),
         reached=sum(any(one.chunk_id in game.poisoned for one in game.followed.first) for game in played),

@@ -31,7 +31,8 @@ class Played:
     followed: Followed
     verdict: Verdict
     standing: tuple[Suspect, ...]  # what the question retrieves with the accused set aside
-    judge_seconds: float
+    judge_seconds: float  # without the vectors it had made
+    embedding_seconds: float = 0.0  # of those
 
     def lines(self) -> Iterator[dict[str, object]]:
         """One JSON-ready row a judged text, with the label that holds in the end, in the order they were judged."""
@@ -45,12 +46,28 @@ class Played:
             }
 
 
+@runtime_checkable
+class HasVectorsMade(Protocol):
+    """A judge that knows how long it waited for vectors."""
+
+    embedding_seconds: float  # since it was made
+
+
 class Timed:
     """A judge with a stopwatch."""
 
     def __init__(self, judge: Judge) -> None:
         self._judge = judge
-        self.seconds = 0.0
+        self.seconds = 0.0  # in all
+        self._before = self._embedding()
+
+    @property
+    def embedding_seconds(self) -> float:
+        """How much of it was waiting for vectors."""
+        return self._embedding() - self._before
+
+    def _embedding(self) -> float:
+        return self._judge.embedding_seconds if isinstance(self._judge, HasVectorsMade) else 0.0
 
     @property
     def name(self) -> str:
@@ -130,7 +147,8 @@ def play(
     followed = follow(complaint, corpus, timed, k=k)
     verdict = decide(complaint, followed, timed, answers)
     standing = tuple(corpus.retrieve(complaint.query, k, accused(verdict.judged)))
-    return Played(target, poisoned, followed, verdict, standing, timed.seconds)
+    waited = timed.embedding_seconds
+    return Played(target, poisoned, followed, verdict, standing, timed.seconds - waited, waited)
 
 
 def accused(judged: Sequence[Judged]) -> set[str]:

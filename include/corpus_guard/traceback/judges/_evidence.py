@@ -1,13 +1,14 @@
 """What the embedded judge looks at: numbers for each text that a complaint retrieved. Part of `corpus_guard.traceback.judges.embedded`.
 
-Three kinds of evidence, all without a language model:
+Four kinds of evidence, all without a language model:
 
 * words: how much of what the output *adds to the question* stands in the text, and how near to the question's own words. A text that was
   planted says both in one breath; an honest one may hold the output's words by chance;
 * vectors: whether the text is nearer to question and output together than to the question alone;
+* its passage: the same of the two sentences that say it most, since a text that was planted may stand between honest ones;
 * company: whether other retrieved texts say the same. Planted texts agree with each other; chance does not.
 
-How long a text is does not count: the planted texts one can train on are short, those that are met need not be.
+How long a text is counts, and must not decide: the planted texts one can train on are short, those that are met need not be.
 
 What a text says to its judge is evidence against it at most (`orders`), never an instruction.
 """
@@ -28,7 +29,7 @@ from numpy.typing import NDArray
 from corpus_guard.screening.perplexity import Rarity
 from corpus_guard.screening.wording import UNKNOWN_BITS, stem, wording_of
 
-EVIDENCE_VERSION: Final = "2"
+EVIDENCE_VERSION: Final = "3"
 """Changes whenever the same complaint and texts would give other numbers."""
 
 LONGEST: Final = 6_000  # characters read of a text, an output or a question
@@ -37,6 +38,8 @@ RARE_BITS: Final = 13.0  # a word that says something, whatever it is
 NAME_BITS: Final = 10.0  # the same, with a capital letter inside a sentence
 LEAST_RARITY: Final = 8.0  # bits; what no text is below, and texts too short to say
 NEAR: Final = 0.6  # cosine from which two texts keep company
+LONGEST_PASSAGE: Final = 1_500  # characters
+WORDY: Final = 0.004  # what a word more costs where two passages say as much
 
 TEXT_FEATURES: Final = (
     "contains",  # 1 where the phrase the output adds stands in the text, word for word
@@ -61,6 +64,10 @@ TEXT_FEATURES: Final = (
     "nfacts",  # log(1 + how many those are)
     "rare",  # bits of the rarest window of tokens: gibberish
     "rares",  # of a shorter window
+    "words",  # log(1 + words)
+    "pwords",  # log(1 + words of the passage)
+    "sentences",  # log(1 + sentences)
+    "about",  # share of sentences that hold a third of the question or half of what is added
 )
 COMPANY_FEATURES: Final = (
     "cq",  # cosine to the question
@@ -77,6 +84,15 @@ COMPANY_FEATURES: Final = (
     "bestz",  # best2, less the median of the others
     "strongsim",  # mean cosine to others that say it strongly
     "nstrong",  # how many those are
+    "pcq",  # of the passage: cosine to the question
+    "pcqt",  # to question and output
+    "pct",  # to the output
+    "pd",  # pcqt - pcq
+    "pself",  # to its text
+    "pdz",  # pd, less the median of the others
+    "psib1",  # cosine to the nearest other passage
+    "psib2",  # mean of the two nearest
+    "pagree",  # their texts' best2, weighted by how near they are
 )
 NAMES: Final = (*TEXT_FEATURES, *COMPANY_FEATURES)
 
@@ -111,6 +127,14 @@ class Asked:
     novel: float
 
 
+@dataclass(frozen=True)
+class Read:
+    """A text, read for a complaint."""
+
+    numbers: tuple[float, ...]  # one for each of TEXT_FEATURES
+    passage: str  # the two sentences in a row that say the output most, next to the question's words
+
+
 class Evidence:
     """Reads complaints and texts."""
 
@@ -140,38 +164,35 @@ class Evidence:
             novel=sum(added.values()) / max(1e-9, sum(output_weights.values())),
         )
 
-    def read(self, asked: Asked, texts: Sequence[str]) -> NDArray[np.float64]:
-        """What the words say.
+    def read(self, asked: Asked, texts: Sequence[str]) -> list[Read]:
+        """What the words say."""
+        rarest = self._rarity.bits([_readable(text) for text in texts])
+        return [self._read(asked, text, rare) for text, rare in zip(texts, rarest, strict=True)]
 
-        Returns:
-            Shape (texts, len(TEXT_FEATURES)).
-        """
-        rows = [
-            [*self._row(asked, text), *(max(LEAST_RARITY, bits) for bits in rarest)]
-            for text, rarest in zip(texts, self._rarity.bits([_readable(text) for text in texts]), strict=True)
-        ]
-        return np.array(rows, np.float64).reshape(-1, len(TEXT_FEATURES))
-
-    def _row(self, asked: Asked, text: str) -> list[float]:
-        words = _words(text)
-        sentences = [set(_words(part)) for part in _SENTENCE.split(text[:LONGEST]) if part.strip()] or [set(words)]
+    def _read(self, asked: Asked, text: str, rarest: Sequence[float]) -> Read:
+        parts = [part for part in _SENTENCE.split(text[:LONGEST]) if part.strip()] or [text[:LONGEST]]
+        said = [_words(part) for part in parts]
+        words = [word for part in said for word in part]
+        sentences = [set(part) for part in said]
         pairs = [one | other for one, other in zip(sentences, [*sentences[1:], set()], strict=True)]
+        covers = [_share(asked.added, pair) for pair in pairs]
+        questions = [_share(asked.question, pair) for pair in pairs]
+        lengths = [len(one) + len(other) for one, other in zip(said, [*said[1:], []], strict=True)]
+        most = max(covers)
+        at = int(np.argmax(_telling(covers, questions, lengths)))
         joined, needle = f" {' '.join(words)} ", f" {' '.join(asked.phrase)} "
         count = joined.count(needle) if asked.phrase else 0
         present, head = set(words), set(words[:60])
-        covers = [_share(asked.added, pair) for pair in pairs]
-        most = max(covers)
-        return [
+        passage = " ".join(parts[at : at + 2])[:LONGEST_PASSAGE]
+        numbers = (
             float(count > 0),
             count / len(sentences),
             _share(asked.added, present),
             _share(asked.output, present),
             _share(asked.question, present),
             max(_share(asked.added, one) * _share(asked.question, one) for one in sentences),
-            max(cover * _share(asked.question, pair) for cover, pair in zip(covers, pairs, strict=True)),
-            max(
-                _share(asked.question, pair) for cover, pair in zip(covers, pairs, strict=True) if cover >= 0.999 * most
-            )
+            max(cover * question for cover, question in zip(covers, questions, strict=True)),
+            max(question for cover, question in zip(covers, questions, strict=True) if cover >= 0.999 * most)
             if most > 0
             else 0.0,
             _share(asked.added, head) * _share(asked.question, head),
@@ -184,9 +205,15 @@ class Evidence:
             sum(asked.added.values()) / max(1, len(asked.added)),
             asked.novel,
             _part(asked.facts, present),
-            max(_part(asked.facts, pair) * _share(asked.question, pair) for pair in pairs),
+            max(_part(asked.facts, pair) * question for pair, question in zip(pairs, questions, strict=True)),
             math.log1p(len(asked.facts)),
-        ]
+            *(max(LEAST_RARITY, bits) for bits in rarest),
+            math.log1p(len(words)),
+            math.log1p(lengths[at]),
+            math.log1p(len(parts)),
+            sum(_share(asked.question, one) > 0.3 or _share(asked.added, one) > 0.5 for one in sentences) / len(parts),
+        )
+        return Read(numbers, passage)
 
     def _facts(self, output: str) -> Iterator[str]:
         folded = unicodedata.normalize("NFKC", output[:LONGEST])
@@ -211,41 +238,47 @@ class Evidence:
         return max(self._wording.bits.get(word, UNKNOWN_BITS) - 10.0, 0.3)
 
 
-def company(read: NDArray[np.float64], vectors: NDArray[np.float32], asked: NDArray[np.float32]) -> NDArray[np.float64]:
+def company(
+    read: Sequence[Read], vectors: NDArray[np.float32], passages: NDArray[np.float32], asked: NDArray[np.float32]
+) -> NDArray[np.float64]:
     """All features, with what the company of each text says.
 
     Args:
-        read: of `Evidence.read`, shape (texts, len(TEXT_FEATURES)).
+        read: of `Evidence.read`.
         vectors: of the texts, shape (texts, dimensions), rows of length 1.
+        passages: of their passages, likewise.
         asked: of question, question and output, output; shape (3, dimensions).
 
     Returns:
         Shape (texts, len(NAMES)).
     """
+    numbers = np.array([one.numbers for one in read], np.float64).reshape(-1, len(TEXT_FEATURES))
     cq, cqt, ct = (vectors @ asked.T).T.astype(np.float64)
-    gain = cqt - cq
-    best = read[:, TEXT_FEATURES.index("best2")]
+    pcq, pcqt, pct = (passages @ asked.T).T.astype(np.float64)
+    gain, pgain = cqt - cq, pcqt - pcq
+    own = (vectors * passages).sum(axis=1)
+    best = numbers[:, TEXT_FEATURES.index("best2")]
     near = (vectors @ vectors.T).astype(np.float64)
-    rows = [
-        [
-            cq[i],
-            cqt[i],
-            ct[i],
-            gain[i],
-            *_company(np.delete(near[i], i), np.delete(gain, i), np.delete(best, i), gain[i], best[i]),
-        ]
-        for i in range(len(read))
-    ]
-    return np.hstack([read, np.array(rows, np.float64).reshape(-1, len(COMPANY_FEATURES))])
+    pnear = (passages @ passages.T).astype(np.float64)
+    rows = []
+    for i in range(len(read)):
+        others = np.arange(len(read)) != i
+        rows.append([
+            *(cq[i], cqt[i], ct[i], gain[i]),
+            *_company(near[i][others], gain[others], best[others], gain[i], best[i]),
+            *(pcq[i], pcqt[i], pct[i], pgain[i], own[i]),
+            *_passages(pnear[i][others], pgain[others], best[others], pgain[i]),
+        ])  # fmt: skip
+    return np.hstack([numbers, np.array(rows, np.float64).reshape(-1, len(COMPANY_FEATURES))])
 
 
 def _company(
     near: NDArray[np.float64], gain: NDArray[np.float64], best: NDArray[np.float64], own_gain: float, own_best: float
 ) -> list[float]:
     if not len(near):
-        return [0.0] * (len(COMPANY_FEATURES) - 4)
+        return [0.0] * 10
     nearest = np.sort(near)[::-1][:2]
-    weight = np.clip((near - NEAR) / (1 - NEAR), 0, None)
+    weight = _nearness(near)
     strong = np.clip(best - 0.3, 0, None) * (gain > 0)
     return [
         own_gain - float(np.median(gain)),
@@ -259,6 +292,31 @@ def _company(
         float((strong * near).sum() / (strong.sum() + 1e-6)) if strong.any() else 0.0,
         float((strong > 0).sum()),
     ]
+
+
+def _passages(
+    near: NDArray[np.float64], gain: NDArray[np.float64], best: NDArray[np.float64], own_gain: float
+) -> list[float]:
+    if not len(near):
+        return [0.0] * 4
+    nearest = np.sort(near)[::-1][:2]
+    weight = _nearness(near)
+    return [
+        own_gain - float(np.median(gain)),
+        float(nearest[0]),
+        float(nearest.mean()),
+        float((weight * best).sum() / (weight.sum() + 0.3)),
+    ]
+
+
+def _nearness(cosines: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.clip((cosines - NEAR) / (1 - NEAR), 0, None)
+
+
+def _telling(covers: Sequence[float], questions: Sequence[float], lengths: Sequence[int]) -> NDArray[np.float64]:
+    """How much two sentences in a row say: the output first, then the question, in few words."""
+    said = (0.05 + np.array(covers)) * (0.1 + np.array(questions))
+    return np.asarray(said / (1 + WORDY * np.array(lengths)), np.float64)
 
 
 def _readable(text: str) -> str:

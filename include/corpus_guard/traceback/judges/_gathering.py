@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from corpus_guard.traceback.judges._evidence import EVIDENCE_VERSION, TEXT_FEATURES, Asked, Evidence, company
+from corpus_guard.traceback.judges._evidence import EVIDENCE_VERSION, Asked, Evidence, Read, company
 from corpus_guard.traceback.suspects import Complaint, Suspect
 
 if TYPE_CHECKING:
@@ -23,8 +24,9 @@ class Gatherer:
 
     def __init__(self, models: Models) -> None:
         self._models = models
+        self.embedding_seconds = 0.0
         self._asked: dict[tuple[str, str], tuple[Asked, NDArray[np.float32]]] = {}
-        self._read: dict[tuple[str, str], dict[str, NDArray[np.float64]]] = {}
+        self._read: dict[tuple[str, str], dict[str, tuple[Read, NDArray[np.float32]]]] = {}
 
     @cached_property
     def _evidence(self) -> Evidence:
@@ -54,16 +56,40 @@ class Gatherer:
         if key not in self._read and len(self._read) >= KEPT:
             self._read.pop(next(iter(self._read)))
         known = self._read.setdefault(key, {})
-        unread = [one for one in seen if one.chunk_id not in known]
-        for one, row in zip(unread, self._evidence.read(asked, [one.text for one in unread]), strict=True):
-            known[one.chunk_id] = row
-        read = np.array([known[one.chunk_id] for one in seen]).reshape(-1, len(TEXT_FEATURES))
-        return company(read, self._vectors(seen), vectors)
+        vectors_seen = self._vectors(seen)
+        unread = [(one, vector) for one, vector in zip(seen, vectors_seen, strict=True) if one.chunk_id not in known]
+        if unread:
+            known.update(self._learned(asked, *zip(*unread, strict=True)))
+        read, passages = zip(*(known[one.chunk_id] for one in seen), strict=True)
+        return company(read, vectors_seen, np.stack(passages), vectors)
+
+    def _learned(
+        self, asked: Asked, unread: Sequence[Suspect], vectors: Sequence[NDArray[np.float32]]
+    ) -> dict[str, tuple[Read, NDArray[np.float32]]]:
+        """What each text says and the vector of its passage: the text's own where that is all of it."""
+        read = self._evidence.read(asked, [one.text for one in unread])
+        parts = [one for one, suspect in zip(read, unread, strict=True) if not _whole(one, suspect)]
+        made = iter(self._embed([one.passage for one in parts]))
+        return {
+            suspect.chunk_id: (one, vector if _whole(one, suspect) else next(made))
+            for one, suspect, vector in zip(read, unread, vectors, strict=True)
+        }
 
     def _vectors(self, seen: Sequence[Suspect]) -> NDArray[np.float32]:
         if self._models.embedder_weights == self._models.word_weights:
             return np.stack([one.vector for one in seen])
-        return self._models.word_embedder.embed([one.text for one in seen])
+        return self._embed([one.text for one in seen])
+
+    def _embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        began = time.perf_counter()
+        try:
+            return self._models.word_embedder.embed(texts)
+        finally:
+            self.embedding_seconds += time.perf_counter() - began
+
+
+def _whole(read: Read, suspect: Suspect) -> bool:
+    return read.passage.split() == suspect.text.split()
 
 
 def version(models: Models) -> str:

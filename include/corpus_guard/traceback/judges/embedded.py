@@ -30,14 +30,15 @@ if TYPE_CHECKING:
     from corpus_guard.models import Models
 
 NO_ANSWER: Final = Opinion(Label.BENIGN, 0.0, "yes or no answers no such question: nothing can have led to it")
-SECOND_LOOK: Final = (
-    "sib1", "sib2", "agree", "polar", "alen", "arare", "novel", "verb", "rare", "cq", "bhead", "orders", "facts", "fbest",
-    "cover", "nfacts",
+COMPANY: Final = (
+    "sib1", "sib2", "sibcount", "agree", "agreed", "nstrong", "strongsim", "psib1", "psib2", "pagree",
 )  # fmt: skip
-REPORT: Final = (
-    "sib1", "agree", "polar", "alen", "arare", "novel", "verb", "rare", "cq", "bhead", "orders", "density", "d", "facts",
-    "fbest", "cover", "nfacts",
+ABOUT: Final = (
+    "polar", "alen", "arare", "novel", "verb", "rare", "cq", "cqt", "d", "pcqt", "pd", "bhead", "orders", "facts", "fbest", "cover",
+    "nfacts", "words",
 )  # fmt: skip
+SECOND_LOOK: Final = (*ABOUT, *COMPANY)
+REPORT: Final = (*SECOND_LOOK, "density")
 
 
 class EmbeddedJudge:
@@ -68,6 +69,11 @@ class EmbeddedJudge:
     def digest(self) -> str:
         """Its model and the evidence it is about."""
         return f"embedded/{self._learned.version}/{self._learned.digest[:16]}"
+
+    @property
+    def embedding_seconds(self) -> float:
+        """Waited for the vectors of passages so far."""
+        return self._gathered.embedding_seconds
 
     def prepare(self, complaints: Sequence[Complaint]) -> None:
         """Read many complaints at once: one batch for the embedder instead of one each."""
