@@ -45,7 +45,7 @@ def calibrate(
         chosen = guard.policy if policy is None else load_policy(policy)
         build_screening(chosen, guard.models)  # refuses what no refresh could use
         changed = _changed_checks(guard.policy, chosen)
-        forecasts = forecast(chosen, recorded(guard.ledger, source), target)
+        forecasts = forecast(chosen, recorded(guard.ledger, source, guard.screening.mutes), target)
     if as_json:
         proposals = {one.source: one.proposal.threshold for one in forecasts if one.proposal.threshold}
         report = {

@@ -8,6 +8,7 @@ from __future__ import annotations
 from sqlalchemy import (
     JSON,
     BigInteger,
+    Boolean,
     Column,
     Float,
     ForeignKey,
@@ -17,9 +18,11 @@ from sqlalchemy import (
     String,
     Table,
     Text,
+    text,
 )
 
 from corpus_guard.domain import Severity, TrustLevel
+from corpus_guard.ledger._review_tables import acts, campaigns, decisions, standing
 from corpus_guard.ledger._schema import Sequence, Utc, metadata, one_of
 from corpus_guard.ledger._traceback_tables import REPORT_STATES, enhancements, filings, reports, suspects, traces
 
@@ -27,8 +30,10 @@ __all__ = [
     "HEAD",
     "REPORT_STATES",
     "Utc",
+    "acts",
     "bands",
     "blocked",
+    "campaigns",
     "chunks",
     "decisions",
     "documents",
@@ -48,12 +53,13 @@ __all__ = [
     "runs",
     "seals",
     "signals",
+    "standing",
     "suspects",
     "traces",
     "versions",
 ]
 
-HEAD = "0005"
+HEAD = "0006"
 """The newest migration; a ledger at another one is migrated when opened."""
 
 VERSION_STATES = ("accepted", "quarantined", "released", "rejected")
@@ -111,6 +117,11 @@ versions = Table(
     Column("run_id", String(250), nullable=False),
     Column("judged_at", Utc, nullable=False),
     Column("shadow_verdict", String(10)),  # what the verdict would have been if nothing were shadowed; none: the same
+    Column("principal", String(32), index=True),  # digest of who stands behind it: what queues and groups go by
+    Column("severity", String(10)),  # of its worst finding that counts; none: no finding
+    Column("checks", Text),  # ",a,b,": those with a finding that counts
+    Column("campaign", String(32)),  # of near-duplicates, or of one principal and the same checks, that wait
+    Column("waits_since", Utc),  # kept once it is decided; none: it never waited
     one_of("state", VERSION_STATES),
 )
 
@@ -127,6 +138,7 @@ findings = Table(
     Column("span_start", Integer),
     Column("span_end", Integer),
     Column("tags", JSON, nullable=False),
+    Column("muted", Boolean),  # two people said that it means nothing in this source
     one_of("severity", Severity),
 )
 
@@ -157,21 +169,6 @@ publications = Table(
     Column("changed_at", Utc, nullable=False, index=True),
     Column("run_id", String(250), nullable=False),
     one_of("state", PUBLICATION_STATES),
-)
-
-decisions = Table(
-    "decisions",
-    metadata,
-    Column("decision_id", String(32), primary_key=True),
-    Column("version_id", String(32), ForeignKey("versions.version_id"), nullable=False, index=True),
-    Column("content_sha256", String(64), nullable=False),  # what was decided on; other bytes reopen the question
-    Column("verdict", String(10), nullable=False),
-    Column("reviewer", String(200), nullable=False),
-    Column("reason", Text, nullable=False),
-    Column("policy_digest", String(64), nullable=False),
-    Column("decided_at", Utc, nullable=False),
-    Column("applied_at", Utc, index=True),
-    one_of("verdict", ("release", "reject")),
 )
 
 signals = Table(
@@ -301,4 +298,25 @@ purges = Table(
     one_of("state", PURGE_STATES),
 )
 
+# What a page of the queue is sorted and counted by, of what waits alone: a corpus of a million accepted versions adds nothing to it.
+_WAITS = text("state = 'quarantined'")
+Index(
+    "ix_versions_waiting_risk",
+    versions.c.risk,
+    versions.c.campaign,
+    versions.c.version_id,
+    versions.c.doc_id,
+    versions.c.severity,
+    versions.c.checks,
+    sqlite_where=_WAITS,
+    postgresql_where=_WAITS,
+)
+Index(
+    "ix_versions_waiting_since",
+    versions.c.waits_since,
+    versions.c.version_id,
+    versions.c.doc_id,
+    sqlite_where=_WAITS,
+    postgresql_where=_WAITS,
+)
 Index("ix_publications_collection_state", publications.c.collection, publications.c.state)
