@@ -183,7 +183,12 @@ def act(
         **about,
     }
     connection.execute(acts.insert().values(**row, done_at=when))
-    told = {name: value for name, value in row.items() if value is not None and name != "kind"}
+    # An event has a subject of its own: what an act undoes, confirms or lifts is told as `about`.
+    told = {
+        "about" if name == "subject" else name: value
+        for name, value in row.items()
+        if value is not None and name != "kind"
+    }
     subject = about.get("version_id") or about.get("subject") or row["act_id"]
     ledger.event(connection, f"review_{kind}", subject, "", **told)
     return str(row["act_id"])
