@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 from rich.text import Text
 
+from corpus_guard import _console
 from corpus_guard._console import STATE_STYLE, as_json, styled, table, visible
 from corpus_guard._unseen import DRAWS_NOTHING
 
