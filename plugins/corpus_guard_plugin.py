@@ -15,5 +15,12 @@ class CorpusGuardReview(AirflowPlugin):
     name = "corpus_guard_review"
     fastapi_apps = [{"app": Lazily(airflow_app), "url_prefix": PREFIX, "name": "Corpus Guard review"}]  # noqa: RUF012
     external_views = [  # noqa: RUF012
-        {"name": "Corpus Guard", "href": f"{PREFIX.lstrip('/')}/", "destination": "nav", "url_route": ROUTE}
+        {
+            "name": "Corpus Guard",
+            "href": f"{PREFIX.lstrip('/')}/",
+            "destination": "nav",
+            "url_route": ROUTE,
+            "icon": f"{PREFIX.lstrip('/')}/static/icon.svg",
+            "icon_dark_mode": f"{PREFIX.lstrip('/')}/static/icon-dark.svg",
+        }
     ]

@@ -6,9 +6,11 @@ The door is a plain one: whoever sends the header `Who` is signed in as that, an
 
 from __future__ import annotations
 
+import tempfile
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,7 @@ from corpus_guard.guard import Guard
 from corpus_guard.ledger import Ledger
 from corpus_guard.review.queue import Item, find
 from corpus_guard.review.reviewer import Reviewer
+from corpus_guard.screening.runner import Screening
 from corpus_guard.settings import Settings
 from corpus_guard.web.app import make_app
 from corpus_guard.web.door import Door, Pace
@@ -61,7 +64,13 @@ class Reviewing:
         self.settings = Settings(home=self.home)
         self.ledger = Ledger(self.settings.ledger)
         self.storage = Storage(self.settings.storage)
-        self.app = make_app(lambda: Guard(self.settings), plain_door(), self.pace)
+        self.app = make_app(self.guard, plain_door(), self.pace)
+
+    def guard(self) -> Guard:
+        """A guard of this home; building the checks takes two seconds, and the pages ask for their digest alone."""
+        made = Guard(self.settings)
+        made.__dict__["screening"] = _screening()
+        return made
 
     def client(self, who: str = "ada", **headers: str) -> TestClient:
         told = {**HEADERS, **headers, **({"Who": who} if who else {})}
@@ -75,7 +84,7 @@ class Reviewing:
         risk: float = 0.9,
     ) -> None:
         """Take versions in with these verdicts and findings, as a refresh would."""
-        with Guard(self.settings) as guard:
+        with self.guard() as guard:
             for version, _ in pairs:
                 guard.blobs.put(version.text.encode("utf-8", "surrogatepass"))
         batch = f"batches/{uuid.uuid4().hex}/versions.parquet"
@@ -119,6 +128,11 @@ def deciding(item: Item, choice: str = "release", reason: str = "looked at it", 
         "reason": reason,
         **more,
     }
+
+
+@cache
+def _screening() -> Screening:
+    return Guard(Settings(home=Path(tempfile.mkdtemp()))).screening
 
 
 def _judgement(version: Version, verdict: Verdict, findings: Sequence[Finding] | None, risk: float) -> Judgement:

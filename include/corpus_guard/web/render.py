@@ -25,7 +25,13 @@ from corpus_guard._unseen import in_brackets
 from corpus_guard.ledger.ledger import now
 
 HERE = Path(__file__).parent
-STATIC = {"pages.css": "text/css", "pages.js": "text/javascript", "theme.js": "text/javascript"}
+STATIC = {
+    "pages.css": "text/css",
+    "pages.js": "text/javascript",
+    "theme.js": "text/javascript",
+    "icon.svg": "image/svg+xml",
+    "icon-dark.svg": "image/svg+xml",
+}
 """Every file that is served as it lies, and its type."""
 LONGEST_FIELD = 500  # characters of a field in a list
 

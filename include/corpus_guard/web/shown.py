@@ -67,20 +67,24 @@ def show(text: str, spans: Sequence[Span | None] = (), most: int = BYTES) -> Sho
     """
     found = [(number, span) for number, span in enumerate(spans, 1) if span and 0 <= span.start < span.end]
     made: list[Piece] = []
-    spent = shown = end = 0
-    for window in _windows(len(text), [span for _, span in found]):
-        if spent >= most:
-            break
+    shown = end = 0
+    windows = _windows(len(text), [span for _, span in found])
+    left = float(most)
+    for number, window in enumerate(windows):
+        # A beginning full of costly characters must leave something for the evidence, and each evidence for the next.
+        share = left / (1 if number + 1 == len(windows) else 2 if number == 0 else len(windows) - number)
         if window.start > end:
             made.append(_gap(window.start - end))
         end = window.start
+        spent = 0
         for piece, size, cost in _pieces(text, window, found):
-            if spent >= most:
+            if spent >= share:
                 break
             made.append(piece)
             spent += cost
             shown += size
             end += size
+        left -= spent
     if end < len(text):
         made.append(_gap(len(text) - end))
     return Shown(tuple(made), len(text), len(text) - shown)
