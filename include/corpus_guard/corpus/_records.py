@@ -143,7 +143,7 @@ def _triage(version: Version, judgement: Judgement, state: str, before: Any, whe
         "principal": triage.principal,
         "severity": triage.severity,
         "checks": triage.checks,
-        "campaign": (before.campaign if waited else triage.campaign) if waits else None,
+        "campaign": (before.campaign if waited else triage.campaign) if waits else "",
         "waits_since": (since if waited else when) if waits else since,
     }
 

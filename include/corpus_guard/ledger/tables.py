@@ -22,11 +22,12 @@ from sqlalchemy import (
 )
 
 from corpus_guard.domain import Severity, TrustLevel
-from corpus_guard.ledger._review_tables import acts, campaigns, decisions, standing
+from corpus_guard.ledger._review_tables import ACTS, acts, campaigns, decisions, standing
 from corpus_guard.ledger._schema import Sequence, Utc, metadata, one_of
 from corpus_guard.ledger._traceback_tables import REPORT_STATES, enhancements, filings, reports, suspects, traces
 
 __all__ = [
+    "ACTS",
     "HEAD",
     "REPORT_STATES",
     "Utc",
@@ -109,18 +110,20 @@ versions = Table(
     Column("text_sha256", String(64), nullable=False, index=True),
     Column("stamp", JSON, nullable=False),
     Column("batch", Text, nullable=False),  # storage path of the Parquet batch that holds its text
-    Column("state", String(12), nullable=False, index=True),
+    Column("state", String(12), nullable=False),
     Column("verdict", String(10), nullable=False),  # the policy's; `state` may since have been decided by a person
     Column("risk", Float, nullable=False),
     Column("policy_digest", String(64), nullable=False),
     Column("skipped", JSON, nullable=False),
-    Column("run_id", String(250), nullable=False),
+    Column("run_id", String(250), nullable=False, index=True),
     Column("judged_at", Utc, nullable=False),
     Column("shadow_verdict", String(10)),  # what the verdict would have been if nothing were shadowed; none: the same
     Column("principal", String(32), index=True),  # digest of who stands behind it: what queues and groups go by
     Column("severity", String(10)),  # of its worst finding that counts; none: no finding
     Column("checks", Text),  # ",a,b,": those with a finding that counts
-    Column("campaign", String(32)),  # of near-duplicates, or of one principal and the same checks, that wait
+    Column(
+        "campaign", String(32), nullable=False, server_default=text("''")
+    ),  # of what waits and belongs together; else empty
     Column("waits_since", Utc),  # kept once it is decided; none: it never waited
     one_of("state", VERSION_STATES),
 )
@@ -298,25 +301,25 @@ purges = Table(
     one_of("state", PURGE_STATES),
 )
 
-# What a page of the queue is sorted and counted by, of what waits alone: a corpus of a million accepted versions adds nothing to it.
-_WAITS = text("state = 'quarantined'")
+# What a page of the queue is sorted and counted by: 50,000 items are counted without a look at their rows.
 Index(
-    "ix_versions_waiting_risk",
+    "ix_versions_state",
+    versions.c.state,
     versions.c.risk,
     versions.c.campaign,
     versions.c.version_id,
-    versions.c.doc_id,
     versions.c.severity,
     versions.c.checks,
-    sqlite_where=_WAITS,
-    postgresql_where=_WAITS,
 )
+Index("ix_versions_waits_since", versions.c.state, versions.c.waits_since, versions.c.version_id)
+_GROUPED = text("campaign <> ''")
 Index(
-    "ix_versions_waiting_since",
-    versions.c.waits_since,
+    "ix_versions_campaign",
+    versions.c.campaign,
+    versions.c.state,
     versions.c.version_id,
-    versions.c.doc_id,
-    sqlite_where=_WAITS,
-    postgresql_where=_WAITS,
+    sqlite_where=_GROUPED,
+    postgresql_where=_GROUPED,
 )
+Index("ix_documents_latest", documents.c.latest_version, documents.c.retired_at, documents.c.source, documents.c.trust)
 Index("ix_publications_collection_state", publications.c.collection, publications.c.state)

@@ -54,9 +54,7 @@ def _waiting(connection: sa.Connection, ids: list[str]) -> dict[str, str]:
     rows = (
         row
         for part in split(ids, AT_ONCE)
-        for row in connection.execute(
-            columns.where(versions.c.version_id.in_(part), versions.c.campaign.is_not(None))
-        ).all()
+        for row in connection.execute(columns.where(versions.c.version_id.in_(part), versions.c.campaign != "")).all()
     )
     return {row.version_id: row.campaign for row in rows}
 

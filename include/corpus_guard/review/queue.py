@@ -30,7 +30,6 @@ from corpus_guard.review._marks import AT_ONCE, Marks, marks_of
 
 SHORTEST_PREFIX = 6
 LARGEST_PAGE = 200
-LARGEST_CAMPAIGNS = 20  # told with a page
 
 Sort = Literal["risk", "age", "source"]
 SORTS: tuple[Sort, ...] = ("risk", "age", "source")
@@ -106,7 +105,7 @@ class Page:
     total: int  # that match the filter, on all pages
     next: str | None  # give it as `after`; None on the last page
     facets: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    """source, trust, check, severity, campaign → value → items that match the filter. Campaigns: the largest of two and more."""
+    """source, trust, check, severity, campaign → value → items that match the filter. Of campaigns, those on the page."""
 
 
 def page(
@@ -129,8 +128,8 @@ def page(
         raise Misuse(f"sort {sort!r}: expected one of {', '.join(SORTS)}")
     if not 1 <= size <= LARGEST_PAGE:
         raise Misuse(f"a page has 1 to {LARGEST_PAGE} items, found {size}")
-    keys = _KEYS[sort]
-    statement = _items().where(*_conditions(chosen))
+    keys = _KEYS[sort if sort != "age" or chosen.state == "quarantined" else "judged"]
+    statement = _items(_latest()).where(*_conditions(chosen))
     if after is not None:
         statement = statement.where(_beyond(keys, _cursor(after, sort)))
     order = [column.desc() if down else column.asc() for column, down in keys]
@@ -138,7 +137,7 @@ def page(
         rows = connection.execute(statement.order_by(*order).limit(size + 1)).all()
         shown = rows[:size]
         items = _complete(connection, shown)
-        facets = _facets(connection, chosen)
+        facets = {**_facets(connection, chosen), "campaign": _campaigns(connection, chosen, shown)}
     total = sum(facets["source"].values())
     following = _token(shown[-1], sort) if len(rows) > size else None
     return Page(_gathered(items), total, following, facets)
@@ -150,9 +149,9 @@ def waiting(
     """Items in `state`, the riskiest first, and how many there are in all."""
     chosen = Filter(source=source, state=state)
     with ledger.read() as connection:
-        total = connection.scalar(sa.select(sa.func.count()).select_from(_joined()).where(*_conditions(chosen))) or 0
+        total = connection.scalar(sa.select(sa.func.count()).select_from(_latest()).where(*_conditions(chosen))) or 0
         order = [column.desc() if down else column.asc() for column, down in _KEYS["risk"]]
-        rows = connection.execute(_items().where(*_conditions(chosen)).order_by(*order).limit(limit)).all()
+        rows = connection.execute(_items(_latest()).where(*_conditions(chosen)).order_by(*order).limit(limit)).all()
         return _complete(connection, rows), total
 
 
@@ -185,7 +184,7 @@ def ids_of(ledger: Ledger, chosen: Filter, *, limit: int = 1_000) -> list[tuple[
     """
     with ledger.read() as connection:
         order = [column.desc() if down else column.asc() for column, down in _KEYS["risk"]]
-        rows = connection.execute(_items().where(*_conditions(chosen)).order_by(*order).limit(limit + 1)).all()
+        rows = connection.execute(_items(_latest()).where(*_conditions(chosen)).order_by(*order).limit(limit + 1)).all()
         if len(rows) > limit:
             raise Misuse(f"more than {limit:,} items match; narrow the filter")
         marks = marks_of(connection, [row.version_id for row in rows])
@@ -196,7 +195,12 @@ def _joined() -> sa.Join:
     return versions.join(documents, documents.c.doc_id == versions.c.doc_id)
 
 
-def _items() -> sa.Select[Any]:
+def _latest() -> sa.Join:
+    """What is superseded does not wait."""
+    return versions.join(documents, documents.c.latest_version == versions.c.version_id)
+
+
+def _items(joined: sa.Join | None = None) -> sa.Select[Any]:
     return sa.select(
         versions.c.version_id,
         versions.c.doc_id,
@@ -212,14 +216,14 @@ def _items() -> sa.Select[Any]:
         versions.c.waits_since,
         documents.c.latest_version,
         documents.c.retired_at,
-    ).select_from(_joined())
+    ).select_from(joined if joined is not None else _joined())
 
 
-_CAMPAIGN = sa.func.coalesce(versions.c.campaign, "")
 _SINCE = sa.func.coalesce(versions.c.waits_since, versions.c.judged_at)
 _KEYS: Mapping[str, Sequence[tuple[sa.ColumnElement[Any], bool]]] = {  # column, descending
-    "risk": ((versions.c.risk, True), (_CAMPAIGN, False), (versions.c.version_id, False)),
-    "age": ((_SINCE, False), (versions.c.version_id, False)),
+    "risk": ((versions.c.risk, True), (versions.c.campaign, True), (versions.c.version_id, True)),
+    "age": ((versions.c.waits_since, False), (versions.c.version_id, False)),
+    "judged": ((_SINCE, False), (versions.c.version_id, False)),  # what is decided, or never waited
     "source": ((documents.c.source, False), (versions.c.risk, True), (versions.c.version_id, False)),
 }
 
@@ -227,11 +231,8 @@ _KEYS: Mapping[str, Sequence[tuple[sa.ColumnElement[Any], bool]]] = {  # column,
 def _conditions(chosen: Filter) -> list[sa.ColumnElement[bool]]:
     conditions = [
         versions.c.state == chosen.state,
-        versions.c.version_id == documents.c.latest_version,
         documents.c.retired_at.is_(None),
     ]
-    if chosen.state == "quarantined":  # in words that the planner finds in the partial index
-        conditions[0] = sa.text("versions.state = 'quarantined'")  # type: ignore[call-overload]
     for column, value in (
         (documents.c.source, chosen.source),
         (documents.c.trust, chosen.trust),
@@ -259,6 +260,9 @@ def _conditions(chosen: Filter) -> list[sa.ColumnElement[bool]]:
 
 def _beyond(keys: Sequence[tuple[sa.ColumnElement[Any], bool]], values: Sequence[Any]) -> sa.ColumnElement[bool]:
     """Rows that come after `values` in the order of `keys`: equal in the first few, and further in the next."""
+    columns, known = sa.tuple_(*(column for column, _ in keys)), sa.tuple_(*values)
+    if len({down for _, down in keys}) == 1:  # one comparison, which an index can answer
+        return columns < known if keys[0][1] else columns > known
     ways = []
     for position, ((column, down), value) in enumerate(zip(keys, values, strict=True)):
         same = [known == given for (known, _), given in zip(keys[:position], values, strict=False)]
@@ -268,7 +272,7 @@ def _beyond(keys: Sequence[tuple[sa.ColumnElement[Any], bool]], values: Sequence
 
 def _token(row: Any, sort: Sort) -> str:
     values = {
-        "risk": [row.risk, row.campaign or "", row.version_id],
+        "risk": [row.risk, row.campaign, row.version_id],
         "age": [(row.waits_since or row.judged_at).isoformat(), row.version_id],
         "source": [row.source, row.risk, row.version_id],
     }[sort]
@@ -297,7 +301,7 @@ def _facets(connection: sa.Connection, chosen: Filter) -> dict[str, dict[str, in
     groups = (documents.c.source, documents.c.trust, versions.c.severity, versions.c.checks)
     statement = (
         sa.select(*groups, sa.func.count().label("items"))
-        .select_from(_joined())
+        .select_from(_latest())
         .where(*_conditions(chosen))
         .group_by(*groups)
     )
@@ -308,18 +312,21 @@ def _facets(connection: sa.Connection, chosen: Filter) -> dict[str, dict[str, in
         counted["severity"][row.severity or Severity.INFO.value] += row.items
         for check in filter(None, (row.checks or "").split(",")):
             counted["check"][check] += row.items
+    return {name: dict(found.most_common()) for name, found in counted.items()}
+
+
+def _campaigns(connection: sa.Connection, chosen: Filter, rows: Sequence[Any]) -> dict[str, int]:
+    """How many items those campaigns have that are on the page, the largest first."""
     size = sa.func.count()
-    largest = (
+    there = sorted({row.campaign for row in rows if row.campaign})
+    statement = (
         sa.select(versions.c.campaign, size)
-        .select_from(_joined())
-        .where(*_conditions(chosen), versions.c.campaign.is_not(None))
+        .select_from(_latest())
+        .where(*_conditions(chosen), versions.c.campaign.in_(there), sa.text("versions.campaign <> ''"))
         .group_by(versions.c.campaign)
-        .having(size > 1)
         .order_by(size.desc(), versions.c.campaign)
-        .limit(LARGEST_CAMPAIGNS)
     )
-    facets = {name: dict(found.most_common()) for name, found in counted.items()}
-    return {**facets, "campaign": {row[0]: row[1] for row in connection.execute(largest)}}
+    return {row[0]: row[1] for row in connection.execute(statement)} if there else {}
 
 
 def _gathered(items: Sequence[Item]) -> tuple[Item, ...]:
@@ -339,6 +346,7 @@ def _complete(connection: sa.Connection, rows: Sequence[Any]) -> list[Item]:
 def _item(row: Any, found: Sequence[Finding], marks: Marks) -> Item:
     first = marks.first_approval
     columns = {name: value for name, value in row._mapping.items() if name not in ("latest_version", "retired_at")}
+    columns["campaign"] = row.campaign or None
     return Item(
         **columns,
         findings=tuple(found),

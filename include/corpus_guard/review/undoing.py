@@ -7,6 +7,7 @@ from typing import Final
 
 import sqlalchemy as sa
 
+from corpus_guard.batches.tables import split
 from corpus_guard.errors import Stale, UnknownSubject
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.ledger import now
@@ -87,23 +88,24 @@ def expire(ledger: Ledger, rules: ReviewRules, when: datetime | None = None, *, 
         sa.select(versions.c.version_id, versions.c.content_sha256)
         .join(documents, documents.c.latest_version == versions.c.version_id)
         .where(
-            sa.text("versions.state = 'quarantined'"),
+            versions.c.state == "quarantined",
             versions.c.waits_since < limit,
             documents.c.retired_at.is_(None),
             sa.not_(marked),
             sa.not_(decided),
         )
         .order_by(versions.c.version_id)
-        .limit(AT_ONCE)
     )
-    count = 0
     why = f"nobody decided within {rules.expire_days:g} days; it stays in quarantine"
-    while True:
-        with ledger.write() as connection:
-            rows = connection.execute(statement).all()
+    with ledger.read() as connection:
+        late = [row.version_id for row in connection.execute(statement)]
+    count = 0
+    for part in split(late, AT_ONCE):
+        with ledger.write() as connection:  # asked again: somebody may have decided, or another clock was first
+            rows_of(connection, part, lock=True)
+            rows = connection.execute(statement.where(versions.c.version_id.in_(part))).all()
             for row in rows:
                 told = {"version_id": row.version_id, "content_sha256": row.content_sha256}
                 act(ledger, connection, "escalate", CLOCK, why, policy_digest, when, cause="expired", **told)
         count += len(rows)
-        if len(rows) < AT_ONCE:
-            return count
+    return count

@@ -33,18 +33,29 @@ def upgrade() -> None:
         sa.Column("principal", sa.String(length=32), nullable=True),
         sa.Column("severity", sa.String(length=10), nullable=True),
         sa.Column("checks", sa.Text(), nullable=True),
-        sa.Column("campaign", sa.String(length=32), nullable=True),
+        sa.Column("campaign", sa.String(length=32), nullable=False, server_default=sa.text("''")),
         sa.Column("waits_since", UTC, nullable=True),
     ):
         op.add_column("versions", column)
     _sort_what_is_there()
     op.create_index(op.f("ix_versions_principal"), "versions", ["principal"], unique=False)
-    waits = sa.text("state = 'quarantined'")
-    for name, columns in (
-        ("ix_versions_waiting_risk", ["risk", "campaign", "version_id", "doc_id", "severity", "checks"]),
-        ("ix_versions_waiting_since", ["waits_since", "version_id", "doc_id"]),
-    ):
-        op.create_index(name, "versions", columns, unique=False, sqlite_where=waits, postgresql_where=waits)
+    op.drop_index(op.f("ix_versions_state"), table_name="versions")
+    sorted_by = ["state", "risk", "campaign", "version_id", "severity", "checks"]
+    op.create_index("ix_versions_state", "versions", sorted_by, unique=False)
+    op.create_index("ix_versions_waits_since", "versions", ["state", "waits_since", "version_id"], unique=False)
+    op.create_index(op.f("ix_versions_run_id"), "versions", ["run_id"], unique=False)
+    grouped = sa.text("campaign <> ''")
+    op.create_index(
+        "ix_versions_campaign",
+        "versions",
+        ["campaign", "state", "version_id"],
+        unique=False,
+        sqlite_where=grouped,
+        postgresql_where=grouped,
+    )
+    op.create_index(
+        "ix_documents_latest", "documents", ["latest_version", "retired_at", "source", "trust"], unique=False
+    )
     op.create_table(
         "campaigns",
         sa.Column("band", sa.BigInteger(), autoincrement=False, nullable=False),
@@ -120,7 +131,7 @@ def _sort_what_is_there() -> None:
                     "by": triage.principal,
                     "worst": triage.severity,
                     "seen": triage.checks,
-                    "group": triage.campaign if row.state == "quarantined" else None,
+                    "group": triage.campaign if row.state == "quarantined" else "",
                 }
                 for row, triage in sorted_
             ],
