@@ -8,13 +8,13 @@ from collections.abc import Iterator
 
 import pytest
 import uvicorn
-from browsing import Browser, Watched, chromium, needs_chromium, watched
-from hostile import PAYLOADS
 from reviewing import Reviewing, a_finding
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
+from browsing import Browser, Watched, chromium, needs_chromium, watched
 from corpus_guard.domain import Span
+from hostile import PAYLOADS
 from postgres import free_port
 
 pytestmark = needs_chromium
