@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 WIDTH = 520  # of every plot, in its own units
-LEFT = 150  # where bars begin
+LEFT = 200  # where bars begin
+LABEL = 30  # characters of a row's name
 ROW = 26
 
 
@@ -61,7 +62,8 @@ def rates(entries: Sequence[tuple[str, Mapping[str, Any]]], width: int = WIDTH) 
         known = value is not None
         told = f"{share['count']:,} of {share['of']:,}" if known else "nothing to count"
         x, left, right = (LEFT + scale * (part or 0.0) for part in (value, low, high))
-        rows.append(Rate(label, told, x, left, right, ROW * number + ROW / 2, known))
+        name = label if len(label) <= LABEL else f"{label[: LABEL - 1]}…"
+        rows.append(Rate(name, f"{label}: {told}", x, left, right, ROW * number + ROW / 2, known))
     ticks = tuple((LEFT + scale * part, f"{part:.0%}") for part in (0.0, 0.5, 1.0))
     return Rates(tuple(rows), ROW * len(rows) + 22, ticks)
 

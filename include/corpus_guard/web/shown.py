@@ -26,6 +26,7 @@ EVIDENCE = 4_000  # characters shown of one piece of evidence
 BYTES = 70_000  # of HTML that one text may cost a page
 DIFF_LINES = 4_000  # lines a side; more are not compared
 DIFF_BYTES = 30_000
+TAGS = "tags"
 _A_CODE = 60  # bytes one code point costs
 _A_MARK = 70  # bytes one mark costs
 
@@ -147,16 +148,33 @@ def _pieces(text: str, window: Span, found: Sequence[tuple[int, Span]]) -> Itera
     for start, end in pairwise(ordered):
         marks = tuple(number for number, span in found if span.start <= start < span.end)
         begins = tuple(number for number, span in found if span.start == start)
-        for kind, run in groupby(text[start:end], lambda one: one if one not in "\n\t" and unseen(one) else ""):
+        for kind, run in groupby(text[start:end], _kind):
             stretch = "".join(run)
             if not kind:
                 cost = len(stretch.encode("utf-8", "replace")) + _A_MARK * bool(marks)
                 yield Piece("text", stretch, marks=marks, begins=begins), len(stretch), cost
+            elif kind == TAGS:
+                yield _tags(stretch, marks, begins), len(stretch), _A_CODE + len(stretch)
             else:
                 many = f" ×{len(stretch):,}" if len(stretch) > 1 else ""
                 name = unicodedata.name(kind, "no name")
                 yield Piece("code", code_point(kind) + many, name, marks, begins), len(stretch), _A_CODE
             begins = ()
+
+
+def _kind(character: str) -> str:
+    """What stands together: letters; one unseen character many times; tag characters."""
+    if "\U000e0000" <= character <= "\U000e007f":
+        return TAGS
+    return character if character not in "\n\t" and unseen(character) else ""
+
+
+def _tags(stretch: str, marks: tuple[int, ...], begins: tuple[int, ...]) -> Piece:
+    """Tag characters spell ASCII: nobody sees them, a model reads them. So the reviewer reads them too."""
+    spelt = "".join(chr(ord(one) - 0xE0000) if "\U000e0020" <= one <= "\U000e007e" else "·" for one in stretch)
+    first, last = code_point(stretch[0]), code_point(stretch[-1])
+    span = first if len(stretch) == 1 else f"{first} … {last} ×{len(stretch):,}"
+    return Piece("code", f"{span} spells “{spelt}”", "tag characters", marks, begins)
 
 
 def _gap(characters: int) -> Piece:
