@@ -53,6 +53,11 @@ class Shown:
     left_out: int  # characters that are not shown
 
     @property
+    def anchors(self) -> dict[int, int]:
+        """Finding → the one whose name the mark carries: several may begin at one place."""
+        return {number: piece.begins[0] for piece in self.pieces for number in piece.begins}
+
+    @property
     def codes(self) -> int:
         """How many stretches of characters a reader would not have seen."""
         return sum(piece.kind == "code" for piece in self.pieces)
