@@ -28,7 +28,13 @@ def fill(reviewing: Reviewing, many: int) -> None:
         connection.execute(
             documents.insert(),
             [
-                {**document, "doc_id": doc, "latest_version": name, "uri": f"{number}.md", "source": sources[number % 4]}
+                {
+                    **document,
+                    "doc_id": doc,
+                    "latest_version": name,
+                    "uri": f"{number}.md",
+                    "source": sources[number % 4],
+                }
                 for number, doc, name in names
             ],
         )
@@ -62,7 +68,14 @@ def test_a_page_of_the_queue_comes_at_once(reviewing: Reviewing, many: int) -> N
     with reviewing.client() as client:
         client.get("/")  # templates and policy are read once
         after = client.get("/api/v1/queue").json()["next"]
-        for path in ("/", f"/?after={after}", "/?sort=age", "/?source=product&check=instructions", "/?sort=source", "/?text=99&trust=open"):
+        for path in (
+            "/",
+            f"/?after={after}",
+            "/?sort=age",
+            "/?source=product&check=instructions",
+            "/?sort=source",
+            "/?text=99&trust=open",
+        ):
             asked.clear()
             began = time.monotonic()
             answer = client.get(path)
