@@ -297,7 +297,7 @@ def _decide(
         applied = applying.apply(guard, new_run_id("release")) if takes_effect else None
     if as_json:
         told = [decision.as_dict() for decision in made]
-        console.print_json({"decisions": told, "decision": told[0], "applied": applied})
+        console.print_json({"decisions": told, "applied": applied})
         return
     _show_decisions(made, applied)
 
