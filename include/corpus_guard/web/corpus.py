@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Annotated, Any
 
 import sqlalchemy as sa
@@ -10,7 +11,7 @@ from fastapi.responses import HTMLResponse
 
 from corpus_guard.guard import Guard
 from corpus_guard.ledger import Ledger
-from corpus_guard.ledger.tables import documents, publications, versions
+from corpus_guard.ledger.tables import documents, events, publications, versions
 from corpus_guard.proof import incidents
 from corpus_guard.status import read_status
 from corpus_guard.web.render import page
@@ -36,6 +37,9 @@ def corpus(
         request,
         "corpus.html",
         status=read_status(guard),
+        policy=guard.policy,
+        policy_digest=guard.screening.digest,
+        verified=verified_at(guard.ledger),
         collections=collections_of(guard),
         incidents=incidents.listed(guard.ledger)[:10],
         documents=found[:AT_ONCE],
@@ -43,6 +47,14 @@ def corpus(
         states=STATES,
         asked={"source": source, "state": state, "text": text},
     )
+
+
+def verified_at(ledger: Ledger) -> datetime | None:
+    """When `integrity_nightly` last found that everything is what was sealed; the log has it as an event."""
+    statement = sa.select(sa.func.max(events.c.at)).where(events.c.kind == "verified")
+    with ledger.read() as connection:
+        found: datetime | None = connection.scalar(statement)
+        return found
 
 
 def collections_of(guard: Guard) -> list[dict[str, Any]]:
