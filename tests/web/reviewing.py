@@ -14,6 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import sqlalchemy as sa
 from fastapi import HTTPException, Request
 from starlette.testclient import TestClient
 
@@ -23,6 +24,7 @@ from corpus_guard.corpus import publishing
 from corpus_guard.domain import Finding, Judgement, TrustLevel, Verdict, Version
 from corpus_guard.guard import Guard
 from corpus_guard.ledger import Ledger
+from corpus_guard.ledger.tables import chunks
 from corpus_guard.review.queue import Item, find
 from corpus_guard.review.reviewer import Reviewer
 from corpus_guard.screening.runner import Screening
@@ -112,6 +114,12 @@ class Reviewing:
         version = a_version(uri, (text,), **more)
         self.record((version, Verdict.ACCEPT))
         return version
+
+    def storage_chunk(self, version_id: str) -> str:
+        """The first chunk of a version."""
+        with self.ledger.read() as connection:
+            statement = sa.select(chunks.c.chunk_id).where(chunks.c.version_id == version_id).order_by(chunks.c.ordinal)
+            return str(connection.execute(statement.limit(1)).scalar_one())
 
     def item(self, name: str) -> Item:
         return find(self.ledger, name)

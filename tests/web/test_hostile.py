@@ -14,15 +14,16 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hostile import BEACON, CHARACTERS, PAYLOADS
 from resiliparse.parse.html import HTMLTree
 from reviewing import Reviewing, a_finding, deciding
 
 from corpus_guard._unseen import unseen
 from corpus_guard.domain import Span
 from corpus_guard.ledger.ledger import now
-from corpus_guard.traceback import reports
+from corpus_guard.ledger.tables import suspects, traces
+from corpus_guard.traceback import records, reports
 from corpus_guard.traceback.reports import Filing
+from hostile import BEACON, CHARACTERS, PAYLOADS
 
 HARMLESS = "harmless"
 OF_THE_TEXT = {"cp", "gap"}  # classes of elements that a text may have more or fewer of
@@ -33,7 +34,7 @@ Shape = Counter[tuple[Any, ...]]
 
 
 SOME = [  # all of them take minutes
-    payload if number % 8 == 0 or payload in CHARACTERS else pytest.param(payload, marks=pytest.mark.slow)
+    payload if number % 16 == 0 or payload in CHARACTERS else pytest.param(payload, marks=pytest.mark.slow)
     for number, payload in enumerate(PAYLOADS)
 ]
 
@@ -93,8 +94,10 @@ def everywhere(reviewing: Reviewing, payload: str) -> list[str]:
         assert undone.status_code == 200, undone.text
     filing = Filing(f"why {kept}?", f"because {kept}.", now(), f"rather {kept}.", f"by {kept}"[:200], origin=kept)
     report = reports.add(reviewing.ledger, filing, "run-1").report_id
+    trace = traced(reviewing, report, kept, item.version_id)
     return [
         "/",
+        f"/traces/{trace}",
         f"/items/{item.version_id}",
         f"/items/{item.version_id}?view=raw",
         f"/items/{item.version_id}?view=hidden",
@@ -105,6 +108,34 @@ def everywhere(reviewing: Reviewing, payload: str) -> list[str]:
         f"/reports/{report}",
         "/health",
     ]
+
+
+def traced(reviewing: Reviewing, report: str, payload: str, version: str) -> str:
+    """A trace whose judge, RAG model and documents all say `payload`; returns its id."""
+    trace = records.begin(reviewing.ledger, report, f"night {payload}"[:250], payload[:200], 5, None)
+    chunk = reviewing.storage_chunk(version)
+    line = {
+        "trace_id": trace.trace_id,
+        "iteration": 1,
+        "score": 0.9,
+        "explanation": payload,
+        "similarity": 0.5,
+        "text_sha256": "0" * 64,
+        "collection": "corpus-open",
+        "source": payload[:64],
+        "uri": payload,
+    }
+    with reviewing.ledger.write() as connection:
+        connection.execute(
+            suspects.insert(),
+            [
+                {**line, "chunk_id": chunk, "ordinal": 0, "label": "poisoned", "version_id": version},
+                {**line, "chunk_id": f"planted {payload}"[:250], "ordinal": 1, "label": "benign", "version_id": ""},
+            ],
+        )
+        ended = {"outcome": "traced", "answer_before": payload, "answer_after": payload, "failure": payload}
+        connection.execute(traces.update().where(traces.c.trace_id == trace.trace_id).values(**ended))
+    return trace.trace_id
 
 
 def _header(payload: str) -> str:
@@ -176,7 +207,7 @@ def test_a_payload_is_data_in_json_and_files(reviewing: Reviewing, payload: str)
         assert not value.lstrip().startswith(("=", "+", "-", "@")) and not any(map(unseen, value))
 
 
-@pytest.mark.parametrize("payload", PAYLOADS[::9])
+@pytest.mark.parametrize("payload", PAYLOADS[::20])
 @pytest.mark.parametrize(
     "address",
     [

@@ -19,6 +19,7 @@ from corpus_guard.web.render import page
 router = APIRouter()
 
 SIZE = 50  # items a page
+CAMPAIGNS = 6  # named above the list
 AGES = {"": "any time", "4": "4 hours", "24": "a day", "72": "3 days", "168": "a week", "720": "30 days"}
 """Hours → what they are called."""
 ORDERS: Mapping[Sort, str] = {"risk": "risk", "age": "longest waiting", "source": "source"}
@@ -96,6 +97,7 @@ def queue(request: Request, asked: Wanted) -> HTMLResponse:
         request,
         "queue.html",
         groups=list(groups(found.items, found.facets.get("campaign", {}))),
+        alike=[(name, count) for name, count in found.facets.get("campaign", {}).items() if count > 1][:CAMPAIGNS],
         total=found.total,
         shown=len(found.items),
         next=found.next or "",

@@ -15,7 +15,9 @@ from corpus_guard.errors import GuardError
 from corpus_guard.guard import Guard
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.tables import REPORT_STATES, purges, versions
+from corpus_guard.ledger.tables import reports as table
 from corpus_guard.traceback import records, reports
+from corpus_guard.traceback.judges import Label
 from corpus_guard.traceback.records import Line
 from corpus_guard.web.render import page
 from corpus_guard.web.shown import Shown, show
@@ -29,11 +31,16 @@ ALL_BYTES = 90_000  # of all texts of a trace
 
 
 @router.get("/reports")
-def listed(request: Request, state: Annotated[str, Query(max_length=14)] = "open") -> HTMLResponse:
+def listed(request: Request, state: Annotated[str, Query(max_length=14)] = "") -> HTMLResponse:
     """Reports in the order they are traced in, the newest traces, and purges."""
     guard = request.app.state.desk.guard()
     wanted = state if state in REPORT_STATES else ""
-    found, total = reports.listed(guard.ledger, state=wanted or None, limit=AT_ONCE)
+    found, total = reports.listed(guard.ledger, state=wanted or (None if state else "open"), limit=AT_ONCE)
+    if not state:  # what is open, or everything where nothing is
+        wanted = "open" if found else ""
+        if not found:
+            found, total = reports.listed(guard.ledger, limit=AT_ONCE)
+    traces = records.listed(guard.ledger, limit=AT_ONCE)
     return page(
         request,
         "reports.html",
@@ -41,7 +48,8 @@ def listed(request: Request, state: Annotated[str, Query(max_length=14)] = "open
         total=total,
         state=wanted,
         states=REPORT_STATES,
-        traces=records.listed(guard.ledger, limit=AT_ONCE),
+        traces=traces,
+        questions=questions_of(guard.ledger, {trace.report_id for trace in traces}),
         purges=purges_of(guard.ledger),
     )
 
@@ -69,16 +77,18 @@ def one_trace(request: Request, trace_id: str) -> HTMLResponse:
     guard = request.app.state.desk.guard()
     found = records.find(guard.ledger, trace_id)
     report = reports.find_report(guard.ledger, found.report_id)
+    lines = sorted(found.judged, key=lambda line: line.label is not Label.POISONED)[:TEXTS]  # the accused first
     return page(
         request,
         "trace.html",
         trace=found,
+        lines=lines,
         report=report,
         query=show(report.query, most=8_000),
         output=show(report.output, most=8_000),
         before=show(found.answer_before, most=4_000) if found.answer_before else None,
         after=show(found.answer_after, most=4_000) if found.answer_after else None,
-        texts=texts_of(guard, found.judged[:TEXTS]),
+        texts=texts_of(guard, lines),
     )
 
 
@@ -106,6 +116,13 @@ def texts_of(guard: Guard, lines: Iterable[Line]) -> dict[str, Shown]:
                     found[chunk.chunk_id] = show(chunk.text, most=min(TEXT_BYTES, left))
                     left -= min(TEXT_BYTES, len(chunk.text))
     return found
+
+
+def questions_of(ledger: Ledger, ids: Iterable[str]) -> dict[str, str]:
+    """Report → its question."""
+    statement = sa.select(table.c.report_id, table.c.query).where(table.c.report_id.in_(list(ids)))
+    with ledger.read() as connection:
+        return {row.report_id: row.query for row in connection.execute(statement)}
 
 
 def purges_of(ledger: Ledger) -> list[dict[str, Any]]:

@@ -66,8 +66,8 @@ function tell(place, preview) {
     list.append(element("dd", entries.join(" · ") || "–"));
   }
   place.append(list);
-  if (preview.first_of_two) place.append(element("p", `${number(preview.first_of_two)} of them need a second reviewer besides you.`, "small"));
-  if (preview.second_of_two) place.append(element("p", `${number(preview.second_of_two)} of them were approved once; yours completes it.`, "small"));
+  if (preview.first_of_two) place.append(element("p", `Need a second reviewer besides you: ${number(preview.first_of_two)}.`, "small"));
+  if (preview.second_of_two) place.append(element("p", `Approved once already, yours completes them: ${number(preview.second_of_two)}.`, "small"));
   if (preview.refused.length) {
     const lost = element("div", undefined, "note wrong small");
     lost.append(element("b", `${number(preview.refused.length)} cannot be decided so; nothing is done while they are chosen:`));
