@@ -630,7 +630,15 @@ def test_help_of_every_command_explains_it(path: tuple[str, ...]) -> None:
         assert getattr(option, "help", None), f"{option.name} is not explained"
 
 
-SPEAKS_NOTHING_ELSE = {"screen", "prove", "export findings", "export incident", "export attestation", "witness run"}
+SPEAKS_NOTHING_ELSE = {
+    "screen",
+    "prove",
+    "export findings",
+    "export incident",
+    "export attestation",
+    "witness run",
+    "quarantine labels",
+}
 """What they write is JSON without being asked; a witness answers over HTTP."""
 
 

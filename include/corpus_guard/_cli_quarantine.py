@@ -282,8 +282,9 @@ def _decide(
 ) -> None:
     from corpus_guard.guard import new_run_id
     from corpus_guard.review import applying, decisions
+    from corpus_guard.review.reviewer import reason_of
 
-    by = person(reviewer)
+    by, reason = person(reviewer), reason_of(reason)
     with Guard() as guard:
         chosen = _chosen(guard, names or (), narrowed)
         rules = guard.policy.review

@@ -140,7 +140,8 @@ def _undecided() -> list[sa.ColumnElement[bool]]:
 
 
 def _waiting(ledger: Ledger, rules: ReviewRules, source: str | None, when: datetime) -> dict[str, Any]:
-    here = [documents.c.source == source] if source is not None else []
+    # Not by the index on sources: see `corpus_guard.review.queue`.
+    here = [sa.func.coalesce(documents.c.source, "") == source] if source is not None else []
     late = versions.c.waits_since < when - timedelta(hours=rules.deadline_hours)
     half = sa.exists().where(
         decisions.c.version_id == versions.c.version_id,

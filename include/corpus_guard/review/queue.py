@@ -92,9 +92,9 @@ class Filter:
 
     def __post_init__(self) -> None:
         if self.state not in VERSION_STATES:
-            raise Misuse(f"state {self.state!r}: expected one of {', '.join(VERSION_STATES)}")
+            raise Misuse(f"state {self.state[:64]}: expected one of {', '.join(VERSION_STATES)}")
         if self.severity is not None and self.severity not in list(Severity):
-            raise Misuse(f"severity {self.severity!r}: expected one of {', '.join(Severity)}")
+            raise Misuse(f"severity {self.severity[:64]}: expected one of {', '.join(Severity)}")
 
 
 @dataclass(frozen=True, slots=True)
