@@ -61,9 +61,11 @@ class Reviewing:
 
     home: Path
     pace: Pace = field(default_factory=Pace)
+    ledger_url: str = ""
 
     def __post_init__(self) -> None:
-        self.settings = Settings(home=self.home)
+        # Nothing listens on port 9: no test looks into the Chroma of whoever runs it.
+        self.settings = Settings(home=self.home, ledger_url=self.ledger_url, chroma_url="http://127.0.0.1:9")
         self.ledger = Ledger(self.settings.ledger)
         self.storage = Storage(self.settings.storage)
         self.app = make_app(self.guard, plain_door(), self.pace)

@@ -309,3 +309,36 @@ def test_looking_writes_nothing(reviewing: Reviewing) -> None:
             assert client.get(path).status_code == 200
     with reviewing.ledger.read() as connection:
         assert connection.scalar(count) == before
+
+
+def test_every_view_and_decision_on_both_kinds_of_ledger(tmp_path: Path, ledger_url: str) -> None:
+    one = Reviewing(tmp_path / "home", ledger_url=ledger_url)
+    item = one.wait(declared={"author": "Mo"})
+    one.serve()
+    with one.client("ada") as client:
+        for path in ("/", "/?source=harbour&check=instructions&sort=source", f"/items/{item.version_id}", "/history"):
+            assert client.get(path).status_code == 200, path
+        (made,) = told(client.post("/api/v1/decisions", json=deciding(item)))["decisions"]
+        told(client.post(f"/api/v1/decisions/{made['decision_id']}/undo", json={"reason": "both"}))
+        assert client.post("/api/v1/decisions", json=deciding(item)).status_code == 409
+        for path in (
+            "/corpus?text=BAD&state=quarantined",
+            "/reports",
+            "/health",
+            "/history?kind=undo",
+            "/api/v1/health",
+        ):
+            assert client.get(path).status_code == 200, path
+        assert "bad.md" in client.get("/corpus?text=BAD&state=quarantined").text
+        assert len(client.get("/api/v1/decisions.csv").text.splitlines()) == 3
+    one.close()
+
+
+def test_without_chroma_only_the_neighbours_are_missing(reviewing: Reviewing) -> None:
+    item = reviewing.wait()
+    with reviewing.client() as client:
+        answer = client.get(f"/items/{item.version_id}/neighbours", headers={"Accept": "text/html"})
+        assert client.get(f"/items/{item.version_id}").status_code == 200
+
+    assert answer.status_code == 503 and "does not answer" in answer.text
+    assert not (reviewing.home / "chroma").exists(), "no server was started for it"

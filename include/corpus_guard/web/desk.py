@@ -18,6 +18,8 @@ class Desk:
 
     def __init__(self, open_guard: Callable[[], Guard]) -> None:
         """Open it when it is first asked for."""
+        self.one_at_a_time = threading.Lock()
+        """For what loads a model."""
         self._open = open_guard
         self._lock = threading.Lock()
         self._guard: Guard | None = None

@@ -9,8 +9,9 @@ import sqlalchemy as sa
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import HTMLResponse
 
+from corpus_guard.corpus.server import answers
 from corpus_guard.domain import Finding, Span, Version
-from corpus_guard.errors import Inconsistent, UnknownSubject
+from corpus_guard.errors import Inconsistent, StoreUnavailable, UnknownSubject
 from corpus_guard.guard import Guard
 from corpus_guard.ledger.tables import documents, versions
 from corpus_guard.review import evidence as looking
@@ -82,7 +83,14 @@ def neighbours(request: Request, version_id: str) -> HTMLResponse:
     """The nearest texts of trusted and reviewed sources: slow, so only where somebody asks."""
     guard = request.app.state.desk.guard()
     item = waiting.find(guard.ledger, version_id)
-    found = looking.neighbours(guard, looking.evidence(guard.ledger, guard.storage, item), NEIGHBOURS)
+    found_of_it = looking.evidence(guard.ledger, guard.storage, item)
+    # A command would start a server of its own; this process lives for weeks and would keep the store from the real one.
+    if not answers(guard.settings.chroma_url):
+        raise StoreUnavailable(
+            f"Chroma at {guard.settings.chroma_url} does not answer; the rest of the page does not need it"
+        )
+    with request.app.state.desk.one_at_a_time:  # the embedder is loaded by the first
+        found = looking.neighbours(guard, found_of_it, NEIGHBOURS)
     shown = [(near, show(near.text, most=NEIGHBOUR_BYTES)) for near in found]
     return page(request, "item.neighbours.html", item=item, neighbours=shown)
 
