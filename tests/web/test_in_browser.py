@@ -155,7 +155,7 @@ def test_nothing_runs_off_the_page(reviewing: Reviewing, browser: Browser, addre
     ):
         session.page.goto(address + path)
         wide = session.page.evaluate("() => document.documentElement.scrollWidth")
-        assert wide <= width, path
+        assert wide <= width, f"{path} is {wide} wide"
     session.quiet()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Request, Response
 from fastapi.openapi.utils import get_openapi
 
 from corpus_guard.review import evidence as looking
@@ -13,6 +13,8 @@ from corpus_guard.review import queue as waiting
 from corpus_guard.review.decisions import MOST
 from corpus_guard.review.muting import mutes as all_mutes
 from corpus_guard.web.answers import ERRORS
+from corpus_guard.web.item import neighbours_of
+from corpus_guard.web.item import raw as raw_bytes
 from corpus_guard.web.queue import Wanted
 
 DESCRIPTION: Final = """Review the quarantine of Corpus Guard: the same actions as the pages in Airflow.
@@ -82,6 +84,18 @@ def item(request: Request, version_id: str) -> dict[str, Any]:
         "release": plain(release),
         "policy_digest": guard.screening.digest,
     }
+
+
+@router.get("/items/{version_id}/neighbours", summary="What trusted and reviewed documents say about the same things")
+def neighbours(request: Request, version_id: str) -> dict[str, Any]:
+    """The nearest served chunks. Loads the embedder: the first answer takes seconds."""
+    return {"neighbours": [plain(near) for near in neighbours_of(request.app.state.desk, version_id)]}
+
+
+@router.get("/items/{version_id}/raw", summary="The bytes as they were fetched", response_class=Response)
+def raw(request: Request, version_id: str) -> Response:
+    """A file of any kind, hostile by assumption."""
+    return raw_bytes(request, version_id)
 
 
 @router.get("/mutes", summary="Rules that are muted for a source, or proposed to be, or were")

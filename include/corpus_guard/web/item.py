@@ -16,9 +16,10 @@ from corpus_guard.guard import Guard
 from corpus_guard.ledger.tables import documents, versions
 from corpus_guard.review import evidence as looking
 from corpus_guard.review import queue as waiting
-from corpus_guard.review.evidence import Evidence
+from corpus_guard.review.evidence import Evidence, Neighbour
 from corpus_guard.review.muting import worth_muting
 from corpus_guard.review.queue import Item
+from corpus_guard.web.desk import Desk
 from corpus_guard.web.render import page
 from corpus_guard.web.shown import BYTES, Shown, lines_between, show
 
@@ -81,18 +82,10 @@ def one(request: Request, version_id: str, view: Annotated[View, Query()] = "mar
 @router.get("/items/{version_id}/neighbours")
 def neighbours(request: Request, version_id: str) -> HTMLResponse:
     """The nearest texts of trusted and reviewed sources: slow, so only where somebody asks."""
-    guard = request.app.state.desk.guard()
-    item = waiting.find(guard.ledger, version_id)
-    found_of_it = looking.evidence(guard.ledger, guard.storage, item)
-    # A command would start a server of its own; this process lives for weeks and would keep the store from the real one.
-    if not answers(guard.settings.chroma_url):
-        raise StoreUnavailable(
-            f"Chroma at {guard.settings.chroma_url} does not answer; the rest of the page does not need it"
-        )
-    with request.app.state.desk.one_at_a_time:  # the embedder is loaded by the first
-        found = looking.neighbours(guard, found_of_it, NEIGHBOURS)
-    shown = [(near, show(near.text, most=NEIGHBOUR_BYTES)) for near in found]
-    return page(request, "item.neighbours.html", item=item, neighbours=shown)
+    shown = [
+        (near, show(near.text, most=NEIGHBOUR_BYTES)) for near in neighbours_of(request.app.state.desk, version_id)
+    ]
+    return page(request, "item.neighbours.html", version_id=version_id, neighbours=shown)
 
 
 @router.get("/items/{version_id}/raw")
@@ -106,6 +99,24 @@ def raw(request: Request, version_id: str) -> Response:
         media_type="application/octet-stream",
         headers={"Content-Disposition": f'attachment; filename="{item.version_id}.bin"'},
     )
+
+
+def neighbours_of(desk: Desk, version_id: str) -> list[Neighbour]:
+    """What trusted and reviewed documents say about the same things.
+
+    Raises:
+        StoreUnavailable: Chroma does not answer.
+        UnknownSubject: no such item, or its text was purged.
+    """
+    guard = desk.guard()
+    found = looking.evidence(guard.ledger, guard.storage, waiting.find(guard.ledger, version_id))
+    # A command would start a server of its own; this process lives for weeks and would keep the store from the real one.
+    if not answers(guard.settings.chroma_url):
+        raise StoreUnavailable(
+            f"Chroma at {guard.settings.chroma_url} does not answer; the rest of the review does not need it"
+        )
+    with desk.one_at_a_time:  # the embedder is loaded by the first
+        return looking.neighbours(guard, found, NEIGHBOURS)
 
 
 def _shown(guard: Guard, found: Evidence, view: View) -> tuple[Shown, str]:
