@@ -86,6 +86,21 @@ def test_no_text_costs_more_than_a_page_may(text: str) -> None:
     assert shown.left_out > 0
 
 
+def test_evidence_all_over_a_text_costs_no_more() -> None:
+    text = "\u200b\u200c" * 500_000
+    shown = show(text, [Span(start, start + 10) for start in range(20_000, 980_000, 5_000)])
+
+    cost = sum(len(piece.text.encode()) + 60 * (piece.kind == "code" or bool(piece.marks)) for piece in shown.pieces)
+    assert cost < BYTES + 40_000
+    assert max((piece.marks for piece in shown.pieces), default=()) == (192,), "the last evidence has its share"
+
+
+def test_evidence_that_lies_past_the_end_is_none() -> None:
+    shown = show("x" * 40_000, [Span(40_100, 40_200), Span(39_900, 50_000)])
+
+    assert {piece.marks for piece in shown.pieces} == {(), (2,)}
+
+
 def test_what_changed_is_told_line_by_line() -> None:
     before = "\n".join(["same"] * 20 + ["the old limit is 4 bar", "tail"])
     after = "\n".join(["same"] * 20 + ["the new limit is 9 bar\u200b", "tail"])

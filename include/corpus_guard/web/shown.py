@@ -76,9 +76,10 @@ def show(text: str, spans: Sequence[Span | None] = (), most: int = BYTES) -> Sho
     shown = end = 0
     windows = _windows(len(text), [span for _, span in found])
     left = float(most)
-    for number, window in enumerate(windows):
+    for number, wanted in enumerate(windows):
         # A beginning full of costly characters must leave something for the evidence, and each evidence for the next.
         share = left / (1 if number + 1 == len(windows) else 2 if number == 0 else len(windows) - number)
+        window = _affordable(text, wanted, found, share) if number else wanted
         if window.start > end:
             made.append(_gap(window.start - end))
         end = window.start
@@ -142,6 +143,14 @@ def _windows(length: int, spans: Iterable[Span]) -> list[Span]:
         elif span.start < span.end:
             merged.append(span)
     return merged
+
+
+def _affordable(text: str, window: Span, found: Sequence[tuple[int, Span]], share: float) -> Span:
+    """`window` without what stands before its evidence, where that alone would use up its share."""
+    begin = (span.start for _, span in found if window.start <= span.start < window.end)
+    start = min(begin, default=window.start)
+    before = sum(cost for _, _, cost in _pieces(text, Span(window.start, start), ()))
+    return Span(start, window.end) if before > share / 2 else window
 
 
 def _pieces(text: str, window: Span, found: Sequence[tuple[int, Span]]) -> Iterator[tuple[Piece, int, int]]:
