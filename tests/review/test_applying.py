@@ -92,6 +92,25 @@ def test_an_undone_rejection_is_not_kept_for_the_same_bytes(deployment: Deployme
     assert state(deployment, item) == "quarantined"
 
 
+def test_a_rejection_that_is_undone_after_the_bytes_came_again_lets_them_wait(
+    deployment: Deployment, item: Item
+) -> None:
+    with deployment.guard() as guard:
+        (made,) = decided(guard.ledger, item.version_id, "reject")
+    deployment.page("bad.md", "# Pump\n\nThe pump behind the office is painted blue every second year.\n")
+    with deployment.guard() as guard:
+        refresh(guard, "r2")
+    deployment.page("bad.md", BAD)
+    with deployment.guard() as guard:
+        refresh(guard, "r3")
+        assert waiting(guard.ledger)[0] == [], "the rejection stands, applied or not"
+
+        undo(guard.ledger, made.decision_id, reviewer=MO, reason="wrong one")
+
+        assert [one.version_id for one in waiting(guard.ledger)[0]] == [item.version_id]
+        assert verify(guard).holds
+
+
 def test_who_undoes_while_vectors_are_made_is_heard(
     deployment: Deployment, item: Item, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -209,12 +209,13 @@ def _check_versions(ledger: Ledger, found: Found) -> None:
         .execution_options(yield_per=PAGE)
     )
     with ledger.read() as connection:
+        undone = set(connection.scalars(sa.select(events.c.subject).where(events.c.kind == "review_undo")))
         for row in connection.execute(statement):
             if row.version_id is None:
                 _version(found, row.subject, "the log tells of its judgement, and its row is gone", row.told["doc_id"])
             elif row.told is None:
                 _version(found, row.version_id, "no event tells that it was ever judged", row.doc_id)
-            elif other := _differs(row):
+            elif other := _differs(row, waits_again=row.version_id in undone):
                 name, expected = other
                 message = f"its row says another {name} than the log"
                 _version(found, row.version_id, message, row.doc_id, expected, str(getattr(row, name)))
@@ -225,12 +226,13 @@ def _last(name: str, *kinds: str) -> sa.Subquery:
     return sa.select(events.c.subject, newest).where(events.c.kind.in_(kinds)).group_by(events.c.subject).subquery(name)
 
 
-def _differs(row: Any) -> tuple[str, str] | None:
+def _differs(row: Any, *, waits_again: bool) -> tuple[str, str] | None:
     """The first field that is not as it was logged, and what was."""
     for name, logged in ((name, row.told[name]) for name in TOLD if name in row.told):  # an older release told less
         allowed = {logged}
         if name == "state" and row.choice:
             allowed.add(STATE_OF[row.choice["verdict"]])
+            allowed |= {"quarantined"} if waits_again else set()
         if signable(getattr(row, name)) not in allowed:
             return name, " or ".join(sorted(map(str, allowed)))
     return None

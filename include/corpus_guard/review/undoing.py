@@ -48,7 +48,7 @@ def undo(ledger: Ledger, decision_id: str, *, reviewer: Reviewer, reason: str, p
         )
         if version is None:
             raise UnknownSubject(f"decision {decision_id[:64]!r} is not in the ledger; see `guard quarantine history`")
-        rows_of(connection, [version], lock=True)
+        row = rows_of(connection, [version], lock=True)[version]
         done = marks_of(connection, [version])[version].done
         target = next(one for one in done if one.id == decision_id)
         falls = [
@@ -70,6 +70,13 @@ def undo(ledger: Ledger, decision_id: str, *, reviewer: Reviewer, reason: str, p
                 .values(undone_at=when)
             )
             act(ledger, connection, "undo", reviewer, kept, policy_digest, when, version_id=version, subject=one.id)
+        if row.state == "rejected" and any(one.kind == "reject" for one in falls):
+            # The same bytes came again, or were judged anew, while the rejection stood: nobody but it kept them out.
+            connection.execute(
+                versions.update()
+                .where(versions.c.version_id == version)
+                .values(state="quarantined", waits_since=sa.func.coalesce(versions.c.waits_since, versions.c.judged_at))
+            )
     return [one.id for one in falls]
 
 
