@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable
 from datetime import timedelta
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -13,6 +15,7 @@ from corpus_guard.domain import Severity, TrustLevel, Verdict, Version
 from corpus_guard.errors import Misuse, NotAllowed, Stale, UnknownSubject
 from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.tables import acts, decisions, documents, events, versions
+from corpus_guard.review._marks import marks_of
 from corpus_guard.review.applying import unapplied
 from corpus_guard.review.decisions import MOST, Chosen, Decision, decide, preview
 from corpus_guard.review.history import history
@@ -86,11 +89,19 @@ def test_the_second_of_two_reviewers_is_told(waiting: Shelf) -> None:
     assert count(waiting, decisions) == 1
 
 
-def test_of_two_reviewers_at_one_moment_one_is_told(waiting: Shelf) -> None:
-    items, start, ended = as_seen(seen(waiting)), threading.Barrier(2), []
+def test_of_two_reviewers_at_one_moment_one_is_told(waiting: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
+    items, both_looked, ended = as_seen(seen(waiting)), threading.Barrier(2), []
+
+    def slowly(*arguments: Any) -> Any:
+        """Between looking and writing: only without a lock do both of them come here."""
+        found = marks_of(*arguments)
+        with contextlib.suppress(threading.BrokenBarrierError):
+            both_looked.wait(1)
+        return found
+
+    monkeypatch.setattr("corpus_guard.review.decisions.marks_of", slowly)
 
     def reviewer(by: Reviewer) -> None:
-        start.wait(10)
         try:
             say(waiting, items, by)
             ended.append("kept")
