@@ -102,6 +102,8 @@ def show_screening(report: Mapping[str, Any]) -> None:
     if report["shadow"]:
         wait = ", ".join(f"{count:,} of {visible(source)}" for source, count in report["would_wait"].items())
         out.print(f"[bold]Shadow   [/bold] {', '.join(report['shadow'])}; enforced, would wait: {wait or 'none'}")
+    for source, codes in report["muted"].items():
+        out.print(f"[bold]Muted    [/bold] {visible(source)}: {visible(', '.join(codes))}")
     for source, threshold in report["thresholds"].items():
         text = f"severity {threshold['severity']}, risk {threshold['risk']}"
         out.print(f"[bold]Threshold[/bold] {visible(source)}: {text}")

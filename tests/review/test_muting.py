@@ -18,6 +18,7 @@ from corpus_guard.screening.calibration import forecast
 from corpus_guard.screening.policy import Policy, load_policy
 from corpus_guard.screening.records import recorded
 from corpus_guard.settings import Settings
+from corpus_guard.status import read_status
 from deciding import ADA, MO
 from deploying import BAD, TICKETS, Deployment
 from material import Shelf, a_version
@@ -123,6 +124,7 @@ def test_screening_honours_a_mute_of_its_source_alone_until_it_is_lifted(deploym
                 .join(versions, versions.c.version_id == findings.c.version_id)
                 .where(versions.c.state == "accepted", findings.c.severity != Severity.INFO.value)
             ).all()
+        assert list(read_status(guard)["muted"]) == ["tickets"], "whoever asks is told what counts no longer"
         told = {one.source: one for one in forecast(guard.policy, recorded(guard.ledger), 0.01)}
         assert verify(guard).holds
 

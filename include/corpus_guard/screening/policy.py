@@ -11,7 +11,7 @@ Rules
     * else it is accepted.
 
 A source's own threshold may be stricter or looser than its trust level's. It is part of the digest and shown by
-``guard status``: nothing but the policy file can loosen a verdict.
+``guard status``, as is what two people muted: nothing but the policy file and they can loosen a verdict.
 
 Risk joins independent hints: ``1 - Π (1 - weight · score)`` over the strongest finding of each code, so that many small
 signs add up and the same sign seen twice does not. The weights are fixed by severity and printed in the policy file.
