@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from corpus_guard.cli import app
 from corpus_guard.screening.instructions import PACK, load_pack
-from corpus_guard.screening.policy import Retirement, Threshold
+from corpus_guard.screening.policy import Retirement, ReviewRules, Threshold
 from corpus_guard.screening.registry import CHECKS
 from corpus_guard.settings import PROJECT, Settings
 
@@ -35,7 +35,7 @@ POLICY = """
 
 `name` is free. `quarantine` has one section a trust level, `sources` one with the same keys for each source that needs another
 threshold than its trust level's, `weights` one number a severity, `reject` a list of codes, `shadow` a list of checks and codes whose
-findings are recorded and weigh nothing, `retire` the two keys below, `checks` one section a check.
+findings are recorded and weigh nothing, `retire` and `review` the keys below, `checks` one section a check.
 
 """
 CHECK_ORDER = """
@@ -108,6 +108,8 @@ def _policy(page: io.StringIO) -> None:
     _fields(page, Threshold, prefix="quarantine.<level>.")
     page.write("\n")
     _fields(page, Retirement, prefix="retire.")
+    page.write("\n")
+    _fields(page, ReviewRules, prefix="review.")
 
 
 def _fields(page: io.StringIO, model: type[BaseModel], prefix: str = "", skip: tuple[str, ...] = ()) -> None:

@@ -46,7 +46,7 @@ def a_version(
 ) -> Version:
     """A version with one chunk a passage, fetched `minute` minutes after START; `stamp` overrides fields of its stamp."""
     text = "".join(passages)
-    data = text.encode()
+    data = text.encode("utf-8", "surrogatepass")
     fields: dict[str, Any] = {
         "source": "harbour",
         "owner": "harbour office",

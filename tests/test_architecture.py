@@ -21,7 +21,9 @@ COMMANDS = sorted({path.stem for path in PACKAGE.glob("_cli_*.py")})  # one comm
 # Top to bottom; what stands on one line shares a floor and does not import each other.
 FLOORS = [
     ["cli"],
+    ["airflow_review"],
     ["airflow_tasks", *COMMANDS],
+    ["web"],
     ["status", "refresh", "evaluation", "exports", "_console"],
     ["forensics"],
     ["traceback"],
@@ -35,12 +37,13 @@ FLOORS = [
     ["batches"],
     ["ledger"],
     ["settings"],
-    ["domain", "errors"],
+    ["domain", "errors", "_unseen"],
 ]
 FLOOR = {room: height for height, rooms in enumerate(reversed(FLOORS)) for room in rooms}
 ALLOWED = {  # options that commands share
     ("_cli_train", "_cli_evaluate"),
     ("_cli_enhance", "_cli_quarantine"),
+    ("_cli_quarantine_rules", "_cli_quarantine"),
     ("_cli_incident", "_cli_quarantine"),
     ("_cli_keys", "_cli_quarantine"),
     ("_cli_purge", "_cli_quarantine"),
@@ -97,7 +100,7 @@ def test_no_module_needs_airflow_to_be_imported(path: Path) -> None:
     outside = [module for module in imports(tree, functions=False) if module.split(".")[0] == "airflow"]
 
     assert outside == []
-    assert everywhere == [] or name(path) == "airflow_tasks.py"
+    assert everywhere == [] or name(path) in {"airflow_review.py", "airflow_tasks.py", "web/airflow_door.py"}
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name)

@@ -234,7 +234,7 @@ def test_a_release_takes_effect_at_once_with_those_that_waited(run: Run) -> None
     done = run("quarantine", "release", item[:10], "--reason", "[red]quoted[/red]", "--reviewer", "ada", "--json")
 
     assert done.code == 0
-    assert done.json["decision"]["version_id"] == item
+    assert [one["version_id"] for one in done.json["decisions"]] == [item]
     assert (done.json["applied"]["released"], done.json["applied"]["rejected"]) == (1, 1)
     assert set(waiting(run)) & {"bad.md", "third.md"} == set()
     answers = run("search", "spare pump behind the office", "--json").json["answers"]
@@ -630,7 +630,15 @@ def test_help_of_every_command_explains_it(path: tuple[str, ...]) -> None:
         assert getattr(option, "help", None), f"{option.name} is not explained"
 
 
-SPEAKS_NOTHING_ELSE = {"screen", "prove", "export findings", "export incident", "export attestation", "witness run"}
+SPEAKS_NOTHING_ELSE = {
+    "screen",
+    "prove",
+    "export findings",
+    "export incident",
+    "export attestation",
+    "witness run",
+    "quarantine labels",
+}
 """What they write is JSON without being asked; a witness answers over HTTP."""
 
 

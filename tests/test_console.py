@@ -14,6 +14,7 @@ from rich.text import Text
 
 from corpus_guard import _console
 from corpus_guard._console import STATE_STYLE, as_json, styled, table, visible
+from corpus_guard._unseen import DRAWS_NOTHING
 
 HOSTILE = [
     "\x1b[31mred\x1b[0m",
@@ -108,7 +109,7 @@ def test_markup_in_a_text_is_text(text: str) -> None:
     assert parsed.plain.endswith(" after")
     assert parsed.spans[0].end == len(parsed.plain) - len(" after")
     shown = parsed.plain.removesuffix(" after").replace("⟨U+005B⟩", "[").replace("⟨U+005C⟩", "\\")
-    if not _console._DRAWS_NOTHING.search(text):
+    if not DRAWS_NOTHING.search(text):
         assert shown == expected(text)
 
 

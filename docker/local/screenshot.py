@@ -1,6 +1,6 @@
 """``make screenshot``: pictures of the running UI into ``docs/images/``.
 
-Needs `make up`, a finished run of `corpus_refresh` (`make demo`), for the second picture one of `traceback_nightly`, and Chromium: the
+Needs `make up`, a finished run of `corpus_refresh` (`make demo`), for the picture of MLflow one of `traceback_nightly`, and Chromium: the
 ``chromium`` binary of the distribution (``apt-get install -y chromium``), because Playwright's own download of a browser is not needed for
 a picture. Signs in as the admin, through the login form, with the password of this stack. Nothing but 127.0.0.1 is contacted.
 """
@@ -11,12 +11,14 @@ import json
 import os
 import shutil
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from playwright.sync_api import Browser, Page, ViewportSize, sync_playwright
 
+from corpus_guard.web.plugin import deep_link
 from environment import HOST, PROJECT, Layout, Ports, StackError
 from processes import request
 
@@ -31,6 +33,9 @@ REMEMBERED = {  # what Airflow's UI (3.3.2) keeps of a user's choices: the graph
     f"direction-{DAG}": '"DOWN"',
     "react-resizable-panels:graph-ltr": '{"details-panel,main-panel":{"expandToSizes":{},"layout":[29,71]}}',
 }
+REVIEW = {"queue": "", "history": "history", "corpus": "corpus", "reports": "reports", "health": "health"}
+"""View → its path; that of an item is found in the queue."""
+THEMES = ("light", "dark")
 CHROMIUM = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
 
 
@@ -49,6 +54,9 @@ def main() -> int:
         browser = playwright.chromium.launch(executable_path=_chromium(), args=CHROMIUM)
         page = _signed_in(browser, address, password)
         print(_run_page(page, address, run))
+        for theme in THEMES:
+            for picture in _review_pages(page, address, theme):
+                print(picture)
         night = _newest_night(ports)
         if night:
             print(_night_page(browser, f"http://{HOST}:{ports.mlflow}", *night))
@@ -99,6 +107,24 @@ def _night_page(browser: Browser, address: str, experiment: str, run: str) -> Pa
     page.wait_for_timeout(2 * SETTLED)
     page.screenshot(path=target)
     return target
+
+
+def _review_pages(page: Page, address: str, theme: str) -> Iterator[Path]:
+    """Each view of the review, in Airflow's frame and in its colours."""
+    page.evaluate("theme => localStorage.setItem('theme', theme)", theme)  # what Airflow's own switch writes
+    views = dict(REVIEW)
+    for name in ("queue", "item", *list(views)[1:]):
+        page.goto(f"{address}/{deep_link(views[name])}")
+        frame = page.frame_locator("iframe")
+        frame.locator("h1").wait_for()
+        if name == "queue" and (waiting := frame.locator("a.where").first).count():
+            views["item"] = str(waiting.get_attribute("href")).removeprefix("./")
+        page.wait_for_timeout(SETTLED)
+        target = IMAGES / f"review-{name}-{theme}.png"
+        page.screenshot(path=target)
+        yield target
+        if name == "queue" and "item" not in views:
+            return  # an empty queue: nothing to look at
 
 
 def _chromium() -> str:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import getpass
 import os
+import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.panel import Panel
@@ -14,7 +16,12 @@ from corpus_guard import _console as console
 from corpus_guard import errors
 from corpus_guard._console import SEVERITY_STYLE, Json, out, styled, visible
 from corpus_guard.domain import Severity
-from corpus_guard.guard import Guard, new_run_id
+from corpus_guard.guard import Guard
+
+if TYPE_CHECKING:
+    from corpus_guard.review.applying import Applied
+    from corpus_guard.review.decisions import Choice, Chosen, Decision, Preview
+    from corpus_guard.review.queue import Item
 
 app = typer.Typer(help="What waits for a person: look at it, release it, reject it.", no_args_is_help=True)
 
@@ -29,45 +36,83 @@ def _login() -> str:
 ItemName = Annotated[str, typer.Argument(help="The item's id, or the beginning of it.", metavar="ITEM")]
 Reason = Annotated[str, typer.Option("--reason", "-r", help="Why; kept with the decision.")]
 Reviewer = Annotated[str, typer.Option(help="Who decides.", default_factory=_login, show_default="your login name")]
+Items = Annotated[
+    list[str] | None,
+    typer.Argument(
+        help="Their ids, or the beginnings of them. None: whatever the options choose.", metavar="[ITEM]..."
+    ),
+]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before several items are decided.")]
+FromSource = Annotated[str | None, typer.Option("--source", "-s", help="Only this source.")]
+OfCheck = Annotated[str | None, typer.Option("--check", help="Only what this check found something in.")]
+OfCampaign = Annotated[str | None, typer.Option("--campaign", help="Only this campaign: near-duplicates and the like.")]
+OfSeverity = Annotated[str | None, typer.Option("--severity", help="Only with this worst finding.")]
+OfTrust = Annotated[str | None, typer.Option("--trust", help="Only of this trust level.")]
+OfRun = Annotated[str | None, typer.Option("--run", help="Only what this run judged.")]
 Apply = Annotated[bool, typer.Option(help="Let it take effect now; otherwise the DAG quarantine_release does.")]
 
 
 @app.command("list")
 def list_(
-    source: Annotated[str | None, typer.Option("--source", "-s", help="Only this source.")] = None,
+    source: FromSource = None,
     state: Annotated[str, typer.Option(help="quarantined, rejected, released or accepted.")] = "quarantined",
-    limit: Annotated[int, typer.Option(min=1, help="How many at most.")] = 50,
+    trust: OfTrust = None,
+    check: OfCheck = None,
+    severity: OfSeverity = None,
+    campaign: OfCampaign = None,
+    run: OfRun = None,
+    text: Annotated[str, typer.Option(help="Only where the document's name has this in it.")] = "",
+    older_than: Annotated[
+        float | None, typer.Option(min=0, help="Only what waits at least so many hours.", metavar="HOURS")
+    ] = None,
+    undecided: Annotated[bool, typer.Option("--undecided", help="Leave out what is decided, but not applied.")] = False,
+    sort: Annotated[str, typer.Option(help="risk, age or source.")] = "risk",
+    limit: Annotated[int, typer.Option(min=1, max=200, help="How many at most.")] = 50,
+    after: Annotated[
+        str | None, typer.Option(help="The next page: as the one before calls it.", metavar="PAGE")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """What waits, the riskiest first.
 
-    Example: `guard quarantine list --source wiki`
+    Example: `guard quarantine list --source wiki --severity high --sort age`
     """
-    from corpus_guard.ledger.tables import VERSION_STATES
-    from corpus_guard.review.queue import waiting
+    from datetime import timedelta
 
-    if state not in VERSION_STATES:
-        raise errors.Misuse(f"--state {state}: expected one of {', '.join(VERSION_STATES)}")
+    from corpus_guard.review.queue import SORTS, Filter, page
+
+    if sort not in SORTS:
+        raise errors.Misuse(f"--sort {sort}: expected one of {', '.join(SORTS)}")
+    chosen = Filter(
+        source, trust, check, severity, timedelta(hours=older_than) if older_than is not None else None,
+        run, campaign, state, text, undecided,
+    )  # fmt: skip
     with Guard() as guard:
-        items, total = waiting(guard.ledger, source=source, state=state, limit=limit)
+        found = page(guard.ledger, chosen, sort=sort, after=after, size=limit)
     if as_json:
-        console.print_json({"total": total, "items": [item.as_dict() for item in items]})
+        items = [item.as_dict() for item in found.items]
+        console.print_json({"total": found.total, "items": items, "next": found.next, "facets": found.facets})
         return
-    rows = [
-        (
-            item.version_id[:8],
-            f"{item.risk:.2f}",
-            visible(item.source),
-            visible(item.uri),
-            visible(", ".join(dict.fromkeys(f.code for f in item.findings if f.severity is not Severity.INFO))),
-        )
-        for item in items
-    ]
-    out.print(
-        console.table(f"{total} {state}", ("item", "risk", "source", "document", "findings"), rows, right=("risk",))
+    names = ("item", "risk", "source", "document", "findings", "decided")
+    out.print(console.table(f"{found.total} {state}", names, map(_row, found.items), right=("risk",)))
+    if found.items and state == "quarantined":
+        out.print(f"Look at one: [bold]guard quarantine show {found.items[0].version_id[:8]}[/bold]")
+    if found.next:
+        out.print(f"More: --after {found.next}", soft_wrap=True)
+
+
+def _row(item: Item) -> tuple[str, ...]:
+    marks = [f"{item.pending} 1 of 2, by {item.approved_by}" if item.waits_for_second else item.pending or ""]
+    marks += ["escalated"] if item.escalated else []
+    marks += ["waits too long"] if item.expired else []
+    return (
+        item.version_id[:8],
+        f"{item.risk:.2f}",
+        visible(item.source),
+        visible(item.uri),
+        visible(", ".join(dict.fromkeys(f.code for f in item.findings if f.severity is not Severity.INFO))),
+        visible(", ".join(filter(None, marks))),
     )
-    if items and state == "quarantined":
-        out.print(f"Look at one: [bold]guard quarantine show {items[0].version_id[:8]}[/bold]")
 
 
 @app.command("show")
@@ -76,10 +121,12 @@ def show(item: ItemName, as_json: Json = False) -> None:
 
     Example: `guard quarantine show 3f9ac1d2`
     """
-    from corpus_guard.review.queue import evidence, find
+    from corpus_guard.review.evidence import evidence, release_of
+    from corpus_guard.review.queue import find
 
     with Guard() as guard:
         found = evidence(guard.ledger, guard.storage, find(guard.ledger, item))
+        planned = release_of(guard, found.item)
     one, version = found.item, found.version
     if as_json:
         console.print_json(
@@ -90,6 +137,10 @@ def show(item: ItemName, as_json: Json = False) -> None:
                 "hidden": version.hidden,
                 "skipped": [{"check": skipped.check, "reason": skipped.reason} for skipped in found.skipped],
                 "served_version": found.served_version,
+                "versions": [asdict(one) for one in found.versions],
+                "principal": found.principal,
+                "siblings": [asdict(one) for one in found.siblings],
+                "release": asdict(planned),
                 "decisions": [dict(decision) for decision in found.history],
             }
         )
@@ -103,7 +154,7 @@ def show(item: ItemName, as_json: Json = False) -> None:
     rows = [
         (
             styled(finding.severity.value, SEVERITY_STYLE),
-            visible(finding.code),
+            visible(finding.code) + (" (muted)" if finding.muted else ""),
             visible(finding.message),
             visible(version.text[finding.span.start : finding.span.end][:160]) if finding.span else "",
         )
@@ -116,10 +167,15 @@ def show(item: ItemName, as_json: Json = False) -> None:
             out.print(
                 Panel(visible(text[:1500], lines=True), title=name + more, title_align="left", border_style="dim")
             )
-    for decision in found.history:
+    for past in found.history:
+        undone = " (undone)" if past["undone_at"] else " (1 of 2)" if past["lacking"] else ""
         out.print(
-            f"{decision['decided_at']:%Y-%m-%d %H:%M} {visible(decision['reviewer'])}: {decision['verdict']}, {visible(decision['reason'])}"
+            f"{past['at']:%Y-%m-%d %H:%M} {visible(past['reviewer'])}: {past['kind']}{undone}, {visible(past['reason'])}"
         )
+    out.print(
+        f"A release publishes {planned.chunks} chunks in {visible(planned.collection)}"
+        + (", and needs two people" if planned.needs_two else "")
+    )
     if one.state == "quarantined":
         out.print(
             f"Decide: [bold]guard quarantine release {one.version_id[:8]} --reason …[/bold] or [bold]reject[/bold]"
@@ -127,40 +183,172 @@ def show(item: ItemName, as_json: Json = False) -> None:
 
 
 @app.command("release")
-def release(item: ItemName, reason: Reason, reviewer: Reviewer, apply: Apply = True, as_json: Json = False) -> None:
-    """Let a document in. The decision is kept for exactly these bytes.
+def release(
+    reviewer: Reviewer,
+    reason: Reason,
+    items: Items = None,
+    source: FromSource = None,
+    check: OfCheck = None,
+    severity: OfSeverity = None,
+    campaign: OfCampaign = None,
+    yes: Yes = False,
+    apply: Apply = True,
+    as_json: Json = False,
+) -> None:
+    """Let documents in. The decision is kept for exactly these bytes. Where the policy asks for two people, the first only approves.
 
     Example: `guard quarantine release 3f9ac1d2 --reason "the handbook quotes an attack"`
     """
-    _decide(item, "release", reviewer, reason, apply, as_json)
+    _decide("release", items, (source, check, severity, campaign), reviewer, reason, yes, apply, as_json)
 
 
 @app.command("reject")
-def reject(item: ItemName, reason: Reason, reviewer: Reviewer, apply: Apply = True, as_json: Json = False) -> None:
-    """Keep a document out. The decision is kept for exactly these bytes.
+def reject(
+    reviewer: Reviewer,
+    reason: Reason,
+    items: Items = None,
+    source: FromSource = None,
+    check: OfCheck = None,
+    severity: OfSeverity = None,
+    campaign: OfCampaign = None,
+    yes: Yes = False,
+    apply: Apply = True,
+    as_json: Json = False,
+) -> None:
+    """Keep documents out. The decision is kept for exactly these bytes.
 
-    Example: `guard quarantine reject 3f9ac1d2 --reason "tells readers to call a stranger"`
+    Example: `guard quarantine reject --campaign 77ab12… --reason "tells readers to call a stranger" --yes`
     """
-    _decide(item, "reject", reviewer, reason, apply, as_json)
+    _decide("reject", items, (source, check, severity, campaign), reviewer, reason, yes, apply, as_json)
 
 
-def _decide(item: str, verdict: Any, reviewer: str, reason: str, apply: bool, as_json: bool) -> None:
-    from corpus_guard.review import decisions
+@app.command("escalate")
+def escalate(
+    reviewer: Reviewer,
+    reason: Reason,
+    items: Items = None,
+    source: FromSource = None,
+    check: OfCheck = None,
+    severity: OfSeverity = None,
+    campaign: OfCampaign = None,
+    yes: Yes = False,
+    as_json: Json = False,
+) -> None:
+    """Ask for somebody else. They go on waiting, marked.
+
+    Example: `guard quarantine escalate 3f9ac1d2 --reason "legal should see this"`
+    """
+    _decide("escalate", items, (source, check, severity, campaign), reviewer, reason, yes, False, as_json)
+
+
+@app.command("undo")
+def undo(
+    decision: Annotated[str, typer.Argument(help="The decision's id, as `guard quarantine history` shows it.")],
+    reviewer: Reviewer,
+    reason: Reason,
+    as_json: Json = False,
+) -> None:
+    """Take a decision back that has not taken effect yet. The taking back is kept.
+
+    Example: `guard quarantine undo 5d31… --reason "wrong document"`
+    """
+    from corpus_guard.review.undoing import undo as take_back
 
     with Guard() as guard:
-        decision = decisions.decide(
-            guard.ledger, item, verdict, reviewer=reviewer, reason=reason, policy_digest=guard.screening.digest
-        )
-        applied = decisions.apply(guard, new_run_id("release")) if apply else None
+        digest = guard.screening.digest
+        gone = take_back(guard.ledger, decision, reviewer=person(reviewer), reason=reason, policy_digest=digest)
     if as_json:
-        console.print_json({"decision": asdict(decision), "applied": applied})
+        console.print_json({"undone": gone})
         return
-    out.print(
-        f"{styled('released' if verdict == 'release' else 'rejected')} {decision.version_id} by {visible(decision.reviewer)}"
-    )
+    out.print(f"undone: {', '.join(gone)}; the item waits again")
+
+
+def person(name: str) -> Any:
+    """Who types, as a reviewer: whoever has this shell and the ledger's address may call themselves anything."""
+    from corpus_guard.review.reviewer import Reviewer as Person
+
+    return Person(name, name, "cli")
+
+
+def _decide(
+    choice: Choice,
+    names: Sequence[str] | None,
+    narrowed: tuple[str | None, str | None, str | None, str | None],
+    reviewer: str,
+    reason: str,
+    yes: bool,
+    apply: bool,
+    as_json: bool,
+) -> None:
+    from corpus_guard.guard import new_run_id
+    from corpus_guard.review import applying, decisions
+    from corpus_guard.review.reviewer import reason_of
+
+    by, reason = person(reviewer), reason_of(reason)
+    with Guard() as guard:
+        chosen = _chosen(guard, names or (), narrowed)
+        rules = guard.policy.review
+        if len(chosen) > 1:
+            shown = decisions.preview(guard.ledger, rules, [one.version_id for one in chosen], choice, by)
+            _ask(shown, yes=yes, quiet=as_json)
+        made = decisions.decide(
+            guard.ledger, rules, chosen, choice, reviewer=by, reason=reason, policy_digest=guard.screening.digest
+        )
+        takes_effect = apply and any(decision.is_complete for decision in made)
+        applied = applying.apply(guard, new_run_id("release")) if takes_effect else None
+    if as_json:
+        told = [decision.as_dict() for decision in made]
+        console.print_json({"decisions": told, "applied": applied})
+        return
+    _show_decisions(made, applied)
+
+
+def _chosen(guard: Guard, names: Sequence[str], narrowed: tuple[str | None, ...]) -> list[Chosen]:
+    from corpus_guard.review.decisions import MOST, Chosen
+    from corpus_guard.review.queue import Filter, find, ids_of
+
+    if bool(names) == any(narrowed):
+        raise errors.Misuse(
+            "name the items, or choose them by --source, --check, --severity or --campaign: one of both"
+        )
+    if names:
+        found = {item.version_id: item.revision for item in (find(guard.ledger, name) for name in names)}
+        return [Chosen(name, revision) for name, revision in found.items()]
+    source, check, severity, campaign = narrowed
+    chosen: Filter = Filter(source=source, check=check, severity=severity, campaign=campaign, undecided=True)
+    return [Chosen(name, revision) for name, revision in ids_of(guard.ledger, chosen, limit=MOST)]
+
+
+def _ask(shown: Preview, *, yes: bool, quiet: bool) -> None:
+    if not quiet:
+        out.print(f"[bold]{shown.choice} {shown.items:,} items[/bold]")
+        counts: tuple[tuple[str, Mapping[str, int]], ...] = (
+            ("source", shown.by_source), ("trust", shown.by_trust), ("severity", shown.by_severity),
+        )  # fmt: skip
+        for name, values in counts:
+            out.print(f"  by {name}: {visible(', '.join(f'{count:,} {value}' for value, count in values.items()))}")
+        if shown.first_of_two:
+            out.print(f"  {shown.first_of_two:,} wait for a second person")
+        for name, why in shown.refused[:5]:
+            out.print(f"  [red]{visible(name[:8])}[/red] {visible(why)}")
+    if yes:
+        return
+    if quiet or not sys.stdin.isatty():
+        raise errors.Misuse(f"{shown.items:,} items would be decided at once; look at them, then give --yes")
+    typer.confirm("Decide this?", abort=True)
+
+
+def _show_decisions(made: Sequence[Decision], applied: Applied | None) -> None:
+    words = {"release": "released", "reject": "rejected", "escalate": "escalated"}
+    for decision in made[:20]:
+        half = "" if decision.is_complete else " (1 of 2: it has no effect until another person releases it too)"
+        word = styled(words[decision.verdict])
+        out.print(f"{word} {decision.version_id} by {visible(decision.reviewer.name)}{half}", soft_wrap=True)
+    if len(made) > 20:
+        out.print(f"… and {len(made) - 20:,} more")
     if applied:
         out.print(
             f"{applied['published']} chunks published, {applied['retired']} retired; manifest sha256:{applied['manifest_sha256'][:16]}…"
         )
-    else:
-        out.print("It takes effect with the next run of the DAG quarantine_release.")
+    elif made[0].verdict != "escalate":
+        out.print("It takes effect with the next run of the DAG quarantine_release, and can be undone until then.")

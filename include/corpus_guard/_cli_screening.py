@@ -45,7 +45,7 @@ def calibrate(
         chosen = guard.policy if policy is None else load_policy(policy)
         build_screening(chosen, guard.models)  # refuses what no refresh could use
         changed = _changed_checks(guard.policy, chosen)
-        forecasts = forecast(chosen, recorded(guard.ledger, source), target)
+        forecasts = forecast(chosen, recorded(guard.ledger, source, guard.screening.mutes), target)
     if as_json:
         proposals = {one.source: one.proposal.threshold for one in forecasts if one.proposal.threshold}
         report = {
@@ -102,6 +102,8 @@ def show_screening(report: Mapping[str, Any]) -> None:
     if report["shadow"]:
         wait = ", ".join(f"{count:,} of {visible(source)}" for source, count in report["would_wait"].items())
         out.print(f"[bold]Shadow   [/bold] {', '.join(report['shadow'])}; enforced, would wait: {wait or 'none'}")
+    for source, codes in report["muted"].items():
+        out.print(f"[bold]Muted    [/bold] {visible(source)}: {visible(', '.join(codes))}")
     for source, threshold in report["thresholds"].items():
         text = f"severity {threshold['severity']}, risk {threshold['risk']}"
         out.print(f"[bold]Threshold[/bold] {visible(source)}: {text}")

@@ -9,7 +9,6 @@ import contextlib
 import json
 import os
 import re
-import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,6 +18,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
+
+from corpus_guard._unseen import in_brackets, unseen
 
 # Neither :emoji: codes nor numbers and addresses are touched: what a document says is shown as it is.
 out = Console(emoji=False, highlight=False)
@@ -35,11 +36,6 @@ STATE_STYLE = {
     "reject": "red", "rejected": "red", "failed": "red", "open": "red", "revoked": "red",
 }  # fmt: skip
 
-_SHOWN_AS_CODE = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
-# Letters, marks and symbols that draw nothing: fillers, variation selectors, the empty Braille cell.
-_DRAWS_NOTHING = re.compile(
-    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
-)
 _TAG_BEGINS = re.compile(r"\[(?=[a-z#/@]|\Z)")
 
 
@@ -51,9 +47,7 @@ def visible(text: str, *, lines: bool = False) -> str:
         lines: keep line breaks and tabs.
     """
     kept = "\n\t" if lines else ""
-    shown = "".join(
-        _code(character) if character not in kept and _unseen(character) else character for character in text
-    )
+    shown = in_brackets(text, kept)
     # An open bracket or a backslash at the end would join with the markup that follows.
     head, bracket, tail = shown.rpartition("]")
     shown = head + bracket + _TAG_BEGINS.sub(_code("["), tail)
@@ -67,17 +61,13 @@ def as_json(value: Any, *, indent: int | None = None) -> str:
     if text.isascii() and "\x7f" not in text:
         return text
     return "".join(
-        json.dumps(character)[1:-1] if character != "\n" and _unseen(character) else character for character in text
+        json.dumps(character)[1:-1] if character != "\n" and unseen(character) else character for character in text
     )
 
 
 def print_json(value: Any) -> None:
     """The whole of a command's standard output."""
     out.file.write(as_json(value, indent=2) + "\n")
-
-
-def _unseen(character: str) -> bool:
-    return unicodedata.category(character) in _SHOWN_AS_CODE or bool(_DRAWS_NOTHING.match(character))
 
 
 def _code(character: str) -> str:

@@ -51,7 +51,7 @@ def step(name: str, *arguments: Any) -> Any:
 def decisions_wait() -> bool:
     """Whether a decision has not taken effect yet."""
     from corpus_guard.guard import Guard
-    from corpus_guard.review.decisions import unapplied
+    from corpus_guard.review.applying import unapplied
 
     with Guard() as guard:
         return unapplied(guard.ledger) > 0
@@ -60,7 +60,7 @@ def decisions_wait() -> bool:
 def apply_decisions() -> Mapping[str, Any]:
     """Let every decision take effect."""
     from corpus_guard.guard import Guard
-    from corpus_guard.review.decisions import apply
+    from corpus_guard.review.applying import apply
 
     with Guard() as guard:
         return apply(guard, _run_id())

@@ -29,6 +29,7 @@ from corpus_guard import (
     _cli_proof,
     _cli_purge,
     _cli_quarantine,
+    _cli_quarantine_rules,
     _cli_report,
     _cli_screening,
     _cli_trace,
@@ -50,6 +51,8 @@ app = typer.Typer(
 )
 models_app = typer.Typer(help="The embedder and the language model.", no_args_is_help=True)
 app.add_typer(_cli_quarantine.app, name="quarantine")
+for command in ("history", "mute", "confirm", "unmute", "mutes", "health", "labels"):
+    _cli_quarantine.app.command(command)(getattr(_cli_quarantine_rules, command))
 app.add_typer(_cli_evaluate.app, name="evaluate")
 app.add_typer(_cli_train.app, name="train")
 app.add_typer(_cli_report.app, name="report")

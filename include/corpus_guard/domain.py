@@ -71,6 +71,7 @@ class Finding:
     message: str  # plain language for a reviewer; never the document's text
     span: Span | None = None  # evidence; None where it lies outside the text
     tags: tuple[str, ...] = ()  # OWASP and ATLAS ids, see `corpus_guard.screening.tags`
+    muted: bool = False  # two people said that it means nothing in this source: it is kept and does not count
 
     def as_dict(self) -> dict[str, Any]:
         """JSON-ready; the span as ``[start, end]``."""
@@ -82,6 +83,7 @@ class Finding:
             "message": self.message,
             "span": [self.span.start, self.span.end] if self.span else None,
             "tags": list(self.tags),
+            **({"muted": True} if self.muted else {}),
         }
 
     @classmethod
@@ -96,6 +98,7 @@ class Finding:
             message=row["message"],
             span=Span(*span) if span else None,
             tags=tuple(row["tags"]),
+            muted=bool(row.get("muted", False)),
         )
 
 

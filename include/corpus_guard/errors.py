@@ -3,7 +3,9 @@
     GuardError
     ├── Misuse                  the caller or a configuration file is wrong; a person must change something
     │   ├── SettingsError       sources.yaml, policy.yaml, an environment variable
-    │   └── UnknownSubject      a source, document or quarantine item that does not exist
+    │   ├── UnknownSubject      a source, document or quarantine item that does not exist
+    │   ├── Stale               somebody else changed it meanwhile; look again
+    │   └── NotAllowed          a rule of the review keeps this person from doing this
     ├── HostileInput            a document broke a rule; it becomes a finding, the others go on
     │   ├── Unreadable          no text can be taken from the bytes
     │   └── LimitExceeded       size, time or memory
@@ -35,6 +37,14 @@ class SettingsError(Misuse):
 
 class UnknownSubject(Misuse):
     """Something was named that does not exist."""
+
+
+class Stale(Misuse):
+    """It was decided, replaced or retired after it was looked at; nothing was changed."""
+
+
+class NotAllowed(Misuse):
+    """A rule of the review keeps this person from doing this; nothing was changed."""
 
 
 class HostileInput(GuardError):

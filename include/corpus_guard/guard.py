@@ -95,12 +95,13 @@ class Guard:
 
     @cached_property
     def screening(self) -> Screening:
-        """The policy's checks; slow results are kept in the ledger.
+        """The policy's checks, with what was muted when this was first asked; slow results are kept in the ledger.
 
         Raises:
             SettingsError: the policy has a threshold for a source that is not in sources.yaml: a misspelt one would loosen
                 the source it was meant for, unseen.
         """
+        from corpus_guard.review.muting import active_mutes
         from corpus_guard.screening.history import LedgerCache
         from corpus_guard.screening.registry import build_screening
 
@@ -110,7 +111,7 @@ class Guard:
                 f"{self.settings.policy_file}: sources.{stray[0]}: not in {self.settings.sources_file}; "
                 f"known: {', '.join(self.sources) or 'none'}"
             )
-        return build_screening(self.policy, self.models, LedgerCache(self.ledger))
+        return build_screening(self.policy, self.models, LedgerCache(self.ledger), active_mutes(self.ledger))
 
     @cached_property
     def sources(self) -> Mapping[str, Source]:

@@ -23,6 +23,7 @@ def read_status(guard: Guard) -> dict[str, Any]:
         "policy": f"{guard.policy.name}, digest {guard.screening.digest[:16]}, {guard.settings.policy_file}",
         "thresholds": {name: one.model_dump(mode="json") for name, one in sorted(guard.policy.sources.items())},
         "shadow": sorted(guard.policy.shadow),
+        "muted": {source: sorted(codes) for source, codes in sorted(guard.screening.mutes.items())},
         "would_wait": _would_wait(guard.ledger),
         "canaries": _canaries(guard.ledger),
         "manifest": guard.storage.location(last.manifest) if last else None,

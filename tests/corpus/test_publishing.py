@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+import deciding
 from corpus_guard.corpus import outbox, publishing
 from corpus_guard.corpus.store import Store
 from corpus_guard.domain import TrustLevel, Verdict
 from corpus_guard.errors import Inconsistent
 from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.tables import chunks, decisions, events, findings, publications
-from corpus_guard.review.decisions import Choice, decide
+from corpus_guard.review.decisions import Choice
 from corpus_guard.review.queue import waiting
 from material import Shelf, a_version, judged
 
@@ -399,14 +400,7 @@ def test_a_batch_that_lacks_its_chunk_is_named(lite_shelf: Shelf) -> None:
 
 
 def decided(shelf: Shelf, choice: Choice, *, applied: bool = True) -> None:
-    made = decide(
-        shelf.ledger,
-        A.version_id,
-        choice,
-        reviewer="r",
-        reason="read it",
-        policy_digest="0" * 64,
-    )
+    (made,) = deciding.decided(shelf.ledger, A.version_id, choice)
     if applied:
         with shelf.ledger.write() as connection:
             connection.execute(

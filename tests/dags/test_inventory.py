@@ -20,6 +20,8 @@ DAGS = {
     "feedback_import.py": {"feedback_import"},
     "integrity_nightly.py": {"integrity_nightly"},
     "quarantine_release.py": {"quarantine_release"},
+    "quarantine_review.py": {"quarantine_review"},
+    "quarantine_watch.py": {"quarantine_watch"},
     "traceback_nightly.py": {"traceback_nightly"},
 }
 """File → the DAGs it defines. A new file is added here, and to the README."""
@@ -135,6 +137,8 @@ def test_thresholds_are_no_parameters(parsed: Parsed) -> None:
     # Whoever may trigger a run must not be able to loosen the policy for it.
     assert parsed["dags"]["corpus_refresh"]["params"].keys() == {"sources"}
     assert parsed["dags"]["quarantine_release"]["params"] == {}
+    assert parsed["dags"]["quarantine_review"]["params"] == {}
+    assert parsed["dags"]["quarantine_watch"]["params"] == {}
     assert parsed["dags"]["integrity_nightly"]["params"] == {}
     assert parsed["dags"]["traceback_nightly"]["params"] == {}
     assert parsed["dags"]["content_purge"]["params"].keys() == {"chunks", "documents", "sources", "hashes", "reason"}

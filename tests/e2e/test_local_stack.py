@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import socket
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +13,7 @@ import httpx
 import psutil  # type: ignore[import-untyped]
 import pytest
 import sqlalchemy as sa
-from deployment import SHARD
+from local_stack import Local
 from small_corpus import BAD, GOOD, GOOD_ROWS, write_corpus, write_rows
 
 from environment import PROJECT, Ports
@@ -29,49 +25,6 @@ DAG = "/api/v2/dags/corpus_refresh"
 RUN_SECONDS = 900
 ASK_SECONDS = 180
 DOCUMENTS = len(GOOD) + len(GOOD_ROWS) + len(BAD) + 3
-
-
-@dataclass
-class Local:
-    home: Path
-    corpus: Path
-    ports: Ports
-    more: dict[str, str] = field(default_factory=dict)
-    """Variables besides."""
-
-    def stack(self, *words: str) -> subprocess.CompletedProcess[str]:
-        told = {Ports.variable(name): str(port) for name, port in vars(self.ports).items()}
-        return subprocess.run(
-            [sys.executable, str(PROJECT / "docker" / "local" / "stack.py"), *words],
-            env={
-                **{name: value for name, value in os.environ.items() if not name.startswith("CORPUS_GUARD_")},
-                **told,
-                "CORPUS_GUARD_HOME": str(self.home),
-                "CORPUS_GUARD_SOURCES_FILE": str(self.corpus / "sources.yaml"),
-                "CORPUS_GUARD_SHARD_DOCUMENTS": str(SHARD),
-                **self.more,
-            },
-            capture_output=True,
-            text=True,
-            timeout=600,
-            check=False,
-        )
-
-    def api(self, user: str = "admin") -> httpx.Client:
-        base = f"http://127.0.0.1:{self.ports.airflow}"
-        password = json.loads((self.home / "stack" / "airflow-passwords.json").read_text())[user]
-        login = httpx.post(f"{base}/auth/token", json={"username": user, "password": password}, timeout=60)
-        token = login.raise_for_status().json()["access_token"]
-        return httpx.Client(base_url=base, headers={"Authorization": f"Bearer {token}"}, timeout=60)
-
-    def processes(self) -> list[psutil.Process]:
-        leader = psutil.Process(int((self.home / "stack" / "supervisord.pid").read_text()))
-        return [leader, *leader.children(recursive=True)]
-
-    def ledger(self, statement: str) -> list[Any]:
-        engine = sa.create_engine(f"sqlite:///{self.home / 'ledger.sqlite'}", poolclass=sa.NullPool)
-        with engine.connect() as connection:
-            return list(connection.execute(sa.text(statement)))
 
 
 @pytest.fixture(scope="module")

@@ -14,8 +14,8 @@ from small_corpus import ATTACK
 from corpus_guard.corpus.retriever import Answer, GuardedRetriever
 from corpus_guard.domain import TrustLevel
 from corpus_guard.ledger.tables import decisions
-from corpus_guard.review.decisions import decide
 from corpus_guard.review.queue import waiting
+from deciding import decided
 
 RELEASED = "tickets.jsonl#T-1~2"
 REJECTED = "tickets.jsonl#T-10"
@@ -38,8 +38,7 @@ def run(one: Deployment, idle: Run) -> Run:
     """A run after two decisions: one by the library, one by the command line."""
     items = {item.uri: item.version_id for item in _waiting(one)}
     with one.guard() as guard:
-        digest = guard.screening.digest
-        decide(guard.ledger, items[RELEASED], "release", reviewer="mo", reason="two tickets", policy_digest=digest)
+        decided(guard.ledger, items[RELEASED], "release", by="mo")
     guard_command = [str(Path(sys.executable).with_name("guard")), "quarantine", "reject", items[REJECTED][:10]]
     subprocess.run(
         [*guard_command, "--reason", "an attack", "--reviewer", "mo", "--no-apply"],

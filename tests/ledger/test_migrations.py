@@ -127,4 +127,8 @@ def _described(engine: sa.Engine) -> dict[str, Any]:
 
 
 def _plain(constraint: Any) -> str:
-    return re.sub(r"\s+", " ", repr(sorted((key, str(value)) for key, value in constraint.items())))
+    return re.sub(r"\s+", " ", repr(sorted((key, _worded(value)) for key, value in constraint.items())))
+
+
+def _worded(value: Any) -> str:
+    return repr({name: str(one) for name, one in value.items()}) if isinstance(value, dict) else str(value)

@@ -438,8 +438,9 @@ def a_version_forgotten(corpus: Corpus) -> Named:
 
 def a_version_never_judged(corpus: Corpus) -> Named:
     corpus.ledger_sql(
-        "INSERT INTO versions SELECT :new, doc_id, content_sha256, text_sha256, stamp, batch, 'accepted', verdict, risk, policy_digest, "
-        "skipped, run_id, judged_at, shadow_verdict FROM versions WHERE version_id = :one",
+        "INSERT INTO versions (version_id, doc_id, content_sha256, text_sha256, stamp, batch, state, verdict, risk, policy_digest, "
+        "skipped, run_id, judged_at) SELECT :new, doc_id, content_sha256, text_sha256, stamp, batch, 'accepted', verdict, risk, "
+        "policy_digest, skipped, run_id, judged_at FROM versions WHERE version_id = :one",
         new=STRANGER,
         one=DOUBTFUL.version_id,
     )
@@ -449,6 +450,30 @@ def a_version_never_judged(corpus: Corpus) -> Named:
 def a_decision(corpus: Corpus) -> Named:
     corpus.ledger_sql("UPDATE decisions SET verdict = 'release'")
     return {(Kind.LEDGER_CHANGED, "d" * 32)}
+
+
+def a_decision_undone(corpus: Corpus) -> Named:
+    corpus.ledger_sql("UPDATE decisions SET undone_at = decided_at")
+    return {(Kind.LEDGER_CHANGED, "d" * 32)}
+
+
+def a_second_approval(corpus: Corpus) -> Named:
+    corpus.ledger_sql(
+        "INSERT INTO decisions (decision_id, version_id, content_sha256, verdict, reviewer, reason, policy_digest, decided_at, completes) "
+        "SELECT :new, version_id, content_sha256, 'release', 'mo', reason, policy_digest, decided_at, decision_id FROM decisions",
+        new="e" * 32,
+    )
+    return {(Kind.LEDGER_CHANGED, "e" * 32)}
+
+
+def a_mute(corpus: Corpus) -> Named:
+    corpus.ledger_sql(
+        "INSERT INTO acts (act_id, kind, source, code, cause, reviewer_id, reviewer, auth, reason, policy_digest, done_at) "
+        "SELECT :new, 'mute', 'harbour', 'instructions.override', 'person', 'mo', 'mo', 'cli', 'x', policy_digest, decided_at "
+        "FROM decisions",
+        new="a" * 32,
+    )
+    return {(Kind.LEDGER_CHANGED, "a" * 32)}
 
 
 def a_seal(corpus: Corpus) -> Named:
@@ -471,6 +496,9 @@ LEDGER = (
     a_version_forgotten,
     a_version_never_judged,
     a_decision,
+    a_decision_undone,
+    a_second_approval,
+    a_mute,
     a_seal,
 )
 

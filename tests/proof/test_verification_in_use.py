@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import yaml
 
+from corpus_guard.domain import Severity
 from corpus_guard.guard import Guard
 from corpus_guard.ledger.tables import events
 from corpus_guard.proof.verification import Verification, verify
 from corpus_guard.refresh.rescreen import rescreen
 from corpus_guard.refresh.run import refresh
-from corpus_guard.review import decisions
+from corpus_guard.review.applying import apply
+from corpus_guard.review.muting import confirm, lift, propose
 from corpus_guard.review.queue import waiting
+from corpus_guard.review.undoing import undo
+from corpus_guard.screening.policy import ReviewRules
 from corpus_guard.settings import PACKAGE
+from deciding import ADA, MO, decided
 from deploying import BAD, TICKETS, Deployment
 
 
@@ -40,13 +45,20 @@ def test_it_verifies_after_everything_that_is_lawful(deployment: Deployment) -> 
     with deployment.guard() as guard:
         items, count = waiting(guard.ledger, source=None, state="quarantined", limit=10)
         assert count == 2
-        for item, verdict in zip(items, ("release", "reject"), strict=True):
-            decisions.decide(
-                guard.ledger, item.version_id, verdict, reviewer="ada", reason="looked at it", policy_digest="0" * 64
-            )
+        first, second = (item.version_id for item in items)
+        (hasty,) = decided(guard.ledger, first, "reject")
+        undo(guard.ledger, hasty.decision_id, reviewer=MO, reason="too fast")
+        decided(guard.ledger, first, "escalate")
+        for by in (ADA, MO):
+            decided(guard.ledger, first, "release", by=by, rules=ReviewRules(two_person_severity=Severity.LOW))
+        decided(guard.ledger, second, "reject")
+        told = {"reviewer": ADA, "reason": "they teach", "policy_digest": "0" * 64}
+        made = propose(guard.ledger, guard.policy, "pages", items[0].findings[0].code, **told)  # type: ignore[arg-type]
+        confirm(guard.ledger, made.mute_id, **{**told, "reviewer": MO})  # type: ignore[arg-type]
+        lift(guard.ledger, made.mute_id, **told)  # type: ignore[arg-type]
     verified()  # decided, not applied
     with deployment.guard() as guard:
-        decisions.apply(guard, "release-1")
+        apply(guard, "release-1")
     assert verified().records == 4
 
     deployment.page(

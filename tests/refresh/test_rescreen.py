@@ -16,7 +16,8 @@ from corpus_guard.ledger.tables import decisions, events, findings, publications
 from corpus_guard.refresh import steps
 from corpus_guard.refresh.rescreen import Rescreened, rescreen
 from corpus_guard.refresh.run import refresh
-from corpus_guard.review.decisions import apply, decide
+from corpus_guard.review.applying import apply
+from deciding import decided
 from deploying import BAD, GOOD, TICKETS, Deployment
 
 Make = Callable[..., Deployment]
@@ -207,7 +208,7 @@ def test_a_reviewers_decision_stays_in_force(deployment: Deployment) -> None:
     with deployment.guard() as guard:
         by_uri = {row.stamp["uri"]: row.version_id for row in rows(deployment, sa.select(versions))}
         for uri, verdict in (("quote.md", "release"), ("notice.md", "reject")):
-            decide(guard.ledger, by_uri[uri], verdict, reviewer="ines", reason="known", policy_digest="")  # type: ignore[arg-type]
+            decided(guard.ledger, by_uri[uri], verdict)  # type: ignore[arg-type]
         apply(guard, "release-1")
 
     result = judge(under(deployment, checks=OFF))

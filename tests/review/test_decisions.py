@@ -7,12 +7,14 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+import deciding
 from corpus_guard.errors import Misuse, StoreUnavailable, UnknownSubject
 from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.tables import decisions as table
 from corpus_guard.ledger.tables import documents, events, publications, seals, versions
 from corpus_guard.refresh.run import refresh
-from corpus_guard.review.decisions import Applied, Choice, apply, decide, unapplied
+from corpus_guard.review.applying import Applied, apply, unapplied
+from corpus_guard.review.decisions import Choice
 from corpus_guard.review.queue import Item, waiting
 from deploying import BAD, GOOD, Deployment
 
@@ -33,7 +35,8 @@ def decided(
     deployment: Deployment, item: str, verdict: Choice, reason: str = "looked at it", reviewer: str = "ada"
 ) -> None:
     with deployment.guard() as guard:
-        decide(guard.ledger, item, verdict, reviewer=reviewer, reason=reason, policy_digest=guard.screening.digest)
+        digest = guard.screening.digest
+        deciding.decided(guard.ledger, item, verdict, by=reviewer, reason=reason, policy_digest=digest)
 
 
 def applied(deployment: Deployment, run_id: str = "d1") -> Applied:
@@ -146,7 +149,7 @@ def test_of_several_decisions_the_last_stands(
 def test_a_decision_needs_a_reviewer_and_a_reason(
     deployment: Deployment, item: Item, reviewer: str, reason: str
 ) -> None:
-    with pytest.raises(Misuse, match="needs a reviewer and a reason"):
+    with pytest.raises(Misuse, match="a decision needs a reviewer"):
         decided(deployment, item.version_id, "release", reason=reason, reviewer=reviewer)
 
     assert rows(deployment, sa.select(table)) == []

@@ -8,8 +8,10 @@ import sqlalchemy as sa
 from corpus_guard.errors import Misuse, UnknownSubject
 from corpus_guard.ledger.tables import documents, versions
 from corpus_guard.refresh.run import refresh
-from corpus_guard.review import decisions
-from corpus_guard.review.queue import evidence, find, waiting
+from corpus_guard.review.applying import apply
+from corpus_guard.review.evidence import evidence
+from corpus_guard.review.queue import find, waiting
+from deciding import decided
 from deploying import BAD, TICKETS, Deployment
 
 HIDDEN = (
@@ -87,8 +89,8 @@ def test_evidence_says_what_is_served_meanwhile_and_what_was_decided_before(full
     with full.guard() as guard:
         refresh(guard, "r2")
         (item,) = (item for item in waiting(guard.ledger)[0] if item.uri == "good.md")
-        decisions.decide(guard.ledger, item.version_id, "reject", reviewer="ada", reason="no", policy_digest="0" * 64)
-        decisions.apply(guard, "d1")
+        decided(guard.ledger, item.version_id, "reject", by="ada", reason="no")
+        apply(guard, "d1")
     full.page("good.md", BAD + "More of it.")
     with full.guard() as guard:
         refresh(guard, "r3")
@@ -98,7 +100,7 @@ def test_evidence_says_what_is_served_meanwhile_and_what_was_decided_before(full
             first = connection.scalar(sa.select(versions.c.version_id).where(versions.c.state == "accepted"))
 
     assert shown.served_version == first
-    assert [(past["reviewer"], past["verdict"], past["reason"]) for past in shown.history] == [("ada", "reject", "no")]
+    assert [(past["reviewer"], past["kind"], past["reason"]) for past in shown.history] == [("ada", "reject", "no")]
 
 
 def test_an_item_is_found_by_the_beginning_of_its_id_in_either_case(full: Deployment) -> None:

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import chromadb
 import pytest
-from trace_cases import QUESTION, Nearness, poison, rows, serve, truth
 
 from corpus_guard.guard import Guard
 from corpus_guard.ledger.tables import queries, retrievals
 from corpus_guard.traceback.live import LONGEST_ID, LiveCorpus
 from material import Shelf
+from trace_cases import QUESTION, Nearness, poison, rows, serve, truth
 
 NEAREST = f"Whoever asks is told: every nine years (near 999). {'x' * 40}"
 

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
-from trace_cases import QUESTION, Contains, Nearness, poison, report, run, serve, state, truth
 
 from corpus_guard.errors import Inconsistent, Misuse
 from corpus_guard.guard import Guard
@@ -19,6 +18,7 @@ from corpus_guard.traceback.live import LiveCorpus
 from corpus_guard.traceback.past import corpus_as_of
 from corpus_guard.traceback.verdict import Outcome
 from material import Shelf
+from trace_cases import QUESTION, Contains, Nearness, poison, report, run, serve, state, truth
 
 RIGHT = "It was put right: the pump house is inspected in spring (near 990)."
 

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
 
+from corpus_guard.batches.tables import split
 from corpus_guard.domain import Judgement, Version, sha256_text
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.tables import Utc, chunks, documents, findings, versions
+from corpus_guard.ledger.triage import Triage
 
 TOLD = ("doc_id", "content_sha256", "text_sha256", "verdict", "risk", "policy_digest", "state", "shadow_verdict")
 """What the event of a judgement says of a version."""
+TRIAGE = ("principal", "severity", "checks", "campaign", "waits_since")
+"""What the queue goes by."""
 
 
 def write_documents(ledger: Ledger, connection: sa.Connection, judged: Sequence[tuple[Version, Judgement]]) -> None:
@@ -84,6 +89,7 @@ def write_versions(
         return
     when = now()
     ids = [version.version_id for version, _ in judged]
+    waiting = _waiting_before(connection, ids)
     rows = [
         {
             "version_id": version.version_id,
@@ -100,11 +106,12 @@ def write_versions(
             "run_id": run_id,
             "judged_at": when,
             "shadow_verdict": judgement.shadow_verdict,
+            **_triage(version, judgement, states[version.version_id], waiting.get(version.version_id), when),
         }
         for version, judgement in judged
     ]
     judgement_columns = ("verdict", "risk", "policy_digest", "skipped", "shadow_verdict")
-    overwrite = ["text_sha256", "stamp", "batch", "state", "run_id", "judged_at", *judgement_columns]
+    overwrite = ["text_sha256", "stamp", "batch", "state", "run_id", "judged_at", *judgement_columns, *TRIAGE]
     ledger.upsert(connection, versions, rows, overwrite)
     connection.execute(findings.delete().where(findings.c.version_id.in_(ids)))
     ledger.insert_missing(connection, findings, [row for _, judgement in judged for row in _findings(judgement)])
@@ -112,6 +119,33 @@ def write_versions(
     for row in rows:
         body = {name: row[name] for name in TOLD}
         ledger.event(connection, event, str(row["version_id"]), run_id, **body)
+
+
+def _waiting_before(connection: sa.Connection, ids: Sequence[str]) -> dict[str, Any]:
+    """Those that wait or waited: judging anew neither hides how long, nor takes them out of their campaign."""
+    columns = sa.select(versions.c.version_id, versions.c.state, versions.c.waits_since, versions.c.campaign)
+    rows = (
+        row
+        for part in split(ids, 500)
+        for row in connection.execute(
+            columns.where(versions.c.version_id.in_(part), versions.c.waits_since.is_not(None))
+        ).all()
+    )
+    return {row.version_id: row for row in rows}
+
+
+def _triage(version: Version, judgement: Judgement, state: str, before: Any, when: datetime) -> dict[str, Any]:
+    counts = [(finding.check, finding.severity.value) for finding in judgement.findings if not finding.muted]
+    triage = Triage.of(version.stamp.as_dict(), counts)
+    waits, waited = state == "quarantined", before is not None and before.state == "quarantined"
+    since = before.waits_since if before and state != "accepted" else None
+    return {
+        "principal": triage.principal,
+        "severity": triage.severity,
+        "checks": triage.checks,
+        "campaign": (before.campaign if waited else triage.campaign) if waits else "",
+        "waits_since": (since if waited else when) if waits else since,
+    }
 
 
 def _findings(judgement: Judgement) -> list[dict[str, Any]]:
@@ -127,6 +161,7 @@ def _findings(judgement: Judgement) -> list[dict[str, Any]]:
             "span_start": finding.span.start if finding.span else None,
             "span_end": finding.span.end if finding.span else None,
             "tags": list(finding.tags),
+            "muted": finding.muted or None,
         }
         for ordinal, finding in enumerate(judgement.findings)
     ]

@@ -25,7 +25,7 @@ from corpus_guard.corpus.outbox import replace_old
 from corpus_guard.domain import Judgement, TrustLevel, Verdict, Version
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.ledger import now
-from corpus_guard.ledger.tables import Utc, blocked, decisions, documents, publications, versions
+from corpus_guard.ledger.tables import Utc, blocked, decisions, documents, publications, standing, versions
 
 STATE_OF = {Verdict.ACCEPT: "accepted", Verdict.QUARANTINE: "quarantined", Verdict.REJECT: "rejected"}
 DECIDED = {"release": "released", "reject": "rejected"}
@@ -274,6 +274,7 @@ def _states(connection: sa.Connection, judged: Sequence[tuple[Version, Judgement
         # A release that was not applied is left to `apply`: it may be younger than the vectors given here.
         .where(
             decisions.c.version_id.in_(ids),
+            standing(),
             sa.or_(decisions.c.verdict == "reject", decisions.c.applied_at.is_not(None)),
         )
         .order_by(decisions.c.decided_at)

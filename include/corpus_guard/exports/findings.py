@@ -23,7 +23,7 @@ import sqlalchemy as sa
 from corpus_guard.domain import Finding, Severity, Span, Stamp, digest
 from corpus_guard.errors import Misuse, UnknownSubject
 from corpus_guard.ledger import Ledger
-from corpus_guard.ledger.tables import VERSION_STATES, decisions, documents, findings, versions
+from corpus_guard.ledger.tables import VERSION_STATES, decisions, documents, findings, standing, versions
 from corpus_guard.proof.deviations import HEALABLE, Deviation, Kind
 from corpus_guard.screening.tags import tags
 
@@ -192,7 +192,7 @@ def _statement() -> sa.Select[Any]:
         .over(partition_by=decisions.c.version_id, order_by=(decisions.c.decided_at.desc(), decisions.c.decision_id))
         .label("nth")
     )
-    ranked = sa.select(decisions, latest).subquery()
+    ranked = sa.select(decisions, latest).where(standing()).subquery()
     return (
         sa.select(
             findings,
@@ -236,6 +236,7 @@ def _sighting(row: Any, nth: int) -> Sighting:
             visible(row.message),
             span,
             tuple(row.tags),
+            bool(row.muted),
         ),
         doc_id=row.doc_id,
         version_id=row.version_id,

@@ -8,6 +8,7 @@ from __future__ import annotations
 from sqlalchemy import (
     JSON,
     BigInteger,
+    Boolean,
     Column,
     Float,
     ForeignKey,
@@ -17,18 +18,23 @@ from sqlalchemy import (
     String,
     Table,
     Text,
+    text,
 )
 
 from corpus_guard.domain import Severity, TrustLevel
+from corpus_guard.ledger._review_tables import ACTS, acts, campaigns, decisions, standing
 from corpus_guard.ledger._schema import Sequence, Utc, metadata, one_of
 from corpus_guard.ledger._traceback_tables import REPORT_STATES, enhancements, filings, reports, suspects, traces
 
 __all__ = [
+    "ACTS",
     "HEAD",
     "REPORT_STATES",
     "Utc",
+    "acts",
     "bands",
     "blocked",
+    "campaigns",
     "chunks",
     "decisions",
     "documents",
@@ -48,12 +54,13 @@ __all__ = [
     "runs",
     "seals",
     "signals",
+    "standing",
     "suspects",
     "traces",
     "versions",
 ]
 
-HEAD = "0005"
+HEAD = "0006"
 """The newest migration; a ledger at another one is migrated when opened."""
 
 VERSION_STATES = ("accepted", "quarantined", "released", "rejected")
@@ -103,14 +110,21 @@ versions = Table(
     Column("text_sha256", String(64), nullable=False, index=True),
     Column("stamp", JSON, nullable=False),
     Column("batch", Text, nullable=False),  # storage path of the Parquet batch that holds its text
-    Column("state", String(12), nullable=False, index=True),
+    Column("state", String(12), nullable=False),
     Column("verdict", String(10), nullable=False),  # the policy's; `state` may since have been decided by a person
     Column("risk", Float, nullable=False),
     Column("policy_digest", String(64), nullable=False),
     Column("skipped", JSON, nullable=False),
-    Column("run_id", String(250), nullable=False),
+    Column("run_id", String(250), nullable=False, index=True),
     Column("judged_at", Utc, nullable=False),
     Column("shadow_verdict", String(10)),  # what the verdict would have been if nothing were shadowed; none: the same
+    Column("principal", String(32), index=True),  # digest of who stands behind it: what queues and groups go by
+    Column("severity", String(10)),  # of its worst finding that counts; none: no finding
+    Column("checks", Text),  # ",a,b,": those with a finding that counts
+    Column(
+        "campaign", String(32), nullable=False, server_default=text("''")
+    ),  # of what waits and belongs together; else empty
+    Column("waits_since", Utc),  # kept once it is decided; none: it never waited
     one_of("state", VERSION_STATES),
 )
 
@@ -127,6 +141,7 @@ findings = Table(
     Column("span_start", Integer),
     Column("span_end", Integer),
     Column("tags", JSON, nullable=False),
+    Column("muted", Boolean),  # two people said that it means nothing in this source
     one_of("severity", Severity),
 )
 
@@ -157,21 +172,6 @@ publications = Table(
     Column("changed_at", Utc, nullable=False, index=True),
     Column("run_id", String(250), nullable=False),
     one_of("state", PUBLICATION_STATES),
-)
-
-decisions = Table(
-    "decisions",
-    metadata,
-    Column("decision_id", String(32), primary_key=True),
-    Column("version_id", String(32), ForeignKey("versions.version_id"), nullable=False, index=True),
-    Column("content_sha256", String(64), nullable=False),  # what was decided on; other bytes reopen the question
-    Column("verdict", String(10), nullable=False),
-    Column("reviewer", String(200), nullable=False),
-    Column("reason", Text, nullable=False),
-    Column("policy_digest", String(64), nullable=False),
-    Column("decided_at", Utc, nullable=False),
-    Column("applied_at", Utc, index=True),
-    one_of("verdict", ("release", "reject")),
 )
 
 signals = Table(
@@ -301,4 +301,25 @@ purges = Table(
     one_of("state", PURGE_STATES),
 )
 
+# What a page of the queue is sorted and counted by: 50,000 items are counted without a look at their rows.
+Index(
+    "ix_versions_state",
+    versions.c.state,
+    versions.c.risk,
+    versions.c.campaign,
+    versions.c.version_id,
+    versions.c.severity,
+    versions.c.checks,
+)
+Index("ix_versions_waits_since", versions.c.state, versions.c.waits_since, versions.c.version_id)
+_GROUPED = text("campaign <> ''")
+Index(
+    "ix_versions_campaign",
+    versions.c.campaign,
+    versions.c.state,
+    versions.c.version_id,
+    sqlite_where=_GROUPED,
+    postgresql_where=_GROUPED,
+)
+Index("ix_documents_latest", documents.c.latest_version, documents.c.retired_at, documents.c.source, documents.c.trust)
 Index("ix_publications_collection_state", publications.c.collection, publications.c.state)

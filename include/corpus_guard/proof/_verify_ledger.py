@@ -5,7 +5,8 @@ Rules
     * a line says the same of a chunk as the ledger does; its verdict and stamp may be newer where the version was judged since;
     * a version is what its last judgement logged, and its state that judgement's or the one a person decided last; none without an
       event, and no judged version without its row;
-    * a decision is one that was logged, and each that was logged is there;
+    * a decision is one that was logged, and each that was logged is there; it is undone where the log says so, and nowhere else;
+    * so is what else people did about the quarantine: escalations, undoings, mutes;
     * a seal is one that was logged.
 
 Rows and events are written in one transaction, so that one moment's rows agree with one moment's events; where a comparison needs
@@ -27,7 +28,7 @@ from corpus_guard.corpus._records import TOLD
 from corpus_guard.domain import record_digest
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.event_log import signable
-from corpus_guard.ledger.tables import decisions, events, seals, versions
+from corpus_guard.ledger.tables import ACTS, acts, decisions, events, seals, versions
 from corpus_guard.proof._found import Found, Progress
 from corpus_guard.proof._sealed import STEP, Key, Sealed, since, states
 from corpus_guard.proof.deviations import Kind
@@ -66,7 +67,12 @@ def check_ledger(guard: Guard, sealed: Sealed, found: Found, progress: Progress)
     in_flight: set[Key] = set()
     with found.reading("publications"):
         in_flight = _check_publications(guard, sealed, found, progress)
-    for what, check in (("versions", _check_versions), ("decisions", _check_decisions), ("seals", _check_seals)):
+    for what, check in (
+        ("versions", _check_versions),
+        ("decisions", _check_decisions),
+        ("acts", _check_acts),
+        ("seals", _check_seals),
+    ):
         progress(what, 0, None)
         with found.reading(what):
             check(guard.ledger, found)
@@ -203,12 +209,13 @@ def _check_versions(ledger: Ledger, found: Found) -> None:
         .execution_options(yield_per=PAGE)
     )
     with ledger.read() as connection:
+        undone = set(connection.scalars(sa.select(events.c.subject).where(events.c.kind == "review_undo")))
         for row in connection.execute(statement):
             if row.version_id is None:
                 _version(found, row.subject, "the log tells of its judgement, and its row is gone", row.told["doc_id"])
             elif row.told is None:
                 _version(found, row.version_id, "no event tells that it was ever judged", row.doc_id)
-            elif other := _differs(row):
+            elif other := _differs(row, waits_again=row.version_id in undone):
                 name, expected = other
                 message = f"its row says another {name} than the log"
                 _version(found, row.version_id, message, row.doc_id, expected, str(getattr(row, name)))
@@ -219,12 +226,13 @@ def _last(name: str, *kinds: str) -> sa.Subquery:
     return sa.select(events.c.subject, newest).where(events.c.kind.in_(kinds)).group_by(events.c.subject).subquery(name)
 
 
-def _differs(row: Any) -> tuple[str, str] | None:
+def _differs(row: Any, *, waits_again: bool) -> tuple[str, str] | None:
     """The first field that is not as it was logged, and what was."""
     for name, logged in ((name, row.told[name]) for name in TOLD if name in row.told):  # an older release told less
         allowed = {logged}
         if name == "state" and row.choice:
             allowed.add(STATE_OF[row.choice["verdict"]])
+            allowed |= {"quarantined"} if waits_again else set()
         if signable(getattr(row, name)) not in allowed:
             return name, " or ".join(sorted(map(str, allowed)))
     return None
@@ -249,11 +257,18 @@ def _check_decisions(ledger: Ledger, found: Found) -> None:
             # An event of an older release names no decision.
             logged[body.get("decision_id") or _words(subject, body)] = {"version_id": subject, **body}
         columns = [column for column in decisions.c if not column.name.endswith("_at")]
+        undone = set(connection.scalars(sa.select(decisions.c.decision_id).where(decisions.c.undone_at.is_not(None))))
+        told_undone = {
+            body.get("about")
+            for body in connection.scalars(sa.select(events.c.body).where(events.c.kind == "review_undo"))
+        }
         rows = [
             {name: signable(value) for name, value in row._mapping.items()}
             for row in connection.execute(sa.select(*columns))
         ]
     for row in rows:
+        if (row["decision_id"] in undone) != (row["decision_id"] in told_undone):
+            _decision(found, row["decision_id"], "its row and the log differ on whether it was undone")
         event = logged.pop(row["decision_id"], None) or logged.pop(_words(row["version_id"], row), None)
         if event is None or any(row[name] != event.get(name, row[name]) for name in row):
             _decision(found, row["decision_id"], "its row is not what was logged")
@@ -271,6 +286,25 @@ def _decision(found: Found, decision: str, message: str) -> None:
         decision,
         f"decision {decision}: {message}; {RESTORE}",
     )
+
+
+def _check_acts(ledger: Ledger, found: Found) -> None:
+    logged: dict[str, Mapping[str, Any]] = {}
+    with ledger.read() as connection:
+        told = sa.select(events.c.kind, events.c.body).where(events.c.kind.in_([f"review_{kind}" for kind in ACTS]))
+        for kind, body in connection.execute(told):
+            logged[body["act_id"]] = {**body, "kind": kind.removeprefix("review_"), "subject": body.get("about")}
+        columns = [column for column in acts.c if not column.name.endswith("_at")]
+        rows = [
+            {name: signable(value) for name, value in row._mapping.items()}
+            for row in connection.execute(sa.select(*columns))
+        ]
+    for row in rows:
+        event = logged.pop(row["act_id"], None)
+        if event is None or any(value != event.get(name) for name, value in row.items()):
+            _decision(found, row["act_id"], "its row is not what was logged")
+    for name in logged:
+        _decision(found, name, "the log tells of it, and its row is gone")
 
 
 def _check_seals(ledger: Ledger, found: Found) -> None:

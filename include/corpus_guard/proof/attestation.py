@@ -31,7 +31,7 @@ from securesystemslib.signer import CryptoSigner  # type: ignore[attr-defined]  
 from corpus_guard.domain import canonical_json
 from corpus_guard.errors import Inconsistent, Misuse, UnknownSubject
 from corpus_guard.ledger import Ledger
-from corpus_guard.ledger.tables import chunks, decisions, documents, findings, publications, versions
+from corpus_guard.ledger.tables import chunks, decisions, documents, findings, publications, standing, versions
 
 PAYLOAD_TYPE: Final = "application/vnd.in-toto+json"
 STATEMENT: Final = "https://in-toto.io/Statement/v1"
@@ -97,7 +97,7 @@ def statement(ledger: Ledger, version_id: str) -> dict[str, Any]:
         decided = (
             connection.execute(
                 sa.select(decisions)
-                .where(decisions.c.version_id == version_id, decisions.c.applied_at.is_not(None))
+                .where(decisions.c.version_id == version_id, decisions.c.applied_at.is_not(None), standing())
                 .order_by(decisions.c.decided_at.desc())
                 .limit(1)
             )

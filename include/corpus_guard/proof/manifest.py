@@ -19,7 +19,7 @@ from corpus_guard.domain import canonical_json, record_digest
 from corpus_guard.errors import Inconsistent
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.ledger import now
-from corpus_guard.ledger.tables import chunks, decisions, events, publications, seals, versions
+from corpus_guard.ledger.tables import chunks, decisions, events, publications, seals, standing, versions
 from corpus_guard.proof.merkle import Frontier, leaf_hash
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def manifest_lines(ledger: Ledger) -> Iterator[bytes]:
     """The lines, without newline, as the ledger stands."""
     released_by = (
         sa.select(decisions.c.decision_id)
-        .where(decisions.c.version_id == publications.c.version_id, decisions.c.verdict == "release")
+        .where(decisions.c.version_id == publications.c.version_id, decisions.c.verdict == "release", standing())
         .order_by(decisions.c.decided_at.desc(), decisions.c.decision_id)
         .limit(1)
         .scalar_subquery()

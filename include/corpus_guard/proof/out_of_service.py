@@ -73,7 +73,11 @@ def reject(guard: Guard, connection: sa.Connection, run_id: str, ids: Iterable[s
         decision = digest("decision/v1", [row.version_id, "reject", by, when.isoformat()])[:32]
         connection.execute(  # a release that waits would serve it again, or look for a text that is gone
             decisions.update()
-            .where(decisions.c.version_id == row.version_id, decisions.c.applied_at.is_(None))
+            .where(
+                decisions.c.version_id == row.version_id,
+                decisions.c.applied_at.is_(None),
+                decisions.c.undone_at.is_(None),
+            )
             .values(applied_at=when)
         )
         connection.execute(

@@ -2,7 +2,7 @@
 
 Rules
 - Judged anew are the latest and the served version of every document that has not vanished, if another policy digest than
-  today's gave their verdict. The digest covers thresholds, rules, models and code: what nothing changed for is not touched.
+  today's gave their verdict. The digest covers thresholds, rules, models, code and mutes: what nothing changed for is not touched.
 - Arrivals are replayed in their order. A version sees as new what the same run fetched, and of what still waits to be judged
   anew, nothing; what today's policy or a person has judged stands as it does. Otherwise two copies would keep each other in
   quarantine for ever.
@@ -28,7 +28,7 @@ from corpus_guard.corpus import outbox, publishing
 from corpus_guard.domain import Judgement, Verdict
 from corpus_guard.guard import Guard
 from corpus_guard.ledger.runs import begin, end
-from corpus_guard.ledger.tables import blocked, decisions, documents, findings, versions
+from corpus_guard.ledger.tables import blocked, decisions, documents, findings, standing, versions
 from corpus_guard.proof.sealing import seal_corpus
 from corpus_guard.refresh import steps
 from corpus_guard.refresh.steps import Shard
@@ -247,13 +247,13 @@ def _stale(guard: Guard, sources: Sequence[str]) -> list[_Stored]:
         .where(
             documents.c.retired_at.is_(None),
             versions.c.version_id.in_((documents.c.latest_version, documents.c.target_version)),
-            versions.c.policy_digest != guard.screening.digest,
+            versions.c.policy_digest != _decides(guard),
             versions.c.content_sha256.not_in(sa.select(blocked.c.sha256)),  # its text is gone
         )
     )
     if sources:
         statement = statement.where(documents.c.source.in_(sources))
-    last = sa.select(decisions.c.version_id, decisions.c.verdict).order_by(decisions.c.decided_at)
+    last = sa.select(decisions.c.version_id, decisions.c.verdict).where(standing()).order_by(decisions.c.decided_at)
     with guard.ledger.read() as connection:
         decided = {row.version_id: row.verdict for row in connection.execute(last)}
         return [
@@ -263,6 +263,13 @@ def _stale(guard: Guard, sources: Sequence[str]) -> list[_Stored]:
             )
             for row in connection.execute(statement)
         ]
+
+
+def _decides(guard: Guard) -> sa.ColumnElement[str]:
+    """The digest of what decides about a row's source: a mute is news for its own source alone."""
+    muted = {source: guard.screening.digest_of(source) for source in guard.screening.mutes}
+    here = guard.screening.digest
+    return sa.case(muted, value=documents.c.source, else_=here) if muted else sa.literal(here)
 
 
 def _by_arrival(stored: Iterable[_Stored]) -> Iterator[dict[str, list[_Stored]]]:

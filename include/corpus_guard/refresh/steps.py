@@ -38,6 +38,8 @@ from corpus_guard.refresh._canaries import Canaries, screen_canaries
 from corpus_guard.refresh._vanished import vanish
 
 if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
     from corpus_guard.screening.survey import History
 
 log = logging.getLogger(__name__)
@@ -199,8 +201,8 @@ def screen(guard: Guard, run_id: str, shard: Shard) -> Shard:
 
     versions = _versions(guard, shard)
     relevant = Survey.from_json(guard.storage.read(_survey(run_id))).of([version.version_id for version in versions])
-    seen = sha256_bytes(relevant.to_json())
-    name = f"{shard['batch']}/judgements-{digest('judgements/v1', [shard['batch'], seen, guard.screening.digest])[:32]}.parquet"
+    seen, decides = sha256_bytes(relevant.to_json()), guard.screening.digest_of(shard["source"])
+    name = f"{shard['batch']}/judgements-{digest('judgements/v1', [shard['batch'], seen, decides])[:32]}.parquet"
     if not guard.storage.exists(name):
         relevant = relevant.with_predecessors(load_predecessors(guard.ledger, guard.storage, versions))
         guard.storage.write_table(name, judgements_to_table(guard.screening.judge(versions, relevant)))
@@ -217,6 +219,7 @@ def screen(guard: Guard, run_id: str, shard: Shard) -> Shard:
 
 def publish(guard: Guard, run_id: str, shard: Shard) -> Shard:
     """Record a shard's verdicts and bring its accepted chunks into Chroma."""
+    from corpus_guard.review.campaigns import group
     from corpus_guard.screening.history import remember
     from corpus_guard.screening.signals import from_table
 
@@ -224,7 +227,12 @@ def publish(guard: Guard, run_id: str, shard: Shard) -> Shard:
         judgement.version_id: judgement
         for judgement in judgements_from_table(guard.storage.read_table(shard["judgements"]))
     }
-    measured = from_table(guard.storage.read_table(f"{shard['batch']}/signals.parquet"))
+    measured = list(from_table(guard.storage.read_table(f"{shard['batch']}/signals.parquet")))
+
+    def along_with(connection: Connection) -> None:
+        remember(guard.ledger, connection, measured)
+        group(guard.ledger, connection, measured)
+
     publishing.record(
         guard.ledger,
         run_id,
@@ -233,7 +241,7 @@ def publish(guard: Guard, run_id: str, shard: Shard) -> Shard:
         collection=guard.collection,
         vectors=shard["vectors"],
         model=shard["model"],
-        along_with=lambda connection: remember(guard.ledger, connection, measured),
+        along_with=along_with,
     )
     published, retired = outbox.drain(guard.ledger, guard.storage, lambda: guard.store, run_id)
     return Shard(**shard, published=published, retired=retired)

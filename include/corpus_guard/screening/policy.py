@@ -3,6 +3,7 @@
 Rules
     * a finding whose check or code is listed under ``shadow`` is recorded and weighs nothing, not even when it says that
       the shadowed check failed: a check on trial must not be able to stop a source;
+    * a finding that two people muted for its source is kept, marked, and weighs nothing (`corpus_guard.review.muting`);
     * a version is rejected when a finding's code is listed under ``reject``, or says that the content was purged;
     * else it is quarantined when a check could not look at it (a code that ends in ``.unchecked``), whatever the source;
     * else it is quarantined when its worst finding, or its risk, reaches the threshold of its source, if the source has one
@@ -10,7 +11,7 @@ Rules
     * else it is accepted.
 
 A source's own threshold may be stricter or looser than its trust level's. It is part of the digest and shown by
-``guard status``: nothing but the policy file can loosen a verdict.
+``guard status``, as is what two people muted: nothing but the policy file and they can loosen a verdict.
 
 Risk joins independent hints: ``1 - Π (1 - weight · score)`` over the strongest finding of each code, so that many small
 signs add up and the same sign seen twice does not. The weights are fixed by severity and printed in the policy file.
@@ -54,6 +55,34 @@ class Retirement(_Section):
     """When more than this share of a source vanishes at once, nothing is retired: an empty listing is rather a fault."""
 
 
+class ReviewRules(_Section):
+    """How people decide about what waits. It gives no verdict, so it is no part of the policy's digest; each decision names its own."""
+
+    two_person_severity: Severity | None = Severity.CRITICAL
+    """A release needs two people when its worst finding is at or above it. Empty: severity never asks for a second."""
+    two_person_trusts: frozenset[TrustLevel] = frozenset({TrustLevel.TRUSTED})
+    """A release into the collection of these trust levels needs two people."""
+    deadline_hours: float = Field(default=24, gt=0)
+    """What nobody decided for this long is told to whoever the notifications go to."""
+    expire_days: float = Field(default=30, gt=0)
+    """What nobody decided for this long is marked and escalated. It stays in quarantine."""
+
+    @property
+    def digest(self) -> str:
+        """Identity of these values."""
+        values = self.model_dump(mode="json", exclude={"review"}) | {
+            "two_person_trusts": sorted(self.two_person_trusts)
+        }
+        return digest("review/v1", [canonical_json(values).decode()])
+
+    def needs_two(self, trust: TrustLevel, severity: Severity | None) -> bool:
+        """Whether a release needs a second person."""
+        limit = self.two_person_severity
+        return trust in self.two_person_trusts or (
+            limit is not None and severity is not None and severity.rank >= limit.rank
+        )
+
+
 class Policy(_Section):
     """policy.yaml, validated."""
 
@@ -67,6 +96,8 @@ class Policy(_Section):
     """A source's own threshold, by its name in sources.yaml."""
     shadow: frozenset[str] = frozenset()
     """Checks (``perplexity``) and codes (``instructions.override``) on trial. What parsing finds cannot be shadowed."""
+    review: ReviewRules = ReviewRules()
+    """How people decide."""
 
     @model_validator(mode="after")
     def _complete(self) -> Policy:
@@ -82,7 +113,10 @@ class Policy(_Section):
     def digest(self, checks: Iterable[str]) -> str:
         """Identity of what decides: this file's values and the digests of the checks built from them."""
         # A set has another order in every process.
-        values = self.model_dump(mode="json") | {"reject": sorted(self.reject), "shadow": sorted(self.shadow)}
+        values = self.model_dump(mode="json", exclude={"review"}) | {
+            "reject": sorted(self.reject),
+            "shadow": sorted(self.shadow),
+        }
         return digest("policy/v1", [canonical_json(values).decode(), *sorted(checks)])
 
     def threshold(self, trust: TrustLevel, source: str = "") -> Threshold:
@@ -95,8 +129,10 @@ class Policy(_Section):
         return self.model_copy(update={"shadow": frozenset()})
 
     def weighed(self, findings: Iterable[Finding]) -> list[Finding]:
-        """Those that are not shadowed."""
-        return [finding for finding in findings if not {finding.check, finding.code} & self.shadow]
+        """Those that are neither shadowed nor muted."""
+        return [
+            finding for finding in findings if not finding.muted and not {finding.check, finding.code} & self.shadow
+        ]
 
     def risk(self, findings: Iterable[Finding]) -> float:
         """0 (nothing seen) to 1, of those that are weighed."""

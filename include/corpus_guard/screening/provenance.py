@@ -23,6 +23,7 @@ from pydantic import Field
 
 from corpus_guard import domain
 from corpus_guard.domain import Finding, Severity, Stamp, TrustLevel, Version, digest
+from corpus_guard.ledger import triage
 from corpus_guard.screening.check import Hits, Params
 from corpus_guard.screening.survey import Survey
 from corpus_guard.screening.tags import tags
@@ -37,9 +38,7 @@ MODIFIED: Final = frozenset(
 _DATES: Final = _CREATED | MODIFIED | {"date", "published", "published_at", "publication_date", "issued"}
 _GUARDED: Final = ("doc_id", "version_id", "chunk_id", "trust", "trust_level")  # words that only the guard may use
 _VOUCHING: Final = ("verified", "approved", "approved_by", "reviewed_by", "official")  # honest documents use them too
-AUTHORS: Final = frozenset(
-    {"author", "authors", "creator", "publisher", "department", "team", "organization", "company"}
-)
+AUTHORS: Final = frozenset(triage.AUTHORS)
 _AUTHORITY: Final = re.compile(
     r"\b(security|admin(istrator)?s?|compliance|legal|official|human resources|hr|help ?desk|support team|board)\b"
     r"|\b(ceo|cto|ciso|cfo)\b"

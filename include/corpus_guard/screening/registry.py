@@ -6,6 +6,7 @@ A new check is one file and one line here.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from corpus_guard.errors import SettingsError
@@ -20,7 +21,7 @@ from corpus_guard.screening.perplexity import Perplexity
 from corpus_guard.screening.policy import Policy
 from corpus_guard.screening.provenance import Provenance
 from corpus_guard.screening.question_led import QuestionLed
-from corpus_guard.screening.runner import ResultCache, Screening
+from corpus_guard.screening.runner import Mutes, ResultCache, Screening
 from corpus_guard.screening.statistics import Statistics
 from corpus_guard.screening.structure import Structure
 from corpus_guard.screening.targeting import Targeting
@@ -55,7 +56,9 @@ CHECKS: Mapping[str, tuple[type[check.Params], Callable[[Any, Models], check.Che
 """Name → (parameters, how to build), in the order they run."""
 
 
-def build_screening(policy: Policy, models: Models, cache: ResultCache | None = None) -> Screening:
+def build_screening(
+    policy: Policy, models: Models, cache: ResultCache | None = None, mutes: Mutes = MappingProxyType({})
+) -> Screening:
     """The checks a policy asks for; loads no model.
 
     Raises:
@@ -79,4 +82,4 @@ def build_screening(policy: Policy, models: Models, cache: ResultCache | None = 
         params = validate(dict(policy.checks[name]), model, where=f"policy {policy.name}: checks.{name}")
         if params.enabled:
             checks.append(build(params, models))
-    return Screening(policy, checks, cache)
+    return Screening(policy, checks, cache, mutes)

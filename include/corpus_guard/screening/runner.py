@@ -4,6 +4,8 @@ Rules
     * a check that raises is run again on each version alone; a version on which it raises still is *unchecked*, which quarantines
       it; its neighbours keep their findings;
     * a check that does not look at a version leaves a `Skipped` with the reason;
+    * what two people muted for a source is found all the same, marked, and does not count; that a check failed, and what parsing
+      found, cannot be muted;
     * the second stage sees only versions that the first leaves in doubt: neither quarantined already, nor cleared by
       the cheap test of the second-stage check itself; its results are kept by content.
 """
@@ -12,6 +14,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
 from typing import Protocol, TypeGuard
 
 from corpus_guard.domain import Finding, Judgement, Severity, Skipped, Verdict, Version, digest
@@ -23,6 +27,9 @@ log = logging.getLogger(__name__)
 
 NOTHING_TO_SAY = "has nothing to say about such a document"
 DECIDED_ALREADY = "the first stage has decided already"
+
+Mutes = Mapping[str, frozenset[str]]
+"""Source → codes of findings that mean nothing in it (`corpus_guard.review.muting`)."""
 
 Notes = tuple[list[list[Finding]], list[list[Skipped]]]
 
@@ -51,11 +58,23 @@ class NoCache:
 class Screening:
     """A policy and the checks built for it."""
 
-    def __init__(self, policy: Policy, checks: Sequence[Check], cache: ResultCache | None = None) -> None:
+    def __init__(
+        self,
+        policy: Policy,
+        checks: Sequence[Check],
+        cache: ResultCache | None = None,
+        mutes: Mutes = MappingProxyType({}),
+    ) -> None:
         self.policy = policy
+        self.mutes = mutes
         self._checks = checks
         self._cache = cache or NoCache()
         self.digest = policy.digest(check.digest for check in checks)
+
+    def digest_of(self, source: str) -> str:
+        """Identity of what decides about a source: the policy's, and what is muted for it."""
+        muted = self.mutes.get(source)
+        return digest("muted/v1", [self.digest, *sorted(muted)]) if muted else self.digest
 
     def check(self, name: str) -> Check | None:
         """The check of this name; None where it is switched off."""
@@ -63,7 +82,7 @@ class Screening:
 
     def uncached(self) -> Screening:
         """The same checks under the same policy, leaving nothing behind."""
-        return Screening(self.policy, self._checks)
+        return Screening(self.policy, self._checks, mutes=self.mutes)
 
     def judge(self, versions: Sequence[Version], survey: Survey | None) -> list[Judgement]:
         """A verdict for every version, in order. `survey` is None when documents are screened one by one."""
@@ -81,7 +100,7 @@ class Screening:
                 verdict=self.policy.verdict(version.stamp.trust, found, version.stamp.source),
                 shadow_verdict=self.policy.shadow_verdict(version.stamp.trust, found, version.stamp.source),
                 risk=self.policy.risk(found),
-                policy_digest=self.digest,
+                policy_digest=self.digest_of(version.stamp.source),
                 findings=tuple(sorted(found, key=_worst_first)),
                 skipped=tuple(notes),
             )
@@ -98,7 +117,7 @@ class Screening:
             else:
                 skipped[index].append(Skipped(check.name, reason))
         for index, found in zip(chosen, _guarded(check, [versions[i] for i in chosen], survey), strict=True):
-            findings[index] += found
+            findings[index] += self._heard(versions[index], found)
 
     def _second(self, check: SecondStage, versions: Sequence[Version], notes: Notes) -> None:
         findings, skipped = notes
@@ -119,7 +138,11 @@ class Screening:
                 fresh[chosen[index]] = found
         self._cache.save(fresh)
         for index, key in chosen.items():
-            findings[index] += known[key]
+            findings[index] += self._heard(versions[index], known[key])
+
+    def _heard(self, version: Version, found: Sequence[Finding]) -> list[Finding]:
+        muted = self.mutes.get(version.stamp.source, frozenset())
+        return [replace(one, muted=True) if one.code in muted and is_mutable(one.code) else one for one in found]
 
     def _closed(self, check: SecondStage, version: Version, found: Sequence[Finding]) -> str | None:
         if self.policy.verdict(version.stamp.trust, found, version.stamp.source) is not Verdict.ACCEPT:
@@ -130,6 +153,11 @@ class Screening:
             return check.wants(version, found)
         except Exception:  # so it is looked at; `run` is guarded
             return None
+
+
+def is_mutable(code: str) -> bool:
+    """Whether a finding of this code may be muted: not that a check failed, not what parsing found."""
+    return not code.endswith(UNCHECKED) and not code.startswith("parsing.")
 
 
 def _skips(check: Check, version: Version, survey: Survey | None) -> str | None:

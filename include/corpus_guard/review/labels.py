@@ -1,0 +1,121 @@
+"""Decisions as labels: a release says that the alarm was false, a rejection that it was true.
+
+`guard calibrate` counts them document by document (`corpus_guard.screening.records`), the health view check by check, and training takes
+them as they come here. What was undone, and half an approval, is no label. Of several decisions on one version the last counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import groupby
+from typing import Any, Literal
+
+import sqlalchemy as sa
+
+from corpus_guard.domain import Severity
+from corpus_guard.ledger import Ledger
+from corpus_guard.ledger.tables import decisions, documents, findings, standing, versions
+
+PAGE = 2_000  # rows held
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """What a person said of a version, and what the checks had said."""
+
+    version_id: str
+    content_sha256: str
+    source: str
+    trust: str
+    label: Literal["honest", "attack"]
+    risk: float
+    checks: tuple[str, ...]  # that found something worse than a note; muted findings left out
+    codes: tuple[str, ...]
+    waited: float | None  # seconds until it was decided; None where nobody knows
+    decided_at: datetime
+    policy_digest: str
+
+    def as_dict(self) -> dict[str, Any]:
+        """JSON-ready; holds no text and no name of a person."""
+        return {
+            "version_id": self.version_id,
+            "content_sha256": self.content_sha256,
+            "source": self.source,
+            "trust": self.trust,
+            "label": self.label,
+            "risk": round(self.risk, 4),
+            "checks": list(self.checks),
+            "codes": list(self.codes),
+            "waited_seconds": self.waited,
+            "decided_at": self.decided_at.isoformat(),
+            "policy_digest": self.policy_digest,
+        }
+
+
+def labels(ledger: Ledger, *, source: str | None = None, since: datetime | None = None) -> Iterator[Label]:
+    """Labels in the order of versions, streamed.
+
+    Args:
+        ledger: the ledger.
+        source: only documents of this source.
+        since: only what was decided then or later.
+    """
+    newest = (
+        sa.func.row_number()
+        .over(partition_by=decisions.c.version_id, order_by=(decisions.c.decided_at.desc(), decisions.c.decision_id))
+        .label("nth")
+    )
+    last = sa.select(decisions, newest).where(standing()).subquery()
+    counts = sa.and_(
+        findings.c.version_id == versions.c.version_id,
+        sa.func.coalesce(findings.c.muted, sa.false()) == sa.false(),
+        findings.c.severity != Severity.INFO.value,
+    )
+    statement = (
+        sa.select(
+            versions.c.version_id,
+            versions.c.content_sha256,
+            versions.c.risk,
+            versions.c.waits_since,
+            documents.c.source,
+            documents.c.trust,
+            last.c.verdict,
+            last.c.decided_at,
+            last.c.policy_digest,
+            findings.c.check_name,
+            findings.c.code,
+        )
+        .join(versions, versions.c.version_id == last.c.version_id)
+        .join(documents, documents.c.doc_id == versions.c.doc_id)
+        .outerjoin(findings, counts)
+        .where(last.c.nth == 1)
+        .order_by(versions.c.version_id, findings.c.ordinal)
+        .execution_options(yield_per=PAGE)
+    )
+    if source is not None:
+        statement = statement.where(documents.c.source == source)
+    if since is not None:
+        statement = statement.where(last.c.decided_at >= since)
+    with ledger.read() as connection:
+        for _, group in groupby(connection.execute(statement), key=lambda row: row.version_id):
+            yield _label(list(group))
+
+
+def _label(rows: list[Any]) -> Label:
+    first = rows[0]
+    waited = (first.decided_at - first.waits_since).total_seconds() if first.waits_since else None
+    return Label(
+        version_id=first.version_id,
+        content_sha256=first.content_sha256,
+        source=first.source,
+        trust=first.trust,
+        label="honest" if first.verdict == "release" else "attack",
+        risk=first.risk,
+        checks=tuple(dict.fromkeys(row.check_name for row in rows if row.check_name)),
+        codes=tuple(dict.fromkeys(row.code for row in rows if row.code)),
+        waited=waited if waited is not None and waited >= 0 else None,
+        decided_at=first.decided_at,
+        policy_digest=first.policy_digest,
+    )

@@ -1,0 +1,88 @@
+"""What is answered besides pages: JSON that cannot be read as anything else, files that no browser opens.
+
+CSV is opened by spreadsheets, which take a cell that begins with ``=``, ``+``, ``-`` or ``@`` for a formula: such a cell begins with an
+apostrophe here. Steering characters stand as code points.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from fastapi.responses import StreamingResponse
+from pydantic import BaseModel
+from starlette.responses import JSONResponse
+
+from corpus_guard._unseen import in_brackets
+
+FORMULA: Final = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
+
+
+class Problem(BaseModel):
+    """What went wrong."""
+
+    detail: str
+
+
+ERRORS: Final[dict[int | str, dict[str, Any]]] = {
+    code: {"model": Problem, "description": text}
+    for code, text in (
+        (400, "misuse"),
+        (401, "not signed in"),
+        (403, "not allowed, or another site asks"),
+        (404, "there is no such thing"),
+        (409, "it changed since it was seen; nothing was done"),
+        (413, "the body is too large"),
+        (415, "not JSON"),
+        (422, "a field is wrong"),
+        (429, "too many decisions in a minute"),
+        (503, "the ledger, the store or the configuration is not available"),
+    )
+}
+"""What any route may answer."""
+
+
+class SafeJSON(JSONResponse):
+    """ASCII only: lone surrogates and steering characters leave as escapes."""
+
+    def render(self, content: Any) -> bytes:
+        """Bytes of `content`."""
+        return json.dumps(content, ensure_ascii=True, allow_nan=False, separators=(",", ":")).encode("ascii")
+
+
+def attachment(parts: Iterator[str], media_type: str, name: str) -> StreamingResponse:
+    """A download."""
+    return StreamingResponse(
+        parts, media_type=media_type, headers={"Content-Disposition": f'attachment; filename="{name}"'}
+    )
+
+
+def lines(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """JSON lines, ASCII."""
+    for row in rows:
+        yield json.dumps(row, ensure_ascii=True, default=str) + "\n"
+
+
+def table(columns: Iterable[str], rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """CSV with a header."""
+    names = list(columns)
+    yield _row(names)
+    for row in rows:
+        yield _row([cell(row.get(name)) for name in names])
+
+
+def cell(value: Any) -> str:
+    """A value that no spreadsheet takes for a formula."""
+    text = in_brackets("" if value is None else str(value))
+    if isinstance(value, int | float):
+        return text
+    return f"'{text}" if text.lstrip().startswith(FORMULA) else text
+
+
+def _row(cells: list[str]) -> str:
+    out = io.StringIO()
+    csv.writer(out).writerow(cells)
+    return out.getvalue()

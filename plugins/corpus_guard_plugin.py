@@ -1,0 +1,26 @@
+"""The review pages in Airflow's navigation: one app and one entry. Everything they do is in `corpus_guard.web`.
+
+Airflow executes this file in every task: it imports no web framework and opens nothing. The link is relative, so that it holds below
+a prefix that a proxy adds.
+"""
+
+from airflow.plugins_manager import AirflowPlugin
+
+from corpus_guard.web.plugin import PREFIX, ROUTE, Lazily, airflow_app
+
+
+class CorpusGuardReview(AirflowPlugin):
+    """Registers the app and its entry."""
+
+    name = "corpus_guard_review"
+    fastapi_apps = [{"app": Lazily(airflow_app), "url_prefix": PREFIX, "name": "Corpus Guard review"}]  # noqa: RUF012
+    external_views = [  # noqa: RUF012
+        {
+            "name": "Corpus Guard",
+            "href": f"{PREFIX.lstrip('/')}/",
+            "destination": "nav",
+            "url_route": ROUTE,
+            "icon": f"{PREFIX.lstrip('/')}/static/icon.svg",
+            "icon_dark_mode": f"{PREFIX.lstrip('/')}/static/icon-dark.svg",
+        }
+    ]

@@ -1,0 +1,39 @@
+"""Deciding in one line, for tests of whatever comes after it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from corpus_guard.ledger import Ledger
+from corpus_guard.review.decisions import Choice, Chosen, Decision, decide
+from corpus_guard.review.queue import find
+from corpus_guard.review.reviewer import Reviewer
+from corpus_guard.screening.policy import ReviewRules
+
+ADA = Reviewer("17", "ada", "SomeAuthManager")
+MO = Reviewer("mo", "mo", "SimpleAuthManager")
+ALONE = ReviewRules(two_person_severity=None, two_person_trusts=frozenset())
+"""One person suffices for everything."""
+
+
+def decided(
+    ledger: Ledger,
+    names: str | Sequence[str],
+    choice: Choice = "release",
+    *,
+    by: Reviewer | str = ADA,
+    reason: str = "looked at it",
+    rules: ReviewRules = ALONE,
+    policy_digest: str = "0" * 64,
+) -> list[Decision]:
+    """Items decided as they are now; `names` may be the beginnings of ids."""
+    found = [find(ledger, name) for name in ([names] if isinstance(names, str) else names)]
+    return decide(
+        ledger,
+        rules,
+        [Chosen(item.version_id, item.revision) for item in found],
+        choice,
+        reviewer=by if isinstance(by, Reviewer) else Reviewer(by, by, "cli"),
+        reason=reason,
+        policy_digest=policy_digest,
+    )

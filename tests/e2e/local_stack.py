@@ -1,0 +1,61 @@
+"""A stack of its own, as `make up` starts it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psutil  # type: ignore[import-untyped]
+import sqlalchemy as sa
+from deployment import SHARD
+
+from environment import PROJECT, Ports
+
+
+@dataclass
+class Local:
+    home: Path
+    corpus: Path
+    ports: Ports
+    more: dict[str, str] = field(default_factory=dict)
+    """Variables besides."""
+
+    def stack(self, *words: str) -> subprocess.CompletedProcess[str]:
+        told = {Ports.variable(name): str(port) for name, port in vars(self.ports).items()}
+        return subprocess.run(
+            [sys.executable, str(PROJECT / "docker" / "local" / "stack.py"), *words],
+            env={
+                **{name: value for name, value in os.environ.items() if not name.startswith("CORPUS_GUARD_")},
+                **told,
+                "CORPUS_GUARD_HOME": str(self.home),
+                "CORPUS_GUARD_SOURCES_FILE": str(self.corpus / "sources.yaml"),
+                "CORPUS_GUARD_SHARD_DOCUMENTS": str(SHARD),
+                **self.more,
+            },
+            capture_output=True,
+            text=True,
+            timeout=600,
+            check=False,
+        )
+
+    def api(self, user: str = "admin") -> httpx.Client:
+        base = f"http://127.0.0.1:{self.ports.airflow}"
+        password = json.loads((self.home / "stack" / "airflow-passwords.json").read_text())[user]
+        login = httpx.post(f"{base}/auth/token", json={"username": user, "password": password}, timeout=60)
+        token = login.raise_for_status().json()["access_token"]
+        return httpx.Client(base_url=base, headers={"Authorization": f"Bearer {token}"}, timeout=60)
+
+    def processes(self) -> list[psutil.Process]:
+        leader = psutil.Process(int((self.home / "stack" / "supervisord.pid").read_text()))
+        return [leader, *leader.children(recursive=True)]
+
+    def ledger(self, statement: str) -> list[Any]:
+        engine = sa.create_engine(f"sqlite:///{self.home / 'ledger.sqlite'}", poolclass=sa.NullPool)
+        with engine.connect() as connection:
+            return list(connection.execute(sa.text(statement)))

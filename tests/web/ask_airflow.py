@@ -1,0 +1,88 @@
+"""Run in a process of its own, with Airflow's configuration in its environment: asks the pages as each role, prints JSON.
+
+The whole chain is real: Airflow's own app with its auth manager, the plugin file, tokens that the auth manager signs.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+from airflow.api_fastapi.app import create_app
+from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
+from starlette.testclient import TestClient
+
+ROLES = ("viewer", "user", "op", "admin")
+JSON = {"Sec-Fetch-Site": "same-origin", "X-Corpus-Guard": "test", "Content-Type": "application/json"}
+
+
+def main() -> None:
+    """Ask, and print what was answered."""
+    app = create_app(apps="core")
+    manager = app.state.auth_manager
+    version, revision = sys.argv[1:3]
+    told: dict[str, Any] = {}
+    with TestClient(app, base_url="http://airflow.test", raise_server_exceptions=False) as client:
+
+        def ask(method: str, path: str, token: str | None = None, *, cookie: bool = False, **more: Any) -> Any:
+            client.cookies.clear()
+            headers = dict(more.pop("headers", {}))
+            if token and cookie:
+                client.cookies.set("_token", token)
+            elif token:
+                headers["Authorization"] = f"Bearer {token}"
+            return client.request(method, f"/corpus-guard{path}", headers=headers, **more)
+
+        def decide(choice: str, token: str | None, *, headers: dict[str, str] = JSON, cookie: bool = False) -> Any:
+            body = {"items": [{"version_id": version, "revision": revision}], "choice": choice, "reason": "asked"}
+            return ask("POST", "/api/v1/decisions", token, cookie=cookie, content=json.dumps(body), headers=headers)
+
+        for role in ROLES:
+            token = manager.generate_jwt(SimpleAuthManagerUser(username=f"a-{role}", role=role))
+            page = ask("GET", "/", token, cookie=True, headers={"Accept": "text/html"})
+            told[role] = {
+                "sees": page.status_code,
+                "offered": "may decide" in page.text,
+                "sees_api": ask("GET", "/api/v1/queue", token).status_code,
+                "previews": ask(
+                    "POST",
+                    "/api/v1/previews",
+                    token,
+                    content=json.dumps({"ids": [version], "choice": "release"}),
+                    headers=JSON,
+                ).status_code,
+            }
+        token = manager.generate_jwt(SimpleAuthManagerUser(username="a-user", role="user"))
+        told["strangers"] = {
+            path: ask("GET", path).status_code
+            for path in ("/", "/history", "/static/pages.css", "/api/v1/openapi.json", f"/items/{version}/raw")
+        }
+        told["stranger_decides"] = decide("release", None).status_code
+        told["forged"] = decide("release", token[:-4] + "AAAA").status_code
+        told["none_algorithm"] = decide(
+            "release", "eyJhbGciOiJub25lIn0.eyJzdWIiOiJhIiwicm9sZSI6ImFkbWluIn0."
+        ).status_code
+        old = manager.generate_jwt(
+            SimpleAuthManagerUser(username="a-user", role="user"), expiration_time_in_seconds=-60
+        )
+        told["expired"] = decide("release", old).status_code
+        foreign = {**JSON, "Sec-Fetch-Site": "cross-site", "Origin": "https://evil.example"}
+        told["cross_site_cookie"] = decide("release", token, headers=foreign, cookie=True).status_code
+        told["bare_cookie"] = decide(
+            "release", token, headers={"Content-Type": "application/json", "X-Corpus-Guard": "x"}, cookie=True
+        ).status_code
+        decided = decide("escalate", token, cookie=True)
+        told["decided"] = [decided.status_code, decided.json()]
+        told["replayed"] = decide("escalate", token, cookie=True).status_code
+        logged_out = client.get(
+            "/api/v2/auth/logout", headers={"Authorization": f"Bearer {token}"}, follow_redirects=False
+        )
+        told["logout"] = logged_out.status_code
+        told["after_logout"] = ask("GET", "/", token).status_code
+        told["page_head"] = page.text[:400]
+    print(json.dumps(told))
+
+
+if __name__ == "__main__":
+    main()

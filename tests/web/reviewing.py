@@ -1,0 +1,154 @@
+"""A quarantine to look at through the app: a real ledger and real batches, no model and no Chroma.
+
+The door is a plain one: whoever sends the header `Who` is signed in as that, and may decide unless the name begins with ``viewer``.
+`test_airflow_roles.py` has Airflow's own.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from fastapi import HTTPException, Request
+from starlette.testclient import TestClient
+
+from corpus_guard.batches import Storage
+from corpus_guard.batches.tables import versions_to_table
+from corpus_guard.corpus import publishing
+from corpus_guard.domain import Finding, Judgement, TrustLevel, Verdict, Version
+from corpus_guard.guard import Guard
+from corpus_guard.ledger import Ledger
+from corpus_guard.ledger.tables import chunks
+from corpus_guard.review.queue import Item, find
+from corpus_guard.review.reviewer import Reviewer
+from corpus_guard.screening.runner import Screening
+from corpus_guard.settings import Settings
+from corpus_guard.web.app import make_app
+from corpus_guard.web.door import Door, Pace
+from material import MODEL, a_finding, a_version, judged
+
+HEADERS = {"Sec-Fetch-Site": "same-origin", "X-Corpus-Guard": "test"}
+
+
+def plain_door() -> Door:
+    def see(request: Request) -> Reviewer:
+        name = request.headers.get("who")
+        if not name:
+            raise HTTPException(401, "Not authenticated")
+        return Reviewer(name, name, "PlainDoor")
+
+    def may_decide(request: Request) -> bool:
+        return not request.headers["who"].startswith("viewer")
+
+    def decide(request: Request) -> Reviewer:
+        reviewer = see(request)
+        if not may_decide(request):
+            raise HTTPException(403, "Forbidden")
+        return reviewer
+
+    return Door(see, decide, may_decide)
+
+
+@dataclass
+class Reviewing:
+    """A home, a ledger, and people who look at it."""
+
+    home: Path
+    pace: Pace = field(default_factory=Pace)
+    ledger_url: str = ""
+
+    def __post_init__(self) -> None:
+        # Nothing listens on port 9: no test looks into the Chroma of whoever runs it.
+        self.settings = Settings(home=self.home, ledger_url=self.ledger_url, chroma_url="http://127.0.0.1:9")
+        self.ledger = Ledger(self.settings.ledger)
+        self.storage = Storage(self.settings.storage)
+        self.app = make_app(self.guard, plain_door(), self.pace)
+
+    def guard(self) -> Guard:
+        """A guard of this home; building the checks takes two seconds, and the pages ask for their digest alone."""
+        made = Guard(self.settings)
+        made.__dict__["screening"] = _screening()
+        return made
+
+    def client(self, who: str = "ada", **headers: str) -> TestClient:
+        told = {**HEADERS, **headers, **({"Who": who} if who else {})}
+        return TestClient(self.app, base_url="http://airflow.test", headers=told, raise_server_exceptions=True)
+
+    def record(
+        self,
+        *pairs: tuple[Version, Verdict],
+        findings: Sequence[Finding] | None = None,
+        run_id: str = "run-1",
+        risk: float = 0.9,
+    ) -> None:
+        """Take versions in with these verdicts and findings, as a refresh would."""
+        with self.guard() as guard:
+            for version, _ in pairs:
+                guard.blobs.put(version.text.encode("utf-8", "surrogatepass"))
+        batch = f"batches/{uuid.uuid4().hex}/versions.parquet"
+        self.storage.write_table(batch, versions_to_table([version for version, _ in pairs]))
+        publishing.record(
+            self.ledger,
+            run_id,
+            batch,
+            [(version, _judgement(version, verdict, findings, risk)) for version, verdict in pairs],
+            collection=lambda trust: f"corpus-{trust.value}",
+            vectors=batch.replace("versions", "vectors"),
+            model=MODEL,
+        )
+
+    def wait(self, uri: str = "bad.md", text: str = "Send it to the harbour office.", **more: Any) -> Item:
+        """One document in quarantine."""
+        findings = more.pop("findings", None)
+        risk = more.pop("risk", 0.9)
+        version = a_version(uri, (text,), **more)
+        self.record((version, Verdict.QUARANTINE), findings=findings, risk=risk, run_id=version.stamp.run_id)
+        return find(self.ledger, version.version_id)
+
+    def serve(self, uri: str = "good.md", text: str = "The pump is read each morning.", **more: Any) -> Version:
+        """One document that was accepted."""
+        version = a_version(uri, (text,), **more)
+        self.record((version, Verdict.ACCEPT))
+        return version
+
+    def storage_chunk(self, version_id: str) -> str:
+        """The first chunk of a version."""
+        with self.ledger.read() as connection:
+            statement = sa.select(chunks.c.chunk_id).where(chunks.c.version_id == version_id).order_by(chunks.c.ordinal)
+            return str(connection.execute(statement.limit(1)).scalar_one())
+
+    def item(self, name: str) -> Item:
+        return find(self.ledger, name)
+
+    def close(self) -> None:
+        self.ledger.close()
+
+
+def deciding(item: Item, choice: str = "release", reason: str = "looked at it", **more: Any) -> dict[str, Any]:
+    """The body of a decision on one item."""
+    return {
+        "items": [{"version_id": item.version_id, "revision": item.revision}],
+        "choice": choice,
+        "reason": reason,
+        **more,
+    }
+
+
+@cache
+def _screening() -> Screening:
+    return Guard(Settings(home=Path(tempfile.mkdtemp()))).screening
+
+
+def _judgement(version: Version, verdict: Verdict, findings: Sequence[Finding] | None, risk: float) -> Judgement:
+    if findings is None:
+        return judged(version, verdict)
+    return judged(version, verdict, findings=tuple(findings), risk=risk)
+
+
+__all__ = ["HEADERS", "Reviewing", "TrustLevel", "a_finding", "deciding", "plain_door"]

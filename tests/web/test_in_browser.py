@@ -1,0 +1,199 @@
+"""The pages in a real browser, without Airflow around them: by keyboard alone, narrow and wide, with hostile texts."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+import uvicorn
+from reviewing import Reviewing, a_finding
+from starlette.applications import Starlette
+from starlette.routing import Mount
+
+from browsing import Browser, Watched, chromium, needs_chromium, watched
+from corpus_guard.domain import Span
+from hostile import PAYLOADS
+from postgres import free_port
+
+pytestmark = needs_chromium
+
+SOME = PAYLOADS[::7]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as opened:
+        yield opened
+
+
+@pytest.fixture
+def address(reviewing: Reviewing) -> Iterator[str]:
+    """The app below a prefix, as Airflow mounts it."""
+    port = free_port()
+    app = Starlette(routes=[Mount("/corpus-guard", reviewing.app)])
+    server = uvicorn.Server(uvicorn.Config(app, port=port, log_level="warning"))
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    deadline = time.monotonic() + 30
+    while not server.started:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    yield f"http://127.0.0.1:{port}/corpus-guard/"
+    server.should_exit = True
+    thread.join(10)
+
+
+@pytest.fixture
+def ada(browser: Browser, address: str) -> Iterator[Watched]:
+    session = watched(browser, address, headers={"Who": "ada"})
+    yield session
+    session.quiet()
+    session.page.context.close()
+
+
+def focused(session: Watched) -> str:
+    found = session.page.evaluate(
+        "() => { const e = document.activeElement; return e.placeholder || (e.name ? `${e.name}=${e.value}` : e.textContent.trim()) }"
+    )
+    return str(found)
+
+
+def tab_to(session: Watched, wanted: str, most: int = 60) -> None:
+    for _ in range(most):
+        session.page.keyboard.press("Tab")
+        if focused(session).startswith(wanted):
+            return
+    raise AssertionError(f"{wanted} is out of reach of the keyboard")
+
+
+def test_an_item_is_found_read_and_decided_by_keyboard_alone(reviewing: Reviewing, address: str, ada: Watched) -> None:
+    item = reviewing.wait("by-keyboard.md")
+    page = ada.page
+    page.goto(address)
+    tab_to(ada, "by-keyboard.md")
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"**/items/{item.version_id}")
+    tab_to(ada, "choice=")
+    page.keyboard.press("ArrowDown")  # from release to reject
+    page.keyboard.press("Tab")
+    page.keyboard.type("it asks for passwords")
+    tab_to(ada, "Decide")
+    page.keyboard.press("Enter")
+    page.get_by_role("status").get_by_text("rejected").wait_for()
+
+    assert reviewing.item(item.version_id).pending == "reject"
+    tab_to(ada, "why it is undone")
+    page.keyboard.type("read it again")
+    page.keyboard.press("Enter")
+    page.get_by_role("status").get_by_text("The decision is undone").wait_for()
+    assert reviewing.item(item.version_id).pending is None
+
+
+def test_many_are_previewed_and_then_decided(reviewing: Reviewing, address: str, ada: Watched) -> None:
+    items = [reviewing.wait(f"{number}.md", f"Text number {number}.") for number in range(3)]
+    page = ada.page
+    page.goto(address)
+    page.get_by_label("Select all on this page").check()
+    page.get_by_role("button", name="Decide…").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_text("Release").click()
+    dialog.get_by_label("Why").fill("a drill")
+    assert dialog.get_by_role("button", name="Decide", exact=True).is_disabled()
+    dialog.get_by_role("button", name="Preview").click()
+    dialog.get_by_text("harbour 3").wait_for()
+    dialog.get_by_role("button", name="Decide", exact=True).click()
+    page.get_by_role("status").get_by_text("3 items are released").wait_for()
+
+    assert [reviewing.item(item.version_id).pending for item in items] == ["release"] * 3
+
+
+def test_the_second_of_two_reviewers_is_told(
+    reviewing: Reviewing, browser: Browser, address: str, ada: Watched
+) -> None:
+    item = reviewing.wait()
+    ada.page.goto(f"{address}items/{item.version_id}")
+    ben = watched(browser, address, headers={"Who": "ben"})
+    ben.page.goto(f"{address}items/{item.version_id}")
+    for session, choice in ((ada, "Release"), (ben, "Reject")):
+        session.page.locator("#decide").get_by_text(choice, exact=True).click()
+        session.page.get_by_label("Why (required").fill("mine")
+        session.page.get_by_role("button", name="Decide", exact=True).click()
+        session.page.get_by_role("status").wait_for()
+
+    assert "changed since you looked at it" in ben.page.get_by_role("status").inner_text()
+    assert reviewing.item(item.version_id).pending == "release"
+    ben.quiet()
+
+
+def test_a_viewer_is_offered_nothing(reviewing: Reviewing, browser: Browser, address: str) -> None:
+    item = reviewing.wait()
+    session = watched(browser, address, headers={"Who": "viewer"})
+    session.page.goto(address)
+    assert session.page.locator("input[type=checkbox]").count() == 0
+    session.page.goto(f"{address}items/{item.version_id}")
+    assert session.page.locator("form").count() == 0
+    session.quiet()
+
+
+@pytest.mark.parametrize("width", [800, 1280])
+def test_nothing_runs_off_the_page(reviewing: Reviewing, browser: Browser, address: str, width: int) -> None:
+    long = "W" * 300
+    item = reviewing.wait(
+        f"{long}.md", long * 20, owner=long, declared={"title": long}, findings=[a_finding(message=long)]
+    )
+    session = watched(browser, address, width=width, headers={"Who": "ada"})
+    for path in (
+        "",
+        f"items/{item.version_id}",
+        f"items/{item.version_id}?view=raw",
+        "history",
+        "corpus",
+        "reports",
+        "health",
+    ):
+        session.page.goto(address + path)
+        wide = session.page.evaluate("() => document.documentElement.scrollWidth")
+        assert wide <= width, f"{path} is {wide} wide"
+    session.quiet()
+
+
+def test_the_page_is_as_dark_as_airflow(reviewing: Reviewing, browser: Browser, address: str) -> None:
+    session = watched(browser, address, theme="light", headers={"Who": "ada"})
+    page = session.page
+    colour = "() => getComputedStyle(document.documentElement).backgroundColor"
+    page.goto(address)
+    light = page.evaluate(colour)
+    page.evaluate("() => localStorage.setItem('theme', 'dark')")  # what Airflow's own switch writes
+    page.reload()
+    dark = page.evaluate(colour)
+    page.evaluate("() => localStorage.removeItem('theme')")
+    page.emulate_media(color_scheme="dark")
+    page.reload()
+
+    assert light != dark == page.evaluate(colour)
+
+
+def test_hostile_texts_run_nothing_and_reach_nobody(reviewing: Reviewing, address: str, ada: Watched) -> None:
+    items = []
+    for payload in SOME:
+        kept = payload.encode("utf-8", "backslashreplace").decode().replace("\x00", "")
+        items.append(
+            reviewing.wait(
+                kept,
+                f"{kept}\n{payload}".encode("utf-8", "backslashreplace").decode(),
+                findings=[a_finding(message=kept, span=Span(0, 20))],
+                declared={"title": kept, "author": kept},
+                owner=kept,
+            )
+        )
+    paths = [
+        "",
+        "corpus",
+        "history",
+        *(f"items/{item.version_id}{view}" for item in items for view in ("", "?view=raw")),
+    ]
+    for path in paths:
+        ada.page.goto(address + path)
+        ada.quiet()
