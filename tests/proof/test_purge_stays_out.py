@@ -15,7 +15,8 @@ from corpus_guard.proof.purge import Selectors, plan, purge
 from corpus_guard.refresh import steps
 from corpus_guard.refresh.run import refresh
 from corpus_guard.refresh.steps import Shard
-from corpus_guard.review.queue import evidence, find
+from corpus_guard.review.evidence import evidence
+from corpus_guard.review.queue import find
 from deploying import TICKETS, Deployment
 
 SECRET = "The ferryman Osric Blaylock keeps the key of the boat house under the third plank of the jetty."

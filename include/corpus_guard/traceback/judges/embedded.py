@@ -7,8 +7,10 @@ Rules
     * an output that is no answer to the question ("yes" to "who") accuses nobody;
     * texts whose vectors were made by another embedder are embedded again: the model knows one space only.
 
-What it does not do: understand. A lie told without any of the output's words, by one text alone, passes for benign; an honest text that
-says exactly what was reported, next to the question's words, looks like a lie. Figures: README, `guard evaluate traceback`.
+What it does not do: understand, and ask a language model. How likely the embedded one finds the output after a text, and how much
+likelier than without it, was tried on the 1,420 texts of training that are least clear: 77.2 % right without, 77.3 % with it. A lie
+told without any of the output's words, by one text alone, passes for benign; an honest text that says exactly what was reported, next to
+the question's words, looks like a lie. Figures: README, `guard evaluate traceback`.
 """
 
 from __future__ import annotations
