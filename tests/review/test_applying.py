@@ -24,7 +24,9 @@ from deciding import ADA, MO, decided
 from deploying import BAD, Deployment
 
 RULES = ReviewRules(two_person_severity=Severity.LOW)
-PROCESSES = multiprocessing.get_context("fork")
+PROCESSES = multiprocessing.get_context(
+    "forkserver"
+)  # a plain fork of a process that has computed never computes again
 
 
 @pytest.fixture
@@ -172,7 +174,7 @@ def test_killed_between_deciding_and_serving_a_second_run_converges(
 ) -> None:
     with deployment.guard() as guard:
         decided(guard.ledger, item.version_id)
-    alone = Deployment(deployment.root, deployment.settings)  # models are loaded there: they do not outlive a fork
+    alone = Deployment(deployment.root, deployment.settings)  # models are loaded there
     process = PROCESSES.Process(target=die_at, args=(alone, moment))
     process.start()
     process.join(240)
