@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from corpus_guard.batches.tables import split
 from corpus_guard.domain import digest
 from corpus_guard.ledger import Ledger
-from corpus_guard.ledger.tables import acts, decisions, documents, versions
+from corpus_guard.ledger.tables import acts, decisions, documents, standing, versions
 from corpus_guard.review.reviewer import Reviewer
 
 AT_ONCE = 500  # ids a statement
@@ -122,6 +122,18 @@ class Marks:
         parts = [row.version_id, row.state, row.judged_at.isoformat(), row.latest_version, str(row.retired_at)]
         parts += [f"{one.id}/{one.applied}/{one.undone}" for one in self.done]
         return digest("revision/v1", parts)[:32]
+
+
+def latest() -> sa.Join:
+    """Versions that are the newest of their document: what is superseded does not wait."""
+    return versions.join(documents, documents.c.latest_version == versions.c.version_id)
+
+
+def is_decided() -> sa.ColumnElement[bool]:
+    """Whether a decision on the version waits to take effect and needs nobody more; half an approval does."""
+    return sa.exists().where(
+        decisions.c.version_id == versions.c.version_id, decisions.c.applied_at.is_(None), standing()
+    )
 
 
 def marks_of(connection: sa.Connection, ids: Sequence[str]) -> dict[str, Marks]:

@@ -19,6 +19,7 @@ import sqlalchemy as sa
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.tables import acts, decisions, documents, runs, versions
+from corpus_guard.review._marks import is_decided, latest
 from corpus_guard.review.labels import Label, labels
 from corpus_guard.screening.calibration import Share
 from corpus_guard.screening.policy import ReviewRules
@@ -109,7 +110,7 @@ def overdue(ledger: Ledger, rules: ReviewRules, when: datetime | None = None) ->
         sa.select(
             documents.c.source, sa.func.count().label("items"), sa.func.min(versions.c.waits_since).label("since")
         )
-        .select_from(_waits())
+        .select_from(latest())
         .where(*_undecided(), versions.c.waits_since < limit)
         .group_by(documents.c.source)
         .order_by(sa.func.count().desc(), documents.c.source)
@@ -125,18 +126,8 @@ def overdue(ledger: Ledger, rules: ReviewRules, when: datetime | None = None) ->
     }
 
 
-def _waits() -> sa.Join:
-    return versions.join(documents, documents.c.latest_version == versions.c.version_id)
-
-
 def _undecided() -> list[sa.ColumnElement[bool]]:
-    decided = sa.exists().where(
-        decisions.c.version_id == versions.c.version_id,
-        decisions.c.applied_at.is_(None),
-        decisions.c.undone_at.is_(None),
-        sa.func.coalesce(decisions.c.lacking, 0) == 0,
-    )
-    return [versions.c.state == "quarantined", documents.c.retired_at.is_(None), sa.not_(decided)]
+    return [versions.c.state == "quarantined", documents.c.retired_at.is_(None), sa.not_(is_decided())]
 
 
 def _waiting(ledger: Ledger, rules: ReviewRules, source: str | None, when: datetime) -> dict[str, Any]:
@@ -163,10 +154,10 @@ def _waiting(ledger: Ledger, rules: ReviewRules, source: str | None, when: datet
                 *(column.label(name) for name, column in counts.items()),
                 sa.func.min(versions.c.waits_since).label("oldest"),
             )
-            .select_from(_waits())
+            .select_from(latest())
             .where(*_undecided(), *here)
         ).one()
-        everything = connection.scalar(sa.select(count).select_from(_waits()).where(*living)) or 0
+        everything = connection.scalar(sa.select(count).select_from(latest()).where(*living)) or 0
     told = {name: getattr(row, name) for name in counts}
     return {**told, "decided_not_applied": everything - row.items, "oldest": row.oldest and row.oldest.isoformat()}
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-import orjson
 import sqlalchemy as sa
 
 from corpus_guard.errors import Misuse
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.tables import documents, versions
+from corpus_guard.review import _cursor
 from corpus_guard.review._marks import DONE
 
 LARGEST_PAGE = 500
@@ -101,7 +99,7 @@ def history(
         .limit(size + 1)
     )
     if after is not None:
-        at, last = _cursor(after)
+        at, last = _place(after)
         statement = statement.where(sa.or_(DONE.c.at < at, sa.and_(DONE.c.at == at, DONE.c.id > last)))
     with ledger.read() as connection:
         rows = connection.execute(statement).all()
@@ -133,15 +131,15 @@ def _entry(row: Any) -> Entry:
 
 
 def _token(row: Any) -> str:
-    return base64.urlsafe_b64encode(orjson.dumps([row.at.isoformat(), row.id])).decode().rstrip("=")
+    return _cursor.token([row.at.isoformat(), row.id])
 
 
-def _cursor(token: str) -> tuple[datetime, str]:
+def _place(token: str) -> tuple[datetime, str]:
     wrong = Misuse("the page's cursor is not one of the history; begin with the first page")
     try:
-        at, last = orjson.loads(base64.b64decode(token + "=" * (-len(token) % 4), altchars=b"-_", validate=True))
+        at, last = _cursor.read(token)
         when = datetime.fromisoformat(at)
-    except (binascii.Error, ValueError, TypeError) as error:
+    except (ValueError, TypeError) as error:
         raise wrong from error
     if when.tzinfo is None or not isinstance(last, str) or "\x00" in last:
         raise wrong

@@ -19,7 +19,8 @@ from corpus_guard.batches import Storage
 from corpus_guard.batches.tables import split
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.ledger import now
-from corpus_guard.ledger.tables import decisions, documents, findings, versions
+from corpus_guard.ledger.tables import documents, findings, versions
+from corpus_guard.review._marks import is_decided, latest
 from corpus_guard.review.decisions import MOST, Chosen, decide
 from corpus_guard.review.health import overdue
 from corpus_guard.review.queue import Filter, ids_of
@@ -73,16 +74,10 @@ def waits(ledger: Ledger, run_ids: Sequence[str] = ()) -> Waits:
         .correlate(versions)
         .scalar_subquery()
     )
-    decided = sa.exists().where(
-        decisions.c.version_id == versions.c.version_id,
-        decisions.c.applied_at.is_(None),
-        decisions.c.undone_at.is_(None),
-        sa.func.coalesce(decisions.c.lacking, 0) == 0,
-    )
     each = (
         sa.select(sa.func.coalesce(worst, NOTHING).label("check_name"), documents.c.source)
-        .select_from(versions.join(documents, documents.c.latest_version == versions.c.version_id))
-        .where(versions.c.state == "quarantined", documents.c.retired_at.is_(None), sa.not_(decided))
+        .select_from(latest())
+        .where(versions.c.state == "quarantined", documents.c.retired_at.is_(None), sa.not_(is_decided()))
     )
     if run_ids:
         each = each.where(versions.c.run_id.in_(list(run_ids)))

@@ -10,15 +10,12 @@ Rules
 
 from __future__ import annotations
 
-import base64
-import binascii
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
-import orjson
 import sqlalchemy as sa
 
 from corpus_guard.domain import Finding, Severity, Span
@@ -26,7 +23,8 @@ from corpus_guard.errors import Misuse, UnknownSubject
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.tables import VERSION_STATES, decisions, documents, findings, versions
-from corpus_guard.review._marks import AT_ONCE, Marks, marks_of
+from corpus_guard.review import _cursor
+from corpus_guard.review._marks import AT_ONCE, Marks, latest, marks_of
 
 SHORTEST_PREFIX = 6
 LARGEST_PAGE = 200
@@ -129,9 +127,9 @@ def page(
     if not 1 <= size <= LARGEST_PAGE:
         raise Misuse(f"a page has 1 to {LARGEST_PAGE} items, found {size}")
     keys = _KEYS[sort if sort != "age" or chosen.state == "quarantined" else "judged"]
-    statement = _items(_latest()).where(*_conditions(chosen))
+    statement = _items(latest()).where(*_conditions(chosen))
     if after is not None:
-        statement = statement.where(_beyond(keys, _cursor(after, sort)))
+        statement = statement.where(_beyond(keys, _place(after, sort)))
     order = [column.desc() if down else column.asc() for column, down in keys]
     with ledger.read() as connection:
         rows = connection.execute(statement.order_by(*order).limit(size + 1)).all()
@@ -149,9 +147,9 @@ def waiting(
     """Items in `state`, the riskiest first, and how many there are in all."""
     chosen = Filter(source=source, state=state)
     with ledger.read() as connection:
-        total = connection.scalar(sa.select(sa.func.count()).select_from(_latest()).where(*_conditions(chosen))) or 0
+        total = connection.scalar(sa.select(sa.func.count()).select_from(latest()).where(*_conditions(chosen))) or 0
         order = [column.desc() if down else column.asc() for column, down in _KEYS["risk"]]
-        rows = connection.execute(_items(_latest()).where(*_conditions(chosen)).order_by(*order).limit(limit)).all()
+        rows = connection.execute(_items(latest()).where(*_conditions(chosen)).order_by(*order).limit(limit)).all()
         return _complete(connection, rows), total
 
 
@@ -184,7 +182,7 @@ def ids_of(ledger: Ledger, chosen: Filter, *, limit: int = 1_000) -> list[tuple[
     """
     with ledger.read() as connection:
         order = [column.desc() if down else column.asc() for column, down in _KEYS["risk"]]
-        rows = connection.execute(_items(_latest()).where(*_conditions(chosen)).order_by(*order).limit(limit + 1)).all()
+        rows = connection.execute(_items(latest()).where(*_conditions(chosen)).order_by(*order).limit(limit + 1)).all()
         if len(rows) > limit:
             raise Misuse(f"more than {limit:,} items match; narrow the filter")
         marks = marks_of(connection, [row.version_id for row in rows])
@@ -193,11 +191,6 @@ def ids_of(ledger: Ledger, chosen: Filter, *, limit: int = 1_000) -> list[tuple[
 
 def _joined() -> sa.Join:
     return versions.join(documents, documents.c.doc_id == versions.c.doc_id)
-
-
-def _latest() -> sa.Join:
-    """What is superseded does not wait."""
-    return versions.join(documents, documents.c.latest_version == versions.c.version_id)
 
 
 def _items(joined: sa.Join | None = None) -> sa.Select[Any]:
@@ -278,19 +271,18 @@ def _token(row: Any, sort: Sort) -> str:
         "age": [(row.waits_since or row.judged_at).isoformat(), row.version_id],
         "source": [row.source, row.risk, row.version_id],
     }[sort]
-    return base64.urlsafe_b64encode(orjson.dumps([sort, *values])).decode().rstrip("=")
+    return _cursor.token([sort, *values])
 
 
-def _cursor(token: str, sort: Sort) -> list[Any]:
+def _place(token: str, sort: Sort) -> list[Any]:
     kinds = {"risk": (float, str, str), "age": (str, str), "source": (str, float, str)}[sort]
     wrong = Misuse("the page's cursor is not one of this queue and order; begin with the first page")
     try:
-        found = orjson.loads(base64.b64decode(token + "=" * (-len(token) % 4), altchars=b"-_", validate=True))
-        of, *values = found
+        of, *values = _cursor.read(token)
         values = [float(value) if kind is float else value for value, kind in zip(values, kinds, strict=True)]
         if sort == "age":
             values[0] = datetime.fromisoformat(values[0])
-    except (binascii.Error, ValueError, TypeError) as error:
+    except (ValueError, TypeError) as error:
         raise wrong from error
     read = (datetime, str) if sort == "age" else kinds
     known = all(isinstance(value, kind) and "\x00" not in str(value) for value, kind in zip(values, read, strict=True))
@@ -303,7 +295,7 @@ def _facets(connection: sa.Connection, chosen: Filter) -> dict[str, dict[str, in
     groups = (documents.c.source, documents.c.trust, versions.c.severity, versions.c.checks)
     statement = (
         sa.select(*groups, sa.func.count().label("items"))
-        .select_from(_latest())
+        .select_from(latest())
         .where(*_conditions(chosen))
         .group_by(*groups)
     )
@@ -323,7 +315,7 @@ def _campaigns(connection: sa.Connection, chosen: Filter, rows: Sequence[Any]) -
     there = sorted({row.campaign for row in rows if row.campaign})
     statement = (
         sa.select(versions.c.campaign, size)
-        .select_from(_latest())
+        .select_from(latest())
         .where(*_conditions(chosen), versions.c.campaign.in_(there), sa.text("versions.campaign <> ''"))
         .group_by(versions.c.campaign)
         .order_by(size.desc(), versions.c.campaign)

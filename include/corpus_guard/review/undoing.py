@@ -12,7 +12,7 @@ from corpus_guard.errors import Stale, UnknownSubject
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.tables import acts, decisions, documents, versions
-from corpus_guard.review._marks import AT_ONCE, act, marks_of, rows_of
+from corpus_guard.review._marks import AT_ONCE, act, is_decided, latest, marks_of, rows_of
 from corpus_guard.review.reviewer import Reviewer, reason_of
 from corpus_guard.screening.policy import ReviewRules
 
@@ -85,21 +85,15 @@ def expire(ledger: Ledger, rules: ReviewRules, when: datetime | None = None, *, 
     when = when or now()
     limit = when - timedelta(days=rules.expire_days)
     marked = sa.exists().where(acts.c.version_id == versions.c.version_id, acts.c.cause == "expired")
-    decided = sa.exists().where(
-        decisions.c.version_id == versions.c.version_id,
-        decisions.c.applied_at.is_(None),
-        decisions.c.undone_at.is_(None),
-        sa.func.coalesce(decisions.c.lacking, 0) == 0,
-    )
     statement = (
         sa.select(versions.c.version_id, versions.c.content_sha256)
-        .join(documents, documents.c.latest_version == versions.c.version_id)
+        .select_from(latest())
         .where(
             versions.c.state == "quarantined",
             versions.c.waits_since < limit,
             documents.c.retired_at.is_(None),
             sa.not_(marked),
-            sa.not_(decided),
+            sa.not_(is_decided()),
         )
         .order_by(versions.c.version_id)
     )

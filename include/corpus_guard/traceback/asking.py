@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
-from corpus_guard.errors import GuardError, JudgeFailed
+from corpus_guard.traceback._failing import as_failure
 from corpus_guard.traceback._quoting import quoted, said
 
 if TYPE_CHECKING:
@@ -52,14 +52,8 @@ class EmbeddedAnswers:
         Raises:
             JudgeFailed: the model cannot be loaded or run.
         """
-        try:
+        with as_failure("the embedded RAG model"):
             return self._extractor.answer([(question, list(texts))])[0].text
-        except GuardError:
-            raise
-        except Exception as error:  # its message may quote a text
-            raise JudgeFailed(
-                f"the embedded RAG model: {type(error).__name__}; run `guard models prepare` and see that there is memory"
-            ) from error
 
 
 class ChatAnswers:

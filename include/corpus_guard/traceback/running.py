@@ -10,17 +10,17 @@ Rules
 
 from __future__ import annotations
 
-import contextlib
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
-from corpus_guard.errors import GuardError, JudgeFailed
+from corpus_guard.errors import JudgeFailed
 from corpus_guard.ledger.ledger import now
 from corpus_guard.traceback import records
+from corpus_guard.traceback._failing import as_failure
 from corpus_guard.traceback.judges import Conclusion, Opinion
 from corpus_guard.traceback.live import LiveCorpus
 from corpus_guard.traceback.loop import Ended, Followed, Judged, follow
@@ -132,25 +132,13 @@ class _Reported:
 
     def judge(self, complaint: Complaint, new: Sequence[Suspect], seen: Sequence[Suspect]) -> list[Opinion]:
         """An opinion of each new text."""
-        with _as_failure(self.name):
+        with as_failure(f"judge {self.name}"):
             return self._judge.judge(complaint, new, seen)
 
     def conclude(self, complaint: Complaint, judged: Sequence[tuple[Suspect, Opinion]]) -> Conclusion:
         """What all opinions together amount to."""
-        with _as_failure(self.name):
+        with as_failure(f"judge {self.name}"):
             return self._judge.conclude(complaint, judged)
-
-
-@contextlib.contextmanager
-def _as_failure(name: str) -> Iterator[None]:
-    try:
-        yield
-    except GuardError:
-        raise
-    except Exception as error:  # its message may quote a text
-        raise JudgeFailed(
-            f"judge {name}: {type(error).__name__}; run `guard models prepare` and see that there is memory, then trace again"
-        ) from error
 
 
 def _kept(corpus: Suspects, complaint: Complaint, lines: Sequence[Line], k: int) -> list[Judged]:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, Protocol, TypeVar
 
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel
@@ -18,6 +18,7 @@ from starlette.responses import JSONResponse
 
 from corpus_guard._unseen import in_brackets
 
+MOST: Final = 50_000  # rows of a file
 FORMULA: Final = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
 
 
@@ -58,6 +59,35 @@ def attachment(parts: Iterator[str], media_type: str, name: str) -> StreamingRes
     return StreamingResponse(
         parts, media_type=media_type, headers={"Content-Disposition": f'attachment; filename="{name}"'}
     )
+
+
+class Part(Protocol):
+    """A page of something longer."""
+
+    @property
+    def next(self) -> str | None:
+        """What the page after begins after; None on the last."""
+
+
+P = TypeVar("P", bound=Part)
+
+
+def every_row(first: P, following: Callable[[str], P], rows: Callable[[P], Sequence[Any]]) -> Iterator[dict[str, Any]]:
+    """From first to last, a page at a time, `MOST` rows or a page more; what changes meanwhile may be missed, never shown twice.
+
+    Args:
+        first: read already, so that what is wrong with the question was refused while there still could be an answer that says so.
+        following: gives the page after.
+        rows: of a page; each has `as_dict`.
+    """
+    part, sent = first, 0
+    while True:
+        shown = rows(part)
+        yield from (one.as_dict() for one in shown)
+        sent += len(shown)
+        if not part.next or sent >= MOST:
+            return
+        part = following(part.next)
 
 
 def lines(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:

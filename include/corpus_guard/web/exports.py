@@ -9,12 +9,11 @@ from fastapi import APIRouter, Request
 from fastapi.responses import StreamingResponse
 
 from corpus_guard.review import queue as waiting
-from corpus_guard.web.answers import ERRORS, attachment, lines, table
+from corpus_guard.web.answers import ERRORS, attachment, every_row, lines, table
 from corpus_guard.web.queue import Wanted
 
 router = APIRouter(tags=["export"], responses=ERRORS)
 
-MOST: Final = 50_000  # rows of a file
 AT_ONCE: Final = 200
 COLUMNS: Final = (
     "version_id",
@@ -51,18 +50,10 @@ def queue_table(request: Request, asked: Wanted) -> StreamingResponse:
 
 
 def _items(request: Request, asked: Wanted) -> Iterator[dict[str, Any]]:
-    """From first to last, a page at a time; what changes meanwhile may be missed, never shown twice."""
     guard = request.app.state.desk.guard()
-    wanted = asked.filter  # refused here, while there still can be an answer that says so
-    first = waiting.page(guard.ledger, wanted, sort=asked.sort, size=AT_ONCE)
+    wanted = asked.filter
 
-    def rest() -> Iterator[dict[str, Any]]:
-        part, sent = first, 0
-        while True:
-            yield from (item.as_dict() for item in part.items)
-            sent += len(part.items)
-            if not part.next or sent >= MOST:
-                return
-            part = waiting.page(guard.ledger, wanted, sort=asked.sort, after=part.next, size=AT_ONCE)
+    def part(after: str | None = None) -> waiting.Page:
+        return waiting.page(guard.ledger, wanted, sort=asked.sort, after=after, size=AT_ONCE)
 
-    return rest()
+    return every_row(part(), part, lambda one: one.items)

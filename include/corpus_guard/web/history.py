@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import HTMLResponse, StreamingResponse
 
-from corpus_guard.review.history import Entry, history
-from corpus_guard.web.answers import ERRORS, attachment, lines, table
+from corpus_guard.review.history import Entry, Told, history
+from corpus_guard.web.answers import ERRORS, attachment, every_row, lines, table
 from corpus_guard.web.render import page
 
 router = APIRouter()
@@ -17,7 +18,6 @@ api = APIRouter(tags=["read"], responses=ERRORS)
 
 SIZE = 50  # entries a page
 FILE_SIZE = 500
-MOST = 50_000  # rows of a file
 KINDS = ("release", "reject", "escalate", "undo", "mute", "confirm", "lift")
 COLUMNS = (
     "id",
@@ -55,7 +55,7 @@ class Asked:
         """For links."""
         return {name: getattr(self, name) for name in self.__slots__}
 
-    def told(self, request: Request, size: int, after: str = "") -> Any:
+    def told(self, request: Request, size: int, after: str = "") -> Told:
         """A page of the history."""
         return history(
             request.app.state.desk.guard().ledger,
@@ -110,16 +110,8 @@ def can_undo(entry: Entry) -> bool:
     return entry.kind in ("release", "reject", "escalate") and not entry.applied_at and not entry.undone_at
 
 
-def _rows(request: Request, asked: Asked) -> Any:
-    first = asked.told(request, FILE_SIZE)  # a wrong filter is refused while there still can be an answer that says so
+def _rows(request: Request, asked: Asked) -> Iterator[dict[str, Any]]:
+    def part(after: str = "") -> Told:
+        return asked.told(request, FILE_SIZE, after)
 
-    def rest() -> Any:
-        part, sent = first, 0
-        while True:
-            yield from (entry.as_dict() for entry in part.entries)
-            sent += len(part.entries)
-            if not part.next or sent >= MOST:
-                return
-            part = asked.told(request, FILE_SIZE, part.next)
-
-    return rest()
+    return every_row(part(), part, lambda one: one.entries)
