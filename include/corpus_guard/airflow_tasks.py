@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 if TYPE_CHECKING:
+    from corpus_guard.intake.sources.connections import Connection as SourceConnection
     from corpus_guard.proof.incidents import Incident
 
 log = logging.getLogger(__name__)
@@ -41,11 +42,31 @@ def step(name: str, *arguments: Any) -> Any:
     from corpus_guard.guard import Guard
     from corpus_guard.refresh import steps
 
-    with Guard() as guard:
+    with Guard(connections=source_connection) as guard:
         result = getattr(steps, name)(guard, _run_id(), *arguments)
     if isinstance(result, dict):
         log.info("%s", {key: value for key, value in result.items() if isinstance(value, int)})
     return result
+
+
+def source_connection(name: str) -> SourceConnection:
+    """What a source of ``sources.yaml`` calls its connection, out of Airflow's; out of the environment where Airflow has none.
+
+    Raises:
+        SettingsError: neither has it.
+    """
+    from airflow.sdk import Connection
+    from airflow.sdk.exceptions import AirflowNotFoundException, AirflowRuntimeError
+
+    from corpus_guard.intake.sources.connections import Connection as Known
+    from corpus_guard.intake.sources.connections import from_environment
+
+    try:
+        found = Connection.get(name)
+    except (AirflowNotFoundException, AirflowRuntimeError):
+        return from_environment(name)
+    texts = (found.conn_type or "", found.host or "", found.port, found.login or "", found.password or "")
+    return Known(name, *texts, found.schema or "", dict(found.extra_dejson or {}))
 
 
 def decisions_wait() -> bool:

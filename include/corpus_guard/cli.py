@@ -88,16 +88,25 @@ class FailOn(StrEnum):
 
 
 @app.command()
-def refresh(source: Source = None, as_json: Json = False) -> None:
+def refresh(
+    source: Source = None,
+    refetch: Annotated[
+        bool, typer.Option("--refetch", help="Read all bytes again, whatever a source says of being unchanged.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
     """Pull every source, screen what changed, publish what was accepted, seal.
 
-    The same steps as the DAG `corpus_refresh`, without Airflow. Killed or run twice, it converges.
+    The same steps as the DAG `corpus_refresh`, without Airflow. Killed or run twice, it converges. A page, object, blob or row that its
+    source says is unchanged is not read; `--refetch` reads it all the same, as CORPUS_GUARD_REFETCH_DAYS does every month.
 
     Example: `guard refresh --source handbook`
     """
     from corpus_guard.refresh.run import refresh as run
+    from corpus_guard.settings import load_settings
 
-    with Guard() as guard, console.progress(not as_json) as progress:
+    settings = load_settings(refetch_days=0) if refetch else None
+    with Guard(settings) as guard, console.progress(not as_json) as progress:
         sealed = run(guard, new_run_id("refresh"), source or (), progress)
     if as_json:
         console.print_json(sealed)

@@ -129,6 +129,7 @@ class Stamp:
     declared: Mapping[str, str] = field(
         default_factory=lambda: MappingProxyType({})
     )  # title, author, dates: data, not trusted
+    revision: str | None = None  # where in the source's history: a git commit, a version of an object
 
     def as_dict(self) -> dict[str, Any]:
         """JSON-ready."""
@@ -146,6 +147,7 @@ class Stamp:
             "parent_version": self.parent_version,
             "modified_at": self.modified_at.isoformat() if self.modified_at else None,
             "declared": dict(self.declared),
+            **({"revision": self.revision} if self.revision else {}),
         }
 
     @classmethod

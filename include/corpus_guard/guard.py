@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from corpus_guard.intake.blobs import BlobStore
     from corpus_guard.intake.chunking import Chunker
     from corpus_guard.intake.sources import Source
+    from corpus_guard.intake.sources.connections import Connections
     from corpus_guard.screening.policy import Policy
     from corpus_guard.screening.runner import Screening
 
@@ -36,8 +37,14 @@ class Guard:
     Use it as a context manager: a Chroma server that had to be started is stopped at the end.
     """
 
-    def __init__(self, settings: Settings | None = None) -> None:
+    def __init__(self, settings: Settings | None = None, connections: Connections | None = None) -> None:
+        """
+        Args:
+            settings: None: those of the environment.
+            connections: where sources' credentials come from; None: the environment.
+        """
         self.settings = settings or load_settings()
+        self._connections = connections
         self.models = Models(self.settings)
         self._closing = contextlib.ExitStack()
 
@@ -117,8 +124,14 @@ class Guard:
     def sources(self) -> Mapping[str, Source]:
         """sources.yaml, by name."""
         from corpus_guard.intake.sources import load_sources
+        from corpus_guard.intake.sources.connections import from_environment
 
-        found = load_sources(self.settings.sources_file, max_bytes=self.settings.max_document_bytes)
+        found = load_sources(
+            self.settings.sources_file,
+            max_bytes=self.settings.max_document_bytes,
+            connections=self._connections or from_environment,
+            cache=self.settings.home / "cache",
+        )
         return {source.name: source for source in found}
 
     def source(self, name: str) -> Source:

@@ -106,6 +106,9 @@ class Settings(BaseSettings):
 
     shard_documents: int = Field(default=256, ge=1, le=10_000)
     """Documents in one shard: the unit of retry and of scale."""
+    refetch_days: float = Field(default=30.0, ge=0)
+    """A source that says "unchanged" (304, an ETag, a watermark) is believed for so many days since the bytes were last read; then they are
+    read and hashed again, because a server can lie. The days are spread over the documents. 0: believe no source."""
     max_document_bytes: int = Field(default=32 * 2**20, ge=1024)
     """A larger document is rejected unread."""
     max_text_chars: int = Field(default=4_000_000, ge=1024)
@@ -248,8 +251,8 @@ def load_yaml(path: Path, model: type[Model]) -> Model:
     return validate(data, model, where=str(path))
 
 
-def validate(data: Any, model: type[Model], *, where: str) -> Model:
-    """Validate `data`, blaming `where` and the key.
+def validate(data: Any, model: type[Model], *, where: str, below: str = "") -> Model:
+    """Validate `data`, blaming `where` and the key, which is said to stand `below` another.
 
     Raises:
         SettingsError: the first thing that is wrong, and how many more there are.
@@ -259,7 +262,7 @@ def validate(data: Any, model: type[Model], *, where: str) -> Model:
     except ValidationError as error:
         problems = error.errors()
         first = problems[0]
-        key = ".".join(str(part) for part in first["loc"]) or "(top)"
+        key = ".".join([*filter(None, [below]), *map(str, first["loc"])]) or "(top)"
         more = f"; {len(problems) - 1} more after this one" if len(problems) > 1 else ""
         raise SettingsError(f"{where}: {key}: {_plainly(first, model)}{more}") from error
 
@@ -280,7 +283,7 @@ class _OneOfEach(yaml.SafeLoader):
 
 
 def _without_password(value: Any) -> Any:
-    return re.sub(r"//[^/@]*@", "//***@", value) if isinstance(value, str) else value
+    return re.sub(r"//[^/@\s]*@", "//***@", value) if isinstance(value, str) else value
 
 
 def _plainly(problem: Any, model: type[BaseModel]) -> str:
@@ -288,7 +291,7 @@ def _plainly(problem: Any, model: type[BaseModel]) -> str:
         return f"unknown key; remove it or correct its spelling (known here: {_known_keys(problem['loc'], model)})"
     if problem["type"] == "missing":
         return "missing; add it"
-    return f"{problem['msg']} (found {problem['input']!r})"
+    return f"{problem['msg']} (found {_without_password(repr(problem['input']))})"
 
 
 def _known_keys(location: tuple[Any, ...], model: type[BaseModel]) -> str:

@@ -30,6 +30,7 @@ def make_version(
     fetched_at: datetime,
     parent_version: str | None,
     chunker: Chunker,
+    revision: str | None = None,
 ) -> Version:
     """Stamp and cut one document. Pure: the same arguments give the same version.
 
@@ -45,6 +46,7 @@ def make_version(
         fetched_at: with a time zone.
         parent_version: the version this one follows; None for a document seen for the first time.
         chunker: cuts the text.
+        revision: where in the source's history the bytes are from.
     """
     document = domain.doc_id(source.name, item.uri)
     version = domain.version_id(document, content_sha256)
@@ -65,6 +67,7 @@ def make_version(
         parent_version=parent_version,
         modified_at=item.modified_at,
         declared=MappingProxyType(dict(list(said.items())[:MAX_DECLARED])),
+        revision=revision,
     )
     return Version(
         doc_id=document,

@@ -57,10 +57,11 @@ __all__ = [
     "standing",
     "suspects",
     "traces",
+    "validators",
     "versions",
 ]
 
-HEAD = "0006"
+HEAD = "0007"
 """The newest migration; a ledger at another one is migrated when opened."""
 
 VERSION_STATES = ("accepted", "quarantined", "released", "rejected")
@@ -99,6 +100,15 @@ documents = Table(
     Column("missing_since", Utc),
     Column("retired_at", Utc),
     one_of("trust", TrustLevel),
+)
+
+validators = Table(
+    "validators",  # what a source said last of a document's bytes; counts only while these are the document's newest bytes
+    metadata,
+    Column("doc_id", String(32), primary_key=True),
+    Column("validator", Text, nullable=False),  # opaque to everybody but the source
+    Column("content_sha256", String(64), nullable=False),  # of the bytes it came with
+    Column("read_at", Utc, nullable=False),  # when these bytes were last read, and not only said to be the same
 )
 
 versions = Table(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import Any
 
 import sqlalchemy as sa
@@ -13,12 +14,14 @@ from corpus_guard.batches.tables import split, versions_to_table
 from corpus_guard.domain import Finding, Severity, Version, digest, doc_id, sha256_bytes, version_id
 from corpus_guard.errors import Inconsistent
 from corpus_guard.guard import Guard
-from corpus_guard.intake.sources.source import Fetched, FetchFailed, Item, Source
+from corpus_guard.intake.sources.source import Fetched, FetchFailed, Item, Outcome, Source, Unchanged
 from corpus_guard.ledger.ledger import now
-from corpus_guard.ledger.tables import documents
+from corpus_guard.ledger.tables import documents, validators
 from corpus_guard.screening.blocked import BLOCKED, MESSAGE, blocked, purged, without_blocked
 
 log = logging.getLogger(__name__)
+
+GONE = "intake.gone"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +41,40 @@ class Arrival:
         return version_id(self.document, self.content_sha256)
 
 
-def arrive(guard: Guard, source: Source, outcome: Fetched | FetchFailed, known: Mapping[str, Any]) -> Arrival | None:
-    """Keep the bytes of a changed document; None where nothing changed."""
+def answers(source: Source, items: Sequence[Item]) -> Iterator[Outcome]:
+    """What a source answers, held to its contract: connectors may be anybody's code.
+
+    Raises:
+        Inconsistent: it gave another number of outcomes than it was asked for, or in another order.
+    """
+    outcomes = source.fetch(items) if items else iter(())
+    asked = iter(items)
+    for outcome in outcomes:
+        item = next(asked, None)
+        if item is None or outcome.item.uri != item.uri:
+            raise Inconsistent(
+                f"source {source.name}: fetch gave the outcome of another document than was asked for, or one too many; "
+                "it must give one outcome for each item, in their order"
+            )
+        if isinstance(outcome, Unchanged) and item.known is None:
+            yield FetchFailed(
+                item,
+                "intake.unreadable",
+                'the source says "unchanged" of a document of which it knows no earlier bytes',
+            )
+        else:
+            yield outcome
+    if missing := sum(1 for _ in asked):
+        raise Inconsistent(
+            f"source {source.name}: fetch ended {missing} outcomes early; it must give one for each item, a FetchFailed "
+            "where the bytes could not be taken"
+        )
+
+
+def arrive(
+    guard: Guard, source: Source, outcome: Fetched | FetchFailed, known: Mapping[str, Any]
+) -> tuple[str, Arrival | None]:
+    """Keep the bytes of a changed document. Returns the content's hash, and the arrival: None where nothing changed."""
     item = outcome.item
     document = doc_id(source.name, item.uri)
     if isinstance(outcome, FetchFailed):
@@ -55,16 +90,16 @@ def arrive(guard: Guard, source: Source, outcome: Fetched | FetchFailed, known: 
         and before.trust == source.trust.value
         and before.retired_at is None
     ):
-        return None
+        return content, None
     if isinstance(outcome, Fetched) and blocked(guard.ledger, [content]):
         outcome = FetchFailed(item, BLOCKED, MESSAGE)
     if isinstance(outcome, Fetched):
         guard.blobs.put(outcome.content)
-        outcome = Fetched(item, b"", outcome.media_type, outcome.declared, outcome.problems)
+        outcome = replace(outcome, content=b"")
     if before is None:
-        return Arrival(outcome, document, content, size, None, "")
+        return content, Arrival(outcome, document, content, size, None, "")
     follows = f"{before.latest_version}@{before.latest_fetched_at.isoformat()}"
-    return Arrival(outcome, document, content, size, before.latest_version, follows)
+    return content, Arrival(outcome, document, content, size, before.latest_version, follows)
 
 
 def batch_of(guard: Guard, run_id: str, source: Source, arrivals: Sequence[Arrival]) -> str:
@@ -97,20 +132,70 @@ def known_documents(guard: Guard, ids: Sequence[str]) -> dict[str, Any]:
         documents.c.latest_fetched_at,
         documents.c.trust,
         documents.c.retired_at,
+        validators.c.validator,
+        validators.c.content_sha256.label("validated_sha256"),
+        validators.c.read_at,
     )
+    joined = documents.outerjoin(validators, validators.c.doc_id == documents.c.doc_id)
     found: dict[str, Any] = {}
     with guard.ledger.read() as connection:
         for part in split(ids, 500):
-            rows = connection.execute(sa.select(*columns).where(documents.c.doc_id.in_(part)))
+            rows = connection.execute(sa.select(*columns).select_from(joined).where(documents.c.doc_id.in_(part)))
             found.update({row.doc_id: row for row in rows})
     return found
 
 
-def touch(guard: Guard, run_id: str, source: str, items: Sequence[Item], failures: Sequence[FetchFailed]) -> None:
-    """Note that documents are still there, and which of them could not be fetched."""
+def with_known(guard: Guard, source: Source, items: Sequence[Item], known: Mapping[str, Any]) -> list[Item]:
+    """`items`, each with the validator that counts.
+
+    One counts while the bytes it came with are the newest the ledger has of the document: a run that was killed between
+    fetching and recording leaves a validator of bytes that nobody recorded, and those are asked for again. So is a document
+    that is retired or changes its trust level, and one whose bytes were last read longer ago than `Settings.refetch_days`,
+    less up to a quarter that its id decides: pages taken in on one day are not all read again on one.
+    """
+    when, days = now(), guard.settings.refetch_days
+    found = []
+    for item in items:
+        before = known.get(doc_id(source.name, item.uri))
+        counts = (
+            before is not None
+            and before.validator is not None
+            and before.validated_sha256 == before.latest_content_sha256
+            and before.trust == source.trust.value
+            and before.retired_at is None
+            and when - before.read_at < timedelta(days=days * (1 - int(before.doc_id[:2], 16) / 1024))
+        )
+        found.append(replace(item, known=before.validator if before is not None and counts else None))
+    return found
+
+
+def touch(
+    guard: Guard,
+    run_id: str,
+    source: str,
+    items: Sequence[Item],
+    failures: Sequence[FetchFailed],
+    read: Iterable[tuple[Item, str, str]],
+) -> None:
+    """Note that documents are still there, what their source says of their bytes, and which could not be fetched.
+
+    Args:
+        guard: the deployment.
+        run_id: of the run that looked.
+        source: its name.
+        items: all that were listed.
+        failures: those that could not be fetched. What is gone is not seen: it vanishes once its grace is over.
+        read: item, validator and content hash of those whose bytes came.
+    """
     when = now()
+    gone = {failure.item.uri for failure in failures if failure.code == GONE}
+    kept = [
+        {"doc_id": doc_id(source, item.uri), "validator": validator, "content_sha256": content, "read_at": when}
+        for item, validator, content in read
+    ]
     with guard.ledger.write() as connection:
-        for part in split((doc_id(source, item.uri) for item in items), 500):
+        guard.ledger.upsert(connection, validators, kept, ["validator", "content_sha256", "read_at"])
+        for part in split((doc_id(source, item.uri) for item in items if item.uri not in gone), 500):
             connection.execute(
                 documents.update().where(documents.c.doc_id.in_(part)).values(last_seen_at=when, missing_since=None)
             )
@@ -166,4 +251,5 @@ def _parse(guard: Guard, run_id: str, source: Source, arrivals: Sequence[Arrival
                 fetched_at=now(),
                 parent_version=arrival.parent_version,
                 chunker=guard.chunker,
+                revision=arrival.outcome.revision if isinstance(arrival.outcome, Fetched) else None,
             )

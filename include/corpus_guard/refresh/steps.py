@@ -31,9 +31,9 @@ from corpus_guard.corpus.vectors import embed_chunks
 from corpus_guard.domain import Verdict, Version, digest, doc_id, sha256_bytes
 from corpus_guard.errors import Inconsistent, SourceUnavailable
 from corpus_guard.guard import Guard
-from corpus_guard.intake.sources.source import FetchFailed, Item, Source
+from corpus_guard.intake.sources.source import Fetched, FetchFailed, Item, Source, Unchanged
 from corpus_guard.ledger.runs import begin, end
-from corpus_guard.refresh._arrivals import Arrival, arrive, batch_of, known_documents, touch
+from corpus_guard.refresh._arrivals import Arrival, answers, arrive, batch_of, known_documents, touch, with_known
 from corpus_guard.refresh._canaries import Canaries, screen_canaries
 from corpus_guard.refresh._vanished import vanish
 
@@ -137,23 +137,34 @@ def intake(guard: Guard, run_id: str, listing: str) -> Shard:
     """Fetch a shard's documents and turn those that changed into versions."""
     content = guard.storage.read_json(listing)
     source = guard.source(content["source"])
-    items = [_item(row) for row in content["items"]]
-    known = known_documents(guard, [doc_id(source.name, item.uri) for item in items])
+    listed = [_item(row) for row in content["items"]]
+    known = known_documents(guard, [doc_id(source.name, item.uri) for item in listed])
+    items = with_known(guard, source, listed, known)
+    wanted = [item for item in items if item.known is None or item.validator != item.known]
+    unchanged = len(items) - len(wanted)
     arrivals: list[Arrival] = []
     failures: list[FetchFailed] = []
-    for outcome in source.fetch(items):
+    read: list[tuple[Item, str, str]] = []
+    for outcome in answers(source, wanted):
+        if isinstance(outcome, Unchanged):
+            unchanged += 1
+            continue
         if isinstance(outcome, FetchFailed) and not outcome.code.startswith("parsing."):
             failures.append(outcome)
             continue
-        arrival = arrive(guard, source, outcome, known)
+        content_sha256, arrival = arrive(guard, source, outcome, known)
+        if isinstance(outcome, Fetched) and outcome.validator is not None:
+            read.append((outcome.item, outcome.validator, content_sha256))
         if arrival:
             arrivals.append(arrival)
-    touch(guard, run_id, source.name, items, failures)
+        else:
+            unchanged += 1
+    touch(guard, run_id, source.name, items, failures, read)
     shard = Shard(
         source=source.name,
         found=len(items),
         failed=len(failures),
-        unchanged=len(items) - len(failures) - len(arrivals),
+        unchanged=unchanged,
         batch="",
     )
     if arrivals:
@@ -343,9 +354,15 @@ def _survey(run_id: str) -> str:
 
 def _row(item: Item) -> dict[str, Any]:
     modified = item.modified_at.isoformat() if item.modified_at else None
-    return {"uri": item.uri, "size": item.size, "modified_at": modified, "locator": item.locator}
+    return {
+        "uri": item.uri,
+        "size": item.size,
+        "modified_at": modified,
+        "locator": item.locator,
+        "validator": item.validator,
+    }
 
 
 def _item(row: Mapping[str, Any]) -> Item:
     modified = datetime.fromisoformat(row["modified_at"]) if row["modified_at"] else None
-    return Item(row["uri"], row["size"], modified, row["locator"])
+    return Item(row["uri"], row["size"], modified, row["locator"], row.get("validator"))

@@ -6,12 +6,13 @@ Rules:
 - A link to a file is taken when its target lies inside the folder, judged again at fetch. A link to a folder is never
   followed: what lies inside the folder is found under its own name, what lies outside is not part of the source.
 - A file above the limit is reported with its size and not read.
+- Every file is read and hashed each time: no time or size of a file is taken for a proof that it is unchanged. `kind: objects`
+  asks an object store for its ETags instead.
 """
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -22,12 +23,13 @@ from fsspec.implementations.local import LocalFileSystem
 
 from corpus_guard.errors import SourceUnavailable
 from corpus_guard.intake.parsing import media
+from corpus_guard.intake.sources._glob import globbing
 from corpus_guard.intake.sources.config import FolderConfig
 from corpus_guard.intake.sources.source import (
-    MAX_BYTES,
     Fetched,
     FetchFailed,
     Item,
+    Opening,
     as_utc,
     public_url,
     storable,
@@ -38,14 +40,15 @@ from corpus_guard.intake.sources.source import (
 class FolderSource:
     """See the module's rules."""
 
-    def __init__(self, config: FolderConfig, *, max_bytes: int = MAX_BYTES) -> None:
+    Config = FolderConfig
+
+    def __init__(self, config: FolderConfig, opening: Opening) -> None:
         self.name = config.name
         self.owner = config.owner
         self.trust = config.trust
         self._url = config.url
-        self._max_bytes = max_bytes
-        self._include = [_glob(pattern) for pattern in config.include]
-        self._exclude = [_glob(pattern) for pattern in config.exclude]
+        self._max_bytes = opening.max_bytes
+        self._wanted = globbing(config)
 
     def list(self) -> Iterator[Item]:
         """Every file, folder by folder in the order of names; raises SourceUnavailable (see `Source`)."""
@@ -113,11 +116,6 @@ class FolderSource:
                     yield _item(relative, entry)
             pending.extend(reversed(below))
 
-    def _wanted(self, relative: str) -> bool:
-        return any(glob.fullmatch(relative) for glob in self._include) and not any(
-            glob.fullmatch(relative) for glob in self._exclude
-        )
-
     def _fetch(self, fs: fsspec.AbstractFileSystem, root: str, item: Item) -> Fetched | FetchFailed:
         relative = json.loads(item.locator)
         path = f"{root}/{relative}"
@@ -150,25 +148,3 @@ def _item(relative: str, entry: dict[str, Any]) -> Item:
 
 def _outside(path: str, root: str) -> bool:
     return not Path(path).resolve().is_relative_to(Path(root).resolve())
-
-
-def _glob(pattern: str) -> re.Pattern[str]:
-    """A glob over posix paths: ``**/`` any folders, ``*`` and ``?`` within one name, ``[...]`` a set."""
-    out: list[str] = []
-    position = 0
-    while position < len(pattern):
-        rest = pattern[position:]
-        if rest.startswith("**/"):
-            out.append("(?:[^/]+/)*")
-            position += 3
-        elif match := re.match(r"\*+", rest):
-            out.append(".*" if match.end() > 1 else "[^/]*")
-            position += match.end()
-        elif match := re.match(r"\[(!?)([^\]/]+)\]", rest):
-            members = match[2].replace("\\", r"\\").replace("[", r"\[").replace("^", r"\^").replace("&", r"\&")
-            out.append(f"[{'^' if match[1] else ''}{members}]")
-            position += match.end()
-        else:
-            out.append("[^/]" if pattern[position] == "?" else re.escape(pattern[position]))
-            position += 1
-    return re.compile("".join(out), re.DOTALL)

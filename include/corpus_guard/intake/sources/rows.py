@@ -33,10 +33,10 @@ from corpus_guard.intake.sources._row_jsonl import JsonLines
 from corpus_guard.intake.sources._row_parquet import Parquet
 from corpus_guard.intake.sources.config import RowsConfig
 from corpus_guard.intake.sources.source import (
-    MAX_BYTES,
     Fetched,
     FetchFailed,
     Item,
+    Opening,
     as_utc,
     public_url,
     storable,
@@ -58,13 +58,15 @@ _FORMATS: dict[str, RowFile] = {
 class RowSource:
     """See the module's rules."""
 
-    def __init__(self, config: RowsConfig, *, max_bytes: int = MAX_BYTES) -> None:
+    Config = RowsConfig
+
+    def __init__(self, config: RowsConfig, opening: Opening) -> None:
         self.name = config.name
         self.owner = config.owner
         self.trust = config.trust
         self._url = config.url
         self._fields = config.fields
-        self._max_bytes = max_bytes
+        self._max_bytes = opening.max_bytes
         fields = config.fields
         named = [fields.text, fields.id, fields.title, fields.modified, *fields.metadata]
         self._columns = tuple(dict.fromkeys(column for column in named if column))

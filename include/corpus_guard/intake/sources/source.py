@@ -1,6 +1,19 @@
 """What a connector is: it lists items without reading them, and fetches the bytes of those it is asked for.
 
+What a source says of a document's bytes without sending them is its *validator*: ETag and date of a page, ETag and time of an
+object, hash of a git blob, watermark of a row. It is opaque to everybody but its source. The refresh keeps the last one with
+the hash of the bytes it came with, and gives it back:
+
+- `list` says an item's validator where listing knows it. One that is as it was kept is not fetched.
+- `fetch` finds the kept one in `Item.known` and may answer `Unchanged`, without the bytes.
+- A document without a validator is fetched and hashed each time. Files on disk have none, on purpose: times and sizes are
+  set by whoever writes the file, and hashing a local file costs little more than reading its metadata and is never wrong.
+
 Rules every connector keeps:
+
+- A validator is taken before the bytes it stands for, or with them, never after: bytes that change in between are read again.
+- Whatever of a source's configuration shapes the bytes (which column is the text) goes into the validator.
+- `Unchanged` is an answer to `Item.known` alone. Without it the bytes are wanted.
 
 - One item that cannot be fetched is a `FetchFailed` in its place, never an exception: the others go on.
 - A source that cannot be listed as a whole raises `corpus_guard.errors.SourceUnavailable`. It never lists as empty: an
@@ -15,12 +28,14 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from corpus_guard.domain import Finding, TrustLevel
 from corpus_guard.intake.parsing.parsed import MAX_DECLARED
+from corpus_guard.intake.sources.connections import Connections, from_environment
 
 __all__ = [
     "MAX_BYTES",
@@ -28,7 +43,10 @@ __all__ = [
     "FetchFailed",
     "Fetched",
     "Item",
+    "Opening",
+    "Outcome",
     "Source",
+    "Unchanged",
     "as_utc",
     "public_url",
     "storable",
@@ -40,6 +58,17 @@ MAX_BYTES = 32 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
+class Opening:
+    """What a connector gets of the deployment it is opened in."""
+
+    max_bytes: int = MAX_BYTES  # of one document
+    connections: Connections = from_environment  # credentials, by the name a declaration gives them
+    cache: Path | None = (
+        None  # a folder for what may be lost: clones, when a host was last asked; None: a temporary one
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class Item:
     """A document's place in a source, as cheap listing sees it."""
 
@@ -47,6 +76,8 @@ class Item:
     size: int | None  # bytes, where the storage says so
     modified_at: datetime | None  # of the file, as its storage reports it, UTC
     locator: str  # JSON, ASCII: what `fetch` needs to find the bytes again
+    validator: str | None = None  # of the bytes as listed; None: listing cannot tell
+    known: str | None = None  # the validator of the bytes the ledger has; None: none that counts, send the bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,19 +89,34 @@ class Fetched:
     media_type: str  # as the place suggests; `corpus_guard.intake.parsing.media` decides by content
     declared: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))  # what it says of itself
     problems: tuple[Finding, ...] = ()  # what fetching found wrong with this one item
+    validator: str | None = None  # of these bytes; None: the source has none
+    revision: str | None = None  # where in the source's history: a git commit, a version of an object
+
+
+@dataclass(frozen=True, slots=True)
+class Unchanged:
+    """An item whose bytes are those of `Item.known`, as the source says."""
+
+    item: Item
 
 
 @dataclass(frozen=True, slots=True)
 class FetchFailed:
     """An item whose bytes were not taken, and why.
 
-    Codes: ``parsing.too_large``; ``intake.gone`` and ``intake.changed`` (between listing and fetching),
-    ``intake.unreadable`` (the storage refuses), ``intake.outside`` (the place leads out of the source).
+    Codes: ``parsing.too_large``; ``intake.gone`` (it vanishes, after the policy's grace) and ``intake.changed`` (between listing
+    and fetching), ``intake.unreadable`` (the storage refuses, or nothing that can be understood came),
+    ``intake.outside`` (the place leads out of the source), ``intake.address`` (its host leads to an address that is not
+    allowed), ``intake.robots`` (robots.txt asks not to), ``intake.login``, ``intake.refused`` (401, 403), ``intake.error_page``,
+    ``intake.server`` (5xx, 429, no answer), ``intake.too_slow``, ``intake.lfs_pointer``, ``intake.no_id``.
     """
 
     item: Item
     code: str
     message: str  # never the document's text
+
+
+Outcome = Fetched | FetchFailed | Unchanged
 
 
 class Source(Protocol):
@@ -88,7 +134,7 @@ class Source(Protocol):
         """
         ...
 
-    def fetch(self, items: Sequence[Item]) -> Iterator[Fetched | FetchFailed]:
+    def fetch(self, items: Sequence[Item]) -> Iterator[Outcome]:
         """The bytes of `items`, in their order, one outcome each."""
         ...
 
