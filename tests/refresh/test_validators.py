@@ -190,7 +190,10 @@ def test_unchanged_without_anything_known_is_a_failure(deployment: Deployment, s
 
 def test_a_source_that_gives_too_few_outcomes_is_named(deployment: Deployment, shelf: Shelf) -> None:
     shelf.short = True
-    with opened(deployment, shelf) as guard, pytest.raises(Inconsistent, match="source shelf: fetch ended 1 outcomes early"):
+    with (
+        opened(deployment, shelf) as guard,
+        pytest.raises(Inconsistent, match="source shelf: fetch ended 1 outcomes early"),
+    ):
         refresh(guard, "r1")
 
 
@@ -204,6 +207,9 @@ def test_what_is_gone_is_not_seen_and_vanishes_after_its_grace(deployment: Deplo
     with deployment.guard() as guard, guard.ledger.read() as connection:
         missing = connection.execute(sa.select(documents.c.uri).where(documents.c.missing_since.is_not(None))).scalars()
         assert [*missing] == ["barometer.md"]
-        assert connection.scalar(
-            sa.select(validators.c.validator).where(validators.c.doc_id == doc_id("shelf", "rain gauge.md"))
-        ) == "1"
+        assert (
+            connection.scalar(
+                sa.select(validators.c.validator).where(validators.c.doc_id == doc_id("shelf", "rain gauge.md"))
+            )
+            == "1"
+        )

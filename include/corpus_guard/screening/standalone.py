@@ -19,11 +19,11 @@ from corpus_guard.batches import Storage
 from corpus_guard.batches.tables import split, versions_from_table, versions_to_table
 from corpus_guard.corpus.query_bank import QueryBank
 from corpus_guard.domain import Finding, Judgement, Severity, TrustLevel, Version
-from corpus_guard.errors import Misuse
+from corpus_guard.errors import Inconsistent, Misuse
 from corpus_guard.intake.chunking import Chunker
 from corpus_guard.intake.parsing import Parsed, ParsingSandbox
 from corpus_guard.intake.sources.config import ROW_SUFFIXES, FolderConfig, RowFields, RowsConfig, open_source
-from corpus_guard.intake.sources.source import Fetched, FetchFailed, Item, Source, storable
+from corpus_guard.intake.sources.source import Fetched, FetchFailed, Item, Outcome, Source, storable
 from corpus_guard.intake.stamps import make_version
 from corpus_guard.models import Models
 from corpus_guard.screening import semantic
@@ -241,7 +241,7 @@ class _OneFile:
         """The one."""
         yield Item(storable(self._path.name), self._path.stat().st_size, None, json.dumps(self._path.resolve().name))
 
-    def fetch(self, items: Sequence[Item]) -> Iterator[Fetched | FetchFailed]:
+    def fetch(self, items: Sequence[Item]) -> Iterator[Outcome]:
         """Its bytes."""
         return self._folder.fetch(items)
 
@@ -257,9 +257,11 @@ def _versions(source: Source, items: list[Item], sandbox: ParsingSandbox, chunke
         if isinstance(outcome, Fetched):
             content, declared, problems = outcome.content, outcome.declared, outcome.problems
             parsed = sandbox.parse(content, outcome.media_type, outcome.item.uri)
-        else:
+        elif isinstance(outcome, FetchFailed):
             content, declared, problems = b"", {}, ()
             parsed = _unfetched(outcome)
+        else:
+            raise Inconsistent(f"{outcome.item.uri}: the source says that it is unchanged, and nothing is known of it")
         yield make_version(
             source=source,
             item=outcome.item,
