@@ -23,12 +23,12 @@ from typing import Any
 import fsspec
 from fsspec.core import url_to_fs
 
-from corpus_guard.domain import Finding, Severity, canonical_json
+from corpus_guard.domain import Finding, Severity
 from corpus_guard.errors import GuardError, SourceUnavailable
-from corpus_guard.intake.parsing.parsed import declare
 from corpus_guard.intake.parsing.parsed import storable as storable_text
 from corpus_guard.intake.sources._row import Place, Row, RowFile
 from corpus_guard.intake.sources._row_csv import SeparatedValues
+from corpus_guard.intake.sources._row_document import row_document, row_problem, row_text
 from corpus_guard.intake.sources._row_jsonl import JsonLines
 from corpus_guard.intake.sources._row_parquet import Parquet
 from corpus_guard.intake.sources.config import RowsConfig
@@ -43,7 +43,6 @@ from corpus_guard.intake.sources.source import (
     too_large,
 )
 
-ROW_TYPE = "application/x-row+json"
 BROKEN_ROW_TYPE = "application/x-broken-row"
 _MAX_ID_CHARS = 300
 _FORMATS: dict[str, RowFile] = {
@@ -176,38 +175,15 @@ class RowSource:
                     row,
                 )
             )
-        text = _text(row.values.get(self._fields.text))
-        if not text.strip():
-            problems.append(
-                _problem("parsing.no_text", Severity.CRITICAL, f"the row has no {self._fields.text!r}", row)
-            )
-        try:
-            text.encode()
-        except UnicodeEncodeError:
-            text = text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
-            message = "half characters (lone surrogates) were replaced by U+FFFD"
-            problems.append(_problem("parsing.surrogates", Severity.MEDIUM, message, row))
-        declared = declare(self._claims(row))
-        content = canonical_json({"text": text, "declared": dict(declared)})
-        if len(content) > self._max_bytes:
-            return too_large(item, len(content), self._max_bytes)
-        return Fetched(item, content, ROW_TYPE, declared, tuple(problems))
-
-    def _claims(self, row: Row) -> dict[str, Any]:
-        values, fields = row.values or {}, self._fields
-        claims = {column: values.get(column) for column in fields.metadata}
-        if fields.title:
-            claims["title"] = values.get(fields.title)
-        if fields.modified:
-            claims["modified"] = values.get(fields.modified)
-        return claims
+        where = f" (line or row {row.place.line})"
+        return row_document(item, row.values, self._fields, self._max_bytes, where, problems)
 
     def _identity(self, row: Row) -> str:
         number = f"row-{row.place.line}"
         if row.values is None or self._fields.id is None:
             return number
         value = row.values.get(self._fields.id)
-        identity = storable_text(_text(value))
+        identity = storable_text(row_text(value))
         if not identity.strip():
             return number
         if len(identity) > _MAX_ID_CHARS:
@@ -271,11 +247,5 @@ def _modified(fs: fsspec.AbstractFileSystem, path: str) -> Any:
         return None
 
 
-def _text(value: Any) -> str:
-    if isinstance(value, bytes):
-        return value.decode(errors="replace")
-    return "" if value is None or isinstance(value, dict | list) else str(value)
-
-
 def _problem(code: str, severity: Severity, message: str, row: Row) -> Finding:
-    return Finding(code.partition(".")[0], code, severity, 1.0, f"{message} (line or row {row.place.line})")
+    return row_problem(code, severity, f"{message} (line or row {row.place.line})")
