@@ -6,7 +6,7 @@ BIN := .venv/bin
 STACK := $(BIN)/python docker/local/stack.py
 export CORPUS_GUARD_HOME ?= $(CURDIR)/var
 
-.PHONY: help venv demo up down status test test-all lint format docs bench lock screenshot clean
+.PHONY: help venv demo up down status test test-all lint format docs bench moto lock screenshot clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | while IFS=$$'\t' read -r name what; do printf '  make %-12s %s\n' "$$name" "$$what"; done
@@ -41,6 +41,11 @@ test: .venv/installed  ## unit tests, and the end-to-end tests in their small fo
 
 test-all: .venv/installed  ## every test, whole
 	@$(BIN)/python -m pytest -m 'slow or not slow'
+
+moto: var/moto/bin/moto_server  ## an S3-compatible server for tests, in an environment of its own
+var/moto/bin/moto_server:
+	@python3 -m venv var/moto
+	@var/moto/bin/python -m pip install --quiet --disable-pip-version-check 'moto[server]==5.2.5'
 
 lint: .venv/installed  ## ruff and mypy
 	@$(BIN)/ruff check .

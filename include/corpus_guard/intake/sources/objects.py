@@ -14,9 +14,9 @@ Rules:
   object that did not change is not asked for. The time belongs to it because an ETag is often an MD5, and MD5 can be made to collide.
 - An object is read under the condition that it still has the ETag it was listed with; where the bucket keeps versions, the stamp's
   revision is the one that was read.
-- Names are data. Objects that stand for folders (a name that ends in a slash) and names with a hidden part are no documents. A name with an
-  empty part, ``.`` or ``..`` keeps the whole prefix from being listed (obstore refuses it): the run says so, what is served stays, and whoever
-  may write to the bucket can stop its refresh in this way.
+- Names are data. Objects that stand for folders (a name that ends in a slash) and names with a hidden part are no documents. A name
+  with an empty part, ``.`` or ``..`` keeps the whole prefix from being listed (obstore refuses it): the run says so, what is served
+  stays, and whoever may write to the bucket can stop its refresh in this way.
 - Without a connection the credentials are those of the process's environment (AWS_ACCESS_KEY_ID and its like); `anonymous` sends none.
 
 `kind: folder` with an fsspec URL reads and hashes every object instead. obstore, a Rust wheel without dependencies, is what talks to the
