@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import importlib
 import importlib.metadata
 import json
 import os
+import pkgutil
 import pydoc
 import subprocess
 import sys
@@ -27,6 +29,7 @@ from object_store import KEY, SECRET, ObjectStore
 from postgres import LocalPostgres
 
 SHORTEST, LONGEST = 400, 6_000  # characters of a page's source; a longer one is cut after a paragraph
+PACKAGES = ("asyncio", "email", "http", "json", "logging", "urllib", "xml.dom", "xml.etree", "importlib")
 NOT_IMPORTED = {
     "antigravity",
     "this",
@@ -59,7 +62,7 @@ def documentation(count: int) -> dict[str, bytes]:
                 else f"<pre>{escape(text)}</pre>"
             )
             pages[f"/dist/{name.lower()}.html"] = _page(name, body)
-    for name in sorted(sys.stdlib_module_names - NOT_IMPORTED):
+    for name in [*sorted(sys.stdlib_module_names - NOT_IMPORTED), *_parts()]:
         if len(pages) == count:
             return pages
         if name.startswith("_"):
@@ -72,6 +75,14 @@ def documentation(count: int) -> dict[str, bytes]:
         pages[f"/library/{name}.html"] = _page(name, f"<pre>{escape(text)}</pre>")
     assert len(pages) == count, f"only {len(pages)} pages of documentation on this machine"
     return pages
+
+
+def _parts() -> Iterator[str]:
+    for name in PACKAGES:
+        package = importlib.import_module(name)
+        yield from (
+            f"{name}.{one.name}" for one in pkgutil.iter_modules(package.__path__) if not one.name.startswith("_")
+        )
 
 
 def _page(title: str, body: str) -> bytes:

@@ -86,7 +86,7 @@ def test_four_kinds_of_sources_are_refreshed_and_a_second_run_fetches_nothing(wo
     )
     world.servers.gets = []
     assert fetches == 1
-    assert any("SELECT" in line and '"body"' in line for line in statements)
+    assert any('"body"' in line for line in statements)
 
     second = world.run()
 
@@ -110,5 +110,5 @@ def test_four_kinds_of_sources_are_refreshed_and_a_second_run_fetches_nothing(wo
 
 
 def said(table: LocalPostgres) -> list[str]:
-    """The statements the table's server logged."""
-    return [line for line in Path(table.log).read_text(errors="replace").splitlines() if "articles" in line]
+    """What the table's server logged: every statement, line by line."""
+    return Path(table.log).read_text(errors="replace").splitlines()

@@ -58,7 +58,10 @@ class Git:
         if _HEX.fullmatch(ref):
             return ref
         said = self._run("ls-remote", "--", self._url, ref, f"{ref}^{{}}").decode("utf-8", "replace")
-        found = dict(reversed(line.split("\t")) for line in said.splitlines() if line.count("\t") == 1)  # type: ignore[misc]
+        found: dict[str, str] = {}
+        for line in said.splitlines():
+            commit, _, name = line.partition("\t")
+            found.setdefault(name, commit)
         for name in (f"refs/tags/{ref}^{{}}", f"refs/heads/{ref}", f"refs/tags/{ref}", ref):
             if _HEX.fullmatch(found.get(name, "")):
                 return found[name]

@@ -52,6 +52,10 @@ _QUOTED = re.compile(r"""'[^']*'|"[^"]*\"""")
 _DRIVERS = {"postgres": "postgresql+psycopg2", "postgresql": "postgresql+psycopg2", "sqlite": "sqlite"}
 
 
+Rows = dict[str, list[tuple[dict[str, Any], int | None, Any]]]
+"""By id, as JSON: values, bytes of the text, watermark of the rows that have it."""
+
+
 class TableFields(RowFields):
     """Which column is what; a table's rows need an id."""
 
@@ -178,7 +182,7 @@ class SqlSource:
         seen.add(key)
         return Item(f"{what}#{name}", None, when, json.dumps({"id": tagged}), validator)
 
-    def _outcome(self, item: Item, where: dict[str, Any], rows: dict[str, list[Any]]) -> Outcome:
+    def _outcome(self, item: Item, where: dict[str, Any], rows: Rows) -> Outcome:
         if where.get("why") == "no_id":
             return FetchFailed(
                 item, "intake.no_id", f"the row has no {self._config.fields.id!r}, or one that is no plain value"
@@ -202,14 +206,14 @@ class SqlSource:
         validator = self._validator(watermark) if self._config.watermark else None
         return type(made)(item, made.content, made.media_type, made.declared, made.problems, validator)
 
-    def _read(self, identities: Sequence[Any]) -> dict[str, Sequence[Any]]:
+    def _read(self, identities: Sequence[Any]) -> Rows:
         """By id: (values, bytes of the text, watermark) of the rows that have it."""
         if not identities:
             return {}
         fields, limit = self._config.fields, self._opening.max_bytes
         text = self._column(fields.text)
         others = [name for name in dict.fromkeys((fields.title, fields.modified, *fields.metadata)) if name]
-        found: dict[str, list[Any]] = {}
+        found: Rows = {}
         with self._reading() as connection:
             self._check_columns(connection)
             size = _bytes(connection, text)
@@ -221,7 +225,7 @@ class SqlSource:
             for own, mark, length, body, *rest in connection.execution_options(yield_per=50).execute(statement):
                 values = {**dict(zip(others, map(_plain, rest), strict=True)), fields.text: _plain(body)}
                 found.setdefault(json.dumps(_tagged(own)), []).append((values, length, mark))
-        return found  # type: ignore[return-value]
+        return found
 
     def _validator(self, watermark: Any) -> str | None:
         if watermark is None:

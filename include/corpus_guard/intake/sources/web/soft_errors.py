@@ -59,7 +59,8 @@ def not_the_page(content: bytes) -> str | None:
 
 def _without_code(html: str) -> str:
     """Without what lies in script and style elements; one pass, whatever is left open."""
-    kept, at, low = [], 0, html.lower()
+    kept: list[str] = []
+    at, low = 0, html.lower()
     while True:
         starts = [(place, name) for name in ("script", "style") if (place := low.find(f"<{name}", at)) >= 0]
         if not starts:
