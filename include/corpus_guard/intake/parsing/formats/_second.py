@@ -6,19 +6,19 @@ corpus, and pages and manuals that Debian and PyPI packages bring: tests/intake/
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable
+from typing import Any
 
 from corpus_guard.domain import Finding, Severity
 from corpus_guard.intake.parsing.formats._hidden import ink
+from corpus_guard.intake.parsing.formats._ooxml import A, W
 from corpus_guard.intake.parsing.parsed import problem
 
 SHARE = 0.8
 """The smaller count may be this share of the larger."""
 SLACK = 200
 """Characters by which two counts may differ whatever the share."""
-_RUNS = re.compile(rb"<(?:w|a):(?:t|delText)(?:\s[^<>]{0,200})?>([^<]*)<")
-_ENTITY = re.compile(rb"&#?\w{1,8};")
+_FALLBACK = "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallback"
+_RUNS = (f"{W}t", f"{W}delText", f"{A}t")
 
 
 def compare(what: str, first: int, second: int | None) -> tuple[Finding, ...]:
@@ -55,6 +55,7 @@ def html_chars(html: str) -> int | None:
     return count
 
 
-def run_chars(parts: Iterable[bytes]) -> int:
-    """Of all text runs of Office XML, by looking for their tags alone."""
-    return sum(ink(_ENTITY.sub(b"x", run).decode("utf-8", "replace")) for part in parts for run in _RUNS.findall(part))
+def run_chars(root: Any) -> int:
+    """Of all text runs of Office XML, deleted ones too; what stands there twice for older programs counts once."""
+    copies = sum(ink(run.text or "") for old in root.iter(_FALLBACK) for run in old.iter(*_RUNS))
+    return sum(ink(run.text or "") for run in root.iter(*_RUNS)) - copies
