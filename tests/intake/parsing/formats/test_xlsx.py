@@ -22,9 +22,10 @@ def test_empty_cells_keep_the_columns_apart_and_far_ones_cost_nothing() -> None:
         sheet.write(4, 2, "third")
         sheet.write(1_048_575, 16_383, "last")
 
-    assert xlsx.read(making.sheets(edit)).text == f"{ROWS}\nleft |  | third\n{' | ' * 30}last".replace("\n ", "\n").replace(
-        f"\n{' | ' * 30}last".replace("\n ", "\n"), "\n" + ("| " + " | " * 29) + "last"
-    )
+    lines = xlsx.read(making.sheets(edit)).text.splitlines()
+    assert lines[-2] == "left |  | third"
+    assert lines[-1].endswith("| last")
+    assert lines[-1].count("|") < 50
 
 
 def test_numbers_and_formulas() -> None:

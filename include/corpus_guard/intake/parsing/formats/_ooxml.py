@@ -26,6 +26,7 @@ _STRICT = {
 }
 _PROPERTIES = {"title": "title", "creator": "author", "subject": "subject", "created": "date", "modified": "modified"}
 _PROSE = ("title", "subject", "description", "keywords", "category", "contentStatus", "creator", "lastModifiedBy")
+_COMPANY = ("Company", "Manager", "HyperlinkBase")  # the rest is counted and named by the program
 _LIVE = ("oleobject", "frame", "attachedtemplate", "subdocument", "externallinkpath", "externallink", "package", "control")
 
 
@@ -80,7 +81,7 @@ def properties(container: Container, hidden: Hidden) -> dict[str, str]:
             key = child.tag.rpartition("}")[2]
             if name.endswith("core.xml") and key in _PROPERTIES:
                 declared[_PROPERTIES[key]] = child.text
-            if key in _PROSE or (not name.endswith("core.xml") and key not in {"Application", "AppVersion", "Template"}):
+            if key in (_COMPANY if name.endswith("app.xml") else _PROSE) or name.endswith("custom.xml"):
                 hidden.add("metadata", child.text)
     return declared
 

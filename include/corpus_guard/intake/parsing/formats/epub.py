@@ -6,6 +6,7 @@ package's metadata. A book under digital rights management is encrypted, and ref
 
 from __future__ import annotations
 
+import re
 from typing import Any
 from urllib.parse import unquote
 
@@ -21,6 +22,11 @@ MAX_PAGES = 1_000
 _PAGES = frozenset({"application/xhtml+xml", "text/html"})
 _DECLARED = {"title": "title", "creator": "author", "subject": "subject", "date": "date", "description": "description"}
 _FONTS = (b"http://www.idpf.org/2008/embedding", b"http://ns.adobe.com/pdf/enc#RC")
+
+_CLOSED = re.compile(r"<([A-Za-z][A-Za-z0-9]{0,20})(\s[^<>]{0,2000})?/>")
+_VOID = frozenset(
+    {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "track", "wbr"}
+)
 
 
 def read(content: bytes) -> Parsed:
@@ -56,6 +62,7 @@ def _read(container: Container) -> Parsed:
         if b"<!ENTITY" in part:
             raise Unreadable("parsing.xml_entities", "a page of the EPUB declares entities")
         source, told = plain.decode(part)
+        source = _CLOSED.sub(_opened, source)
         page = html.page(source, sheets)
         problems += [*told, *page.problems]
         chars += page.chars
@@ -77,6 +84,11 @@ def _read(container: Container) -> Parsed:
     problems += _second.compare("EPUB", chars, counted)
     concealed, told = hidden.settle(text)
     return Parsed(text, concealed, declare(declared), (*_once(problems), *told))
+
+
+def _opened(tag: re.Match[str]) -> str:
+    """An element that XML closes at once, as HTML writes it: ``<title/>`` would swallow the page."""
+    return tag[0] if tag[1].lower() in _VOID else f"<{tag[1]}{tag[2] or ''}></{tag[1]}>"
 
 
 def _package(container: Container) -> tuple[str, Any]:

@@ -32,6 +32,7 @@ _CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w.:-]{1,40})
 # Python has codecs of these names; no browser does, and some take quadratic time.
 _NO_CHARSETS = frozenset({"utf-7", "idna", "punycode", "unicode_escape", "raw_unicode_escape", "unicode-escape", "undefined"})
 _CONDITIONAL = re.compile(r"\A\[if[^\]]*\]>|<!\[endif\]\Z")
+_XML_DECLARATION = re.compile(r"\?xml(?:\s+[a-z]{7,10}\s*=\s*[\"'][\w.-]{1,20}[\"']){0,3}\s*\?\Z")
 _TAG = re.compile(r"<[^<>]*>")
 _META = {
     "author": "author",
@@ -305,7 +306,7 @@ class _Reader:
     def _comment(self, value: str) -> None:
         if value.startswith("[if"):  # for old browsers: scripts and style sheets, mostly; what is left is text
             value = _TAG.sub(" ", _CONDITIONAL.sub("", value))
-        if value.strip():
+        if value.strip() and not _XML_DECLARATION.match(value):
             self.hidden.add("comment", value)
 
 
