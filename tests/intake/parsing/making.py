@@ -124,7 +124,9 @@ def archive(parts: dict[str, bytes], *, compression: int = zipfile.ZIP_DEFLATED)
     return out.getvalue()
 
 
-def book(*chapters: str, style: str = "", unlisted: str = "", metadata: str = "", parts: dict[str, bytes] | None = None) -> bytes:
+def book(
+    *chapters: str, style: str = "", unlisted: str = "", metadata: str = "", parts: dict[str, bytes] | None = None
+) -> bytes:
     """An EPUB 3 after the specification's own example (W3C, EPUB 3.3, 3.1)."""
     made = {
         "mimetype": b"application/epub+zip",

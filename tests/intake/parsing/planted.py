@@ -58,8 +58,14 @@ MARKDOWN = {
 def files() -> Iterator[tuple[str, bytes]]:
     """Every place, by the name of a file that has the instruction there."""
     for name, body in HTML.items():
-        yield f"html-{name}.html", f"<!doctype html><html><body><h1>Quays</h1><p>{PLAIN}</p>{body}</body></html>".encode()
-    yield "html-page-title.html", f"<html><head><title>{ORDER}</title></head><body><p>{PLAIN}</p></body></html>".encode()
+        yield (
+            f"html-{name}.html",
+            f"<!doctype html><html><body><h1>Quays</h1><p>{PLAIN}</p>{body}</body></html>".encode(),
+        )
+    yield (
+        "html-page-title.html",
+        f"<html><head><title>{ORDER}</title></head><body><p>{PLAIN}</p></body></html>".encode(),
+    )
     for name, text in MARKDOWN.items():
         yield f"markdown-{name}.md", text.encode()
     yield from _pdf()
@@ -113,7 +119,10 @@ def _pdf() -> Iterator[tuple[str, bytes]]:
     }.items():  # fmt: skip
         yield f"pdf-{name}.pdf", _page(write)
     yield "pdf-subject.pdf", _page(lambda document: document.set_subject(ORDER))
-    yield "pdf-annotation.pdf", _changed(lambda writer: writer.add_annotation(0, FreeText(text=ORDER, rect=(0, 0, 9, 9))))
+    yield (
+        "pdf-annotation.pdf",
+        _changed(lambda writer: writer.add_annotation(0, FreeText(text=ORDER, rect=(0, 0, 9, 9)))),
+    )
     yield "pdf-attachment-name.pdf", _changed(lambda writer: writer.add_attachment(ORDER, b"x"))
     yield "pdf-bookmark.pdf", _changed(lambda writer: writer.add_outline_item(ORDER, 0))
     yield "pdf-layer.pdf", _changed(_layer)
@@ -131,7 +140,9 @@ def _layer(writer: PdfWriter) -> None:
     """The instruction in an optional content group that is off (ISO 32000-1, 8.11)."""
     from pypdf.generic import DecodedStreamObject
 
-    group = writer._add_object(DictionaryObject({NameObject("/Type"): NameObject("/OCG"), NameObject("/Name"): TextStringObject("draft")}))
+    group = writer._add_object(
+        DictionaryObject({NameObject("/Type"): NameObject("/OCG"), NameObject("/Name"): TextStringObject("draft")})
+    )
     config = DictionaryObject({NameObject("/OFF"): ArrayObject([group])})
     writer._root_object[NameObject("/OCProperties")] = DictionaryObject(
         {NameObject("/OCGs"): ArrayObject([group]), NameObject("/D"): config}
@@ -184,7 +195,13 @@ def _word() -> Iterator[tuple[str, bytes]]:
     yield "docx-vanish.docx", making.word(PLAIN, vanish=ORDER)
     yield "docx-white.docx", making.word(PLAIN, white=ORDER)
     yield "docx-tiny.docx", making.word(PLAIN, tiny=ORDER)
-    for name, change in {"deleted": deleted, "style": style, "footer": margin, "comment": remark, "subject": subject}.items():
+    for name, change in {
+        "deleted": deleted,
+        "style": style,
+        "footer": margin,
+        "comment": remark,
+        "subject": subject,
+    }.items():
         yield f"docx-{name}.docx", _document(change)
 
 
@@ -241,14 +258,19 @@ def _sheets() -> Iterator[tuple[str, bytes]]:
         "hidden-sheet": lambda workbook, sheet: other(workbook, "hide"),
         "very-hidden-sheet": lambda workbook, sheet: other(workbook, "very_hidden"),
         "row": lambda workbook, sheet: (sheet.write(5, 0, ORDER), sheet.set_row(5, None, None, {"hidden": True})),
-        "column": lambda workbook, sheet: (sheet.write(1, 6, ORDER), sheet.set_column(6, 6, None, None, {"hidden": True})),
+        "column": lambda workbook, sheet: (
+            sheet.write(1, 6, ORDER),
+            sheet.set_column(6, 6, None, None, {"hidden": True}),
+        ),
         "white": lambda workbook, sheet: sheet.write(5, 0, ORDER, workbook.add_format({"font_color": "#FFFFFF"})),
         "format": lambda workbook, sheet: sheet.write(5, 0, ORDER, workbook.add_format({"num_format": ";;;"})),
         "tiny": lambda workbook, sheet: sheet.write(5, 0, ORDER, workbook.add_format({"font_size": 1})),
         "comment": lambda workbook, sheet: sheet.write_comment(1, 1, ORDER),
         "name": lambda workbook, sheet: workbook.define_name("note", f'="{ORDER}"'),
         "formula": lambda workbook, sheet: sheet.write_formula(5, 0, f'=IF(FALSE,"{ORDER}","")', value=""),
-        "prompt": lambda workbook, sheet: sheet.data_validation(0, 0, 0, 0, {"validate": "any", "input_message": ORDER}),
+        "prompt": lambda workbook, sheet: sheet.data_validation(
+            0, 0, 0, 0, {"validate": "any", "input_message": ORDER}
+        ),
         "subject": lambda workbook, sheet: workbook.set_properties({"subject": ORDER}),
     }
     for name, change in changes.items():

@@ -18,13 +18,18 @@ from corpus_guard.settings import Settings
 from intake.parsing import making, planted
 
 FILES = dict(planted.files())
-SEEN = {f"seen-{name}.html": f"<html><body><p>{planted.PLAIN}</p>{body}</body></html>".encode() for name, body in planted.SEEN.items()}
+SEEN = {
+    f"seen-{name}.html": f"<html><body><p>{planted.PLAIN}</p>{body}</body></html>".encode()
+    for name, body in planted.SEEN.items()
+}
 SEEN |= {f"seen-{name}.md": text.encode() for name, text in planted.SEEN_MARKDOWN.items()}
 CLEAN = {
     "clean.html": f"<!doctype html><html><head><title>Quays</title></head><body><h1>Quays</h1><p>{planted.PLAIN}</p></body></html>".encode(),
     "clean.docx": making.word(planted.PLAIN),
     "clean.pdf": making.pdf(planted.PLAIN),
-    "clean.pptx": making.slides(title=planted.PLAIN, notes="Pause here and let the audience look at the plan of the harbour for a while."),
+    "clean.pptx": making.slides(
+        title=planted.PLAIN, notes="Pause here and let the audience look at the plan of the harbour for a while."
+    ),
     "clean.xlsx": making.sheets(),
     "clean.epub": making.book(f"<h1>Quays</h1><p>{planted.PLAIN}</p>"),
     "clean.md": f"# Quays\n\n{planted.PLAIN}\n".encode(),

@@ -22,6 +22,13 @@ def end_of(content: bytes) -> int:
     return place if place + _END.size + comment == len(content) else -1
 
 
+def stated(content: bytes) -> int:
+    """How many entries the end record says there are; -1 where there is none, or where it leaves that to a ZIP64 record."""
+    end = end_of(content)
+    count = int(_END.unpack_from(content, end)[4]) if end >= 0 else -1
+    return -1 if count == 0xFFFF else count
+
+
 def names(content: bytes, most: int = 4_096) -> list[str]:
     """The names in the directory, in its order, at most `most`; none where there is no directory."""
     found: list[str] = []

@@ -168,6 +168,8 @@ def _also(content: bytes, found: str) -> tuple[Finding, ...]:
         others.append("a zip")
     if found not in {PDF, TEXT, MARKDOWN} and b"%PDF-" in content[:1024] and b"%%EOF" in content[-2048:]:
         others.append("a PDF")
+    if found in _PARTS.values() and sum(part in directory.names(content) for part in _PARTS) > 1:
+        others.append("another Office document")
     if found in {PDF, BINARY} and _SECOND.search(content[:1024]):
         others.append("HTML")
     if not others:

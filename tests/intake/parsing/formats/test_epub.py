@@ -26,7 +26,9 @@ def test_the_books_own_style_sheet_hides() -> None:
 
 
 def test_a_page_that_the_spine_does_not_name_is_hidden() -> None:
-    parsed = epub.read(making.book("<p>Shown words here.</p>", unlisted="<p>nobody turns to this page</p><p>Shown words here.</p>"))
+    parsed = epub.read(
+        making.book("<p>Shown words here.</p>", unlisted="<p>nobody turns to this page</p><p>Shown words here.</p>")
+    )
     assert parsed.hidden == "nobody turns to this page"
 
 
@@ -39,7 +41,10 @@ def test_a_book_under_rights_management_is_refused() -> None:
 
 def test_entities_are_refused() -> None:
     bomb = b'<?xml version="1.0"?><!DOCTYPE html [<!ENTITY a "aaaa">]><html><body>&a;</body></html>'
-    assert code(making.book("<p>x</p>", parts={"OEBPS/c0.xhtml": bomb})) in {"parsing.xml_entities", "parsing.ambiguous"}
+    assert code(making.book("<p>x</p>", parts={"OEBPS/c0.xhtml": bomb})) in {
+        "parsing.xml_entities",
+        "parsing.ambiguous",
+    }
 
 
 def test_a_book_without_its_package_is_unreadable() -> None:

@@ -84,7 +84,10 @@ def test_the_search_layer_of_a_scan_is_text_and_told() -> None:
 
 def test_larger_lines_are_headings_and_links_show_where_they_lead() -> None:
     parsed = pdf.read(making.structured_pdf())
-    assert parsed.text.splitlines()[:2] == ["# Harbour", "The quay is swept in autumn, says the office (https://harbour.example/quay)."]
+    assert parsed.text.splitlines()[:2] == [
+        "# Harbour",
+        "The quay is swept in autumn, says the office (https://harbour.example/quay).",
+    ]
 
 
 def drawn(writer: PdfWriter, start: bytes) -> DecodedStreamObject:

@@ -4,7 +4,7 @@ Rules:
 
 - Every entry is inflated and counted before any is used: what the directory says of sizes is not believed.
 - Names are keys. They never become paths, and a part is only found under its exact name.
-- Two entries of one name, entries that share bytes, and a local header that names another file than the directory does are
+- Two entries of one name, a directory that miscounts, entries that share bytes, and a local header that names another file than the directory does are
   refused: two readers would then see two documents.
 - XML is parsed without entities, without a DOCTYPE, without recovery and with libxml2's own limits on depth and text.
 """
@@ -21,6 +21,7 @@ from typing import Any
 
 from corpus_guard.domain import Finding, Severity
 from corpus_guard.errors import LimitExceeded, Unreadable
+from corpus_guard.intake.parsing import directory
 from corpus_guard.intake.parsing.parsed import problem
 
 MAX_ENTRIES = 2_000
@@ -32,7 +33,10 @@ _TEXTUAL = (".xml", ".rels", ".xhtml", ".html", ".htm", ".opf", ".ncx", ".css", 
 _ARCHIVES = (b"PK\x03\x04", b"\x1f\x8b", b"7z\xbc\xaf", b"Rar!", b"BZh", b"\xfd7zXZ")
 _ENCODING = re.compile(rb"(?:\xef\xbb\xbf)?\s*<\?xml[^>]{0,100}?encoding\s*=\s*[\"']([A-Za-z0-9._-]{1,40})[\"']")
 _XML_ENCODINGS = frozenset({"UTF-8", "US-ASCII", "ASCII", "ISO-8859-1", "WINDOWS-1252"})
-_MEDIA = re.compile(r"\.(?:png|jpe?g|gif|svgz?|webp|tiff?|bmp|emf|wmf|emz|wmz|ttf|otf|woff2?|mp[34]|m4a|wav|fntdata|odttf)\Z", re.IGNORECASE)
+_MEDIA = re.compile(
+    r"\.(?:png|jpe?g|gif|svgz?|webp|tiff?|bmp|emf|wmf|emz|wmz|ttf|otf|woff2?|mp[34]|m4a|wav|fntdata|odttf)\Z",
+    re.IGNORECASE,
+)
 
 
 class Container:
@@ -48,11 +52,23 @@ class Container:
         self.what = what
         self.problems: list[Finding] = []
         self._parts: dict[str, bytes] = {}
+        self._size = 0  # of the entry inflated last
         self.names: list[str] = []
         try:
             with zipfile.ZipFile(io.BytesIO(content)) as archive:
-                self._measure(archive)
-        except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, OSError, ValueError, RuntimeError) as error:
+                if directory.stated(content) not in {-1, len(archive.infolist())}:
+                    message = f"the directory of the {what} states another number of entries than it lists"
+                    raise Unreadable("parsing.ambiguous", message)
+                self._measure(archive, len(content))
+        except (
+            zipfile.BadZipFile,
+            zlib.error,
+            EOFError,
+            NotImplementedError,
+            OSError,
+            ValueError,
+            RuntimeError,
+        ) as error:
             raise Unreadable("parsing.unreadable", f"the {what} is damaged ({type(error).__name__})") from error
 
     def part(self, name: str) -> bytes | None:
@@ -81,7 +97,7 @@ class Container:
             return None
         return parse_xml(part, self.what)
 
-    def _measure(self, archive: zipfile.ZipFile) -> None:
+    def _measure(self, archive: zipfile.ZipFile, size: int) -> None:
         entries = archive.infolist()
         if len(entries) > MAX_ENTRIES:
             message = f"the {self.what} has {len(entries):,} entries; the limit is {MAX_ENTRIES:,}"
@@ -99,8 +115,13 @@ class Container:
             if entry.header_offset < end:
                 raise LimitExceeded("parsing.zip_bomb", f"entries of the {self.what} share their bytes, as bombs do")
             end = entry.header_offset + 30 + entry.compress_size
+            if end > size:
+                raise Unreadable("parsing.unreadable", f"an entry of the {self.what} ends after the file")
             odd += _odd(entry.filename)
             total, head = self._inflate(archive, entry, total)
+            if entry.file_size != self._size:
+                message = f"the {self.what} states other sizes than its entries have: which count depends on its reader"
+                raise Unreadable("parsing.ambiguous", message)
             if head.startswith(_ARCHIVES) and not _MEDIA.search(entry.filename):
                 nested += 1
         self.names = [entry.filename for entry in entries]
@@ -129,6 +150,7 @@ class Container:
                     pieces.append(piece)
         if keep:
             self._parts[entry.filename] = b"".join(pieces)
+        self._size = size
         return total + size, head
 
 
@@ -177,4 +199,6 @@ def _odd(name: str) -> bool:
 
 
 def _natural(name: str) -> list[tuple[int, str]]:
-    return [(int(part), "") if part.isdigit() and part.isascii() else (0, part) for part in re.split(r"(\d{1,9})", name)]
+    return [
+        (int(part), "") if part.isdigit() and part.isascii() else (0, part) for part in re.split(r"(\d{1,9})", name)
+    ]

@@ -27,7 +27,16 @@ _STRICT = {
 _PROPERTIES = {"title": "title", "creator": "author", "subject": "subject", "created": "date", "modified": "modified"}
 _PROSE = ("title", "subject", "description", "keywords", "category", "contentStatus", "creator", "lastModifiedBy")
 _COMPANY = ("Company", "Manager", "HyperlinkBase")  # the rest is counted and named by the program
-_LIVE = ("oleobject", "frame", "attachedtemplate", "subdocument", "externallinkpath", "externallink", "package", "control")
+_LIVE = (
+    "oleobject",
+    "frame",
+    "attachedtemplate",
+    "subdocument",
+    "externallinkpath",
+    "externallink",
+    "package",
+    "control",
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,7 +76,9 @@ def findings(reader: Any) -> list[Finding]:
         action = root.get("/OpenAction")
         action = action.get_object() if action is not None else None
         if "/JavaScript" in names or "/AA" in root or (isinstance(action, dict) and action.get("/S") in _SCRIPTS):
-            message = "the PDF holds scripts or actions that run when it is opened; they were not read and nothing was run"
+            message = (
+                "the PDF holds scripts or actions that run when it is opened; they were not read and nothing was run"
+            )
             problems.append(problem("macros", Severity.HIGH, message))
         if "/EmbeddedFiles" in names:
             problems.append(problem("embedded", Severity.MEDIUM, "the PDF has files attached; they were not read"))

@@ -99,7 +99,9 @@ class _Reader:
         before = ""
         for place in range(count):
             code = c.FPDFText_GetUnicode(text, place)
-            char = "-" if code in {0x02, 0xFFFE} else chr(code) if code < 0x110000 else "\ufffd"  # 2: a hyphen at a line's end
+            char = (
+                "-" if code in {0x02, 0xFFFE} else chr(code) if code < 0x110000 else "\ufffd"
+            )  # 2: a hyphen at a line's end
             kind, size = (before, 0.0) if char in " \r\n" else self._look(place)
             if char in "\r\n":
                 if shown:
@@ -172,9 +174,12 @@ class _Reader:
             mark = c.FPDFPageObj_GetMark(thing, number)
             size = ctypes.c_ulong()
             buffer = ctypes.create_string_buffer(512)
-            if c.FPDFPageObjMark_GetParamStringValue(
-                mark, b"Name", ctypes.cast(buffer, ctypes.POINTER(c.FPDF_WCHAR)), 512, ctypes.byref(size)
-            ) and buffer.raw[: max(size.value - 2, 0)].decode("utf-16-le", "replace") in self._off:
+            if (
+                c.FPDFPageObjMark_GetParamStringValue(
+                    mark, b"Name", ctypes.cast(buffer, ctypes.POINTER(c.FPDF_WCHAR)), 512, ctypes.byref(size)
+                )
+                and buffer.raw[: max(size.value - 2, 0)].decode("utf-16-le", "replace") in self._off
+            ):
                 return True
         return False
 

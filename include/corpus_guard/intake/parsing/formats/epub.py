@@ -71,7 +71,9 @@ def _read(container: Container) -> Parsed:
         if name in spine:
             texts.append(page.text)
         else:
-            for line in page.text.splitlines():  # a table of contents repeats the headings: asides are compared with the text
+            for (
+                line
+            ) in page.text.splitlines():  # a table of contents repeats the headings: asides are compared with the text
                 hidden.add("unused", line.lstrip("-# 0123456789.").partition(" (")[0])
     declared: dict[str, Any] = {}
     for element in root.iter():

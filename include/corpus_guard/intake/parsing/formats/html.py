@@ -30,7 +30,9 @@ BODY_SHARE = 0.4
 _FURNITURE = frozenset({"navigation", "search", "contentinfo"})  # roles
 _CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w.:-]{1,40})", re.IGNORECASE)
 # Python has codecs of these names; no browser does, and some take quadratic time.
-_NO_CHARSETS = frozenset({"utf-7", "idna", "punycode", "unicode_escape", "raw_unicode_escape", "unicode-escape", "undefined"})
+_NO_CHARSETS = frozenset(
+    {"utf-7", "idna", "punycode", "unicode_escape", "raw_unicode_escape", "unicode-escape", "undefined"}
+)
 _CONDITIONAL = re.compile(r"\A\[if[^\]]*\]>|<!\[endif\]\Z")
 _XML_DECLARATION = re.compile(r"\?xml(?:\s+[a-z]{7,10}\s*=\s*[\"'][\w.-]{1,20}[\"']){0,3}\s*\?\Z")
 _TAG = re.compile(r"<[^<>]*>")
@@ -48,14 +50,60 @@ _META = {
 }
 _ASIDES = ("alt", "title", "aria-label", "aria-description", "placeholder", "summary", "label", "value", "data-tooltip")
 _DROPPED = frozenset({"SCRIPT", "STYLE", "script", "style"})
-_FALLBACK = frozenset({"noscript", "noframes", "noembed", "iframe", "video", "audio", "canvas", "object", "datalist", "template"})
+_FALLBACK = frozenset(
+    {"noscript", "noframes", "noembed", "iframe", "video", "audio", "canvas", "object", "datalist", "template"}
+)
 _PARAGRAPHS = frozenset(
-    {"address", "article", "aside", "blockquote", "dl", "fieldset", "figure", "footer", "form", "header", "hr", "main", "nav"}
+    {
+        "address",
+        "article",
+        "aside",
+        "blockquote",
+        "dl",
+        "fieldset",
+        "figure",
+        "footer",
+        "form",
+        "header",
+        "hr",
+        "main",
+        "nav",
+    }
     | {"ol", "p", "pre", "section", "table", "ul", "menu"}
 )
 _LINES = frozenset(
-    {"body", "br", "caption", "center", "dd", "details", "dialog", "dir", "div", "dt", "figcaption", "frame", "hgroup", "html"}
-    | {"legend", "li", "listing", "optgroup", "option", "plaintext", "summary", "tbody", "td", "tfoot", "th", "thead", "tr", "xmp"}
+    {
+        "body",
+        "br",
+        "caption",
+        "center",
+        "dd",
+        "details",
+        "dialog",
+        "dir",
+        "div",
+        "dt",
+        "figcaption",
+        "frame",
+        "hgroup",
+        "html",
+    }
+    | {
+        "legend",
+        "li",
+        "listing",
+        "optgroup",
+        "option",
+        "plaintext",
+        "summary",
+        "tbody",
+        "td",
+        "tfoot",
+        "th",
+        "thead",
+        "tr",
+        "xmp",
+    }
 )
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _BLOCKS = _PARAGRAPHS | _LINES | _HEADINGS.keys()

@@ -28,6 +28,7 @@ MAX_CHARS = 20_000_000
 MAX_CELLS = 2_000_000
 _MAIN = "xl/workbook.xml"
 _COLUMN = re.compile(r"([A-Z]{1,3})\d{1,7}\Z")
+_LAST_COLUMN = 16_384
 _GAP = 30  # empty cells written down between two full ones
 
 
@@ -64,7 +65,9 @@ class _Book:
             link = links.get(sheet.get(f"{R}id", ""))
             if link is not None and not link.external and link.target not in read:
                 read.add(link.target)
-                self._sheet(link.target, sheet.get("name", ""), "sheet" if sheet.get("state", "visible") != "visible" else "")
+                self._sheet(
+                    link.target, sheet.get("name", ""), "sheet" if sheet.get("state", "visible") != "visible" else ""
+                )
         for name, _ in self.container.matching(r"xl/worksheets/[^/]{1,100}\.xml"):
             if name not in read:
                 self._sheet(name, "", "sheet")
@@ -92,13 +95,15 @@ class _Book:
             self.layout.text(name)
             self.layout.block()
             self.layout.mark("")
-        columns: list[tuple[int, int]] = []
+        columns: set[int] = set()
         targets: dict[str, str] = {}
         rows: list[Any] = []
         for element in _elements(content):
             tag = element.tag
             if tag == f"{S}col" and element.get("hidden", "0") in {"1", "true"}:
-                columns.append((_whole(element.get("min")), _whole(element.get("max"))))
+                first, last = _whole(element.get("min")), min(_whole(element.get("max")), _LAST_COLUMN)
+                if len(columns) < _LAST_COLUMN:  # there are no more; ranges that overlap add nothing
+                    columns.update(range(first, last + 1))
             elif tag == f"{S}row":
                 rows.append(self._row(element, columns, gone))
             elif tag == f"{S}hyperlink":
@@ -108,14 +113,21 @@ class _Book:
             elif tag == f"{S}dataValidation":
                 for key in ("promptTitle", "prompt", "errorTitle", "error"):
                     self.hidden.add("prompt", element.get(key, ""))
-            elif tag in {f"{S}oddHeader", f"{S}oddFooter", f"{S}evenHeader", f"{S}evenFooter", f"{S}firstHeader", f"{S}firstFooter"}:
+            elif tag in {
+                f"{S}oddHeader",
+                f"{S}oddFooter",
+                f"{S}evenHeader",
+                f"{S}evenFooter",
+                f"{S}firstHeader",
+                f"{S}firstFooter",
+            }:
                 self.hidden.add("prompt", element.text or "")
         for row in rows:
             if row:
                 self.layout.row([f"{text}{target(targets.get(place), text)}" for place, text in row])
         self.layout.block()
 
-    def _row(self, row: Any, columns: list[tuple[int, int]], gone: str) -> list[tuple[str, str]]:
+    def _row(self, row: Any, columns: set[int], gone: str) -> list[tuple[str, str]]:
         """The visible cells of a row, (place, text), with empty ones between; the others go to `hidden`."""
         out_of_sight = gone or ("cells" if row.get("hidden", "0") in {"1", "true"} else "")
         shown: list[tuple[str, str]] = []
@@ -129,7 +141,7 @@ class _Book:
             if not text:
                 continue
             column = _column(place) or last + 1
-            kind = out_of_sight or ("cells" if any(low <= column <= high for low, high in columns) else "")
+            kind = out_of_sight or ("cells" if column in columns else "")
             style = _whole(cell.get("s"))
             kind = kind or (self._unseen[style] if style < len(self._unseen) else "")
             if kind:
@@ -165,7 +177,9 @@ class _Book:
         """Comments, and the texts of drawings and charts."""
         for _, part in self.container.matching(r"xl/(?:comments/?[^/]*|threadedComments/[^/]+)\.xml"):
             root = _ooxml.parse_xml(_ooxml.transitional(part), "XLSX")
-            threads = [each.text or "" for each in root.iter() if isinstance(each.tag, str) and each.tag.endswith("}text")]
+            threads = [
+                each.text or "" for each in root.iter() if isinstance(each.tag, str) and each.tag.endswith("}text")
+            ]
             notes = [_plain(note) for note in root.iter(f"{S}comment")]
             self.hidden.add("comment", "\n".join([*notes, *threads]))
         for _, part in self.container.matching(r"xl/(?:drawings|charts|diagrams)/[^/]+\.xml"):
