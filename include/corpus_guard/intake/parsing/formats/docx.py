@@ -51,7 +51,7 @@ def read(content: bytes) -> Parsed:
         raise Unreadable("parsing.unreadable", f"the DOCX is damaged ({type(error).__name__})") from error
     hidden.update(page.hidden)
     for _, part in container.matching(r"word/comments\w{0,20}\.xml"):
-        for comment in _ooxml.parse_xml(_ooxml.transitional(part), "DOCX").iter(f"{W}comment"):
+        for comment in _ooxml.part_xml(part, "DOCX").iter(f"{W}comment"):
             hidden.add("comment", "\n".join(_text(paragraph) for paragraph in comment.iter(f"{W}p")))
     declared = _ooxml.properties(container, hidden)
     text = "\n\n".join(filter(None, (top, page.text, bottom)))
@@ -77,7 +77,7 @@ def _rewritten(container: Container, roots: Mapping[str, Any]) -> io.BytesIO:
                 archive.writestr(name, etree.tostring(root))
             elif (part := container.part(name)) is not None and "comments" not in name:
                 if name.endswith((".xml", ".rels")):
-                    _ooxml.parse_xml(part, "DOCX")
+                    _ooxml.part_xml(part, "DOCX")
                 archive.writestr(name, _ooxml.transitional(part))
             elif part is None:
                 archive.writestr(name, b"")
@@ -150,7 +150,7 @@ def _margins(container: Container, ghosts: frozenset[str], hidden: Hidden) -> tu
     """Texts of the headers and of the footers, each distinct line once."""
     lines: dict[str, dict[str, None]] = {"header": {}, "footer": {}}
     for name, part in container.matching(_MARGINS):
-        root = _ooxml.parse_xml(_ooxml.transitional(part), "DOCX")
+        root = _ooxml.part_xml(part, "DOCX")
         before = Hidden()
         _take_out(root, ghosts, before)
         hidden.update(before)

@@ -270,9 +270,7 @@ class _Reader:
         if node.attribute_names or node in self._styles:
             look = self._styled(node, look)
             self._asides(node, look)
-        if name in _FALLBACK:
-            look = replace(look, gone=look.gone or "fallback")
-        elif name in {"title", "desc", "metadata"}:  # of a drawing; the page's own is dropped above
+        if name in _FALLBACK or name in {"title", "desc", "metadata"}:
             look = replace(look, gone=look.gone or "fallback")
         if name == "nav" or (name == "footer" and (node.parent is None or node.parent.node_name == "BODY")):
             look = replace(look, furniture=True)

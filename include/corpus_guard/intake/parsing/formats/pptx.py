@@ -68,7 +68,7 @@ class _Deck:
                 counted += self._slide(link.target, size)
         for name, part in self.container.matching(r"ppt/slides/[^/]{1,100}\.xml"):
             if name not in self._read:  # in the file, in no show
-                text = "\n".join(_ooxml.paragraphs(_ooxml.parse_xml(_ooxml.transitional(part), "PPTX")))
+                text = "\n".join(_ooxml.paragraphs(_ooxml.part_xml(part, "PPTX")))
                 self.hidden.add("slide", text)
         self._beside()
         declared = _ooxml.properties(self.container, self.hidden)
@@ -198,12 +198,12 @@ class _Deck:
         """Notes, comments, and what masters and layouts write on every slide."""
         for kind, pattern in (("notes", r"ppt/notesSlides/[^/]+\.xml"), ("comment", r"ppt/comments/[^/]+\.xml")):
             for _, part in self.container.matching(pattern):
-                root = _ooxml.parse_xml(_ooxml.transitional(part), "PPTX")
+                root = _ooxml.part_xml(part, "PPTX")
                 lines = _ooxml.paragraphs(root) + [each.text or "" for each in root.iter(f"{P}text")]
                 self.hidden.add(kind, "\n".join(line for line in lines if not line.strip().isdecimal()))
         lines = []
         for _, part in self.container.matching(r"ppt/slide(?:Layouts|Masters)/[^/]+\.xml"):
-            root = _ooxml.parse_xml(_ooxml.transitional(part), "PPTX")
+            root = _ooxml.part_xml(part, "PPTX")
             shapes = [shape for shape in root.iter(f"{P}sp") if shape.find(f"*/{P}nvPr/{P}ph") is None]
             lines += [line for shape in shapes for line in _ooxml.paragraphs(shape)]
         for line in dict.fromkeys(lines):

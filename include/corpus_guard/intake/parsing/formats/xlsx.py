@@ -28,6 +28,8 @@ MAX_CHARS = 20_000_000
 MAX_CELLS = 2_000_000
 _MAIN = "xl/workbook.xml"
 _COLUMN = re.compile(r"([A-Z]{1,3})\d{1,7}\Z")
+_MARGINS = frozenset(f"{S}{kind}{place}" for kind in ("odd", "even", "first") for place in ("Header", "Footer"))
+_PROMPTS = ("promptTitle", "prompt", "errorTitle", "error", "tooltip")
 _LAST_COLUMN = 16_384
 _GAP = 30  # empty cells written down between two full ones
 
@@ -109,19 +111,8 @@ class _Book:
             elif tag == f"{S}hyperlink":
                 link = links.get(element.get(f"{R}id", ""))
                 targets[element.get("ref", "")] = link.target if link is not None and link.external else ""
-                self.hidden.add("prompt", element.get("tooltip", ""))
-            elif tag == f"{S}dataValidation":
-                for key in ("promptTitle", "prompt", "errorTitle", "error"):
-                    self.hidden.add("prompt", element.get(key, ""))
-            elif tag in {
-                f"{S}oddHeader",
-                f"{S}oddFooter",
-                f"{S}evenHeader",
-                f"{S}evenFooter",
-                f"{S}firstHeader",
-                f"{S}firstFooter",
-            }:
-                self.hidden.add("prompt", element.text or "")
+            for said in (element.text if tag in _MARGINS else "", *map(element.get, _PROMPTS)):
+                self.hidden.add("prompt", said or "")
         for row in rows:
             if row:
                 self.layout.row([f"{text}{target(targets.get(place), text)}" for place, text in row])
@@ -176,14 +167,14 @@ class _Book:
     def _beside(self) -> None:
         """Comments, and the texts of drawings and charts."""
         for _, part in self.container.matching(r"xl/(?:comments/?[^/]*|threadedComments/[^/]+)\.xml"):
-            root = _ooxml.parse_xml(_ooxml.transitional(part), "XLSX")
+            root = _ooxml.part_xml(part, "XLSX")
             threads = [
                 each.text or "" for each in root.iter() if isinstance(each.tag, str) and each.tag.endswith("}text")
             ]
             notes = [_plain(note) for note in root.iter(f"{S}comment")]
             self.hidden.add("comment", "\n".join([*notes, *threads]))
         for _, part in self.container.matching(r"xl/(?:drawings|charts|diagrams)/[^/]+\.xml"):
-            root = _ooxml.parse_xml(_ooxml.transitional(part), "XLSX")
+            root = _ooxml.part_xml(part, "XLSX")
             for line in _ooxml.paragraphs(root):
                 self.layout.line()
                 self.layout.text(line)
