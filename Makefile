@@ -6,7 +6,7 @@ BIN := .venv/bin
 STACK := $(BIN)/python docker/local/stack.py
 export CORPUS_GUARD_HOME ?= $(CURDIR)/var
 
-.PHONY: help venv demo up down status test test-all lint format docs bench moto lock screenshot clean
+.PHONY: help venv demo up down status test test-all lint format docs bench moto fuzz lock screenshot clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | while IFS=$$'\t' read -r name what; do printf '  make %-12s %s\n' "$$name" "$$what"; done
@@ -60,6 +60,13 @@ docs: .venv/installed  ## write docs/reference.md from the code
 
 bench: .venv/installed  ## speed and memory; with CORPUS_GUARD_DATA=folder of labelled texts also what is caught
 	@$(BIN)/python -m tests.bench
+
+# atheris instruments what it imports and is no part of the product: it stays out of the environment and of the lock (Apache-2.0, Google's
+# own binding of libFuzzer; wheels for Python 3.11). `make fuzz SECONDS=60` for a short one.
+SECONDS ?= 600
+fuzz: .venv/installed  ## coverage-guided fuzzing of every parser, ten minutes together; crashes in var/fuzz
+	@test -d var/fuzz/site/atheris || $(BIN)/python -m pip install --quiet --no-deps --target var/fuzz/site atheris==3.0.0
+	@PYTHONPATH=$(CURDIR)/include:$(CURDIR)/var/fuzz/site $(BIN)/python -m tests.fuzz $(SECONDS) var/fuzz
 
 screenshot: .venv/installed  ## pictures of the running UI (needs `make up` and Chromium)
 	@$(BIN)/python docker/local/screenshot.py

@@ -28,7 +28,7 @@ _VERSION: Final = "structure/2"
 _MEDIA_TYPE: Final = re.compile(r"[a-z0-9.+-]{1,60}/[a-z0-9.+-]{1,100}")
 _LONG_RUN: Final = re.compile("[A-Za-z0-9+/]{40,}")  # PEM lines have 64, MIME lines 76
 _DIGIT: Final = re.compile("[0-9]")
-_DOCX: Final = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
+_OFFICE: Final = "application/vnd.openxmlformats-officedocument."
 
 
 class StructureParams(Params):
@@ -50,9 +50,12 @@ class StructureParams(Params):
     max_run: int = Field(default=2_000, ge=100)
     """Without white space; in scripts without spaces a new letter ends a run."""
     media_types: tuple[str, ...] = (
+        "application/epub+zip",
         "application/pdf",
+        f"{_OFFICE}presentationml.presentation",
+        f"{_OFFICE}spreadsheetml.sheet",
+        f"{_OFFICE}wordprocessingml.document",
         "application/x-row+json",
-        _DOCX,
         "text/html",
         "text/markdown",
         "text/plain",

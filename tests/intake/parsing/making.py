@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import io
 import zipfile
+from collections.abc import Callable
+from typing import Any
 
 import docx
+import pptx
+import xlsxwriter
 from docx.shared import Pt, RGBColor
 from fpdf import FPDF
+from pptx.util import Inches
 from pypdf import PdfReader, PdfWriter
 
 
@@ -20,6 +25,31 @@ def pdf(*pages: str, title: str = "A title") -> bytes:
         document.add_page()
         if page:
             document.multi_cell(0, 8, page)
+    return bytes(document.output())
+
+
+def structured_pdf() -> bytes:
+    document = FPDF()
+    document.add_page()
+    document.set_font("Helvetica", size=20)
+    document.cell(0, 10, "Harbour", new_x="LMARGIN", new_y="NEXT")
+    document.set_font("Helvetica", size=11)
+    document.write(6, "The quay is swept in autumn, says ")
+    document.write(6, "the office", link="https://harbour.example/quay")
+    document.write(6, ".")
+    return bytes(document.output())
+
+
+def scan(words: str) -> bytes:
+    """A picture that fills the page, and invisible text over it."""
+    from PIL import Image
+
+    document = FPDF()
+    document.add_page()
+    document.image(Image.new("L", (60, 80), 200), x=0, y=0, w=document.w, h=document.h)
+    document.set_font("Helvetica", size=12)
+    document.text_mode = 3  # type: ignore[assignment]
+    document.cell(0, 10, words)
     return bytes(document.output())
 
 
@@ -47,6 +77,78 @@ def word(*paragraphs: str, vanish: str = "", white: str = "", tiny: str = "") ->
     out = io.BytesIO()
     document.save(out)
     return out.getvalue()
+
+
+def slides(notes: str = "", title: str = "Harbour", *, edit: Callable[[Any], None] | None = None) -> bytes:
+    """One slide by python-pptx: a title, a list, a table, a link; `edit` gets the presentation before it is saved."""
+    deck = pptx.Presentation()
+    slide = deck.slides.add_slide(deck.slide_layouts[1])
+    slide.shapes.title.text = title
+    frame = slide.placeholders[1].text_frame
+    frame.text = "The quay is swept in autumn."
+    run = frame.add_paragraph().add_run()
+    run.text = "Office"
+    run.hyperlink.address = "https://harbour.example/office"
+    table = slide.shapes.add_table(2, 2, Inches(1), Inches(4), Inches(6), Inches(1)).table
+    for row, texts in enumerate((("Berth", "Depth"), ("A1", "4 m"))):
+        for column, text in enumerate(texts):
+            table.cell(row, column).text = text
+    if notes:
+        slide.notes_slide.notes_text_frame.text = notes
+    if edit:
+        edit(deck)
+    out = io.BytesIO()
+    deck.save(out)
+    return out.getvalue()
+
+
+def sheets(edit: Callable[[Any, Any], None] | None = None) -> bytes:
+    """One sheet by XlsxWriter; `edit` gets workbook and sheet before they are closed."""
+    out = io.BytesIO()
+    workbook = xlsxwriter.Workbook(out, {"in_memory": True})
+    sheet = workbook.add_worksheet("Berths")
+    for row, texts in enumerate((("Berth", "Depth", "Tenant"), ("A1", "4 m", "The pilot boat of the harbour office"))):
+        sheet.write_row(row, 0, texts)
+    sheet.write_url(2, 0, "https://harbour.example/plan", string="Plan")
+    if edit:
+        edit(workbook, sheet)
+    workbook.close()
+    return out.getvalue()
+
+
+def archive(parts: dict[str, bytes], *, compression: int = zipfile.ZIP_DEFLATED) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", compression) as made:
+        for name, part in parts.items():
+            made.writestr(name, part, compress_type=zipfile.ZIP_STORED if name == "mimetype" else None)
+    return out.getvalue()
+
+
+def book(
+    *chapters: str, style: str = "", unlisted: str = "", metadata: str = "", parts: dict[str, bytes] | None = None
+) -> bytes:
+    """An EPUB 3 after the specification's own example (W3C, EPUB 3.3, 3.1)."""
+    made = {
+        "mimetype": b"application/epub+zip",
+        "META-INF/container.xml": b'<?xml version="1.0"?><container version="1.0" xmlns="urn:oasis:names:tc:opendocument:xmlns:container">'
+        b'<rootfiles><rootfile full-path="OEBPS/package.opf" media-type="application/oebps-package+xml"/></rootfiles></container>',
+        "OEBPS/style.css": style.encode(),
+    }
+    items, spine = "", ""
+    for number, chapter in enumerate((*chapters, *([unlisted] if unlisted else []))):
+        made[f"OEBPS/c{number}.xhtml"] = (
+            '<?xml version="1.0" encoding="utf-8"?><html xmlns="http://www.w3.org/1999/xhtml"><head><title>Harbour book</title>'
+            f'<link rel="stylesheet" href="style.css"/></head><body>{chapter}</body></html>'
+        ).encode()
+        items += f'<item id="c{number}" href="c{number}.xhtml" media-type="application/xhtml+xml"/>'
+        spine += f'<itemref idref="c{number}"/>' if number < len(chapters) else ""
+    made["OEBPS/package.opf"] = (
+        '<?xml version="1.0"?><package xmlns="http://www.idpf.org/2007/opf" version="3.0" unique-identifier="id">'
+        '<metadata xmlns:dc="http://purl.org/dc/elements/1.1/"><dc:identifier id="id">urn:x</dc:identifier>'
+        f"<dc:title>Harbour book</dc:title><dc:creator>Harbour office</dc:creator>{metadata}</metadata>"
+        f"<manifest>{items}</manifest><spine>{spine}</spine></package>"
+    ).encode()
+    return archive({**made, **(parts or {})})
 
 
 def with_part(content: bytes, name: str, part: bytes) -> bytes:

@@ -35,12 +35,18 @@ MISMATCH = ["parsing.type_mismatch"]
         (b"\n " + PAGE, "a.txt", (media.HTML, MISMATCH)),
         (b"%PDF-1.7\n", "a.txt", (media.PDF, MISMATCH)),
         (b"%PDF-1.7\n", "a.html", (media.PDF, MISMATCH)),
-        (b"<html>%PDF-1.7\n1 0 obj\n%%EOF\n", "a.html", (media.PDF, MISMATCH)),
+        (b"<html>%PDF-1.7\n1 0 obj\n%%EOF\n", "a.html", (media.PDF, [*MISMATCH, "parsing.polyglot"])),
         (b"just text", "a.docx", (media.TEXT, MISMATCH)),
         (b"\x89PNG\r\n\x1a\n", "a.png", (media.BINARY, ["parsing.binary"])),
         (b"\x89PNG\r\n\x1a\n", "a.txt", (media.BINARY, [*MISMATCH, "parsing.binary"])),
         (b"MZ\x90\x00", "a", (media.BINARY, ["parsing.binary"])),
-        (b"a\x00" * 100, "a", (media.BINARY, ["parsing.binary"])),
+        (b"a\x00\x00" * 100, "a", (media.BINARY, ["parsing.binary"])),
+        ("text without a mark".encode("utf-16-le"), "a.txt", (media.TEXT, [])),
+        ("text without a mark".encode("utf-16-be"), "a.txt", (media.TEXT, [])),
+        (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600), "a.doc", (media.BINARY, ["parsing.unsupported"])),
+        (b"{\\rtf1 text}", "a.rtf", (media.BINARY, ["parsing.unsupported"])),
+        (b"{\\rtf1 text}", "a.docx", (media.BINARY, [*MISMATCH, "parsing.unsupported"])),
+        (b"plain text", "a.doc", (media.TEXT, MISMATCH)),
         ("a text".encode("utf-16"), "a.txt", (media.TEXT, [])),
         (b"one NUL \x00 in a text that is long enough", "a.txt", (media.TEXT, [])),
         ("naïve café".encode("latin-1"), "a.txt", (media.TEXT, [])),
@@ -58,6 +64,26 @@ def test_word_files_are_told_from_other_zips() -> None:
     assert decide(making.word("x"), "a.docx") == (media.DOCX, [])
     assert decide(making.word("x"), "a.pdf") == (media.DOCX, MISMATCH)
     assert decide(b"PK\x03\x04" + b"other.xml" * 9, "a.docx")[0] == media.BINARY
+
+
+def test_office_and_books_are_told_by_their_directory() -> None:
+    for content, kind in (
+        (making.slides(), media.PPTX),
+        (making.sheets(), media.XLSX),
+        (making.book("<p>x</p>"), media.EPUB),
+        (making.word("x"), media.DOCX),
+    ):
+        assert decide(content, "no-extension") == (kind, [])
+        assert decide(content, "a.txt") == (kind, MISMATCH)
+    assert decide(making.archive({"mimetype": b"application/vnd.oasis.opendocument.text"}), "a.odt") == (
+        media.BINARY,
+        ["parsing.unsupported"],
+    )
+
+
+def test_two_documents_in_one_are_told() -> None:
+    both = making.pdf("x") + making.archive({"a.txt": b"x"})
+    assert decide(both, "a.pdf") == (media.PDF, ["parsing.polyglot"])
 
 
 def test_only_our_own_rows_are_taken_at_their_word() -> None:

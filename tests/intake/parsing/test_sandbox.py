@@ -48,7 +48,7 @@ def test_every_document_comes_out_in_order(sandbox: ParsingSandbox) -> None:
         (1, "visible", []),
         (2, "text", []),
         (3, "in a pdf", []),
-        (4, "in a docx\n\nend", []),
+        (4, "in a docx\n\nend", ["parsing.hidden_text"]),  # a property
         (5, "", ["parsing.empty"]),
         (6, "", ["parsing.binary"]),
         (7, "# md", []),
@@ -175,7 +175,7 @@ def test_limits_on_bytes_and_text() -> None:
         assert (codes(long), long.text) == (["parsing.too_long"], "")
         assert opened.parse(b"x" * 1_024, "", "a.txt").text == "x" * 1_024
         hidden = opened.parse(b"<html><body>x<!--" + b"y" * 2_000 + b"--></html>", "", "a.html")
-        assert codes(hidden) == ["parsing.hidden_too_long"]
+        assert codes(hidden) == ["parsing.hidden_text", "parsing.hidden_too_long"]
         assert len(hidden.hidden) == 1_024
 
 

@@ -21,6 +21,9 @@ _READERS = {
     media.HTML: "html",
     media.PDF: "pdf",
     media.DOCX: "docx",
+    media.PPTX: "pptx",
+    media.XLSX: "xlsx",
+    media.EPUB: "epub",
 }
 
 

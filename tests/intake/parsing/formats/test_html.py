@@ -70,7 +70,6 @@ def test_what_a_browser_does_not_show_is_hidden(body: str) -> None:
         '<style>a:hover{display:none}</style><p><a href="x">good</a></p>',
         "<ul><li>good</li></ul>",
         "<details><summary>more</summary>good</details>",
-        '<img alt="good">',
     ],
 )
 def test_what_a_browser_shows_is_text(body: str) -> None:
@@ -102,7 +101,7 @@ def test_what_it_says_of_itself_is_declared() -> None:
 
 def test_tables_lists_and_code_keep_their_lines() -> None:
     text = html.from_string(page("<ul><li>a<li>b</ul><pre>x\n  y</pre><table><tr><td>1<td>2</table>")).text
-    for line in ("• a", "• b", "  y", "1\t\t2"):
+    for line in ("- a", "- b", "  y", "1 | 2"):
         assert line in text
 
 

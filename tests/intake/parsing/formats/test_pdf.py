@@ -3,7 +3,7 @@ from __future__ import annotations
 import io
 
 import pytest
-from pypdf import PageObject, PdfReader, PdfWriter
+from pypdf import PdfReader, PdfWriter
 from pypdf.annotations import FreeText
 from pypdf.generic import DecodedStreamObject, NameObject
 
@@ -51,15 +51,14 @@ def test_pages_without_text_are_told() -> None:
 
 
 def test_one_broken_page_does_not_hide_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    real, calls = PageObject.extract_text, []
+    real = pdf.read_page
 
-    def extract(page: PageObject, **options: object) -> str:
-        calls.append(page)
-        if len(calls) == 2:
+    def read_page(document: object, index: int, off: frozenset[str]) -> object:
+        if index == 1:
             raise RecursionError("as a content stream that contains itself does")
-        return real(page, **options)  # type: ignore[arg-type]
+        return real(document, index, off)
 
-    monkeypatch.setattr(PageObject, "extract_text", extract)
+    monkeypatch.setattr(pdf, "read_page", read_page)
     parsed = pdf.read(making.pdf("one", "two", "three"))
     assert parsed.text == "one\n\nthree"
     (problem,) = parsed.problems
@@ -67,14 +66,37 @@ def test_one_broken_page_does_not_hide_the_others(monkeypatch: pytest.MonkeyPatc
     assert "page 2 (RecursionError)" in problem.message
 
 
-def test_invisible_text_and_notes_are_told() -> None:
+def test_invisible_text_and_notes_are_hidden() -> None:
     writer = PdfWriter(clone_from=PdfReader(io.BytesIO(making.pdf("one"))))
-    stream = DecodedStreamObject()
-    stream.set_data(writer.pages[0].get_contents().get_data().replace(b"BT ", b"BT 3 Tr ", 1))  # type: ignore[union-attr]
-    writer.pages[0][NameObject("/Contents")] = writer._add_object(stream)
+    writer.pages[0][NameObject("/Contents")] = writer._add_object(drawn(writer, b"BT 3 Tr "))
     writer.add_annotation(0, FreeText(text="a note", rect=(0, 0, 9, 9)))
+    parsed = pdf.read(written(writer))
+    assert [problem.code for problem in parsed.problems] == ["parsing.no_text_layer", "parsing.hidden_text"]
+    assert (parsed.text, parsed.hidden) == ("", "one\na note")
+
+
+def test_the_search_layer_of_a_scan_is_text_and_told() -> None:
+    scan = making.scan("the words in the picture")
+    parsed = pdf.read(scan)
+    assert parsed.text == "the words in the picture"
+    assert codes(scan) == ["parsing.invisible_text"]
+
+
+def test_larger_lines_are_headings_and_links_show_where_they_lead() -> None:
+    parsed = pdf.read(making.structured_pdf())
+    assert parsed.text.splitlines()[:2] == [
+        "# Harbour",
+        "The quay is swept in autumn, says the office (https://harbour.example/quay).",
+    ]
+
+
+def drawn(writer: PdfWriter, start: bytes) -> DecodedStreamObject:
+    stream = DecodedStreamObject()
+    stream.set_data(writer.pages[0].get_contents().get_data().replace(b"BT ", start, 1))  # type: ignore[union-attr]
+    return stream
+
+
+def written(writer: PdfWriter) -> bytes:
     out = io.BytesIO()
     writer.write(out)
-    parsed = pdf.read(out.getvalue())
-    assert [problem.code for problem in parsed.problems] == ["parsing.invisible_text"]
-    assert parsed.hidden == "a note"
+    return out.getvalue()

@@ -7,7 +7,7 @@ takes it back. Text wrongly called hidden is screened and not published; that is
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -31,6 +31,7 @@ _NAMED = {
 _COMMENT = re.compile(r"/\*(?:[^*]|\*(?!/))*\*/")
 _ESCAPE = re.compile(r"\\([0-9a-fA-F]{1,6})\s?")
 _NUMBER = re.compile(r"\s*([+-]?(?:\d{1,9}(?:\.\d{0,9})?|\.\d{1,9}))\s*(px|pt|em|rem|ex|ch|vw|vh|%|in|cm|mm)?")
+_ALIKE = 12
 _OFF_SCREEN = 500  # px or pt; less is layout
 _TINY = {"px": 1.0, "pt": 1.0, "em": 0.1, "rem": 0.1, "%": 10.0}
 
@@ -39,8 +40,8 @@ _TINY = {"px": 1.0, "pt": 1.0, "em": 0.1, "rem": 0.1, "%": 10.0}
 class Style:
     """What an element's own style says about being seen."""
 
-    gone: bool = False
-    unseen: bool | None = None  # None: as inherited
+    gone: str = ""  # what hides it, in the words of `_hidden.WAYS`; whatever lies inside is hidden too
+    unseen: str | None = None  # the same; inside, it can be taken back. None: as inherited
     color: Color | None = None
     background: Color | None = None
 
@@ -48,13 +49,15 @@ class Style:
 class Styles:
     """What a document's ``<style>`` elements and its elements themselves say about being seen."""
 
-    def __init__(self, tree: Any) -> None:
+    def __init__(self, tree: Any, sheets: Sequence[str] = ()) -> None:
+        """Of a parsed tree, and of the style sheets it names where they are at hand."""
         self.complete = True  # False: the document has more rules than are looked at
         self._rules: dict[Any, list[str]] = {}  # declarations by element, in source order
         selectors = 0
         # Always `.values()`: iterating over resiliparse's lists takes quadratic time (2.0).
-        for sheet in tree.document.query_selector_all("style").values():
-            for selector, declarations in _selectors(sheet.text or ""):
+        inside = (sheet.text or "" for sheet in tree.document.query_selector_all("style").values())
+        for sheet in (*sheets, *inside):
+            for selector, declarations in _selectors(sheet):
                 selectors += 1
                 if selectors > _MAX_SELECTORS:
                     self.complete = False
@@ -82,8 +85,8 @@ class Styles:
             return Style()
         backgrounds = map(_color, (said.get("background-color") or said.get("background", "")).split())
         return Style(
-            gone=_is_gone(said),
-            unseen=_is_unseen(said),
+            gone=_gone(said),
+            unseen=_unseen(said),
             color=_color(said.get("color", "")),
             background=next((color for color in backgrounds if color not in {None, TRANSPARENT}), None),
         )
@@ -135,31 +138,41 @@ def _declarations(style: str) -> dict[str, str]:
     return said
 
 
-def _is_gone(said: dict[str, str]) -> bool:
+def _gone(said: dict[str, str]) -> str:
     if said.get("display") == "none" or said.get("content-visibility") == "hidden":
-        return True
-    if _at_most(said.get("opacity"), 0.05) or "scale(0" in said.get("transform", "").replace("scale(0.", ""):
-        return True
+        return "display"
+    if _at_most(said.get("opacity"), 0.05):
+        return "opacity"
+    if "scale(0" in said.get("transform", "").replace("scale(0.", ""):
+        return "tiny"
     if re.search(
         r"rect\(\s*[01](?:px)?[\s,]+[01]|inset\((?:100|50)%|circle\(0", said.get("clip", "") + said.get("clip-path", "")
     ):
-        return True
+        return "clipped"
     clipped = said.get("overflow", "").startswith("hidden")
     if clipped and any(_at_most(said.get(key), 1) for key in ("height", "max-height", "width", "max-width")):
-        return True
+        return "clipped"
     placed = said.get("position") in {"absolute", "fixed", "relative"}
     places = ["text-indent", *(("left", "top", "right", "bottom") if placed else ()), "margin-left", "margin-top"]
-    return any(_far_out(said.get(key)) for key in places)
+    return "off_page" if any(_far_out(said.get(key)) for key in places) else ""
 
 
-def _is_unseen(said: dict[str, str]) -> bool | None:
+def _unseen(said: dict[str, str]) -> str | None:
     answers = []
     if "visibility" in said:
-        answers.append(said["visibility"] in {"hidden", "collapse"})
+        answers.append("visibility" if said["visibility"] in {"hidden", "collapse"} else "")
     if "font-size" in said:
         number = _NUMBER.match(said["font-size"])
-        answers.append(bool(number) and float(number[1]) <= _TINY.get(number[2] or "px", 0.0))  # type: ignore[index]
-    return any(answers) if answers else None
+        tiny = bool(number) and float(number[1]) <= _TINY.get(number[2] or "px", 0.0)  # type: ignore[index]
+        answers.append("tiny" if tiny else "")
+    return max(answers) if answers else None
+
+
+def alike(one: Color | None, other: Color | None) -> bool:
+    """Whether no eye tells the two apart: every channel within 12 of 255."""
+    if one is None or other is None:
+        return False
+    return all(abs(first - second) <= _ALIKE for first, second in zip(one, other, strict=True))
 
 
 def _at_most(value: str | None, limit: float) -> bool:

@@ -1,154 +1,171 @@
 """DOCX: a zip that is measured before it is believed, then mammoth to HTML, then `html`.
 
-Hidden are: runs marked as hidden (``w:vanish``), in white, or smaller than a point; and reviewers' comments. Deleted
-text of tracked changes is dropped. Not read: headers, footers, text in pictures, hiding by a named style.
+Visible are the body, headers and footers, foot- and endnotes, and text of tracked insertions. Hidden are: runs marked as hidden
+(``w:vanish``, also by a named style), in white, or smaller than a point; deleted text of tracked changes; reviewers' comments;
+alternative texts; properties. A second count of all runs, taken from the XML as it stands, is compared with what was read.
+
+Not read: text in pictures; hiding by the theme's colours or by shapes laid over text.
 """
 
 from __future__ import annotations
 
 import io
 import zipfile
-from dataclasses import replace
+from collections.abc import Mapping
 from typing import Any
-from xml.etree import ElementTree
 
-from corpus_guard.errors import HostileInput, LimitExceeded, Unreadable
-from corpus_guard.intake.parsing.formats import html
-from corpus_guard.intake.parsing.parsed import Parsed, declare
+from corpus_guard.domain import Finding, Severity
+from corpus_guard.errors import HostileInput, Unreadable
+from corpus_guard.intake.parsing.formats import _ooxml, _second, html
+from corpus_guard.intake.parsing.formats._container import Container
+from corpus_guard.intake.parsing.formats._hidden import Hidden, ink
+from corpus_guard.intake.parsing.formats._ooxml import W
+from corpus_guard.intake.parsing.parsed import Parsed, declare, problem
 
-MAX_ENTRIES = 2_000
-MAX_INFLATED = 100 * 2**20
-"""Bytes of all entries together, counted while inflating: what the directory says is not believed."""
-MAX_RATIO = 200
-"""Inflated to stored size of one entry above a megabyte."""
-
-_W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
-_PROPERTIES = {"title": "title", "creator": "author", "subject": "subject", "created": "date", "modified": "modified"}
+_MAIN = "word/document.xml"
+_NOTES = ("word/footnotes.xml", "word/endnotes.xml")
+_MARGINS = r"word/(?:header|footer)\d{0,3}\.xml"
+_WP = "{http://schemas.openxmlformats.org/drawingml/2006/wordprocessingDrawing}"
 
 
 def read(content: bytes) -> Parsed:
     """The document's text; runs nobody sees and comments are hidden."""
     import mammoth
 
+    container = Container(content, "DOCX")
+    hidden = Hidden()
     try:
-        parts = _measured(content)
-        hidden, content = _without_hidden_runs(content, parts)
-        page = mammoth.convert_to_html(
-            io.BytesIO(content), convert_image=mammoth.images.img_element(lambda _: {"src": ""})
-        )
+        roots = {name: _ooxml.office_xml(container, name, needed=name == _MAIN) for name in (_MAIN, *_NOTES)}
+        ghosts = _ghost_styles(container)
+        bodies = [root for root in roots.values() if root is not None]
+        runs = sum(map(_second.run_chars, bodies))
+        for root in bodies:
+            _take_out(root, ghosts, hidden)
+        page = html.page(mammoth.convert_to_html(_rewritten(container, roots), convert_image=_image(mammoth)).value)
+        read_of_runs = page.chars + hidden.chars
+        top, bottom = _margins(container, ghosts, hidden)
     except (HostileInput, MemoryError):
         raise
     except Exception as error:
         # mammoth raises KeyError, AttributeError, RecursionError or an XML error on what Word would call damaged.
         raise Unreadable("parsing.unreadable", f"the DOCX is damaged ({type(error).__name__})") from error
-    parsed = html.from_string(page.value)
-    hidden += [_text(comment) for comment in _comments(parts)]
-    return replace(
-        parsed, hidden="\n".join(filter(None, (*hidden, parsed.hidden))), declared=declare(_properties(parts))
-    )
+    hidden.update(page.hidden)
+    for _, part in container.matching(r"word/comments\w{0,20}\.xml"):
+        for comment in _ooxml.part_xml(part, "DOCX").iter(f"{W}comment"):
+            hidden.add("comment", "\n".join(_text(paragraph) for paragraph in comment.iter(f"{W}p")))
+    declared = _ooxml.properties(container, hidden)
+    text = "\n\n".join(filter(None, (top, page.text, bottom)))
+    problems = [*_ooxml.cargo(container), *page.problems, *_tracked(roots[_MAIN])]
+    problems += _second.compare("DOCX", read_of_runs, runs)
+    concealed, told = hidden.settle(text)
+    return Parsed(text, concealed, declare(declared), (*problems, *told))
 
 
-def _measured(content: bytes) -> dict[str, bytes]:
-    """The XML parts this reader looks at, once every entry has been inflated and counted."""
-    wanted = {"word/document.xml", "word/comments.xml", "docProps/core.xml"}
-    parts: dict[str, bytes] = {}
-    total = 0
-    with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        entries = archive.infolist()
-        if len(entries) > MAX_ENTRIES:
-            raise LimitExceeded(
-                "parsing.zip_bomb", f"the DOCX has {len(entries):,} entries; the limit is {MAX_ENTRIES:,}"
-            )
-        for entry in entries:
-            if entry.flag_bits & 1:
-                raise Unreadable("parsing.encrypted", "the DOCX has encrypted entries")
-            keep = entry.filename in wanted
-            xml = entry.filename.endswith((".xml", ".rels"))
-            pieces: list[bytes] = []
-            size = 0
-            with archive.open(entry) as stream:
-                while piece := stream.read(2**16):
-                    size += len(piece)
-                    total += len(piece)
-                    if total > MAX_INFLATED:
-                        limit = f"{MAX_INFLATED // 2**20} MB"
-                        raise LimitExceeded("parsing.zip_bomb", f"the DOCX inflates to more than {limit}")
-                    if size > 2**20 and size > MAX_RATIO * max(entry.compress_size, 1):
-                        raise LimitExceeded(
-                            "parsing.zip_bomb", f"an entry of the DOCX inflates more than {MAX_RATIO} times"
-                        )
-                    if keep or xml:
-                        pieces.append(piece)
-            part = b"".join(pieces)
-            if xml and (b"<!DOCTYPE" in part or b"<!ENTITY" in part or b"\x00" in part):
-                raise Unreadable(
-                    "parsing.xml_entities", "an XML part of the DOCX declares entities, which Word never writes"
-                )
-            if keep:
-                parts[entry.filename] = part
-    return parts
+def _image(mammoth: Any) -> Any:
+    return mammoth.images.img_element(lambda _: {"src": ""})
 
 
-def _xml(part: bytes) -> Any:
-    # `_measured` has refused every part with a DOCTYPE or in another encoding than an ASCII-compatible one.
-    return ElementTree.fromstring(part)  # noqa: S314
+def _rewritten(container: Container, roots: Mapping[str, Any]) -> io.BytesIO:
+    """The document as mammoth is to see it: its textual parts without hidden runs, and no entity anywhere."""
+    from lxml import etree
+
+    copy = io.BytesIO()
+    with zipfile.ZipFile(copy, "w") as archive:
+        for name in container.names:
+            root = roots.get(name)
+            if root is not None:
+                archive.writestr(name, etree.tostring(root))
+            elif (part := container.part(name)) is not None and "comments" not in name:
+                if name.endswith((".xml", ".rels")):
+                    _ooxml.part_xml(part, "DOCX")
+                archive.writestr(name, _ooxml.transitional(part))
+            elif part is None:
+                archive.writestr(name, b"")
+    return copy
 
 
-def _without_hidden_runs(content: bytes, parts: dict[str, bytes]) -> tuple[list[str], bytes]:
-    """The texts of hidden runs, and the document without them (the same bytes where there are none)."""
-    root = _xml(parts["word/document.xml"])
-    lines: list[list[Any]] = [[]]
-    for element in root.iter():
-        if element.tag == f"{_W}p":
-            lines.append([])
-        elif element.tag == f"{_W}r" and _is_hidden(element.find(f"{_W}rPr")):
-            lines[-1].append(element)
-    hidden = ["".join(map(_text, runs)) for runs in lines if runs]
-    if not hidden:
-        return [], content
-    for runs in lines:
-        for run in runs:
-            run.clear()
-    rewritten = io.BytesIO()
-    with zipfile.ZipFile(io.BytesIO(content)) as archive, zipfile.ZipFile(rewritten, "w") as copy:
-        for name in dict.fromkeys(archive.namelist()):
-            copy.writestr(name, ElementTree.tostring(root) if name == "word/document.xml" else archive.read(name))
-    return hidden, rewritten.getvalue()
+def _ghost_styles(container: Container) -> frozenset[str]:
+    """The named styles that hide what they are given to."""
+    root = _ooxml.office_xml(container, "word/styles.xml")
+    styles = root.iter(f"{W}style") if root is not None else ()
+    return frozenset(style.get(f"{W}styleId", "") for style in styles if _hides(style.find(f"{W}rPr")))
 
 
-def _is_hidden(properties: Any) -> bool:
+def _take_out(root: Any, ghosts: frozenset[str], hidden: Hidden) -> None:
+    """Empty every run a reader does not see, and keep its text."""
+    for paragraph in root.iter(f"{W}p"):
+        style = paragraph.find(f"{W}pPr/{W}pStyle")
+        by_paragraph = "vanish" if style is not None and style.get(f"{W}val", "") in ghosts else ""
+        kinds = set()
+        for run in paragraph.iter(f"{W}r"):
+            kind = by_paragraph or _kind(run, ghosts)
+            if kind and (text := _text(run)):
+                hidden.run(kind, text)
+                kinds.add(kind)
+                for child in list(run):
+                    run.remove(child)
+        for kind in kinds:
+            hidden.run(kind, "\n")
+    for drawing in root.iter(f"{_WP}docPr"):
+        hidden.add("attribute", drawing.get("descr", ""))
+        hidden.add("attribute", drawing.get("title", ""))
+
+
+def _kind(run: Any, ghosts: frozenset[str]) -> str:
+    if run.find(f"{W}delText") is not None:
+        return "deleted"
+    properties = run.find(f"{W}rPr")
     if properties is None:
+        return ""
+    style = properties.find(f"{W}rStyle")
+    if style is not None and style.get(f"{W}val", "") in ghosts:
+        return "vanish"
+    return _hides(properties)
+
+
+def _hides(properties: Any) -> str:
+    """How run properties hide; empty where they do not."""
+    if properties is None:
+        return ""
+    for mark in ("vanish", "webHidden", "specVanish"):
+        found = properties.find(f"{W}{mark}")
+        if found is not None and found.get(f"{W}val", "true") not in {"0", "false", "off"}:
+            return "vanish"
+    color, size, shade = (properties.find(f"{W}{name}") for name in ("color", "sz", "shd"))
+    bright = color is not None and _near_white(color.get(f"{W}val", ""))
+    if bright and (shade is None or _near_white(shade.get(f"{W}fill", "")) or shade.get(f"{W}fill", "") == "auto"):
+        return "colour"
+    half_points = size.get(f"{W}val", "") if size is not None else ""
+    return "tiny" if half_points.isascii() and half_points.isdigit() and int(half_points[:6]) <= 2 else ""
+
+
+def _near_white(color: str) -> bool:
+    try:
+        return len(color) == 6 and min(bytes.fromhex(color)) >= 243
+    except ValueError:
         return False
-    for mark in ("vanish", "webHidden"):
-        found = properties.find(f"{_W}{mark}")
-        if found is not None and found.get(f"{_W}val", "true") not in {"0", "false", "off"}:
-            return True
-    color, size, shade = (properties.find(f"{_W}{name}") for name in ("color", "sz", "shd"))
-    if color is not None and color.get(f"{_W}val", "").lower() == "ffffff" and shade is None:
-        return True
-    half_points = size.get(f"{_W}val", "") if size is not None else ""
-    return half_points.isascii() and half_points.isdigit() and int(half_points[:6]) <= 2
+
+
+def _margins(container: Container, ghosts: frozenset[str], hidden: Hidden) -> tuple[str, str]:
+    """Texts of the headers and of the footers, each distinct line once."""
+    lines: dict[str, dict[str, None]] = {"header": {}, "footer": {}}
+    for name, part in container.matching(_MARGINS):
+        root = _ooxml.part_xml(part, "DOCX")
+        before = Hidden()
+        _take_out(root, ghosts, before)
+        hidden.update(before)
+        kind = "header" if "header" in name else "footer"
+        lines[kind].update(dict.fromkeys(filter(str.strip, map(_text, root.iter(f"{W}p")))))
+    return "\n".join(lines["header"]), "\n".join(lines["footer"])
+
+
+def _tracked(root: Any) -> tuple[Finding, ...]:
+    insertions = sum(1 for insertion in root.iter(f"{W}ins") if ink(_text(insertion)))
+    if not insertions:
+        return ()
+    message = f"{insertions} insertions are tracked changes that nobody has accepted yet; they count as text"
+    return (problem("tracked_changes", Severity.INFO, message, score=0.1),)
 
 
 def _text(element: Any) -> str:
-    return "".join(text.text or "" for text in element.iter(f"{_W}t"))
-
-
-def _comments(parts: dict[str, bytes]) -> list[Any]:
-    part = parts.get("word/comments.xml")
-    try:
-        return list(_xml(part).iter(f"{_W}comment")) if part else []
-    except Exception as error:
-        raise Unreadable(
-            "parsing.unreadable", f"the comments of the DOCX are damaged ({type(error).__name__})"
-        ) from error
-
-
-def _properties(parts: dict[str, bytes]) -> dict[str, str]:
-    part = parts.get("docProps/core.xml")
-    try:
-        root = _xml(part) if part else ()
-    except Exception:
-        return {}  # only claims are lost
-    pairs = {child.tag.rpartition("}")[2]: child.text or "" for child in root}
-    return {name: pairs[key] for key, name in _PROPERTIES.items() if key in pairs}
+    return "".join(text.text or "" for text in element.iter(f"{W}t", f"{W}delText"))

@@ -1,7 +1,8 @@
 """Markdown: kept as it is written, less what its reader does not see.
 
-Not shown, hence hidden: the front matter, HTML comments outside code, and link definitions used as comments
-(``[//]: # (…)``). Other raw HTML stays in the text, where every check sees it.
+Not shown, hence hidden: the front matter, HTML comments outside code, link definitions used as comments (``[//]: # (…)``), and
+definitions with a title that no link uses. Other raw HTML, alternative texts and titles of links stay in the text, where every
+check sees them.
 """
 
 from __future__ import annotations
@@ -11,33 +12,40 @@ from collections.abc import Iterator
 from typing import Any
 
 from corpus_guard.intake.parsing.formats import text as plain
+from corpus_guard.intake.parsing.formats._hidden import Hidden
 from corpus_guard.intake.parsing.parsed import Parsed, declare
 
 _FRONT_MATTER = re.compile(r"---[ \t]*\r?\n(.{0,16384}?)^(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)
 _FENCE = re.compile(r"^[ \t]{0,3}(`{3,}|~{3,})", re.MULTILINE)
 _LINK_COMMENT = re.compile(r"^ {0,3}\[(?://|comment|_metadata_:[^\]\n]{0,40})\]:[^\n]*$", re.MULTILINE | re.IGNORECASE)
 
+# A definition with a title; and a use of a label: brackets that no definition follows.
+_DEFINITION = re.compile(r"^ {0,3}\[([^\]\[\n]{1,80})\]:[ \t]*\S{1,2000}[ \t]+[\"'(][^\n]*$", re.MULTILINE)
+_LABEL = re.compile(r"\[([^\]\[\n]{1,80})\](?!:)")
+
 
 def read(content: bytes) -> Parsed:
     """Text without, and `hidden` with, what a rendered page does not show."""
     text, problems = plain.decode(content)
-    hidden: list[str] = []
+    hidden = Hidden()
     declared: dict[str, Any] = {}
     if (match := _FRONT_MATTER.match(text)) and (pairs := _pairs(match[1])) is not None:
         declared = pairs
-        hidden.append(match[1].strip())
+        hidden.add("front_matter", match[1])
         text = text[match.end() :]
     cuts = sorted(_unseen(text))
     shown: list[str] = []
     position = 0
-    for start, end in cuts:
+    for start, end, kind in cuts:
         if start < position:
             continue
         shown.append(text[position:start])
-        hidden.append(text[start:end])
+        hidden.add(kind, text[start:end])
         position = end
     shown.append(text[position:])
-    return Parsed("".join(shown), "\n".join(hidden), declare(declared), problems)
+    visible = "".join(shown)
+    concealed, told = hidden.settle(visible)
+    return Parsed(visible, concealed, declare(declared), (*problems, *told))
 
 
 def _pairs(block: str) -> dict[str, Any] | None:
@@ -64,10 +72,17 @@ def _scalar(value: Any) -> bool:
     return value is not None and not isinstance(value, dict | list | set | tuple)
 
 
-def _unseen(text: str) -> Iterator[tuple[int, int]]:
-    """Spans a rendered page does not show. Linear: each delimiter is searched for once."""
+def _unseen(text: str) -> Iterator[tuple[int, int, str]]:
+    """Spans a rendered page does not show, with what hides them. Linear: each delimiter is searched for once."""
     code = _Code(text)
-    yield from ((match.start(), match.end()) for match in _LINK_COMMENT.finditer(text) if match.start() not in code)
+    for match in _LINK_COMMENT.finditer(text):
+        if match.start() not in code:
+            yield match.start(), match.end(), "link_comment"
+    titled = [match for match in _DEFINITION.finditer(text) if match.start() not in code]
+    used = {label.casefold() for label in _LABEL.findall(text)} if titled else set()
+    for match in titled:
+        if match[1].casefold() not in used:
+            yield match.start(), match.end(), "link_comment"
     position = 0
     while (start := text.find("<!--", position)) >= 0:
         if start in code:
@@ -75,9 +90,9 @@ def _unseen(text: str) -> Iterator[tuple[int, int]]:
             continue
         end = text.find("-->", start + 4)
         if end < 0:  # browsers and renderers hide all that follows an unclosed comment
-            yield start, len(text)
+            yield start, len(text), "comment"
             return
-        yield start, end + 3
+        yield start, end + 3, "comment"
         position = end + 3
 
 

@@ -6,6 +6,7 @@ import codecs
 
 from corpus_guard.domain import Finding, Severity
 from corpus_guard.errors import Unreadable
+from corpus_guard.intake.parsing.media import unmarked_utf16
 from corpus_guard.intake.parsing.parsed import Parsed, problem
 
 _MARKS = (
@@ -33,6 +34,10 @@ def decode(content: bytes) -> tuple[str, tuple[Finding, ...]]:
     for mark, encoding in _MARKS:
         if content.startswith(mark):
             return _strict_or_replaced(content.removeprefix(mark) if encoding == "utf-8" else content, encoding)
+    if encoding := unmarked_utf16(content):
+        message = f"the document has no byte-order mark; it was read as {encoding.upper()}, which is a guess"
+        text, problems = _strict_or_replaced(content, encoding)
+        return text, (*problems, problem("encoding", Severity.LOW, message, score=0.5))
     try:
         return content.decode(), ()
     except UnicodeDecodeError:

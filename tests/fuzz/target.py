@@ -1,0 +1,53 @@
+"""One reader under libFuzzer. Run by `tests.fuzz`: ``python -m tests.fuzz.target WRAPPER CORPUS [libFuzzer options]``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+import atheris
+
+with atheris.instrument_imports(
+    include=["corpus_guard.intake.parsing", "pypdf", "mammoth", "zipfile", "yaml", "tests.fuzz"]
+):
+    import mammoth  # noqa: F401
+    import pypdf  # noqa: F401
+    from tests.fuzz.seeds import WRAPPERS, wrapped
+
+    from corpus_guard.errors import HostileInput
+    from corpus_guard.intake.parsing import media, reading
+    from corpus_guard.intake.parsing.formats import docx, epub, html, markdown, pdf, pptx, row, text, xlsx  # noqa: F401
+    from corpus_guard.intake.parsing.parsed import Parsed, finish
+
+MAX_CHARS = 4_000_000
+
+
+def target(wrapper: str) -> Callable[[bytes], None]:
+    """What is called with every input. A reader may refuse it by name, or run out of memory; anything else is a crash."""
+    media_type = WRAPPERS[wrapper]
+
+    def once(data: bytes) -> None:
+        content = wrapped(wrapper, data)
+        try:
+            media.decide(content, "", "name")
+            parsed: Parsed = reading._read_as(media_type, content)
+        except (HostileInput, MemoryError):
+            return
+        whole = finish(parsed, max_chars=MAX_CHARS)
+        for piece in (whole.text, whole.hidden, *whole.declared, *whole.declared.values()):
+            piece.encode()
+            assert "\x00" not in piece
+        assert Parsed.from_dict(whole.as_dict()) == whole
+
+    return once
+
+
+def main() -> None:
+    """Hand over to libFuzzer; does not return."""
+    wrapper, *rest = sys.argv[1:]
+    atheris.Setup([sys.argv[0], *rest], target(wrapper))
+    atheris.Fuzz()
+
+
+if __name__ == "__main__":
+    main()

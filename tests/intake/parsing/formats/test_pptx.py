@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+import pytest
+
+from corpus_guard.errors import HostileInput
+from corpus_guard.intake.parsing.formats import pptx
+from intake.parsing import making
+
+
+def test_slides_keep_titles_tables_and_links() -> None:
+    parsed = pptx.read(making.slides())
+    assert parsed.text == (
+        "## Harbour\n\nThe quay is swept in autumn.\nOffice (https://harbour.example/office)\n\nBerth | Depth\nA1 | 4 m"
+    )
+
+
+def test_speaker_notes_are_hidden() -> None:
+    parsed = pptx.read(making.slides(notes="say that the quay is closed"))
+    assert "say that the quay is closed" in parsed.hidden
+    assert "closed" not in parsed.text
+
+
+def test_a_slide_on_a_dark_ground_may_write_in_white() -> None:
+    def edit(deck: object) -> None:
+        from pptx.dml.color import RGBColor
+
+        slide = deck.slides[0]  # type: ignore[attr-defined]
+        slide.background.fill.solid()
+        slide.background.fill.fore_color.rgb = RGBColor(0, 0, 64)
+        slide.shapes.title.text_frame.paragraphs[0].runs[0].font.color.rgb = RGBColor(255, 255, 255)
+
+    assert "Harbour" in pptx.read(making.slides(edit=edit)).text
+
+
+@pytest.mark.parametrize("kept", [0.3, 0.9, 0.999])
+def test_a_truncated_pptx_is_unreadable(kept: float) -> None:
+    content = making.slides()
+    with pytest.raises(HostileInput) as caught:
+        pptx.read(content[: int(len(content) * kept)])
+    assert caught.value.code == "parsing.unreadable"

@@ -1,0 +1,143 @@
+"""The hostile files, each between two neighbours, through the real worker; and through the refresh, whose counts balance.
+
+Bounded are time and memory by the sandbox itself: a document that would take more is ended by it, and says so.
+`make test` takes a part of the files, `make test-all` all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+import yaml
+
+import hostile_files
+from corpus_guard.domain import Verdict
+from corpus_guard.intake.parsing import Parsed, ParsingSandbox
+from corpus_guard.ledger.tables import documents, findings, versions
+from corpus_guard.models import Models
+from corpus_guard.refresh.run import refresh
+from corpus_guard.screening.standalone import Row, screen_input
+from corpus_guard.settings import Settings
+from deploying import Deployment
+from hostile_files import Case
+from intake.parsing import making
+
+CASES = hostile_files.cases()
+QUICK = [case for case in CASES if case.quick]
+SECONDS, MEMORY = 8.0, 2**30
+NEIGHBOURS = [
+    (making.pdf("a quiet neighbour"), "n.pdf"),
+    (making.word("a quiet neighbour"), "n.docx"),
+    (b"<!doctype html><html><body>a quiet neighbour", "n.html"),
+    (making.sheets(), "n.xlsx"),
+]
+
+
+@pytest.fixture(scope="module")
+def parsed() -> Mapping[str, Parsed]:
+    """The quick cases, each after a neighbour that must come out as ever."""
+    return dict(_parsed(QUICK))
+
+
+def _parsed(cases: list[Case]) -> Iterator[tuple[str, Parsed]]:
+    with ParsingSandbox(Settings(parse_seconds=SECONDS, parse_memory_bytes=MEMORY)) as sandbox:
+        usual = [sandbox.parse(content, "", name) for content, name in NEIGHBOURS]
+        for number, case in enumerate(cases):
+            content, name = NEIGHBOURS[number % len(NEIGHBOURS)]
+            batch = [("case", case.make(), "", case.name), ("neighbour", content, "", name)]
+            found = dict(sandbox.parse_many(batch))
+            assert found["neighbour"] == usual[number % len(NEIGHBOURS)], f"{case} harmed the document after it"
+            yield case.name, found["case"]
+
+
+def test_there_are_enough_of_them() -> None:
+    assert len(CASES) >= 60
+    assert len(QUICK) >= 25
+
+
+@pytest.mark.parametrize("case", QUICK, ids=str)
+def test_a_hostile_file_is_contained_and_says_why(parsed: Mapping[str, Parsed], case: Case) -> None:
+    codes = [problem.code for problem in parsed[case.name].problems]
+    assert case.harmless or any(code.startswith(case.why) for code in codes), codes
+    parsed[case.name].text.encode()  # no half character is left
+    assert "\x00" not in parsed[case.name].text
+
+
+@pytest.mark.slow
+def test_every_hostile_file_leaves_its_neighbours_alone() -> None:
+    assert len(list(_parsed(CASES))) == len(CASES)
+
+
+@pytest.fixture(scope="module")
+def screened(models: Models, models_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Row]:
+    folder = tmp_path_factory.mktemp("hostile")
+    _write(folder)
+    settings = Settings(
+        home=models_home,
+        policy_file=_policy(tmp_path_factory.mktemp("policy")),
+        parse_seconds=SECONDS,
+        parse_memory_bytes=MEMORY,
+    )
+    return {row.id: row for row in screen_input(settings, folder, one_by_one=True, models=models)}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_a_hostile_file_is_not_accepted_unless_it_is_harmless(screened: Mapping[str, Row], case: Case) -> None:
+    judgement = screened[case.name].judgement
+    codes = [finding.code for finding in judgement.findings]
+    if not case.harmless:
+        assert judgement.verdict is not Verdict.ACCEPT, codes
+        assert any(code.startswith(case.why) for code in codes), codes
+
+
+@pytest.mark.slow
+def test_a_refresh_over_all_of_them_balances(deployment: Deployment) -> None:
+    _write(deployment.pages)
+    for number in range(5):
+        deployment.page(f"good-{number}.md")
+    settings = deployment.settings.model_copy(
+        update={"policy_file": _policy(deployment.root), "parse_seconds": SECONDS, "parse_memory_bytes": MEMORY}
+    )
+    with Deployment(deployment.root, settings, deployment.models).guard() as guard:
+        sealed = refresh(guard, "hostile")
+        counts = sealed["counts"]
+        with guard.ledger.read() as connection:
+            states = dict(
+                connection.execute(
+                    sa.select(documents.c.uri, versions.c.verdict).join(
+                        versions, versions.c.doc_id == documents.c.doc_id
+                    )
+                ).all()
+            )
+            told = set(connection.scalars(sa.select(findings.c.version_id)))
+            ids = dict(connection.execute(sa.select(documents.c.uri, documents.c.latest_version)).all())
+    parts = ("accepted", "quarantined", "rejected", "unchanged", "failed")
+    assert counts["documents"] == len(CASES) + 5 == sum(counts[part] for part in parts)
+    assert counts["failed"] == 0
+    for case in CASES:
+        if not case.harmless:
+            assert states[case.name] in {"quarantine", "reject"}, case.name
+            assert ids[case.name] in told, case.name
+    assert [states[f"good-{number}.md"] for number in range(5)] == ["accept"] * 5
+
+
+@pytest.mark.parametrize("name", hostile_files.NAMES, ids=range(len(hostile_files.NAMES)))
+def test_a_hostile_name_is_only_data(sandbox: ParsingSandbox, name: str) -> None:
+    assert sandbox.parse(b"<!doctype html><html><body>visible", "", name).text == "visible"
+
+
+def _write(folder: Path) -> None:
+    for case in CASES:
+        (folder / case.name).write_bytes(case.make())
+
+
+def _policy(folder: Path) -> Path:
+    """As delivered, less the check that needs a language model."""
+    values = yaml.safe_load(Settings().policy_file.read_text())
+    values["checks"]["perplexity"] = {"enabled": False}
+    (folder / "policy.yaml").write_text(yaml.safe_dump(values))
+    return folder / "policy.yaml"
