@@ -118,7 +118,9 @@ def test_it_is_compared_with_what_the_ledger_knows(deployment: Deployment, tmp_p
 
 def test_the_trust_of_the_source_decides(deployment: Deployment) -> None:
     for number in range(5):  # nearly the same five times: a burst, where anybody may write
-        deployment.page(f"{number}.md", GOOD + f"The {number}th page of the log is signed by whoever reads the gauge last.")
+        deployment.page(
+            f"{number}.md", GOOD + f"The {number}th page of the log is signed by whoever reads the gauge last."
+        )
     open_ = look(deployment)
     deployment.sources(trust="trusted")
     trusted = look(deployment)
