@@ -158,7 +158,6 @@ def test_lineage_names_sources_collections_and_manifest(watched: tuple[Deploymen
     manifest = ("file", str(one.home / "storage" / done["manifest"]))
     assert outputs.keys() == collections | {manifest}
     assert {facets["version"]["datasetVersion"] for facets in outputs.values()} == {done["manifest_sha256"]}
-    assert {each["eventType"] for each in events if each["job"]["name"] == "corpus_refresh"} >= {"START", "COMPLETE"}
     assert ATTACK not in file.read_text()
 
 
