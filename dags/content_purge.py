@@ -10,8 +10,12 @@ bytes goes along. The closure is signed into the event log; hashes, who and why 
 **What it does not do.** Near-copies stay; `guard search` finds them. Backups, and what readers already fetched, are out of its reach. Where
 Chroma's disk is on another machine nothing can be searched, and the purge stays open.
 
-**When it fails.** Clear the task or run `guard purge --resume`: it goes on where it was. Without an answer within a day nothing is
-purged.
+**When it fails.** Nothing is purged without an answer. By task:
+
+- `plan`: the parameters select nothing, name something that is not in the ledger, or give no reason; trigger it again with others.
+- `approve_purge`: it was refused, or nobody answered within a day; trigger it again.
+- `purge`: something with this content came in since the plan (trigger it again), or a store did not answer: clear the task or run
+  `guard purge --resume`, it goes on where it was.
 
 **Parameters.** `chunks`, `documents` (URI, source/URI or id), `sources`, `hashes` (SHA-256): together the selection. `reason`: kept for
 good.
@@ -22,6 +26,7 @@ from datetime import timedelta
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import Param, dag, task
 
+from corpus_guard.airflow_notices import shared
 from corpus_guard.airflow_tasks import plan_purge, purge_planned
 
 ANSWER_TIME = timedelta(hours=23)
@@ -31,10 +36,8 @@ HASHES = {"type": "array", "items": {"type": "string", "pattern": "^[0-9a-f]{64}
 
 @dag(
     schedule=None,
-    catchup=False,
     max_active_runs=1,
     dagrun_timeout=timedelta(hours=24),
-    default_args={"owner": "corpus-guard", "retries": 2, "retry_delay": timedelta(seconds=30)},
     params={
         "chunks": Param([], **NAMES),
         "documents": Param([], **NAMES),
@@ -44,6 +47,7 @@ HASHES = {"type": "array", "items": {"type": "string", "pattern": "^[0-9a-f]{64}
     },
     tags=["guard/proof"],
     doc_md=__doc__,
+    **shared(),
 )
 def content_purge():
     @task(execution_timeout=timedelta(hours=1))

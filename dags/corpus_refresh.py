@@ -1,19 +1,22 @@
 """
 ### Corpus refresh
 
-Pulls every source, embeds and screens what changed, publishes what was accepted, and seals the corpus with a manifest and a
-signed log.
+Pulls every source, screens what changed, publishes what was accepted, and seals the corpus with a manifest and a signed log.
 
-**What it does.** A document whose bytes are the same costs one hash comparison. One that changed is parsed in a sandboxed
-process, stamped, cut into chunks, embedded and screened; what the policy does not accept waits in quarantine (`guard quarantine list`).
-Accepted chunks go to Chroma and are read back; the manifest lists every published chunk. Between tasks travel paths and counts only.
+**What it does.** An unchanged document costs one hash comparison. One that changed is parsed in a sandboxed process, cut into chunks,
+embedded and screened; what the policy does not accept waits in quarantine (`guard quarantine list`). Accepted chunks go to Chroma and are
+read back. Between tasks travel paths and counts only. A run that is late is told like one that failed.
 
-**What it does not protect against.** A fluent lie in an otherwise ordinary document. Whoever can edit `policy.yaml` or
-`sources.yaml`, or the ledger between two seals. Whoever writes to Chroma directly is noticed at every guarded query and by
-`integrity_nightly`, not prevented.
+**What it does not protect against.** A fluent lie in an otherwise ordinary document. Whoever can edit `policy.yaml`, `sources.yaml`, or
+the ledger between two seals. Whoever writes to Chroma directly is noticed by every guarded query and `integrity_nightly`, not prevented.
 
-**When it fails.** Clear the failed task, or trigger the DAG again: every step may be repeated and converges. The error names the
-address that did not answer. A source that could not be listed fails the run *after* the other sources are sealed.
+**When it fails.** Clear the failed task, or trigger the DAG again: every step may be repeated and converges. By task:
+
+- `discover`: `sources.yaml` is wrong; the log names the key. `guard source check` tries one source.
+- `intake`, `changed`, `survey`: storage or ledger do not answer; the log names the address. A document that cannot be read fails nothing.
+- `embed`, `screen`: a model is missing (`guard models prepare`), or too little memory: fewer slots in the pool `models`.
+- `publish`: Chroma does not answer; start it. Nothing is half published: the outbox goes on where it was.
+- `seal`: a source could not be listed (the others are sealed), or the counts do not balance (trigger it again, then `guard verify`).
 
 **Parameters.** `sources`: names from `sources.yaml`; none means all. Thresholds are deliberately not parameters.
 """
@@ -23,12 +26,12 @@ from datetime import timedelta
 from airflow.sdk import Asset, Metadata, Param, dag, task
 from airflow.timetables.interval import CronDataIntervalTimetable
 
-from corpus_guard.airflow_tasks import annotate, step
-from corpus_guard.settings import source_names
+from corpus_guard.airflow_notices import late_after, shared
+from corpus_guard.airflow_tasks import seal_refresh, step
+from corpus_guard.settings import load_settings, source_names
 
 CORPUS = Asset(name="corpus", uri="x-guard://corpus")
 QUARANTINE = Asset(name="quarantine", uri="x-guard://quarantine")
-
 MODELS = "models"  # pool: one slot a machine, because a model takes all cores
 SHARD_TIME = timedelta(hours=1)  # 256 documents take seconds to minutes; a PDF farm may take longer
 NAMES = source_names()
@@ -36,13 +39,13 @@ NAMES = source_names()
 
 @dag(
     schedule=CronDataIntervalTimetable("0 2 * * *", timezone="UTC"),
-    catchup=False,
     max_active_runs=2,  # two runs at once converge; more would only wait for each other
     dagrun_timeout=timedelta(hours=12),
-    default_args={"owner": "corpus-guard", "retries": 2, "retry_delay": timedelta(seconds=30)},
+    deadline=late_after(load_settings().refresh_deadline_hours),
     params={"sources": Param([], type="array", items={"type": "string", "enum": NAMES}, examples=NAMES)},
     tags=["guard/ingest"],
     doc_md=__doc__,
+    **shared(),
 )
 def corpus_refresh():
     @task(execution_timeout=SHARD_TIME)
@@ -75,10 +78,9 @@ def corpus_refresh():
 
     @task(execution_timeout=SHARD_TIME, trigger_rule="none_failed", pool=MODELS, outlets=[CORPUS, QUARANTINE])
     def seal(taken: list[dict], published: list[dict]):
-        sealed = step("seal", list(taken or []), list(published or []))
-        annotate(sealed)
-        yield Metadata(CORPUS, {"chunks": sealed["served"], "manifest_sha256": sealed["manifest_sha256"]})
-        yield Metadata(QUARANTINE, {"quarantined": sealed["quarantined"]})
+        corpus, quarantine = seal_refresh(taken, published)
+        yield Metadata(CORPUS, corpus)
+        yield Metadata(QUARANTINE, quarantine)
 
     taken = intake.expand(listing=discover())
     surveyed = survey(embed.expand(shard=changed(taken)))

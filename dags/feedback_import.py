@@ -13,8 +13,10 @@ reason (`reports/aside` in the storage). Triggered by hand without a logical dat
 **What it does not do.** It judges nothing and removes nothing: `traceback_nightly` follows what is open. It does not know who a reporter
 is; the name is the exporting system's. One reporter moves a report up once, and at most 50 a day count.
 
-**When it fails.** A source could not be read; the others are imported. Put it right and clear the run, or run a backfill over the days
-that are missing: what is there already stays as it is.
+**When it fails.** By task:
+
+- `import_reports`: a source could not be read; the others are imported. Put it right and clear the task, or run a backfill over the days
+  that are missing: what is there already stays as it is.
 """
 
 from datetime import timedelta
@@ -22,6 +24,7 @@ from datetime import timedelta
 from airflow.sdk import dag, task
 from airflow.timetables.interval import CronDataIntervalTimetable
 
+from corpus_guard.airflow_notices import shared
 from corpus_guard.airflow_tasks import import_feedback
 
 IMPORT_TIME = timedelta(hours=2)  # 100,000 rows take minutes
@@ -29,12 +32,11 @@ IMPORT_TIME = timedelta(hours=2)  # 100,000 rows take minutes
 
 @dag(
     schedule=CronDataIntervalTimetable("0 0 * * *", timezone="UTC"),
-    catchup=False,
     max_active_runs=2,  # they take turns at the ledger; more would only wait
     dagrun_timeout=timedelta(hours=6),
-    default_args={"owner": "corpus-guard", "retries": 2, "retry_delay": timedelta(seconds=30)},
     tags=["guard/traceback"],
     doc_md=__doc__,
+    **shared(),
 )
 def feedback_import():
     @task(execution_timeout=IMPORT_TIME)

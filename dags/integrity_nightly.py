@@ -10,8 +10,12 @@ be undone is published again from the Parquet batches. What stays different wait
 **What it does not protect against.** Whoever holds the signing key *and* the machine that remembers the last head; that is what a
 witness on another machine is for (`guard witness`). What was sealed wrong is sealed: whether a text is true is screening's question.
 
-**When it fails.** Red means: an incident is open and nobody accepted it. Look at it with `guard incident show`, repair, clear the run.
-Silence is not consent: after a day without an answer the run fails.
+**When it fails.** Red means: an incident is open and nobody accepted it, or nothing could be verified. By task:
+
+- `verify`: the ledger, Chroma or a key did not answer; start it and clear the task. Not verified is never "clean".
+- `heal`: the same; what was healed stays healed. Clear the task.
+- `approve_new_baseline`: it was refused, or nobody answered within a day: silence is not consent. `guard incident show`, repair, clear it.
+- `accept`: the log could not be signed; see that the signing key is there, clear the task.
 """
 
 from datetime import timedelta
@@ -20,6 +24,7 @@ from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import dag, task
 from airflow.timetables.interval import CronDataIntervalTimetable
 
+from corpus_guard.airflow_notices import shared
 from corpus_guard.airflow_tasks import accept_incident, heal_incident, verify_corpus
 
 VERIFY_TIME = timedelta(hours=6)  # a million chunks; 50,000 take minutes
@@ -28,12 +33,11 @@ ANSWER_TIME = timedelta(hours=23)
 
 @dag(
     schedule=CronDataIntervalTimetable("30 3 * * *", timezone="UTC"),
-    catchup=False,
     max_active_runs=1,
     dagrun_timeout=timedelta(hours=24),
-    default_args={"owner": "corpus-guard", "retries": 2, "retry_delay": timedelta(seconds=30)},
     tags=["guard/proof"],
     doc_md=__doc__,
+    **shared(),
 )
 def integrity_nightly():
     @task.short_circuit(execution_timeout=VERIFY_TIME)

@@ -8,14 +8,18 @@ released version is embedded and published through the same outbox as a refresh.
 
 **What it does not do.** It decides nothing. Silence is not consent: what nobody decided stays in quarantine.
 
-**When it fails.** Clear the task, or wait for the next run: applying twice changes nothing.
+**When it fails.** Applying twice changes nothing: clear the task, or wait for the next run. By task:
+
+- `anything_decided`: the ledger does not answer; the log names its address.
+- `apply`: Chroma or a model is not there; start it. Decisions wait until then.
 """
 
 from datetime import timedelta
 
 from airflow.sdk import Asset, Metadata, dag, task
 
-from corpus_guard.airflow_tasks import annotate, apply_decisions, decisions_wait
+from corpus_guard.airflow_notices import shared
+from corpus_guard.airflow_tasks import apply_decisions, decisions_wait
 
 CORPUS = Asset(name="corpus", uri="x-guard://corpus")
 EVERY = timedelta(minutes=10)
@@ -23,12 +27,11 @@ EVERY = timedelta(minutes=10)
 
 @dag(
     schedule=EVERY,
-    catchup=False,
     max_active_runs=1,
     dagrun_timeout=timedelta(hours=2),
-    default_args={"owner": "corpus-guard", "retries": 2, "retry_delay": timedelta(seconds=30)},
     tags=["guard/review"],
     doc_md=__doc__,
+    **shared(),
 )
 def quarantine_release():
     @task.short_circuit(execution_timeout=timedelta(minutes=5))
@@ -37,9 +40,7 @@ def quarantine_release():
 
     @task(pool="models", outlets=[CORPUS], execution_timeout=timedelta(hours=1))
     def apply():
-        applied = apply_decisions()
-        annotate(applied)
-        yield Metadata(CORPUS, {"manifest_sha256": applied["manifest_sha256"]})
+        yield Metadata(CORPUS, apply_decisions())
 
     anything_decided() >> apply()
 

@@ -12,8 +12,11 @@ meanwhile, one action stands for all of them.
 and a refresh does not wait for it. That is why it is a DAG of its own: a run that waits for a person would count against the refreshes
 that may run at once. Items are decided on the page, or with `guard quarantine`.
 
-**When it fails.** Without an answer in time the run is red and everything stays in quarantine; `quarantine_watch` goes on telling what is
-overdue. Nothing needs to be repeated.
+**When it fails.** Whatever fails here, everything stays in quarantine, and `quarantine_watch` goes on telling what is overdue. By task:
+
+- `summarise`: the ledger does not answer. Clear the task.
+- `approve_review`: nobody answered in time. Nothing needs to be repeated; the page has the items.
+- `settle`: the answer could not be written down; clear the task.
 """
 
 from datetime import timedelta
@@ -21,6 +24,7 @@ from datetime import timedelta
 from airflow.providers.standard.operators.hitl import HITLOperator
 from airflow.sdk import Asset, dag, task
 
+from corpus_guard.airflow_notices import shared
 from corpus_guard.airflow_review import ESCALATE, SEEN, summarise_waiting, take_answer
 
 QUARANTINE = Asset(name="quarantine", uri="x-guard://quarantine")
@@ -29,12 +33,11 @@ ANSWER_TIME = timedelta(hours=20)
 
 @dag(
     schedule=[QUARANTINE],
-    catchup=False,
     max_active_runs=2,  # one waits for its answer while the next is summarised
     dagrun_timeout=timedelta(hours=24),
-    default_args={"owner": "corpus-guard", "retries": 2, "retry_delay": timedelta(seconds=30)},
     tags=["guard/review"],
     doc_md=__doc__,
+    **shared(),
 )
 def quarantine_review():
     @task.short_circuit(execution_timeout=timedelta(minutes=10))

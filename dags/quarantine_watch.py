@@ -9,25 +9,28 @@ escalated and marked.
 
 **What it does not do.** It decides nothing: time never releases an item, and never rejects one.
 
-**When it fails.** A message that cannot be sent fails the task, which is tried again; the log names the connection. Marking does not
-depend on it. Without connections the count stands in the task's log and on the run.
+**When it fails.** It is tried again, and runs again within the hour. By task:
+
+- `expire`: the ledger does not answer; the log names its address.
+- `alert`: a message could not be sent; the log names the connection. Marking does not depend on it. Without connections the count stands in
+  the task's log and on the run.
 """
 
 from datetime import timedelta
 
 from airflow.sdk import dag, task
 
+from corpus_guard.airflow_notices import shared
 from corpus_guard.airflow_review import expire_waiting, tell_overdue
 
 
 @dag(
     schedule=timedelta(hours=1),
-    catchup=False,
     max_active_runs=1,
     dagrun_timeout=timedelta(hours=1),
-    default_args={"owner": "corpus-guard", "retries": 2, "retry_delay": timedelta(seconds=30)},
     tags=["guard/review"],
     doc_md=__doc__,
+    **shared(),
 )
 def quarantine_watch():
     @task(execution_timeout=timedelta(minutes=20))

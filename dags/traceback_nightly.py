@@ -12,8 +12,13 @@ asked again. What was accused on an earlier night and neither withdrawn nor refu
 erases nothing; `guard purge` does. A record that somebody wrote past the guard is named and left to `integrity_nightly`. The corpus of
 an earlier day is traced with `guard trace --as-of`.
 
-**When it fails.** Clear the failed task: a trace goes on where it was and judges no text twice. Without an answer within a day nothing
-is withdrawn, the run is red, and the next night asks again. A report whose judge failed is tried again the next night.
+**When it fails.** A trace goes on where it was and judges no text twice. By task:
+
+- `pick`: the ledger does not answer. Clear the task.
+- `trace`: a model or the judge's endpoint is not there; clear it. A report whose judge failed alone is tried again the next night.
+- `summarise`: a report was lost between the tasks, or the ledger does not answer; clear the run.
+- `approve_withdrawal`: nobody answered in time. Nothing is withdrawn, and the next night asks again.
+- `withdraw`: what is accused changed since it was approved (the next night asks again), or Chroma does not answer: clear the task.
 """
 
 from datetime import timedelta
@@ -22,6 +27,7 @@ from airflow.providers.standard.operators.hitl import HITLOperator
 from airflow.sdk import dag, task
 from airflow.timetables.interval import CronDataIntervalTimetable
 
+from corpus_guard.airflow_notices import shared
 from corpus_guard.airflow_tasks import APPROVE, end_night, pick_reports, trace_reports, withdraw_traced
 
 MODELS = "models"  # pool: one slot a machine, because a model takes all cores
@@ -31,12 +37,11 @@ ANSWER_TIME = timedelta(hours=18)
 
 @dag(
     schedule=CronDataIntervalTimetable("30 4 * * *", timezone="UTC"),
-    catchup=False,
     max_active_runs=1,
     dagrun_timeout=timedelta(hours=24),
-    default_args={"owner": "corpus-guard", "retries": 2, "retry_delay": timedelta(seconds=30)},
     tags=["guard/traceback"],
     doc_md=__doc__,
+    **shared(),
 )
 def traceback_nightly():
     @task(execution_timeout=timedelta(minutes=10))

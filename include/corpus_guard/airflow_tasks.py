@@ -1,10 +1,6 @@
 """What Airflow tasks call: a step of the library inside a guard that is opened and closed for it.
 
-The only file of the library that knows Airflow, and only inside functions: DAG files import it when they are parsed.
-
-The note on a DAG run is written through Airflow's REST API, because Airflow 3.3 gives tasks no other way. It needs the connection
-``corpus_guard_airflow`` (HTTP, with the login of a user who may edit DAG runs; `make up` sets it); without it the counts stand in the
-task's log and in the asset event alone.
+Airflow is imported inside functions only: DAG files import this when they are parsed.
 """
 
 from __future__ import annotations
@@ -12,7 +8,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
+
+from corpus_guard.airflow_runs import annotate, event_of, gauge, lineage, note, run_id
 
 if TYPE_CHECKING:
     from corpus_guard.intake.sources.connections import Connection as SourceConnection
@@ -20,21 +17,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-CONNECTION = "corpus_guard_airflow"
 APPROVE = "Approve"
 """The one answer that lets something be withdrawn."""
-SHOWN = (
-    "accepted",
-    "quarantined",
-    "rejected",
-    "released",
-    "unchanged",
-    "failed",
-    "vanished",
-    "published",
-    "retired",
-    "served",
-)
 
 
 def step(name: str, *arguments: Any) -> Any:
@@ -43,10 +27,36 @@ def step(name: str, *arguments: Any) -> Any:
     from corpus_guard.refresh import steps
 
     with Guard(connections=source_connection) as guard:
-        result = getattr(steps, name)(guard, _run_id(), *arguments)
+        result = getattr(steps, name)(guard, run_id(), *arguments)
     if isinstance(result, dict):
         log.info("%s", {key: value for key, value in result.items() if isinstance(value, int)})
     return result
+
+
+def seal_refresh(taken: Any, published: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Seal a refresh, put its counts on the run, in metrics and in lineage; what the events of *corpus* and *quarantine* say.
+
+    Raises:
+        SourceUnavailable: a source could not be listed; the others are sealed, and the note says so.
+    """
+    from corpus_guard.errors import SourceUnavailable
+    from corpus_guard.guard import Guard
+    from corpus_guard.ledger.runs import counts_of, sources_of
+    from corpus_guard.refresh import steps
+
+    with Guard(connections=source_connection) as guard:
+        try:
+            sealed: Mapping[str, Any] = steps.seal(guard, run_id(), list(taken or []), list(published or []))
+        except SourceUnavailable:
+            annotate(counts_of(guard.ledger, run_id()), "a source could not be listed; of the others: ")
+            raise
+        lineage(guard, sealed, sources_of(guard.ledger, run_id()))
+    annotate(sealed)
+    corpus = ("documents", "accepted", "unchanged", "vanished", "published", "retired")
+    return (
+        {**event_of(sealed, *corpus), "chunks": sealed["served"]},
+        event_of(sealed, "quarantined", "rejected"),
+    )
 
 
 def source_connection(name: str) -> SourceConnection:
@@ -78,13 +88,15 @@ def decisions_wait() -> bool:
         return unapplied(guard.ledger) > 0
 
 
-def apply_decisions() -> Mapping[str, Any]:
-    """Let every decision take effect."""
+def apply_decisions() -> dict[str, Any]:
+    """Let every decision take effect; what the event of *corpus* says."""
     from corpus_guard.guard import Guard
     from corpus_guard.review.applying import apply
 
     with Guard() as guard:
-        return apply(guard, _run_id())
+        applied = apply(guard, run_id())
+    annotate(applied)
+    return event_of(applied, "released", "rejected", "published", "retired")
 
 
 def verify_corpus() -> str:
@@ -102,13 +114,15 @@ def verify_corpus() -> str:
             track(guard.settings, found)
         except Infrastructure as error:
             log.warning("%s; the figures are in this log", error)  # what was verified stays verified
+        gauge("integrity.deviations", len(found.deviations))
+        gauge("integrity.records", found.records)
         if examined.clean:
             with guard.ledger.write() as connection:
                 told = {"records": found.records, "vectors": found.queried, "events": found.events}
-                guard.ledger.event(connection, "verified", "corpus", _run_id(), **told)
+                guard.ledger.event(connection, "verified", "corpus", run_id(), **told)
             note(f"holds: {found.records:,} records, {found.queried:,} vectors, {found.events:,} events")
             return ""
-        incident = open_incident(guard, _run_id(), examined.unanswered or found.deviations)
+        incident = open_incident(guard, run_id(), examined.unanswered or found.deviations)
     note(_told(incident))
     return incident.incident_id
 
@@ -123,17 +137,17 @@ def heal_incident(incident: str) -> str:
 
     with Guard() as guard:
         known = find(guard.ledger, incident)
-        log.info("%s", heal(guard, _run_id(), deviations_of(guard, known)))
+        log.info("%s", heal(guard, run_id(), deviations_of(guard, known)))
         try:
-            seal_corpus(guard, _run_id())
+            seal_corpus(guard, run_id())
         except Inconsistent as error:
             log.warning("%s", error)  # what is left says so, too
         examined = examine(guard)
         left = examined.unanswered or examined.found.deviations
-        rest = None if examined.clean else open_incident(guard, _run_id(), left)
+        rest = None if examined.clean else open_incident(guard, run_id(), left)
         if known.state == "open" and (rest is None or rest.incident_id != known.incident_id):
             reason = f"in part; what is left is incident {rest.incident_id}" if rest else "published again"
-            known = end(guard, incident, "healed", by="integrity_nightly", reason=reason, run_id=_run_id())
+            known = end(guard, incident, "healed", by="integrity_nightly", reason=reason, run_id=run_id())
     note(_told(rest or known))
     return rest.incident_id if rest else ""
 
@@ -147,8 +161,8 @@ def accept_incident(incident: str, answer: Mapping[str, Any]) -> None:
     by = _answered_by(answer)
     with Guard() as guard:
         if find(guard.ledger, incident).state == "open":  # not so when this task is run again
-            end(guard, incident, "accepted", by=by, reason="approved in Airflow", run_id=_run_id())
-        seal_corpus(guard, _run_id())
+            end(guard, incident, "accepted", by=by, reason="approved in Airflow", run_id=run_id())
+        seal_corpus(guard, run_id())
 
 
 def plan_purge(selection: Mapping[str, Any]) -> dict[str, Any]:
@@ -167,6 +181,9 @@ def plan_purge(selection: Mapping[str, Any]) -> dict[str, Any]:
     with Guard() as guard:
         planned = plan(guard, _selectors(selection))
     log.info("%s", planned.as_dict())
+    note(
+        f"{len(planned.documents):,} documents with {len(planned.chunks):,} chunks would be purged; waits for approval"
+    )
     return {
         "purge_id": planned.purge_id,
         "documents": len(planned.documents),
@@ -192,8 +209,11 @@ def purge_planned(planned: Mapping[str, Any], answer: Mapping[str, Any], reason:
                 f"purge {planned['purge_id']} was approved, the same selection is {now.purge_id} by now: something with this "
                 "content came in since. Nothing was purged; trigger the DAG again"
             )
-        done = purge(guard, _run_id(), now, _answered_by(answer), reason)
+        done = purge(guard, run_id(), now, _answered_by(answer), reason)
     log.info("%s", done)
+    note(
+        f"{planned['documents']:,} documents with {planned['chunks']:,} chunks purged, approved by {_answered_by(answer)}"
+    )
 
 
 def _selectors(selection: Mapping[str, Any]) -> Any:
@@ -211,45 +231,6 @@ def _told(incident: Incident) -> str:
 
 def _answered_by(answer: Mapping[str, Any]) -> str:
     return (answer.get("responded_by_user") or {}).get("name") or "unknown"
-
-
-def annotate(counts: Mapping[str, Any]) -> None:
-    """Put the counts on the DAG run as its note."""
-    note(", ".join(f"{counts[name]:,} {name}" for name in SHOWN if counts.get(name)) or "nothing changed")
-
-
-def note(text: str) -> None:
-    """Put a text on the DAG run as its note. Never fails a run: the work is done."""
-    import httpx
-    from airflow.sdk import Connection, get_current_context
-    from airflow.sdk.exceptions import AirflowNotFoundException, AirflowRuntimeError
-
-    log.info("%s", text)
-    try:
-        connection = Connection.get(CONNECTION)
-    except (AirflowNotFoundException, AirflowRuntimeError):
-        return
-    context = get_current_context()
-    base = f"http://{connection.host}:{connection.port}"
-    dag, run = (quote(name, safe="") for name in (context["dag"].dag_id, context["run_id"]))
-    try:
-        login = {"username": connection.login, "password": connection.password}
-        token = httpx.post(f"{base}/auth/token", json=login, timeout=10).raise_for_status().json()["access_token"]
-        httpx.patch(
-            f"{base}/api/v2/dags/{dag}/dagRuns/{run}",
-            json={"note": text[:1000]},
-            headers={"Authorization": f"Bearer {token}"},
-            timeout=10,
-        ).raise_for_status()
-    except (httpx.HTTPError, KeyError, ValueError) as error:
-        log.warning("the run's note could not be written (%s); the counts are in this log", type(error).__name__)
-
-
-def _run_id() -> str:
-    from airflow.sdk import get_current_context
-
-    context = get_current_context()
-    return f"{context['dag'].dag_id}/{context['run_id']}"
 
 
 def import_feedback() -> dict[str, int]:
@@ -279,7 +260,7 @@ def import_feedback() -> dict[str, int]:
         mark = Mark.parse(guard.settings.feedback_mark)
         for source in guard.settings.feedback_sources:
             try:
-                done = import_reports(guard, source, _run_id(), since=since, until=until, mark=mark)
+                done = import_reports(guard, source, run_id(), since=since, until=until, mark=mark)
             except GuardError as error:
                 log.warning("%s; the other sources go on", error)
                 failed.append(error)
@@ -301,7 +282,7 @@ def pick_reports() -> list[list[str]]:
 
     with Guard() as guard:
         if enhancement.past_end(guard.ledger):
-            enhancement.expire(guard, _run_id())
+            enhancement.expire(guard, run_id())
         picked = pick(guard.ledger)
     log.info("%s reports in %s portions, %s left", sum(map(len, picked.portions)), len(picked.portions), picked.left)
     return picked.portions
@@ -316,7 +297,7 @@ def trace_reports(report_ids: Sequence[str]) -> list[Any]:
     with Guard() as guard:
         judge = make_judge(guard.settings, guard.models, guard.ledger)
         answers = make_answers(guard.settings, guard.models, guard.ledger)
-        return trace_portion(guard, _run_id(), report_ids, judge=judge, answers=answers)
+        return trace_portion(guard, run_id(), report_ids, judge=judge, answers=answers)
 
 
 def end_night(portions: Sequence[Sequence[str]], results: Sequence[Any]) -> dict[str, Any]:
@@ -342,17 +323,17 @@ def end_night(portions: Sequence[Sequence[str]], results: Sequence[Any]) -> dict
             seen = None
             try:
                 judge = make_judge(guard.settings, guard.models, guard.ledger)
-                seen = canaries.examine(judge, guard.models.embedder, _run_id())
+                seen = canaries.examine(judge, guard.models.embedder, run_id())
             except Infrastructure as error:
                 log.warning("%s; the canaries were not followed", error)
             left = pick(guard.ledger)
             waits = left.left + sum(map(len, left.portions))
             try:
-                nightly.track(guard.settings, guard.ledger, _run_id(), left=waits, seen=seen)
+                nightly.track(guard.settings, guard.ledger, run_id(), left=waits, seen=seen)
             except Infrastructure as error:
                 log.warning("%s; the traces are in the ledger", error)  # what was traced stays traced
         planned = plan(guard, waiting(guard.ledger))
-        strangers = len(unvouched(guard.ledger, _run_id()))
+        strangers = len(unvouched(guard.ledger, run_id()))
     told = ", ".join(f"{count:,} {name}" for name, count in sorted(counts.items())) or "no report was open"
     past = f"; {strangers:,} accused records are in no ledger: guard verify" if strangers else ""
     note(f"{told}; {len(planned.versions):,} versions wait to be withdrawn{past}")
@@ -382,11 +363,11 @@ def withdraw_traced(planned: Mapping[str, Any], answer: Mapping[str, Any]) -> No
                 "with this content came in since. Nothing was withdrawn; the next night asks again"
             )
         if list(answer.get("chosen_options") or ()) != [APPROVE]:
-            refuse(guard, _run_id(), now, by)
+            refuse(guard, run_id(), now, by)
             note(f"{len(now.versions):,} versions stay in service: refused by {by}")
             return
-        done = withdraw(guard, _run_id(), now, by, "traced from reports, approved in Airflow")
-        again = ask_again(guard, _run_id(), now.traces, make_answers(guard.settings, guard.models, guard.ledger))
+        done = withdraw(guard, run_id(), now, by, "traced from reports, approved in Airflow")
+        again = ask_again(guard, run_id(), now.traces, make_answers(guard.settings, guard.models, guard.ledger))
     still = sum(again.values())
     note(
         f"{len(now.versions):,} versions withdrawn, approved by {by}; {len(again):,} questions asked again, {still:,} still wrong"

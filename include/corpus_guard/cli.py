@@ -32,6 +32,7 @@ from corpus_guard import (
     _cli_quarantine_rules,
     _cli_report,
     _cli_screening,
+    _cli_source,
     _cli_trace,
     _cli_train,
     _cli_witness,
@@ -55,6 +56,7 @@ for command in ("history", "mute", "confirm", "unmute", "mutes", "health", "labe
     _cli_quarantine.app.command(command)(getattr(_cli_quarantine_rules, command))
 app.add_typer(_cli_evaluate.app, name="evaluate")
 app.add_typer(_cli_train.app, name="train")
+app.add_typer(_cli_source.app, name="source")
 app.add_typer(_cli_report.app, name="report")
 app.add_typer(_cli_trace.app, name="trace")
 app.add_typer(_cli_enhance.app, name="enhance")

@@ -104,6 +104,8 @@ class Settings(BaseSettings):
     anchor_url: str = ""
     """Where every head is kept besides: an fsspec URL (a bucket with object lock) or ``git+URL``. Empty: nowhere."""
 
+    refresh_deadline_hours: float = Field(default=4.0, ge=0)
+    """A run of ``corpus_refresh`` that is not done so many hours after it was queued is late: people are told. 0: never."""
     shard_documents: int = Field(default=256, ge=1, le=10_000)
     """Documents in one shard: the unit of retry and of scale."""
     refetch_days: float = Field(default=30.0, ge=0)

@@ -12,6 +12,7 @@ from corpus_guard.ledger.tables import documents, heads, incidents, publications
 from corpus_guard.settings import Settings
 
 RUNS = 5
+RUNS_LOOKED_AT = 500  # for the last one of each source
 
 
 def read_status(guard: Guard) -> dict[str, Any]:
@@ -34,6 +35,49 @@ def read_status(guard: Guard) -> dict[str, Any]:
         "storage": guard.settings.storage,
         "chroma": _chroma(guard.settings),
     }
+
+
+def read_sources(guard: Guard) -> list[dict[str, Any]]:
+    """Every declared source with what became of it; JSON-ready. Contacts no source.
+
+    Raises:
+        SettingsError: sources.yaml is missing or wrong.
+    """
+    from corpus_guard.intake.sources.declaring import declared, place
+
+    counted = {row["source"]: row for row in _sources(guard.ledger)}
+    seen = sa.select(documents.c.source, sa.func.max(documents.c.last_seen_at)).group_by(documents.c.source)
+    done = (
+        sa.select(runs.c.run_id, runs.c.sources, runs.c.state, runs.c.started_at)
+        .where(runs.c.kind == "refresh")
+        .order_by(runs.c.started_at.desc())
+        .limit(RUNS_LOOKED_AT)
+    )
+    last: dict[str, Any] = {}
+    with guard.ledger.read() as connection:
+        seen_at = {row[0]: row[1] for row in connection.execute(seen)}
+        for run in connection.execute(done):
+            for name in run.sources:
+                last.setdefault(name, run)
+    found = []
+    for config in declared(guard.settings.sources_file):
+        counts, ran = counted.get(config.name, {}), last.get(config.name)
+        numbers = {name: counts.get(name, 0) for name in ("documents", "served", "waiting", "rejected", "chunks")}
+        found.append(
+            {
+                "name": config.name,
+                "kind": config.kind,
+                "owner": config.owner,
+                "trust": config.trust.value,
+                "url": place(config),
+                **numbers,
+                "last_run": ran.run_id if ran else None,
+                "last_run_state": ran.state if ran else None,
+                "last_run_at": ran.started_at.isoformat() if ran else None,
+                "last_seen_at": seen_at[config.name].isoformat() if config.name in seen_at else None,
+            }
+        )
+    return found
 
 
 def _sources(ledger: Ledger) -> list[dict[str, Any]]:

@@ -4,6 +4,7 @@
     python -m tests.bench --quick         without the 20,000 chunks, and a tenth of the labelled texts
     python -m tests.bench --json          for machines
     python -m tests.bench --screening     only what is caught
+    python -m tests.bench --intake        only what unchanged files cost, and what a second worker brings
 
 Documents are made of the sample corpus's sentences, shuffled with a fixed seed: about 100 tokens a chunk, one chunk a document. Each figure
 comes from processes of its own; CPU seconds include their children.
@@ -16,16 +17,14 @@ import json
 import os
 import random
 import re
-import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
-from rich.console import Console
-from tests.bench import screening
+from tests.bench import intake, screening
+from tests.bench.figures import Figure, at_least, console, ratio, run
 
 from corpus_guard import _console as look
 from corpus_guard.evaluation.screening import report
@@ -36,7 +35,6 @@ from corpus_guard.settings import PROJECT
 GUARD = str(Path(sys.executable).with_name("guard"))
 SMALL, LARGE = 2_000, 20_000
 PROVED_QUICK, PROVED = 6_000, 50_000  # chunks that are verified
-console = Console(stderr=True)
 
 BARE = """
 import json, sys
@@ -64,26 +62,6 @@ print(len(versions) / (time.process_time() - began))
 """
 
 
-@dataclass(frozen=True)
-class Ran:
-    """One finished process."""
-
-    wall: float  # seconds
-    cpu: float  # seconds, with children
-    memory: int  # bytes, the largest process
-    output: str
-
-
-@dataclass(frozen=True)
-class Figure:
-    """One row of the result."""
-
-    what: str
-    found: str
-    target: str
-    met: bool
-
-
 def main() -> int:
     """Measure and print. Exit code 1 when a target is missed."""
     parser = argparse.ArgumentParser(
@@ -91,14 +69,18 @@ def main() -> int:
     )
     parser.add_argument("--quick", action="store_true", help="without the 20,000 chunks, fewer labelled texts")
     parser.add_argument("--screening", action="store_true", help="only what screening and the peers catch")
+    parser.add_argument("--intake", action="store_true", help="only unchanged files and the second worker")
     parser.add_argument("--json", action="store_true", help="for machines")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="corpus-guard-bench-") as name:
         folder = Path(name)
         models = folder / "models-home"
-        _run("preparing the models", [GUARD, "models", "prepare"], {"CORPUS_GUARD_HOME": str(models)})
-        figures = [] if arguments.screening else _measure(folder, models, quick=arguments.quick)
-        caught = _screening(folder, models, quick=arguments.quick)
+        run("preparing the models", [GUARD, "models", "prepare"], {"CORPUS_GUARD_HOME": str(models)})
+        if arguments.intake:
+            figures, caught = _intake(folder, models, quick=arguments.quick), None
+        else:
+            figures = [] if arguments.screening else _measure(folder, models, quick=arguments.quick)
+            caught = _screening(folder, models, quick=arguments.quick)
     everything = [*figures, *(_caught(caught) if caught else ())]
     if arguments.json:
         sys.stdout.write(json.dumps([asdict(figure) for figure in everything], indent=2) + "\n")
@@ -142,30 +124,30 @@ def _demanded(evaluation: Evaluation) -> Iterator[Figure]:
 
 def _measure(folder: Path, models: Path, *, quick: bool) -> list[Figure]:
     small = _home(folder, "small", SMALL, models)
-    bare = _run(
+    bare = run(
         f"bare embedding of {SMALL:,} chunks", [sys.executable, "-c", BARE, str(small / "rows.jsonl")], _env(small)
     )
-    cold = _run(f"cold refresh of {SMALL:,} chunks", [GUARD, "refresh", "--json"], _env(small))
-    warm = _run(
+    cold = run(f"cold refresh of {SMALL:,} chunks", [GUARD, "refresh", "--json"], _env(small))
+    warm = run(
         "refresh with nothing changed", [sys.executable, "-X", "importtime", GUARD, "refresh", "--json"], _env(small)
     )
-    rules = _run("rule tier", [sys.executable, "-c", RULES, str(small / "rows.jsonl")], _env(small))
+    rules = run("rule tier", [sys.executable, "-c", RULES, str(small / "rows.jsonl")], _env(small))
     loaded = sorted(name for name in ("torch", "great_expectations", "chromadb") if f" {name}\n" in warm.output)
     figures = [
-        _ratio(
+        ratio(
             "cold refresh ÷ bare embedding, wall time",
             cold.wall / bare.wall,
             1.6,
             f"{cold.wall:.1f} s ÷ {bare.wall:.1f} s",
         ),
-        _ratio("the same, CPU time", cold.cpu / bare.cpu, 1.6, f"{cold.cpu:.1f} s ÷ {bare.cpu:.1f} s"),
+        ratio("the same, CPU time", cold.cpu / bare.cpu, 1.6, f"{cold.cpu:.1f} s ÷ {bare.cpu:.1f} s"),
         Figure("nothing changed: heavy modules imported", ", ".join(loaded) or "none", "none", not loaded),
         Figure("nothing changed: wall time", f"{warm.wall:.1f} s for {SMALL:,} documents", "—", True),
-        _at_least("rule tier, chunks a second a core", float(rules.output.split()[-1]), 20_000),
+        at_least("rule tier, chunks a second a core", float(rules.output.split()[-1]), 20_000),
     ]
     if not quick:
         large = _home(folder, "large", LARGE, models)
-        grown = _run(f"cold refresh of {LARGE:,} chunks", [GUARD, "refresh", "--json"], _env(large))
+        grown = run(f"cold refresh of {LARGE:,} chunks", [GUARD, "refresh", "--json"], _env(large))
         growth = grown.memory / cold.memory
         found = f"{growth:.2f} ({cold.memory / 2**20:,.0f} → {grown.memory / 2**20:,.0f} MiB)"
         figures.append(
@@ -173,13 +155,22 @@ def _measure(folder: Path, models: Path, *, quick: bool) -> list[Figure]:
         )
         each = (grown.wall / LARGE) / (cold.wall / SMALL)
         figures.append(Figure("time a chunk, the same", f"{each:.2f}", "—", True))
+    figures += _intake(folder, models, quick=quick)
     return [*figures, *_proof(folder, PROVED_QUICK if quick else PROVED)]
+
+
+def _intake(folder: Path, models: Path, *, quick: bool) -> list[Figure]:
+    chunks = intake.CHUNKS // 4 if quick else intake.CHUNKS
+    return [
+        *intake.unchanged(folder, models, intake.FILES // 10 if quick else intake.FILES),
+        *intake.two_workers(_home(folder, "workers", chunks, models), chunks),
+    ]
 
 
 def _proof(folder: Path, chunks: int) -> list[Figure]:
     home = folder / "proof"
     home.mkdir()
-    ran = _run(f"proof of {chunks:,} chunks", [sys.executable, "-m", "tests.bench.proof", str(home), str(chunks)], {})
+    ran = run(f"proof of {chunks:,} chunks", [sys.executable, "-m", "tests.bench.proof", str(home), str(chunks)], {})
     found = json.loads(ran.output.splitlines()[-1])
     seconds, limit = found["verify_seconds"], 300 * chunks / PROVED
     return [
@@ -189,7 +180,7 @@ def _proof(folder: Path, chunks: int) -> list[Figure]:
             "≤ 8 s",
             found["manifest_cpu"] <= 8,
         ),
-        _at_least("events appended a second", found["events_a_second"], 5_000),
+        at_least("events appended a second", found["events_a_second"], 5_000),
         Figure(
             f"verification of {chunks:,} chunks, every vector asked for itself",
             f"{seconds:.1f} s, memory + {found['verify_growth_mib']:.0f} MiB",
@@ -228,36 +219,6 @@ def _texts(count: int) -> list[str]:
 
 def _env(home: Path) -> dict[str, str]:
     return {"CORPUS_GUARD_HOME": str(home), "CORPUS_GUARD_SOURCES_FILE": str(home / "sources.yaml")}
-
-
-def _run(what: str, command: list[str], env: dict[str, str]) -> Ran:
-    with console.status(what), tempfile.TemporaryFile("w+") as out:
-        began = time.monotonic()
-        # A port nobody uses: each refresh starts a Chroma server of its own.
-        process = subprocess.Popen(
-            command,
-            stdout=out,
-            stderr=subprocess.STDOUT,
-            env={**os.environ, "CORPUS_GUARD_CHROMA_URL": "http://127.0.0.1:9", **env},
-        )
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-        wall = time.monotonic() - began
-        out.seek(0)
-        output = out.read()
-    if process.returncode:
-        raise SystemExit(f"{what}: exit code {process.returncode}\n{output[-2000:]}")
-    console.print(f"{what}: {wall:.1f} s")
-    unit = 1 if sys.platform == "darwin" else 1024
-    return Ran(wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * unit, output)
-
-
-def _ratio(what: str, found: float, limit: float, parts: str) -> Figure:
-    return Figure(what, f"{found:.2f} ({parts})", f"≤ {limit}", found <= limit)
-
-
-def _at_least(what: str, found: float, limit: float) -> Figure:
-    return Figure(what, f"{found:,.0f}", f"≥ {limit:,}", found >= limit)
 
 
 if __name__ == "__main__":

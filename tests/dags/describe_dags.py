@@ -34,6 +34,12 @@ def _dag(dag: Any) -> dict[str, Any]:
         "max_active_runs": dag.max_active_runs,
         "dagrun_timeout": dag.dagrun_timeout and dag.dagrun_timeout.total_seconds(),
         "catchup": dag.catchup,
+        "default_args": sorted(dag.default_args),
+        "told_when_it_fails": getattr(dag.on_failure_callback, "__name__", None),
+        "deadlines": [
+            {"name": one.name, "hours": one.interval.total_seconds() / 3600, "calls": one.callback.path}
+            for one in dag.deadline or []
+        ],
         "params": {name: dag.params.get_param(name).schema for name in dag.params},
         "tasks": {task.task_id: _task(task) for task in dag.tasks},
     }

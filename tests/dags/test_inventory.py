@@ -98,6 +98,38 @@ def test_the_docstring_is_the_page_and_says_what_it_does_not_do(parsed: Parsed) 
         assert re.search(r"\*\*When it fails\.\*\*", dag["doc_md"]), dag_id
 
 
+def test_the_page_says_for_every_task_what_to_do_when_it_fails(parsed: Parsed) -> None:
+    for dag_id, dag in parsed["dags"].items():
+        listed = re.search(r"\*\*When it fails\.\*\*.*?(?=\n\n\*\*|\Z)", dag["doc_md"], re.DOTALL)
+        assert listed, dag_id
+        lines = re.findall(r"^- ((?:`\w+`(?:, )?)+): (?=\S.{20,})", listed[0], re.MULTILINE)
+        named = [name for line in lines for name in re.findall(r"`(\w+)`", line)]
+        assert sorted(named) == sorted(dag["tasks"]), (
+            f"{dag_id}: each task once, before the colon of a line of the list"
+        )
+
+
+def test_what_every_dag_shares_is_said_in_one_place(parsed: Parsed) -> None:
+    for dag_id, dag in parsed["dags"].items():
+        assert dag["default_args"] == ["owner", "retries", "retry_delay"], dag_id
+        assert dag["told_when_it_fails"] == "tell_failure", dag_id
+        text = Path(dag["file"]).read_text(encoding="utf-8")
+        assert "**shared()" in text, dag_id
+        assert not re.search(r"default_args|catchup|on_failure_callback|retry_delay", text), (
+            f"{dag_id}: shared() says that"
+        )
+
+
+def test_a_late_refresh_is_told(parsed: Parsed) -> None:
+    deadlines = {dag_id: dag["deadlines"] for dag_id, dag in parsed["dags"].items() if dag["deadlines"]}
+
+    assert deadlines == {
+        "corpus_refresh": [
+            {"name": "not done within 4 hours", "hours": 4.0, "calls": "corpus_guard.airflow_notices.tell_late"}
+        ]
+    }
+
+
 def test_a_file_is_read_in_a_minute(parsed: Parsed) -> None:
     for dag_id, dag in parsed["dags"].items():
         assert len(Path(dag["file"]).read_text(encoding="utf-8").splitlines()) <= 90, dag_id

@@ -5,6 +5,12 @@ The kill is SIGKILL to the whole process group, at a state seen from outside: a 
 
 from __future__ import annotations
 
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -12,7 +18,7 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
-from deployment import Deployment, MakeDeployment, Run
+from deployment import RUN_SECONDS, Deployment, MakeDeployment, Run
 from small_corpus import GOOD, write_document
 
 from corpus_guard.ledger.tables import documents, publications, seals
@@ -90,6 +96,49 @@ def test_killed_while_changed_documents_are_replaced(
     one.everything_agrees()
     assert comparable(one) == comparable(changed_undisturbed)
     assert {name: one.texts()[name].split() for name in CHANGED} == {n: t.split() for n, t in CHANGED.items()}
+
+
+def start_refresh(one: Deployment) -> subprocess.Popen[bytes]:
+    """`guard refresh`, leader of a process group of its own: the same steps, without ten seconds of Airflow around them."""
+    guard = str(Path(sys.executable).with_name("guard"))
+    return subprocess.Popen(
+        [guard, "refresh"],
+        env=one.env(),
+        cwd=one.root,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+
+@pytest.fixture(scope="module")
+def refresh_seconds(deploy: MakeDeployment) -> float:
+    """How long the refresh of the small corpus takes today."""
+    one = deploy("timed")
+    began = time.monotonic()
+    assert start_refresh(one).wait(RUN_SECONDS) == 0
+    return time.monotonic() - began
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(10))
+def test_killed_at_a_random_moment(
+    deploy: MakeDeployment, undisturbed: tuple[Deployment, Run], refresh_seconds: float, seed: int
+) -> None:
+    one = deploy("random")
+    moment = random.Random(seed).uniform(0.1, 0.9) * refresh_seconds
+
+    killed = start_refresh(one)
+    time.sleep(moment)
+    assert killed.poll() is None, "the run was over before it was killed"
+    os.killpg(killed.pid, signal.SIGKILL)
+    killed.wait(10)
+    again = start_refresh(one).wait(RUN_SECONDS)
+
+    assert again == 0, f"killed after {moment:.1f} s of {refresh_seconds:.1f}"
+    one.everything_agrees()
+    assert comparable(one) == comparable(undisturbed[0])
+    assert one.states() == undisturbed[0].states()
 
 
 @pytest.fixture(scope="module")

@@ -14,14 +14,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from datasketch import MinHash
 
 from corpus_guard.domain import TrustLevel, Version
+
+if TYPE_CHECKING:
+    from datasketch import MinHash
 
 SIGNALS: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -204,6 +206,8 @@ def _kinds() -> npt.NDArray[np.uint8]:
 
 @cache
 def _sketcher() -> MinHash:
+    from datasketch import MinHash  # brings half of scipy: a refresh that finds nothing new does without
+
     # A seed that an attacker knows gains nothing here: to look unlike a known text, changing the text is easier.
     return MinHash(num_perm=PERMUTATIONS, seed=1, scheme="affine32", hashfunc=_identity)
 

@@ -13,6 +13,7 @@ Rules:
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -112,7 +113,9 @@ class FolderSource:
                 relative = path[len(root) :].lstrip("/")
                 if entry["type"] == "directory":
                     below.append(path)  # never a link: those have a type of their own
-                elif _is_file(entry, local=local) and self._wanted(relative) and not (local and _outside(path, root)):
+                elif (
+                    _is_file(entry, local=local) and self._wanted(relative) and not _leads_out(entry, root, local=local)
+                ):
                     yield _item(relative, entry)
             pending.extend(reversed(below))
 
@@ -129,8 +132,11 @@ class FolderSource:
         size = info.get("size")
         if size is not None and size > self._max_bytes:
             return too_large(item, size, self._max_bytes)
+        expected = self._max_bytes if size is None else size
         with fs.open(path, "rb") as stream:
-            content = stream.read(self._max_bytes + 1)
+            content = stream.read(expected + 1)  # asking for the limit would set aside the limit for each small file
+            if len(content) > expected:
+                content += stream.read(self._max_bytes - expected)
         if len(content) > self._max_bytes:
             return too_large(item, None, self._max_bytes)
         return Fetched(item, content, media.by_name(item.uri))
@@ -146,5 +152,18 @@ def _item(relative: str, entry: dict[str, Any]) -> Item:
     return Item(storable(relative), entry.get("size"), as_utc(modified), json.dumps(relative))
 
 
+def _leads_out(entry: dict[str, Any], root: str, *, local: bool) -> bool:
+    # Folders that are links are not walked into, so that only a link of its own can lead a file out.
+    return local and bool(entry.get("islink")) and _outside(entry["name"], root)
+
+
 def _outside(path: str, root: str) -> bool:
+    # Only what lies below the root can lead out of it; resolving every path costs half of what reading a small file does.
+    step = root
+    for name in path[len(root) :].lstrip("/").split("/"):
+        step = f"{step}/{name}"
+        if os.path.islink(step):  # noqa: PTH114 - a Path for each step would cost as much again
+            break
+    else:
+        return False
     return not Path(path).resolve().is_relative_to(Path(root).resolve())

@@ -1,0 +1,67 @@
+"""Figures of a benchmark, and the processes they come from."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+
+from rich.console import Console
+
+console = Console(stderr=True)
+
+
+@dataclass(frozen=True)
+class Ran:
+    """One finished process."""
+
+    wall: float  # seconds
+    cpu: float  # seconds, with children
+    memory: int  # bytes, the largest process
+    output: str
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One row of the result."""
+
+    what: str
+    found: str
+    target: str
+    met: bool
+
+
+def run(what: str, command: list[str], env: dict[str, str]) -> Ran:
+    """Run a process to its end, with nothing else of ours beside it."""
+    with console.status(what), tempfile.TemporaryFile("w+") as out:
+        began = time.monotonic()
+        # A port nobody uses: each refresh starts a Chroma server of its own.
+        process = subprocess.Popen(
+            command,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, "CORPUS_GUARD_CHROMA_URL": "http://127.0.0.1:9", **env},
+        )
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        wall = time.monotonic() - began
+        out.seek(0)
+        output = out.read()
+    if process.returncode:
+        raise SystemExit(f"{what}: exit code {process.returncode}\n{output[-2000:]}")
+    console.print(f"{what}: {wall:.1f} s")
+    unit = 1 if sys.platform == "darwin" else 1024
+    return Ran(wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * unit, output)
+
+
+def ratio(what: str, found: float, limit: float, parts: str) -> Figure:
+    """At most `limit`."""
+    return Figure(what, f"{found:.2f} ({parts})", f"≤ {limit}", found <= limit)
+
+
+def at_least(what: str, found: float, limit: float) -> Figure:
+    """At least `limit`."""
+    return Figure(what, f"{found:,.0f}", f"≥ {limit:,}", found >= limit)

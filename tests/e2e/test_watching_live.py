@@ -1,0 +1,97 @@
+"""Under a scheduler: a refresh that is late, a run that failed, and a DAG that the asset starts; all of them told to a real sink."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from local_stack import Local
+from small_corpus import ATTACK, write_corpus
+from test_review_dags import TOKEN, connections
+
+from environment import Ports
+from postgres import free_port
+from sinks import Sink, mail_sink, webhook_sink
+
+pytestmark = pytest.mark.slow
+
+SECONDS = 400
+
+
+@pytest.fixture(scope="module")
+def hook() -> Iterator[Sink]:
+    with webhook_sink() as sink:
+        yield sink
+
+
+@pytest.fixture(scope="module")
+def local(tmp_path_factory: pytest.TempPathFactory, models: Any, hook: Sink) -> Iterator[Local]:
+    root = tmp_path_factory.mktemp("watched-stack")
+    write_corpus(root / "corpus")
+    with mail_sink() as mail:
+        roads = connections(mail, hook)
+        one = Local(
+            root / "home",
+            root / "corpus",
+            Ports(*(free_port() for _ in range(4))),
+            {**roads, "CORPUS_GUARD_REFRESH_DEADLINE_HOURS": "0.0005"},
+        )
+        one.home.mkdir()
+        (one.home / "models").symlink_to(models)
+        try:
+            said = one.stack("up", "--only", "postgres,chroma,airflow")
+            assert said.returncode == 0, said.stdout + said.stderr
+            yield one
+        finally:
+            one.stack("down")
+
+
+def start(api: Any, dag: str, **conf: Any) -> str:
+    api.patch(f"/api/v2/dags/{dag}", json={"is_paused": False}).raise_for_status()
+    started = api.post(
+        f"/api/v2/dags/{dag}/dagRuns", json={"logical_date": None, "conf": conf, "dag_run_id": f"by-hand-{dag}"}
+    )
+    return str(started.raise_for_status().json()["dag_run_id"])
+
+
+def told(hook: Sink, pattern: str) -> list[str]:
+    texts = [posted["text"] for _, posted in hook.messages]
+    return [text for text in texts if re.search(pattern, text)]
+
+
+def until(reached: Any) -> Any:
+    deadline = time.monotonic() + SECONDS
+    while not (value := reached()):
+        assert time.monotonic() < deadline
+        time.sleep(1)
+    return value
+
+
+def test_late_failed_and_waiting_are_told(local: Local, hook: Sink) -> None:
+    with local.api() as api:
+        api.patch("/api/v2/dags/quarantine_review", json={"is_paused": False}).raise_for_status()
+        run = start(api, "corpus_refresh")
+        start(api, "content_purge", reason="")
+
+        (late,) = until(lambda: told(hook, "is late"))
+        until(lambda: api.get("/api/v2/dags/corpus_refresh/dagRuns").json()["dag_runs"][0]["state"] == "success")
+        waiting = until(lambda: told(hook, r"\d+ to review"))
+        failed = until(lambda: told(hook, "content_purge failed"))
+        events = api.get("/api/v2/assets/events").raise_for_status().json()["asset_events"]
+
+    assert re.search(
+        r"corpus_refresh is late: not done 0\.0005 hours after it was queued; run by-hand-corpus_refresh", late
+    )
+    assert "/dags/corpus_refresh/runs/by-hand-corpus_refresh" in late
+    assert len(told(hook, "is late")) == 1, "once"
+    assert len(failed) == 1
+    assert "a task failed, the last one plan" in failed[0]
+    extras = {event["name"]: event["extra"] for event in events if event["source_run_id"] == run}
+    assert extras["corpus"]["run_id"] == extras["quarantine"]["run_id"] == f"corpus_refresh/{run}"
+    assert waiting[0].startswith(f"Corpus Guard: {extras['quarantine']['quarantined']} to review")
+    assert ATTACK not in "".join(posted["text"] for _, posted in hook.messages)
+    logs = "".join(path.read_text(errors="replace") for path in (local.home / "logs").rglob("*.log"))
+    assert TOKEN not in logs
