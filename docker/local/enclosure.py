@@ -49,14 +49,16 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--env", action="append", default=[], help="NAME=VALUE; with --root nothing else is passed on")
     parser.add_argument("command", nargs="+")
     asked = parser.parse_args(arguments)
-    if not os.environ.pop(ENTERED, ""):
+    point = os.environ.pop(ENTERED, "")
+    if not point:
         again = [*_namespaces(), sys.executable, __file__, *arguments]
-        return subprocess.run(again, env={**os.environ, ENTERED: "yes"}, check=False).returncode
+        with tempfile.TemporaryDirectory() as made:  # where the other root is mounted, inside only
+            return subprocess.run(again, env={**os.environ, ENTERED: made}, check=False).returncode
     _loopback_up()
     _name_hosts(asked.host)
     words = asked.command
     if asked.root:
-        words = _enter_root(asked.root, asked.bind) + _as_nobody(asked.uid, asked.env) + words
+        words = _enter_root(asked.root, Path(point), asked.bind) + _as_nobody(asked.uid, asked.env) + words
     # Process 1 of a namespace has no default signal handlers and must reap: so it waits here instead of becoming the command.
     return subprocess.run(words, check=False).returncode
 
@@ -83,16 +85,16 @@ def _name_hosts(names: list[str]) -> None:
     Path(file.name).unlink()
 
 
-def _enter_root(root: Path, binds: list[str]) -> list[str]:
-    _mount("--bind", str(root), str(root))
-    _mount("--options", "remount,bind,ro", str(root))
-    _mount("--types", "proc", "proc", str(root / "proc"))
-    _mount("--rbind", "/dev", str(root / "dev"))
-    _mount("--types", "tmpfs", "--options", "mode=1777", "tmpfs", str(root / "tmp"))
+def _enter_root(root: Path, point: Path, binds: list[str]) -> list[str]:
+    _mount("--bind", str(root), str(point))
+    _mount("--options", "remount,bind,ro", str(point))
+    _mount("--types", "proc", "proc", str(point / "proc"))
+    _mount("--rbind", "/dev", str(point / "dev"))
+    _mount("--types", "tmpfs", "--options", "mode=1777", "tmpfs", str(point / "tmp"))
     for bind in binds:
         folder, _, place = bind.rpartition(":")
-        _mount("--bind", folder, str(root / place.lstrip("/")))
-    return ["chroot", str(root)]
+        _mount("--bind", folder, str(point / place.lstrip("/")))
+    return ["chroot", str(point)]
 
 
 def _as_nobody(uid: int, env: list[str]) -> list[str]:

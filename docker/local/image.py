@@ -205,13 +205,14 @@ def claims(root: Path, config: dict[str, Any], canary: str) -> list[str]:
     wrong = [] if uid.isdecimal() and uid != "0" else [f"user: expected a number other than 0, got {said['User']!r}"]
     wrong += [] if said.get("Healthcheck") else ["health check: expected one, got none"]
     wrong += [f"configuration: holds the build secret ({canary[:6]}…)"] if canary in json.dumps(config) else []
+    owner = int(uid) if uid.isdecimal() else 0
     writable, holding = [], []
     for path in _files(root):
         seen = path.lstat()
         place = "/" + str(path.relative_to(root))
         if place.startswith(CODE) and not stat.S_ISLNK(seen.st_mode):
-            group = seen.st_gid == int(gid or 0) and seen.st_mode & stat.S_IWGRP
-            theirs = seen.st_uid == int(uid) or group or seen.st_mode & stat.S_IWOTH
+            group = seen.st_gid == (int(gid) if gid.isdecimal() else 0) and seen.st_mode & stat.S_IWGRP
+            theirs = seen.st_uid == owner or group or seen.st_mode & stat.S_IWOTH
             writable += [place] if theirs else []
         if stat.S_ISREG(seen.st_mode) and _holds(path, canary.encode()):
             holding.append(place)

@@ -207,13 +207,18 @@ class Composed:
             if cursor.fetchone()[0]:
                 cursor.execute("SELECT count(*) FROM celery_taskmeta WHERE status = 'SUCCESS'")
                 celery = cursor.fetchone()[0]
+        with (
+            closing(psycopg2.connect(self.server.url("ledger").replace("+psycopg2", ""))) as connection,
+            connection.cursor() as cursor,
+        ):
+            cursor.execute("SELECT count(*) FROM information_schema.tables WHERE table_name IN ('documents', 'events')")
+            ledger = cursor.fetchone()[0]
         return {
+            "ledger": ledger,
             "state": run["state"],
             "tasks": {task["task_id"]: task["state"] for task in tasks},
-            "executors": sorted({str(task.get("executor")) for task in tasks}),
             "celery": celery,
             "log": log.status_code,
-            "log_lines": len(log.json().get("content", [])) if log.status_code == 200 else 0,
         }
 
     def stop(self) -> list[int]:
@@ -232,7 +237,7 @@ class Composed:
 
 def main(folder: Path, asked: list[str], dag: str) -> dict[str, Any]:
     composed = Composed(folder, dict(os.environ))
-    said: dict[str, Any] = {"healthy": [], "undeclared": {}, "listening": {}}
+    said: dict[str, Any] = {"healthy": [], "undeclared": {}}
     try:
         for name in composed.order(asked):
             said["undeclared"] |= {name: sorted(lacking)} if (lacking := composed.secrets_are_declared(name)) else {}
