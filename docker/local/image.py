@@ -1,15 +1,15 @@
 """``make image-check``: build the Dockerfile without a container engine, look into what came out, and run the refresh inside it.
 
 What it needs: root on Linux, and of Debian the packages ``buildah`` and ``debootstrap``; the network the first time; 15 GB of disk while
-it runs, 1.5 GB kept below ``CORPUS_GUARD_HOME/image``. What it does:
+it runs. Base and wheels (1.5 GB) are kept below ``CORPUS_GUARD_HOME/image``, the image only with ``--keep``. What it does:
 
 1. a bare Debian (debootstrap) as base image, and the wheels of the lock (pip, configured as on this machine), both kept;
 2. ``buildah build`` of the Dockerfile on that base, with a pip.conf as build secret that holds a word no other file holds;
 3. the claims: that word is in no file of the image and not in its configuration; the user is no root; nothing of the code, the packages
    or the models can be written by that user; the programs and the health check run;
 4. the sample corpus through Airflow (``airflow dags test``) in that root file system: read-only but for the state folder, as uid 50000,
-   without a capability and without any network but loopback. Chroma's server runs inside too. The counts are compared with the answer
-   sheet, and a second run must find nothing changed.
+   without a capability and without any network but loopback. Chroma's server runs inside too. Every document must get the verdict that
+   `guard refresh` gives it on this machine, the counts must balance, and a second run must find nothing changed.
 
 What it does not show: that Airflow's official image as base works, and anything that BuildKit does otherwise than buildah.
 """
@@ -38,6 +38,7 @@ from rich.console import Console
 from demo import TRUTH, stands
 from enclosure import unavailable
 from environment import PROJECT, Layout, StackError
+from postgres import free_port
 
 SUITE = "bookworm"
 BASE = f"corpus-guard-base:{SUITE}"
@@ -147,6 +148,16 @@ class Image:
         finally:
             config.unlink()
 
+    def clear(self, *, keep: bool) -> None:
+        """Remove what a build leaves: its containers, the images of its stages, and the image itself unless it is kept."""
+        for container in self.buildah("containers", "--all", "--quiet").split():
+            self.buildah("rm", container)
+        kept = {BASE, f"{IMAGE}:latest"} if keep else {BASE}
+        for line in self.buildah("images", "--all", "--format", "{{.ID}} {{.Name}}:{{.Tag}}").splitlines():
+            number, _, name = line.partition(" ")
+            if name.removeprefix("localhost/") not in kept:
+                self.buildah("rmi", "--force", number)
+
     @contextmanager
     def mounted(self) -> Iterator[Path]:
         """The image's root file system; what was changed in it is thrown away."""
@@ -237,16 +248,13 @@ def _holds(path: Path, word: bytes) -> bool:
     return False
 
 
-def compared(home: Path) -> list[str]:
-    """Print what the two runs counted; what is wrong with it, empty when nothing is."""
+def compared(home: Path, outside: Path) -> list[str]:
+    """Print what the two runs in `home` counted; what is wrong with it, or differs from the run in `outside`; empty when nothing is."""
     truth = yaml.safe_load(TRUTH.read_text(encoding="utf-8"))["attacks"]
     first, second = (_refresh(home / f"{name}.json") for name in ("first", "second"))
-    engine = sa.create_engine(f"sqlite:///{home / 'ledger.sqlite'}", poolclass=sa.NullPool)
-    with engine.connect() as connection:
-        found = stands(connection)
-    kept_out = {name for name, (state, *_) in found.items() if state in {"quarantined", "rejected"}}
+    found, expected = _verdicts(home), _verdicts(outside)
+    kept_out = {name for name, state in found.items() if state in {"quarantined", "rejected"}}
     planted = {attack["document"] for attack in truth}
-    served = sorted({attack["document"] for attack in truth if attack["expect"] == "caught"} - kept_out)
     for name, counts in (("first run", first), ("second run", second)):
         parts = " + ".join(f"{counts[part]} {part}" for part in PARTS)
         console.print(f"    {name}: {counts['documents']} documents = {parts}; {counts['served']} chunks served")
@@ -254,19 +262,23 @@ def compared(home: Path) -> list[str]:
         f"    planted attacks kept out: {len(planted & kept_out)} of {len(planted)}; false alarms: {len(kept_out - planted)} of "
         f"{len(found.keys() - planted)} innocent documents"
     )
-    wrong = [f"{name}: expected to be kept out, is served" for name in served]
+    wrong = [
+        f"{name}: {found.get(name)} in the image, {expected.get(name)} on this machine"
+        for name in sorted(found.keys() | expected.keys())
+        if found.get(name) != expected.get(name)
+    ]
     for counts in (first, second):
-        wrong += (
-            [] if counts["documents"] == sum(counts[part] for part in PARTS) else [f"counts do not balance: {counts}"]
-        )
+        wrong += [] if counts["documents"] == sum(counts[part] for part in PARTS) else [f"do not balance: {counts}"]
         wrong += [f"{counts['failed']} documents failed"] if counts["failed"] else []
-    wrong += (
-        []
-        if first["documents"] == len(found) and first["accepted"]
-        else [f"expected {len(found)} documents, got {first}"]
-    )
+    wrong += [] if first["documents"] == len(found) and planted & kept_out else [f"expected attacks, got {first}"]
     wrong += [] if second["unchanged"] == first["documents"] else [f"second run: expected all unchanged, got {second}"]
     return wrong
+
+
+def _verdicts(home: Path) -> dict[str, str]:
+    engine = sa.create_engine(f"sqlite:///{home / 'ledger.sqlite'}", poolclass=sa.NullPool)
+    with engine.connect() as connection:
+        return {name: state for name, (state, *_) in stands(connection).items()}
 
 
 def _refresh(status: Path) -> dict[str, Any]:
@@ -296,6 +308,8 @@ def main() -> int:
     except StackError as problem:
         console.print(f"✗ {problem}", style="red", markup=False)
         return 1
+    finally:
+        image.clear(keep="--keep" in sys.argv)
 
 
 def _check(image: Image, canary: str) -> int:
@@ -316,19 +330,26 @@ def _check(image: Image, canary: str) -> int:
             raise StackError("the image:\n" + "\n".join(wrong))
         done("no build secret in it; its user is no root and can write neither code nor packages nor models")
         with tempfile.TemporaryDirectory(dir=image.folder) as folder:
-            home = Path(folder)
+            home, outside = Path(folder) / "inside", Path(folder) / "outside"
+            home.mkdir()
             os.chown(home, int(config["Docker"]["config"]["User"].partition(":")[0]), 0)
-            home.chmod(0o770)
-            versions = image.inside(
-                root, home, config, "sh", "-ec", "guard --version; airflow version; id; touch /opt/x 2>&1 || true"
-            )
+            versions = image.inside(root, home, config, "sh", "-ec", "guard --version; airflow version; id")
             console.print("".join(f"    {line}\n" for line in versions.splitlines()), end="")
             _unhealthy(image, root, home, config)
             done("guard, airflow and the health check run in it")
             image.inside(root, home, config, "bash", "-c", REFRESH, seconds=RUN_SECONDS)
-            if wrong := compared(home):
+            done("the sample corpus through Airflow inside it, twice, and `guard verify`")
+            told = {
+                "HOME": outside,
+                "MODELS_FOLDER": f"{root}{CODE}/models",
+                "CHROMA_URL": f"http://127.0.0.1:{free_port()}",
+            }
+            env = [f"CORPUS_GUARD_{name}={value}" for name, value in told.items()]
+            guard = [sys.executable, "-c", "from corpus_guard.cli import main; main()"]
+            image.run("env", *env, *guard, "refresh", "--json", seconds=RUN_SECONDS)
+            if wrong := compared(home, outside):
                 raise StackError("the refresh inside the image:\n" + "\n".join(wrong))
-        done("the sample corpus through Airflow inside it, twice")
+            done("every document has the verdict it gets on this machine")
     return 0
 
 

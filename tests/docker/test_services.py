@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 import enclosure
+from deploying import GOOD
 from environment import PROJECT
 
 pytestmark = pytest.mark.skipif(bool(enclosure.unavailable()), reason=enclosure.unavailable())
@@ -40,32 +42,55 @@ def test_redis_chroma_and_postgresql_become_healthy_and_leave_nothing(tmp_path: 
     assert said["undeclared"] == {}
     assert said["left"] == []
     assert said["host"] == "127.0.0.1"
+    # Another container reaches the ports; that nobody else does is the networks' work. PostgreSQL's address is the test's own.
+    assert said["listening"] == {"5432": "127.0.0.1", "6379": "0.0.0.0", "8000": "0.0.0.0"}  # noqa: S104
+
+
+EVERYTHING = {"postgres", "chroma", "mlflow", "airflow-init", "dag-processor", "api-server", "triggerer", "scheduler"}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("executor", ["LocalExecutor", "CeleryExecutor"])
-def test_the_whole_of_it_runs_a_dag(tmp_path: Path, executor: str) -> None:
-    celery = executor == "CeleryExecutor"
-    services = "dag-processor,triggerer,scheduler" + (",worker" if celery else "")
+def test_with_local_executor_the_whole_of_it_runs_a_dag(tmp_path: Path) -> None:
+    said = started(
+        tmp_path, "dag-processor,triggerer,scheduler@quarantine_watch", CORPUS_GUARD_EXECUTOR="LocalExecutor"
+    )
 
-    said = started(tmp_path, f"{services}@quarantine_watch", CORPUS_GUARD_EXECUTOR=executor)
-
-    everything = {
-        "postgres",
-        "chroma",
-        "mlflow",
-        "airflow-init",
-        "dag-processor",
-        "api-server",
-        "triggerer",
-        "scheduler",
-    }
-    assert set(said["healthy"]) == everything | ({"redis", "worker"} if celery else set())
+    assert set(said["healthy"]) == EVERYTHING
     assert said["run"]["state"] == "success"
     assert said["run"]["tasks"] == {"expire": "success", "alert": "success"}
-    # What the workers wrote into the result backend; unpausing a DAG starts the last interval's run besides.
-    assert (said["run"]["celery"] >= 2) == celery
+    assert said["run"]["ledger"] == 2  # in PostgreSQL, whose address is in a secret alone
+    assert said["run"]["celery"] == 0
     assert said["run"]["log"] == 200
+    assert said["left"] == []
+
+
+@pytest.mark.slow
+def test_with_celery_workers_it_refreshes_a_corpus_that_a_backup_brings_back(tmp_path: Path, models_home: Path) -> None:
+    pages = tmp_path / "pages"
+    pages.mkdir()
+    for title in ("pump", "mast", "keel"):
+        (pages / f"{title}.md").write_text(GOOD.replace("{title}", title))
+    source = {"kind": "folder", "name": "pages", "url": str(pages), "owner": "harbour", "trust": "reviewed"}
+    (tmp_path / "sources.yaml").write_text(yaml.safe_dump({"sources": [source]}))
+    more = {
+        "CORPUS_GUARD_SOURCES_FILE": str(tmp_path / "sources.yaml"),
+        "CORPUS_GUARD_MODELS_FOLDER": str(models_home / "models"),
+    }
+
+    said = started(
+        tmp_path,
+        "dag-processor,triggerer,scheduler,worker@corpus_refresh+drill",
+        CORPUS_GUARD_EXECUTOR="CeleryExecutor",
+        COMPOSED_MORE=json.dumps(more),
+    )
+
+    assert set(said["healthy"]) == EVERYTHING | {"redis", "worker"}
+    assert said["run"]["state"] == "success", said["run"]
+    assert set(said["run"]["tasks"].values()) == {"success"}
+    assert said["run"]["celery"] >= 8  # tasks; what the workers wrote into the result backend
+    assert "3 accepted" in said["run"]["note"]  # written with the login in the file of connections
+    assert said["drill"]["deviations"] > 0  # the backup has no Chroma; what was in it is published again
+    assert (said["drill"]["state"], said["drill"]["left"]) == ("healed", [])
     assert said["left"] == []
 
 
