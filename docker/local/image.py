@@ -308,6 +308,8 @@ def main() -> int:
     except StackError as problem:
         console.print(f"✗ {problem}", style="red", markup=False)
         return 1
+    except KeyboardInterrupt:
+        return 130
     finally:
         image.clear(keep="--keep" in sys.argv)
 
@@ -333,7 +335,9 @@ def _check(image: Image, canary: str) -> int:
             home, outside = Path(folder) / "inside", Path(folder) / "outside"
             home.mkdir()
             os.chown(home, int(config["Docker"]["config"]["User"].partition(":")[0]), 0)
-            versions = image.inside(root, home, config, "sh", "-ec", "guard --version; airflow version; celery --version; id")
+            versions = image.inside(
+                root, home, config, "sh", "-ec", "guard --version; airflow version; celery --version; id"
+            )
             console.print("".join(f"    {line}\n" for line in versions.splitlines()), end="")
             _unhealthy(image, root, home, config)
             done("guard, airflow and the health check run in it")
