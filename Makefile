@@ -6,7 +6,7 @@ BIN := .venv/bin
 STACK := $(BIN)/python docker/local/stack.py
 export CORPUS_GUARD_HOME ?= $(CURDIR)/var
 
-.PHONY: help venv demo up down status test test-all lint format docs bench moto fuzz lock screenshot clean
+.PHONY: help venv demo up down status test test-all lint format docs bench moto fuzz lock screenshot image-check clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | while IFS=$$'\t' read -r name what; do printf '  make %-12s %s\n' "$$name" "$$what"; done
@@ -70,6 +70,9 @@ fuzz: .venv/installed  ## coverage-guided fuzzing of every parser, ten minutes t
 
 screenshot: .venv/installed  ## pictures of the running UI (needs `make up` and Chromium)
 	@$(BIN)/python docker/local/screenshot.py
+
+image-check: .venv/installed  ## build the container image without an engine and run the refresh inside it (root; 15 GB, half an hour)
+	@$(BIN)/python docker/local/image.py
 
 # A cool-down of seven days: no version younger than that enters the lock. torch is exempt, because a wheel in a folder has no date and
 # would be passed over for the CUDA build; it is written without its local build tag, so that every index can serve it.

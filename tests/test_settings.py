@@ -284,3 +284,35 @@ def test_a_filter_model_comes_with_its_digest(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("CORPUS_GUARD_RETRIEVAL_FILTER", "perhaps")
     with pytest.raises(SettingsError, match=r"CORPUS_GUARD_RETRIEVAL_FILTER: .*'filterrag'"):
         load_settings()
+
+
+def test_secrets_may_be_files_and_a_variable_wins_over_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "corpus_guard_ledger_url").write_text("postgresql+psycopg2://me:secret@db/ledger\n")
+    (tmp_path / "corpus_guard_chat_key").write_text("sk-1")
+    (tmp_path / "airflow_fernet_key").write_text("not ours")
+    monkeypatch.setenv("CORPUS_GUARD_SECRETS_DIR", str(tmp_path))
+    monkeypatch.setenv("CORPUS_GUARD_CHAT_KEY", "sk-2")
+
+    settings = load_settings()
+
+    assert settings.ledger == "postgresql+psycopg2://me:secret@db/ledger"
+    assert settings.chat_key.get_secret_value() == "sk-2"
+
+
+def test_a_folder_of_secrets_that_is_not_there_is_no_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CORPUS_GUARD_SECRETS_DIR", str(tmp_path / "gone"))
+
+    with pytest.raises(SettingsError, match="CORPUS_GUARD_SECRETS_DIR: expected a folder"):
+        load_settings()
+
+
+def test_a_wrong_secret_is_named_like_its_variable_and_not_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "corpus_guard_ledger_url").write_text("mysql://me:secret@db/ledger")
+    monkeypatch.setenv("CORPUS_GUARD_SECRETS_DIR", str(tmp_path))
+
+    with pytest.raises(SettingsError, match="CORPUS_GUARD_LEDGER_URL") as caught:
+        load_settings()
+
+    assert "secret" not in str(caught.value).replace("CORPUS_GUARD_SECRETS_DIR", "")

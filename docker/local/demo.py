@@ -148,13 +148,13 @@ def _report(layout: Layout, seconds: float, *, in_stack: bool) -> None:
             last = connection.execute(
                 sa.select(runs).where(runs.c.kind == "refresh").order_by(runs.c.started_at.desc()).limit(1)
             ).one()
-            stands = _stands(connection)
+            found = stands(connection)
         storage = guard.storage
         counts = last.counts
         console.print()
-        _verdicts(stands)
+        _verdicts(found)
         truth = yaml.safe_load(TRUTH.read_text(encoding="utf-8"))
-        _against_truth(truth, stands)
+        _against_truth(truth, found)
         names = ("accepted", "quarantined", "rejected", "unchanged", "failed")
         parts = " + ".join(f"{counts[name]} {name}" for name in names)
         console.print(f"[bold]{counts['documents']} documents[/bold] = {parts}, in {seconds:.0f} s")
@@ -176,7 +176,7 @@ def _report(layout: Layout, seconds: float, *, in_stack: bool) -> None:
     )
 
 
-def _stands(connection: sa.Connection) -> dict[str, tuple[str, float, list[str]]]:
+def stands(connection: sa.Connection) -> dict[str, tuple[str, float, list[str]]]:
     """Name as in the answer sheet → (state, risk, codes of findings that weigh)."""
     rows = connection.execute(
         sa.select(documents.c.source, documents.c.uri, versions.c.state, versions.c.risk, versions.c.version_id)

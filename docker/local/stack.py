@@ -5,7 +5,7 @@ Everything listens on 127.0.0.1 and writes under ``CORPUS_GUARD_HOME`` (default 
 the home; ``CORPUS_GUARD_LEDGER=postgres`` puts it beside Airflow's metadata.
 
 What it does not protect against: other users of this machine reach the ports, and Chroma and MLflow ask for no
-password. For more than one person's machine, use ``docker/compose.yaml`` as a start and put a login before both.
+password. For more than one person's machine, use ``docker/compose.yaml``: there Chroma is on a network of its own.
 """
 
 from __future__ import annotations

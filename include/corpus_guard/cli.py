@@ -19,6 +19,7 @@ from rich.panel import Panel
 from rich.text import Text
 
 from corpus_guard import (
+    __version__,
     _cli_enhance,
     _cli_evaluate,
     _cli_evaluate_drift,
@@ -79,6 +80,21 @@ app.command("purge")(_cli_purge.purge)
 Source = Annotated[
     list[str] | None, typer.Option("--source", "-s", help="Only this source; may be given several times.")
 ]
+
+
+def _say_version(asked: bool) -> None:
+    if asked:
+        out.print(f"corpus-guard {__version__}", soft_wrap=True)
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_say_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    pass
 
 
 class FailOn(StrEnum):

@@ -6,6 +6,7 @@ every verdict, and whoever may set an environment variable or trigger a DAG must
 
 from __future__ import annotations
 
+import os
 import re
 from functools import cached_property
 from pathlib import Path
@@ -48,6 +49,8 @@ class Settings(BaseSettings):
     """``builtin:all-minilm-l6-v2``, a sentence-transformers folder, or a hub id."""
     language_model: str = "builtin:smollm2-135m"
     """``builtin:smollm2-135m``, a transformers folder (causal LM), or a hub id."""
+    models_folder: Path | None = None
+    """Where the converted language model lies; the image brings one that is. Empty: ``<home>/models``."""
     chunk_tokens: int = Field(default=200, ge=32, le=2048)
     """Longest chunk, in tokens of the embedder."""
 
@@ -182,19 +185,30 @@ class Settings(BaseSettings):
         return self.keys_folder or self.home / "keys"
 
     @cached_property
+    def models(self) -> Path:
+        """Folder of converted models; written once, then only read."""
+        return self.models_folder or self.home / "models"
+
+    @cached_property
     def storage(self) -> str:
         """Fsspec URL of raw bytes and batches."""
         return self.storage_url or str(self.home / "storage")
 
 
 def load_settings(**overrides: Any) -> Settings:
-    """Read the environment.
+    """Read the environment, and the files of ``CORPUS_GUARD_SECRETS_DIR``, where it names a folder: one file a setting, named like its
+    variable, in small letters, as container platforms mount secrets. A variable wins over a file.
 
     Raises:
-        SettingsError: a variable is malformed; the message names it.
+        SettingsError: a variable is malformed, or that folder does not exist; the message names it.
     """
+    folder = os.environ.get("CORPUS_GUARD_SECRETS_DIR")
+    if folder and not Path(folder).is_dir():
+        raise SettingsError(
+            f"environment variable CORPUS_GUARD_SECRETS_DIR: expected a folder of files such as corpus_guard_ledger_url, found {folder!r}"
+        )
     try:
-        return Settings(**overrides)
+        return Settings(**{"_secrets_dir": folder or None, **overrides})
     except ValidationError as error:
         problem = error.errors()[0]
         key = ".".join(str(part) for part in problem["loc"])

@@ -188,3 +188,17 @@ def test_a_conversion_that_was_killed_is_done_again(tmp_path: Path, models: Mode
 
     whole = models.language_model_weights.folder / "model.safetensors"
     assert (done.folder / "model.safetensors").read_bytes() == whole.read_bytes()
+
+
+def test_a_converted_model_is_found_where_nobody_may_write(tmp_path: Path, models_home: Path) -> None:
+    folder = tmp_path / "models"
+    folder.mkdir()
+    for prepared in (models_home / "models").glob("smollm2-*"):
+        (folder / prepared.name).symlink_to(prepared)
+    before = sorted(folder.iterdir())
+
+    found = weights.prepare_language_model(Settings(home=tmp_path / "home", models_folder=folder))
+
+    assert found.folder.parent == folder
+    assert sorted(folder.iterdir()) == before  # no lock, no scratch folder
+    assert not (tmp_path / "home").exists()

@@ -102,9 +102,9 @@ def _own(home: Path, wait: float) -> Iterator[int]:
         os.close(descriptor)
 
 
-def _command(home: Path, port: int) -> list[str]:
+def _command(home: Path, port: int, host: str = "127.0.0.1") -> list[str]:
     chroma = Path(sys.executable).with_name("chroma")
-    return [str(chroma), "run", "--path", str(home / "chroma"), "--host", "127.0.0.1", "--port", str(port)]
+    return [str(chroma), "run", "--path", str(home / "chroma"), "--host", host, "--port", str(port)]
 
 
 def _wait(server: subprocess.Popen[bytes], url: str, log: Path) -> None:
@@ -140,11 +140,14 @@ def main() -> None:
     """Take the store's lock and become the Chroma server."""
     parser = argparse.ArgumentParser(prog="python -m corpus_guard.corpus.server", description=__doc__)
     parser.add_argument("--home", type=Path, required=True, help="the guard's folder; the store is in chroma/ below it")
-    parser.add_argument("--port", type=int, required=True, help="port on 127.0.0.1")
+    parser.add_argument("--port", type=int, required=True, help="port to listen on")
+    parser.add_argument(
+        "--host", default="127.0.0.1", help="address to listen on; another one only where no stranger reaches it"
+    )
     arguments = parser.parse_args()
     with _own(arguments.home.absolute(), wait=10) as lock:
         os.set_inheritable(lock, True)
-        command = _command(arguments.home.absolute(), arguments.port)
+        command = _command(arguments.home.absolute(), arguments.port, arguments.host)
         os.execv(command[0], command)  # noqa: S606
 
 

