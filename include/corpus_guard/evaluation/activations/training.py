@@ -92,7 +92,7 @@ def train(
     learned = labelled.where(lambda row: row.key not in held)
     calibration = labelled.where(lambda row: row.key in held)
     poisoned = learned.poisoned
-    if min(poisoned.sum(), (~poisoned).sum(), default=0) < FEWEST:
+    if min(poisoned.sum(), (~poisoned).sum()) < FEWEST:
         raise Misuse(
             f"training data: {int(poisoned.sum())} attacker's and {int((~poisoned).sum())} right answers of {len(labelled)} recordings that are "
             f"either; expected at least {FEWEST} of each outside of the fifth that calibrates: collect from more questions"
@@ -169,7 +169,22 @@ def _triplets(
         losses.append(total / steps)
         if kept:
             _keep(kept, network, optimiser, rate, losses)
+    _settle(network, data)
     return network.eval(), losses
+
+
+def _settle(network: Any, data: Any) -> None:
+    """Let the batch norms see every sample once: after few steps their running averages still remember where they began."""
+    import torch
+
+    norms = [module for module in network.modules() if isinstance(module, torch.nn.BatchNorm2d)]
+    for norm in norms:
+        norm.reset_running_stats()
+        norm.momentum = None  # a plain average
+    with torch.inference_mode():
+        for start in range(0, len(data), 2 * BATCH):
+            if len(data) - start > 1:
+                _network.embed(network, data[start : start + 2 * BATCH])
 
 
 def triplet_loss(embedded: Any, poisoned: Any, apart: float = APART) -> Any:

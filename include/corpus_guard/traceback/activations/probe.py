@@ -31,10 +31,12 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from corpus_guard.errors import Misuse, SettingsError
+from corpus_guard.errors import GuardError, Misuse, SettingsError
 from corpus_guard.traceback.activations import _network
 from corpus_guard.traceback.activations.recording import checked
 
+NUMBERS: Final = "probe.safetensors"
+ABOUT: Final = "probe.json"
 FORMAT: Final = "corpus-guard/activation-probe/1"
 FLOOR: Final = {"tpr": 0.90, "fpr": 0.05, "fpr_look_alike": 0.10, "samples": 40.0}
 """What a probe's own figures must reach for its word to count: of attacker's answers found, of right answers accused, of right answers from
@@ -161,23 +163,26 @@ class Probe:
     def _numbers(self) -> bytes:
         from safetensors.numpy import save
 
-        # Half precision for the network: half the file, and no margin of the tests moves by more than a thousandth.
+        # Half precision for the network: half the file; figures are measured on what was written and read back.
         kept = {
             name: np.ascontiguousarray(value, np.float16 if name.startswith("net.") and value.ndim > 1 else np.float32)
             for name, value in sorted(self.tensors.items())
         }
         return bytes(save(kept))
 
+    @cached_property
+    def files(self) -> Mapping[str, bytes]:
+        """Name → content; the one that names the other comes last."""
+        return {NUMBERS: self._numbers, ABOUT: self._about()}
+
     def write(self, folder: Path) -> Path:
-        """Write both files into `folder`, whole or not at all."""
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        scratch = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".probe-"))
-        (scratch / "probe.safetensors").write_bytes(self._numbers)
-        (scratch / "probe.json").write_bytes(self._about())
-        folder.mkdir(exist_ok=True)
-        for name in ("probe.safetensors", "probe.json"):  # the one that names the other comes last
-            (scratch / name).replace(folder / name)
-        scratch.rmdir()
+        """Write both files into `folder`, each whole or not at all."""
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, content in self.files.items():
+            with tempfile.NamedTemporaryFile(dir=folder, delete=False) as file:
+                file.write(content)
+            Path(file.name).chmod(0o644)
+            Path(file.name).replace(folder / name)
         return folder
 
 
@@ -198,23 +203,30 @@ def nearest(embedded: NDArray[np.float32], support: NDArray[np.float32], poisone
 
 
 def load(folder: Path) -> Probe:
-    """Read a probe.
+    """Read a probe from a folder.
 
     Raises:
         SettingsError: unreadable, no probe, or the numbers are not those it was written with.
     """
+    try:
+        about, numbers = ((folder / name).read_bytes() for name in (ABOUT, NUMBERS))
+    except OSError as error:
+        raise SettingsError(f"activation probe {folder}: cannot be read ({error.strerror}); restore it") from error
+    return parse(about, numbers, str(folder))
+
+
+def parse(described: bytes, data: bytes, where: str) -> Probe:
+    """Read a probe from the content of its two files; raises as `load`."""
     from safetensors.numpy import load as numbers
 
     try:
-        about = orjson.loads((folder / "probe.json").read_bytes())
-        data = (folder / "probe.safetensors").read_bytes()
-        found = hashlib.sha256(data).hexdigest()
-        if about["format"] != FORMAT or found != about["tensors_sha256"]:
+        about = orjson.loads(described)
+        found, expected = hashlib.sha256(data).hexdigest(), str(about["tensors_sha256"])
+        if about["format"] != FORMAT or found != expected:
             raise SettingsError(
-                f"activation probe {folder}: its numbers have SHA-256 {found[:16]}…, probe.json says {str(about['tensors_sha256'])[:16]}…; "
-                "restore both files together, or train one with `guard train activations`"
+                f"activation probe {where}: its numbers have SHA-256 {found[:16]}…, probe.json says {expected[:16]}… in format "
+                f"{str(about['format'])[:60]!r}; restore both files together, or train one with `guard train activations`"
             )
-        tensors = {name: np.asarray(value, np.float32) for name, value in numbers(data).items()}
         layers, hidden = (int(size) for size in about["shape"])
         probe = Probe(
             kind=str(about["kind"]),
@@ -225,19 +237,22 @@ def load(folder: Path) -> Probe:
             trained_on=str(about["trained_on"]),
             figures={str(name): float(value) for name, value in about["figures"].items()},
             width=int(about["width"]),
-            tensors=tensors,
+            tensors={name: np.asarray(value, np.float32) for name, value in numbers(data).items()},
         )
-        lost = TENSORS[probe.kind] - set(tensors)
-        if lost or tensors["mean"].shape != probe.shape or not all(np.isfinite(value).all() for value in tensors.values()):
-            raise ValueError("tensors")
-        if probe.kind == "cnn":
-            nearest(tensors["support"][:1], tensors["support"], tensors["poisoned"] > 0.5)
-    except OSError as error:
-        raise SettingsError(f"activation probe {folder}: cannot be read ({error.strerror}); restore it") from error
-    except (SettingsError, Misuse):
+        _whole(probe)
+    except GuardError:
         raise
     except Exception as error:  # orjson, safetensors, a missing key
         raise SettingsError(
-            f"activation probe {folder}: holds no probe ({type(error).__name__}); make one with `guard train activations`"
+            f"activation probe {where}: holds no probe ({type(error).__name__}); make one with `guard train activations`"
         ) from error
     return probe
+
+
+def _whole(probe: Probe) -> None:
+    lost = TENSORS[probe.kind] - set(probe.tensors)
+    if lost or probe.tensors["mean"].shape != probe.shape:
+        raise ValueError("tensors")
+    checked(np.array([[value.sum()] for value in probe.tensors.values()], np.float32), "the numbers of an activation probe")
+    if probe.kind == "cnn":
+        nearest(probe.tensors["support"][:1], probe.tensors["support"], probe.tensors["poisoned"] > 0.5)

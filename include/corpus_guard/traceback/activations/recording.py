@@ -1,8 +1,9 @@
 """What a model's states were when it answered: recorded once for each prompt, kept in files, read back with what the answer amounted to.
 
 Rules
-    * the label is what the model *answered*, as in the paper: the attacker's answer or the right one. An answer that is neither, or that
-      says both, is kept apart; that a text was planted is no label;
+    * the label is what the model *answered*, as in the paper: the right answer, or the attacker's from texts among which one is planted.
+      An answer that is neither or says both is kept apart, and so is an attacker's answer where nobody attacked; that a text was planted
+      is no label;
     * a recording has an id from the model, the wording of the prompt, question, texts and answers: it is made once, and a collection that
       was killed goes on with what is missing;
     * a shard is a safetensors file (states, bfloat16 as they were computed) and a Parquet file (everything else), written whole or not at
@@ -96,8 +97,8 @@ class Recordings:
 
     @property
     def labelled(self) -> Recordings:
-        """Those whose answer is the attacker's or the right one."""
-        return self.where(lambda row: row.answered in {Answered.ATTACKER, Answered.RIGHT})
+        """Those whose answer is right, or was led to by a planted text."""
+        return self.where(lambda row: row.answered is Answered.RIGHT or (row.answered is Answered.ATTACKER and row.planted > 0))
 
     @property
     def poisoned(self) -> NDArray[np.bool_]:
