@@ -162,11 +162,14 @@ def _slices(probe: Probe, kind: str, trained: str, testing: Recordings, table: b
         **{name: (lambda row, name=name: row.source == name and row.kind in {"clean", "planted"}) for name in _sources(testing)},
     }
     if table:
-        for planted in range(1, 5):
-            by[f"{planted} of 5 planted"] = lambda row, planted=planted: row.kind == "clean" or (row.kind == "mixed" and row.planted == planted)
-        by["5 of 5 planted"] = lambda row: row.kind == "clean" or (row.kind == "planted" and row.planted == 5)
-        for other in sorted({row.kind for row in testing.rows} - {"clean", "planted", "mixed", "look-alike"}):
-            by[other] = lambda row, other=other: row.kind == other or (row.kind == "planted" if other == "noisy" else row.kind == "clean")
+        right = {Answered.RIGHT}
+        for planted in range(1, 6):
+            by[f"{planted} of 5 planted"] = lambda row, planted=planted: (
+                (row.kind == "clean" and row.answered in right) or (row.texts == 5 and row.planted == planted and row.kind in {"planted", "mixed"})
+            )
+        by["noisy"] = lambda row: row.kind in {"noisy", "planted"}
+        for other in sorted({row.kind for row in testing.rows} - {"clean", "planted", "mixed", "look-alike", "noisy"}):
+            by[other] = lambda row, other=other: row.kind in {other, "clean"}
     return cells + [Cell(trained, name, kind, measured(probe, testing.where(wanted))) for name, wanted in by.items()]
 
 

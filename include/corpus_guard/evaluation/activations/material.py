@@ -15,15 +15,15 @@ from __future__ import annotations
 import hashlib
 import random
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, zip_longest
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from corpus_guard.errors import Misuse
 from corpus_guard.evaluation.attacks.typos import misspelt
-from corpus_guard.evaluation.samples import normal
+from corpus_guard.evaluation.samples import normal, read_rows
 from corpus_guard.evaluation.traceback.targets import Target, read_targets
 from corpus_guard.traceback.activations.recording import Prompted
 from corpus_guard.traceback.asking import agrees
@@ -32,7 +32,6 @@ K: Final = 5
 LONGEST_ANSWER: Final = 5  # words: a longer one is a sentence, and no model says it word for word
 TESTED: Final = 0.35  # share of questions that are never trained on
 NOISE: Final = 0.1  # share of words misspelt in a noisy clean text (section 5.5 of the paper)
-KINDS: Final = ("clean", "planted", "look-alike", "mixed", "noisy", "variant")
 
 
 def is_tested(key: str) -> bool:
@@ -122,3 +121,44 @@ def _leading(target: Target) -> list[str]:
 
 def _shuffled(texts: Sequence[str], chance: random.Random) -> list[str]:
     return chance.sample(list(texts), len(texts))
+
+
+def extras_of(paths: Sequence[Path], variants: Sequence[Path], *, limit: int | None = None, seed: int = 0) -> list[Prompted]:
+    """What a table shows beyond `prompts_of`, of questions that are tested on only: noisy clean texts, and texts of other attacks.
+
+    Args:
+        paths: as for `prompts_of`.
+        variants: JSONL with ``question``, ``correct_answer``, ``incorrect_answer``, ``adversarial_texts`` and ``attack``, such as GARAG's
+            typos and HotFlip's prefixes; the kind of a prompt is its attack.
+        limit: questions of a file, or of an attack in a file, at most.
+        seed: which words are misspelt.
+
+    Raises:
+        Misuse: a file cannot be read, or a row lacks something.
+    """
+    clean = [one for one in prompts_of(paths, limit=limit, seed=seed) if one.kind == "clean" and is_tested(one.key)]
+    found = [noisy(one, seed) for one in clean if len(one.texts) == K]
+    for path in variants:
+        counts: dict[tuple[str, str], int] = {}
+        for where, row in read_rows(path):
+            one = _variant(row, path, where)
+            count = counts.get((one.source, one.kind), 0)
+            if is_tested(one.key) and (limit is None or count < limit):
+                counts[one.source, one.kind] = count + 1
+                found.append(one)
+    return list(dict.fromkeys(found))
+
+
+def _variant(row: Mapping[str, Any], path: Path, where: str) -> Prompted:
+    needed = {name: row.get(name) for name in ("question", "incorrect_answer", "correct_answer", "adversarial_texts")}
+    texts = needed["adversarial_texts"]
+    lists = [[value] if isinstance(value, str) else value for value in (needed["correct_answer"], needed["incorrect_answer"], texts)]
+    if not isinstance(needed["question"], str) or not all(
+        isinstance(value, list) and value and all(isinstance(part, str) for part in value) for value in lists
+    ):
+        raise Misuse(f"{where}: expected question, correct_answer, incorrect_answer and adversarial_texts, of strings")
+    correct, incorrect, planted = (tuple(value) for value in lists)
+    question = str(needed["question"])
+    source = str(row.get("dataset") or path.stem)
+    kind = str(row.get("attack") or "variant")[:40]
+    return Prompted(normal(question), source, kind, len(planted[:K]), question, planted[:K], correct, incorrect)

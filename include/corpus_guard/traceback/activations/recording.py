@@ -176,6 +176,18 @@ def collect(
     return load(folder, model, ids)
 
 
+def present(models: Models, prompts: Sequence[Prompted], folder: Path) -> Recordings:
+    """Of these prompts those that were read before; loads the language model for its digest, and reads nothing.
+
+    Raises:
+        Misuse: none was.
+        Inconsistent: a file of the folder is damaged.
+    """
+    model = models.language_model.digest
+    known = {row["sample"] for path in sorted(folder.glob("*.parquet")) for row in _table(path).select(["sample"]).to_pylist()}
+    return load(folder, model, [name for name in dict.fromkeys(sample_id(model, one) for one in prompts) if name in known])
+
+
 def load(folder: Path, model: str | None = None, ids: Sequence[str] | None = None) -> Recordings:
     """Read recordings back.
 
