@@ -54,10 +54,10 @@ def detector_training():
     approve_promotion = HITLOperator(
         task_id="approve_promotion",
         subject="Put this probe into use?",
-        body="{% set found = ti.xcom_pull(task_ids='train') %}A {{ found['kind'] }} probe with AUC {{ '%.3f'|format(found['auc']) }} on questions "
-        "it never saw{% if found['champion_auc'] is not none %}, the one in use {{ '%.3f'|format(found['champion_auc']) }}{% endif %}. Its word "
-        "{{ 'counts' if found['counts'] else 'is shown and does not count' }} beside the judge. Version {{ found['version'] }} of "
-        "corpus-guard-activation-probe in MLflow has all figures. Whatever is not approved stays as it is.",
+        body="{% set found = ti.xcom_pull(task_ids='train') %}A {{ found['kind'] }} probe with AUC {{ '%.3f'|format(found['auc']) }} on "
+        "questions it never saw{% if found['champion_auc'] is not none %}, the one in use {{ '%.3f'|format(found['champion_auc']) }}"
+        "{% endif %}. Its word {{ 'counts' if found['counts'] else 'is shown and does not count' }} beside the judge. Version "
+        "{{ found['version'] }} of corpus-guard-activation-probe in MLflow has all figures. Whatever is not approved stays as it is.",
         options=[APPROVE, "Reject"],
         response_timeout=ANSWER_TIME,
         execution_timeout=ANSWER_TIME,

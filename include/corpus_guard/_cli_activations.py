@@ -24,7 +24,9 @@ class Kind(StrEnum):
     LINEAR = "linear"
 
 
-Targets = Annotated[list[Path], typer.Argument(help="JSONL in PoisonedRAG's format, a data set a file.", metavar="TARGETS...")]
+Targets = Annotated[
+    list[Path], typer.Argument(help="JSONL in PoisonedRAG's format, a data set a file.", metavar="TARGETS...")
+]
 Limit = Annotated[int | None, typer.Option(min=1, help="Questions of a file, at most. Default: all.")]
 Seed = Annotated[int, typer.Option(help="Of every draw and of the weights.")]
 Epochs = Annotated[int | None, typer.Option(min=1, help="Rounds of a network over its training samples.")]
@@ -146,7 +148,9 @@ def _prompts(targets: list[Path], limit: int | None, seed: int, variants: list[P
     return [*prompts_of(targets, limit=limit, seed=seed), *extras]
 
 
-def _recorded(settings: Settings, prompts: list[Prompted], folder: Path | None, collected: bool, progress: Any) -> Recordings:
+def _recorded(
+    settings: Settings, prompts: list[Prompted], folder: Path | None, collected: bool, progress: Any
+) -> Recordings:
     from corpus_guard.models import Models
     from corpus_guard.traceback.activations.recording import collect, present
 
@@ -173,20 +177,28 @@ def _show(found: Findings) -> None:
         for one in found.cells
     ]
     columns = ("probe", "trained on", "tested on", "TPR", "FPR", "TPR, sure", "FPR, sure", "unsure")
-    out.print(console.table("Answers led by planted texts, found by their activations", columns, cells, right=columns[3:]))
+    out.print(
+        console.table("Answers led by planted texts, found by their activations", columns, cells, right=columns[3:])
+    )
     for size, values in found.supports.items():
-        out.print(f"support set of {size:,} ({values['samples']:,} there): TPR {_rate(values, 'tpr')}, FPR {_rate(values, 'fpr')}")
+        out.print(
+            f"support set of {size:,} ({values['samples']:,} there): TPR {_rate(values, 'tpr')}, FPR {_rate(values, 'fpr')}"
+        )
     for name, area in found.features.items():
         out.print(f"without any state, by {name.replace('_', ' ')}: AUC {area:.3f}")
     for name, control in found.random_labels.items():
-        told = "as chance does" if control["by_chance"] else "[red]better or worse than chance: the experiment is broken[/red]"
+        told = (
+            "as chance does"
+            if control["by_chance"]
+            else "[red]better or worse than chance: the experiment is broken[/red]"
+        )
         out.print(f"{name} trained on random labels: AUC {control['auc']:.3f}, {told}")
     for name, spent in found.milliseconds.items():
         out.print(f"{name}: {spent:.2f} ms of CPU a sample after the forward pass")
 
 
 def _rate(values: dict[str, Any], name: str) -> str:
-    hits, of = (values["found"], values["positives"]) if name == "tpr" else (values["accused"], values["negatives"])
+    of = values["positives" if name == "tpr" else "negatives"]
     if not of:
         return "none"
     low, high = values[f"{name}_interval"]

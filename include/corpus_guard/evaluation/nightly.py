@@ -36,7 +36,9 @@ WEEK = timedelta(days=7)
 class Night:
     """What was traced, tonight or in the nights before."""
 
-    traces: tuple[Mapping[str, Any], ...]  # trace_id, report_id, judge, outcome, ended, iterations, seconds, counts, activations
+    traces: tuple[
+        Mapping[str, Any], ...
+    ]  # trace_id, report_id, judge, outcome, ended, iterations, seconds, counts, activations
     scores: Mapping[Label, tuple[float, ...]]  # of every text that was judged, 0..1
 
     @property
@@ -51,8 +53,14 @@ class Night:
         votes = [one.get("activations") or {} for one in self.traces]
         counted = Counter(one.get("vote", "skipped") for one in votes)
         told = {f"activations_{vote}": counted[vote] for vote in ("poisoned", "clean", "unsure", "skipped")}
-        against = [one for one in self.traces if (one.get("activations") or {}).get("counts") and one["outcome"] == "undecided"]
-        return {**told, "activations_counted": sum(bool(one.get("counts")) for one in votes), "activations_contradicted": len(against)}
+        against = [
+            one for one in self.traces if (one.get("activations") or {}).get("counts") and one["outcome"] == "undecided"
+        ]
+        return {
+            **told,
+            "activations_counted": sum(bool(one.get("counts")) for one in votes),
+            "activations_contradicted": len(against),
+        }
 
     @property
     def texts(self) -> int:
@@ -181,7 +189,18 @@ def _scores(tonight: Night, path: Path) -> Path:
 
 
 def _read(ledger: Ledger, *conditions: sa.ColumnElement[bool]) -> Night:
-    names = ("trace_id", "report_id", "run_id", "judge", "outcome", "ended", "iterations", "seconds", "counts", "activations")
+    names = (
+        "trace_id",
+        "report_id",
+        "run_id",
+        "judge",
+        "outcome",
+        "ended",
+        "iterations",
+        "seconds",
+        "counts",
+        "activations",
+    )
     summary = sa.select(*(traces.c[name] for name in names)).where(*conditions).order_by(traces.c.trace_id)
     joined = (
         sa.select(suspects.c.label, suspects.c.score)

@@ -58,7 +58,9 @@ class Activated:
     """What the model said, and its state when it had read the prompt and said nothing yet."""
 
     answered: Answered
-    states: NDArray[np.float32]  # of the prompt's last token: [layers + 1, hidden]; the embeddings, then each layer's output
+    states: NDArray[
+        np.float32
+    ]  # of the prompt's last token: [layers + 1, hidden]; the embeddings, then each layer's output
     tokens: int  # of the prompt
 
 

@@ -93,7 +93,9 @@ class Trace:
     missing: int = 0  # chunks served then that are erased now
     answer_before: str | None = None  # of the RAG model, from what was retrieved first; None: not asked
     answer_after: str | None = None  # with the traced texts set aside
-    activations: dict[str, Any] | None = None  # what the model's activations say of the first answer (`Testimony`); None: of an older trace
+    activations: dict[str, Any] | None = (
+        None  # what the model's activations say of the first answer (`Testimony`); None: of an older trace
+    )
     failure: str | None = None  # what the judge died of
     seconds: float = 0.0  # of the attempt that finished it
     finished_at: datetime | None = None

@@ -57,7 +57,12 @@ class Verdict:
 
 
 def decide(
-    complaint: Complaint, followed: Followed, judge: Judge, answers: Answers | None = None, *, ask_always: bool = False,
+    complaint: Complaint,
+    followed: Followed,
+    judge: Judge,
+    answers: Answers | None = None,
+    *,
+    ask_always: bool = False,
     hear_always: bool = False,
 ) -> Verdict:
     """What a followed complaint amounts to.

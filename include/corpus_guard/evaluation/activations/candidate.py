@@ -80,7 +80,17 @@ def prepare(guard: Guard, *, limit: int | None = None, epochs: int | None = None
     own = probe.figures["auc"]
     better = theirs is None or (current is not None and current.digest != probe.digest and own > theirs)
     return Candidate(
-        probe.digest, version, run, kind, probe.trained_on, own, theirs, not probe.shortfalls, probe.shortfalls, probe.figures, better
+        probe.digest,
+        version,
+        run,
+        kind,
+        probe.trained_on,
+        own,
+        theirs,
+        not probe.shortfalls,
+        probe.shortfalls,
+        probe.figures,
+        better,
     )
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,19 +24,21 @@ from corpus_guard.evaluation.activations.material import is_tested
 from corpus_guard.evaluation.activations.measuring import (
     auc,
     figures_of,
+    random_labels,
     rates,
     scores_by_chance,
-    shuffled_labels,
     single_features,
 )
-from corpus_guard.evaluation.activations.training import Plan, Trained, support_of, train
+from corpus_guard.evaluation.activations.training import EPOCHS, Plan, Trained, support_of, train
 from corpus_guard.traceback.activations.probe import Probe, parse
-from corpus_guard.traceback.activations.recording import Answered, Recordings
+from corpus_guard.traceback.activations.recording import Answered, Recorded, Recordings
 
 Progress = Callable[[str, int, int | None], object]
+Wanted = Callable[[Recorded], bool]
 
 SUPPORTS: Final = (50, 100, 150, 200, 250)
 KINDS: Final = ("linear", "cnn")
+FIVE: Final = 5  # texts, as the paper retrieves
 
 
 @dataclass(frozen=True)
@@ -69,7 +72,9 @@ class Findings:
         """JSON-ready."""
         return {
             "answers": self.answers,
-            "cells": [{"trained": one.trained, "tested": one.tested, "probe": one.probe, **one.values} for one in self.cells],
+            "cells": [
+                {"trained": one.trained, "tested": one.tested, "probe": one.probe, **one.values} for one in self.cells
+            ],
             "single_features_auc": self.features,
             "random_labels": self.random_labels,
             "broken": self.broken,
@@ -112,10 +117,10 @@ def evaluate(
     if not len(labelled) or labelled.poisoned.all() or not labelled.poisoned.any():
         raise Misuse(
             f"{int(labelled.poisoned.sum()) if len(labelled) else 0} attacker's and "
-            f"{int((~labelled.poisoned).sum()) if len(labelled) else 0} right answers to questions that are tested on; expected some of each: "
+            f"{int((~labelled.poisoned).sum()) if len(labelled) else 0} right answers to questions that are tested on; expected both: "
             "collect from more questions"
         )
-    plans = {kind: replace(Plan(kind, seed), **({"epochs": epochs} if epochs else {})) for kind in kinds}
+    plans = {kind: Plan(kind, seed, epochs or EPOCHS) for kind in kinds}
     told = _described(training)
     trained: dict[str, Trained] = {}
     cells: list[Cell] = []
@@ -128,13 +133,28 @@ def evaluate(
         trained[kind] = done
         cells += _slices(done.probe, kind, "all", testing, table)
         spent[kind] = _milliseconds(done.probe, labelled)
-        control = written(train(shuffled_labels(training, seed), plan, progress=progress).probe)
-        margins = control.margins(labelled.states)
-        chance[kind] = {"auc": auc(margins, labelled.poisoned), "by_chance": scores_by_chance(margins, labelled.poisoned)}
+        chance[kind] = _by_chance(training, testing, plan, progress)
         if table:
             cells += _across(training, testing, plan, progress)
     supports = _supports(trained["cnn"], training, labelled, seed) if table and "cnn" in trained else {}
     return Findings(_answers(given), tuple(cells), single_features(testing), chance, supports, spent, trained)
+
+
+def _by_chance(training: Recordings, testing: Recordings, plan: Plan, progress: Progress) -> dict[str, Any]:
+    """A probe trained on coins, and how well it tells those of other questions."""
+    both = Recordings(
+        training.model, training.prompt, training.rows + testing.rows, np.concatenate([training.states, testing.states])
+    )
+    coins = random_labels(both, plan.seed)
+    learned = len(training.labelled)
+    control = written(train(_part(coins, slice(None, learned)), plan, progress=progress).probe)
+    rest = _part(coins, slice(learned, None))
+    margins = control.margins(rest.states)
+    return {"auc": auc(margins, rest.poisoned), "by_chance": scores_by_chance(margins, rest)}
+
+
+def _part(given: Recordings, which: slice) -> Recordings:
+    return Recordings(given.model, given.prompt, given.rows[which], given.states[which])
 
 
 def written(probe: Probe) -> Probe:
@@ -157,34 +177,44 @@ def measured(probe: Probe, tested: Recordings) -> dict[str, Any]:
 
 def _slices(probe: Probe, kind: str, trained: str, testing: Recordings, table: bool) -> list[Cell]:
     cells = [Cell(trained, "all", kind, measured(probe, testing))]
-    by = {
-        **{f"{name}, texts written as attacks are": (lambda row, name=name: row.source == name and row.kind in {"look-alike", "planted"}) for name in _sources(testing)},
-        **{name: (lambda row, name=name: row.source == name and row.kind in {"clean", "planted"}) for name in _sources(testing)},
-    }
+    by: dict[str, Wanted] = {}
+    for name in _sources(testing):
+        by[name] = partial(_of, name, ("clean", "planted"))
+        by[f"{name}, texts written as attacks are"] = partial(_of, name, ("look-alike", "planted"))
     if table:
-        right = {Answered.RIGHT}
-        for planted in range(1, 6):
-            by[f"{planted} of 5 planted"] = lambda row, planted=planted: (
-                (row.kind == "clean" and row.answered in right) or (row.texts == 5 and row.planted == planted and row.kind in {"planted", "mixed"})
-            )
+        by |= {f"{planted} of 5 planted": partial(_planted, planted) for planted in range(1, 6)}
         by["noisy"] = lambda row: row.kind in {"noisy", "planted"}
         for other in sorted({row.kind for row in testing.rows} - {"clean", "planted", "mixed", "look-alike", "noisy"}):
-            by[other] = lambda row, other=other: row.kind in {other, "clean"}
+            by[other] = partial(_beside, other)
     return cells + [Cell(trained, name, kind, measured(probe, testing.where(wanted))) for name, wanted in by.items()]
+
+
+def _of(source: str, kinds: Sequence[str], row: Recorded) -> bool:
+    return row.source == source and row.kind in kinds
+
+
+def _planted(count: int, row: Recorded) -> bool:
+    return row.kind == "clean" or (row.texts == FIVE and row.planted == count and row.kind in {"planted", "mixed"})
+
+
+def _beside(kind: str, row: Recorded) -> bool:
+    return row.kind in {kind, "clean"}
 
 
 def _across(training: Recordings, testing: Recordings, plan: Plan, progress: Progress) -> list[Cell]:
     """Trained on one data set and tested on each: clean and planted prompts, as the paper has them."""
     cells = []
     for source in _sources(training):
-        paper = training.where(lambda row, source=source: row.source == source and row.kind in {"clean", "planted"})
+        paper = training.where(partial(_of, source, ("clean", "planted")))
         try:
             probe = written(train(paper, plan, progress=progress).probe)
         except Misuse:  # too few of a class: a cell that is not there
             continue
         for other in _sources(testing):
-            tested = testing.where(lambda row, other=other: row.source == other and row.kind in {"clean", "planted"})
-            cells.append(Cell(f"{source}, clean and planted", f"{other}, clean and planted", plan.kind, measured(probe, tested)))
+            tested = testing.where(partial(_of, other, ("clean", "planted")))
+            cells.append(
+                Cell(f"{source}, clean and planted", f"{other}, clean and planted", plan.kind, measured(probe, tested))
+            )
     return cells
 
 

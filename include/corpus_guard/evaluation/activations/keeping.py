@@ -48,7 +48,9 @@ def keep(settings: Settings, found: Findings, kind: str, testing: Recordings, pa
         name = _plain(f"{cell.probe}/{cell.trained}/{cell.tested}")
         for how in ("forced", "sure"):
             metrics |= {
-                f"{name}/{how}_{rate}": cell.values[how][rate] for rate in ("tpr", "fpr") if cell.values[how][rate] is not None
+                f"{name}/{how}_{rate}": cell.values[how][rate]
+                for rate in ("tpr", "fpr")
+                if cell.values[how][rate] is not None
             }
     metrics |= {f"single_feature/{name}": value for name, value in found.features.items()}
     metrics |= {f"random_labels/{name}": value["auc"] for name, value in found.random_labels.items()}

@@ -53,7 +53,13 @@ def prompts_of(paths: Sequence[Path], *, limit: int | None = None, seed: int = 0
     """
     files = [_each(path, limit, seed) for path in paths]
     rounds = [[one for one in round_ if one is not None] for round_ in zip_longest(*files)]
-    by_kind = [one for wanted in (False, True) for each in chain.from_iterable(rounds) for one in each if (one.kind == "mixed") is wanted]
+    by_kind = [
+        one
+        for wanted in (False, True)
+        for each in chain.from_iterable(rounds)
+        for one in each
+        if (one.kind == "mixed") is wanted
+    ]
     if not by_kind:
         raise Misuse(
             f"{', '.join(map(str, paths))}: no question with a correct_answer, an incorrect_answer and adversarial_texts; expected rows in "
@@ -123,7 +129,9 @@ def _shuffled(texts: Sequence[str], chance: random.Random) -> list[str]:
     return chance.sample(list(texts), len(texts))
 
 
-def extras_of(paths: Sequence[Path], variants: Sequence[Path], *, limit: int | None = None, seed: int = 0) -> list[Prompted]:
+def extras_of(
+    paths: Sequence[Path], variants: Sequence[Path], *, limit: int | None = None, seed: int = 0
+) -> list[Prompted]:
     """What a table shows beyond `prompts_of`, of questions that are tested on only: noisy clean texts, and texts of other attacks.
 
     Args:
@@ -152,12 +160,15 @@ def extras_of(paths: Sequence[Path], variants: Sequence[Path], *, limit: int | N
 def _variant(row: Mapping[str, Any], path: Path, where: str) -> Prompted:
     needed = {name: row.get(name) for name in ("question", "incorrect_answer", "correct_answer", "adversarial_texts")}
     texts = needed["adversarial_texts"]
-    lists = [[value] if isinstance(value, str) else value for value in (needed["correct_answer"], needed["incorrect_answer"], texts)]
+    lists = [
+        [value] if isinstance(value, str) else value
+        for value in (needed["correct_answer"], needed["incorrect_answer"], texts)
+    ]
     if not isinstance(needed["question"], str) or not all(
         isinstance(value, list) and value and all(isinstance(part, str) for part in value) for value in lists
     ):
         raise Misuse(f"{where}: expected question, correct_answer, incorrect_answer and adversarial_texts, of strings")
-    correct, incorrect, planted = (tuple(value) for value in lists)
+    correct, incorrect, planted = (tuple(value or ()) for value in lists)
     question = str(needed["question"])
     source = str(row.get("dataset") or path.stem)
     kind = str(row.get("attack") or "variant")[:40]

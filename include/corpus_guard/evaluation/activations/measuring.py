@@ -7,7 +7,7 @@ counts every margin by its sign, as the paper does; *sure* leaves the unsure out
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from corpus_guard.errors import Misuse
 from corpus_guard.traceback.activations.probe import UNSURE, Probe
-from corpus_guard.traceback.activations.recording import Recordings
+from corpus_guard.traceback.activations.recording import Answered, Recordings
 
 ERRS: Final = 0.02  # share of the calibration's sure votes that may be wrong
 SURE: Final = 0.2  # share of them that must be sure, or no threshold holds
@@ -81,7 +81,7 @@ def interval(hits: int, of: int) -> tuple[float, float] | None:
 
 
 def calibrated(margins: NDArray[np.float64], poisoned: NDArray[np.bool_]) -> float:
-    """The least threshold over which no more than `ERRS` of the votes are wrong in either class; `UNSURE` where none leaves `SURE` of them."""
+    """The least threshold over which no more than `ERRS` of the votes of either class are wrong; `UNSURE` where too few are sure then."""
     for threshold in (0.0, *np.sort(np.abs(margins))):
         sure = np.abs(margins) > threshold
         if sure.mean() < SURE:
@@ -143,20 +143,29 @@ def single_features(tested: Recordings) -> dict[str, float]:
     return {name: max(value, 1 - value) for name, value in found.items()}
 
 
-def shuffled_labels(given: Recordings, seed: int) -> Recordings:
-    """The recordings with the labels of others: what a probe learns from them must be worth nothing on other questions."""
-    from dataclasses import replace
+def random_labels(given: Recordings, seed: int) -> Recordings:
+    """The recordings with a coin in place of the label, one coin a question, in every half.
 
+    What a probe learns from them must be worth nothing on other questions. Where it is, a question stands in both halves: its states tell
+    which it is, and with it the coin. (Shuffled labels measured against true ones would not do: by chance they agree with whatever
+    direction the states vary in most, or contradict it.)
+    """
     labelled = given.labelled
-    order = np.random.default_rng(seed).permutation(len(labelled))
+    keys = sorted({row.key for row in labelled.rows})
+    coins = dict(zip(keys, np.random.default_rng(seed).permutation(len(keys)) % 2, strict=True))
     rows = tuple(
-        replace(row, answered=labelled.rows[other].answered) for row, other in zip(labelled.rows, order, strict=True)
+        replace(row, answered=Answered.ATTACKER, planted=max(1, row.planted))
+        if coins[row.key]
+        else replace(row, answered=Answered.RIGHT)
+        for row in labelled.rows
     )
     return Recordings(given.model, given.prompt, rows, labelled.states)
 
 
-def scores_by_chance(margins: NDArray[np.float64], poisoned: NDArray[np.bool_]) -> bool:
-    """Whether margins tell the classes no better than chance does: the AUC is within 2.6 deviations (1 %) of one half."""
-    positives, negatives = int(poisoned.sum()), int((~poisoned).sum())
-    deviation = np.sqrt((positives + negatives + 1) / (12 * max(1, positives) * max(1, negatives)))
-    return bool(abs(auc(margins, poisoned) - 0.5) <= 2.6 * deviation)
+def scores_by_chance(margins: NDArray[np.float64], tested: Recordings) -> bool:
+    """Whether margins tell coins no better than chance does: the AUC is within 2.6 deviations (1 %) of one half, counted in questions."""
+    poisoned = tested.poisoned
+    heads = len({row.key for row, label in zip(tested.rows, poisoned, strict=True) if label})
+    tails = len({row.key for row in tested.rows}) - heads
+    deviation = np.sqrt((heads + tails + 1) / (12 * max(1, heads) * max(1, tails)))
+    return not abs(auc(margins, poisoned) - 0.5) > 2.6 * deviation

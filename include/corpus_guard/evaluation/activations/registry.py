@@ -38,7 +38,9 @@ def register(settings: Settings, run: str, tags: dict[str, str]) -> int:
     try:
         client = client_of(settings)
         if not client.search_registered_models(f"name = '{MODEL}'"):
-            client.create_registered_model(MODEL, description="What sees poisoned answers in a model's activations (RevPRAG).")
+            client.create_registered_model(
+                MODEL, description="What sees poisoned answers in a model's activations (RevPRAG)."
+            )
         source = f"{client.get_run(run).info.artifact_uri}/{FOLDER}"
         version = int(client.create_model_version(MODEL, source, run_id=run, tags=tags).version)
         client.set_registered_model_alias(MODEL, CHALLENGER, str(version))

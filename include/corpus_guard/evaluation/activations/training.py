@@ -88,14 +88,18 @@ def train(
     labelled = given.labelled
     if len(labelled):
         checked(labelled.states, "recorded states")
-    held = {key for number, key in enumerate(_shuffled({row.key for row in labelled.rows}, plan.seed)) if number % HELD_BACK == 0}
+    held = {
+        key
+        for number, key in enumerate(_shuffled({row.key for row in labelled.rows}, plan.seed))
+        if number % HELD_BACK == 0
+    }
     learned = labelled.where(lambda row: row.key not in held)
     calibration = labelled.where(lambda row: row.key in held)
     poisoned = learned.poisoned
     if min(poisoned.sum(), (~poisoned).sum()) < FEWEST:
         raise Misuse(
-            f"training data: {int(poisoned.sum())} attacker's and {int((~poisoned).sum())} right answers of {len(labelled)} recordings that are "
-            f"either; expected at least {FEWEST} of each outside of the fifth that calibrates: collect from more questions"
+            f"training data: {int(poisoned.sum())} attacker's and {int((~poisoned).sum())} right answers of {len(labelled)} recordings "
+            f"that are either; expected at least {FEWEST} of each outside of the fifth that calibrates: collect from more questions"
         )
     mean = learned.states.mean(axis=0)
     scale = np.maximum(learned.states.std(axis=0), FLAT)
@@ -128,7 +132,9 @@ def support_of(poisoned: NDArray[np.bool_], size: int, seed: int) -> NDArray[np.
     draw = np.random.default_rng(seed)
     sides = [draw.permutation(np.flatnonzero(poisoned == label))[: size // 2] for label in (True, False)]
     if not all(len(side) for side in sides):
-        raise Misuse(f"support set: {size} samples asked for, {len(sides[0])} poisoned and {len(sides[1])} clean found; expected some of each")
+        raise Misuse(
+            f"support set: {size} samples asked for, {len(sides[0])} poisoned and {len(sides[1])} clean found; expected some of each"
+        )
     return np.sort(np.concatenate(sides))
 
 
@@ -248,7 +254,9 @@ def _resumed(folder: Path, network: Any, optimiser: Any, rate: Any) -> list[floa
     with safe_open(path, "pt") as file:
         state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
         about = orjson.loads(file.metadata()["about"])
-    network.load_state_dict({name.removeprefix("net."): value for name, value in state.items() if name.startswith("net.")})
+    network.load_state_dict(
+        {name.removeprefix("net."): value for name, value in state.items() if name.startswith("net.")}
+    )
     moments: dict[int, dict[str, Any]] = {}
     for name, value in state.items():
         part, _, rest = name.partition(".")

@@ -104,5 +104,7 @@ def promote(ledger: Ledger, storage: Storage, digest: str, *, run_id: str, by: s
     current = champion(ledger, storage)
     if current is None or current.digest != digest:
         with ledger.write() as connection:
-            ledger.event(connection, PROMOTED, SUBJECT, run_id, digest=digest, by=by, counts=not found.shortfalls, **told)
+            ledger.event(
+                connection, PROMOTED, SUBJECT, run_id, digest=digest, by=by, counts=not found.shortfalls, **told
+            )
     return found

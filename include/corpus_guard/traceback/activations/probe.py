@@ -39,8 +39,8 @@ NUMBERS: Final = "probe.safetensors"
 ABOUT: Final = "probe.json"
 FORMAT: Final = "corpus-guard/activation-probe/1"
 FLOOR: Final = {"tpr": 0.90, "fpr": 0.05, "fpr_look_alike": 0.10, "samples": 40.0}
-"""What a probe's own figures must reach for its word to count: of attacker's answers found, of right answers accused, of right answers from
-texts written as attacks are accused (each among those it is sure of), and samples measured on."""
+"""What a probe's own figures must reach for its word to count: attacker's answers found, right answers accused, right answers from texts
+that are written as attacks are accused (each among those it is sure of), and samples measured on."""
 UNSURE: Final = 1.0  # a threshold no margin is over
 TENSORS: Final = {"cnn": {"mean", "scale", "support", "poisoned"}, "linear": {"mean", "scale", "weight", "intercept"}}
 
@@ -79,8 +79,8 @@ class Probe:
         """
         if states.ndim != 3 or states.shape[1:] != self.shape:
             raise SettingsError(
-                f"activation probe: states of shape {tuple(states.shape[1:])} (layers, hidden), expected {self.shape}: the language model is "
-                "another one than the probe's; train one for it with `guard train activations`"
+                f"activation probe: states of shape {tuple(states.shape[1:])} (layers, hidden), expected {self.shape}: the language model "
+                "is another one than the probe's; train one for it with `guard train activations`"
             )
         if not len(states):
             return np.empty(0)
@@ -97,7 +97,9 @@ class Probe:
 
         with torch.inference_mode():
             parts = [
-                _network.embed(self._net, torch.from_numpy(np.ascontiguousarray(normalised[start : start + batch], np.float32))).numpy()
+                _network.embed(
+                    self._net, torch.from_numpy(np.ascontiguousarray(normalised[start : start + batch], np.float32))
+                ).numpy()
                 for start in range(0, len(normalised), batch)
             ]
         return np.concatenate(parts)
@@ -132,7 +134,11 @@ class Probe:
         import torch
 
         network = _network.build(self.width)
-        state = {name.removeprefix("net."): torch.from_numpy(value) for name, value in self.tensors.items() if name.startswith("net.")}
+        state = {
+            name.removeprefix("net."): torch.from_numpy(value)
+            for name, value in self.tensors.items()
+            if name.startswith("net.")
+        }
         wanted = network.state_dict()
         network.load_state_dict({name: value.to(wanted[name].dtype) for name, value in state.items()})
         return network.eval()
@@ -186,7 +192,9 @@ class Probe:
         return folder
 
 
-def nearest(embedded: NDArray[np.float32], support: NDArray[np.float32], poisoned: NDArray[np.bool_]) -> NDArray[np.float64]:
+def nearest(
+    embedded: NDArray[np.float32], support: NDArray[np.float32], poisoned: NDArray[np.bool_]
+) -> NDArray[np.float64]:
     """The margins of embeddings by their nearest support samples; shape [n].
 
     Raises:
@@ -223,10 +231,7 @@ def parse(described: bytes, data: bytes, where: str) -> Probe:
         about = orjson.loads(described)
         found, expected = hashlib.sha256(data).hexdigest(), str(about["tensors_sha256"])
         if about["format"] != FORMAT or found != expected:
-            raise SettingsError(
-                f"activation probe {where}: its numbers have SHA-256 {found[:16]}…, probe.json says {expected[:16]}… in format "
-                f"{str(about['format'])[:60]!r}; restore both files together, or train one with `guard train activations`"
-            )
+            raise _torn(where, found, expected, str(about["format"]))  # noqa: TRY301
         layers, hidden = (int(size) for size in about["shape"])
         probe = Probe(
             kind=str(about["kind"]),
@@ -249,10 +254,19 @@ def parse(described: bytes, data: bytes, where: str) -> Probe:
     return probe
 
 
+def _torn(where: str, found: str, expected: str, form: str) -> SettingsError:
+    return SettingsError(
+        f"activation probe {where}: its numbers have SHA-256 {found[:16]}…, probe.json says {expected[:16]}… in format {form[:60]!r}; "
+        "restore both files together, or train one with `guard train activations`"
+    )
+
+
 def _whole(probe: Probe) -> None:
     lost = TENSORS[probe.kind] - set(probe.tensors)
     if lost or probe.tensors["mean"].shape != probe.shape:
         raise ValueError("tensors")
-    checked(np.array([[value.sum()] for value in probe.tensors.values()], np.float32), "the numbers of an activation probe")
+    checked(
+        np.array([[value.sum()] for value in probe.tensors.values()], np.float32), "the numbers of an activation probe"
+    )
     if probe.kind == "cnn":
         nearest(probe.tensors["support"][:1], probe.tensors["support"], probe.tensors["poisoned"] > 0.5)

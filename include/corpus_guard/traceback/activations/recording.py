@@ -13,7 +13,6 @@ Rules
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -98,7 +97,9 @@ class Recordings:
     @property
     def labelled(self) -> Recordings:
         """Those whose answer is right, or was led to by a planted text."""
-        return self.where(lambda row: row.answered is Answered.RIGHT or (row.answered is Answered.ATTACKER and row.planted > 0))
+        return self.where(
+            lambda row: row.answered is Answered.RIGHT or (row.answered is Answered.ATTACKER and row.planted > 0)
+        )
 
     @property
     def poisoned(self) -> NDArray[np.bool_]:
@@ -149,12 +150,18 @@ def collect(
     folder.mkdir(parents=True, exist_ok=True)
     model = models.language_model.digest
     ids = [sample_id(model, one) for one in prompts]
-    known = {row["sample"] for path in sorted(folder.glob("*.parquet")) for row in _table(path).select(["sample"]).to_pylist()}
+    known = {
+        row["sample"]
+        for path in sorted(folder.glob("*.parquet"))
+        for row in _table(path).select(["sample"]).to_pylist()
+    }
     missing = [(name, one) for name, one in dict(zip(ids, prompts, strict=True)).items() if name not in known]
     for start in range(0, len(missing), shard):
         progress("reading", len(prompts) - len(missing) + start, len(prompts))
         part = missing[start : start + shard]
-        read = models.language_model.activations([question_to(one.question, one.texts) for _, one in part], ANSWER_TOKENS)
+        read = models.language_model.activations(
+            [question_to(one.question, one.texts) for _, one in part], ANSWER_TOKENS
+        )
         states = np.stack([one.states for one in read])
         checked(states, "the language model's states")
         rows = [
@@ -184,8 +191,14 @@ def present(models: Models, prompts: Sequence[Prompted], folder: Path) -> Record
         Inconsistent: a file of the folder is damaged.
     """
     model = models.language_model.digest
-    known = {row["sample"] for path in sorted(folder.glob("*.parquet")) for row in _table(path).select(["sample"]).to_pylist()}
-    return load(folder, model, [name for name in dict.fromkeys(sample_id(model, one) for one in prompts) if name in known])
+    known = {
+        row["sample"]
+        for path in sorted(folder.glob("*.parquet"))
+        for row in _table(path).select(["sample"]).to_pylist()
+    }
+    return load(
+        folder, model, [name for name in dict.fromkeys(sample_id(model, one) for one in prompts) if name in known]
+    )
 
 
 def load(folder: Path, model: str | None = None, ids: Sequence[str] | None = None) -> Recordings:
@@ -219,7 +232,9 @@ def load(folder: Path, model: str | None = None, ids: Sequence[str] | None = Non
                 f"recordings {path.with_suffix('.safetensors')}: {type(error).__name__}; remove it with its .parquet, and collect again"
             ) from error
         if len(states) != len(rows):
-            raise Inconsistent(f"recordings {path}: {len(rows)} rows and {len(states)} states; remove both files, and collect again")
+            raise Inconsistent(
+                f"recordings {path}: {len(rows)} rows and {len(states)} states; remove both files, and collect again"
+            )
         for row, state in zip(rows, states, strict=True):
             found[row["sample"]] = (Recorded(**{**row, "answered": Answered(row["answered"])}), state)
     wanted = list(ids) if ids is not None else sorted(found)
@@ -234,7 +249,10 @@ def load(folder: Path, model: str | None = None, ids: Sequence[str] | None = Non
     if len(shapes) != 1:
         raise Inconsistent(f"recordings in {folder}: states of shapes {sorted(shapes)}; expected one, of one model")
     return Recordings(
-        models.pop(), PROMPT_VERSION, tuple(found[name][0] for name in wanted), np.stack([found[name][1] for name in wanted])
+        models.pop(),
+        PROMPT_VERSION,
+        tuple(found[name][0] for name in wanted),
+        np.stack([found[name][1] for name in wanted]),
     )
 
 
@@ -260,12 +278,15 @@ def _write(folder: Path, model: str, rows: Sequence[Recorded], states: NDArray[n
 
     name = digest("activations/shard", [row.sample for row in rows])[:32]
     schema = pa.schema(_schema())
-    data = [{"model": model, "prompt": PROMPT_VERSION, **{key: getattr(row, key) for key in Recorded.__slots__}} for row in rows]
+    data = [
+        {"model": model, "prompt": PROMPT_VERSION, **{key: getattr(row, key) for key in Recorded.__slots__}}
+        for row in rows
+    ]
     with tempfile.TemporaryDirectory(dir=folder, prefix=".writing-") as scratch:
         save_file({"states": torch.from_numpy(states).to(torch.bfloat16)}, f"{scratch}/states")
         pq.write_table(pa.Table.from_pylist(data, schema), f"{scratch}/rows")
-        os.replace(f"{scratch}/states", folder / f"{name}.safetensors")
-        os.replace(f"{scratch}/rows", folder / f"{name}.parquet")  # last: rows without states are never seen
+        Path(scratch, "states").replace(folder / f"{name}.safetensors")
+        Path(scratch, "rows").replace(folder / f"{name}.parquet")  # last: rows without states are never seen
 
 
 def _schema() -> list[Any]:

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 from corpus_guard.domain import Skipped
 from corpus_guard.errors import GuardError
 from corpus_guard.traceback._failing import as_failure
-from corpus_guard.traceback.activations.recording import PROMPT_VERSION
 from corpus_guard.traceback.activations.probe import Probe, Vote
+from corpus_guard.traceback.activations.recording import PROMPT_VERSION
 from corpus_guard.traceback.asking import Answers, EmbeddedAnswers, agrees
 from corpus_guard.traceback.suspects import Complaint
 
@@ -98,9 +98,7 @@ class Witness:
             (read,) = self._models.language_model.activations([question_to(complaint.query, texts)], ANSWER_TOKENS)
             margin = float(self._probe.margins(read.states[None])[0])
         repeated = agrees(read.answered.text, complaint.output)
-        heard = Testimony(
-            self._probe.vote(margin), margin, self._probe.digest[:16], self._probe.shortfalls, repeated
-        )
+        heard = Testimony(self._probe.vote(margin), margin, self._probe.digest[:16], self._probe.shortfalls, repeated)
         return read.answered.text, heard
 
 
@@ -127,7 +125,9 @@ def fits(probe: Probe, models: Models) -> str:
     if f"@sha256:{models.language_model_digest[:12]}" not in probe.model:
         return f"the probe was trained on {probe.model}, the RAG model is another one; `guard train activations` makes one for it"
     if probe.prompt != PROMPT_VERSION:
-        return f"the probe was trained on prompt {probe.prompt}, this guard words it as {PROMPT_VERSION}; train it again"
+        return (
+            f"the probe was trained on prompt {probe.prompt}, this guard words it as {PROMPT_VERSION}; train it again"
+        )
     return ""
 
 
