@@ -22,7 +22,7 @@ COMMANDS = sorted({path.stem for path in PACKAGE.glob("_cli_*.py")})  # one comm
 # Top to bottom; what stands on one line shares a floor and does not import each other.
 FLOORS = [
     ["cli"],
-    ["airflow_review"],
+    ["airflow_detectors", "airflow_review"],
     ["airflow_tasks", *COMMANDS],
     ["airflow_notices", "airflow_runs"],
     ["web"],

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 STYLES = {
     "poisoned": "red", "benign": "green", "undecided": "yellow",
     "traced": "bold red", "not_poisoning": "green", "exhausted": "yellow", "judge_failed": "yellow", "unfinished": "dim",
+    "clean": "green", "unsure": "yellow", "skipped": "dim",
 }  # fmt: skip
 SHOWN = 60  # judged texts; --json has all
 ANSWER = 400  # characters shown of an answer
@@ -32,7 +33,7 @@ MEANT = {
     "traced": "these texts led to the answer",
     "not_poisoning": "no text was planted for this answer: nobody is accused",
     "exhausted": "nothing benign is left to answer from, or too many texts were judged",
-    "undecided": "the judge could not say",
+    "undecided": "the judge could not say, or the model's activations contradict it",
     "judge_failed": "the judge or the RAG model gave nothing that can be used",
     "unfinished": "the run that began it has not ended it",
 }
@@ -292,7 +293,15 @@ def _show(done: Trace, correct: str | None = None) -> None:
     for name, answer in (("Before", done.answer_before), ("After", done.answer_after), ("Right", correct)):
         if answer is not None:
             out.print(f"[bold]{name:7}[/bold] {visible(answer[:ANSWER])}", soft_wrap=True)
+    if done.activations and done.outcome is not None:
+        out.print(_second(done.activations), soft_wrap=True)
     _say_next(done)
+
+
+def _second(heard: dict[str, Any]) -> str:
+    """What the second witness says."""
+    margin = "" if heard["margin"] is None else f" (margin {heard['margin']:+.2f})"
+    return f"[bold]Activations[/bold] {styled(heard['vote'], STYLES)}{margin}: {visible(heard['reason'][:WHY])}"
 
 
 def _show_now(done: Trace, now: dict[str, list[dict[str, Any]]]) -> None:
@@ -360,11 +369,12 @@ def _show_list(found: list[Trace]) -> None:
             styled(str(one.outcome or "unfinished"), STYLES),
             "" if one.probability is None else f"{one.probability:.2f}",
             ", ".join(f"{count:,} {label}" for label, count in one.counts.items() if count),
+            styled((one.activations or {}).get("vote", ""), STYLES),
             one.as_of.isoformat()[:16] if one.as_of else "now",
         )
         for one in found
     ]
-    columns = ("trace", "report", "started (UTC)", "outcome", "attack", "texts", "corpus of")
+    columns = ("trace", "report", "started (UTC)", "outcome", "attack", "texts", "activations", "corpus of")
     out.print(console.table("Traces", columns, rows, right=("attack",)))
 
 

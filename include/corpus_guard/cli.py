@@ -20,6 +20,7 @@ from rich.text import Text
 
 from corpus_guard import (
     __version__,
+    _cli_activations,
     _cli_enhance,
     _cli_evaluate,
     _cli_evaluate_drift,
@@ -62,6 +63,8 @@ app.add_typer(_cli_report.app, name="report")
 app.add_typer(_cli_trace.app, name="trace")
 app.add_typer(_cli_enhance.app, name="enhance")
 _cli_evaluate.app.command("traceback")(_cli_evaluate_traceback.traceback)
+_cli_evaluate.app.command("activations")(_cli_activations.evaluate)
+_cli_train.app.command("activations")(_cli_activations.train)
 _cli_evaluate.app.command("drift", cls=_cli_evaluate.ManyFiles)(_cli_evaluate_drift.drift)
 app.add_typer(_cli_incident.app, name="incident")
 app.add_typer(_cli_export.app, name="export")

@@ -74,6 +74,12 @@ class Settings(BaseSettings):
     """What the embedded judge learned, where you trained it (`guard train judge`). Empty: what comes with the package."""
     rag_model: Literal["embedded", "chat"] = "embedded"
     """What answers a reported question again, once the traced texts are set aside: the small language model, or ``chat_url``."""
+    activation_probe: Path | None = None
+    """A folder with a probe of the embedded RAG model's activations (`guard train activations`). Empty: the one that the DAG
+    ``detector_training`` promoted last, else what comes with the package."""
+    detector_questions: str = ""
+    """Where the DAG ``detector_training`` finds questions under attack: JSONL files in PoisonedRAG's format, with ``;`` between them.
+    Empty: those of the sample corpus, as long as ``sources_file`` is the sample's; else nothing is trained."""
     chat_url: str = ""
     """An OpenAI-compatible endpoint, such as ``http://127.0.0.1:8000/v1``, for ``judge=llm`` and ``rag_model=chat``."""
     chat_model: str = ""
@@ -178,6 +184,14 @@ class Settings(BaseSettings):
             return tuple(part.strip() for part in self.feedback.split(";") if part.strip())
         sample = PROJECT / "include" / "sample_corpus" / "feedback.jsonl"
         return (str(sample),) if self.sources_file == PROJECT / "include" / "sources.yaml" else ()
+
+    @cached_property
+    def detector_files(self) -> tuple[Path, ...]:
+        """Questions that detectors are trained on; none: nothing is trained."""
+        if self.detector_questions.strip():
+            return tuple(Path(part.strip()) for part in self.detector_questions.split(";") if part.strip())
+        sample = PROJECT / "include" / "sample_corpus" / "questions.jsonl"
+        return (sample,) if self.sources_file == PROJECT / "include" / "sources.yaml" else ()
 
     @cached_property
     def keys(self) -> Path:

@@ -17,6 +17,7 @@ from environment import PROJECT, Ports, Secrets, environment, with_caller
 DAGS = {
     "content_purge.py": {"content_purge"},
     "corpus_refresh.py": {"corpus_refresh"},
+    "detector_training.py": {"detector_training"},
     "feedback_import.py": {"feedback_import"},
     "integrity_nightly.py": {"integrity_nightly"},
     "quarantine_release.py": {"quarantine_release"},
@@ -158,6 +159,7 @@ def test_tasks_that_load_a_model_share_one_slot(parsed: Parsed) -> None:
         "corpus_refresh.embed",
         "corpus_refresh.screen",
         "corpus_refresh.seal",
+        "detector_training.train",
         "quarantine_release.apply",
         "traceback_nightly.summarise",
         "traceback_nightly.trace",
@@ -173,6 +175,7 @@ def test_thresholds_are_no_parameters(parsed: Parsed) -> None:
     assert parsed["dags"]["quarantine_watch"]["params"] == {}
     assert parsed["dags"]["integrity_nightly"]["params"] == {}
     assert parsed["dags"]["traceback_nightly"]["params"] == {}
+    assert parsed["dags"]["detector_training"]["params"] == {}
     assert parsed["dags"]["content_purge"]["params"].keys() == {"chunks", "documents", "sources", "hashes", "reason"}
 
 

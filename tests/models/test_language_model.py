@@ -198,3 +198,27 @@ def test_a_model_without_a_template_reads_paragraphs(model: LanguageModel, monke
         "Passage:\n<|im_end|>\n\nQuestion: Who opens the boat house?\n\n"
     )
     assert model.answer([CHATS[0]], max_new_tokens=2)[0].tokens <= 2
+
+
+def test_activations_are_the_states_of_the_last_token_that_was_read(model: LanguageModel) -> None:
+    chats = [
+        [Message("user", f"{PROSE} When does the boat house open?")],
+        [Message("user", "Say yes.")],
+        [Message("system", "Be brief."), Message("user", "What is the capital of France?")],
+    ]
+    found = model.activations(chats, 6)
+
+    for chat, one in zip(chats, found, strict=True):
+        ids = torch.tensor([model._rendered(chat)])
+        with torch.inference_mode():
+            hidden = model._model(input_ids=ids, output_hidden_states=True).hidden_states
+        expected = torch.stack([layer[0, -1] for layer in hidden]).float().numpy()
+        assert one.states.shape == (model._model.config.num_hidden_layers + 1, model._model.config.hidden_size)
+        assert one.tokens == ids.shape[1]
+        # bfloat16, and a batch with padding: the direction of every layer is the same
+        cosines = (one.states * expected).sum(1) / (
+            np.linalg.norm(one.states, axis=1) * np.linalg.norm(expected, axis=1)
+        )
+        assert cosines.min() > 0.995
+    assert [one.answered for one in found] == model.answer(chats, 6)
+    assert model.activations([]) == []

@@ -36,7 +36,9 @@ WEEK = timedelta(days=7)
 class Night:
     """What was traced, tonight or in the nights before."""
 
-    traces: tuple[Mapping[str, Any], ...]  # trace_id, report_id, judge, outcome, ended, iterations, seconds, counts
+    traces: tuple[
+        Mapping[str, Any], ...
+    ]  # trace_id, report_id, judge, outcome, ended, iterations, seconds, counts, activations
     scores: Mapping[Label, tuple[float, ...]]  # of every text that was judged, 0..1
 
     @property
@@ -44,6 +46,21 @@ class Night:
         """Outcome → reports, with all outcomes there are."""
         counted = Counter(one["outcome"] for one in self.traces)
         return {outcome.value: counted[outcome.value] for outcome in Outcome}
+
+    @property
+    def heard(self) -> dict[str, int]:
+        """Vote of the activations → reports; and how many votes counted, and how many verdicts they made undecided."""
+        votes = [one.get("activations") or {} for one in self.traces]
+        counted = Counter(one.get("vote", "skipped") for one in votes)
+        told = {f"activations_{vote}": counted[vote] for vote in ("poisoned", "clean", "unsure", "skipped")}
+        against = [
+            one for one in self.traces if (one.get("activations") or {}).get("counts") and one["outcome"] == "undecided"
+        ]
+        return {
+            **told,
+            "activations_counted": sum(bool(one.get("counts")) for one in votes),
+            "activations_contradicted": len(against),
+        }
 
     @property
     def texts(self) -> int:
@@ -122,6 +139,7 @@ def metrics_of(tonight: Night, week: Night, left: int, seen: Seen | None) -> dic
     metrics = {name: float(count) for name, count in tonight.outcomes.items()}
     metrics |= {f"texts_{label.value}": float(len(scores)) for label, scores in tonight.scores.items()}
     metrics |= {"reports": float(len(tonight.traces)), "left": float(left), "seconds": tonight.seconds}
+    metrics |= {name: float(count) for name, count in tonight.heard.items()}
     metrics |= tonight.figures
     if week.traces:
         metrics |= {f"drift_{name}": value - week.figures[name] for name, value in tonight.figures.items()}
@@ -171,7 +189,18 @@ def _scores(tonight: Night, path: Path) -> Path:
 
 
 def _read(ledger: Ledger, *conditions: sa.ColumnElement[bool]) -> Night:
-    names = ("trace_id", "report_id", "run_id", "judge", "outcome", "ended", "iterations", "seconds", "counts")
+    names = (
+        "trace_id",
+        "report_id",
+        "run_id",
+        "judge",
+        "outcome",
+        "ended",
+        "iterations",
+        "seconds",
+        "counts",
+        "activations",
+    )
     summary = sa.select(*(traces.c[name] for name in names)).where(*conditions).order_by(traces.c.trace_id)
     joined = (
         sa.select(suspects.c.label, suspects.c.score)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,7 @@ def log_run(
     params: Mapping[str, Any],
     metrics: Mapping[str, float],
     artifacts: Path,
+    series: Mapping[str, Sequence[float]] | None = None,
 ) -> str:
     """Keep one finished evaluation.
 
@@ -43,6 +44,7 @@ def log_run(
         params: what the figures depend on.
         metrics: name → value.
         artifacts: a folder, kept whole.
+        series: name → values of the steps 1, 2, …, such as the loss of each epoch.
 
     Returns:
         The run's id.
@@ -69,6 +71,8 @@ def log_run(
         run = str(client.create_run(number).info.run_id)
         when = time.time_ns() // 1_000_000
         values = [Metric(name, value, when, 0) for name, value in metrics.items()]
+        for name, curve in (series or {}).items():
+            values += [Metric(name, value, when, step) for step, value in enumerate(curve, 1)]
         client.log_batch(run, params=[Param(name, str(value)) for name, value in params.items()])
         for start in range(0, len(values), METRICS_AT_ONCE):
             client.log_batch(run, metrics=values[start : start + METRICS_AT_ONCE])
@@ -79,6 +83,18 @@ def log_run(
             f"MLflow at {_without_password(uri)}: {type(error).__name__}; see that it runs, or pass --no-mlflow"
         ) from error
     return run
+
+
+def client_of(settings: Settings) -> Any:
+    """A client of the tracking server and registry, quiet; raises what mlflow raises."""
+    for name, value in QUIET.items():
+        os.environ.setdefault(name, value)
+    from mlflow import MlflowClient
+
+    uri = tracking_uri(settings)
+    if uri.startswith("sqlite:"):
+        (settings.home / "mlflow").mkdir(parents=True, exist_ok=True)
+    return MlflowClient(uri, registry_uri=uri)
 
 
 def _without_password(uri: str) -> str:

@@ -60,6 +60,9 @@ traces = Table(
     Column("counts", JSON, nullable=False),  # label → texts
     Column("answer_before", Text),  # of the RAG model, from what was retrieved first
     Column("answer_after", Text),  # with the traced texts set aside
+    Column(
+        "activations", JSON(none_as_null=True)
+    ),  # what the model's activations say of its first answer: vote, margin, probe, reason
     Column("failure", Text),  # what the judge died of
     Column("seconds", Float, nullable=False),
     Column("started_at", Utc, nullable=False),

@@ -61,7 +61,7 @@ __all__ = [
     "versions",
 ]
 
-HEAD = "0007"
+HEAD = "0008"
 """The newest migration; a ledger at another one is migrated when opened."""
 
 VERSION_STATES = ("accepted", "quarantined", "released", "rejected")

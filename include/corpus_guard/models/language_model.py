@@ -53,6 +53,17 @@ class Answered:
     log_probability: float  # joint, of these tokens given the chat; nats, <= 0
 
 
+@dataclass(frozen=True, slots=True)
+class Activated:
+    """What the model said, and its state when it had read the prompt and said nothing yet."""
+
+    answered: Answered
+    states: NDArray[
+        np.float32
+    ]  # of the prompt's last token: [layers + 1, hidden]; the embeddings, then each layer's output
+    tokens: int  # of the prompt
+
+
 class LanguageModel:
     """A causal language model on the CPU, for scoring and short answers."""
 
@@ -105,12 +116,39 @@ class LanguageModel:
         prompts = [self._rendered(chat) for chat in chats]
         answers = [Answered("", 0, 0.0)] * len(chats)
         for batch in _by_length([len(ids) for ids in prompts]):
-            said = self._generate([prompts[index] for index in batch], max_new_tokens)
-            for index, (ids, log_probability) in zip(batch, said, strict=True):
-                text = str(self._tokenizer.decode(ids, skip_special_tokens=True)).strip()
-                answers[index] = Answered(text, len(ids), log_probability)
+            said, _ = self._generate([prompts[index] for index in batch], max_new_tokens)
+            for index, one in zip(batch, said, strict=True):
+                answers[index] = self._answered(*one)
         give_back()
         return answers
+
+    def activations(self, chats: Sequence[Chat], max_new_tokens: int = 32) -> list[Activated]:
+        """What `answer` gives, with the states that the first token of the answer is made from: the same forward pass.
+
+        Args:
+            chats: messages; of each the first 512 tokens are read.
+            max_new_tokens: where an answer is cut off.
+
+        Raises:
+            SettingsError: the model gives no hidden states.
+        """
+        prompts = [self._rendered(chat) for chat in chats]
+        found: dict[int, Activated] = {}
+        for batch in _by_length([len(ids) for ids in prompts]):
+            said, states = self._generate([prompts[index] for index in batch], max_new_tokens, states=True)
+            if states is None:
+                raise SettingsError(
+                    f"environment variable CORPUS_GUARD_LANGUAGE_MODEL: {self.weights} gives no hidden states; the activations of an "
+                    "answer need a causal model of transformers that does (`output_hidden_states`)"
+                )
+            for index, one, state in zip(batch, said, states, strict=True):
+                found[index] = Activated(self._answered(*one), state, len(prompts[index]))
+        give_back()
+        return [found[index] for index in range(len(chats))]
+
+    def _answered(self, ids: Sequence[int], log_probability: float) -> Answered:
+        text = str(self._tokenizer.decode(ids, skip_special_tokens=True)).strip()
+        return Answered(text, len(ids), log_probability)
 
     @cached_property
     def _end(self) -> int:
@@ -174,8 +212,13 @@ class LanguageModel:
                 target = tokens[row, start : len(ids)]
                 yield torch.nn.functional.cross_entropy(logits, target, reduction="none").numpy().astype(np.float32)
 
-    def _generate(self, batch: Sequence[Sequence[int]], max_new_tokens: int) -> list[tuple[list[int], float]]:
-        """Tokens and joint log-probability for each prompt; padded on the left, so that all continue at one position."""
+    def _generate(
+        self, batch: Sequence[Sequence[int]], max_new_tokens: int, *, states: bool = False
+    ) -> tuple[list[tuple[list[int], float]], NDArray[np.float32] | None]:
+        """Tokens and joint log-probability for each prompt; padded on the left, so that all continue at one position.
+
+        With `states` also those of the prompts' last tokens, shape (batch, layers + 1, hidden); none where the model gives none.
+        """
         longest = max(len(ids) for ids in batch)
         tokens = torch.zeros(len(batch), longest, dtype=torch.long)
         mask = torch.zeros_like(tokens)
@@ -187,11 +230,21 @@ class LanguageModel:
         said: list[list[int]] = [[] for _ in batch]
         total = [0.0] * len(batch)
         open_rows = set(range(len(batch)))
+        last: NDArray[np.float32] | None = None
         with torch.inference_mode():
-            for _ in range(max_new_tokens):
-                hidden = self._model.model(
-                    input_ids=tokens, attention_mask=mask, position_ids=positions, past_key_values=past, use_cache=True
-                ).last_hidden_state[:, -1]
+            for step in range(max_new_tokens):
+                read = self._model.model(
+                    input_ids=tokens,
+                    attention_mask=mask,
+                    position_ids=positions,
+                    past_key_values=past,
+                    use_cache=True,
+                    output_hidden_states=states and step == 0,
+                )
+                if states and step == 0 and read.hidden_states:
+                    last = torch.stack([layer[:, -1] for layer in read.hidden_states], dim=1).float().numpy()
+                hidden = read.last_hidden_state[:, -1]
+                del read
                 likeliest = torch.log_softmax(self._model.lm_head(hidden).float(), dim=-1).max(dim=-1)
                 tokens = likeliest.indices[:, None]
                 for row in sorted(open_rows):
@@ -205,7 +258,7 @@ class LanguageModel:
                     break
                 mask = torch.cat([mask, torch.ones_like(tokens)], dim=1)
                 positions = positions[:, -1:] + 1
-        return list(zip(said, total, strict=True))
+        return list(zip(said, total, strict=True)), last
 
 
 def _readable(text: str) -> str:

@@ -43,8 +43,10 @@ class EmbeddedAnswers:
 
     name = "embedded"
 
-    def __init__(self, extractor: FeatureExtractor) -> None:
+    def __init__(self, extractor: FeatureExtractor, unheard: str = "no probe was asked for") -> None:
+        """Answer with the language model of `extractor`; `unheard` says why its activations have no voice."""
         self._extractor = extractor
+        self.unheard = unheard
 
     def answer(self, question: str, texts: Sequence[str]) -> str:
         """The answer, a phrase of at most 16 tokens.

@@ -39,14 +39,22 @@ def make_answers(settings: Settings, models: Models, ledger: Ledger | None = Non
         models: for the small language model.
         ledger: as for `make_judge`.
 
+    Returns:
+        With an embedded model and a probe that knows it, a `Witness`: its activations vote where it is asked.
+
     Raises:
-        SettingsError: as for `make_judge`.
+        SettingsError: as for `make_judge`; or the probe that the settings name cannot be read.
+        Inconsistent: the promoted probe is not what was promoted.
     """
     if settings.rag_model == "chat":
         from corpus_guard.models.chat import ChatEndpoint
         from corpus_guard.models.chat_cache import LedgerAnswers
 
         return ChatAnswers(ChatEndpoint.of(settings, LedgerAnswers(ledger) if ledger else None))
+    from corpus_guard.batches import Storage
     from corpus_guard.corpus.filterrag import FeatureExtractor
+    from corpus_guard.traceback.activations.champion import find
+    from corpus_guard.traceback.activations.witness import Witness
 
-    return EmbeddedAnswers(FeatureExtractor(models))
+    found = find(settings, models, ledger, Storage(settings.storage) if ledger else None)
+    return EmbeddedAnswers(FeatureExtractor(models), found) if isinstance(found, str) else Witness(models, found)

@@ -84,7 +84,7 @@ def trace_portion(
     for name in report_ids:
         try:
             complaint = find_report(guard.ledger, name).complaint
-            ended = trace(guard, complaint, run_id, judge=judge, answers=answers, embedder=embedder)
+            ended = trace(guard, complaint, run_id, judge=judge, answers=answers, embedder=embedder, hear_always=True)
         except Infrastructure:
             raise
         except GuardError as error:

@@ -93,6 +93,9 @@ class Trace:
     missing: int = 0  # chunks served then that are erased now
     answer_before: str | None = None  # of the RAG model, from what was retrieved first; None: not asked
     answer_after: str | None = None  # with the traced texts set aside
+    activations: dict[str, Any] | None = (
+        None  # what the model's activations say of the first answer (`Testimony`); None: of an older trace
+    )
     failure: str | None = None  # what the judge died of
     seconds: float = 0.0  # of the attempt that finished it
     finished_at: datetime | None = None
@@ -142,6 +145,7 @@ def begin(ledger: Ledger, report_id: str, run_id: str, judge: str, k: int, as_of
         "counts": {},
         "answer_before": None,
         "answer_after": None,
+        "activations": None,
         "failure": None,
         "seconds": 0.0,
         "started_at": now(),
@@ -183,6 +187,7 @@ def finish(ledger: Ledger, trace: Trace) -> Trace:
         "missing": trace.missing,
         "answer_before": _answer(trace.answer_before),
         "answer_after": _answer(trace.answer_after),
+        "activations": trace.activations,
         "failure": storable(trace.failure, FAILURE) if trace.failure else None,
         "seconds": trace.seconds,
         "finished_at": when,
@@ -226,6 +231,7 @@ def _tell(
         missing=trace.missing,
         counts=counts,
         accused=accused[:TOLD],
+        activations=(trace.activations or {}).get("vote"),
     )
 
 

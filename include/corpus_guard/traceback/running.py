@@ -21,6 +21,7 @@ from corpus_guard.errors import JudgeFailed
 from corpus_guard.ledger.ledger import now
 from corpus_guard.traceback import records
 from corpus_guard.traceback._failing import as_failure
+from corpus_guard.traceback.activations.witness import told
 from corpus_guard.traceback.judges import Conclusion, Opinion
 from corpus_guard.traceback.live import LiveCorpus
 from corpus_guard.traceback.loop import Ended, Followed, Judged, follow
@@ -48,6 +49,7 @@ def trace(
     k: int | None = None,
     as_of: datetime | None = None,
     embedder: Embeds | None = None,
+    hear_always: bool = False,
 ) -> Trace:
     """Follow a complaint to the texts that led to it.
 
@@ -60,6 +62,7 @@ def trace(
         k: how many texts the RAG application retrieves; as the settings say unless given.
         as_of: the corpus of this moment; None: of now.
         embedder: of the question; the deployment's own unless given.
+        hear_always: let the activations speak of a complaint that accuses nobody, too, where their word counts.
 
     Raises:
         Misuse: `as_of` lies in the future.
@@ -83,7 +86,7 @@ def trace(
         )
     else:
         followed = follow(complaint, corpus, judge, k=k)
-    ended = _ended(known, followed, _decided(complaint, followed, judge, answers), corpus.missing)
+    ended = _ended(known, followed, _decided(complaint, followed, judge, answers, hear_always), corpus.missing)
     ended = replace(ended, seconds=time.monotonic() - began)
     return records.finish(guard.ledger, ended) if complaint.report_id else ended
 
@@ -153,10 +156,12 @@ def _kept(corpus: Suspects, complaint: Complaint, lines: Sequence[Line], k: int)
     ]
 
 
-def _decided(complaint: Complaint, followed: Followed, judge: Judge, answers: Answers | None) -> tuple[Verdict, str]:
+def _decided(
+    complaint: Complaint, followed: Followed, judge: Judge, answers: Answers | None, hear_always: bool
+) -> tuple[Verdict, str]:
     """The verdict, and what the judge died of."""
     try:
-        verdict = decide(complaint, followed, judge, answers, ask_always=True)
+        verdict = decide(complaint, followed, judge, answers, ask_always=True, hear_always=hear_always)
     except JudgeFailed as error:
         return Verdict(Outcome.JUDGE_FAILED, followed.judged, None), str(error)
     silent = verdict.outcome is Outcome.JUDGE_FAILED and not followed.failure
@@ -175,6 +180,7 @@ def _ended(known: Trace, followed: Followed, decided: tuple[Verdict, str], missi
         missing=missing,
         answer_before=verdict.before,
         answer_after=verdict.after,
+        activations=told(verdict.heard),
         failure=failure or None,
         finished_at=now(),
         counts=records.counted(lines),

@@ -1,0 +1,205 @@
+"""`guard evaluate activations` and `guard train activations`: what the RAG model's own states say of its answers."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from corpus_guard import _console as console
+from corpus_guard._console import Json, err, out, visible
+
+if TYPE_CHECKING:
+    from corpus_guard.evaluation.activations.experiment import Findings
+    from corpus_guard.settings import Settings
+    from corpus_guard.traceback.activations import Prompted, Recordings
+
+
+class Kind(StrEnum):
+    """Of a probe."""
+
+    CNN = "cnn"
+    LINEAR = "linear"
+
+
+Targets = Annotated[
+    list[Path], typer.Argument(help="JSONL in PoisonedRAG's format, a data set a file.", metavar="TARGETS...")
+]
+Limit = Annotated[int | None, typer.Option(min=1, help="Questions of a file, at most. Default: all.")]
+Seed = Annotated[int, typer.Option(help="Of every draw and of the weights.")]
+Epochs = Annotated[int | None, typer.Option(min=1, help="Rounds of a network over its training samples.")]
+Kept = Annotated[
+    Path | None,
+    typer.Option(help="Folder of recordings: what lies there is not read again. Default: below CORPUS_GUARD_HOME."),
+]
+
+
+def evaluate(
+    targets: Targets,
+    table: Annotated[
+        bool, typer.Option("--table", help="The paper's tables: across data sets, planted texts, noise, support sets.")
+    ] = False,
+    variants: Annotated[
+        list[Path] | None, typer.Option("--variants", help="For --table: JSONL with texts of other attacks.")
+    ] = None,
+    kind: Annotated[list[Kind] | None, typer.Option(help="Only this probe; may be given twice. Default: both.")] = None,
+    limit: Limit = None,
+    collected: Annotated[
+        bool, typer.Option("--collected", help="Read nothing more: measure on what the folder of recordings holds.")
+    ] = False,
+    recordings: Kept = None,
+    epochs: Epochs = None,
+    seed: Seed = 0,
+    to: Annotated[
+        Path | None, typer.Option("--json", help="Write all figures to this file; - is standard output.")
+    ] = None,
+    mlflow: Annotated[
+        bool, typer.Option(help="Keep the run in MLflow (MLFLOW_TRACKING_URI, else a file below CORPUS_GUARD_HOME).")
+    ] = True,
+) -> None:
+    """How well a probe tells answers that planted texts forced from right ones, by the model's states alone (RevPRAG).
+
+    Each question is asked from honest texts, from planted ones, from both, and from planted ones that tell the truth; a second or more a
+    prompt. Labels are what the model answered. About a third of the questions is never trained on. Shown beside: a linear probe,
+    features that need no state, and probes trained on random labels, which must score by chance.
+
+    Example: `guard evaluate activations poisonedrag_nq.jsonl poisonedrag_hotpotqa.jsonl --table --json out.json`
+    """
+    from corpus_guard.evaluation.activations import experiment, keeping
+    from corpus_guard.settings import load_settings
+
+    settings = load_settings()
+    kinds = [one.value for one in kind or list(Kind)]
+    prompts = _prompts(targets, limit, seed, variants or [], table)
+    with console.progress(True) as progress:
+        read = _recorded(settings, prompts, recordings, collected, progress)
+        checkpoints = settings.home / "evaluation" / "probes"
+        found = experiment.evaluate(
+            read, seed=seed, epochs=epochs, kinds=kinds, table=table, checkpoints=checkpoints, progress=progress
+        )
+    if to == Path("-"):
+        console.print_json(found.as_dict())
+    else:
+        _show(found)
+        if to is not None:
+            with console.writing(to) as write:
+                write(console.as_json(found.as_dict(), indent=1) + "\n")
+            err.print(f"All figures: {visible(str(to))}", soft_wrap=True)
+    if mlflow:
+        testing = experiment.halves(read)[1]
+        run = keeping.keep(settings, found, kinds[-1], testing, {"seed": seed, "prompts": len(read)})
+        err.print(f"MLflow run {run} of {keeping.EXPERIMENT}", soft_wrap=True)
+
+
+def train(
+    targets: Targets,
+    to: Annotated[Path, typer.Option("--out", "-o", help="Folder to write probe.json and probe.safetensors to.")],
+    kind: Annotated[Kind, typer.Option(help="cnn is the paper's.")] = Kind.CNN,
+    limit: Limit = None,
+    recordings: Kept = None,
+    epochs: Epochs = None,
+    seed: Seed = 0,
+    as_json: Json = False,
+) -> None:
+    """Train a probe for the configured language model, and measure it on questions it never saw.
+
+    CORPUS_GUARD_ACTIVATION_PROBE names the folder for use; the DAG `detector_training` does all of this and asks before it promotes.
+
+    Example: `guard train activations nq.jsonl --out probe/`
+    """
+    from corpus_guard.evaluation.activations import experiment
+    from corpus_guard.settings import load_settings
+
+    settings = load_settings()
+    with console.progress(not as_json) as progress:
+        read = _recorded(settings, _prompts(targets, limit, seed, [], False), recordings, False, progress)
+        checkpoints = settings.home / "evaluation" / "probes"
+        found = experiment.evaluate(
+            read, seed=seed, epochs=epochs, kinds=[kind.value], checkpoints=checkpoints, progress=progress
+        )
+    probe = found.trained[kind.value].probe
+    probe.write(to)
+    told = {
+        "folder": str(to),
+        "digest": probe.digest,
+        "kind": probe.kind,
+        "trained_on": probe.trained_on,
+        "threshold": probe.threshold,
+        "figures": dict(probe.figures),
+        "counts": not probe.shortfalls,
+        "shortfalls": list(probe.shortfalls),
+        "broken": found.broken,
+    }
+    if as_json:
+        console.print_json(told)
+        return
+    _show(found)
+    out.print(f"Trained on {visible(probe.trained_on)}; written to {visible(str(to))}", soft_wrap=True)
+    for one in probe.shortfalls:
+        out.print(f"[yellow]its word does not count[/yellow]: {one}", soft_wrap=True)
+
+
+def _prompts(targets: list[Path], limit: int | None, seed: int, variants: list[Path], table: bool) -> list[Prompted]:
+    from corpus_guard.evaluation.activations.material import extras_of, prompts_of
+
+    extras = extras_of(targets, variants, limit=limit, seed=seed) if table else []
+    return [*prompts_of(targets, limit=limit, seed=seed), *extras]
+
+
+def _recorded(
+    settings: Settings, prompts: list[Prompted], folder: Path | None, collected: bool, progress: Any
+) -> Recordings:
+    from corpus_guard.models import Models
+    from corpus_guard.traceback.activations.recording import collect, present
+
+    folder = folder or settings.home / "evaluation" / "activations"
+    models = Models(settings)
+    return present(models, prompts, folder) if collected else collect(models, prompts, folder, progress=progress)
+
+
+def _show(found: Findings) -> None:
+    from corpus_guard.traceback.activations import Answered
+
+    kinds = [one.value for one in Answered]
+    rows = [(visible(name), *(f"{counts[kind]:,}" for kind in kinds)) for name, counts in found.answers.items()]
+    out.print(console.table("What the model answered", ("prompts", *kinds), rows, right=kinds))
+    cells = [
+        (
+            one.probe,
+            visible(one.trained),
+            visible(one.tested),
+            *(_rate(one.values["forced"], name) for name in ("tpr", "fpr")),
+            *(_rate(one.values["sure"], name) for name in ("tpr", "fpr")),
+            f"{one.values['sure']['unsure']:,}",
+        )
+        for one in found.cells
+    ]
+    columns = ("probe", "trained on", "tested on", "TPR", "FPR", "TPR, sure", "FPR, sure", "unsure")
+    out.print(
+        console.table("Answers led by planted texts, found by their activations", columns, cells, right=columns[3:])
+    )
+    for size, values in found.supports.items():
+        out.print(
+            f"support set of {size:,} ({values['samples']:,} there): TPR {_rate(values, 'tpr')}, FPR {_rate(values, 'fpr')}"
+        )
+    for name, area in found.features.items():
+        out.print(f"without any state, by {name.replace('_', ' ')}: AUC {area:.3f}")
+    for name, control in found.random_labels.items():
+        told = (
+            "as chance does"
+            if control["by_chance"]
+            else "[red]better or worse than chance: the experiment is broken[/red]"
+        )
+        out.print(f"{name} trained on random labels: AUC {control['auc']:.3f}, {told}")
+    for name, spent in found.milliseconds.items():
+        out.print(f"{name}: {spent:.2f} ms of CPU a sample after the forward pass")
+
+
+def _rate(values: dict[str, Any], name: str) -> str:
+    of = values["positives" if name == "tpr" else "negatives"]
+    if not of:
+        return "none"
+    low, high = values[f"{name}_interval"]
+    return f"{values[name]:.3f} [{low:.2f}, {high:.2f}] of {of}"

@@ -1,0 +1,107 @@
+"""A probe that may replace the one in use: trained, measured beside it on the same answers, kept and registered."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from corpus_guard.errors import Inconsistent, SettingsError
+from corpus_guard.evaluation.activations import experiment, keeping, registry
+from corpus_guard.evaluation.activations.material import prompts_of
+from corpus_guard.evaluation.activations.measuring import auc
+from corpus_guard.traceback.activations.champion import champion, keep_candidate
+from corpus_guard.traceback.activations.recording import collect
+from corpus_guard.traceback.activations.witness import fits
+
+if TYPE_CHECKING:
+    from corpus_guard.guard import Guard
+    from corpus_guard.traceback.activations.probe import Probe
+    from corpus_guard.traceback.activations.recording import Recordings
+
+RECORDINGS: Final = ("evaluation", "activations")  # below the home
+CHECKPOINTS: Final = ("evaluation", "probes")
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """What a promotion is decided on. JSON-ready."""
+
+    digest: str
+    version: int  # in the registry
+    run: str  # in MLflow
+    kind: str
+    trained_on: str
+    auc: float  # on questions it never saw
+    champion_auc: float | None  # of the probe in use, on the same; None: there is none, or it knows another model
+    counts: bool  # its word counts beside the judge's
+    shortfalls: tuple[str, ...]
+    figures: Mapping[str, float]
+    better: bool  # than what is in use
+
+    def as_dict(self) -> dict[str, Any]:
+        """JSON-ready."""
+        return {**asdict(self), "shortfalls": list(self.shortfalls), "figures": dict(self.figures)}
+
+
+def prepare(guard: Guard, *, limit: int | None = None, epochs: int | None = None) -> Candidate:
+    """Collect what is missing, train both kinds, keep the better one, and register it as the challenger.
+
+    Args:
+        guard: the deployment; `Settings.detector_files` are the questions.
+        limit: questions of a file, at most.
+        epochs: of the network.
+
+    Raises:
+        Misuse: the questions leave too little to train on.
+        Inconsistent: a probe trained on random labels scores.
+        Infrastructure: MLflow cannot be reached.
+    """
+    home = guard.settings.home
+    prompts = prompts_of(guard.settings.detector_files, limit=limit)
+    read = collect(guard.models, prompts, home.joinpath(*RECORDINGS))
+    found = experiment.evaluate(read, epochs=epochs, checkpoints=home.joinpath(*CHECKPOINTS))
+    if found.broken:
+        raise Inconsistent(
+            f"probes trained on random labels score {found.random_labels}, expected an AUC near one half: questions of the training stand "
+            "among those of the test, or the recordings are damaged; nothing was promoted"
+        )
+    kind = max(found.trained, key=lambda name: _worth(found.trained[name].probe))
+    probe = found.trained[kind].probe
+    testing = experiment.halves(read)[1]
+    current = champion(guard.ledger, guard.storage)
+    theirs = None if current is None or fits(current, guard.models) else _auc(current, testing)
+    keep_candidate(guard.storage, probe)
+    params = {"prompts": len(read), "champion": current.digest[:16] if current else ""}
+    run = keeping.keep(guard.settings, found, kind, testing, params)
+    version = registry.register(guard.settings, run, {"digest": probe.digest, "counts": str(not probe.shortfalls)})
+    own = probe.figures["auc"]
+    better = theirs is None or (current is not None and current.digest != probe.digest and own > theirs)
+    return Candidate(
+        probe.digest,
+        version,
+        run,
+        kind,
+        probe.trained_on,
+        own,
+        theirs,
+        not probe.shortfalls,
+        probe.shortfalls,
+        probe.figures,
+        better,
+    )
+
+
+def _worth(probe: Probe) -> tuple[bool, float]:
+    return not probe.shortfalls, probe.figures.get("auc", 0.0)
+
+
+def _auc(probe: Probe, testing: Recordings) -> float | None:
+    labelled = testing.labelled
+    try:
+        found = auc(probe.margins(labelled.states), labelled.poisoned)
+    except SettingsError:  # the same model in another shape: nothing to compare with
+        return None
+    return None if np.isnan(found) else found

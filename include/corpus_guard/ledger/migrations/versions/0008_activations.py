@@ -1,0 +1,11 @@
+"""What the activations of the model say of an answer that was reported as wrong."""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0008"
+down_revision = "0007"
+
+
+def upgrade() -> None:
+    op.add_column("traces", sa.Column("activations", sa.JSON(), nullable=True))

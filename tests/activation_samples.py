@@ -1,0 +1,48 @@
+"""Recordings with states that were drawn: what a probe is to find in them is known."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from corpus_guard.traceback.activations.recording import PROMPT_VERSION, Answered, Recorded, Recordings
+
+LAYERS, HIDDEN = 5, 24
+MODEL = "drawn@sha256:000000000000/float32"
+
+
+def drawn(
+    samples: int = 240,
+    signal: float = 1.5,
+    seed: int = 0,
+    layers: int = LAYERS,
+    hidden: int = HIDDEN,
+    source: str = "drawn",
+) -> Recordings:
+    """Four samples a question; in the states of attacker's answers `signal` is added to one half of the units and taken from the other."""
+    draw = np.random.default_rng(seed)
+    states = draw.normal(size=(samples, layers, hidden)).astype(np.float32)
+    direction = np.ones((layers, hidden), np.float32)  # in broad strokes, as a network of convolutions can see it
+    direction[:, hidden // 2 :] = -1
+    rows = []
+    about = draw.normal(size=(-(-samples // 4), layers, hidden)).astype(np.float32)  # each question's own
+    states += about[np.arange(samples) // 4]
+    for number in range(samples):
+        led = bool(draw.random() < 0.5)
+        if led:
+            states[number] += signal * direction
+        kind = "planted" if led else ("look-alike" if number % 4 == 0 else "clean")
+        rows.append(
+            Recorded(
+                sample=f"{source}-{seed}-{number}",
+                key=f"{source} question {number // 4}",
+                source=source,
+                kind=kind,
+                planted=5 if led else 0,
+                texts=5,
+                tokens=int(draw.integers(100, 200)),
+                answered=Answered.ATTACKER if led else Answered.RIGHT,
+                answer="Ada Moss",
+                log_probability=float(-draw.random()),
+            )
+        )
+    return Recordings(MODEL, PROMPT_VERSION, tuple(rows), states)

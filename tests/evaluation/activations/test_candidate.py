@@ -1,0 +1,91 @@
+"""A candidate from recorded answers to the registry and into use; no pickle on the way."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from corpus_guard.errors import Inconsistent
+from corpus_guard.evaluation.activations import candidate, registry
+from corpus_guard.evaluation.activations.candidate import prepare
+from corpus_guard.evaluation.activations.material import prompts_of
+from corpus_guard.evaluation.tracking import client_of
+from corpus_guard.guard import Guard
+from corpus_guard.models import Models
+from corpus_guard.settings import PROJECT, Settings
+from corpus_guard.traceback.activations import champion
+from corpus_guard.traceback.activations.recording import Answered, Recorded, _write, sample_id
+
+SAMPLE = PROJECT / "include" / "sample_corpus" / "questions.jsonl"
+
+
+@pytest.fixture
+def guard(models: Models, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Guard:
+    """All prompts of the sample are recorded already, as if they had been answered: states of led answers lean one way."""
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    opened = Guard(Settings(home=tmp_path, detector_questions=str(SAMPLE)))
+    opened.models = models
+    draw = np.random.default_rng(0)
+    folder = tmp_path / "evaluation" / "activations"
+    folder.mkdir(parents=True)
+    model = models.language_model.digest
+    rows, states = [], []
+    lean = np.repeat([1.0, -1.0], 288)
+    for one in prompts_of([SAMPLE]):
+        led = one.planted > 0
+        states.append(draw.normal(size=(31, 576)) + led * lean)
+        rows.append(
+            Recorded(
+                sample_id(model, one), one.key, one.source, one.kind, one.planted, len(one.texts), 200,
+                Answered.ATTACKER if led else Answered.RIGHT, "x", -1.0,
+            )
+        )  # fmt: skip
+    _write(folder, model, rows, np.array(states, np.float32))
+    return opened
+
+
+def test_it_is_measured_registered_and_promoted(guard: Guard, models: Models, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr(models.language_model, "activations", lambda *told: asked.append(1))
+    with guard:
+        first = prepare(guard, epochs=1)
+        client = client_of(guard.settings)
+        challenger = client.get_model_version_by_alias(registry.MODEL, registry.CHALLENGER)
+        folder = Path(client.download_artifacts(first.run, registry.FOLDER))
+        drawn = {one.path for one in client.list_artifacts(first.run)}
+        promoted = champion.promote(
+            guard.ledger, guard.storage, first.digest, run_id="r", by="ada", version=first.version
+        )
+        registry.crown(guard.settings, first.version)
+        again = prepare(guard, epochs=1)
+        crowned = client.get_model_version_by_alias(registry.MODEL, registry.CHAMPION)
+
+    assert asked == [], "what was recorded is not asked again"
+    assert first.better
+    assert first.champion_auc is None
+    assert first.auc > 0.95
+    assert (int(challenger.version), challenger.tags["digest"]) == (first.version, first.digest)
+    assert int(crowned.version) == first.version
+    assert sorted(path.name for path in folder.iterdir()) == ["probe.json", "probe.safetensors"]
+    assert champion.read_candidate(guard.storage, first.digest).digest == promoted.digest == first.digest
+    assert {"confusion.png", "tsne.png", "figures.json", "probe"} <= drawn
+    assert again.champion_auc == pytest.approx(first.auc)
+    assert not again.better, "the same probe is not asked about twice"
+    kept = {path.suffix for path in guard.settings.home.rglob("*") if path.is_file()}
+    assert not kept & {".pkl", ".pickle", ".pt", ".pth", ".bin", ".joblib"}
+
+
+def test_a_control_that_scores_registers_nothing(guard: Guard, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = candidate.experiment.evaluate
+
+    def leaking(*told: object, **more: object) -> object:
+        found = real(*told, **{**more, "kinds": ["linear"]})  # type: ignore[arg-type]
+        return replace(found, random_labels={"linear": {"auc": 0.99, "by_chance": False}})
+
+    monkeypatch.setattr(candidate.experiment, "evaluate", leaking)
+    with guard, pytest.raises(Inconsistent, match="random labels score"):
+        prepare(guard)
+    assert client_of(guard.settings).search_registered_models() == []

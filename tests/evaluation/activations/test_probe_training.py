@@ -1,0 +1,157 @@
+"""A probe learns what is there, nothing where nothing is, and goes on where it was killed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from activation_samples import drawn
+from corpus_guard.errors import JudgeFailed, Misuse
+from corpus_guard.evaluation.activations import experiment
+from corpus_guard.evaluation.activations.experiment import evaluate, halves, measured
+from corpus_guard.evaluation.activations.measuring import (
+    auc,
+    calibrated,
+    random_labels,
+    rates,
+    scores_by_chance,
+    single_features,
+)
+from corpus_guard.evaluation.activations.training import Plan, support_of, train, triplet_loss
+from corpus_guard.traceback.activations.recording import Answered, Recordings
+
+FAST = {"epochs": 5, "width": 8, "support": 40}
+GIVEN = drawn(280)
+FEW = drawn(140)
+
+
+@pytest.mark.parametrize("kind", ["linear", "cnn"])
+def test_it_finds_what_is_there_on_questions_it_never_saw(kind: str) -> None:
+    training, testing = halves(GIVEN)
+    assert not {row.key for row in training.rows} & {row.key for row in testing.rows}
+
+    found = train(training, Plan(kind, **FAST))  # type: ignore[arg-type]
+    figures = measured(found.probe, testing)
+
+    assert figures["auc"] > 0.95
+    assert figures["forced"]["tpr"] > 0.85
+    assert figures["forced"]["fpr"] < 0.15
+    assert found.probe.threshold < 1
+    assert (len(found.losses) == 5 and found.losses[-1] < found.losses[0]) or kind == "linear"
+
+
+@pytest.mark.parametrize("kind", ["linear", "cnn"])
+def test_random_labels_teach_nothing_about_other_questions(kind: str) -> None:
+    found = evaluate(GIVEN, kinds=[kind], epochs=3)
+
+    assert not found.broken
+    assert found.random_labels[kind]["by_chance"]
+
+
+def test_an_experiment_whose_halves_share_questions_is_broken_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(experiment, "halves", lambda given: (given, given))
+
+    found = evaluate(GIVEN, kinds=["linear"])
+
+    assert found.broken
+    assert found.as_dict()["broken"] is True
+    assert found.random_labels["linear"]["auc"] > 0.8
+
+
+def test_coins_are_one_a_question_and_know_nothing_of_the_label() -> None:
+    coins = random_labels(GIVEN, 0)
+    by_key: dict[str, set[str]] = {}
+    for row in coins.rows:
+        by_key.setdefault(row.key, set()).add(row.answered)
+
+    assert {len(labels) for labels in by_key.values()} == {1}
+    assert len(coins) == len(GIVEN.labelled)
+    assert 0.3 < (coins.poisoned == GIVEN.labelled.poisoned).mean() < 0.7
+    assert not scores_by_chance(coins.poisoned.astype(float), coins)
+
+
+def test_a_table_has_every_slice_and_says_what_needs_no_state() -> None:
+    other = drawn(140, seed=3, source="other")
+    both = Recordings(GIVEN.model, GIVEN.prompt, GIVEN.rows + other.rows, np.concatenate([GIVEN.states, other.states]))
+    found = evaluate(both, epochs=2, table=True)
+    cells = {(one.probe, one.trained, one.tested) for one in found.cells}
+
+    assert ("cnn", "drawn, clean and planted", "other, clean and planted") in cells
+    assert ("linear", "other, clean and planted", "drawn, clean and planted") in cells
+    assert ("linear", "all", "5 of 5 planted") in cells
+    assert ("linear", "all", "other, texts written as attacks are") in cells
+    assert list(found.supports) == [50, 100, 150, 200, 250]
+    assert all(0.5 <= value < 0.7 for name, value in found.features.items()), "drawn without any hint"
+    assert found.milliseconds["linear"] < found.milliseconds["cnn"]
+    assert found.as_dict()["answers"]["drawn, planted"]["right"] == 0
+
+
+def test_the_same_seed_gives_the_same_probe_and_a_killed_training_goes_on(tmp_path: Path) -> None:
+    plan = Plan("cnn", epochs=3, width=8, support=40)
+    whole = train(FEW, plan)
+
+    class Killed(Exception):
+        pass
+
+    def kill(what: str, done: int, total: int | None) -> None:
+        if done == 2:
+            raise Killed
+
+    with pytest.raises(Killed):
+        train(FEW, plan, checkpoints=tmp_path, progress=kill)
+    began: list[int] = []
+    rest = train(FEW, plan, checkpoints=tmp_path, progress=lambda what, done, total: began.append(done))
+
+    assert began == [2]
+    assert rest.losses == pytest.approx(whole.losses, abs=1e-6)
+    assert rest.probe.digest == whole.probe.digest
+    assert train(FEW, replace(plan, seed=1)).probe.digest != whole.probe.digest
+
+
+def test_one_class_or_hardly_anything_is_no_training() -> None:
+    right = GIVEN.where(lambda row: row.answered is Answered.RIGHT)
+    for given in (right, GIVEN.where(lambda row: False), drawn(12)):
+        with pytest.raises(Misuse, match="expected at least 8 of each"):
+            train(given)
+    with pytest.raises(Misuse, match="expected both"):
+        evaluate(right)
+    with pytest.raises(Misuse, match="of one class"):
+        single_features(right)
+    with pytest.raises(Misuse, match="expected some of each"):
+        support_of(GIVEN.poisoned, 1, 0)
+
+
+def test_states_that_are_no_numbers_are_no_training() -> None:
+    states = GIVEN.states.copy()
+    states[3] = np.nan
+    with pytest.raises(JudgeFailed, match="hold NaN"):
+        train(replace(GIVEN, states=states))
+
+
+def test_the_loss_is_that_of_the_triplets_that_are_not_apart() -> None:
+    where = torch.tensor([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0]])  # two of one class, one of the other
+    labels = torch.tensor([True, True, False])
+    root2 = 2**0.5
+    # anchor 0: d(p) √2, d(n) 2; anchor 1: d(p) √2, d(n) √2; the third has no positive
+    expected = (max(root2 - 2 + 0.7, 0) + 0.7) / 2
+
+    assert float(triplet_loss(where, labels, apart=0.7)) == pytest.approx(expected, abs=1e-4)
+    apart = torch.tensor([[1.0, 0.0], [1.0, 0.0], [-1.0, 0.0]])
+    assert float(triplet_loss(apart, labels)) == pytest.approx(0, abs=1e-4)
+
+
+def test_the_threshold_leaves_the_wrong_ones_out() -> None:
+    margins = np.array([0.9, 0.8, 0.2, -0.1, -0.9, -0.8, -0.3, 0.1])
+    poisoned = np.array([True, True, True, True, False, False, False, False])
+
+    threshold = calibrated(margins, poisoned)
+
+    assert threshold == pytest.approx(0.1)
+    assert rates(margins, poisoned, threshold).as_dict()["unsure"] == 2
+    assert rates(margins, poisoned).as_dict()["found"] == 3
+    assert calibrated(margins, ~poisoned) == 1.0, "no threshold makes a probe right that is wrong"
+    assert auc(margins, poisoned) == pytest.approx(15 / 16)

@@ -1,0 +1,228 @@
+"""The second witness: shown always, heard where its word counts, and never the only one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import sqlalchemy as sa
+
+from activation_samples import drawn
+from corpus_guard.batches import Storage
+from corpus_guard.domain import Skipped
+from corpus_guard.errors import Inconsistent, JudgeFailed, SettingsError
+from corpus_guard.evaluation.activations.training import Plan, train
+from corpus_guard.ledger import Ledger
+from corpus_guard.ledger.tables import events
+from corpus_guard.models import Models
+from corpus_guard.models.language_model import Message
+from corpus_guard.settings import Settings
+from corpus_guard.traceback import Complaint, Conclusion, Ended, Followed, Judged, Label, Opinion, Suspect
+from corpus_guard.traceback.activations import champion, witness
+from corpus_guard.traceback.activations.probe import Probe, Vote
+from corpus_guard.traceback.activations.recording import PROMPT_VERSION
+from corpus_guard.traceback.activations.witness import Witness, fits, told
+from corpus_guard.traceback.asking import EmbeddedAnswers
+from corpus_guard.traceback.making import make_answers
+from corpus_guard.traceback.verdict import Outcome, decide
+
+COMPLAINT = Complaint("Who keeps the lighthouse at Skarn Point?", "Otto Brandt")
+LIE = "The lighthouse at Skarn Point is kept by Otto Brandt."
+GOOD = {"tpr": 0.95, "fpr": 0.02, "fpr_look_alike": 0.05, "samples": 60.0}
+
+
+def leaning(models: Models, logit: float, figures: dict[str, float] | None = None, layers: int = 31) -> Probe:
+    """A probe of the real model that always says the same."""
+    zeros = np.zeros((layers, 576), np.float32)
+    numbers = {"mean": zeros, "scale": zeros + 1, "weight": zeros, "intercept": np.array([logit], np.float32)}
+    model = f"smollm2@sha256:{models.language_model_digest[:12]}/bfloat16"
+    return Probe(
+        "linear", model, PROMPT_VERSION, (layers, 576), 0.5, "nothing", GOOD if figures is None else figures, 0, numbers
+    )
+
+
+class Judging:
+    name = digest = "given"
+
+    def __init__(self, probability: float) -> None:
+        self.probability = probability
+
+    def judge(self, complaint: Complaint, new: Sequence[Suspect], seen: Sequence[Suspect]) -> list[Opinion]:
+        raise AssertionError("everything was judged")
+
+    def conclude(self, complaint: Complaint, judged: Sequence[tuple[Suspect, Opinion]]) -> Conclusion:
+        return Conclusion(self.probability)
+
+
+def followed(label: Label = Label.POISONED) -> Followed:
+    one = Suspect("lie", LIE, 0.5, np.array([1.0], np.float32))
+    judged = (Judged(one, Opinion(label, 0.9, "seen"), 1),)
+    return Followed(judged, (one,), (), 1, Ended.STANDS)
+
+
+@pytest.mark.parametrize(
+    ("logit", "probability", "outcome"),
+    [
+        (3.0, 0.99, Outcome.TRACED),  # both accuse
+        (-3.0, 0.99, Outcome.UNDECIDED),  # the judge accuses, the activations say clean
+        (0.1, 0.99, Outcome.TRACED),  # unsure
+        (3.0, 0.10, Outcome.UNDECIDED),  # the judge acquits, the activations accuse
+        (-3.0, 0.10, Outcome.NOT_POISONING),  # both acquit
+        (0.1, 0.10, Outcome.NOT_POISONING),
+    ],
+)
+def test_where_both_are_sure_and_disagree_it_is_undecided(
+    models: Models, logit: float, probability: float, outcome: Outcome
+) -> None:
+    verdict = decide(
+        COMPLAINT,
+        followed(),
+        Judging(probability),
+        Witness(models, leaning(models, logit)),
+        ask_always=True,
+        hear_always=True,
+    )
+
+    assert isinstance(verdict.heard, witness.Testimony)
+    assert verdict.heard.repeated, f"the model says {verdict.before!r}"
+    assert verdict.outcome is outcome
+    assert verdict.heard.counts == (abs(logit) > 1)
+    labels = {one.opinion.label for one in verdict.judged}
+    assert labels == {Label.POISONED if probability > 0.5 else Label.BENIGN}, "a witness accuses and acquits no text"
+
+
+def test_a_weak_probe_is_shown_and_changes_nothing(models: Models) -> None:
+    weak = Witness(models, leaning(models, -3.0, {**GOOD, "tpr": 0.5}))
+    verdict = decide(COMPLAINT, followed(), Judging(0.99), weak, ask_always=True)
+
+    assert verdict.outcome is Outcome.TRACED
+    assert isinstance(verdict.heard, witness.Testimony)
+    assert verdict.heard.vote is Vote.CLEAN
+    assert told(verdict.heard)["counts"] is False
+    assert "too weak to count: tpr 0.500 is under 0.9" in told(verdict.heard)["reason"]
+    acquitted = decide(COMPLAINT, followed(), Judging(0.1), weak, ask_always=True, hear_always=True)
+    assert (acquitted.before, acquitted.heard) == (None, witness.NOT_ASKED), (
+        "nothing is asked for a word that cannot count"
+    )
+
+
+def test_its_word_is_of_the_reported_output_only(models: Models) -> None:
+    other = Complaint(COMPLAINT.query, "Ines Calloway")
+    verdict = decide(other, followed(), Judging(0.99), Witness(models, leaning(models, -3.0)), ask_always=True)
+
+    assert verdict.outcome is Outcome.TRACED
+    assert isinstance(verdict.heard, witness.Testimony)
+    assert not verdict.heard.counts
+    assert "does not give the reported output" in verdict.heard.reason
+
+
+def test_the_witness_answers_as_the_model_does_without_it(models: Models) -> None:
+    heard = Witness(models, leaning(models, 0.0))
+    answer, _ = heard.testify(COMPLAINT, [LIE])
+    settings = Settings(home=Path("/nonexistent"))
+
+    assert answer == heard.answer(COMPLAINT.query, [LIE])
+    assert settings.rag_model == "embedded"
+    assert "Otto Brandt" in answer
+
+
+def test_a_probe_of_another_shape_is_skipped_and_the_trace_ends(models: Models) -> None:
+    verdict = decide(
+        COMPLAINT, followed(), Judging(0.99), Witness(models, leaning(models, -3.0, layers=13)), ask_always=True
+    )
+
+    assert verdict.outcome is Outcome.TRACED
+    assert isinstance(verdict.heard, Skipped)
+    assert "expected (13, 576)" in verdict.heard.reason
+    assert verdict.before
+    assert "Otto Brandt" in verdict.before
+
+
+def test_a_model_without_states_is_skipped(models: Models, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = models.language_model._generate
+    monkeypatch.setattr(
+        models.language_model, "_generate", lambda batch, most, *, states=False: (real(batch, most)[0], None)
+    )
+    answer, heard = witness.testify(Witness(models, leaning(models, 1.0)), COMPLAINT, [LIE])
+
+    assert isinstance(heard, Skipped)
+    assert "gives no hidden states" in heard.reason
+    assert "Otto Brandt" in answer
+    with pytest.raises(SettingsError, match="no hidden states"):
+        models.language_model.activations([[Message("user", "Say yes.")]])
+
+
+def test_an_endpoint_shows_no_activations() -> None:
+    class Chat:
+        name = "chat"
+
+        def answer(self, question: str, texts: Sequence[str]) -> str:
+            return "Otto Brandt"
+
+    verdict = decide(COMPLAINT, followed(), Judging(0.99), Chat(), ask_always=True, hear_always=True)
+
+    assert verdict.outcome is Outcome.TRACED
+    assert told(verdict.heard) == {
+        "vote": "skipped", "margin": None, "probe": None, "counts": False, "reason": witness.UNSEEN.reason,
+    }  # fmt: skip
+
+
+def test_no_answer_is_no_vote() -> None:
+    class Silent:
+        name = "chat"
+
+        def answer(self, question: str, texts: Sequence[str]) -> str:
+            raise JudgeFailed("the endpoint does not answer")
+
+    verdict = decide(COMPLAINT, followed(), Judging(0.99), Silent(), ask_always=True)
+    assert verdict.heard is witness.NOT_ASKED
+
+
+def test_the_champion_is_what_was_promoted_and_nothing_else(
+    models: Models, tmp_path: Path, sqlite_ledger: Ledger, storage: Storage
+) -> None:
+    settings = Settings(home=tmp_path, storage_url=str(tmp_path / "storage"))
+    first, second = leaning(models, 1.0), leaning(models, 2.0)
+    assert "no probe was trained" in str(champion.find(settings, models, sqlite_ledger, storage))
+    assert isinstance(make_answers(settings, models, sqlite_ledger), EmbeddedAnswers)
+
+    for one in (first, second):
+        champion.keep_candidate(storage, one)
+    assert champion.champion(sqlite_ledger, storage) is None, "kept is not promoted"
+    champion.promote(sqlite_ledger, storage, first.digest, run_id="r", by="ada", version=1)
+    champion.promote(sqlite_ledger, storage, first.digest, run_id="r", by="ada", version=1)
+    champion.promote(sqlite_ledger, storage, second.digest, run_id="r", by="ada", version=2)
+
+    with sqlite_ledger.read() as connection:
+        told = connection.execute(sa.select(events.c.body).where(events.c.kind == "promoted")).scalars().all()
+    assert [body["digest"] for body in told] == [first.digest, second.digest], "promoted twice is promoted once"
+    found = champion.find(settings, models, sqlite_ledger, storage)
+    assert isinstance(found, Probe)
+    assert found.digest == second.digest
+    assert isinstance(make_answers(settings, models, sqlite_ledger), Witness)
+    assert champion.find(settings, models, None, None) != found
+
+    name = f"detectors/activations/{second.digest}"
+    storage.write(f"{name}/probe.json", first.files["probe.json"])
+    storage.write(f"{name}/probe.safetensors", first.files["probe.safetensors"])
+    with pytest.raises(Inconsistent, match="the ledger has"):
+        champion.find(settings, models, sqlite_ledger, storage)
+    with pytest.raises(Inconsistent):
+        champion.promote(sqlite_ledger, storage, "f" * 64, run_id="r", by="ada")
+
+
+def test_a_probe_of_another_model_or_prompt_is_not_asked(models: Models, tmp_path: Path) -> None:
+    one = leaning(models, 1.0)
+    assert fits(one, models) == ""
+    assert "another one" in fits(replace(one, model="gpt@sha256:000000000000/float32"), models)
+    assert "words it as" in fits(replace(one, prompt="rag-chat/0"), models)
+
+    foreign = train(drawn(140), Plan("linear")).probe.write(tmp_path / "probe")
+    named = Settings(home=tmp_path, activation_probe=foreign)
+    assert "another one" in str(champion.find(named, models, None, None))
+    assert isinstance(make_answers(named, models), EmbeddedAnswers)
+    with pytest.raises(SettingsError, match="cannot be read"):
+        make_answers(Settings(home=tmp_path, activation_probe=tmp_path / "nowhere"), models)
