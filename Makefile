@@ -4,6 +4,7 @@ SHELL := /bin/bash
 PYTHON ?= python3.11
 BIN := .venv/bin
 STACK := $(BIN)/python docker/local/stack.py
+SPREAD ?= -n 2 --dist loadfile  # a file's tests stay in one process: they share servers and models. SPREAD= for one process
 export CORPUS_GUARD_HOME ?= $(CURDIR)/var
 
 .PHONY: help venv demo up down status test test-all lint format docs bench moto fuzz lock screenshot image-check clean
@@ -37,7 +38,7 @@ status: .venv/installed  ## what runs, and what the corpus holds
 	@$(BIN)/guard status
 
 test: .venv/installed  ## unit tests, and the end-to-end tests in their small form
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest $(SPREAD)
 
 test-all: .venv/installed  ## every test, whole
 	@$(BIN)/python -m pytest -m 'slow or not slow'
