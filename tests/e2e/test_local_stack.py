@@ -13,11 +13,10 @@ import httpx
 import psutil  # type: ignore[import-untyped]
 import pytest
 import sqlalchemy as sa
-from local_stack import Local
+from local_stack import Local, running
 from small_corpus import BAD, GOOD, GOOD_ROWS, write_corpus, write_rows
 
-from environment import PROJECT, Ports
-from postgres import free_port
+from environment import PROJECT
 
 pytestmark = pytest.mark.slow
 
@@ -31,15 +30,10 @@ DOCUMENTS = len(GOOD) + len(GOOD_ROWS) + len(BAD) + 3
 def local(tmp_path_factory: pytest.TempPathFactory, models: Path) -> Iterator[Local]:
     root = tmp_path_factory.mktemp("stack")
     write_corpus(root / "corpus")
-    one = Local(root / "home", root / "corpus", Ports(*(free_port() for _ in range(4))))
-    one.home.mkdir()
-    (one.home / "models").symlink_to(models)
-    try:
-        said = one.stack("up", "--only", "postgres,chroma,airflow")
-        assert said.returncode == 0, said.stdout + said.stderr
+    (root / "home").mkdir()
+    (root / "home" / "models").symlink_to(models)
+    with running(root) as one:
         yield one
-    finally:
-        one.stack("down")
 
 
 @pytest.fixture(scope="module")
@@ -139,8 +133,7 @@ class TestAsking:
             while not (asking := self._asking(api, every)):
                 assert time.monotonic() < deadline, api.get(every).text
                 time.sleep(1)
-            # Airflow 3.3.2: an answer that comes before the scheduler heard that the worker parked the task fails the task.
-            time.sleep(5)
+            local.wait_until_parked(asking["dag_run_id"], asking["task_id"])
             run = f"{base}/dagRuns/{asking['dag_run_id']}"
             told = {"chosen_options": [answer], "params_input": {}}
             api.patch(f"{run}/taskInstances/{asking['task_id']}/-1/hitlDetails", json=told).raise_for_status()

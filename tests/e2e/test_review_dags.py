@@ -12,14 +12,12 @@ from typing import Any
 
 import pytest
 from deployment import Deployment, MakeDeployment, Run, _copy
+from local_stack import Local, running
 from small_corpus import ATTACK
-from test_local_stack import Local
 
 from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.tables import acts, decisions, versions
 from corpus_guard.review.notices import waits
-from environment import Ports
-from postgres import free_port
 from sinks import Sink, mail_sink, webhook_sink
 
 TOKEN = "T000/B000/not-to-be-logged"
@@ -134,13 +132,8 @@ def test_the_gate_says_what_waits_and_waits_for_a_person(one: Deployment, mail: 
 def local(tmp_path_factory: pytest.TempPathFactory, snapshot: Path) -> Iterator[Local]:
     root = tmp_path_factory.mktemp("gated")
     _copy(snapshot, root)
-    one = Local(root / "home", root / "corpus", Ports(*(free_port() for _ in range(4))), {})
-    try:
-        said = one.stack("up", "--only", "postgres,chroma,airflow")
-        assert said.returncode == 0, said.stdout + said.stderr
+    with running(root) as one:
         yield one
-    finally:
-        one.stack("down")
 
 
 @pytest.mark.slow
@@ -150,9 +143,7 @@ def test_an_answer_in_airflow_escalates_in_the_name_of_who_gave_it(local: Local)
         api.patch(dag, json={"is_paused": False}).raise_for_status()
         run = api.post(f"{dag}/dagRuns", json={"logical_date": None}).raise_for_status().json()["dag_run_id"]
         asked = _until(lambda: _task(api, dag, run, "approve_review", "awaiting_input"))
-        time.sleep(
-            5
-        )  # Airflow 3.3.2: an answer that comes before the scheduler heard that the task is parked fails the task
+        local.wait_until_parked(run, "approve_review")
         detail = f"{dag}/dagRuns/{run}/taskInstances/approve_review/-1/hitlDetails"
         shown = api.get(detail).raise_for_status().json()
         wrong = api.patch(detail, json={"chosen_options": ["Release them all"], "params_input": {}})

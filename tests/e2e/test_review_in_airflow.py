@@ -16,7 +16,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from local_stack import Local
+from local_stack import Local, running
 from playwright.sync_api import FrameLocator
 
 from browsing import Browser, Watched, chromium, needs_chromium, watched
@@ -26,10 +26,9 @@ from corpus_guard.corpus import publishing
 from corpus_guard.domain import Span, Verdict, Version
 from corpus_guard.ledger import Ledger
 from corpus_guard.settings import Settings
-from environment import PROJECT, Ports
+from environment import PROJECT
 from hostile import PAYLOADS
 from material import a_finding, a_version, judged
-from postgres import free_port
 
 pytestmark = [pytest.mark.slow, needs_chromium]
 
@@ -50,13 +49,8 @@ def local(tmp_path_factory: pytest.TempPathFactory, models: Path) -> Iterator[Lo
     corpus = root / "corpus"
     corpus.mkdir()
     (corpus / "sources.yaml").write_text("sources: []\n")
-    one = Local(home, corpus, Ports(*(free_port() for _ in range(4))))
-    try:
-        said = one.stack("up", "--only", "postgres,chroma,airflow")
-        assert said.returncode == 0, said.stdout + said.stderr
+    with running(root) as one:
         yield one
-    finally:
-        one.stack("down")
 
 
 def quarantine(home: Path) -> None:

@@ -11,17 +11,19 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import httpx
+import psutil  # type: ignore[import-untyped]
 import pytest
 import sqlalchemy as sa
 from deployment import MakeDeployment, _copy
+from local_stack import Local, running
 from small_corpus import ATTACK
-from test_local_stack import Local
 
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.ledger import now
@@ -29,8 +31,6 @@ from corpus_guard.ledger.tables import blocked, decisions, events, reports, susp
 from corpus_guard.settings import load_settings
 from corpus_guard.traceback.reports import Desk, Filing
 from endpoint import Asked, Endpoint, Reply, says, scripted
-from environment import Ports
-from postgres import free_port
 
 DAG = "/api/v2/dags/traceback_nightly"
 ASK_SECONDS = 420
@@ -144,14 +144,8 @@ def test_killed_in_the_middle_the_next_night_takes_the_rest_and_waits_for_a_pers
 def local(tmp_path_factory: pytest.TempPathFactory, snapshot: Path, endpoint: Endpoint) -> Iterator[Local]:
     root = tmp_path_factory.mktemp("tracing")
     _copy(snapshot, root)
-    ports = Ports(*(free_port() for _ in range(4)))
-    one = Local(root / "home", root / "corpus", ports, asking(endpoint))
-    try:
-        said = one.stack("up", "--only", "postgres,chroma,airflow")
-        assert said.returncode == 0, said.stdout + said.stderr
+    with running(root, asking(endpoint)) as one:
         yield one
-    finally:
-        one.stack("down")
 
 
 @pytest.mark.slow
@@ -170,8 +164,7 @@ def test_a_task_that_is_killed_goes_on_and_what_is_approved_is_withdrawn(
         states = _states(api, asked["dag_run_id"])
         assert states["trace"] == ("success", 2), "the second try ended it"
         assert local.ledger("SELECT count(*) FROM decisions") == [(0,)]
-        # Airflow 3.3.2: an answer that comes before the scheduler heard that the task is parked fails the task.
-        time.sleep(5)
+        local.wait_until_parked(asked["dag_run_id"], "approve_withdrawal")
         run = f"{DAG}/dagRuns/{asked['dag_run_id']}"
         told = {"chosen_options": ["Approve"], "params_input": {}}
         api.patch(f"{run}/taskInstances/approve_withdrawal/-1/hitlDetails", json=told).raise_for_status()
@@ -201,11 +194,11 @@ def test_a_task_that_is_killed_goes_on_and_what_is_approved_is_withdrawn(
 def _kill_who_waits_for(endpoint: Endpoint, local: Local) -> None:
     """SIGKILL to the task's process: the one that is connected to the judge."""
     port = int(endpoint.url.rpartition(":")[2].partition("/")[0])
-    waiting = [
-        process
-        for process in local.processes()
-        if any(one.raddr and one.raddr.port == port for one in process.net_connections("tcp"))
-    ]
+    waiting = []
+    for process in local.processes():
+        with suppress(psutil.NoSuchProcess):  # others come and go while this looks
+            if any(one.raddr and one.raddr.port == port for one in process.net_connections("tcp")):
+                waiting.append(process)
     assert waiting
     for process in waiting:
         process.kill()
