@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import socket
 import time
 import zlib
 from collections.abc import Iterator
@@ -244,7 +245,7 @@ BOMB = gzip.compress(b"\0" * 50_000_000)
         (answer(200, b"x", Content_Encoding="br"), "intake.unreadable"),
         (endless_headers, "intake.unreadable"),
         (lambda handler: handler.wfile.write(b"\xff\xfe garbage\r\n\r\n"), "intake.unreadable"),
-        (lambda handler: handler.connection.close(), "intake.server|intake.unreadable"),
+        (lambda handler: handler.connection.shutdown(socket.SHUT_RDWR), "intake.server|intake.unreadable"),
     ],
     ids=["lying", "cut", "endless", "bomb", "no-gzip", "cut-gzip", "brotli", "headers", "garbage", "hang-up"],
 )  # fmt: skip
@@ -290,6 +291,13 @@ def test_a_silent_host_is_given_up_for_the_batch(site: Site, tmp_path: Path) -> 
                   allow_private=["127.0.0.2"])  # nobody listens there  # fmt: skip
     assert {code(one) for one in made.fetch([*made.list()])} == {"intake.server"}
     assert site.asked == []
+
+
+def test_a_host_that_answers_nothing_but_500_is_given_up_too(site: Site, tmp_path: Path) -> None:
+    site.routes = {f"/{number}": answer(500) for number in range(20)}
+    made = source(site, tmp_path, pages=[site.url(path) for path in site.routes], retries=0)
+    assert {code(one) for one in made.fetch([*made.list()])} == {"intake.server"}
+    assert len(site.paths()) == 5
 
 
 def test_two_sources_keep_one_pause_at_a_host(site: Site, tmp_path: Path) -> None:

@@ -108,15 +108,18 @@ class WebSource:
                 "intake.server",
                 f"{url.host} did not answer {GIVE_UP_AFTER} times in a row; the next run asks again",
             )
+        outcome = self._answered(client, robots, url, item)
+        none = isinstance(outcome, FetchFailed) and outcome.code in {"intake.server", "intake.too_slow"}
+        silent[url.host] = silent.get(url.host, 0) + 1 if none else 0
+        return outcome
+
+    def _answered(self, client: Client, robots: Robots, url: Url, item: Item) -> Outcome:
         try:
-            answer = self._ask(client, robots, url, item.known)
+            return self._outcome(item, url, self._ask(client, robots, url, item.known))
         except BodyTooLarge as error:
             return too_large(item, error.size, self._max_bytes)
         except Failed as error:
-            silent[url.host] = silent.get(url.host, 0) + 1 if error.code in {"intake.server", "intake.too_slow"} else 0
             return FetchFailed(item, error.code, str(error))
-        silent[url.host] = 0
-        return self._outcome(item, url, answer)
 
     def _ask(self, client: Client, robots: Robots, url: Url, known: str | None) -> Answer:
         permit = (lambda url: None) if self._config.ignore_robots else robots.permit
