@@ -362,8 +362,9 @@ BOMB_XML = b'<!DOCTYPE u [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;&a;&a;">]><urlset>
             "document type",
         ),
         (b"<urlset><url><loc>x</loc>", "no XML"),
-        (b"<a>" * 500, "nested more than"),
-        (b"<html><p>not found", "no XML"),
+        (b"<urlset>" + b"<a>" * 500, "nested more than"),
+        (b"<html><p>not found", "is another document"),
+        (b"<html><head><title>Sign in</title></head></html>", "is another document"),
         (b"\x1f\x8bnot gzip", "cannot be unpacked"),
         (gzip.compress(b"\0" * 60_000_000), "bytes unpacked"),
         (b"<urlset><url><loc>" + b"x" * 100_000 + b"</loc></url></urlset>", "a URL of more than"),
@@ -388,6 +389,13 @@ def test_a_sitemap_that_is_gone_or_on_another_host_is_no_list(site: Site, tmp_pa
     site.routes["/sitemap.xml"] = b"<sitemapindex><sitemap><loc>http://169.254.169.254/x</loc></sitemap></sitemapindex>"
     with pytest.raises(SourceUnavailable, match=r"169\.254"):
         [*source(site, tmp_path, sitemap=site.url("/sitemap.xml")).list()]
+
+
+def test_a_list_without_a_page_is_no_list(site: Site, tmp_path: Path) -> None:
+    site.routes |= {"/sitemap.xml": b"<urlset></urlset>", "/feed": b"<rss><channel/></rss>"}
+    for list_ in ({"sitemap": site.url("/sitemap.xml")}, {"feed": site.url("/feed")}):
+        with pytest.raises(SourceUnavailable, match="lists no page"):
+            [*source(site, tmp_path, **list_).list()]
 
 
 def test_what_a_sitemap_lists_elsewhere_is_named_and_not_asked(site: Site, tmp_path: Path) -> None:

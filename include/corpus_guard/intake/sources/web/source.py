@@ -71,7 +71,11 @@ class WebSource:
             urls: Iterator[str] = iter(self._config.pages)
         else:
             with closing(self._client()) as client:
-                urls = iter(self._listed(client))
+                listed = self._listed(client)
+            if not listed:
+                start = self._config.starts[0]
+                raise self._unlisted(start, "lists no page; an empty list would look like every page having gone")
+            urls = iter(listed)
         seen: set[str] = set()
         for text in urls:
             try:
@@ -91,8 +95,7 @@ class WebSource:
             robots = Robots(client)
             silent: dict[str, int] = {}
             for item in items:
-                outcome = self._fetch(client, robots, silent, item)
-                yield outcome
+                yield self._fetch(client, robots, silent, item)
 
     def _client(self) -> Client:
         return Client(self._config, self._pace, self._resolve, self._network)
