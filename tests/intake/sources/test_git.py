@@ -193,7 +193,8 @@ def test_what_git_would_take_for_something_else_is_refused(said: dict[str, Any])
 
 
 def test_a_repository_that_is_not_there_or_has_no_such_branch_is_named(repository: Path, tmp_path: Path) -> None:
-    for made in (source(tmp_path / "nowhere", tmp_path), source(repository, tmp_path, ref="absent")):
+    wrong = ({"ref": "absent"}, {"folder": "no/such"})
+    for made in (source(tmp_path / "nowhere", tmp_path), *(source(repository, tmp_path, **one) for one in wrong)):
         with pytest.raises(SourceUnavailable, match="source runbooks"):
             [*made.list()]
 

@@ -97,3 +97,8 @@ def test_a_name_that_cannot_be_listed_stops_the_listing_and_is_told(server: Obje
 def test_urls_of_other_kinds_or_with_secrets_are_refused(url: str) -> None:
     with pytest.raises(ValueError, match="belong to the connection"):
         ObjectsConfig(kind="objects", name="manuals", owner="o", trust=TrustLevel.OPEN, url=url)
+
+
+def test_a_prefix_without_objects_is_no_list(server: ObjectStore, bucket: str) -> None:
+    with pytest.raises(SourceUnavailable, match="holds no object"):
+        [*source(server, bucket, url=f"s3://{bucket}/manual").list()]

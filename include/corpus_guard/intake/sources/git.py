@@ -156,10 +156,13 @@ class GitSource:
                 yield refusal or self._outcome(item, where, next(blobs))
 
     def _bounded(self, files: Iterator[File]) -> Iterator[File]:
+        count = -1
         for count, file in enumerate(files):
             if count >= self._config.max_files:
                 raise GitFailed(f"has more than {self._config.max_files:,} files; narrow `folder` or raise max_files")
             yield file
+        if count < 0:
+            raise GitFailed("has no file below `folder`; an empty list would look like every document having gone")
 
     def _refusal(self, item: Item) -> FetchFailed | None:
         if item.size is not None and item.size > self._opening.max_bytes:

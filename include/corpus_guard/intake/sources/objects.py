@@ -94,9 +94,11 @@ class ObjectSource:
         """Every object, in the order of the store; raises SourceUnavailable (see `Source`)."""
         import obstore
 
+        empty = True
         try:
             for part in obstore.list(self._store(), prefix=self._prefix or None, chunk_size=1_000):
                 for found in part:
+                    empty = False
                     key = found["path"]
                     relative = key.removeprefix(self._prefix)
                     hidden = any(name.startswith(".") for name in relative.split("/"))
@@ -111,6 +113,11 @@ class ObjectSource:
             raise SourceUnavailable(
                 f"source {self.name}: {public_url(self._config.url)} cannot be listed ({kind}); {what}"
             ) from None
+        if empty:
+            raise SourceUnavailable(
+                f"source {self.name}: {public_url(self._config.url)} holds no object; an empty list would look like every document having "
+                "gone. Check the prefix"
+            )
 
     def fetch(self, items: Sequence[Item]) -> Iterator[Outcome]:
         """The objects, in the order asked for."""

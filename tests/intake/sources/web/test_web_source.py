@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import socket
 import time
 import zlib
 from collections.abc import Iterator
@@ -244,7 +245,7 @@ BOMB = gzip.compress(b"\0" * 50_000_000)
         (answer(200, b"x", Content_Encoding="br"), "intake.unreadable"),
         (endless_headers, "intake.unreadable"),
         (lambda handler: handler.wfile.write(b"\xff\xfe garbage\r\n\r\n"), "intake.unreadable"),
-        (lambda handler: handler.connection.close(), "intake.server|intake.unreadable"),
+        (lambda handler: handler.connection.shutdown(socket.SHUT_RDWR), "intake.server|intake.unreadable"),
     ],
     ids=["lying", "cut", "endless", "bomb", "no-gzip", "cut-gzip", "brotli", "headers", "garbage", "hang-up"],
 )  # fmt: skip
@@ -290,6 +291,13 @@ def test_a_silent_host_is_given_up_for_the_batch(site: Site, tmp_path: Path) -> 
                   allow_private=["127.0.0.2"])  # nobody listens there  # fmt: skip
     assert {code(one) for one in made.fetch([*made.list()])} == {"intake.server"}
     assert site.asked == []
+
+
+def test_a_host_that_answers_nothing_but_500_is_given_up_too(site: Site, tmp_path: Path) -> None:
+    site.routes = {f"/{number}": answer(500) for number in range(20)}
+    made = source(site, tmp_path, pages=[site.url(path) for path in site.routes], retries=0)
+    assert {code(one) for one in made.fetch([*made.list()])} == {"intake.server"}
+    assert len(site.paths()) == 5
 
 
 def test_two_sources_keep_one_pause_at_a_host(site: Site, tmp_path: Path) -> None:
@@ -354,8 +362,9 @@ BOMB_XML = b'<!DOCTYPE u [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;&a;&a;">]><urlset>
             "document type",
         ),
         (b"<urlset><url><loc>x</loc>", "no XML"),
-        (b"<a>" * 500, "nested more than"),
-        (b"<html><p>not found", "no XML"),
+        (b"<urlset>" + b"<a>" * 500, "nested more than"),
+        (b"<html><p>not found", "is another document"),
+        (b"<html><head><title>Sign in</title></head></html>", "is another document"),
         (b"\x1f\x8bnot gzip", "cannot be unpacked"),
         (gzip.compress(b"\0" * 60_000_000), "bytes unpacked"),
         (b"<urlset><url><loc>" + b"x" * 100_000 + b"</loc></url></urlset>", "a URL of more than"),
@@ -380,6 +389,13 @@ def test_a_sitemap_that_is_gone_or_on_another_host_is_no_list(site: Site, tmp_pa
     site.routes["/sitemap.xml"] = b"<sitemapindex><sitemap><loc>http://169.254.169.254/x</loc></sitemap></sitemapindex>"
     with pytest.raises(SourceUnavailable, match=r"169\.254"):
         [*source(site, tmp_path, sitemap=site.url("/sitemap.xml")).list()]
+
+
+def test_a_list_without_a_page_is_no_list(site: Site, tmp_path: Path) -> None:
+    site.routes |= {"/sitemap.xml": b"<urlset></urlset>", "/feed": b"<rss><channel/></rss>"}
+    for list_ in ({"sitemap": site.url("/sitemap.xml")}, {"feed": site.url("/feed")}):
+        with pytest.raises(SourceUnavailable, match="lists no page"):
+            [*source(site, tmp_path, **list_).list()]
 
 
 def test_what_a_sitemap_lists_elsewhere_is_named_and_not_asked(site: Site, tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ class Listed:
 def read_sitemap(content: bytes, limit: int) -> Listed:
     """The URLs of a sitemap, or of the sitemaps in an index; gzipped or not. Raises BadList."""
     listed = Listed()
-    for path, text, _ in _elements(_plain(content)):
+    for path, text, _ in _elements(_plain(content), {"urlset", "sitemapindex"}):
         if path[-2:] == ("url", "loc"):
             listed.pages.append(text)
         elif path[-2:] == ("sitemap", "loc"):
@@ -46,7 +46,7 @@ def read_sitemap(content: bytes, limit: int) -> Listed:
 def read_feed(content: bytes, limit: int) -> list[str]:
     """The pages an RSS or Atom feed links to, the newest first. Raises BadList."""
     found: list[str] = []
-    for path, text, attributes in _elements(_plain(content)):
+    for path, text, attributes in _elements(_plain(content), {"rss", "feed", "RDF"}):
         if path[-2:] == ("item", "link") and text:
             found.append(text)
         elif path[-2:] == ("entry", "link") and attributes.get("rel", "alternate") == "alternate":
@@ -69,7 +69,7 @@ def _plain(content: bytes) -> bytes:
     return plain
 
 
-def _elements(content: bytes) -> Iterator[tuple[tuple[str, ...], str, dict[str, str]]]:
+def _elements(content: bytes, roots: set[str]) -> Iterator[tuple[tuple[str, ...], str, dict[str, str]]]:
     """(path of local names, text, attributes) of each element, when it ends."""
     parser = expat.ParserCreate(namespace_separator="\n")
     parser.buffer_text = True
@@ -82,6 +82,8 @@ def _elements(content: bytes) -> Iterator[tuple[tuple[str, ...], str, dict[str, 
         if len(names) >= MAX_DEPTH:
             raise BadList(f"is nested more than {MAX_DEPTH} deep")
         names.append(name.rpartition("\n")[2])
+        if len(names) == 1 and names[0] not in roots:  # a login page may be XML, too
+            raise BadList(f"is another document: expected {' or '.join(sorted(roots))} at its top")
         texts.append([])
         attributes.append(said)
 

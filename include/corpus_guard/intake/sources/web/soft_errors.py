@@ -7,22 +7,29 @@ text than that and is taken.
 
 from __future__ import annotations
 
+import re
+
 import re2
 
 LITTLE = 1_500  # characters of text; a page of documentation has more, or no such title
+NOTHING = 200  # characters; an apology and a link home
 HEAD = 256 * 1024  # bytes; a larger page is no error page
 _LOGIN_PATH = re2.compile(
     r"(?i)(^|/)(log[-_]?in|sign[-_]?in|sso|saml2?|oauth2?|authorize|authenticate|auth|session/new|wp-login|consent|captcha)(\.\w+)?(/|$)"
 )
+_CODE = re.compile(rb"<(script|style)")
 _TITLE = re2.compile(r"(?is)<title[^>]*>([^<]{0,300})")
 _PASSWORD = re2.compile(r"""(?i)<input[^>]*type\s*=\s*["']?password""")
 _TAGS = re2.compile(r"<[^>]*>")
-_ERROR = re2.compile(
-    r"(?i)^\W*(error\W*)?([45]\d\d\W*)?"
-    r"(error|(page |file |document )?(not|can(no|')t be) found|page (does ?n.t|no longer) exists?|bad gateway|"
-    r"(service )?(temporarily )?unavailable|gateway time-?out|internal server error|forbidden|access denied|unauthorized|"
-    r"(site|down for|under) maintenance|too many requests|request (blocked|rejected)|seite nicht gefunden|page introuvable)?\W*$"
+_STATUS = r"(error\W*)?[45]\d\d"
+_PHRASE = (
+    r"(page|file|document) (not|can(no|')t be) found|not found|page (does ?n.t|no longer) exists?|bad gateway|"
+    r"service (temporarily )?unavailable|gateway time-?out|internal server error|access denied|"
+    r"(site|down for|under) maintenance|too many requests|request (blocked|rejected)|seite nicht gefunden|page introuvable"
 )
+_WORD = r"error|forbidden|unauthorized|unavailable"  # names of classes and chapters, too
+_ERROR = re2.compile(rf"(?i)^\W*({_STATUS}(\W+({_PHRASE}|{_WORD}))?|{_PHRASE})\W*$")
+_BARE = re2.compile(rf"(?i)^\W*({_WORD})\W*$")
 _SIGN_IN = re2.compile(r"(?i)^\W*(sign ?in|log ?in|login required|single sign.on|anmelden|connexion)\b")
 _WALL = re2.compile(
     r"(?i)^\W*(just a moment|attention required|are you (a )?(human|robot)|verify you are human|security check|"
@@ -40,8 +47,8 @@ def not_the_page(content: bytes) -> str | None:
     """``intake.error_page``, ``intake.login``, or None where an HTML body is a page of its own."""
     if len(content) > HEAD:
         return None
-    html = content.decode("latin-1")  # only ASCII words are looked for
-    words = " ".join(_TAGS.sub(" ", _without_code(html)).split())
+    html = content.decode("utf-8", "replace")
+    words = " ".join(_TAGS.sub(" ", _without_code(content).decode("utf-8", "replace")).split())
     if len(words) > LITTLE:
         return None
     if _PASSWORD.search(html):
@@ -52,22 +59,21 @@ def not_the_page(content: bytes) -> str | None:
         said = part.strip()
         if _WALL.search(said) or (_SIGN_IN.search(said) and _FORM.search(html)):
             return "intake.login"
-        if said and any(letter.isalnum() for letter in said) and _ERROR.search(said):
+        if _ERROR.search(said) or (len(words) <= NOTHING and _BARE.search(said)):
             return "intake.error_page"
     return None
 
 
-def _without_code(html: str) -> str:
+def _without_code(content: bytes) -> bytes:
     """Without what lies in script and style elements; one pass, whatever is left open."""
-    kept: list[str] = []
-    at, low = 0, html.lower()
-    while True:
-        starts = [(place, name) for name in ("script", "style") if (place := low.find(f"<{name}", at)) >= 0]
-        if not starts:
-            return "".join([*kept, html[at:]])
-        start, name = min(starts)
-        kept.append(html[at:start])
-        end = low.find(f"</{name}", start)
+    kept: list[bytes] = []
+    at, low = 0, content.lower()  # of bytes: ASCII alone, so that places stay
+    for found in _CODE.finditer(low):
+        if found.start() < at:
+            continue
+        kept.append(content[at : found.start()])
+        end = low.find(b"</" + found[1], found.end())
         if end < 0:
-            return "".join(kept)
-        at = end + len(name) + 2
+            return b"".join(kept)
+        at = end + len(found[1]) + 2
+    return b"".join([*kept, content[at:]])

@@ -71,7 +71,11 @@ class WebSource:
             urls: Iterator[str] = iter(self._config.pages)
         else:
             with closing(self._client()) as client:
-                urls = iter(self._listed(client))
+                listed = self._listed(client)
+            if not listed:
+                start = self._config.starts[0]
+                raise self._unlisted(start, "lists no page; an empty list would look like every page having gone")
+            urls = iter(listed)
         seen: set[str] = set()
         for text in urls:
             try:
@@ -91,8 +95,7 @@ class WebSource:
             robots = Robots(client)
             silent: dict[str, int] = {}
             for item in items:
-                outcome = self._fetch(client, robots, silent, item)
-                yield outcome
+                yield self._fetch(client, robots, silent, item)
 
     def _client(self) -> Client:
         return Client(self._config, self._pace, self._resolve, self._network)
@@ -108,15 +111,18 @@ class WebSource:
                 "intake.server",
                 f"{url.host} did not answer {GIVE_UP_AFTER} times in a row; the next run asks again",
             )
+        outcome = self._answered(client, robots, url, item)
+        none = isinstance(outcome, FetchFailed) and outcome.code in {"intake.server", "intake.too_slow"}
+        silent[url.host] = silent.get(url.host, 0) + 1 if none else 0
+        return outcome
+
+    def _answered(self, client: Client, robots: Robots, url: Url, item: Item) -> Outcome:
         try:
-            answer = self._ask(client, robots, url, item.known)
+            return self._outcome(item, url, self._ask(client, robots, url, item.known))
         except BodyTooLarge as error:
             return too_large(item, error.size, self._max_bytes)
         except Failed as error:
-            silent[url.host] = silent.get(url.host, 0) + 1 if error.code in {"intake.server", "intake.too_slow"} else 0
             return FetchFailed(item, error.code, str(error))
-        silent[url.host] = 0
-        return self._outcome(item, url, answer)
 
     def _ask(self, client: Client, robots: Robots, url: Url, known: str | None) -> Answer:
         permit = (lambda url: None) if self._config.ignore_robots else robots.permit
