@@ -532,6 +532,7 @@ def _html() -> Iterator[Case]:
             PAGE + "<style>" + "p,div>a:not(b) ~ i{display:none}" * 20_000 + "</style>" + "<a>x</a>" * 2_000
         ).encode(),
         ("parsing.styles", *LIMITS),
+        harmless="what may be hidden counts as text, and is told",
     )
     yield Case(
         "tables-in-tables.html",
@@ -561,6 +562,7 @@ def _html() -> Iterator[Case]:
         "unicode-escape.html",
         lambda: b'<html><head><meta charset="unicode_escape"></head><body>\xff\\u0049gnore',
         ("parsing.encoding", "parsing.binary"),
+        harmless="read without the escapes, as browsers do, and told",
     )
     yield Case(
         "utf-7.html",
@@ -796,7 +798,11 @@ def _text() -> Iterator[Case]:
     plain = PLAIN.encode()
     yield Case("empty.txt", lambda: b"", ("parsing.empty",), quick=True)
     yield Case("spaces.txt", lambda: b" \r\n\t" * 9_999, ("parsing.empty",), quick=True)
-    yield Case("wide-spaces.txt", lambda: "\u2003\u00a0\u3000\u200b".encode() * 999, ("parsing.empty", "unicode."))
+    yield Case(
+        "wide-spaces.txt",
+        lambda: "\u2003\u00a0\u3000\u200b".encode() * 999,
+        ("parsing.empty", "unicode.", "structure."),
+    )
     yield Case("mark-only.txt", lambda: b"\xef\xbb\xbf", ("parsing.empty",))
     yield Case("empty.html", lambda: b"<html><body></body></html>", ("parsing.empty",))
     yield Case("empty.md", lambda: b"<!-- -->", ("parsing.empty",))
@@ -808,11 +814,18 @@ def _text() -> Iterator[Case]:
         ("parsing.encoding",),
         quick=True,
     )
-    yield Case("utf-8-surrogates.txt", lambda: plain + b" \xed\xa0\x80\xed\xbf\xbf", ("parsing.encoding",), quick=True)
+    yield Case(
+        "utf-8-surrogates.txt",
+        lambda: plain + b" \xed\xa0\x80\xed\xbf\xbf",
+        ("parsing.encoding",),
+        harmless="read in another encoding and told; no half character comes of it",
+        quick=True,
+    )
     yield Case(
         "overlong.txt",
         lambda: plain + b" \xc0\xbcscript\xc0\xbe \xe0\x80\xaf\xf8\x80\x80\x80\xaf",
         ("parsing.encoding",),
+        harmless="read in another encoding and told; no reader of today decodes overlong forms",
         quick=True,
     )
     yield Case("utf-16-marked.txt", lambda: PLAIN.encode("utf-16"), harmless="any encoding with a mark is read")

@@ -18,6 +18,7 @@ from pathlib import Path
 from tests.fuzz.seeds import WRAPPERS, seeds
 
 _EXECUTED = re.compile(rb"stat::number_of_executed_units:\s*(\d+)|^#(\d+)\s", re.MULTILINE)
+_STARTING = 400  # seconds a slow machine may need before the first mutation
 _CRASHES = 5  # of one wrapper, after which the next is taken
 _PROJECT = Path(__file__).resolve().parents[2]
 
@@ -61,15 +62,19 @@ def fuzz(wrapper: str, place: Path, seconds: float) -> tuple[int, list[str]]:
                 [*map(str, (_PROJECT, _PROJECT / "include")), os.environ.get("PYTHONPATH", "")]
             ),
         }
-        done = subprocess.run(
-            command,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            cwd=_PROJECT,
-            env=environment,
-            timeout=left + 120,
-            check=False,
-        )
+        try:
+            # libFuzzer's clock starts after the imports are instrumented and the seeds were run.
+            done = subprocess.run(
+                command,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                cwd=_PROJECT,
+                env=environment,
+                timeout=left + _STARTING,
+                check=False,
+            )
+        except subprocess.TimeoutExpired as over:
+            done = subprocess.CompletedProcess(command, 0, b"", over.stderr or b"")
         (place / "log").write_bytes(done.stderr[-200_000:])
         executed += max((int(first or second) for first, second in _EXECUTED.findall(done.stderr)), default=0)
         new = set((place / "crashes").iterdir()) - known
