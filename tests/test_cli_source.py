@@ -61,7 +61,8 @@ def test_list_says_what_became_of_each_source(deployment: Deployment, run: Run) 
     assert (pages["documents"], pages["served"], pages["waiting"]) == (2, 1, 1)
     assert (pages["last_run"], pages["last_run_state"]) == ("r1", "sealed")
     assert pages["last_seen_at"]
-    assert (pages["kind"], pages["owner"], pages["trust"], pages["url"]) == ("folder", "harbour", "open", "pages")
+    assert (pages["kind"], pages["owner"], pages["trust"]) == ("folder", "harbour", "open")
+    assert pages["url"].endswith("pages")
     assert (far["documents"], far["last_run"], far["last_seen_at"], far["url"]) == (0, None, None, "ftp://host/docs")
     code, shown, _ = run("source", "list")
     assert code == 0
