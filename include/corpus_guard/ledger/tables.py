@@ -60,7 +60,7 @@ __all__ = [
     "versions",
 ]
 
-HEAD = "0006"
+HEAD = "0008"
 """The newest migration; a ledger at another one is migrated when opened."""
 
 VERSION_STATES = ("accepted", "quarantined", "released", "rejected")
