@@ -57,5 +57,7 @@ def test_a_file_without_what_is_needed_is_named(tmp_path: Path) -> None:
     path.write_text(json.dumps({"id": 1, "question": "Who?", "incorrect_answer": "Ada"}) + "\n")
     with pytest.raises(Misuse, match="no question with a correct_answer"):
         prompts_of([path])
+    assert {one.kind for one in extras_of([SAMPLE], [path])} == {"noisy"}, "no right answer: left out"
+    path.write_text(json.dumps({"question": 1, "incorrect_answer": "Ada", "correct_answer": "Ben"}) + "\n")
     with pytest.raises(Misuse, match="expected question, correct_answer"):
         extras_of([SAMPLE], [path])

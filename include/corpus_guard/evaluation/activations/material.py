@@ -137,7 +137,7 @@ def extras_of(
     Args:
         paths: as for `prompts_of`.
         variants: JSONL with ``question``, ``correct_answer``, ``incorrect_answer``, ``adversarial_texts`` and ``attack``, such as GARAG's
-            typos and HotFlip's prefixes; the kind of a prompt is its attack.
+            typos and HotFlip's prefixes; the kind of a prompt is its attack. Rows without both answers are left out.
         limit: questions of a file, or of an attack in a file, at most.
         seed: which words are misspelt.
 
@@ -149,6 +149,8 @@ def extras_of(
     for path in variants:
         counts: dict[tuple[str, str], int] = {}
         for where, row in read_rows(path):
+            if not row.get("correct_answer") or not row.get("incorrect_answer"):  # nothing to tell an answer by
+                continue
             one = _variant(row, path, where)
             count = counts.get((one.source, one.kind), 0)
             if is_tested(one.key) and (limit is None or count < limit):
