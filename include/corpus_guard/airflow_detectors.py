@@ -6,7 +6,8 @@ import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from corpus_guard.airflow_tasks import APPROVE, _answered_by, _run_id, note
+from corpus_guard.airflow_runs import note, run_id
+from corpus_guard.airflow_tasks import APPROVE, answered_by
 
 if TYPE_CHECKING:
     from corpus_guard.evaluation.activations.candidate import Candidate
@@ -49,13 +50,13 @@ def promote_probe(planned: Mapping[str, Any], answer: Mapping[str, Any]) -> None
     from corpus_guard.guard import Guard
     from corpus_guard.traceback.activations.champion import promote
 
-    by = _answered_by(answer)
+    by = answered_by(answer)
     if list(answer.get("chosen_options") or ()) != [APPROVE]:
         note(f"probe {planned['digest'][:16]} was not promoted: refused by {by}")
         return
     with Guard() as guard:
         told = {"version": planned["version"], "run": planned["run"]}
-        promote(guard.ledger, guard.storage, planned["digest"], run_id=_run_id(), by=by, **told)
+        promote(guard.ledger, guard.storage, planned["digest"], run_id=run_id(), by=by, **told)
         crown(guard.settings, planned["version"])
     note(f"probe {planned['digest'][:16]}, version {planned['version']}, is in use: approved by {by}")
 

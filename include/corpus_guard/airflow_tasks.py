@@ -158,7 +158,7 @@ def accept_incident(incident: str, answer: Mapping[str, Any]) -> None:
     from corpus_guard.proof.incidents import end, find
     from corpus_guard.proof.sealing import seal_corpus
 
-    by = _answered_by(answer)
+    by = answered_by(answer)
     with Guard() as guard:
         if find(guard.ledger, incident).state == "open":  # not so when this task is run again
             end(guard, incident, "accepted", by=by, reason="approved in Airflow", run_id=run_id())
@@ -209,10 +209,10 @@ def purge_planned(planned: Mapping[str, Any], answer: Mapping[str, Any], reason:
                 f"purge {planned['purge_id']} was approved, the same selection is {now.purge_id} by now: something with this "
                 "content came in since. Nothing was purged; trigger the DAG again"
             )
-        done = purge(guard, run_id(), now, _answered_by(answer), reason)
+        done = purge(guard, run_id(), now, answered_by(answer), reason)
     log.info("%s", done)
     note(
-        f"{planned['documents']:,} documents with {planned['chunks']:,} chunks purged, approved by {_answered_by(answer)}"
+        f"{planned['documents']:,} documents with {planned['chunks']:,} chunks purged, approved by {answered_by(answer)}"
     )
 
 
@@ -229,7 +229,7 @@ def _told(incident: Incident) -> str:
     )
 
 
-def _answered_by(answer: Mapping[str, Any]) -> str:
+def answered_by(answer: Mapping[str, Any]) -> str:
     return (answer.get("responded_by_user") or {}).get("name") or "unknown"
 
 
@@ -354,7 +354,7 @@ def withdraw_traced(planned: Mapping[str, Any], answer: Mapping[str, Any]) -> No
     from corpus_guard.traceback.making import make_answers
     from corpus_guard.traceback.withdrawing import ask_again, plan, refuse, withdraw
 
-    by = _answered_by(answer)
+    by = answered_by(answer)
     with Guard() as guard:
         now = plan(guard, planned["traces"])
         if now.withdrawal_id != planned["withdrawal_id"]:

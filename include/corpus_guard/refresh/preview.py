@@ -23,10 +23,10 @@ from corpus_guard.batches.tables import judgements_from_table, split, versions_f
 from corpus_guard.domain import Judgement, Verdict, Version, doc_id
 from corpus_guard.guard import Guard, new_run_id
 from corpus_guard.intake.blobs import BlobStore
-from corpus_guard.intake.sources.source import FetchFailed, Item, Source
+from corpus_guard.intake.sources.source import FetchFailed, Item, Source, Unchanged
 from corpus_guard.ledger import Ledger
 from corpus_guard.refresh import steps
-from corpus_guard.refresh._arrivals import Arrival, arrive, batch_of, known_documents
+from corpus_guard.refresh._arrivals import Arrival, answers, arrive, batch_of, known_documents
 from corpus_guard.refresh.steps import Shard
 from corpus_guard.screening.runner import Screening
 
@@ -270,11 +270,14 @@ def _measure(found: Preview, items: Sequence[Item], looked_at: int) -> None:
 
 def _new(scratch: Guard, source: Source, items: Sequence[Item], found: Preview) -> Iterator[Arrival]:
     known = known_documents(scratch, [doc_id(source.name, item.uri) for item in items])
-    for outcome in source.fetch(items):
+    for outcome in answers(source, items):
+        if isinstance(outcome, Unchanged):
+            found.unchanged += 1
+            continue
         if isinstance(outcome, FetchFailed) and not outcome.code.startswith("parsing."):
             found.failed[outcome.code] += 1
             continue
-        arrival = arrive(scratch, source, outcome, known)
+        _, arrival = arrive(scratch, source, outcome, known)
         if arrival is None:
             found.unchanged += 1
         else:
