@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import shutil
 import subprocess
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +15,7 @@ import pytest
 
 from corpus_guard.domain import TrustLevel
 from corpus_guard.errors import SourceUnavailable
-from corpus_guard.intake.sources import Fetched, FetchFailed, Opening, Outcome
+from corpus_guard.intake.sources import Connection, Fetched, FetchFailed, Opening, Outcome
 from corpus_guard.intake.sources.git import GitConfig, GitSource
 
 ENV = {
@@ -217,3 +220,44 @@ def limited(repository: Path, tmp_path: Path) -> GitSource:
         max_bytes=2**20,
     )
     return GitSource(config, Opening(100_000, cache=tmp_path / "cache"))
+
+
+def test_the_connections_login_goes_to_its_server_and_into_no_message_or_file(tmp_path: Path) -> None:
+    asked: list[str | None] = []
+
+    class Refusing(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.headers.get("Authorization"))
+            self.send_response(401)
+            self.end_headers()
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Refusing)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    url = f"http://127.0.0.1:{server.server_address[1]}/x.git"
+    config = GitConfig(
+        kind="git",
+        name="runbooks",
+        owner="o",
+        trust=TrustLevel.OPEN,
+        url=url,
+        ref="main",
+        connection="my_git",
+        insecure_http=True,
+    )
+    known = Connection("my_git", "http", login="reader", password="token-of-it")
+    made = GitSource(config, Opening(cache=tmp_path / "cache", connections=lambda name: known))
+    try:
+        with pytest.raises(SourceUnavailable) as caught:
+            [*made.list()]
+    finally:
+        server.shutdown()
+        server.server_close()
+
+    assert asked[0] == "Basic " + base64.b64encode(b"reader:token-of-it").decode()
+    assert "token-of-it" not in f"{caught.value} {caught.value.__context__}"
+    assert "token-of-it" not in "".join(
+        file.read_text(errors="replace") for file in (tmp_path / "cache").rglob("*") if file.is_file()
+    )
