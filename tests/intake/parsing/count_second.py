@@ -32,7 +32,9 @@ def main() -> None:
             for path in chosen:
                 problems = sandbox.parse(path.read_bytes(), "", path.name).problems
                 codes.update({problem.code for problem in problems})
-                told += [f"    {path}: {each.message}" for each in problems if each.code == "parsing.extractors_disagree"]
+                told += [
+                    f"    {path}: {each.message}" for each in problems if each.code == "parsing.extractors_disagree"
+                ]
             if chosen:
                 print(f"{kind:6} {len(chosen):>5,} read, {len(told)} disagree; {dict(codes)}")
                 print(*told[:20], sep="\n", flush=True)
