@@ -14,10 +14,12 @@ import sqlalchemy as sa
 import yaml
 
 import hostile_files
+from corpus_guard.batches.tables import versions_from_table
 from corpus_guard.domain import Verdict
 from corpus_guard.intake.parsing import Parsed, ParsingSandbox
 from corpus_guard.ledger.tables import documents, findings, versions
 from corpus_guard.models import Models
+from corpus_guard.refresh import steps
 from corpus_guard.refresh.run import refresh
 from corpus_guard.screening.standalone import Row, screen_input
 from corpus_guard.settings import Settings
@@ -66,6 +68,22 @@ def test_a_hostile_file_is_contained_and_says_why(parsed: Mapping[str, Parsed], 
     assert "\x00" not in parsed[case.name].text
 
 
+def test_a_batch_goes_on_after_the_file_that_ended_its_worker(deployment: Deployment) -> None:
+    deployment.page("a-good.html", "<!doctype html><html><body>the first")
+    deployment.page("b-bad.html", "<!doctype html><html><body>" + "<div>" * 150_000)
+    deployment.page("c-good.html", "<!doctype html><html><body>the last")
+    settings = deployment.settings.model_copy(update={"parse_seconds": 1.5})
+    with Deployment(deployment.root, settings, deployment.models).guard() as guard:
+        (listing,) = steps.discover(guard, "run")
+        shard = steps.intake(guard, "run", listing)
+        made = versions_from_table(guard.storage.read_table(f"{shard['batch']}/versions.parquet"))
+    assert shard["found"] == 3
+    found = {version.stamp.uri: (version.text, [problem.code for problem in version.problems]) for version in made}
+    assert found["a-good.html"] == ("the first", [])
+    assert found["b-bad.html"] == ("", ["parsing.timeout"])
+    assert found["c-good.html"] == ("the last", [])
+
+
 @pytest.mark.slow
 def test_every_hostile_file_leaves_its_neighbours_alone() -> None:
     assert len(list(_parsed(CASES))) == len(CASES)
@@ -100,7 +118,7 @@ def test_a_refresh_over_all_of_them_balances(deployment: Deployment) -> None:
     for number in range(5):
         deployment.page(f"good-{number}.md")
     settings = deployment.settings.model_copy(
-        update={"policy_file": _policy(deployment.root), "parse_seconds": SECONDS, "parse_memory_bytes": MEMORY}
+        update={"policy_file": _policy(deployment.root), "parse_seconds": SECONDS / 2, "parse_memory_bytes": MEMORY}
     )
     with Deployment(deployment.root, settings, deployment.models).guard() as guard:
         sealed = refresh(guard, "hostile")

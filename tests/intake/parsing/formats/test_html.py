@@ -105,6 +105,30 @@ def test_tables_lists_and_code_keep_their_lines() -> None:
         assert line in text
 
 
+def test_headings_and_links_are_kept() -> None:
+    body = """<h2>Quays <em>north</em></h2><p>See <a href="https://e.org/plan">the plan</a>, <a href="/rest">the rest</a>,
+        <a href="https://e.org/plan">the plan</a> and <a href="https://e.org/">e.org</a>.<ol><li>one<ul><li>inner</ul><li>two</ol>"""
+    assert html.from_string(page(body)).text == (
+        "Shown.\n\n## Quays north\n\nSee the plan (https://e.org/plan), the rest, the plan and e.org.\n\n1. one\n  - inner\n2. two"
+    )
+
+
+def test_what_stands_beside_the_text_is_hidden_and_told_by_kind() -> None:
+    parsed = html.from_string(
+        page('<img alt="a boat"><p hidden>closed</p><!-- draft -->', "<title>The quays of the harbour</title>")
+    )
+    assert parsed.hidden == "closed\ndraft\na boat\nThe quays of the harbour"
+    (problem,) = parsed.problems
+    assert problem.code == "parsing.hidden_text"
+    assert "not displayed 6; comments 5; alternative texts and tooltips 6; properties 24" in problem.message
+
+
+def test_two_parsers_that_disagree_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(html._second, "html_chars", lambda text: 10)
+    codes = [problem.code for problem in html.from_string(page("<p>" + "quays and boats " * 40)).problems]
+    assert codes == ["parsing.extractors_disagree"]
+
+
 def test_declared_encodings_are_read(sandbox: ParsingSandbox) -> None:
     source = '<html><head><meta charset="{}"></head><body>Грустный текст</body></html>'
     assert sandbox.parse(source.format("windows-1251").encode("cp1251"), "", "a.html").text == "Грустный текст"
@@ -139,6 +163,6 @@ def test_very_deep_html_is_read_or_refused_but_never_lost() -> None:
     ],
 )
 def test_hostile_html_is_read_in_seconds(source: str) -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     html.from_string(source)
-    assert time.perf_counter() - started < 10
+    assert time.process_time() - started < 10

@@ -57,6 +57,6 @@ def test_an_alias_bomb_stays_small() -> None:
     ],
 )
 def test_hostile_markdown_is_read_in_linear_time(source: str) -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     markdown.read(source.encode())
-    assert time.perf_counter() - started < 3
+    assert time.process_time() - started < 3

@@ -3,7 +3,7 @@
     # Heading                     one sign a level, six at most
     - item, 1. item               lists; two spaces a level
     first cell | second cell      a line for each row of a table
-    words (https://example.org)   a link whose target is not its text; targets within the same site or file are left out
+    words (https://example.org)   a link whose target is not its text; once a page; targets within the same site or file are left out
 
 Blocks stand on lines of their own, paragraphs and larger blocks with a blank line between them. Nothing is escaped: a text that
 writes these signs itself looks the same.

@@ -224,6 +224,7 @@ class _Reader:
         self._rows: list[int] = []  # cells so far, of each open row
         self._lists: list[int | None] = []  # items so far, of each open list; None where they are not numbered
         self._links: list[tuple[str, list[str]]] = []
+        self._told: set[str] = set()  # targets; manuals name the same one hundreds of times
 
     def walk(self, root: Any) -> None:
         """Read everything below `root`."""
@@ -318,7 +319,8 @@ class _Reader:
         if name == "a":
             href, words = self._links.pop() if self._links else ("", [])
             layout.aside = look.furniture
-            if (told := target(href, "".join(words))) and words:
+            if (told := target(href, "".join(words))) and words and told not in self._told:
+                self._told.add(told)
                 layout.text(told)
             return
         if name in {"td", "th"}:
