@@ -70,12 +70,14 @@ def test_a_question_from_the_command_line_names_the_text_and_leaves_nothing_behi
     assert "notice" in shown.stdout
     assert "Outcome traced: these texts led to the answer; probability of an attack 0.97" in shown.stdout
     assert "Right   twice a year" in shown.stdout
+    assert "Activations skipped: the RAG model is behind an endpoint, which shows no activations" in shown.stdout
     assert "--keep" in shown.stdout
     assert "guard purge --chunk" in shown.stdout
     assert (told["outcome"], told["counts"]["poisoned"], told["trace_id"]) == ("traced", 1, "")
     assert [one["uri"] for one in told["judged"] if one["label"] == "poisoned"] == [HOSTILE]
     assert OUTPUT in told["answer_before"]
     assert OUTPUT not in told["answer_after"]
+    assert (told["activations"]["vote"], told["activations"]["counts"]) == ("skipped", False)
     assert rows(lite_shelf, reports) == rows(lite_shelf, traces) == rows(lite_shelf, suspects) == []
     assert len(lite_shelf.check_agreement()) == 7, "a trace removes nothing"
 

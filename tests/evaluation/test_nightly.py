@@ -54,6 +54,23 @@ def test_tonight_is_compared_with_the_nights_of_the_past_week_alone(guard: Guard
     assert metrics["seconds_per_suspect"] > 0
 
 
+def test_the_votes_of_the_activations_are_counted(guard: Guard) -> None:
+    skipped = metrics_of(night_of(guard.ledger, NIGHTS[2]), week_before(guard.ledger, NIGHTS[2]), 0, None)
+    vote = {"vote": "clean", "margin": -0.9, "probe": "p", "counts": True, "reason": "counts"}
+    of_tonight = traces.c.run_id == NIGHTS[2]
+    with guard.ledger.write() as connection:
+        connection.execute(
+            traces.update()
+            .where(of_tonight, traces.c.outcome == "traced")
+            .values(activations=vote, outcome="undecided")
+        )
+    heard = metrics_of(night_of(guard.ledger, NIGHTS[2]), week_before(guard.ledger, NIGHTS[2]), 0, None)
+
+    assert (skipped["activations_skipped"], skipped["activations_counted"]) == (2, 0)
+    assert (heard["activations_skipped"], heard["activations_clean"], heard["activations_poisoned"]) == (1, 1, 0)
+    assert (heard["activations_counted"], heard["activations_contradicted"]) == (1, 1)
+
+
 def test_the_first_night_drifts_from_nothing_and_an_empty_one_is_no_fault(guard: Guard) -> None:
     first = metrics_of(night_of(guard.ledger, NIGHTS[0]), week_before(guard.ledger, NIGHTS[0]), 0, None)
     empty = metrics_of(night_of(guard.ledger, NIGHTS[3]), week_before(guard.ledger, NIGHTS[3]), 0, None)

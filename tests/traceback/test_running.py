@@ -58,6 +58,11 @@ def test_forty_deep_every_poisoned_text_is_found_and_none_is_judged_twice(shelf:
     assert OUTPUT in (done.answer_before or "") and OUTPUT not in (done.answer_after or "")
     assert state(shelf) == "traced"
     assert len(judged_rows(shelf)) == 45
+    assert done.activations is not None
+    assert done.activations["vote"] == "skipped"
+    assert "shows no activations" in done.activations["reason"]
+    (event,) = told(shelf, "traced")
+    assert event.body["activations"] == "skipped"
 
 
 def test_what_is_kept_holds_hashes_and_no_text(lite_shelf: Shelf, guard: Guard) -> None:

@@ -163,7 +163,7 @@ def _variant(row: Mapping[str, Any], path: Path, where: str) -> Prompted:
     needed = {name: row.get(name) for name in ("question", "incorrect_answer", "correct_answer", "adversarial_texts")}
     texts = needed["adversarial_texts"]
     lists = [
-        [value] if isinstance(value, str) else value
+        [str(value)] if isinstance(value, str | int) else value
         for value in (needed["correct_answer"], needed["incorrect_answer"], texts)
     ]
     if not isinstance(needed["question"], str) or not all(
