@@ -207,7 +207,10 @@ def _given(
 def _opened(guard: Guard, given: Mapping[str, Any]) -> Source:
     from corpus_guard.intake.sources.declaring import open_declaration
 
-    return open_declaration(guard.settings.sources_file, given, max_bytes=guard.settings.max_document_bytes)
+    settings = guard.settings
+    return open_declaration(
+        settings.sources_file, given, max_bytes=settings.max_document_bytes, cache=settings.home / "cache"
+    )
 
 
 def _preview(guard: Guard, source: Source, limit: int, as_json: bool) -> Preview:

@@ -110,11 +110,12 @@ def lineage(guard: Guard, sealed: Mapping[str, Any], sources: list[str]) -> None
     from openlineage.client.event_v2 import Dataset
     from openlineage.client.facet_v2 import dataset_version_dataset, datasource_dataset, ownership_dataset
 
-    from corpus_guard.intake.sources.declaring import declared, place
+    from corpus_guard.intake.sources.config import read_declarations
+    from corpus_guard.intake.sources.declaring import place
 
     inputs, collections = [], set()
     folder = str(guard.settings.sources_file.parent)
-    for config in declared(guard.settings.sources_file):
+    for config in read_declarations(guard.settings.sources_file):
         if config.name not in sources:
             continue
         url = place(config)

@@ -230,6 +230,7 @@ def _told(incident: Incident) -> str:
 
 
 def answered_by(answer: Mapping[str, Any]) -> str:
+    """Who answered a task that asks a person."""
     return (answer.get("responded_by_user") or {}).get("name") or "unknown"
 
 

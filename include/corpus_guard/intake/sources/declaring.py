@@ -21,22 +21,18 @@ from typing import Any
 import yaml
 
 from corpus_guard.errors import Misuse, SettingsError
-from corpus_guard.intake.sources.config import SourceConfig, SourcesFile, load_sources
+from corpus_guard.intake.sources.config import SourceConfig, load_sources
 from corpus_guard.intake.sources.source import Source, public_url
-from corpus_guard.settings import load_yaml
 
 Declaration = Mapping[str, Any]
 """One entry of ``sources:``, not validated yet."""
 
 
-def declared(path: Path) -> tuple[SourceConfig, ...]:
-    """The declarations of ``sources.yaml``; raises SettingsError like `load_sources`."""
-    return load_yaml(path, SourcesFile).sources
-
-
 def place(config: SourceConfig) -> str:
-    """Where a declared source lies, without user, password and query; "" for a kind that has no URL."""
-    return public_url(str(getattr(config, "url", "") or ""))
+    """Where a declared source lies, without user, password and query: its URL, or the list it reads; "" where it names neither."""
+    said = (getattr(config, name, None) for name in ("url", "sitemap", "feed"))
+    pages = tuple(getattr(config, "pages", None) or ())[:1]
+    return public_url(str(next((one for one in (*said, *pages) if one), "")))
 
 
 def read_declaration(text: str, where: str) -> Declaration:
@@ -84,14 +80,14 @@ def declaration_of(fields: Mapping[str, str], more: Sequence[str]) -> Declaratio
     return found
 
 
-def open_declaration(path: Path, given: Declaration, *, max_bytes: int) -> Source:
+def open_declaration(path: Path, given: Declaration, *, max_bytes: int, cache: Path | None = None) -> Source:
     """The connector for a declaration that is not in ``sources.yaml``, as if it were its last; contacts nothing.
 
     Raises:
         SettingsError: something of it is wrong, or its name is taken.
     """
     with _draft(path, with_appended(_text(path), given, str(path))) as draft:
-        return _sources(draft, path, max_bytes)[-1]
+        return _sources(draft, path, max_bytes, cache)[-1]
 
 
 def append(path: Path, given: Declaration, *, max_bytes: int) -> None:
@@ -195,9 +191,9 @@ def _text(path: Path) -> str:
         raise SettingsError(f"{path}: cannot be read; expected a UTF-8 YAML file") from None
 
 
-def _sources(draft: Path, path: Path, max_bytes: int) -> tuple[Source, ...]:
+def _sources(draft: Path, path: Path, max_bytes: int, cache: Path | None = None) -> tuple[Source, ...]:
     try:
-        return load_sources(draft, max_bytes=max_bytes)
+        return load_sources(draft, max_bytes=max_bytes, cache=cache)
     except SettingsError as error:
         raise SettingsError(str(error).replace(str(draft), str(path))) from None
 
