@@ -43,7 +43,8 @@ def read_sources(guard: Guard) -> list[dict[str, Any]]:
     Raises:
         SettingsError: sources.yaml is missing or wrong.
     """
-    from corpus_guard.intake.sources.declaring import declared, place
+    from corpus_guard.intake.sources.config import read_declarations
+    from corpus_guard.intake.sources.declaring import place
 
     counted = {row["source"]: row for row in _sources(guard.ledger)}
     seen = sa.select(documents.c.source, sa.func.max(documents.c.last_seen_at)).group_by(documents.c.source)
@@ -60,7 +61,7 @@ def read_sources(guard: Guard) -> list[dict[str, Any]]:
             for name in run.sources:
                 last.setdefault(name, run)
     found = []
-    for config in declared(guard.settings.sources_file):
+    for config in read_declarations(guard.settings.sources_file):
         counts, ran = counted.get(config.name, {}), last.get(config.name)
         numbers = {name: counts.get(name, 0) for name in ("documents", "served", "waiting", "rejected", "chunks")}
         found.append(

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from corpus_guard.errors import Misuse, SettingsError
 from corpus_guard.intake.sources import load_sources
+from corpus_guard.intake.sources.config import read_declarations
 from corpus_guard.intake.sources.declaring import (
     append,
     declaration_of,
-    declared,
     open_declaration,
     place,
     read_declaration,
@@ -78,8 +78,8 @@ def test_every_line_stays_and_the_new_source_is_the_last(file: Path, text: str) 
         for one in ("# head", "# one", "# the end", "# why", "# not yet", "# so far", "# end")
         if one in text and one not in after
     ] == []
-    assert declared(file)[-1].name == "new"
-    assert len(declared(file)) == len((yaml.safe_load(text) or {}).get("sources") or []) + 1
+    assert read_declarations(file)[-1].name == "new"
+    assert len(read_declarations(file)) == len((yaml.safe_load(text) or {}).get("sources") or []) + 1
     assert ("\r\n" in after) == ("\r\n" in text)
     assert after.count("\r\n") in {0, after.count("\n")}
     assert [path.name for path in file.parent.iterdir()] == ["sources.yaml"], "no draft is left"
@@ -141,7 +141,7 @@ def test_mode_and_link_stay(file: Path, tmp_path: Path) -> None:
 
     assert file.is_symlink()
     assert stat.S_IMODE(real.stat().st_mode) == 0o640
-    assert [one.name for one in declared(real)] == ["first", "new"]
+    assert [one.name for one in read_declarations(real)] == ["first", "new"]
 
 
 def test_a_candidate_opens_beside_the_others_and_leaves_nothing(file: Path, tmp_path: Path) -> None:
@@ -167,7 +167,7 @@ def test_many_at_once_lose_nothing(file: Path) -> None:
     with multiprocessing.get_context("forkserver").Pool(4) as pool:
         pool.starmap(_append, [(str(file), number) for number in range(12)])
 
-    assert sorted(one.name for one in declared(file)) == sorted(["first", *(f"new{number}" for number in range(12))])
+    assert sorted(one.name for one in read_declarations(file)) == sorted(["first", *(f"new{number}" for number in range(12))])
 
 
 TEXTS = st.text(st.characters(blacklist_categories=("Cs",)), min_size=1, max_size=40)
@@ -209,7 +209,7 @@ def test_a_place_is_shown_without_its_password(file: Path) -> None:
         "sources:\n- {name: first, kind: folder, url: 'ftp://me:secret@host/docs?token=x', owner: a, trust: open}\n",
     )
 
-    assert place(declared(file)[0]) == "ftp://host/docs"
+    assert place(read_declarations(file)[0]) == "ftp://host/docs"
     assert load_sources(file)[0].name == "first"
 
 
