@@ -37,10 +37,10 @@ status: .venv/installed  ## what runs, and what the corpus holds
 	@$(STACK) status
 	@$(BIN)/guard status
 
-test: .venv/installed  ## unit tests, and the end-to-end tests in their small form
+test: .venv/installed var/moto/bin/moto_server  ## unit tests, and the end-to-end tests in their small form
 	@$(BIN)/python -m pytest $(SPREAD)
 
-test-all: .venv/installed  ## every test, whole
+test-all: .venv/installed var/moto/bin/moto_server  ## every test, whole
 	@$(BIN)/python -m pytest -m 'slow or not slow'
 
 moto: var/moto/bin/moto_server  ## an S3-compatible server for tests, in an environment of its own
