@@ -45,7 +45,7 @@ def local(tmp_path_factory: pytest.TempPathFactory, snapshot: Path, endpoint: En
     }
     one = Local(root / "home", root / "corpus", Ports(*(free_port() for _ in range(4))), settings)
     try:
-        said = one.stack("up", "--only", "postgres,chroma,airflow")
+        said = one.stack("up", "--only", "postgres,chroma,mlflow,airflow")
         assert said.returncode == 0, said.stdout + said.stderr
         yield one
     finally:
