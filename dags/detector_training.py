@@ -14,8 +14,12 @@ use, on the same answers, a person is asked under *Required Actions*; approved, 
 without changing it. The embedded judge and the model of ML-FilterRAG are not trained here: `guard train judge` and
 `guard evaluate filter --save-model` do, and their files are named by settings. A RAG model behind an endpoint shows no activations.
 
-**When it fails.** Clear the failed task: prompts that were read are not read again, and a training goes on from its last epoch. Too few
-questions, or a control that scores, is an error that says so. Without an answer within 18 hours nothing is promoted.
+**When it fails.** What was in use stays in use. By task:
+
+- `train`: too few questions, a control that scores, or MLflow did not answer; the error says which. Clear the task: prompts that were
+  read are not read again, and a training goes on from its last epoch.
+- `approve_promotion`: it was refused, or nobody answered within 18 hours; trigger the DAG again, it asks again without training anew.
+- `promote`: the ledger or MLflow did not answer; clear the task, a promotion that was made is not made twice.
 """
 
 from datetime import timedelta
@@ -25,6 +29,7 @@ from airflow.sdk import dag, task
 from airflow.timetables.interval import CronDataIntervalTimetable
 
 from corpus_guard.airflow_detectors import promote_probe, train_probe
+from corpus_guard.airflow_notices import shared
 from corpus_guard.airflow_tasks import APPROVE
 
 MODELS = "models"  # pool: one slot a machine, because a model takes all cores
@@ -34,12 +39,11 @@ ANSWER_TIME = timedelta(hours=18)
 
 @dag(
     schedule=CronDataIntervalTimetable("30 6 * * 6", timezone="UTC"),
-    catchup=False,
     max_active_runs=1,
     dagrun_timeout=timedelta(hours=24),
-    default_args={"owner": "corpus-guard", "retries": 2, "retry_delay": timedelta(seconds=30)},
     tags=["guard/traceback"],
     doc_md=__doc__,
+    **shared(),
 )
 def detector_training():
     @task.short_circuit(execution_timeout=TRAIN_TIME, pool=MODELS)

@@ -167,7 +167,9 @@ def test_many_at_once_lose_nothing(file: Path) -> None:
     with multiprocessing.get_context("forkserver").Pool(4) as pool:
         pool.starmap(_append, [(str(file), number) for number in range(12)])
 
-    assert sorted(one.name for one in read_declarations(file)) == sorted(["first", *(f"new{number}" for number in range(12))])
+    assert sorted(one.name for one in read_declarations(file)) == sorted(
+        ["first", *(f"new{number}" for number in range(12))]
+    )
 
 
 TEXTS = st.text(st.characters(blacklist_categories=("Cs",)), min_size=1, max_size=40)
