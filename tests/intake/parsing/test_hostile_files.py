@@ -121,8 +121,7 @@ def test_a_refresh_over_all_of_them_balances(deployment: Deployment) -> None:
         update={"policy_file": _policy(deployment.root), "parse_seconds": SECONDS / 2, "parse_memory_bytes": MEMORY}
     )
     with Deployment(deployment.root, settings, deployment.models).guard() as guard:
-        sealed = refresh(guard, "hostile")
-        counts = sealed["counts"]
+        counts = dict(refresh(guard, "hostile"))
         with guard.ledger.read() as connection:
             states = dict(
                 connection.execute(
