@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
@@ -231,6 +232,7 @@ def digest(kind: str, parts: Iterable[str]) -> str:
     return sha256_bytes(b"corpus-guard/" + kind.encode() + b"\n" + orjson.dumps([_encodable(part) for part in parts]))
 
 
+@lru_cache(maxsize=4_096)  # one shard asks for each of its documents several times
 def doc_id(source: str, uri: str) -> str:
     """A place in a source."""
     return digest("document/v1", [source, uri])[:32]

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+import stat
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -36,6 +37,8 @@ from corpus_guard.intake.sources.source import (
     storable,
     too_large,
 )
+
+_PIECE = 2**20  # bytes
 
 
 class FolderSource:
@@ -74,9 +77,10 @@ class FolderSource:
     def fetch(self, items: Sequence[Item]) -> Iterator[Fetched | FetchFailed]:
         """The files' bytes, in the order asked for."""
         fs, root = self._open()
+        inside = os.path.realpath(root) if isinstance(fs, LocalFileSystem) else ""
         for item in items:
             try:
-                yield self._fetch(fs, root, item)
+                yield self._fetch_local(root, inside, item) if inside else self._fetch(fs, root, item)
             except FileNotFoundError:
                 yield FetchFailed(
                     item, "intake.gone", "the file was listed and is gone; the next run will see it as vanished"
@@ -121,25 +125,55 @@ class FolderSource:
 
     def _fetch(self, fs: fsspec.AbstractFileSystem, root: str, item: Item) -> Fetched | FetchFailed:
         relative = json.loads(item.locator)
-        path = f"{root}/{relative}"
-        if ".." in PurePosixPath(relative).parts or (isinstance(fs, LocalFileSystem) and _outside(path, root)):
-            return FetchFailed(
-                item, "intake.outside", "the file is, or has become, a link that leads out of the source"
-            )
-        info = fs.info(path)
+        if ".." in PurePosixPath(relative).parts:
+            return _leads_outside(item)
+        info = fs.info(f"{root}/{relative}")
         if info["type"] != "file":
-            return FetchFailed(item, "intake.changed", "the place no longer holds a regular file")
-        size = info.get("size")
+            return _no_file(item)
+        with fs.open(f"{root}/{relative}", "rb") as stream:
+            return self._read(item, info.get("size"), stream.read)
+
+    def _fetch_local(self, root: str, inside: str, item: Item) -> Fetched | FetchFailed:
+        """The same without fsspec, at a third of its cost; what is judged is the file that was opened, whatever its path becomes."""
+        path = f"{root}/{json.loads(item.locator)}"
+        # A pipe or a device that took the file's place must not be waited for.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+        try:
+            if not _lies_below(descriptor, path, inside):
+                return _leads_outside(item)
+            found = os.fstat(descriptor)
+            if not stat.S_ISREG(found.st_mode):
+                return _no_file(item)
+            return self._read(item, found.st_size, lambda most: os.read(descriptor, most))
+        finally:
+            os.close(descriptor)
+
+    def _read(self, item: Item, size: int | None, read: Callable[[int], bytes]) -> Fetched | FetchFailed:
         if size is not None and size > self._max_bytes:
             return too_large(item, size, self._max_bytes)
-        expected = self._max_bytes if size is None else size
-        with fs.open(path, "rb") as stream:
-            content = stream.read(expected + 1)  # asking for the limit would set aside the limit for each small file
-            if len(content) > expected:
-                content += stream.read(self._max_bytes - expected)
+        # One byte more than is expected shows the end; asking for the limit would set aside the limit for each small file.
+        content = read((self._max_bytes if size is None else size) + 1)
+        while (left := self._max_bytes + 1 - len(content)) > 0 and (more := read(min(left, _PIECE))):
+            content += more  # it has grown since, or was read short
         if len(content) > self._max_bytes:
             return too_large(item, None, self._max_bytes)
         return Fetched(item, content, media.by_name(item.uri))
+
+
+def _leads_outside(item: Item) -> FetchFailed:
+    return FetchFailed(item, "intake.outside", "the file is, or has become, a link that leads out of the source")
+
+
+def _no_file(item: Item) -> FetchFailed:
+    return FetchFailed(item, "intake.changed", "the place no longer holds a regular file")
+
+
+def _lies_below(descriptor: int, path: str, inside: str) -> bool:
+    try:
+        opened = os.readlink(f"/proc/self/fd/{descriptor}")  # noqa: PTH115 - the kernel's own word for what was opened
+    except OSError:  # no /proc: the path is resolved again
+        opened = os.path.realpath(path)
+    return opened.startswith(f"{inside.rstrip('/')}/")
 
 
 def _is_file(entry: dict[str, Any], *, local: bool) -> bool:
@@ -158,12 +192,4 @@ def _leads_out(entry: dict[str, Any], root: str, *, local: bool) -> bool:
 
 
 def _outside(path: str, root: str) -> bool:
-    # Only what lies below the root can lead out of it; resolving every path costs half of what reading a small file does.
-    step = root
-    for name in path[len(root) :].lstrip("/").split("/"):
-        step = f"{step}/{name}"
-        if os.path.islink(step):  # noqa: PTH114 - a Path for each step would cost as much again
-            break
-    else:
-        return False
     return not Path(path).resolve().is_relative_to(Path(root).resolve())
