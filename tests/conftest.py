@@ -14,7 +14,6 @@ import chromadb
 import psycopg2  # type: ignore[import-untyped]
 import pytest
 
-from corpus_guard import cli
 from corpus_guard.batches import Storage
 from corpus_guard.corpus.server import serving
 from corpus_guard.corpus.store import Store
@@ -30,8 +29,8 @@ _numbers = itertools.count(1)
 
 
 def pytest_configure() -> None:
-    """What the shell or `make` says of a deployment is not meant for tests."""
-    for name in [name for name in os.environ if name.startswith("CORPUS_GUARD_")]:
+    """What the shell or `make` says of a deployment, or xdist of a terminal, is not meant for tests."""
+    for name in [name for name in os.environ if name.startswith("CORPUS_GUARD_") or name in {"COLUMNS", "LINES"}]:
         del os.environ[name]
 
 
@@ -167,6 +166,7 @@ def deployment(make: Callable[..., Deployment]) -> Deployment:
 @pytest.fixture
 def typed(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
     """`guard` with these arguments, in this process: exit code, standard output, standard error."""
+    from corpus_guard import cli  # its consoles keep the size they find when they are made
 
     def call(*arguments: str | Path) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["guard", *map(str, arguments)])

@@ -156,8 +156,9 @@ def test_assets_say_how_much_and_nothing_else(run: Run) -> None:
         ).fetchall()
     extras = {name: json.loads(extra) for name, extra in rows}
 
-    assert extras["corpus"].keys() == {"chunks", "manifest_sha256"}
-    assert extras["quarantine"].keys() == {"quarantined"}
+    counted = {"documents", "accepted", "unchanged", "vanished", "published", "retired", "chunks"}
+    assert extras["corpus"].keys() == {*counted, "run_id", "manifest_sha256"}
+    assert extras["quarantine"].keys() == {"quarantined", "rejected", "run_id", "manifest_sha256"}
 
 
 def test_served_texts_have_the_hashes_of_the_manifest(one: Deployment) -> None:
