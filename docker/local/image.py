@@ -196,6 +196,16 @@ TOLD = (
     # A file suffices for one process after the other; a scheduler would need PostgreSQL.
     f"AIRFLOW__DATABASE__SQL_ALCHEMY_CONN=sqlite:///{STATE}/airflow.db",
 )
+# Chroma 1.5.9 at times loses a fresh record in its index (#7758: it is there, and no query finds it); verifying names it and healing
+# puts it right. That is no fault of the image; any other deviation is.
+LOST = """
+import json, subprocess, sys
+said = json.load(open(sys.argv[1]))
+kinds = {one["kind"] for one in said["deviations"]}
+print("deviations:", sorted(kinds))
+sys.exit(kinds != {"unreachable"} or subprocess.call(["guard", "incident", "heal", said["incident"]]))
+""".strip()
+HEALED = "deviations: ['unreachable']"
 REFRESH = f"""
 set -eu
 python -m corpus_guard.corpus.server --home {STATE} --port {CHROMA.partition(":")[2]} > {STATE}/chroma.log 2>&1 &
@@ -205,6 +215,7 @@ airflow dags test corpus_refresh
 guard status --json > {STATE}/first.json
 airflow dags test corpus_refresh
 guard status --json > {STATE}/second.json
+guard verify --json > {STATE}/verified.json || python -c '{LOST}' {STATE}/verified.json
 guard verify
 """
 
@@ -341,8 +352,9 @@ def _check(image: Image, canary: str) -> int:
             console.print("".join(f"    {line}\n" for line in versions.splitlines()), end="")
             _unhealthy(image, root, home, config)
             done("guard, airflow and the health check run in it")
-            image.inside(root, home, config, "bash", "-c", REFRESH, seconds=RUN_SECONDS)
-            done("the sample corpus through Airflow inside it, twice, and `guard verify`")
+            said = image.inside(root, home, config, "bash", "-c", REFRESH, seconds=RUN_SECONDS)
+            healed = ", after records that no query found were healed" if HEALED in said else ""
+            done(f"the sample corpus through Airflow inside it, twice, and `guard verify`{healed}")
             told = {
                 "HOME": outside,
                 "MODELS_FOLDER": f"{root}{CODE}/models",
