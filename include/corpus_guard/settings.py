@@ -297,11 +297,7 @@ def validate(data: Any, model: type[Model], *, where: str, below: str = "") -> M
         raise SettingsError(f"{where}: {key}: {_plainly(first, model)}{more}") from error
 
 
-# libyaml reads policy.yaml in a tenth of the time, and every command reads it.
-_Safe: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-
-
-class _OneOfEach(_Safe):
+class _OneOfEach(yaml.CSafeLoader):  # libyaml: a tenth of the time, and every command reads policy.yaml
     """YAML lets the last of two equal keys win; here a second `quarantine:` below would loosen the first unseen."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
