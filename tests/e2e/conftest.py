@@ -10,6 +10,7 @@ import pytest
 from deployment import Deployment, MakeDeployment, Run
 
 from environment import PROJECT, Ports, Secrets, environment, with_caller
+from sinks import Sink, mail_sink, webhook_sink
 
 
 @pytest.fixture(scope="session")
@@ -63,3 +64,15 @@ def snapshot(undisturbed: tuple[Deployment, Run], tmp_path_factory: pytest.TempP
     folder = tmp_path_factory.mktemp("saved") / "snapshot"
     undisturbed[0].save(folder)
     return folder
+
+
+@pytest.fixture(scope="module")
+def mail() -> Iterator[Sink]:
+    with mail_sink() as sink:
+        yield sink
+
+
+@pytest.fixture(scope="module")
+def hook() -> Iterator[Sink]:
+    with webhook_sink() as sink:
+        yield sink

@@ -18,21 +18,9 @@ from small_corpus import ATTACK
 from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.tables import acts, decisions, versions
 from corpus_guard.review.notices import waits
-from sinks import Sink, mail_sink, webhook_sink
+from sinks import Sink
 
 TOKEN = "T000/B000/not-to-be-logged"
-
-
-@pytest.fixture(scope="module")
-def mail() -> Iterator[Sink]:
-    with mail_sink() as sink:
-        yield sink
-
-
-@pytest.fixture(scope="module")
-def hook() -> Iterator[Sink]:
-    with webhook_sink() as sink:
-        yield sink
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ from small_corpus import ATTACK, GOOD, write_document
 from test_review_dags import TOKEN, connections
 
 from corpus_guard.ledger.tables import seals
-from sinks import Sink, mail_sink, webhook_sink
+from sinks import Sink
 
 OURS = {"accepted", "unchanged", "published", "retired"}
 CHANGED = "anchoring.md"
@@ -47,18 +47,6 @@ def udp() -> Iterator[list[str]]:
         yield heard
         stop.set()
         thread.join(5)
-
-
-@pytest.fixture(scope="module")
-def mail() -> Iterator[Sink]:
-    with mail_sink() as sink:
-        yield sink
-
-
-@pytest.fixture(scope="module")
-def hook() -> Iterator[Sink]:
-    with webhook_sink() as sink:
-        yield sink
 
 
 @pytest.fixture(scope="module")

@@ -169,6 +169,11 @@ def with_known(guard: Guard, source: Source, items: Sequence[Item], known: Mappi
     return found
 
 
+def to_ask(items: Iterable[Item]) -> list[Item]:
+    """Those of `with_known` whose listing does not say by itself that nothing changed."""
+    return [item for item in items if item.known is None or item.validator != item.known]
+
+
 def touch(
     guard: Guard,
     run_id: str,

@@ -26,7 +26,7 @@ from corpus_guard.intake.blobs import BlobStore
 from corpus_guard.intake.sources.source import FetchFailed, Item, Source, Unchanged
 from corpus_guard.ledger import Ledger
 from corpus_guard.refresh import steps
-from corpus_guard.refresh._arrivals import Arrival, answers, arrive, batch_of, known_documents, with_known
+from corpus_guard.refresh._arrivals import Arrival, answers, arrive, batch_of, known_documents, to_ask, with_known
 from corpus_guard.refresh.steps import Shard
 from corpus_guard.screening.runner import Screening
 
@@ -271,7 +271,7 @@ def _measure(found: Preview, items: Sequence[Item], looked_at: int) -> None:
 def _new(scratch: Guard, source: Source, items: Sequence[Item], found: Preview) -> Iterator[Arrival]:
     known = known_documents(scratch, [doc_id(source.name, item.uri) for item in items])
     asked = with_known(scratch, source, items, known)
-    wanted = [item for item in asked if item.known is None or item.validator != item.known]
+    wanted = to_ask(asked)
     found.unchanged += len(asked) - len(wanted)
     for outcome in answers(source, wanted):
         if isinstance(outcome, Unchanged):

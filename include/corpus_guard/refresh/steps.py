@@ -33,7 +33,16 @@ from corpus_guard.errors import Inconsistent, SourceUnavailable
 from corpus_guard.guard import Guard
 from corpus_guard.intake.sources.source import Fetched, FetchFailed, Item, Source, Unchanged
 from corpus_guard.ledger.runs import begin, end
-from corpus_guard.refresh._arrivals import Arrival, answers, arrive, batch_of, known_documents, touch, with_known
+from corpus_guard.refresh._arrivals import (
+    Arrival,
+    answers,
+    arrive,
+    batch_of,
+    known_documents,
+    to_ask,
+    touch,
+    with_known,
+)
 from corpus_guard.refresh._canaries import Canaries, screen_canaries
 from corpus_guard.refresh._vanished import vanish
 
@@ -140,7 +149,7 @@ def intake(guard: Guard, run_id: str, listing: str) -> Shard:
     listed = [_item(row) for row in content["items"]]
     known = known_documents(guard, [doc_id(source.name, item.uri) for item in listed])
     items = with_known(guard, source, listed, known)
-    wanted = [item for item in items if item.known is None or item.validator != item.known]
+    wanted = to_ask(items)
     unchanged = len(items) - len(wanted)
     arrivals: list[Arrival] = []
     failures: list[FetchFailed] = []

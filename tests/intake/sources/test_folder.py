@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -184,3 +185,14 @@ def test_object_stores_work_like_disks() -> None:
         assert {uri: one.content for uri, one in fetched.items()} == {"a.txt": b"a", "sub/b.md": b"b"}  # type: ignore[union-attr]
     finally:
         memory.rm("/bucket", recursive=True)
+
+
+def test_a_place_that_climbs_is_refused_wherever_it_ends(tmp_path: Path) -> None:
+    (tmp_path / "below").mkdir()
+    (tmp_path / "a.md").write_text("a")
+    climbing = Item("a.md", 1, None, json.dumps("below/../a.md"))
+
+    (outcome,) = folder(tmp_path).fetch([climbing])
+
+    assert isinstance(outcome, FetchFailed)
+    assert outcome.code == "intake.outside"
