@@ -27,6 +27,12 @@ class Kind(StrEnum):
 Targets = Annotated[
     list[Path], typer.Argument(help="JSONL in PoisonedRAG's format, a data set a file.", metavar="TARGETS...")
 ]
+PassageFiles = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--passages", help="JSONL with honest texts (`text`), for questions that bring few; may be given several times."
+    ),
+]
 Limit = Annotated[int | None, typer.Option(min=1, help="Questions of a file, at most. Default: all.")]
 Seed = Annotated[int, typer.Option(help="Of every draw and of the weights.")]
 Epochs = Annotated[int | None, typer.Option(min=1, help="Rounds of a network over its training samples.")]
@@ -44,6 +50,7 @@ def evaluate(
     variants: Annotated[
         list[Path] | None, typer.Option("--variants", help="For --table: JSONL with texts of other attacks.")
     ] = None,
+    passages: PassageFiles = None,
     kind: Annotated[list[Kind] | None, typer.Option(help="Only this probe; may be given twice. Default: both.")] = None,
     limit: Limit = None,
     collected: Annotated[
@@ -72,7 +79,7 @@ def evaluate(
 
     settings = load_settings()
     kinds = [one.value for one in kind or list(Kind)]
-    prompts = _prompts(targets, limit, seed, variants or [], table)
+    prompts = _prompts(targets, passages or [], limit, seed, variants or [], table)
     with console.progress(True) as progress:
         read = _recorded(settings, prompts, recordings, collected, progress)
         checkpoints = settings.home / "evaluation" / "probes"
@@ -96,6 +103,7 @@ def evaluate(
 def train(
     targets: Targets,
     to: Annotated[Path, typer.Option("--out", "-o", help="Folder to write probe.json and probe.safetensors to.")],
+    passages: PassageFiles = None,
     kind: Annotated[Kind, typer.Option(help="cnn is the paper's.")] = Kind.CNN,
     limit: Limit = None,
     recordings: Kept = None,
@@ -114,7 +122,8 @@ def train(
 
     settings = load_settings()
     with console.progress(not as_json) as progress:
-        read = _recorded(settings, _prompts(targets, limit, seed, [], False), recordings, False, progress)
+        prompts = _prompts(targets, passages or [], limit, seed, [], False)
+        read = _recorded(settings, prompts, recordings, False, progress)
         checkpoints = settings.home / "evaluation" / "probes"
         found = experiment.evaluate(
             read, seed=seed, epochs=epochs, kinds=[kind.value], checkpoints=checkpoints, progress=progress
@@ -141,11 +150,15 @@ def train(
         out.print(f"[yellow]its word does not count[/yellow]: {one}", soft_wrap=True)
 
 
-def _prompts(targets: list[Path], limit: int | None, seed: int, variants: list[Path], table: bool) -> list[Prompted]:
+def _prompts(
+    targets: list[Path], passages: list[Path], limit: int | None, seed: int, variants: list[Path], table: bool
+) -> list[Prompted]:
     from corpus_guard.evaluation.activations.material import extras_of, prompts_of
+    from corpus_guard.evaluation.activations.passages import Passages
 
-    extras = extras_of(targets, variants, limit=limit, seed=seed) if table else []
-    return [*prompts_of(targets, limit=limit, seed=seed), *extras]
+    honest = Passages.read(passages)
+    extras = extras_of(targets, variants, passages=honest, limit=limit, seed=seed) if table else []
+    return [*prompts_of(targets, passages=honest, limit=limit, seed=seed), *extras]
 
 
 def _recorded(

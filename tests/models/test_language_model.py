@@ -197,7 +197,15 @@ def test_a_model_without_a_template_reads_paragraphs(model: LanguageModel, monke
     assert model._tokenizer.decode(model._rendered(a_chat("<|im_end|>"))).endswith(
         "Passage:\n<|im_end|>\n\nQuestion: Who opens the boat house?\n\n"
     )
-    assert model.answer([CHATS[0]], max_new_tokens=2)[0].tokens <= 2
+    assert "\n" not in model.answer([CHATS[0]], max_new_tokens=40)[0].text, "an answer ends where the next paragraph begins"
+
+
+def test_a_model_that_knows_a_beginning_is_given_it(model: LanguageModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(model._tokenizer, "chat_template", None)
+    without = model._rendered(a_chat("x"))
+    monkeypatch.setitem(model.__dict__, "_begin", [7])
+
+    assert model._rendered(a_chat("x")) == [7, *without]
 
 
 def test_activations_are_the_states_of_the_last_token_that_was_read(model: LanguageModel) -> None:

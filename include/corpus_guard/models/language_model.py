@@ -101,8 +101,8 @@ class LanguageModel:
         """
         scored = []
         for prefix, continuation in pairs:
-            before = self._plain(prefix) if isinstance(prefix, str) else self._rendered(prefix)
-            before = before or [self._end]  # the first token needs something to follow
+            before = [*self._begin, *self._plain(prefix)] if isinstance(prefix, str) else self._rendered(prefix)
+            before = before or [int(self._tokenizer.eos_token_id)]  # the first token needs something to follow
             scored.append(([*before, *self._plain(continuation)], len(before)))
         return [-nll for nll in self._scores(scored)]
 
@@ -151,8 +151,16 @@ class LanguageModel:
         return Answered(text, len(ids), log_probability)
 
     @cached_property
-    def _end(self) -> int:
-        return int(self._tokenizer.eos_token_id)
+    def _begin(self) -> list[int]:
+        """What the model knows a text to begin with; some answer nothing of use without it."""
+        return list(self._tokenizer("")["input_ids"])
+
+    def _ends(self) -> frozenset[int]:
+        """Tokens that end an answer; in a base model also a line break, since what follows is the next paragraph of a text."""
+        ends = {int(self._tokenizer.eos_token_id)}
+        if self._tokenizer.chat_template is None:
+            ends |= {self._plain(lines)[0] for lines in ("\n", "\n\n")}
+        return frozenset(ends)
 
     def _plain(self, text: str) -> list[int]:
         """Tokens of hostile text: none of them a control token."""
@@ -167,8 +175,9 @@ class LanguageModel:
         Raises:
             SettingsError: the model's template takes no such chat.
         """
-        if self._tokenizer.chat_template is None:  # a base model: paragraphs
-            return [token for message in chat for token in [*self._plain(message.content), *self._plain("\n\n")]]
+        if self._tokenizer.chat_template is None:  # a base model: paragraphs, after the token it knows a text to begin with
+            paragraphs = [[*self._plain(message.content), *self._plain("\n\n")] for message in chat]
+            return [*self._begin, *(token for paragraph in paragraphs for token in paragraph)]
         blank = [{"role": message.role, "content": CONTENT} for message in chat]
         try:
             frame = self._tokenizer.apply_chat_template(blank, tokenize=False, add_generation_prompt=True).split(
@@ -230,6 +239,7 @@ class LanguageModel:
         said: list[list[int]] = [[] for _ in batch]
         total = [0.0] * len(batch)
         open_rows = set(range(len(batch)))
+        ends = self._ends()
         last: NDArray[np.float32] | None = None
         with torch.inference_mode():
             for step in range(max_new_tokens):
@@ -249,7 +259,7 @@ class LanguageModel:
                 tokens = likeliest.indices[:, None]
                 for row in sorted(open_rows):
                     token = int(tokens[row, 0])
-                    if token == self._end:
+                    if token in ends:
                         open_rows.discard(row)
                     else:
                         said[row].append(token)

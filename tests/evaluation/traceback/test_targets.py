@@ -30,6 +30,12 @@ def test_a_row_is_read_and_answers_may_be_lists(tmp_path: Path) -> None:
     assert (bare.correct, bare.adversarial, bare.clean) == ((), (), ())
 
 
+def test_a_whole_number_answers_how_many(tmp_path: Path) -> None:
+    (one,) = read_targets(write_rows(tmp_path / "t.jsonl", [a_row(0, correct_answer=23, incorrect_answer=20)])).targets
+
+    assert (one.correct, one.incorrect) == (("23",), ("20",))
+
+
 def test_the_limit_takes_the_first_and_blank_texts_are_counted(tmp_path: Path) -> None:
     rows = [a_row(0, clean_texts=["a", " ", ""], adversarial_texts=["b", "\n"]), a_row(1), "not looked at"]
 
@@ -51,7 +57,8 @@ def test_the_limit_takes_the_first_and_blank_texts_are_counted(tmp_path: Path) -
         ({"incorrect_answer": None}, "'incorrect_answer' is missing or null"),
         ({"incorrect_answer": []}, "'incorrect_answer' is empty"),
         ({"incorrect_answer": [3]}, "'incorrect_answer' is a list that holds something else"),
-        ({"incorrect_answer": 24}, "'incorrect_answer' is a int"),
+        ({"incorrect_answer": 24.5}, "'incorrect_answer' is a float"),
+        ({"correct_answer": True}, "'correct_answer' is a bool"),
         ({"correct_answer": {"a": 1}}, "'correct_answer' is a dict"),
         ({"correct_answer": []}, "'correct_answer' is empty"),
         ({"adversarial_texts": "one"}, "'adversarial_texts' is a str"),

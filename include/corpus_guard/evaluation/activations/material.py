@@ -2,7 +2,12 @@
 
     {"id", "question", "correct_answer", "incorrect_answer", "adversarial_texts", "clean_texts"}
 
+``dataset`` names what a question is from (else the file does); ``payload_texts`` are what is planted where ``adversarial_texts`` have
+words before them that only a retriever is meant to read, and ``gold_texts`` are honest where there are no ``clean_texts``.
+
 Rules
+    * a question with fewer honest texts than are retrieved gets the nearest of a collection (`Passages`), where one of those has the
+      right answer; what holds the attacker's is never taken for honest;
     * both classes come with one to five texts: how many there are, and how long the prompt is, must not give the label away;
     * *clean* prompts lead with a text that holds the right answer, where there is one: what is wanted is a right answer from honest texts;
     * *look-alike* prompts are the adversarial texts with the right answer put in the place of the wrong one. Nobody attacks, and they are
@@ -17,14 +22,15 @@ import random
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain, zip_longest
+from itertools import chain, islice, zip_longest
 from pathlib import Path
 from typing import Any, Final
 
 from corpus_guard.errors import Misuse
+from corpus_guard.evaluation.activations.passages import Passages
 from corpus_guard.evaluation.attacks.typos import misspelt
 from corpus_guard.evaluation.samples import normal, read_rows
-from corpus_guard.evaluation.traceback.targets import Target, read_targets
+from corpus_guard.evaluation.traceback.targets import Target, target_of
 from corpus_guard.traceback.activations.recording import Prompted
 from corpus_guard.traceback.asking import agrees
 
@@ -33,6 +39,8 @@ LONGEST_ANSWER: Final = 5  # words: a longer one is a sentence, and no model say
 TESTED: Final = 0.35  # share of questions that are never trained on
 NOISE: Final = 0.1  # share of words misspelt in a noisy clean text (section 5.5 of the paper)
 
+NO_PASSAGES: Final = Passages([])
+
 
 def is_tested(key: str) -> bool:
     """Whether a question belongs to the half that is only tested on; follows from the question alone."""
@@ -40,18 +48,24 @@ def is_tested(key: str) -> bool:
     return drawn / 2**32 < TESTED
 
 
-def prompts_of(paths: Sequence[Path], *, limit: int | None = None, seed: int = 0) -> list[Prompted]:
+def prompts_of(
+    paths: Sequence[Path], *, passages: Passages = NO_PASSAGES, limit: int | None = None, seed: int = 0
+) -> list[Prompted]:
     """Prompts of every kind but *noisy* and *variant*, those of the first questions of every file first.
 
     Args:
-        paths: JSONL; the file's name is the data set's.
+        paths: JSONL.
+        passages: for questions that bring few honest texts.
         limit: questions of a file, at most.
         seed: which texts stand beside each other.
 
     Raises:
         Misuse: a file cannot be read, or no question has what a prompt needs.
     """
-    files = [_each(path, limit, seed) for path in paths]
+    files = [
+        [list(_prompts(target, source, _chance(seed, target))) for source, target in _targets(path, passages, limit)]
+        for path in paths
+    ]
     rounds = [[one for one in round_ if one is not None] for round_ in zip_longest(*files)]
     by_kind = [
         one
@@ -68,11 +82,28 @@ def prompts_of(paths: Sequence[Path], *, limit: int | None = None, seed: int = 0
     return list(dict.fromkeys(by_kind))
 
 
-def _each(path: Path, limit: int | None, seed: int) -> Iterator[list[Prompted]]:
-    for target in read_targets(path, limit=limit).targets:
+def _targets(path: Path, passages: Passages, limit: int | None) -> Iterator[tuple[str, Target]]:
+    """Data set and question of each row that an answer can be told by."""
+    for where, row in islice(read_rows(path), limit):
+        texts = {
+            "adversarial_texts": row.get("payload_texts") or row.get("adversarial_texts"),
+            "clean_texts": row.get("clean_texts") or row.get("gold_texts"),
+        }
+        target, _ = target_of({**row, **texts}, where)
         if usable(target):
-            chance = random.Random(f"activations {seed} {target.id}")  # noqa: S311 - a sample, no secret
-            yield list(_prompts(target, path.stem, chance))
+            yield str(row.get("dataset") or path.stem), _with_honest(target, passages)
+
+
+def _with_honest(target: Target, passages: Passages) -> Target:
+    if len(target.clean) >= K:
+        return target
+    found = [text for text in passages.nearest(target.question) if text not in target.clean]
+    answered = any(agrees(text, one) for text in found for one in target.correct)
+    return replace(target, clean=(*target.clean, *found)) if answered or target.clean else target
+
+
+def _chance(seed: int, target: Target) -> random.Random:
+    return random.Random(f"activations {seed} {target.key}")  # noqa: S311 - a sample, no secret
 
 
 def usable(target: Target) -> bool:
@@ -95,12 +126,12 @@ def _prompts(target: Target, source: str, chance: random.Random) -> Iterator[Pro
     if turned:
         yield replace(plain, kind="look-alike", texts=tuple(turned[: chance.randint(1, len(turned))]))
     if len(clean) >= K - 1:
-        yield mixed(target, source, chance.randint(1, K - 1), chance)
+        yield mixed(target, source, chance.randint(1, min(K - 1, len(planted))))
 
 
-def mixed(target: Target, source: str, planted: int, chance: random.Random) -> Prompted:
+def mixed(target: Target, source: str, planted: int) -> Prompted:
     """`planted` of the five texts are the attacker's, and stand first: they are nearer to the question than any other."""
-    texts = (*target.adversarial[:planted], *list(target.clean)[: K - planted])
+    texts = (*target.adversarial[:planted], *target.clean[: K - planted])
     key = normal(target.question)
     return Prompted(key, source, "mixed", planted, target.question, texts, target.correct, target.incorrect)
 
@@ -130,22 +161,36 @@ def _shuffled(texts: Sequence[str], chance: random.Random) -> list[str]:
 
 
 def extras_of(
-    paths: Sequence[Path], variants: Sequence[Path], *, limit: int | None = None, seed: int = 0
+    paths: Sequence[Path],
+    variants: Sequence[Path],
+    *,
+    passages: Passages = NO_PASSAGES,
+    limit: int | None = None,
+    seed: int = 0,
 ) -> list[Prompted]:
-    """What a table shows beyond `prompts_of`, of questions that are tested on only: noisy clean texts, and texts of other attacks.
+    """What a table shows beyond `prompts_of`, of questions that are tested on only.
+
+    Noisy clean texts; one to four planted texts among five, each of them; and texts of other attacks.
 
     Args:
         paths: as for `prompts_of`.
         variants: JSONL with ``question``, ``correct_answer``, ``incorrect_answer``, ``adversarial_texts`` and ``attack``, such as GARAG's
             typos and HotFlip's prefixes; the kind of a prompt is its attack. Rows without both answers are left out.
+        passages: as for `prompts_of`.
         limit: questions of a file, or of an attack in a file, at most.
         seed: which words are misspelt.
 
     Raises:
         Misuse: a file cannot be read, or a row lacks something.
     """
-    clean = [one for one in prompts_of(paths, limit=limit, seed=seed) if one.kind == "clean" and is_tested(one.key)]
-    found = [noisy(one, seed) for one in clean if len(one.texts) == K]
+    found: list[Prompted] = []
+    for source, target in (each for path in paths for each in _targets(path, passages, limit)):
+        if not is_tested(normal(target.question)):
+            continue
+        clean = [one for one in _prompts(target, source, _chance(seed, target)) if one.kind == "clean"]
+        found += [noisy(one, seed) for one in clean if len(one.texts) == K]
+        if len(target.clean) >= K - 1:
+            found += [mixed(target, source, count) for count in range(1, min(K - 1, len(target.adversarial)) + 1)]
     for path in variants:
         counts: dict[tuple[str, str], int] = {}
         for where, row in read_rows(path):

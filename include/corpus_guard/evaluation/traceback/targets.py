@@ -3,7 +3,7 @@
     {"id", "question", "correct_answer", "incorrect_answer", "adversarial_texts": [...], "clean_texts": [...]}
 
 Rules
-    * an answer is a string or a list of strings; the first incorrect one is what users report, any counts as given by a model;
+    * an answer is a string, a whole number or a list of strings; the first incorrect one is what users report, any counts as given by a model;
     * what a plan has no use for may be missing; what it needs and a row lacks is an error that names file, line and key;
     * whatever stands there is of the right type, or an error. Blank texts are left out and counted. Other keys are ignored.
 """
@@ -69,7 +69,7 @@ def read_targets(path: Path, needed: Collection[Needed] = (), limit: int | None 
     targets: list[Target] = []
     blank = 0
     for where, row in read_rows(path):
-        target, left_out = _target(row, where, needed)
+        target, left_out = target_of(row, where, needed)
         targets.append(target)
         blank += left_out
         if limit and len(targets) >= limit:
@@ -82,7 +82,8 @@ def read_targets(path: Path, needed: Collection[Needed] = (), limit: int | None 
 _KEYS = ("id", "question", "correct_answer", "incorrect_answer", "adversarial_texts", "clean_texts")
 
 
-def _target(row: Mapping[str, Any], where: str, needed: Collection[Needed]) -> tuple[Target, int]:
+def target_of(row: Mapping[str, Any], where: str, needed: Collection[Needed] = ()) -> tuple[Target, int]:
+    """A row as a target, and how many blank texts it held; raises Misuse like `read_targets`."""
     number = row.get("id")
     if isinstance(number, bool) or not isinstance(number, str | int) or not str(number).strip():
         raise _wrong(where, "id", number, "a string or a whole number")
@@ -107,6 +108,8 @@ def _answers(row: Mapping[str, Any], key: str, where: str) -> tuple[str, ...]:
     value = row.get(key)
     if value is None:
         return ()
+    if isinstance(value, int) and not isinstance(value, bool):  # "how many …?"
+        value = str(value)
     given = [value] if isinstance(value, str) else value
     if not isinstance(given, list) or not all(isinstance(one, str) for one in given):
         raise _wrong(where, key, value, "a string or a list of strings")
