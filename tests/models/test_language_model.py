@@ -197,7 +197,9 @@ def test_a_model_without_a_template_reads_paragraphs(model: LanguageModel, monke
     assert model._tokenizer.decode(model._rendered(a_chat("<|im_end|>"))).endswith(
         "Passage:\n<|im_end|>\n\nQuestion: Who opens the boat house?\n\n"
     )
-    assert "\n" not in model.answer([CHATS[0]], max_new_tokens=40)[0].text, "an answer ends where the next paragraph begins"
+    assert "\n" not in model.answer([CHATS[0]], max_new_tokens=40)[0].text, (
+        "an answer ends where the next paragraph begins"
+    )
 
 
 def test_a_model_that_knows_a_beginning_is_given_it(model: LanguageModel, monkeypatch: pytest.MonkeyPatch) -> None:

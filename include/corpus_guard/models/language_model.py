@@ -175,7 +175,9 @@ class LanguageModel:
         Raises:
             SettingsError: the model's template takes no such chat.
         """
-        if self._tokenizer.chat_template is None:  # a base model: paragraphs, after the token it knows a text to begin with
+        if (
+            self._tokenizer.chat_template is None
+        ):  # a base model: paragraphs, after the token it knows a text to begin with
             paragraphs = [[*self._plain(message.content), *self._plain("\n\n")] for message in chat]
             return [*self._begin, *(token for paragraph in paragraphs for token in paragraph)]
         blank = [{"role": message.role, "content": CONTENT} for message in chat]

@@ -33,7 +33,9 @@ class Passages:
             for where, row in read_rows(path):
                 text = row.get("text")
                 if not isinstance(text, str) or not text.strip():
-                    raise Misuse(f"{where}: 'text' is {type(text).__name__} or blank; expected a passage nobody attacked")
+                    raise Misuse(
+                        f"{where}: 'text' is {type(text).__name__} or blank; expected a passage nobody attacked"
+                    )
                 texts.append(text)
         return cls(texts)
 
@@ -50,9 +52,7 @@ class Passages:
     def _index(self) -> tuple[Any, Any]:
         from sklearn.feature_extraction.text import TfidfVectorizer
 
-        vectorizer = TfidfVectorizer(
-            sublinear_tf=True, dtype=np.float32, stop_words="english", token_pattern=r"(?u)\b\w+\b"
-        )
+        vectorizer = TfidfVectorizer(sublinear_tf=True, dtype=np.float32, stop_words="english")
         try:
             return vectorizer, vectorizer.fit_transform(self._texts).T.tocsr()  # by word: a question has few
         except ValueError as error:  # no word at all

@@ -3,7 +3,8 @@
     {"id", "question", "correct_answer", "incorrect_answer", "adversarial_texts": [...], "clean_texts": [...]}
 
 Rules
-    * an answer is a string, a whole number or a list of strings; the first incorrect one is what users report, any counts as given by a model;
+    * an answer is a string, a whole number or a list of strings; the first incorrect one is what users report, and any counts as given
+      by a model;
     * what a plan has no use for may be missing; what it needs and a row lacks is an error that names file, line and key;
     * whatever stands there is of the right type, or an error. Blank texts are left out and counted. Other keys are ignored.
 """
