@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
+
 import numpy as np
 
-from corpus_guard.traceback.activations.recording import PROMPT_VERSION, Answered, Recorded, Recordings
+from corpus_guard.traceback.activations import Prompted
+from corpus_guard.traceback.activations.recording import (
+    PROMPT_VERSION,
+    Answered,
+    Recorded,
+    Recordings,
+    _write,
+    sample_id,
+)
 
 LAYERS, HIDDEN = 5, 24
 MODEL = "drawn@sha256:000000000000/float32"
@@ -46,3 +57,21 @@ def drawn(
             )
         )
     return Recordings(MODEL, PROMPT_VERSION, tuple(rows), states)
+
+
+def as_if_answered(model: str, prompts: Sequence[Prompted], folder: Path) -> None:
+    """Record every prompt as if the model had answered it: led where a text is planted, and then its states lean one way."""
+    draw = np.random.default_rng(0)
+    folder.mkdir(parents=True)
+    lean = np.repeat([1.0, -1.0], 288)
+    rows, states = [], []
+    for one in prompts:
+        led = one.planted > 0
+        states.append(draw.normal(size=(31, 576)) + led * lean)
+        rows.append(
+            Recorded(
+                sample_id(model, one), one.key, one.source, one.kind, one.planted, len(one.texts), 200,
+                Answered.ATTACKER if led else Answered.RIGHT, "x", -1.0,
+            )
+        )  # fmt: skip
+    _write(folder, model, rows, np.array(states, np.float32))

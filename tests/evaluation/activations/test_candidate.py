@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 
+from activation_samples import as_if_answered
 from corpus_guard.errors import Inconsistent
 from corpus_guard.evaluation.activations import candidate, registry
 from corpus_guard.evaluation.activations.candidate import prepare
@@ -17,7 +17,6 @@ from corpus_guard.guard import Guard
 from corpus_guard.models import Models
 from corpus_guard.settings import PROJECT, Settings
 from corpus_guard.traceback.activations import champion
-from corpus_guard.traceback.activations.recording import Answered, Recorded, _write, sample_id
 
 SAMPLE = PROJECT / "include" / "sample_corpus" / "questions.jsonl"
 
@@ -28,22 +27,7 @@ def guard(models: Models, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Gu
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     opened = Guard(Settings(home=tmp_path, detector_questions=str(SAMPLE)))
     opened.models = models
-    draw = np.random.default_rng(0)
-    folder = tmp_path / "evaluation" / "activations"
-    folder.mkdir(parents=True)
-    model = models.language_model.digest
-    rows, states = [], []
-    lean = np.repeat([1.0, -1.0], 288)
-    for one in prompts_of([SAMPLE]):
-        led = one.planted > 0
-        states.append(draw.normal(size=(31, 576)) + led * lean)
-        rows.append(
-            Recorded(
-                sample_id(model, one), one.key, one.source, one.kind, one.planted, len(one.texts), 200,
-                Answered.ATTACKER if led else Answered.RIGHT, "x", -1.0,
-            )
-        )  # fmt: skip
-    _write(folder, model, rows, np.array(states, np.float32))
+    as_if_answered(models.language_model.digest, prompts_of([SAMPLE]), tmp_path / "evaluation" / "activations")
     return opened
 
 
