@@ -80,8 +80,8 @@ def test_a_table_has_every_slice_and_says_what_needs_no_state() -> None:
     found = evaluate(both, epochs=2, table=True)
     cells = {(one.probe, one.trained, one.tested) for one in found.cells}
 
-    assert ("cnn", "drawn, clean and planted", "other, clean and planted") in cells
-    assert ("linear", "other, clean and planted", "drawn, clean and planted") in cells
+    assert ("cnn", "drawn, as in the paper", "other, as in the paper") in cells
+    assert ("linear", "other, as in the paper", "drawn, as in the paper") in cells
     assert ("linear", "all", "5 of 5 planted") in cells
     assert ("linear", "all", "other, texts written as attacks are") in cells
     assert list(found.supports) == [50, 100, 150, 200, 250]

@@ -179,8 +179,9 @@ def _slices(probe: Probe, kind: str, trained: str, testing: Recordings, table: b
     cells = [Cell(trained, "all", kind, measured(probe, testing))]
     by: dict[str, Wanted] = {}
     for name in _sources(testing):
-        by[name] = partial(_of, name, ("clean", "planted"))
-        by[f"{name}, texts written as attacks are"] = partial(_of, name, ("look-alike", "planted"))
+        by[name] = partial(_as_in_the_paper, name)
+        by[f"{name}, texts written as attacks are"] = partial(_led_or, "look-alike", name)
+        by[f"{name}, right in spite of planted texts"] = partial(_led_or, "planted", name)
     if table:
         counts = sorted({row.planted for row in testing.rows if row.texts == FIVE and row.kind in {"planted", "mixed"}})
         by |= {f"{planted} of 5 planted": partial(_planted, planted) for planted in counts}
@@ -194,8 +195,15 @@ def _slices(probe: Probe, kind: str, trained: str, testing: Recordings, table: b
     return cells + [Cell(trained, name, kind, measured(probe, testing.where(wanted))) for name, wanted in by.items()]
 
 
-def _of(source: str, kinds: Sequence[str], row: Recorded) -> bool:
-    return row.source == source and row.kind in kinds
+def _led_or(kind: str, source: str, row: Recorded) -> bool:
+    """Attacker's answers from planted texts, and beside them the right ones of one kind of prompt."""
+    led = row.kind == "planted" and row.answered is Answered.ATTACKER
+    return row.source == source and (led or (row.kind == kind and row.answered is Answered.RIGHT))
+
+
+def _as_in_the_paper(source: str, row: Recorded) -> bool:
+    """Section 4.3: right answers from clean texts, attacker's answers from planted ones, and nothing else."""
+    return _led_or("clean", source, row)
 
 
 def _planted(count: int, row: Recorded) -> bool:
@@ -207,18 +215,18 @@ def _beside(kind: str, row: Recorded) -> bool:
 
 
 def _across(training: Recordings, testing: Recordings, plan: Plan, progress: Progress) -> list[Cell]:
-    """Trained on one data set and tested on each: clean and planted prompts, as the paper has them."""
+    """Trained on one data set and tested on each."""
     cells = []
     for source in _sources(training):
-        paper = training.where(partial(_of, source, ("clean", "planted")))
+        paper = training.where(partial(_as_in_the_paper, source))
         try:
             probe = written(train(paper, plan, progress=progress).probe)
         except Misuse:  # too few of a class: a cell that is not there
             continue
         for other in _sources(testing):
-            tested = testing.where(partial(_of, other, ("clean", "planted")))
+            tested = testing.where(partial(_as_in_the_paper, other))
             cells.append(
-                Cell(f"{source}, clean and planted", f"{other}, clean and planted", plan.kind, measured(probe, tested))
+                Cell(f"{source}, as in the paper", f"{other}, as in the paper", plan.kind, measured(probe, tested))
             )
     return cells
 

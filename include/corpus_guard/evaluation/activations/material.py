@@ -20,6 +20,7 @@ from __future__ import annotations
 import hashlib
 import random
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, islice, zip_longest
@@ -39,6 +40,7 @@ LONGEST_ANSWER: Final = 5  # words: a longer one is a sentence, and no model say
 TESTED: Final = 0.35  # share of questions that are never trained on
 NOISE: Final = 0.1  # share of words misspelt in a noisy clean text (section 5.5 of the paper)
 
+TABLED: Final = 40  # questions of a data set that each row of a table beyond `prompts_of` is measured on, at most
 NO_PASSAGES: Final = Passages([])
 
 
@@ -177,29 +179,28 @@ def extras_of(
         variants: JSONL with ``question``, ``correct_answer``, ``incorrect_answer``, ``adversarial_texts`` and ``attack``, such as GARAG's
             typos and HotFlip's prefixes; the kind of a prompt is its attack. Rows without both answers are left out.
         passages: as for `prompts_of`.
-        limit: questions of a file, or of an attack in a file, at most.
+        limit: questions of a file, at most.
         seed: which words are misspelt.
 
     Raises:
         Misuse: a file cannot be read, or a row lacks something.
     """
     found: list[Prompted] = []
+    counts: Counter[tuple[str, str]] = Counter()
     for source, target in (each for path in paths for each in _targets(path, passages, limit)):
-        if not is_tested(normal(target.question)):
+        if not is_tested(normal(target.question)) or len(target.clean) < K or counts[source, ""] >= TABLED:
             continue
+        counts[source, ""] += 1
         clean = [one for one in _prompts(target, source, _chance(seed, target)) if one.kind == "clean"]
         found += [noisy(one, seed) for one in clean if len(one.texts) == K]
-        if len(target.clean) >= K - 1:
-            found += [mixed(target, source, count) for count in range(1, min(K - 1, len(target.adversarial)) + 1)]
+        found += [mixed(target, source, count) for count in range(1, min(K - 1, len(target.adversarial)) + 1)]
     for path in variants:
-        counts: dict[tuple[str, str], int] = {}
         for where, row in read_rows(path):
             if not row.get("correct_answer") or not row.get("incorrect_answer"):  # nothing to tell an answer by
                 continue
             one = _variant(row, path, where)
-            count = counts.get((one.source, one.kind), 0)
-            if is_tested(one.key) and (limit is None or count < limit):
-                counts[one.source, one.kind] = count + 1
+            if is_tested(one.key) and counts[one.source, one.kind] < TABLED:
+                counts[one.source, one.kind] += 1
                 found.append(one)
     return list(dict.fromkeys(found))
 
