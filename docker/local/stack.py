@@ -34,7 +34,7 @@ from processes import AIRFLOW, Processes, port_taken, request
 SERVICES = {"postgres": ("postgres",), "chroma": ("chroma",), "mlflow": ("mlflow",), "airflow": AIRFLOW}
 DATABASES = ("airflow", "ledger")
 MODEL_POOL = {"name": "models", "slots": 1, "description": "Tasks that load a model: one at a time"}
-START_SECONDS = {"chroma": 60, "mlflow": 120, "airflow": 180}
+START_SECONDS = {"chroma": 60, "mlflow": 120, "airflow": 300}
 
 console = Console(highlight=False, soft_wrap=True)
 app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)

@@ -27,7 +27,7 @@ from environment import PROJECT, Ports, Secrets, environment, with_caller
 from postgres import free_port
 
 SHARD = 8  # documents: several shards even of a small corpus
-RUN_SECONDS = 240
+RUN_SECONDS = 900
 START_SECONDS = 60
 SPARSE_BYTES = 64 * 2**20  # larger files of the corpus hold nothing but zeros
 HEAVY = frozenset({"torch", "transformers", "sentence_transformers", "great_expectations", "chromadb", "mlflow"})

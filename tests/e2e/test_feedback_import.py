@@ -25,7 +25,7 @@ DAG = "feedback_import"
 YEAR = [date(2025, 1, 1) + timedelta(days=number) for number in range(365)]
 FEW = YEAR[58:63]  # over the end of February
 LATE = "reported two days ago"
-RUN_SECONDS = 240
+RUN_SECONDS = 900
 YEAR_SECONDS = 3 * 60 * 60
 
 

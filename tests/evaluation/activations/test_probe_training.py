@@ -15,6 +15,7 @@ from corpus_guard.evaluation.activations import experiment
 from corpus_guard.evaluation.activations.experiment import evaluate, halves, measured
 from corpus_guard.evaluation.activations.measuring import (
     auc,
+    border,
     calibrated,
     random_labels,
     rates,
@@ -155,3 +156,22 @@ def test_the_threshold_leaves_the_wrong_ones_out() -> None:
     assert rates(margins, poisoned).as_dict()["found"] == 3
     assert calibrated(margins, ~poisoned) == 1.0, "no threshold makes a probe right that is wrong"
     assert auc(margins, poisoned) == pytest.approx(15 / 16)
+
+
+@pytest.mark.parametrize(
+    ("clean", "poisoned", "least", "most"),
+    [
+        ([-0.9, -0.8, 0.2], [0.4, 0.9], 0.2, 0.4),  # apart: between them, wherever zero is
+        ([-0.9, -0.8, -0.7], [-0.6, 0.9], -0.7, -0.6),
+        ([-0.5] * 99, [0.5], -0.5, 0.5),  # however rare one class is
+        ([-0.9, -0.8, -0.7, 0.9], [-0.9, 0.6, 0.7, 0.8], -0.7, 0.6),
+        ([], [0.5], 0, 0),
+    ],
+)
+def test_the_border_is_where_both_classes_are_told_best(
+    clean: list[float], poisoned: list[float], least: float, most: float
+) -> None:
+    found = border(np.array([*clean, *poisoned]), np.array([False] * len(clean) + [True] * len(poisoned)))
+
+    assert least <= found <= most
+    assert -1 < border(np.array([-1.0, 1.0]), np.array([True, False])) < 1, "even the wrong way round"

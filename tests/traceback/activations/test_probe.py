@@ -33,6 +33,16 @@ def test_it_is_read_back_as_it_was_written(probe: Probe, tmp_path: Path) -> None
     assert np.abs(read.margins(GIVEN.states)).max() <= 1
 
 
+def test_margins_are_counted_from_the_centre_and_end_where_they_ended(probe: Probe) -> None:
+    plain = replace(probe, centre=0.0).margins(GIVEN.states)
+    moved = replace(probe, centre=0.4).margins(GIVEN.states)
+
+    assert np.array_equal(moved > 0, plain > 0.4)
+    assert np.array_equal(np.argsort(moved, kind="stable"), np.argsort(plain, kind="stable"))
+    assert np.abs(moved).max() <= 1
+    assert probe.centre != 0
+
+
 @pytest.mark.parametrize("change", ["flip a byte", "other numbers", "no json", "no kind", "gone", "cut"])
 def test_a_probe_that_was_touched_is_none(probe: Probe, tmp_path: Path, change: str) -> None:
     folder = probe.write(tmp_path / "probe")
@@ -51,7 +61,7 @@ def test_a_probe_that_was_touched_is_none(probe: Probe, tmp_path: Path, change: 
     elif change == "gone":
         numbers.unlink()
     else:
-        about.write_bytes(orjson.dumps({"format": "corpus-guard/activation-probe/1"}))
+        about.write_bytes(orjson.dumps({"format": "corpus-guard/activation-probe/2"}))
 
     with pytest.raises(SettingsError, match="activation probe"):
         load(folder)

@@ -92,6 +92,25 @@ def calibrated(margins: NDArray[np.float64], poisoned: NDArray[np.bool_]) -> flo
     return UNSURE
 
 
+def border(margins: NDArray[np.float64], poisoned: NDArray[np.bool_]) -> float:
+    """The margin that tells the classes apart best: by the mean of both classes' shares on their side, and amid the margins that do so.
+
+    Args:
+        margins: [n], -1..1.
+        poisoned: [n].
+
+    Returns:
+        Over -1 and under 1; zero without both classes.
+    """
+    if poisoned.all() or not poisoned.any():
+        return 0.0
+    steps = np.unique(margins)
+    between = np.concatenate([[(steps[0] - 1) / 2], (steps[1:] + steps[:-1]) / 2, [(steps[-1] + 1) / 2]])
+    shares = [(margins[poisoned] > one).mean() + (margins[~poisoned] <= one).mean() for one in between]
+    best = np.flatnonzero(np.isclose(shares, max(shares)))
+    return float(np.clip(between[best[len(best) // 2]], -0.99, 0.99))
+
+
 def figures_of(probe: Probe, tested: Recordings) -> dict[str, float]:
     """What `Probe.figures` holds, measured on `tested`; what cannot be measured is left out, and then counts as failed."""
     labelled = tested.labelled

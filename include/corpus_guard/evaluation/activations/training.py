@@ -24,7 +24,7 @@ import orjson
 from numpy.typing import NDArray
 
 from corpus_guard.errors import Misuse
-from corpus_guard.evaluation.activations.measuring import calibrated, figures_of
+from corpus_guard.evaluation.activations.measuring import border, calibrated, figures_of
 from corpus_guard.traceback.activations import _network
 from corpus_guard.traceback.activations.probe import UNSURE, Probe
 from corpus_guard.traceback.activations.recording import Recordings, checked
@@ -107,7 +107,7 @@ def train(
     shape = (int(mean.shape[0]), int(mean.shape[1]))
     numbers: dict[str, NDArray[np.float32]] = {"mean": mean, "scale": scale}
     losses: list[float] = []
-    probe = Probe(plan.kind, given.model, given.prompt, shape, UNSURE, trained_on, {}, 0, numbers)
+    probe = Probe(plan.kind, given.model, given.prompt, shape, UNSURE, trained_on, {}, tensors=numbers)
     if plan.kind == "linear":
         numbers |= _linear(normalised, poisoned)
     else:
@@ -118,6 +118,7 @@ def train(
         chosen = support_of(poisoned, plan.support, plan.seed)
         numbers |= {"support": probe.embedded(normalised[chosen]), "poisoned": poisoned[chosen].astype(np.float32)}
     if len(calibration):
+        probe = replace(probe, centre=border(probe.margins(calibration.states), calibration.poisoned))
         probe = replace(probe, threshold=calibrated(probe.margins(calibration.states), calibration.poisoned))
         probe = replace(probe, figures=figures_of(probe, calibration))
     return Trained(probe, tuple(losses))

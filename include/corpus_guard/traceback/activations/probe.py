@@ -8,6 +8,8 @@ Two kinds, read and asked in the same way:
 * ``linear``: a logistic regression over the same normalised states; the margin is ``2 P(poisoned) - 1``.
 
 Rules
+    * both classes are never recorded equally often or equally far from each other, so that nothing makes zero the border between them:
+      margins are counted from the border that calibration found (`Probe.centre`), and still end at -1 and 1;
     * a margin within the calibrated threshold is *unsure*; so is everything where calibration found no threshold that holds;
     * a probe knows one language model and one wording of the prompt; states of another are an error, not a guess;
     * whether its word *counts* beside the judge's is written in its file: only where its figures, measured on questions it never saw,
@@ -37,7 +39,7 @@ from corpus_guard.traceback.activations.recording import checked
 
 NUMBERS: Final = "probe.safetensors"
 ABOUT: Final = "probe.json"
-FORMAT: Final = "corpus-guard/activation-probe/1"
+FORMAT: Final = "corpus-guard/activation-probe/2"
 FLOOR: Final = {"tpr": 0.90, "fpr": 0.05, "fpr_look_alike": 0.10, "samples": 40.0}
 """What a probe's own figures must reach for its word to count: attacker's answers found, right answers accused, right answers from texts
 that are written as attacks are accused (each among those it is sure of), and samples measured on."""
@@ -65,6 +67,7 @@ class Probe:
     trained_on: str  # in words
     figures: Mapping[str, float]  # measured on questions it never saw
     width: int = 0  # of a cnn
+    centre: float = 0.0  # where margins are counted from; over -1, under 1
     tensors: Mapping[str, NDArray[np.float32]] = field(repr=False, default_factory=dict)
 
     def margins(self, states: NDArray[np.float32]) -> NDArray[np.float64]:
@@ -88,8 +91,10 @@ class Probe:
         normalised = (states - self.tensors["mean"]) / self.tensors["scale"]
         if self.kind == "linear":
             logit = np.tensordot(normalised, self.tensors["weight"], axes=2) + self.tensors["intercept"][0]
-            return np.tanh(np.asarray(logit, np.float64) / 2)  # 2 * sigmoid - 1
-        return nearest(self.embedded(normalised), self.tensors["support"], self.tensors["poisoned"] > 0.5)
+            found = np.tanh(np.asarray(logit, np.float64) / 2)  # 2 * sigmoid - 1
+        else:
+            found = nearest(self.embedded(normalised), self.tensors["support"], self.tensors["poisoned"] > 0.5)
+        return (found - self.centre) / (1 - np.sign(found - self.centre) * self.centre)
 
     def embedded(self, normalised: NDArray[np.float32], batch: int = 64) -> NDArray[np.float32]:
         """Where the network puts normalised states, shape [n, 8 x width]."""
@@ -156,6 +161,7 @@ class Probe:
             "prompt": self.prompt,
             "shape": list(self.shape),
             "threshold": round(self.threshold, 6),
+            "centre": round(self.centre, 6),
             "trained_on": self.trained_on,
             "figures": {name: round(float(value), 6) for name, value in self.figures.items()},
             "counts": not self.shortfalls,
@@ -242,6 +248,7 @@ def parse(described: bytes, data: bytes, where: str) -> Probe:
             trained_on=str(about["trained_on"]),
             figures={str(name): float(value) for name, value in about["figures"].items()},
             width=int(about["width"]),
+            centre=float(about["centre"]),
             tensors={name: np.asarray(value, np.float32) for name, value in numbers(data).items()},
         )
         _whole(probe)
@@ -263,7 +270,7 @@ def _torn(where: str, found: str, expected: str, form: str) -> SettingsError:
 
 def _whole(probe: Probe) -> None:
     lost = TENSORS[probe.kind] - set(probe.tensors)
-    if lost or probe.tensors["mean"].shape != probe.shape:
+    if lost or probe.tensors["mean"].shape != probe.shape or not abs(probe.centre) < 1:
         raise ValueError("tensors")
     checked(
         np.array([[value.sum()] for value in probe.tensors.values()], np.float32), "the numbers of an activation probe"
