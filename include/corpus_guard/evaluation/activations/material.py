@@ -9,7 +9,8 @@ Rules
     * a question with fewer honest texts than are retrieved gets the nearest of a collection (`Passages`), where one of those has the
       right answer; what holds the attacker's is never taken for honest;
     * both classes come with one to five texts: how many there are, and how long the prompt is, must not give the label away;
-    * *clean* prompts lead with a text that holds the right answer, where there is one: what is wanted is a right answer from honest texts;
+    * *clean* prompts are of texts that hold the right answer, each alone, and lead with one where there are more: what is wanted is a right
+      answer from honest texts, and those are rarer than led ones;
     * *look-alike* prompts are the adversarial texts with the right answer put in the place of the wrong one. Nobody attacks, and they are
       written as attacks are: a probe that knows style instead of poison accuses them;
     * a question is in one half only, with everything that was planted for it. Which half follows from the question alone.
@@ -40,6 +41,7 @@ LONGEST_ANSWER: Final = 5  # words: a longer one is a sentence, and no model say
 TESTED: Final = 0.35  # share of questions that are never trained on
 NOISE: Final = 0.1  # share of words misspelt in a noisy clean text (section 5.5 of the paper)
 
+ALONE: Final = 3  # honest texts that hold the right answer, each read alone: a small model finds it in few of them
 TABLED: Final = 40  # questions of a data set that each row of a table beyond `prompts_of` is measured on, at most
 NO_PASSAGES: Final = Passages([])
 
@@ -120,7 +122,9 @@ def _prompts(target: Target, source: str, chance: random.Random) -> Iterator[Pro
     turned = turned_round(target)
     clean = _leading(target)
     if clean:
-        yield replace(plain, kind="clean", texts=tuple(clean[:1]))
+        answering = [text for text in clean if any(agrees(text, one) for one in target.correct)]
+        for texts in dict.fromkeys([*((text,) for text in answering[:ALONE] or clean[:1]), tuple(clean[:ALONE])]):
+            yield replace(plain, kind="clean", texts=texts)
         yield replace(plain, kind="clean", texts=tuple(_shuffled(clean[:K], chance)))
     some = chance.randint(1, len(planted))
     for count in dict.fromkeys((some, len(planted))):
