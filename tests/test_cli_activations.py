@@ -80,6 +80,7 @@ def test_the_tables_of_the_paper_from_what_was_recorded(tmp_path: Path, recorded
     assert set(found["supports"]) == {"50", "100", "150", "200", "250"}
     assert not found["broken"]
     assert "trained on random labels" in said
+    assert "linear: trained on " in said
     assert "ms of CPU a sample" in said
 
 

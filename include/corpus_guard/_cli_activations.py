@@ -206,6 +206,8 @@ def _show(found: Findings) -> None:
             else "[red]better or worse than chance: the experiment is broken[/red]"
         )
         out.print(f"{name} trained on random labels: AUC {control['auc']:.3f}, {told}")
+    for name, taken in found.training.items():
+        out.print(f"{name}: trained on {taken['samples']:,} samples in {taken['seconds']:.0f} s")
     for name, spent in found.milliseconds.items():
         out.print(f"{name}: {spent:.2f} ms of CPU a sample after the forward pass")
 

@@ -61,6 +61,9 @@ class Findings:
     random_labels: dict[str, dict[str, Any]]  # kind of probe → AUC and whether it is chance
     supports: dict[int, dict[str, Any]]
     milliseconds: dict[str, float]  # kind of probe → a sample, after the forward pass
+    training: dict[
+        str, dict[str, float]
+    ]  # kind of probe → samples it learned from, and seconds; fewer where it went on from a checkpoint
     trained: dict[str, Trained] = field(repr=False, default_factory=dict)
 
     @property
@@ -80,6 +83,7 @@ class Findings:
             "broken": self.broken,
             "supports": self.supports,
             "milliseconds_a_sample": self.milliseconds,
+            "training": self.training,
         }
 
 
@@ -126,9 +130,12 @@ def evaluate(
     cells: list[Cell] = []
     chance: dict[str, dict[str, Any]] = {}
     spent: dict[str, float] = {}
+    learning: dict[str, dict[str, float]] = {}
     for number, (kind, plan) in enumerate(plans.items()):
         progress(f"training: {kind}", number, len(plans))
+        began = time.monotonic()
         done = train(training, plan, trained_on=told, checkpoints=checkpoints, progress=progress)
+        learning[kind] = {"samples": len(training.labelled), "seconds": time.monotonic() - began}
         done = replace(done, probe=written(replace(done.probe, figures=figures_of(written(done.probe), testing))))
         trained[kind] = done
         cells += _slices(done.probe, kind, "all", testing, table)
@@ -137,7 +144,7 @@ def evaluate(
         if table:
             cells += _across(training, testing, plan, progress)
     supports = _supports(trained["cnn"], training, labelled, seed) if table and "cnn" in trained else {}
-    return Findings(_answers(given), tuple(cells), single_features(testing), chance, supports, spent, trained)
+    return Findings(_answers(given), tuple(cells), single_features(testing), chance, supports, spent, learning, trained)
 
 
 def _by_chance(training: Recordings, testing: Recordings, plan: Plan, progress: Progress) -> dict[str, Any]:
