@@ -315,29 +315,35 @@ def end_night(portions: Sequence[Sequence[str]], results: Sequence[Any]) -> dict
     from corpus_guard.guard import Guard
     from corpus_guard.traceback import canaries
     from corpus_guard.traceback.making import make_judge
-    from corpus_guard.traceback.night import balanced, pick
+    from corpus_guard.traceback.night import balanced, pick, used, used_by
     from corpus_guard.traceback.withdrawing import plan, unvouched, waiting
 
-    counts = balanced(portions, results)
+    counts, took = balanced(portions, results), used(results)
     with Guard() as guard:
         if counts:
             seen = None
             try:
                 judge = make_judge(guard.settings, guard.models, guard.ledger)
                 seen = canaries.examine(judge, guard.models.embedder, run_id())
+                took = used(results, used_by(judge))
             except Infrastructure as error:
                 log.warning("%s; the canaries were not followed", error)
             left = pick(guard.ledger)
             waits = left.left + sum(map(len, left.portions))
             try:
-                nightly.track(guard.settings, guard.ledger, run_id(), left=waits, seen=seen)
+                nightly.track(guard.settings, guard.ledger, run_id(), left=waits, seen=seen, used=took)
             except Infrastructure as error:
                 log.warning("%s; the traces are in the ledger", error)  # what was traced stays traced
         planned = plan(guard, waiting(guard.ledger))
         strangers = len(unvouched(guard.ledger, run_id()))
     told = ", ".join(f"{count:,} {name}" for name, count in sorted(counts.items())) or "no report was open"
     past = f"; {strangers:,} accused records are in no ledger: guard verify" if strangers else ""
-    note(f"{told}; {len(planned.versions):,} versions wait to be withdrawn{past}")
+    asked = (
+        f"; the judge's endpoint: {took['requests']:,.0f} requests, {took['prompt_tokens'] + took['completion_tokens']:,.0f} tokens"
+        if took
+        else ""
+    )
+    note(f"{told}; {len(planned.versions):,} versions wait to be withdrawn{past}{asked}")
     if not planned.versions:
         return {}
     sizes = {"documents": planned.documents, "versions": len(planned.versions), "chunks": planned.chunks}

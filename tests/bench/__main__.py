@@ -181,6 +181,15 @@ def _proof(folder: Path, chunks: int) -> list[Figure]:
             found["manifest_cpu"] <= 8,
         ),
         at_least("events appended a second", found["events_a_second"], 5_000),
+        *(
+            ratio(
+                f"publishing 2,000 chunks, each looked for by its vector ÷ not, {title}",
+                found[f"publish_{what}_looking"] / found[f"publish_{what}_blind"],
+                2,
+                f"{found[f'publish_{what}_looking']:.2f} s ÷ {found[f'publish_{what}_blind']:.2f} s",
+            )
+            for what, title in (("wall", "wall time"), ("cpu", "CPU time with the server's"))
+        ),
         Figure(
             f"verification of {chunks:,} chunks, every vector asked for itself",
             f"{seconds:.1f} s, memory + {found['verify_growth_mib']:.0f} MiB",

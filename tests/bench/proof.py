@@ -9,13 +9,16 @@ import json
 import resource
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+import psutil  # type: ignore[import-untyped]
 
 from corpus_guard import domain
 from corpus_guard.batches.tables import vectors_to_table, versions_to_table
-from corpus_guard.corpus import outbox, publishing
+from corpus_guard.corpus import outbox, reach
+from corpus_guard.corpus.publishing import record
 from corpus_guard.domain import Chunk, Judgement, Stamp, TrustLevel, Verdict, Version, canonical_json
 from corpus_guard.guard import Guard
 from corpus_guard.ledger.ledger import now
@@ -37,7 +40,38 @@ def main() -> None:
     """Measure in an empty folder; the third figure with as many chunks as are asked for."""
     folder, chunks = Path(sys.argv[1]), int(sys.argv[2])
     found = {"manifest_cpu": manifest(folder / "keys"), "events_a_second": events(folder / "events")}
+    found |= publishing(folder / "publishing")
     sys.stdout.write(json.dumps({**found, **verification(folder / "corpus", chunks)}) + "\n")
+
+
+def publishing(home: Path) -> dict[str, float]:
+    """Seconds for publishing a document's chunks, and what share of them goes into looking for each by its vector.
+
+    CPU seconds are this process's and its Chroma server's; the two kinds take turns in one collection.
+    """
+    wall, cpu = {True: 0.0, False: 0.0}, {True: 0.0, False: 0.0}
+    look = reach.lost
+    with Guard(Settings(home=home, chroma_url="http://127.0.0.1:9")) as guard:
+        guard.store.names()  # starts the server
+        mine = [psutil.Process(), *psutil.Process().children()]
+        for number in range(6):
+            looking = number % 2 == 0
+            _record(guard, number)
+            reach.lost = look if looking else lambda *_: []
+            before, began = _cpu(mine), time.monotonic()
+            outbox.drain(guard.ledger, guard.storage, lambda: guard.store, "bench")
+            wall[looking] += time.monotonic() - began
+            cpu[looking] += _cpu(mine) - before
+    reach.lost = look
+    return {
+        f"publish_{what}_{kind}": seconds[looking] / 3
+        for what, seconds in (("wall", wall), ("cpu", cpu))
+        for kind, looking in (("looking", True), ("blind", False))
+    }
+
+
+def _cpu(processes: Sequence[psutil.Process]) -> float:
+    return sum(sum(one.cpu_times()[:2]) for one in processes)
 
 
 def manifest(keys: Path) -> float:
@@ -100,7 +134,7 @@ def _record(guard: Guard, number: int) -> None:
     batch, name = f"batches/{number}/versions.parquet", f"batches/{number}/vectors.parquet"
     guard.storage.write_table(batch, versions_to_table([made]))
     guard.storage.write_table(name, vectors_to_table([piece.chunk_id for piece in pieces], vectors, MODEL))
-    publishing.record(
+    record(
         guard.ledger,
         "bench",
         batch,

@@ -75,7 +75,7 @@ def test_the_first_night_drifts_from_nothing_and_an_empty_one_is_no_fault(guard:
     first = metrics_of(night_of(guard.ledger, NIGHTS[0]), week_before(guard.ledger, NIGHTS[0]), 0, None)
     empty = metrics_of(night_of(guard.ledger, NIGHTS[3]), week_before(guard.ledger, NIGHTS[3]), 0, None)
 
-    assert not [name for name in first if name.startswith(("drift_", "canary_"))]
+    assert not [name for name in first if name.startswith(("drift_", "canary_", "judge_endpoint_"))]
     assert (empty["reports"], empty["seconds"]) == (0, 0)
 
 
@@ -84,12 +84,14 @@ def test_it_is_kept_with_plots_and_without_texts(
 ) -> None:
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     home = guard.settings.home
-    number = track(guard.settings, guard.ledger, NIGHTS[2], left=0, seen=SEEN)
+    used = {"requests": 12, "prompt_tokens": 132, "completion_tokens": 36, "seconds": 1.5}
+    number = track(guard.settings, guard.ledger, NIGHTS[2], left=0, seen=SEEN, used=used)
 
     client = MlflowClient(f"sqlite:///{home / 'mlflow' / 'mlflow.db'}")
     (kept,) = client.search_runs([client.get_experiment_by_name(EXPERIMENT).experiment_id])
     assert kept.info.run_id == number
     assert kept.data.metrics["traced"] == 1
+    assert {name: kept.data.metrics[f"judge_endpoint_{name}"] for name in used} == used
     assert kept.data.params["judge"] == "contains/v1"
     files = {path.name: path for path in (home / "mlflow" / "artifacts").rglob("*") if path.is_file()}
     assert files.keys() == {"night.json", "outcomes.png", "scores.png"}

@@ -421,7 +421,7 @@ def test_a_matcher_that_cannot_answer_fails_closed(monkeypatch: pytest.MonkeyPat
         def Match(self, _data: bytes) -> list[int]:  # noqa: N802
             return []
 
-    monkeypatch.setattr(check._folded, "_set", OutOfMemory())
+    monkeypatch.setattr(check._matchers[0], "_set", OutOfMemory())
     with pytest.raises(GuardError, match="ran out of memory"):
         list(check.run([version("any text")], None))
 

@@ -9,9 +9,13 @@ import pytest
 from corpus_guard.errors import Inconsistent, StoreUnavailable, UnknownSubject
 from corpus_guard.guard import Guard
 from corpus_guard.ledger.tables import reports, suspects
+from corpus_guard.models.chat import ChatEndpoint
+from corpus_guard.models.chat_cache import LedgerAnswers
 from corpus_guard.traceback import Complaint, night
-from corpus_guard.traceback.night import Done, balanced, pick, trace_portion
+from corpus_guard.traceback.judges.llm import LLMJudge
+from corpus_guard.traceback.night import Done, balanced, pick, trace_portion, used, used_by
 from corpus_guard.traceback.reports import close
+from endpoint import says, scripted
 from material import Shelf
 from trace_cases import Contains, Nearness, poison, report, rows, serve, truth
 
@@ -93,3 +97,39 @@ def test_a_night_that_does_not_balance_is_no_night(ended: list[str]) -> None:
 
 def test_an_empty_night_balances() -> None:
     assert balanced([], []) == {}
+
+
+def test_what_the_judges_endpoint_was_asked_is_kept_report_by_report(lite_shelf: Shelf, guard: Guard) -> None:
+    ids = [one.report_id for one in filed(lite_shelf, 2)]
+    with scripted(lambda _: says("It does not lead there.\n[Label: No]")) as endpoint:
+
+        def judge() -> LLMJudge:
+            return LLMJudge(ChatEndpoint(endpoint.url, "m", cache=LedgerAnswers(lite_shelf.ledger)))
+
+        first = judge()
+        night_one = trace_portion(guard, "night-1", ids, judge=first, answers=None, embedder=Nearness())
+        requests = len(endpoint.asked)
+        again = judge()
+        night_two = trace_portion(guard, "night-1", ids, judge=again, answers=None, embedder=Nearness())
+
+    assert requests > 1
+    for one in night_one:
+        assert one["used"]["requests"] > 0
+    total = used([night_one[:1], night_one[1:]])
+    assert (total["requests"], total["prompt_tokens"], total["completion_tokens"]) == (
+        requests,
+        11 * requests,
+        3 * requests,
+    )
+    assert total == pytest.approx(used_by(first))
+    assert used([night_one], {"requests": 5})["requests"] == requests + 5
+    assert used([night_two])["requests"] == 0, "what is finished is read"
+
+
+def test_a_judge_without_an_endpoint_used_none(lite_shelf: Shelf, guard: Guard) -> None:
+    (ids,) = pick(lite_shelf.ledger).portions or [[one.report_id for one in filed(lite_shelf, 1)]]
+
+    done = trace_portion(guard, "night-1", ids, judge=Contains(), answers=None, embedder=Nearness())
+
+    assert "used" not in done[0]
+    assert used([done]) == used_by(Contains()) == {}

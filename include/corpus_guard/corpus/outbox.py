@@ -2,13 +2,17 @@
 
 Rules
     * one process drains at a time, under a lock that dies with its holder;
-    * what was written is read back, and only then marked;
+    * what was written is read back by id and looked for by its vector, and only then marked; what no query finds stays in the outbox,
+      the rest goes on;
+    * to put an index right neighbours of a lost record may have to be written again: the ledger says first that they are to be
+      published, and only those are touched that are as it published them;
     * a document's new chunks are served before its old ones are retired;
     * killed anywhere, running again ends in the same place.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -16,13 +20,14 @@ from typing import Any
 import sqlalchemy as sa
 
 from corpus_guard.batches import Storage
-from corpus_guard.batches.tables import vectors_from_table, versions_from_table
+from corpus_guard.batches.tables import split, vectors_from_table, versions_from_table
+from corpus_guard.corpus import reach
 from corpus_guard.corpus.store import Record, Store
 from corpus_guard.domain import Version, record_digest
 from corpus_guard.errors import Inconsistent
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.ledger import now
-from corpus_guard.ledger.tables import documents, publications, versions
+from corpus_guard.ledger.tables import chunks, documents, publications, versions
 
 GROUP = 1_000  # chunks published between two marks in the ledger
 
@@ -41,20 +46,31 @@ def drain(ledger: Ledger, storage: Storage, store: Callable[[], Store], run_id: 
 
     Raises:
         StoreUnavailable: Chroma does not answer; what was done is marked, running again does the rest.
-        Inconsistent: what was read back is not what was written.
+        Inconsistent: what was read back is not what was written, or no query finds it; the latter is told when all else is done.
     """
     if not _has_work(ledger):
         return 0, 0
     with ledger.exclusive("publish"):
         opened = store()
         published = 0
-        while group := _pending(ledger):
-            _publish(ledger, storage, opened, run_id, group)
-            published += len(group)
+        last: Sequence[Any] = ()
+        lost: list[Record] = []
+        while group := _pending(ledger, last):
+            missing = _publish(ledger, storage, opened, run_id, group)
+            waiting = {record.chunk_id for record in missing}
+            published += sum(row.chunk_id not in waiting for row in group)
+            lost += missing
+            last = group[-1]
         retired = 0
         while group := _retiring(ledger):
             _retire(ledger, opened, run_id, group)
             retired += len(group)
+    if lost:
+        raise Inconsistent(
+            f"{len(lost)} chunks are in Chroma at {opened.url}, written {1 + reach.ROUNDS} times, and no query finds them, first "
+            f"{', '.join(record.chunk_id for record in lost[:5])}: they stay in the outbox and are not marked as published. Run again; if "
+            "it stays, delete their collection: `guard verify` names it as missing, and `guard incident heal` makes it again"
+        )
     return published, retired
 
 
@@ -64,7 +80,9 @@ def _has_work(ledger: Ledger) -> bool:
         return connection.execute(work).first() is not None
 
 
-def _pending(ledger: Ledger) -> Sequence[Any]:
+def _pending(ledger: Ledger, last: Any) -> Sequence[Any]:
+    """The next group after the row `last`: what was tried and is not found waits for the next run."""
+    order = (publications.c.vectors, publications.c.version_id, publications.c.chunk_id, publications.c.collection)
     statement = (
         sa.select(
             publications.c.chunk_id,
@@ -78,14 +96,18 @@ def _pending(ledger: Ledger) -> Sequence[Any]:
         )
         .join(versions, versions.c.version_id == publications.c.version_id)
         .where(publications.c.state == "pending")
-        .order_by(publications.c.vectors, publications.c.version_id, publications.c.chunk_id)
+        .order_by(*order)
         .limit(GROUP)
     )
+    if last:
+        before = (last.vectors, last.version_id, last.chunk_id, last.collection)
+        statement = statement.where(sa.tuple_(*order) > sa.tuple_(*before))
     with ledger.read() as connection:
         return connection.execute(statement).all()
 
 
-def _publish(ledger: Ledger, storage: Storage, store: Store, run_id: str, group: Sequence[Any]) -> None:
+def _publish(ledger: Ledger, storage: Storage, store: Store, run_id: str, group: Sequence[Any]) -> list[Record]:
+    """Returns what was written and no query finds."""
     vectors = {}
     for name in {row.vectors for row in group}:
         vectors.update(vectors_from_table(storage.read_table(name)))
@@ -97,10 +119,60 @@ def _publish(ledger: Ledger, storage: Storage, store: Store, run_id: str, group:
     by_target: dict[tuple[str, str], list[Record]] = {}
     for row in group:
         by_target.setdefault((row.collection, row.model), []).append(record_of(row, texts[row.version_id], vectors))
+    found: dict[str, list[Record]] = {}
+    lost: list[Record] = []
     for (collection, model), records in by_target.items():
+        lend = functools.partial(_lend, ledger, store, run_id, collection)
         # The number format is left out: vectors of one model in bfloat16 and float32 agree to 0.9998 and may be mixed.
-        store.upsert(collection, records, model.rpartition("/")[0])
-    _mark_published(ledger, run_id, by_target, {row.doc_id for row in group})
+        written = reach.write(store, collection, records, model.rpartition("/")[0], lend)
+        found.setdefault(collection, []).extend(written.found)
+        lost += written.lost
+    _mark_published(ledger, run_id, found)
+    return lost
+
+
+def _lend(
+    ledger: Ledger, store: Store, run_id: str, collection: str, lost: Sequence[str], others: Sequence[str]
+) -> Sequence[Record]:
+    """Those of `others` that are in the collection as they were published; from now on they are to be published again.
+
+    What differs is left for verification to name: writing it again would wipe out the trace.
+    """
+    if not others:
+        return ()
+    columns = (
+        publications.c.chunk_id,
+        publications.c.vector_sha256,
+        publications.c.metadata_sha256,
+        chunks.c.text_sha256,
+    )
+    statement = (
+        sa.select(*columns)
+        .join(chunks, chunks.c.chunk_id == publications.c.chunk_id)
+        .where(publications.c.collection == collection, publications.c.state == "published")
+    )
+    there, _ = store.read(collection, others)
+    with ledger.write() as connection:
+        lent = [
+            there[row.chunk_id]
+            for part in split(sorted(there), 500)
+            for row in connection.execute(statement.where(publications.c.chunk_id.in_(part)))
+            if there[row.chunk_id].fingerprint == (row.text_sha256, row.vector_sha256, row.metadata_sha256)
+        ]
+        if lent:
+            connection.execute(
+                publications.update()
+                .where(
+                    publications.c.chunk_id == sa.bindparam("chunk"),
+                    publications.c.collection == collection,
+                    publications.c.state == "published",
+                )
+                .values(state="pending", changed_at=now(), run_id=run_id),
+                [{"chunk": record.chunk_id} for record in lent],
+            )
+            told = {"lost": list(lost), "republished": [record.chunk_id for record in lent]}
+            ledger.event(connection, "relinked", collection, run_id, **told)
+    return lent
 
 
 def record_of(row: Any, version: Version, vectors: Mapping[str, Any]) -> Record:
@@ -140,9 +212,7 @@ def record_of(row: Any, version: Version, vectors: Mapping[str, Any]) -> Record:
     return Record(chunk.chunk_id, chunk.text, vectors[row.chunk_id], metadata)
 
 
-def _mark_published(
-    ledger: Ledger, run_id: str, by_target: Mapping[tuple[str, str], Sequence[Record]], doc_ids: set[str]
-) -> None:
+def _mark_published(ledger: Ledger, run_id: str, found: Mapping[str, Sequence[Record]]) -> None:
     when = now()
     mark = (
         publications.update()
@@ -160,12 +230,15 @@ def _mark_published(
     )
     rows = [
         {"chunk": record.chunk_id, "target": collection, "vector": record.vector_sha256, "data": record.metadata_sha256}
-        for (collection, _), records in by_target.items()
+        for collection, records in found.items()
         for record in records
     ]
+    if not rows:
+        return
+    doc_ids = {str(record.metadata["doc_id"]) for records in found.values() for record in records}
     with ledger.write() as connection:
         connection.execute(mark, rows)
-        for (collection, _), records in by_target.items():
+        for collection, records in found.items():
             prints = {record.chunk_id: record_digest(*record.fingerprint) for record in records}
             ledger.event(connection, "published", collection, run_id, chunks=prints)
         replace_old(connection, run_id, sorted(doc_ids), when)

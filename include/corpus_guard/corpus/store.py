@@ -4,7 +4,11 @@ Facts this rests on (chromadb 1.5.9, each was measured)
     * ``space="ip"`` with unit vectors ranks like cosine and returns vectors bit-equal; ``cosine`` alters them;
     * `get` gives float64: cast to little-endian float32 before hashing;
     * `upsert` merges metadata, so a stale key survives: ids come from content, and what is read back is compared whole;
-    * `update` and `delete` of a missing id do nothing, silently: every write is read back.
+    * `update` and `delete` of a missing id do nothing, silently: every write is read back;
+    * ids alone are answered from SQLite, whatever the vector index is worth;
+    * a `get` fails as a whole where one of its records has no vector: `read` finds such records by halving;
+    * a query answers what the index finds: what lies in it and cannot be reached is seen only by asking for it (#7678, #7758), as
+      `corpus_guard.corpus.reach` does.
 """
 
 from __future__ import annotations
@@ -22,6 +26,7 @@ from corpus_guard.domain import TrustLevel, canonical_json, sha256_bytes, sha256
 from corpus_guard.errors import Inconsistent, StoreUnavailable
 
 MODEL_KEY = "corpus_guard_embedder"
+IDS = 5_000  # ids a request
 BATCH = 1_000  # records a request; Chroma allows 5,461
 NEAR_BATCH = 200  # vectors a request: with 24 answers each, some 5 MB of texts
 
@@ -101,8 +106,8 @@ class Store:
             ours = {self.collection_name(trust) for trust in TrustLevel}
             return sorted(ours & {collection.name for collection in self._client.list_collections()})
 
-    def upsert(self, collection: str, records: Sequence[Record], model: str) -> None:
-        """Write records made by the embedder `model`, and read them back.
+    def upsert(self, collection: str, records: Sequence[Record], model: str, *, anew: bool = False) -> None:
+        """Write records made by the embedder `model`, and read them back by id; `anew` deletes them first.
 
         Raises:
             Inconsistent: the collection belongs to another embedder, or what came back is not what was written.
@@ -112,6 +117,10 @@ class Store:
         for start in range(0, len(records), BATCH):
             part = records[start : start + BATCH]
             with self._errors():
+                if (
+                    anew
+                ):  # nothing is read in between: the index takes both as one step, see `corpus_guard.corpus.reach`
+                    target.delete(ids=[record.chunk_id for record in part])
                 target.upsert(
                     ids=[record.chunk_id for record in part],
                     embeddings=np.stack([record.vector for record in part]),
@@ -224,6 +233,55 @@ class Store:
             ]
         return found
 
+    def ids(self, collection: str) -> Iterator[Sequence[str]]:
+        """Every id, page by page."""
+        offset = 0
+        while True:
+            with self._errors():
+                page = self._existing(collection).get(limit=IDS, offset=offset, include=[])["ids"]
+            yield page
+            if len(page) < IDS:
+                return
+            offset += IDS
+
+    def read(self, collection: str, chunk_ids: Sequence[str]) -> tuple[dict[str, Record], list[str]]:
+        """The records that can be read, by id, and the ids of those that are there and cannot.
+
+        Raises:
+            StoreUnavailable: the server does not answer.
+        """
+        try:
+            return {record.chunk_id: record for record in self.get(collection, chunk_ids)}, []
+        except StoreUnavailable as error:
+            if not _refused(error) or not self.count(collection):
+                raise
+        if len(chunk_ids) == 1:
+            return {}, list(chunk_ids)
+        middle = len(chunk_ids) // 2
+        left, broken = self.read(collection, chunk_ids[:middle])
+        right, more = self.read(collection, chunk_ids[middle:])
+        return left | right, broken + more
+
+    def nearest(self, collection: str, vectors: NDArray[np.float32], count: int) -> list[list[tuple[str, float]]]:
+        """(id, distance) of the `count` nearest records to each vector, nearest first; none where the index is too damaged to answer.
+
+        Raises:
+            StoreUnavailable: the server does not answer.
+        """
+        try:
+            with self._errors():
+                answer = self._existing(collection).query(
+                    query_embeddings=list(vectors), n_results=count, include=["distances"]
+                )
+        except StoreUnavailable as error:
+            if not _refused(error) or not self.count(collection):
+                raise
+            return [[] for _ in vectors]
+        return [
+            list(zip(ids, map(float, distances), strict=True))
+            for ids, distances in zip(answer["ids"], answer["distances"], strict=True)
+        ]
+
     def _collection(self, name: str, model: str) -> Any:
         if name not in self._open:
             with self._errors():
@@ -286,3 +344,10 @@ def _records(found: Mapping[str, Any]) -> Iterator[Record]:
         found["ids"], found["documents"], found["embeddings"], found["metadatas"], strict=True
     ):
         yield Record(chunk_id, text or "", np.asarray(vector, dtype="<f4"), metadata or {})
+
+
+def _refused(error: BaseException) -> bool:
+    """Whether Chroma answered, and would not do it."""
+    from chromadb.errors import ChromaError
+
+    return isinstance(error.__cause__, ChromaError)

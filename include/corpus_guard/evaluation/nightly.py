@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -109,7 +110,15 @@ def week_before(ledger: Ledger, run_id: str) -> Night:
     )
 
 
-def track(settings: Settings, ledger: Ledger, run_id: str, *, left: int, seen: Seen | None) -> str:
+def track(
+    settings: Settings,
+    ledger: Ledger,
+    run_id: str,
+    *,
+    left: int,
+    seen: Seen | None,
+    used: Mapping[str, float] = MappingProxyType({}),
+) -> str:
     """Log a night. Returns the run's id in MLflow.
 
     Args:
@@ -118,29 +127,37 @@ def track(settings: Settings, ledger: Ledger, run_id: str, *, left: int, seen: S
         run_id: of the night.
         left: reports that wait for another night.
         seen: how the judge fared on its canaries; None: they were not followed.
+        used: what the judge's endpoint was asked and took; empty where it asks none.
 
     Raises:
         Infrastructure: MLflow cannot be reached.
     """
     tonight, week = night_of(ledger, run_id), week_before(ledger, run_id)
-    metrics = metrics_of(tonight, week, left, seen)
+    metrics = metrics_of(tonight, week, left, seen, used)
     judges = sorted({str(one["judge"]) for one in tonight.traces})
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        table = {"traces": [dict(one) for one in tonight.traces], "canaries": asdict(seen) if seen else None}
+        table = {
+            "traces": [dict(one) for one in tonight.traces],
+            "canaries": asdict(seen) if seen else None,
+            "judge_endpoint": dict(used) or None,
+        }
         (folder / "night.json").write_bytes(orjson.dumps(table, option=orjson.OPT_INDENT_2))
         draw(tonight, week, folder)
         params = {"run_id": run_id, "judge": ", ".join(judges)[:500], "nights_compared": _nights(week)}
         return log_run(settings, EXPERIMENT, params=params, metrics=metrics, artifacts=folder)
 
 
-def metrics_of(tonight: Night, week: Night, left: int, seen: Seen | None) -> dict[str, float]:
-    """Name → value; `drift_…` is tonight's figure less that of the past week, where there is one."""
+def metrics_of(
+    tonight: Night, week: Night, left: int, seen: Seen | None, used: Mapping[str, float] = MappingProxyType({})
+) -> dict[str, float]:
+    """Name → value; `drift_…` is tonight's figure less that of the past week, `judge_endpoint_…` what it took, where there is one."""
     metrics = {name: float(count) for name, count in tonight.outcomes.items()}
     metrics |= {f"texts_{label.value}": float(len(scores)) for label, scores in tonight.scores.items()}
     metrics |= {"reports": float(len(tonight.traces)), "left": float(left), "seconds": tonight.seconds}
     metrics |= {name: float(count) for name, count in tonight.heard.items()}
     metrics |= tonight.figures
+    metrics |= {f"judge_endpoint_{name}": float(count) for name, count in used.items()}
     if week.traces:
         metrics |= {f"drift_{name}": value - week.figures[name] for name, value in tonight.figures.items()}
     if seen:

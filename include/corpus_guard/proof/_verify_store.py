@@ -6,9 +6,7 @@ Rules
     * each vector asks for itself and is answered: counts and samples stay green while records cannot be found (chroma #7678, #7758);
     * what differs is looked at again while nobody publishes, against the log as it is by then.
 
-Equal vectors are legal, equal texts have them. A record counts as found where an equal one with its text is answered in its place;
-where none is, more answers are asked for until they are farther away than the record is from itself. What many equal vectors do to
-an index is no false alarm: beside 120 of them chromadb 1.5.9 no longer found some of 8 other records in 3 of 12 trials, for nobody.
+What counts as answered, and what many equal vectors do to an index, stands in `corpus_guard.corpus.reach`.
 
 Memory holds 16 bytes a chunk and one page of records. Most of the time goes into the queries, then into reading the vectors.
 
@@ -27,7 +25,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpus_guard.batches.tables import split
-from corpus_guard.corpus.store import BATCH, NEAR_BATCH, Record
+from corpus_guard.corpus.reach import lost
+from corpus_guard.corpus.store import BATCH, Record
 from corpus_guard.domain import TrustLevel
 from corpus_guard.proof._found import KEPT, Found, Progress
 from corpus_guard.proof._inspected import Inspected, Terms
@@ -39,9 +38,6 @@ if TYPE_CHECKING:
     from corpus_guard.guard import Guard
 
 SPACE = "ip"
-ASKED = 3  # answers to a vector that asks for itself
-WIDER = (100, 1_000, 10_000)  # asked for where it is not among them
-SAME = 1e-5  # distances closer than this are equal: float32 products of unit vectors
 
 
 @dataclass
@@ -118,7 +114,7 @@ class _Comparison:
                 self._suspect(one.key, one)
             else:
                 intact.append(record)
-        for record in self._lost(collection, intact):
+        for record in lost(self.store, collection, intact):
             self._suspect((record.chunk_id, collection), next(one for one in page if one.chunk_id == record.chunk_id))
         self.result.queried += len(intact)
 
@@ -127,37 +123,6 @@ class _Comparison:
             self.suspects[key] = wanted
         else:
             self.unnamed += 1
-
-    def _lost(self, collection: str, records: Sequence[Record]) -> list[Record]:
-        """Those that a query with their own vector does not find."""
-        lost = []
-        for start in range(0, len(records), NEAR_BATCH):
-            part = records[start : start + NEAR_BATCH]
-            answers = self.store.nearest(collection, np.stack([record.vector for record in part]), ASKED)
-            missed = {
-                record.chunk_id: (record, {chunk for chunk, distance in answer if distance <= _own(record) + SAME})
-                for record, answer in zip(part, answers, strict=True)
-                if record.chunk_id not in {chunk for chunk, _ in answer}
-            }
-            equals = sorted({chunk for _, equal in missed.values() for chunk in equal})
-            there, _ = self.store.read(collection, equals) if equals else ({}, [])
-            texts = {chunk: record.text_sha256 for chunk, record in there.items()}
-            for record, equal in missed.values():
-                if record.text_sha256 not in {texts.get(chunk) for chunk in equal} and not self._far(
-                    collection, record
-                ):
-                    lost.append(record)
-        return lost
-
-    def _far(self, collection: str, record: Record) -> bool:
-        """Whether it is among more answers than were asked for at first."""
-        for count in WIDER:
-            answer = self.store.nearest(collection, record.vector[None, :], count)[0]
-            if record.chunk_id in {chunk for chunk, _ in answer}:
-                return True
-            if len(answer) < count or (count > WIDER[0] and answer[-1][1] > _own(record) + SAME):
-                return False
-        return False
 
     def _check_terms(self) -> None:
         for name, shelf in sorted(self.shelves.items()):
@@ -227,7 +192,7 @@ class _Comparison:
                 else:
                     differing.add(key, wanted, there.get(key[0]), broken=key[0] in broken)
             same = [there[chunk] for chunk in (key[0] for key in keys) if differing.agrees((chunk, collection))]
-            for record in self._lost(collection, same):
+            for record in lost(self.store, collection, same):
                 differing.unreachable((record.chunk_id, collection), self.suspects[record.chunk_id, collection])
         differing.report(self.shelves, set(self.terms))
 
@@ -304,11 +269,6 @@ class _Differing:
             collection=key[1],
             doc_id=wanted.doc_id if wanted else "",
         )
-
-
-def _own(record: Record) -> float:
-    """Its distance from itself."""
-    return 1.0 - float(record.vector @ record.vector)
 
 
 def _changes(wanted: Expected, there: Record) -> list[tuple[Kind, str, str, str]]:

@@ -12,9 +12,8 @@ from __future__ import annotations
 import re
 import unicodedata
 from array import array
+from functools import cache
 from typing import Final
-
-from confusable_homoglyphs.confusables import confusables_data
 
 from corpus_guard.domain import Span
 
@@ -35,8 +34,11 @@ _PUNCTUATION: Final = {
 _SMALL_CAPITALS: Final = dict(zip(map(ord, "ᴀʙᴄᴅᴇꜰɢʜɪᴊᴋʟᴍɴᴏᴘʀꜱᴛᴜᴠᴡʏᴢ"), "abcdefghijklmnoprstuvwyz", strict=True))
 
 
+@cache  # read when a letter is first met that is not ASCII: a refresh that finds nothing changed reads no text
 def _lookalikes() -> dict[int, str]:
-    """Code point → the lower-case Latin letter it looks like; TR39, single characters only."""
+    """Code point → the lower-case Latin letter it looks like; TR39, single characters only, and small capitals."""
+    from confusable_homoglyphs.confusables import confusables_data
+
     table: dict[int, str] = {}
     for shape, others in confusables_data.items():
         if len(shape) == 1 and shape.isascii() and shape.isalpha():
@@ -50,7 +52,7 @@ def _lookalikes() -> dict[int, str]:
     for letter in map(chr, range(0x0400, 0x0530)):
         if ord(letter) in table:
             table.setdefault(ord(letter.lower()), table[ord(letter)])
-    return table
+    return table | _SMALL_CAPITALS
 
 
 class _Table(dict[int, str]):
@@ -59,9 +61,6 @@ class _Table(dict[int, str]):
     def __missing__(self, code: int) -> str:
         self[code] = folded = _fold_char(chr(code))
         return folded
-
-
-_LOOKALIKES: Final = _lookalikes() | _SMALL_CAPITALS
 
 
 def _fold_char(char: str) -> str:
@@ -74,12 +73,12 @@ def _fold_char(char: str) -> str:
         return _PUNCTUATION[code]
     if char.isspace() or _invisible(code):
         return " " if char.isspace() else ""
-    if code in _LOOKALIKES and not unicodedata.normalize("NFKC", char).isascii():
-        return _LOOKALIKES[code]
+    if code in _lookalikes() and not unicodedata.normalize("NFKC", char).isascii():
+        return _lookalikes()[code]
     # Accents are dropped (é → e) so that marks piled on letters hide nothing; Hangul is put together again.
     plain = (c for c in unicodedata.normalize("NFKD", char) if unicodedata.category(c) != "Mn")
     text = unicodedata.normalize("NFC", "".join(plain)).lower()
-    text = "".join(_LOOKALIKES.get(ord(c), c) for c in text)
+    text = "".join(_lookalikes().get(ord(c), c) for c in text)
     return "".join(c for c in text.lower() if unicodedata.category(c) != "Mn")
 
 
@@ -97,7 +96,7 @@ _TABLE: Final = _Table()
 
 def lookalike(char: str) -> str | None:
     """The Latin letter that a letter of another script is drawn like; None: it is drawn like none."""
-    return _LOOKALIKES.get(ord(char))
+    return _lookalikes().get(ord(char))
 
 
 def fold_literals(pattern: str) -> str:

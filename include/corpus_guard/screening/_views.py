@@ -12,6 +12,7 @@ import html
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import Final
 from urllib.parse import unquote
 
@@ -45,7 +46,7 @@ def views(folded: Folded) -> Iterator[View]:
         yield from _tags(text)
         yield from _variation_selectors(text)
         yield from _zero_width(folded)
-    triggers = _TRIGGERS.Match(folded.data)
+    triggers = _triggers().Match(folded.data)
     if not triggers:
         raise GuardError("encodings: RE2 ran out of memory on a text; expected an answer for every text")
     for trigger in triggers:
@@ -255,7 +256,8 @@ _TRIGGER_PATTERNS: Final[tuple[tuple[str, Callable[[Folded], Iterator[View]]], .
 )
 
 
-def _compile_triggers() -> re2.Set:
+@cache
+def _triggers() -> re2.Set:
     options = re2.Options()
     options.max_mem = 64 << 20
     triggers = re2.Set.SearchSet(options)
@@ -266,5 +268,4 @@ def _compile_triggers() -> re2.Set:
     return triggers
 
 
-_TRIGGERS: Final = _compile_triggers()
 _BY_TRIGGER: Final = tuple(make for _, make in _TRIGGER_PATTERNS)

@@ -220,28 +220,27 @@ class Instructions:
     def __init__(self, params: InstructionsParams | None = None, *, pack: Path = PACK) -> None:
         self._params = params or InstructionsParams()
         self._path = pack
-        loaded = load_pack(pack)
-        where = str(pack)
-        folded: list[tuple[Rule, str]] = []
-        raw: list[tuple[Rule, str]] = []
-        loose: list[tuple[Rule, str]] = []
-        for rule in loaded.rules:
+        self._pack = load_pack(pack)
+        if pack != PACK:
+            self._matchers  # noqa: B018 - who wrote a pack is told at once which pattern is refused
+
+    @cached_property
+    def _matchers(self) -> tuple[_Matcher, ...]:
+        """For folded text, for text as it is, for disguised text; compiled when a text is first looked at."""
+        kinds: tuple[list[tuple[Rule, str]], ...] = ([], [], [])
+        for rule in self._pack.rules:
             for pattern in rule.patterns:
-                whole = _WORD.sub(lambda word: f"(?:{loaded.words[word[1]]})", pattern)
-                (raw if rule.raw else folded).append((rule, whole if rule.raw else fold_literals(whole)))
+                whole = _WORD.sub(lambda word: f"(?:{self._pack.words[word[1]]})", pattern)
+                kinds[rule.raw].append((rule, whole if rule.raw else fold_literals(whole)))
                 if rule.loose and not rule.raw:
-                    loose.append((rule, _loosened(fold_literals(whole))))
-        self._folded, self._raw, self._loose = (_Matcher(patterns, where) for patterns in (folded, raw, loose))
+                    kinds[2].append((rule, _loosened(fold_literals(whole))))
+        return tuple(_Matcher(patterns, str(self._path)) for patterns in kinds)
 
     @cached_property
     def digest(self) -> str:
         """Of the pack's bytes, the parameters and the code's version."""
-        parts = [
-            sha256_bytes(self._path.read_bytes()),
-            canonical_json(self._params.model_dump()).decode(),
-            _CODE_VERSION,
-            FOLDING_VERSION,
-        ]
+        pack = sha256_bytes(self._path.read_bytes())
+        parts = [pack, canonical_json(self._params.model_dump()).decode(), _CODE_VERSION, FOLDING_VERSION]
         return digest("check/instructions/v1", parts)
 
     def applies_to(self, version: Version) -> bool:
@@ -285,14 +284,15 @@ class Instructions:
                 yield found.finding(code)
 
     def _plain_hits(self, folded: Folded) -> Iterator[tuple[Rule, Span]]:
-        for hit in self._folded.hits(folded.data):
+        in_folded, in_raw, _ = self._matchers
+        for hit in in_folded.hits(folded.data):
             span = folded.origin_bytes(hit.start, hit.end)
             if not hit.rule.foreign or foreign(folded.original, span):
                 yield hit.rule, span
         # Lone surrogates have no UTF-8 form; one character for one keeps the offsets.
         data = folded.original.encode("utf-8", "replace")
         same_places = len(data) == len(folded.original)
-        for hit in self._raw.hits(data):
+        for hit in in_raw.hits(data):
             places = (hit.start, hit.end) if same_places else (char_offset(data, hit.start), char_offset(data, hit.end))
             if not hit.rule.foreign or foreign(folded.original, Span(*places)):
                 yield hit.rule, Span(*places)
@@ -300,7 +300,7 @@ class Instructions:
     def _encoded_hits(self, view: View, depth: int) -> Iterator[tuple[Rule, Span]]:
         if view.loose:
             data = view.text.encode()
-            for hit in self._loose.hits(data):
+            for hit in self._matchers[2].hits(data):
                 yield hit.rule, view.locate(char_offset(data, hit.start), char_offset(data, hit.end))
             return
         inner = fold(view.text)

@@ -12,9 +12,9 @@ Rules
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, NotRequired, TypedDict
 
 from corpus_guard.errors import GuardError, Inconsistent, Infrastructure
 from corpus_guard.traceback.reports import find_report, listed
@@ -37,6 +37,7 @@ class Done(TypedDict):
     report_id: str
     trace_id: str
     outcome: str
+    used: NotRequired[dict[str, float]]  # of the judge's endpoint, as `Usage` counts; missing where the judge asks none
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +82,7 @@ def trace_portion(
     """
     done: list[Done] = []
     failed: list[GuardError] = []
+    before = used_by(judge)
     for name in report_ids:
         try:
             complaint = find_report(guard.ledger, name).complaint
@@ -90,7 +92,11 @@ def trace_portion(
         except GuardError as error:
             failed.append(error)
             continue
-        done.append(Done(report_id=name, trace_id=ended.trace_id, outcome=str(ended.outcome)))
+        one = Done(report_id=name, trace_id=ended.trace_id, outcome=str(ended.outcome))
+        if after := used_by(judge):
+            one["used"] = {what: count - before[what] for what, count in after.items()}
+            before = after
+        done.append(one)
     if failed:
         raise failed[0]
     return done
@@ -110,3 +116,21 @@ def balanced(portions: Sequence[Sequence[str]], results: Sequence[Sequence[Done]
             "otherwise than once; clear the tasks that trace, they go on where they were"
         )
     return Counter(one["outcome"] for result in results for one in result)
+
+
+def used_by(judge: Judge) -> dict[str, float]:
+    """What the judge's endpoint was asked so far, and what it took (requests, tokens, seconds); empty where it asks none."""
+    usage = getattr(judge, "usage", None)
+    return asdict(usage) if usage is not None else {}
+
+
+def used(results: Sequence[Sequence[Done]], *more: Mapping[str, float]) -> dict[str, float]:
+    """The sum over a night and `more`; empty where no judge asked an endpoint.
+
+    What an attempt used that was killed is not in it: the one that went on counts its own.
+    """
+    total: Counter[str] = Counter()
+    for one in (*(one.get("used", {}) for result in results for one in result), *more):
+        for what, count in one.items():
+            total[what] += count  # type: ignore[assignment]  # seconds are no whole number
+    return dict(total)

@@ -15,9 +15,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from corpus_guard.corpus import reach
 from corpus_guard.corpus.server import serving
 from corpus_guard.corpus.store import Record, Store
 from corpus_guard.domain import sha256_text
+from corpus_guard.errors import Inconsistent
 from corpus_guard.settings import Settings
 from corpus_guard.traceback.suspects import Embeds, Suspect
 
@@ -130,5 +132,10 @@ def plant(
     ]
     progress("planting", 0, None)
     if records:
-        store.upsert(name, records, model)
+        written = reach.write(store, name, records, model, reach.lend_nothing)
+        if written.lost:
+            raise Inconsistent(
+                f"{len(written.lost)} of {len(records)} texts planted in {name} are found by no query, first {written.lost[0].chunk_id}: "
+                "figures about what is retrieved would be wrong. Run again: another collection is made"
+            )
     return AttackedCorpus(store, name, len(records), vectors)
