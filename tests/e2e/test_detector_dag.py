@@ -128,7 +128,9 @@ def uses_judge_and_filter(local: Local, promoted: dict[str, Any]) -> None:
 
 
 def parked(api: httpx.Client, dag: str, task: str) -> dict[str, Any] | None:
-    return next((one for one in tasks(api, dag) if one["task_id"] == task and one["state"] == "awaiting_input"), None)
+    found = {one["task_id"]: one for one in tasks(api, dag)}
+    assert found.get(task, {}).get("state") != "skipped", f"nobody is asked: {task}"
+    return found[task] if found.get(task, {}).get("state") == "awaiting_input" else None
 
 
 def ended(api: httpx.Client, dag: str, task: str) -> bool:
@@ -136,7 +138,7 @@ def ended(api: httpx.Client, dag: str, task: str) -> bool:
 
 
 def tasks(api: httpx.Client, dag: str) -> list[dict[str, Any]]:
-    every = api.get(f"{dag}/dagRuns/~/taskInstances", params={"limit": 100}).raise_for_status().json()
+    every = api.get(f"{dag}/dagRuns/~/taskInstances", params={"limit": 100}, timeout=300).raise_for_status().json()
     return list(every["task_instances"])
 
 
