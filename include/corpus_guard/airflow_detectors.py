@@ -39,7 +39,7 @@ def train_detector(name: Name) -> dict[str, Any]:
         try:
             found = _prepare(name, guard)
         except NotEnough as error:
-            note_line(name, f"not trained: {error}")
+            note_line(name, f"not trained: {str(error).partition(': ')[2]}")  # the line begins with its subject
             return {}
     asked = "somebody is asked" if found["better"] else "it is no better than what is in use, so nobody is asked"
     log.info("%s", found)
