@@ -66,7 +66,9 @@ def judge(
     A row is {id, question, correct_answer, incorrect_answer, adversarial_texts, clean_texts}; rows without clean texts are played among
     those of the others. Measure what was trained on questions it never saw.
 
-    CORPUS_GUARD_JUDGE_MODEL names a judge of your own. Example: `guard train judge --targets nq.jsonl --out judge.json`
+    CORPUS_GUARD_JUDGE_MODEL names a judge of your own; the DAG `detector_training` does all of this and asks before it promotes.
+
+    Example: `guard train judge --targets nq.jsonl --out judge.json`
     """
     from corpus_guard.evaluation.judge_training import train as train_judge
     from corpus_guard.evaluation.samples import read_rows

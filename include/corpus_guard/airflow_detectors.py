@@ -1,68 +1,99 @@
-"""What the Airflow tasks of `detector_training` call: train a probe, compare it with the one in use, promote what was approved."""
+"""What the Airflow tasks of `detector_training` call: train a detector, compare it with the one in use, promote what was approved."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from corpus_guard.airflow_runs import note, run_id
+from corpus_guard.airflow_runs import note_line, run_id
 from corpus_guard.airflow_tasks import APPROVE, answered_by
 
 if TYPE_CHECKING:
-    from corpus_guard.evaluation.activations.candidate import Candidate
+    from corpus_guard.guard import Guard
 
 log = logging.getLogger(__name__)
 
+Name = Literal["judge", "filter", "probe"]
 
-def train_probe() -> dict[str, Any]:
-    """Collect, train, measure and register a probe of the RAG model's activations.
+
+def train_detector(name: Name) -> dict[str, Any]:
+    """Train, measure and register a candidate.
 
     Returns:
-        What a person is asked about; empty where nothing is trained, or where it is no better than what is in use.
+        What a person is asked about: ``told``, ``digest``, ``version``, ``run``; empty where nothing is trained, or where it is no better
+        than what is in use.
 
     Raises:
-        Misuse: the questions leave too little to train on.
-        Inconsistent: a probe that was trained on random labels scores; nothing it says can be believed.
-        Infrastructure: MLflow cannot be reached; run again, what was collected and trained is kept.
+        Misuse: a file of questions cannot be read, or a row is wrong.
+        Inconsistent: of a probe: one that was trained on random labels scores; nothing it says can be believed.
+        Infrastructure: MLflow or Chroma cannot be reached; run again, what was read and trained is kept.
     """
-    from corpus_guard.evaluation.activations.candidate import prepare
+    from corpus_guard.errors import NotEnough
     from corpus_guard.guard import Guard
 
     with Guard() as guard:
         if not guard.settings.detector_files:
-            note("nothing was trained: set CORPUS_GUARD_DETECTOR_QUESTIONS")
+            note_line(name, "not trained: set CORPUS_GUARD_DETECTOR_QUESTIONS")
             return {}
-        found = prepare(guard)
-    log.info("%s", found.as_dict())
-    note(_told(found))
-    return found.as_dict() if found.better else {}
+        try:
+            found = _prepare(name, guard)
+        except NotEnough as error:
+            note_line(name, f"not trained: {str(error).partition(': ')[2]}")  # the line begins with its subject
+            return {}
+    asked = "somebody is asked" if found["better"] else "it is no better than what is in use, so nobody is asked"
+    log.info("%s", found)
+    note_line(name, f"{asked}. {found['told']}")
+    return found if found["better"] else {}
 
 
-def promote_probe(planned: Mapping[str, Any], answer: Mapping[str, Any]) -> None:
+def promote_detector(name: Name, planned: Mapping[str, Any], answer: Mapping[str, Any]) -> None:
     """Promote what was approved, in the name of whoever approved it; a refusal leaves everything as it is.
 
     Raises:
         Inconsistent: the candidate's files are not what was measured.
         Infrastructure: MLflow cannot be reached; run again, the promotion is written once.
     """
-    from corpus_guard.evaluation.activations.registry import crown
+    from corpus_guard.evaluation.detectors.candidate import named_by
+    from corpus_guard.evaluation.detectors.registry import crown
     from corpus_guard.guard import Guard
-    from corpus_guard.traceback.activations.champion import promote
+    from corpus_guard.models.champion import Detector, promote, read
+    from corpus_guard.traceback.activations import champion
 
     by = answered_by(answer)
+    digest, version = str(planned["digest"]), int(planned["version"])
     if list(answer.get("chosen_options") or ()) != [APPROVE]:
-        note(f"probe {planned['digest'][:16]} was not promoted: refused by {by}")
+        note_line(name, f"{digest[:16]} was not promoted: refused by {by}")
         return
+    told = {"run_id": run_id(), "by": by, "version": version, "run": planned["run"]}
     with Guard() as guard:
-        told = {"version": planned["version"], "run": planned["run"]}
-        promote(guard.ledger, guard.storage, planned["digest"], run_id=run_id(), by=by, **told)
-        crown(guard.settings, planned["version"])
-    note(f"probe {planned['digest'][:16]}, version {planned['version']}, is in use: approved by {by}")
+        detector = Detector.PROBE if name == "probe" else Detector(name)
+        if detector is Detector.PROBE:
+            champion.promote(guard.ledger, guard.storage, digest, **told)
+        else:
+            read(guard.storage, detector, digest)
+            promote(guard.ledger, detector, digest, **told)
+        crown(guard.settings, detector, version)
+        named = {
+            Detector.PROBE: guard.settings.activation_probe,
+            Detector.JUDGE: guard.settings.judge_model,
+            Detector.FILTER: guard.settings.filter_model,
+        }
+    hidden = named_by(detector, named[detector])
+    note_line(
+        name, f"{digest[:16]}, version {version}, is {'promoted' if hidden else 'in use'}: approved by {by}{hidden}"
+    )
 
 
-def _told(found: Candidate) -> str:
-    counts = "its word counts" if found.counts else "its word is shown and does not count"
-    against = "" if found.champion_auc is None else f", that of the one in use {found.champion_auc:.3f}"
-    asked = "" if found.better else "; it is no better, so nobody is asked"
-    return f"a {found.kind} probe with AUC {found.auc:.3f}{against}; {counts}{asked}"
+def _prepare(name: Name, guard: Guard) -> dict[str, Any]:
+    if name == "judge":
+        from corpus_guard.evaluation.detectors import judge
+
+        return judge.prepare(guard).as_dict()
+    if name == "filter":
+        from corpus_guard.evaluation.detectors import filtering
+
+        return filtering.prepare(guard).as_dict()
+    from corpus_guard.evaluation.activations import candidate
+
+    return candidate.prepare(guard).as_dict()

@@ -11,11 +11,13 @@ Metrics go where Airflow's own go (``AIRFLOW__METRICS__STATSD_ON`` or ``…OTEL_
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
 
 if TYPE_CHECKING:
+    import httpx
+
     from corpus_guard.guard import Guard
 
 log = logging.getLogger(__name__)
@@ -25,6 +27,8 @@ DOCUMENTS = ("accepted", "quarantined", "rejected", "released", "unchanged", "fa
 CHUNKS = ("published", "retired", "served")
 SHOWN = (*DOCUMENTS, *CHUNKS)
 NOTE = 1_000  # characters Airflow keeps
+LINE = 320  # of them for each task that writes a line of its own
+TRIES = 3  # to write a line beside those of others
 
 
 def annotate(counts: Mapping[str, Any], before: str = "") -> None:
@@ -35,11 +39,30 @@ def annotate(counts: Mapping[str, Any], before: str = "") -> None:
 
 def note(text: str) -> None:
     """Put a text on the DAG run as its note. Never fails a run: the work is done."""
+    log.info("%s", text)
+    _write_note(lambda before: text[:NOTE])
+
+
+def note_line(name: str, text: str) -> None:
+    """Put a line on the DAG run's note, in the place of an earlier one of this name; those of other names stay. Never fails a run."""
+    log.info("%s: %s", name, text)
+    line = f"{name}: {' '.join(text.split())}"
+    line = line if len(line) <= LINE else line[: LINE - 1] + "…"
+    _write_note(lambda before: with_line(before, name, line))
+
+
+def with_line(before: str, name: str, line: str) -> str:
+    """A note with one line of this name."""
+    others = [one for one in before.splitlines() if one.strip() and not one.startswith(f"{name}: ")]
+    return "\n".join([*others, line])[-NOTE:]
+
+
+def _write_note(made: Callable[[str], str]) -> None:
+    """Write what `made` makes of the note there is; again where another task wrote meanwhile."""
     import httpx
     from airflow.sdk import Connection, get_current_context
     from airflow.sdk.exceptions import AirflowNotFoundException, AirflowRuntimeError
 
-    log.info("%s", text)
     try:
         connection = Connection.get(CONNECTION)
     except (AirflowNotFoundException, AirflowRuntimeError):
@@ -47,17 +70,22 @@ def note(text: str) -> None:
     context = get_current_context()
     base = f"http://{connection.host}:{connection.port}"
     dag, run = (quote(name, safe="") for name in (context["dag"].dag_id, context["run_id"]))
+    url = f"{base}/api/v2/dags/{dag}/dagRuns/{run}"
     try:
         login = {"username": connection.login, "password": connection.password}
         token = httpx.post(f"{base}/auth/token", json=login, timeout=10).raise_for_status().json()["access_token"]
-        httpx.patch(
-            f"{base}/api/v2/dags/{dag}/dagRuns/{run}",
-            json={"note": text[:NOTE]},
-            headers={"Authorization": f"Bearer {token}"},
-            timeout=10,
-        ).raise_for_status()
+        with httpx.Client(headers={"Authorization": f"Bearer {token}"}, timeout=10) as client:
+            for _ in range(TRIES):
+                wanted = made(_note_of(client.get(url)))
+                client.patch(url, json={"note": wanted}).raise_for_status()
+                if made(found := _note_of(client.get(url))) == found:
+                    return
     except (httpx.HTTPError, KeyError, ValueError) as error:
         log.warning("the run's note could not be written (%s); the counts are in this log", type(error).__name__)
+
+
+def _note_of(answer: httpx.Response) -> str:
+    return str(answer.raise_for_status().json().get("note") or "")
 
 
 def run_id() -> str:

@@ -4,6 +4,7 @@
     ├── Misuse                  the caller or a configuration file is wrong; a person must change something
     │   ├── SettingsError       sources.yaml, policy.yaml, an environment variable
     │   ├── UnknownSubject      a source, document or quarantine item that does not exist
+    │   ├── NotEnough           too little to learn from, or to measure on; more of the same is wanted
     │   ├── Stale               somebody else changed it meanwhile; look again
     │   └── NotAllowed          a rule of the review keeps this person from doing this
     ├── HostileInput            a document broke a rule; it becomes a finding, the others go on
@@ -37,6 +38,10 @@ class SettingsError(Misuse):
 
 class UnknownSubject(Misuse):
     """Something was named that does not exist."""
+
+
+class NotEnough(Misuse):
+    """There is too little to learn from, or to measure on: says of what, and how much."""
 
 
 class Stale(Misuse):

@@ -161,6 +161,7 @@ class Guard:
 
         Raises:
             SettingsError: the filter's model is not the expected one.
+            Inconsistent: the promoted one is gone, or has other bytes.
         """
         from corpus_guard.corpus.filterrag import make_filter
         from corpus_guard.corpus.retrieval_log import RetrievalLog
@@ -171,7 +172,7 @@ class Guard:
             self.ledger,
             self.store,
             self.models.embedder,
-            make_filter(self.settings, self.models),
+            make_filter(self.settings, self.models, self.ledger, self.storage),
             RetrievalLog(self.ledger, self.settings.retrieval_days) if logging else None,
         )
 

@@ -60,7 +60,8 @@ class Settings(BaseSettings):
     takes the language model a third of a second a chunk on one core. ``filterrag`` costs the same and drops more than half of clean
     passages; ``off`` serves what the ledger vouches for, and says so."""
     filter_model: Path | None = None
-    """A model for ``ml_filterrag`` that you trained. Empty: the one that comes with the package."""
+    """A model for ``ml_filterrag`` that you trained. Empty: the one that the DAG ``detector_training`` promoted last, else what comes with
+    the package."""
     filter_model_sha256: str = ""
     """SHA-256 of ``filter_model``; a file with another one is not read."""
     retrieval_log: Literal["on", "off"] = "on"
@@ -71,7 +72,8 @@ class Settings(BaseSettings):
     judge: Literal["embedded", "llm"] = "embedded"
     """What decides whether a text led to a reported wrong answer. ``embedded`` needs no endpoint; ``llm`` asks ``chat_url``."""
     judge_model: Path | None = None
-    """What the embedded judge learned, where you trained it (`guard train judge`). Empty: what comes with the package."""
+    """What the embedded judge learned, where you trained it (`guard train judge`). Empty: the one that the DAG ``detector_training``
+    promoted last, else what comes with the package."""
     rag_model: Literal["embedded", "chat"] = "embedded"
     """What answers a reported question again, once the traced texts are set aside: the small language model, or ``chat_url``."""
     activation_probe: Path | None = None

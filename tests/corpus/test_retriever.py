@@ -203,6 +203,7 @@ class Refusing:
     """A filter that drops the texts it is told to, and remembers what it was shown."""
 
     name = "refusing"
+    digest = "f" * 64
 
     def __init__(self, *texts: str) -> None:
         self._texts = texts
@@ -230,7 +231,7 @@ def test_what_the_filter_drops_is_named_and_the_next_ones_are_served(
     found = filtering(served, refusing).query("passage 3", k=4)
 
     assert found.answers == (ranking[1], *ranking[3:6])
-    assert found.checked_by == "refusing"
+    assert (found.checked_by, found.filter_digest) == ("refusing", "f" * 64)
     assert [(one.chunk_id, one.similarity, one.score, one.reason) for one in found.filtered] == [
         (one.chunk_id, one.similarity, 0.9, "told to") for one in dropped
     ]
@@ -294,7 +295,7 @@ def test_each_query_is_logged_with_what_was_served_and_what_was_not(
 
     with served.ledger.read() as connection:
         row = connection.execute(sa.select(retrievals, queries.c.text).join(queries)).one()
-    assert (row.text, row.session, row.checked_by) == ("passage 1", "desk", "refusing")
+    assert (row.text, row.session, row.checked_by, row.filter_digest) == ("passage 1", "desk", "refusing", "f" * 64)
     assert row.served == [
         {"chunk_id": one.chunk_id, "rank": rank, "similarity": pytest.approx(one.similarity, abs=1e-5)}
         for rank, one in enumerate(found.answers, 1)

@@ -1,6 +1,7 @@
-"""`detector_training` through Airflow: trained for real, approved by a person, and heard by the next night of traces.
+"""`detector_training` through Airflow: three detectors trained for real, approved by a person, and used by what comes next.
 
-The judge of that night is the scripted endpoint of `test_traceback_dag`; the RAG model, its activations and the probe are real.
+The judge of the night that hears the probe is the scripted endpoint of `test_traceback_dag`; the RAG model, its activations and the probe
+are real, and so are the embedded judge and the filter that are asked besides.
 """
 
 from __future__ import annotations
@@ -15,15 +16,20 @@ import httpx
 import pytest
 from deployment import _copy
 from test_local_stack import Local
-from test_traceback_dag import LIES, Script, asking, file_reports
+from test_traceback_dag import LIES, REPORTED, K, Script, asking, file_reports
 
-from corpus_guard.settings import PROJECT
+from corpus_guard.guard import Guard
+from corpus_guard.settings import PROJECT, Settings
+from corpus_guard.traceback import Complaint
+from corpus_guard.traceback.making import make_judge
+from corpus_guard.traceback.running import trace
 from endpoint import Endpoint, scripted
 from environment import Ports
 from postgres import free_port
 
-QUESTIONS = 18  # of the sample's 32: enough of both classes in every part
-SECONDS = 1_500  # about 100 prompts and four trainings on a busy machine
+SECONDS = 3_600  # about 180 prompts, 800 texts for the filter and five trainings on a busy machine
+NAMES = {"judge": "judge", "filter": "filter", "probe": "activations"}
+"""Detector → what the ledger calls it; in the order they are trained."""
 
 
 @pytest.fixture
@@ -36,12 +42,9 @@ def endpoint() -> Iterator[Endpoint]:
 def local(tmp_path_factory: pytest.TempPathFactory, snapshot: Path, endpoint: Endpoint) -> Iterator[Local]:
     root = tmp_path_factory.mktemp("training")
     _copy(snapshot, root)
-    sample = (PROJECT / "include" / "sample_corpus" / "questions.jsonl").read_text(encoding="utf-8").splitlines()
-    questions = root / "questions.jsonl"
-    questions.write_text("\n".join(sample[:QUESTIONS]) + "\n", encoding="utf-8")
     settings = asking(endpoint) | {
         "CORPUS_GUARD_RAG_MODEL": "embedded",
-        "CORPUS_GUARD_DETECTOR_QUESTIONS": str(questions),
+        "CORPUS_GUARD_DETECTOR_QUESTIONS": str(PROJECT / "include" / "sample_corpus" / "questions.jsonl"),
     }
     one = Local(root / "home", root / "corpus", Ports(*(free_port() for _ in range(4))), settings)
     try:
@@ -53,30 +56,41 @@ def local(tmp_path_factory: pytest.TempPathFactory, snapshot: Path, endpoint: En
 
 
 @pytest.mark.slow
-def test_a_probe_is_trained_approved_and_heard_by_the_next_night(local: Local) -> None:
+def test_detectors_are_trained_approved_and_used(local: Local) -> None:
     names = file_reports(f"sqlite:///{local.home / 'ledger.sqlite'}")
     with local.api() as api:
         dag = "/api/v2/dags/detector_training"
         api.patch(dag, json={"is_paused": False}).raise_for_status()  # runs its last interval by itself
-        waiting = until(lambda: [one for one in tasks(api, dag) if one["state"] == "awaiting_input"], api, dag)[0]
-        assert local.ledger("SELECT count(*) FROM events WHERE kind = 'promoted'") == [(0,)], "nobody approved yet"
-        # Airflow 3.3.2: an answer that comes before the scheduler heard that the task is parked fails the task.
-        time.sleep(5)
-        run = f"{dag}/dagRuns/{waiting['dag_run_id']}"
-        told = {"chosen_options": ["Approve"], "params_input": {}}
-        api.patch(f"{run}/taskInstances/approve_promotion/-1/hitlDetails", json=told).raise_for_status()
-        ended = until(lambda: one if (one := api.get(run).json())["state"] in {"success", "failed"} else None, api, dag)
-        assert ended["state"] == "success"
-        assert "is in use: approved by admin" in ended["note"]
+        for place, name in enumerate(NAMES):
+            waiting = until(lambda name=name: parked(api, dag, f"approve_{name}"), api, dag)
+            assert local.ledger("SELECT count(*) FROM events WHERE kind = 'promoted'") == [(place,)], "not yet approved"
+            run = waiting["dag_run_id"]
+            local.wait_until_parked(run, f"approve_{name}")
+            told = {"chosen_options": ["Approve"], "params_input": {}}
+            url = f"{dag}/dagRuns/{run}/taskInstances/approve_{name}/-1/hitlDetails"
+            assert "On questions it never saw" in api.get(url).json()["body"] or name == "probe"
+            api.patch(url, json=told).raise_for_status()
+            until(lambda name=name: ended(api, dag, f"promote_{name}"), api, dag)
+        whole = until(
+            lambda: one if (one := api.get(f"{dag}/dagRuns/{run}").json())["state"] in {"success", "failed"} else None,
+            api,
+            dag,
+        )
+        assert whole["state"] == "success"
 
         nightly = "/api/v2/dags/traceback_nightly"
         api.patch(nightly, json={"is_paused": False}).raise_for_status()
         until(lambda: [one for one in tasks(api, nightly) if one["state"] == "awaiting_input"], api, nightly)
 
-    ((body,),) = local.ledger("SELECT body FROM events WHERE kind = 'promoted'")
-    promoted = json.loads(body)
-    assert (promoted["by"], promoted["version"]) == ("admin", 1)
-    folder = local.home / "storage" / "detectors" / "activations" / promoted["digest"]
+    rows = local.ledger("SELECT subject, body FROM events WHERE kind = 'promoted'")
+    promoted = {subject: json.loads(body) for subject, body in rows}
+    assert promoted.keys() == set(NAMES.values())
+    for name, subject in NAMES.items():
+        assert (promoted[subject]["by"], promoted[subject]["version"]) == ("admin", 1)
+        line = f"{name}: {promoted[subject]['digest'][:16]}, version 1, is in use: approved by admin"
+        assert line in whole["note"].splitlines()
+
+    folder = local.home / "storage" / "detectors" / "activations" / promoted["activations"]["digest"]
     assert sorted(path.name for path in folder.iterdir()) == ["probe.json", "probe.safetensors"]
     figures = json.loads((folder / "probe.json").read_bytes())["figures"]
     assert figures["samples"] > 10
@@ -87,12 +101,44 @@ def test_a_probe_is_trained_approved_and_heard_by_the_next_night(local: Local) -
     assert set(heard) == set(names.values())
     for page in LIES:
         assert heard[names[page]]["vote"] in {"poisoned", "clean", "unsure"}
-        assert heard[names[page]]["probe"] == promoted["digest"][:16]
+        assert heard[names[page]]["probe"] == promoted["activations"]["digest"][:16]
     assert heard[names[""]]["vote"] == "skipped"
+    uses_judge_and_filter(local, promoted)
+
+
+def uses_judge_and_filter(local: Local, promoted: dict[str, Any]) -> None:
+    """A trace and a query of the same deployment, with settings that name no file."""
+    settings = Settings(
+        home=local.home,
+        sources_file=local.corpus / "sources.yaml",
+        chroma_url=f"http://127.0.0.1:{local.ports.chroma}",
+        retrieval_filter="ml_filterrag",
+        traceback_k=K,
+    )
+    query, output = REPORTED[LIES[0]]
+    with Guard(settings) as guard:
+        judge = make_judge(guard.settings, guard.models, guard.ledger)
+        traced = trace(guard, Complaint(query, output), "asked", judge=judge)
+        found = guard.retriever.query(query, k=2)
+    assert traced.judged
+    assert traced.judge.endswith("/" + promoted["judge"]["digest"][:16])
+    assert found.answers or found.filtered
+    assert (found.checked_by, found.filter_digest) == ("ml_filterrag", promoted["filter"]["digest"])
+    assert local.ledger("SELECT filter_digest FROM retrievals") == [(promoted["filter"]["digest"],)]
+
+
+def parked(api: httpx.Client, dag: str, task: str) -> dict[str, Any] | None:
+    found = {one["task_id"]: one for one in tasks(api, dag)}
+    assert found.get(task, {}).get("state") != "skipped", f"nobody is asked: {task}"
+    return found[task] if found.get(task, {}).get("state") == "awaiting_input" else None
+
+
+def ended(api: httpx.Client, dag: str, task: str) -> bool:
+    return any(one["task_id"] == task and one["state"] == "success" for one in tasks(api, dag))
 
 
 def tasks(api: httpx.Client, dag: str) -> list[dict[str, Any]]:
-    every = api.get(f"{dag}/dagRuns/~/taskInstances", params={"limit": 100}).raise_for_status().json()
+    every = api.get(f"{dag}/dagRuns/~/taskInstances", params={"limit": 100}, timeout=300).raise_for_status().json()
     return list(every["task_instances"])
 
 

@@ -81,6 +81,7 @@ class RetrievalLog:
         served: Sequence[Mapping[str, Any]],
         filtered: Sequence[Mapping[str, Any]],
         withheld: Sequence[Mapping[str, Any]],
+        filter_digest: str = "",
         at: datetime | None = None,
     ) -> None:
         """Add one retrieval; once a day a process also forgets what is old enough.
@@ -93,6 +94,7 @@ class RetrievalLog:
             "at": moment,
             "session": _storable(session)[:NAME],
             "checked_by": checked_by,
+            "filter_digest": filter_digest or None,
             "served": _listed(served),
             "filtered": _listed(filtered),
             "withheld": _listed(withheld),

@@ -90,6 +90,7 @@ class Retrieval:
     withheld: tuple[Withheld, ...]
     filtered: tuple[Filtered, ...]  # nearest first
     checked_by: str  # the filter that let the answers pass; "off" where none looked
+    filter_digest: str = ""  # SHA-256 of the model it judged by; empty: by none
 
 
 class GuardedRetriever:
@@ -157,7 +158,8 @@ class GuardedRetriever:
         passed.sort(key=lambda answer: (-answer.similarity, answer.chunk_id))
         filtered.sort(key=lambda one: (-one.similarity, one.chunk_id))
         checked_by = self._filter.name if self._filter else "off"
-        found = Retrieval(tuple(passed), tuple(withheld), tuple(filtered), checked_by)
+        digest = self._filter.digest if self._filter else ""
+        found = Retrieval(tuple(passed), tuple(withheld), tuple(filtered), checked_by, digest)
         self._note(text, session, found)
         return found
 
@@ -205,6 +207,7 @@ class GuardedRetriever:
             text,
             session=session,
             checked_by=found.checked_by,
+            filter_digest=found.filter_digest,
             served=[
                 {"chunk_id": one.chunk_id, "rank": rank, "similarity": round(one.similarity, 6)}
                 for rank, one in enumerate(found.answers, 1)

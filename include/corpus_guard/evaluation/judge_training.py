@@ -191,7 +191,7 @@ def _scenes(
         nearest = [clean[index] for index in np.argsort(-similarities, kind="stable")[:CLEAN_NEAR]]
         planned = _plans(target, nearest, chance, rare)
         plans += [(target, _reworded(target.question, chance), nearest, *plan) for plan in planned]
-    answers = {id(target): _turned_round(target) for target in targets}
+    answers = {id(target): turned_round(target) for target in targets}
     vectors.prepare((asked for _, asked, *_ in plans), progress)
     vectors.prepare((text for *_, planted in plans for text in planted), progress)
     vectors.prepare((text for texts in answers.values() for text in texts), progress)
@@ -223,7 +223,7 @@ def _plans(
             yield "chance", _said(phrase, chance), []
 
 
-def _turned_round(target: Target) -> list[str]:
+def turned_round(target: Target) -> list[str]:
     """Its adversarial texts with the right answer for the wrong one, bare and led by the question; none where they do not hold it."""
     if not target.correct:
         return []

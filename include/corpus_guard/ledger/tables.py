@@ -61,7 +61,7 @@ __all__ = [
     "versions",
 ]
 
-HEAD = "0008"
+HEAD = "0009"
 """The newest migration; a ledger at another one is migrated when opened."""
 
 VERSION_STATES = ("accepted", "quarantined", "released", "rejected")
@@ -239,6 +239,7 @@ retrievals = Table(
     Column("at", Utc, nullable=False, index=True),
     Column("session", String(250), nullable=False),  # what the caller calls the conversation or run; may be empty
     Column("checked_by", String(20), nullable=False),  # off, filterrag, ml_filterrag
+    Column("filter_digest", String(64)),  # SHA-256 of the model it judged by; null: by none
     Column("served", JSON, nullable=False),  # [{chunk_id, rank, similarity}], nearest first
     Column("filtered", JSON, nullable=False),  # [{chunk_id, score}]: the filter took them for poisoned
     Column("withheld", JSON, nullable=False),  # [{chunk_id, collection}]: the ledger does not vouch for them

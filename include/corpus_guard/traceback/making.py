@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from corpus_guard.ledger import Ledger
 from corpus_guard.models import Models
+from corpus_guard.models.champion import Detector, in_use, read
 from corpus_guard.settings import Settings
 from corpus_guard.traceback.asking import Answers, ChatAnswers, EmbeddedAnswers
 from corpus_guard.traceback.judges import Judge
@@ -15,10 +16,13 @@ def make_judge(settings: Settings, models: Models, ledger: Ledger | None = None)
     Args:
         settings: `Settings.judge` names it.
         models: for the judge that needs no endpoint.
-        ledger: keeps what an endpoint answered; without one it is kept as long as the judge.
+        ledger: keeps what an endpoint answered; without one it is kept as long as the judge. It says, too, which embedded judge was
+            promoted; without one it is that of the settings, else that of the package.
 
     Raises:
-        SettingsError: the endpoint's address or key is none.
+        SettingsError: the endpoint's address or key is none; or a judge's model is none, or was trained on other evidence.
+        Inconsistent: the promoted judge's file is gone, or is not what was promoted.
+        LedgerUnavailable: the ledger does not answer.
     """
     if settings.judge == "llm":
         from corpus_guard.models.chat import ChatEndpoint
@@ -28,6 +32,12 @@ def make_judge(settings: Settings, models: Models, ledger: Ledger | None = None)
         return LLMJudge(ChatEndpoint.of(settings, LedgerAnswers(ledger) if ledger else None))
     from corpus_guard.traceback.judges.embedded import EmbeddedJudge
 
+    digest = in_use(Detector.JUDGE, settings.judge_model, ledger)
+    if digest:
+        from corpus_guard.batches import Storage
+
+        content = read(Storage(settings.storage), Detector.JUDGE, digest)
+        return EmbeddedJudge.read(models, content, f"{digest[:16]}, promoted")
     return EmbeddedJudge.of(models, settings.judge_model) if settings.judge_model else EmbeddedJudge.shipped(models)
 
 

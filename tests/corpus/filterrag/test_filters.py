@@ -11,10 +11,13 @@ from stubs import StubModels
 from test_features import LIE, PAGE, QUESTION
 from test_learned import some_texts
 
-from corpus_guard.corpus.filterrag import FeatureExtractor, FilterRAG, MLFilterRAG, make_filter
-from corpus_guard.corpus.filterrag.learned import LearnedModel, train
-from corpus_guard.errors import SettingsError
+from corpus_guard.batches import Storage
+from corpus_guard.corpus.filterrag import FeatureExtractor, Filter, FilterRAG, MLFilterRAG, make_filter
+from corpus_guard.corpus.filterrag.learned import SHIPPED, SHIPPED_SHA256, LearnedModel, train
+from corpus_guard.errors import Inconsistent, SettingsError
+from corpus_guard.ledger import Ledger
 from corpus_guard.models import Models
+from corpus_guard.models.champion import Detector, folder, keep, promote
 from corpus_guard.settings import Settings
 
 DENSE, THIN = "pump pump pump quay", "quay gauge crane ferry office mast hull keel"  # of "pump quay"/"…keel"
@@ -100,3 +103,34 @@ def test_the_shipped_model_drops_a_lie_and_keeps_a_page(models: Models) -> None:
     assert lie.poisoned
     assert not page.poisoned
     assert "Ben Ray" not in lie.reason
+
+
+def test_the_promoted_model_is_used_a_setting_wins_and_another_file_filters_nothing(
+    models: Models, tmp_path: Path, model: LearnedModel, sqlite_ledger: Ledger, storage: Storage
+) -> None:
+    settings = Settings(retrieval_filter="ml_filterrag")
+    shipped = digest_of(make_filter(settings, models, sqlite_ledger, storage))
+    content = replace(model, feature_version=FeatureExtractor(models).version).dumps()
+    digest = keep(storage, Detector.FILTER, content)
+    assert shipped == SHIPPED_SHA256 == digest_of(make_filter(settings, models, sqlite_ledger, storage))
+
+    promote(sqlite_ledger, Detector.FILTER, digest, run_id="r", by="ada")
+
+    assert digest_of(make_filter(settings, models, sqlite_ledger, storage)) == digest
+    assert digest_of(make_filter(settings, models)) == shipped, "without a ledger nothing was promoted"
+    assert make_filter(Settings(), models, sqlite_ledger, storage) is None
+    named = {"filter_model": SHIPPED, "filter_model_sha256": SHIPPED_SHA256}
+    assert digest_of(make_filter(settings.model_copy(update=named), models, sqlite_ledger, storage)) == shipped
+
+    storage.write(f"{folder(Detector.FILTER, digest)}/filter.json", content + b" ")
+    with pytest.raises(Inconsistent, match="its SHA-256 is"):
+        make_filter(settings, models, sqlite_ledger, storage)
+
+    promote(sqlite_ledger, Detector.FILTER, keep(storage, Detector.FILTER, b"{}"), run_id="r", by="ada")
+    with pytest.raises(SettingsError, match=r"promoted: holds no model of Corpus Guard"):
+        make_filter(settings, models, sqlite_ledger, storage)
+
+
+def digest_of(found: Filter | None) -> str:
+    assert found is not None
+    return found.digest

@@ -9,12 +9,14 @@ import pytest
 
 from activation_samples import as_if_answered
 from corpus_guard.errors import Inconsistent
-from corpus_guard.evaluation.activations import candidate, registry
+from corpus_guard.evaluation.activations import candidate
 from corpus_guard.evaluation.activations.candidate import prepare
 from corpus_guard.evaluation.activations.material import prompts_of
+from corpus_guard.evaluation.detectors import registry
 from corpus_guard.evaluation.tracking import client_of
 from corpus_guard.guard import Guard
 from corpus_guard.models import Models
+from corpus_guard.models.champion import Detector
 from corpus_guard.settings import PROJECT, Settings
 from corpus_guard.traceback.activations import champion
 
@@ -37,15 +39,15 @@ def test_it_is_measured_registered_and_promoted(guard: Guard, models: Models, mo
     with guard:
         first = prepare(guard, epochs=1)
         client = client_of(guard.settings)
-        challenger = client.get_model_version_by_alias(registry.MODEL, registry.CHALLENGER)
-        folder = Path(client.download_artifacts(first.run, registry.FOLDER))
+        challenger = client.get_model_version_by_alias(registry.MODEL[Detector.PROBE], registry.CHALLENGER)
+        folder = Path(client.download_artifacts(first.run, registry.FOLDER[Detector.PROBE]))
         drawn = {one.path for one in client.list_artifacts(first.run)}
         promoted = champion.promote(
             guard.ledger, guard.storage, first.digest, run_id="r", by="ada", version=first.version
         )
-        registry.crown(guard.settings, first.version)
+        registry.crown(guard.settings, Detector.PROBE, first.version)
         again = prepare(guard, epochs=1)
-        crowned = client.get_model_version_by_alias(registry.MODEL, registry.CHAMPION)
+        crowned = client.get_model_version_by_alias(registry.MODEL[Detector.PROBE], registry.CHAMPION)
 
     assert asked == [], "what was recorded is not asked again"
     assert first.better

@@ -52,6 +52,7 @@ class Naming:
     """A filter that drops what names Mallory."""
 
     name = "naming"
+    digest = ""
 
     def judge(self, question: str, texts: Sequence[str]) -> list[Opinion]:
         return [Opinion("Mallory" in text, 0.5, "named", Features(0, 1, 0, 0)) for text in texts]

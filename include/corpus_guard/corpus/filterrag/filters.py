@@ -9,13 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from corpus_guard.corpus.filterrag.features import TAU, FeatureExtractor, Features, as_matrix
-from corpus_guard.corpus.filterrag.learned import LearnedModel, load, shipped
+from corpus_guard.corpus.filterrag.learned import LearnedModel, load, parse, shipped
 from corpus_guard.errors import SettingsError
 from corpus_guard.models import Models
+from corpus_guard.models.champion import Detector, in_use, read
 from corpus_guard.settings import Settings
+
+if TYPE_CHECKING:
+    from corpus_guard.batches import Storage
+    from corpus_guard.ledger import Ledger
 
 EPSILON = 0.2
 
@@ -37,6 +42,10 @@ class Filter(Protocol):
     def name(self) -> str:
         """As settings and the retrieval log call it."""
 
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the model it judges by; empty: by none."""
+
     def judge(self, question: str, texts: Sequence[str]) -> list[Opinion]:
         """An opinion of each text, in their order."""
 
@@ -45,6 +54,7 @@ class FilterRAG:
     """Drops a text when its Freq-Density exceeds epsilon (algorithm 1)."""
 
     name = "filterrag"
+    digest = ""
 
     def __init__(self, extractor: FeatureExtractor, tau: float = TAU, epsilon: float = EPSILON) -> None:
         self._extractor = extractor
@@ -79,31 +89,54 @@ class MLFilterRAG:
                 "with `guard evaluate filter --save-model`, or set CORPUS_GUARD_RETRIEVAL_FILTER=filterrag, which needs none"
             )
         self._extractor = extractor
-        self._model = model
+        self.model = model
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the model's file."""
+        return self.model.digest
 
     def judge(self, question: str, texts: Sequence[str]) -> list[Opinion]:
         """An opinion of each text."""
-        features = self._extractor.extract([(question, text) for text in texts], self._model.tau)
-        scores = self._model.probabilities(as_matrix(features))
+        features = self._extractor.extract([(question, text) for text in texts], self.model.tau)
+        scores = self.model.probabilities(as_matrix(features))
         return [self._opinion(one, float(score)) for one, score in zip(features, scores, strict=True)]
 
     def _opinion(self, features: Features, score: float) -> Opinion:
-        poisoned = not score < self._model.threshold  # a score that is no number is no acquittal
+        poisoned = not score < self.model.threshold  # a score that is no number is no acquittal
         side = "at or above" if poisoned else "below"
-        reason = f"taken for poisoned with probability {score:.3f}, {side} {self._model.threshold:.3f}"
+        reason = f"taken for poisoned with probability {score:.3f}, {side} {self.model.threshold:.3f}"
         return Opinion(poisoned, score, reason, features)
 
 
-def make_filter(settings: Settings, models: Models) -> Filter | None:
+def make_filter(
+    settings: Settings, models: Models, ledger: Ledger | None = None, storage: Storage | None = None
+) -> Filter | None:
     """The filter that the settings ask for; None where they say ``off``. Loads no model yet.
+
+    ``ml_filterrag`` takes the model that the settings name, else the one that was promoted last, else that of the package.
+
+    Args:
+        settings: what is wanted.
+        models: of the features.
+        ledger: says what was promoted; None: nothing was.
+        storage: where what was promoted lies.
 
     Raises:
         SettingsError: the classifier's file is not the expected one, or it was trained on other features.
+        Inconsistent: what was promoted is gone, or has other bytes.
     """
     if settings.retrieval_filter == "off":
         return None
     extractor = FeatureExtractor(models)
     if settings.retrieval_filter == "filterrag":
         return FilterRAG(extractor)
+    return MLFilterRAG(extractor, _model(settings, ledger, storage))
+
+
+def _model(settings: Settings, ledger: Ledger | None, storage: Storage | None) -> LearnedModel:
+    digest = in_use(Detector.FILTER, settings.filter_model, ledger) if storage is not None else None
+    if digest and storage is not None:
+        return parse(read(storage, Detector.FILTER, digest), f"filter model {digest[:16]}, promoted")
     path = settings.filter_model
-    return MLFilterRAG(extractor, load(path, settings.filter_model_sha256) if path else shipped())
+    return load(path, settings.filter_model_sha256) if path else shipped()

@@ -58,6 +58,7 @@ class LearnedModel:
     tau: float  # of these features
     threshold: float  # at or above this probability a text is taken for poisoned, 0..1
     trained: Any = field(repr=False)  # xgboost.Booster or sklearn's RandomForestClassifier
+    _read_from: str = field(default="", init=False, repr=False)  # no part of a model that is made from this one
 
     def probabilities(self, matrix: NDArray[np.float64]) -> NDArray[np.float64]:
         """How likely each text is adversarial.
@@ -76,6 +77,11 @@ class LearnedModel:
             rows = xgboost.DMatrix(matrix, feature_names=list(NAMES))
             return np.asarray(self.trained.predict(rows), np.float64)
         return np.asarray(self.trained.predict_proba(matrix)[:, 1], np.float64)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the file: of the one it was read from, because skops writes another one each time."""
+        return self._read_from or hashlib.sha256(self.dumps()).hexdigest()
 
     def dumps(self) -> bytes:
         """The file."""
@@ -118,16 +124,27 @@ def load(path: Path, sha256: str) -> LearnedModel:
             f"filter model {path}: SHA-256 is {found[:16]}…, expected {sha256[:16] or 'one, none is set'}…; it was altered or is "
             "another model. Restore it, or name the digest of a model that you trained (CORPUS_GUARD_FILTER_MODEL_SHA256)"
         )
+    return parse(content, f"filter model {path}")
+
+
+def parse(content: bytes, where: str) -> LearnedModel:
+    """Read a model whose bytes were checked: a forged one can make predictions read out of bounds.
+
+    Raises:
+        SettingsError: it is no model of ours.
+    """
     try:
         trained, about = _parse(content)
-        return LearnedModel(
+        found = LearnedModel(
             Kind(about["kind"]), about["feature_version"], float(about["tau"]), float(about["threshold"]), trained
         )
     except Exception as error:  # XGBoost and skops raise whatever the file makes them
         raise SettingsError(
-            f"filter model {path}: holds no model of Corpus Guard ({type(error).__name__}); expected XGBoost JSON or skops written by "
+            f"{where}: holds no model of Corpus Guard ({type(error).__name__}); expected XGBoost JSON or skops written by "
             "`guard evaluate filter --save-model`"
         ) from error
+    object.__setattr__(found, "_read_from", hashlib.sha256(content).hexdigest())
+    return found
 
 
 def shipped() -> LearnedModel:

@@ -14,11 +14,12 @@ from typing import Any, Final
 import numpy as np
 
 from corpus_guard.evaluation import drawing
-from corpus_guard.evaluation.activations import registry
 from corpus_guard.evaluation.activations.experiment import Findings
 from corpus_guard.evaluation.activations.measuring import rates
 from corpus_guard.evaluation.activations.training import Trained
+from corpus_guard.evaluation.detectors.registry import FOLDER
 from corpus_guard.evaluation.tracking import log_run
+from corpus_guard.models.champion import Detector
 from corpus_guard.settings import Settings
 from corpus_guard.traceback.activations.recording import Recordings
 
@@ -66,7 +67,7 @@ def keep(settings: Settings, found: Findings, kind: str, testing: Recordings, pa
     }
     with tempfile.TemporaryDirectory(prefix="corpus-guard-activations-") as name:
         folder = Path(name)
-        done.probe.write(folder / registry.FOLDER)
+        done.probe.write(folder / FOLDER[Detector.PROBE])
         (folder / "figures.json").write_text(json.dumps(found.as_dict(), indent=1), encoding="utf-8")
         draw(done, testing, folder)
         series = {"loss": done.losses} if done.losses else {}

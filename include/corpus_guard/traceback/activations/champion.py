@@ -12,10 +12,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import sqlalchemy as sa
-
 from corpus_guard.errors import Inconsistent
-from corpus_guard.ledger.tables import events
+from corpus_guard.models import champion as champions
+from corpus_guard.models.champion import Detector
 from corpus_guard.traceback.activations.probe import ABOUT, NUMBERS, Probe, load, parse
 from corpus_guard.traceback.activations.witness import fits
 
@@ -26,9 +25,6 @@ if TYPE_CHECKING:
     from corpus_guard.settings import Settings
 
 SHIPPED: Final = Path(__file__).with_name("shipped")
-PROMOTED: Final = "promoted"  # kind of the ledger's event
-SUBJECT: Final = "activations"
-FOLDER: Final = "detectors/activations"
 
 
 def find(settings: Settings, models: Models, ledger: Ledger | None, storage: Storage | None) -> Probe | str:
@@ -39,11 +35,12 @@ def find(settings: Settings, models: Models, ledger: Ledger | None, storage: Sto
         Inconsistent: the files of the promoted probe are not what was promoted.
         LedgerUnavailable: the ledger does not answer.
     """
+    digest = champions.in_use(Detector.PROBE, settings.activation_probe, ledger)
     found: Probe | None = None
     if settings.activation_probe:
         found = load(settings.activation_probe)
-    elif ledger is not None and storage is not None:
-        found = champion(ledger, storage)
+    elif digest and storage is not None:
+        found = read_candidate(storage, digest)
     if found is None and (SHIPPED / ABOUT).exists():
         found = load(SHIPPED)
     if found is None:
@@ -57,16 +54,14 @@ def champion(ledger: Ledger, storage: Storage) -> Probe | None:
     Raises:
         Inconsistent: its files are gone or are not what was promoted.
     """
-    statement = sa.select(events.c.body).where(events.c.kind == PROMOTED, events.c.subject == SUBJECT)
-    with ledger.read() as connection:
-        body = connection.scalar(statement.order_by(events.c.seq.desc()).limit(1))
-    return read_candidate(storage, body["digest"]) if body else None
+    digest = champions.promoted(ledger, Detector.PROBE)
+    return read_candidate(storage, digest) if digest else None
 
 
 def keep_candidate(storage: Storage, probe: Probe) -> str:
     """Keep a probe's files where tasks on other machines find them; its digest."""
     for name, content in probe.files.items():
-        storage.write(f"{FOLDER}/{probe.digest}/{name}", content, keep_first=True)
+        storage.write(f"{champions.folder(Detector.PROBE, probe.digest)}/{name}", content, keep_first=True)
     return probe.digest
 
 
@@ -76,7 +71,7 @@ def read_candidate(storage: Storage, digest: str) -> Probe:
     Raises:
         Inconsistent: its files are gone or have other bytes.
     """
-    where = f"{FOLDER}/{digest}"
+    where = champions.folder(Detector.PROBE, digest)
     found = parse(storage.read(f"{where}/{ABOUT}"), storage.read(f"{where}/{NUMBERS}"), storage.location(where))
     if found.digest != digest:
         raise Inconsistent(
@@ -101,10 +96,6 @@ def promote(ledger: Ledger, storage: Storage, digest: str, *, run_id: str, by: s
         Inconsistent: its files are gone or have other bytes.
     """
     found = read_candidate(storage, digest)
-    current = champion(ledger, storage)
-    if current is None or current.digest != digest:
-        with ledger.write() as connection:
-            ledger.event(
-                connection, PROMOTED, SUBJECT, run_id, digest=digest, by=by, counts=not found.shortfalls, **told
-            )
+    counts = not found.shortfalls
+    champions.promote(ledger, Detector.PROBE, digest, run_id=run_id, by=by, counts=counts, **told)
     return found

@@ -55,30 +55,42 @@ class Learned:
 
 
 def load(path: Path, version: str) -> Learned:
+    """Read a model from a file; raises SettingsError where it cannot be read, else like `parse`."""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise SettingsError(f"judge's model {path}: cannot be read ({error.strerror}); restore it") from error
+    return parse(content, version, str(path))
+
+
+def parse(content: bytes, version: str, where: str) -> Learned:
     """Read a model.
 
+    Args:
+        content: what `Learned.dumps` wrote.
+        version: of the evidence that is gathered here.
+        where: for messages.
+
     Raises:
-        SettingsError: unreadable, no model of a judge, or one that was trained on other evidence.
+        SettingsError: no model of a judge, or one that was trained on other evidence.
     """
     import xgboost
 
     try:
-        row = orjson.loads(path.read_bytes())
+        row = orjson.loads(content)
         thresholds = {part: float(row["thresholds"][part]) for part in PARTS}
         trees = {}
         for part in PARTS:
             trees[part] = xgboost.Booster({"nthread": 1})
             trees[part].load_model(bytearray(orjson.dumps(row["trees"][part])))
         found = Learned(str(row["version"]), str(row["trained_on"]), thresholds, trees)
-    except OSError as error:
-        raise SettingsError(f"judge's model {path}: cannot be read ({error.strerror}); restore it") from error
     except Exception as error:  # orjson, a missing key, and whatever XGBoost raises
         raise SettingsError(
-            f"judge's model {path}: holds no model of a judge ({type(error).__name__}); make one with `guard train judge`"
+            f"judge's model {where}: holds no model of a judge ({type(error).__name__}); make one with `guard train judge`"
         ) from error
     if found.version != version:
         raise SettingsError(
-            f"judge's model {path}: was trained on evidence {found.version!r}, this guard gathers {version!r}; make one with "
+            f"judge's model {where}: was trained on evidence {found.version!r}, this guard gathers {version!r}; make one with "
             "`guard train judge`"
         )
     return found

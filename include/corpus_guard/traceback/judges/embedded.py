@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from corpus_guard.traceback.judges import Conclusion, Label, Opinion
 from corpus_guard.traceback.judges._evidence import NAMES
 from corpus_guard.traceback.judges._gathering import Gatherer, version
-from corpus_guard.traceback.judges._learned import SHIPPED, Learned, load
+from corpus_guard.traceback.judges._learned import SHIPPED, Learned, load, parse
 from corpus_guard.traceback.suspects import Complaint, Suspect
 
 if TYPE_CHECKING:
@@ -66,6 +66,11 @@ class EmbeddedJudge:
             SettingsError: it cannot be read, or was trained on other evidence.
         """
         return cls(models, load(path, version(models)))
+
+    @classmethod
+    def read(cls, models: Models, content: bytes, where: str) -> EmbeddedJudge:
+        """With a model whose bytes are known, as `Learned.dumps` writes them; raises SettingsError like `of`, naming `where`."""
+        return cls(models, parse(content, version(models), where))
 
     @property
     def digest(self) -> str:
