@@ -117,9 +117,7 @@ class Store:
         for start in range(0, len(records), BATCH):
             part = records[start : start + BATCH]
             with self._errors():
-                if (
-                    anew
-                ):  # nothing is read in between: the index takes both as one step, see `corpus_guard.corpus.reach`
+                if anew:  # nothing is read in between: the index takes both as one step (`corpus_guard.corpus.reach`)
                     target.delete(ids=[record.chunk_id for record in part])
                 target.upsert(
                     ids=[record.chunk_id for record in part],
