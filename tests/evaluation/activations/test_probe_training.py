@@ -175,3 +175,20 @@ def test_the_border_is_where_both_classes_are_told_best(
 
     assert least <= found <= most
     assert -1 < border(np.array([-1.0, 1.0]), np.array([True, False])) < 1, "even the wrong way round"
+
+
+def test_a_question_with_many_samples_is_still_one_coin() -> None:
+    coins = random_labels(drawn(160), 1)
+    margins = np.random.default_rng(0).normal(size=len(coins)) + 0.7 * coins.poisoned
+    many = [row.key == coins.rows[0].key for row in coins.rows]
+    heavy = Recordings(
+        coins.model,
+        coins.prompt,
+        coins.rows + tuple(row for row, one in zip(coins.rows, many, strict=True) if one) * 60,
+        np.concatenate([coins.states, *[coins.states[many]] * 60]),
+    )
+
+    assert not scores_by_chance(margins, coins), "40 questions of four samples each"
+    assert scores_by_chance(np.concatenate([margins, *[margins[many]] * 60]) + 0.0, heavy), (
+        "one question speaks for most"
+    )

@@ -6,6 +6,7 @@ counts every margin by its sign, as the paper does; *sure* leaves the unsure out
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -182,9 +183,16 @@ def random_labels(given: Recordings, seed: int) -> Recordings:
 
 
 def scores_by_chance(margins: NDArray[np.float64], tested: Recordings) -> bool:
-    """Whether margins tell coins no better than chance does: the AUC is within 2.6 deviations (1 %) of one half, counted in questions."""
+    """Whether margins tell coins no better than chance does: the AUC is within 2.6 deviations (1 %) of one half.
+
+    Counted in questions, which have one coin each. Where some have more samples than others they count for more, and so fewer of them
+    count: the effective number is the square of the sum of their sizes over the sum of the squares (Kish).
+    """
     poisoned = tested.poisoned
-    heads = len({row.key for row, label in zip(tested.rows, poisoned, strict=True) if label})
-    tails = len({row.key for row in tested.rows}) - heads
-    deviation = np.sqrt((heads + tails + 1) / (12 * max(1, heads) * max(1, tails)))
+    sides = [
+        Counter(row.key for row, label in zip(tested.rows, poisoned, strict=True) if label == side)
+        for side in (True, False)
+    ]
+    heads, tails = (max(1.0, side.total() ** 2 / max(1, sum(size**2 for size in side.values()))) for side in sides)
+    deviation = np.sqrt((heads + tails + 1) / (12 * heads * tails))
     return not abs(auc(margins, poisoned) - 0.5) > 2.6 * deviation

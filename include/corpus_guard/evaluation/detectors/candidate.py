@@ -5,8 +5,9 @@ Rules
       never trained on, in this run or an earlier one, and neither are texts planted for it. The detector that comes with the package
       was trained elsewhere and may have seen it; that speaks for the one in use, never for the candidate;
     * the candidate is measured as it is read back from its file;
-    * it is *better* where no figure is worse than that of the one in use, and at least one is better. A trade of more poison found for
-      more honest texts accused is no progress that a schedule should offer.
+    * it is *better* where no figure is worse than that of the one in use, and at least one is better, each by half a case or more: both are
+      measured on the same questions and may be shown one text more or less. A trade of more poison found for more honest texts accused is
+      no progress that a schedule should offer.
 """
 
 from __future__ import annotations
@@ -50,6 +51,11 @@ class Figure:
         theirs = self.theirs.rate if self.theirs else 0.0 if self.more_is_better else 1.0
         return (self.own.rate - theirs) * (1 if self.more_is_better else -1)
 
+    @property
+    def cases(self) -> float:
+        """The same, in cases of the candidate's."""
+        return self.gain * self.own.n
+
     def __str__(self) -> str:
         """Both, with counts."""
         return f"{self.name} {_told(self.own)}" + (f", in use {_told(self.theirs)}" if self.theirs else "")
@@ -73,9 +79,9 @@ class Candidate:
 
 
 def better(figures: Sequence[Figure]) -> bool:
-    """No figure is worse, and one is better."""
-    gains = [one.gain for one in figures]
-    return min(gains) >= 0 and max(gains) > 0
+    """No figure is worse, and one is better, by half a case or more."""
+    cases = [one.cases for one in figures]
+    return min(cases) > -0.5 and max(cases) >= 0.5
 
 
 def questions(guard: Guard, detector: Detector, limit: int | None = None) -> tuple[list[Target], list[Target]]:
