@@ -193,10 +193,6 @@ def _show(found: Findings) -> None:
     out.print(
         console.table("Answers led by planted texts, found by their activations", columns, cells, right=columns[3:])
     )
-    for size, values in found.supports.items():
-        out.print(
-            f"support set of {size:,} ({values['samples']:,} there): TPR {_rate(values, 'tpr')}, FPR {_rate(values, 'fpr')}"
-        )
     for name, area in found.features.items():
         out.print(f"without any state, by {name.replace('_', ' ')}: AUC {area:.3f}")
     for name, control in found.random_labels.items():

@@ -85,7 +85,9 @@ def test_a_table_has_every_slice_and_says_what_needs_no_state() -> None:
     assert ("linear", "other, as in the paper", "drawn, as in the paper") in cells
     assert ("linear", "all", "5 of 5 planted") in cells
     assert ("linear", "all", "other, texts written as attacks are") in cells
-    assert list(found.supports) == [50, 100, 150, 200, 250]
+    sizes = {tested for probe, trained, tested in cells if trained.startswith("drawn") and "support samples" in tested}
+    assert {"drawn, 50 support samples of 50", "drawn, 100 support samples of 100"} < sizes
+    assert len(sizes) == 5, "fewer where there are no more"
     assert all(0.5 <= value < 0.7 for name, value in found.features.items()), "drawn without any hint"
     assert found.milliseconds["linear"] < found.milliseconds["cnn"]
     assert found.as_dict()["answers"]["drawn, planted"]["right"] == 0

@@ -29,7 +29,7 @@ from corpus_guard.evaluation.activations.measuring import (
     scores_by_chance,
     single_features,
 )
-from corpus_guard.evaluation.activations.training import EPOCHS, Plan, Trained, support_of, train
+from corpus_guard.evaluation.activations.training import EPOCHS, Plan, Trained, parts, supported, train
 from corpus_guard.traceback.activations.probe import Probe, parse
 from corpus_guard.traceback.activations.recording import Answered, Recorded, Recordings
 
@@ -59,7 +59,6 @@ class Findings:
     cells: tuple[Cell, ...]
     features: dict[str, float]  # single feature → AUC
     random_labels: dict[str, dict[str, Any]]  # kind of probe → AUC and whether it is chance
-    supports: dict[int, dict[str, Any]]
     milliseconds: dict[str, float]  # kind of probe → a sample, after the forward pass
     training: dict[
         str, dict[str, float]
@@ -81,7 +80,6 @@ class Findings:
             "single_features_auc": self.features,
             "random_labels": self.random_labels,
             "broken": self.broken,
-            "supports": self.supports,
             "milliseconds_a_sample": self.milliseconds,
             "training": self.training,
         }
@@ -143,8 +141,7 @@ def evaluate(
         chance[kind] = _by_chance(training, testing, plan, progress)
         if table:
             cells += _across(training, testing, plan, progress)
-    supports = _supports(trained["cnn"], training, labelled, seed) if table and "cnn" in trained else {}
-    return Findings(_answers(given), tuple(cells), single_features(testing), chance, supports, spent, learning, trained)
+    return Findings(_answers(given), tuple(cells), single_features(testing), chance, spent, learning, trained)
 
 
 def _by_chance(training: Recordings, testing: Recordings, plan: Plan, progress: Progress) -> dict[str, Any]:
@@ -222,7 +219,7 @@ def _beside(kind: str, row: Recorded) -> bool:
 
 
 def _across(training: Recordings, testing: Recordings, plan: Plan, progress: Progress) -> list[Cell]:
-    """Trained on one data set and tested on each."""
+    """Trained on one data set and tested on each; of a network also with other sizes of the support set (Figure 5 of the paper)."""
     cells = []
     for source in _sources(training):
         paper = training.where(partial(_as_in_the_paper, source))
@@ -230,25 +227,17 @@ def _across(training: Recordings, testing: Recordings, plan: Plan, progress: Pro
             probe = written(train(paper, plan, progress=progress).probe)
         except Misuse:  # too few of a class: a cell that is not there
             continue
+        trained = f"{source}, as in the paper"
         for other in _sources(testing):
             tested = testing.where(partial(_as_in_the_paper, other))
-            cells.append(
-                Cell(f"{source}, as in the paper", f"{other}, as in the paper", plan.kind, measured(probe, tested))
-            )
+            cells.append(Cell(trained, f"{other}, as in the paper", plan.kind, measured(probe, tested)))
+        if plan.kind == "cnn":
+            within = testing.where(partial(_as_in_the_paper, source))
+            for size in SUPPORTS:
+                sized = supported(probe, *parts(paper, plan.seed), size, plan.seed)
+                name = f"{source}, {len(sized.tensors['support'])} support samples of {size}"
+                cells.append(Cell(trained, name, plan.kind, measured(sized, within)))
     return cells
-
-
-def _supports(done: Trained, training: Recordings, labelled: Recordings, seed: int) -> dict[int, dict[str, Any]]:
-    """Figure 5 of the paper: other sizes of the support set, from the same training samples, at the same network."""
-    found = {}
-    known = training.labelled
-    for size in SUPPORTS:
-        chosen = support_of(known.poisoned, size, seed)
-        states = (known.states[chosen] - done.probe.tensors["mean"]) / done.probe.tensors["scale"]
-        support = {"support": done.probe.embedded(states), "poisoned": known.poisoned[chosen].astype(np.float32)}
-        probe = replace(done.probe, tensors={**done.probe.tensors, **support})
-        found[size] = {"samples": len(chosen), **rates(probe.margins(labelled.states), labelled.poisoned).as_dict()}
-    return found
 
 
 def _milliseconds(probe: Probe, tested: Recordings, most: int = 50) -> float:

@@ -115,10 +115,15 @@ def border(margins: NDArray[np.float64], poisoned: NDArray[np.bool_]) -> float:
 def figures_of(probe: Probe, tested: Recordings) -> dict[str, float]:
     """What `Probe.figures` holds, measured on `tested`; what cannot be measured is left out, and then counts as failed."""
     labelled = tested.labelled
-    margins, poisoned = probe.margins(labelled.states), labelled.poisoned
+    return figures(probe.margins(labelled.states), labelled, probe.threshold)
+
+
+def figures(margins: NDArray[np.float64], labelled: Recordings, threshold: float) -> dict[str, float]:
+    """The same of margins, [n], that labelled recordings were given."""
+    poisoned = labelled.poisoned
     styled = np.array([row.kind == "look-alike" for row in labelled.rows], bool)
-    sure = rates(margins, poisoned, probe.threshold)
-    alike = rates(margins[styled], poisoned[styled], probe.threshold)
+    sure = rates(margins, poisoned, threshold)
+    alike = rates(margins[styled], poisoned[styled], threshold)
     forced = rates(margins, poisoned)
     found = {
         "samples": float(len(labelled)),

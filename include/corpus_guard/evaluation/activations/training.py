@@ -1,7 +1,8 @@
 """Training a probe on recorded states.
 
 Rules
-    * a question is in one part only: of what is given, a fifth of the questions is held back to calibrate on (`calibration`);
+    * nothing is calibrated on what it was trained on: a network on the fifth of the questions that was held back from it; a linear probe,
+      which costs little, on margins from outside: each fifth by one that was trained on the other four. A question is in one fifth only;
     * every batch holds as many of one class as of the other; within it every anchor meets every positive and every negative, and the
       triplets that are not yet apart by the margin are learned from;
     * after each epoch a checkpoint is written: numbers in safetensors, where it stands in JSON. A training that was killed goes on from
@@ -24,7 +25,7 @@ import orjson
 from numpy.typing import NDArray
 
 from corpus_guard.errors import Misuse
-from corpus_guard.evaluation.activations.measuring import border, calibrated, figures_of
+from corpus_guard.evaluation.activations.measuring import border, calibrated, figures
 from corpus_guard.traceback.activations import _network
 from corpus_guard.traceback.activations.probe import UNSURE, Probe
 from corpus_guard.traceback.activations.recording import Recordings, checked
@@ -88,40 +89,96 @@ def train(
     labelled = given.labelled
     if len(labelled):
         checked(labelled.states, "recorded states")
-    held = {
-        key
-        for number, key in enumerate(_shuffled({row.key for row in labelled.rows}, plan.seed))
-        if number % HELD_BACK == 0
-    }
-    learned = labelled.where(lambda row: row.key not in held)
-    calibration = labelled.where(lambda row: row.key in held)
+    learned, calibration = parts(labelled, plan.seed)
     poisoned = learned.poisoned
     if min(poisoned.sum(), (~poisoned).sum()) < FEWEST:
         raise Misuse(
             f"training data: {int(poisoned.sum())} attacker's and {int((~poisoned).sum())} right answers of {len(labelled)} recordings "
             f"that are either; expected at least {FEWEST} of each outside of the fifth that calibrates: collect from more questions"
         )
-    mean = learned.states.mean(axis=0)
-    scale = np.maximum(learned.states.std(axis=0), FLAT)
-    normalised = ((learned.states - mean) / scale).astype(np.float32)
-    shape = (int(mean.shape[0]), int(mean.shape[1]))
-    numbers: dict[str, NDArray[np.float32]] = {"mean": mean, "scale": scale}
-    losses: list[float] = []
-    probe = Probe(plan.kind, given.model, given.prompt, shape, UNSURE, trained_on, {}, tensors=numbers)
     if plan.kind == "linear":
-        numbers |= _linear(normalised, poisoned)
-    else:
-        kept = checkpoints / f"{_identity(learned, plan)[:24]}" if checkpoints else None
-        network, losses = _triplets(normalised, poisoned, plan, kept, progress)
-        numbers |= {f"net.{name}": value.numpy().astype(np.float32) for name, value in network.state_dict().items()}
-        probe = replace(probe, width=plan.width)
-        chosen = support_of(poisoned, plan.support, plan.seed)
-        numbers |= {"support": probe.embedded(normalised[chosen]), "poisoned": poisoned[chosen].astype(np.float32)}
-    if len(calibration):
-        probe = replace(probe, centre=border(probe.margins(calibration.states), calibration.poisoned))
-        probe = replace(probe, threshold=calibrated(probe.margins(calibration.states), calibration.poisoned))
-        probe = replace(probe, figures=figures_of(probe, calibration))
-    return Trained(probe, tuple(losses))
+        return Trained(_crossed(labelled, plan.seed, trained_on), ())
+    mean, scale = _spread(learned)
+    normalised = ((learned.states - mean) / scale).astype(np.float32)
+    kept = checkpoints / f"{_identity(learned, plan)[:24]}" if checkpoints else None
+    network, losses = _triplets(normalised, poisoned, plan, kept, progress)
+    numbers = {f"net.{name}": value.numpy().astype(np.float32) for name, value in network.state_dict().items()}
+    probe = _blank("cnn", given, trained_on, {"mean": mean, "scale": scale, **numbers}, plan.width)
+    return Trained(supported(probe, learned, calibration, plan.support, plan.seed), tuple(losses))
+
+
+def supported(probe: Probe, learned: Recordings, calibration: Recordings, size: int, seed: int) -> Probe:
+    """A network's probe with a support set, calibrated.
+
+    Args:
+        probe: whose network is used.
+        learned: samples that the support set is drawn from.
+        calibration: samples of questions the network never saw.
+        size: of the support set.
+        seed: of the draw.
+
+    Raises:
+        Misuse: `size` leaves a class without any.
+    """
+    chosen = support_of(learned.poisoned, size, seed)
+    states = (learned.states[chosen] - probe.tensors["mean"]) / probe.tensors["scale"]
+    support = {"support": probe.embedded(states), "poisoned": learned.poisoned[chosen].astype(np.float32)}
+    found = replace(probe, centre=0.0, threshold=UNSURE, tensors={**probe.tensors, **support})
+    return _calibrated(found, found.margins(calibration.states), calibration) if len(calibration) else found
+
+
+def parts(given: Recordings, seed: int) -> tuple[Recordings, Recordings]:
+    """Of what is given, what a network learns from and what it is calibrated on."""
+    labelled = given.labelled
+    folds = _folds(labelled, seed)
+    return labelled.where(lambda row: folds[row.key] != 0), labelled.where(lambda row: folds[row.key] == 0)
+
+
+def _crossed(labelled: Recordings, seed: int, trained_on: str) -> Probe:
+    folds = _folds(labelled, seed)
+    mean, scale = _spread(labelled)
+    normalised = ((labelled.states - mean) / scale).astype(np.float32)
+    fold = np.array([folds[row.key] for row in labelled.rows])
+    poisoned = labelled.poisoned
+    outside = np.zeros(len(labelled))
+    for number in range(HELD_BACK):
+        rest = fold != number
+        if poisoned[rest].all() or not poisoned[rest].any():
+            raise Misuse(
+                f"training data: four fifths of {len(folds)} questions hold one class only; expected attacker's and right answers: "
+                "collect from more questions"
+            )
+        if not rest.all():
+            part = _blank(
+                "linear", labelled, "", {"mean": mean, "scale": scale, **_linear(normalised[rest], poisoned[rest])}
+            )
+            outside[~rest] = part.margins(labelled.states[~rest])
+    probe = _blank("linear", labelled, trained_on, {"mean": mean, "scale": scale, **_linear(normalised, poisoned)})
+    return _calibrated(probe, outside, labelled)
+
+
+def _calibrated(probe: Probe, margins: NDArray[np.float64], calibration: Recordings) -> Probe:
+    """With the border, the threshold and the figures that margins of samples it did not learn from give."""
+    probe = replace(probe, centre=border(margins, calibration.poisoned))
+    margins = probe.centred(margins)
+    probe = replace(probe, threshold=calibrated(margins, calibration.poisoned))
+    return replace(probe, figures=figures(margins, calibration, probe.threshold))
+
+
+def _blank(
+    kind: str, given: Recordings, trained_on: str, tensors: dict[str, NDArray[np.float32]], width: int = 0
+) -> Probe:
+    layers, hidden = tensors["mean"].shape
+    return Probe(kind, given.model, given.prompt, (layers, hidden), UNSURE, trained_on, {}, width, tensors=tensors)
+
+
+def _spread(given: Recordings) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    return given.states.mean(axis=0), np.maximum(given.states.std(axis=0), FLAT)
+
+
+def _folds(labelled: Recordings, seed: int) -> dict[str, int]:
+    """Question → one of `HELD_BACK` parts."""
+    return {key: number % HELD_BACK for number, key in enumerate(_shuffled({row.key for row in labelled.rows}, seed))}
 
 
 def support_of(poisoned: NDArray[np.bool_], size: int, seed: int) -> NDArray[np.int64]:

@@ -67,8 +67,8 @@ class Probe:
     trained_on: str  # in words
     figures: Mapping[str, float]  # measured on questions it never saw
     width: int = 0  # of a cnn
-    centre: float = 0.0  # where margins are counted from; over -1, under 1
     tensors: Mapping[str, NDArray[np.float32]] = field(repr=False, default_factory=dict)
+    centre: float = 0.0  # where margins are counted from; over -1, under 1
 
     def margins(self, states: NDArray[np.float32]) -> NDArray[np.float64]:
         """How surely each state is of an attacker's answer, -1..1, shape [n].
@@ -94,7 +94,11 @@ class Probe:
             found = np.tanh(np.asarray(logit, np.float64) / 2)  # 2 * sigmoid - 1
         else:
             found = nearest(self.embedded(normalised), self.tensors["support"], self.tensors["poisoned"] > 0.5)
-        return (found - self.centre) / (1 - np.sign(found - self.centre) * self.centre)
+        return self.centred(found)
+
+    def centred(self, margins: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Margins counted from zero, counted from the centre instead; they end at -1 and 1 as before."""
+        return (margins - self.centre) / (1 - np.sign(margins - self.centre) * self.centre)
 
     def embedded(self, normalised: NDArray[np.float32], batch: int = 64) -> NDArray[np.float32]:
         """Where the network puts normalised states, shape [n, 8 x width]."""
