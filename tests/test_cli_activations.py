@@ -76,7 +76,14 @@ def test_the_tables_of_the_paper_from_what_was_recorded(tmp_path: Path, recorded
     assert code == 0, errors
     found = json.loads((tmp_path / "all.json").read_text())
     tested = {one["tested"] for one in found["cells"]}
-    assert {"all", "noisy", "questions", "1 of 5 planted", "4 of 5 planted", "5 of 5 planted"} <= tested
+    assert {
+        "all",
+        "questions, noisy clean texts",
+        "questions",
+        "1 of 5 planted",
+        "4 of 5 planted",
+        "5 of 5 planted",
+    } <= tested
     assert {one.rpartition(" ")[2] for one in tested if "support samples" in one} == {"50", "100", "150", "200", "250"}
     assert not found["broken"]
     assert "trained on random labels" in said

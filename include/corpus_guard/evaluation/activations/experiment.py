@@ -189,11 +189,8 @@ def _slices(probe: Probe, kind: str, trained: str, testing: Recordings, table: b
     if table:
         counts = sorted({row.planted for row in testing.rows if row.texts == FIVE and row.kind in {"planted", "mixed"}})
         by |= {f"{planted} of 5 planted": partial(_planted, planted) for planted in counts}
-        by |= (
-            {"noisy": lambda row: row.kind in {"noisy", "planted"}}
-            if any(row.kind == "noisy" for row in testing.rows)
-            else {}
-        )
+        if any(row.kind == "noisy" for row in testing.rows):
+            by |= {f"{name}, noisy clean texts": partial(_led_or, "noisy", name) for name in _sources(testing)}
         for other in sorted({row.kind for row in testing.rows} - {"clean", "planted", "mixed", "look-alike", "noisy"}):
             by[other] = partial(_beside, other)
     return cells + [Cell(trained, name, kind, measured(probe, testing.where(wanted))) for name, wanted in by.items()]
