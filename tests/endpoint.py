@@ -81,14 +81,15 @@ def scripted(script: Script) -> Iterator[Endpoint]:
                 endpoint.open += 1
                 endpoint.most_open = max(endpoint.most_open, endpoint.open)
             try:
-                with contextlib.suppress(OSError):  # the other side may hang up
-                    self._reply(script(asked))
+                reply = script(asked)
+                time.sleep(reply.seconds)
             finally:
-                with lock:
+                with lock:  # before the answer: who has it may ask the next question at once
                     endpoint.open -= 1
+            with contextlib.suppress(OSError):  # the other side may hang up
+                self._reply(reply)
 
         def _reply(self, reply: Reply) -> None:
-            time.sleep(reply.seconds)
             self.send_response(reply.status)
             headers = {"content-type": "application/json", "content-length": str(len(reply.body)), **reply.headers}
             for name, value in headers.items():

@@ -28,6 +28,7 @@ from tampering import (
     the_last_bit_of_a_float,
 )
 
+from corpus_guard.corpus import reach
 from corpus_guard.corpus.server import serving
 from corpus_guard.corpus.store import Record
 from corpus_guard.domain import TrustLevel, Verdict
@@ -297,7 +298,7 @@ def test_whatever_is_done_to_records_each_that_differs_is_named_and_no_other(
 
 def test_equal_vectors_are_legal(corpus: Corpus, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many there are, and whichever of them is answered."""
-    monkeypatch.setattr(_verify_store, "WIDER", ())
+    monkeypatch.setattr(reach, "WIDER", ())
     corpus.shelf.serve(a_version("bells.md", ("The bell is rung at noon. ",) * 40, trust=TrustLevel.REVIEWED))
     corpus.seal()
 
