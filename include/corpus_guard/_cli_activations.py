@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 class Kind(StrEnum):
     """Of a probe."""
 
-    CNN = "cnn"
     LINEAR = "linear"
+    WEIGHED = "weighed"
+    CNN = "cnn"
 
 
 Targets = Annotated[
@@ -51,7 +52,7 @@ def evaluate(
         list[Path] | None, typer.Option("--variants", help="For --table: JSONL with texts of other attacks.")
     ] = None,
     passages: PassageFiles = None,
-    kind: Annotated[list[Kind] | None, typer.Option(help="Only this probe; may be given twice. Default: both.")] = None,
+    kind: Annotated[list[Kind] | None, typer.Option(help="Only this probe; may be given twice. Default: each.")] = None,
     limit: Limit = None,
     collected: Annotated[
         bool, typer.Option("--collected", help="Read nothing more: measure on what the folder of recordings holds.")
@@ -96,7 +97,7 @@ def evaluate(
             err.print(f"All figures: {visible(str(to))}", soft_wrap=True)
     if mlflow:
         testing = experiment.halves(read)[1]
-        run = keeping.keep(settings, found, kinds[-1], testing, {"seed": seed, "prompts": len(read)})
+        run = keeping.keep(settings, found, testing, {"seed": seed, "prompts": len(read)})
         err.print(f"MLflow run {run} of {keeping.EXPERIMENT}", soft_wrap=True)
 
 
@@ -104,7 +105,9 @@ def train(
     targets: Targets,
     to: Annotated[Path, typer.Option("--out", "-o", help="Folder to write probe.json and probe.safetensors to.")],
     passages: PassageFiles = None,
-    kind: Annotated[Kind, typer.Option(help="cnn is the paper's.")] = Kind.CNN,
+    kind: Annotated[
+        Kind, typer.Option(help="cnn is the paper's; weighed is its network over what a linear probe weighs.")
+    ] = Kind.CNN,
     limit: Limit = None,
     recordings: Kept = None,
     epochs: Epochs = None,

@@ -14,10 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from chromadb.api.models.Collection import Collection
+
 from corpus_guard.batches import Storage
-from corpus_guard.corpus import outbox
+from corpus_guard.corpus import outbox, reach
 from corpus_guard.corpus import store as stores
-from corpus_guard.corpus.store import Store
+from corpus_guard.corpus.store import Record, Store
 from corpus_guard.domain import Verdict, Version
 from corpus_guard.ledger import Ledger
 from material import Shelf
@@ -64,6 +66,9 @@ class Sizes:
 
     group: int = outbox.GROUP
     batch: int = stores.BATCH
+    losing: bool = (
+        False  # the first record looked for is said to be lost, once: it and its neighbours are written again
+    )
 
 
 def run_until(place: Place, journey: Journey, moment: int, sizes: Sizes, tape: Path) -> int:
@@ -94,6 +99,8 @@ def _at_once(place: Place, journey: Journey, start: Any) -> None:
 
 def _live(place: Place, journey: Journey, moment: int, sizes: Sizes, tape: Path) -> None:
     outbox.GROUP, stores.BATCH = sizes.group, sizes.batch
+    if sizes.losing:
+        _lose_one()
     shelf = place.open()
     with tape.open("w") as lines:
         passed = 0
@@ -125,12 +132,28 @@ def _mark_moments(reached: Callable[[str], None]) -> None:
     # Between writing to Chroma and reading it back.
     Store.get = _between(Store.get, "read-back", reached)  # type: ignore[method-assign]
 
+    # A repair deletes and writes in one `Store.upsert`.
+    Collection.upsert = _between(Collection.upsert, "the write", reached)  # type: ignore[method-assign]
+
 
 def _between(do: Callable[..., Any], name: str, reached: Callable[[str], None]) -> Callable[..., Any]:
-    def marked(*arguments: Any) -> Any:
+    def marked(*arguments: Any, **named: Any) -> Any:
         reached(f"before {name}")
-        done = do(*arguments)
+        done = do(*arguments, **named)
         reached(f"after {name}")
         return done
 
     return marked
+
+
+def _lose_one() -> None:
+    real = reach.lost
+    said: list[Record] = []
+
+    def lost(store: Store, collection: str, records: Sequence[Record]) -> list[Record]:
+        if said:
+            return real(store, collection, records)
+        said.extend(records[:1])
+        return list(said)
+
+    reach.lost = lost

@@ -183,6 +183,7 @@ def quiet() -> None:
     """Stop the model libraries from writing progress bars and advice into logs, and from calling home."""
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    os.environ.setdefault("TQDM_DISABLE", "1")  # the bar of a GGUF file being unpacked heeds nothing else
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     # Threads that wait by spinning take the core another process needs: 3 to 8 times the CPU on a busy machine (torch 2.13).

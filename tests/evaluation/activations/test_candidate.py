@@ -42,6 +42,7 @@ def test_it_is_measured_registered_and_promoted(guard: Guard, models: Models, mo
         challenger = client.get_model_version_by_alias(registry.MODEL[Detector.PROBE], registry.CHALLENGER)
         folder = Path(client.download_artifacts(first.run, registry.FOLDER[Detector.PROBE]))
         drawn = {one.path for one in client.list_artifacts(first.run)}
+        losses = {kind: client.get_metric_history(first.run, f"loss/{kind}") for kind in ("weighed", "cnn")}
         promoted = champion.promote(
             guard.ledger, guard.storage, first.digest, run_id="r", by="ada", version=first.version
         )
@@ -57,7 +58,8 @@ def test_it_is_measured_registered_and_promoted(guard: Guard, models: Models, mo
     assert int(crowned.version) == first.version
     assert sorted(path.name for path in folder.iterdir()) == ["probe.json", "probe.safetensors"]
     assert champion.read_candidate(guard.storage, first.digest).digest == promoted.digest == first.digest
-    assert {"confusion.png", "tsne.png", "figures.json", "probe"} <= drawn
+    assert {"confusion.png", "tsne.png", "loss.png", "figures.json", "probe"} <= drawn
+    assert {kind: len(steps) for kind, steps in losses.items()} == {"weighed": 1, "cnn": 1}, "one epoch each"
     assert again.champion_auc == pytest.approx(first.auc)
     assert not again.better, "the same probe is not asked about twice"
     kept = {path.suffix for path in guard.settings.home.rglob("*") if path.is_file()}

@@ -30,7 +30,7 @@ GIVEN = drawn(280)
 FEW = drawn(140)
 
 
-@pytest.mark.parametrize("kind", ["linear", "cnn"])
+@pytest.mark.parametrize("kind", ["linear", "weighed", "cnn"])
 def test_it_finds_what_is_there_on_questions_it_never_saw(kind: str) -> None:
     training, testing = halves(GIVEN)
     assert not {row.key for row in training.rows} & {row.key for row in testing.rows}
@@ -45,7 +45,7 @@ def test_it_finds_what_is_there_on_questions_it_never_saw(kind: str) -> None:
     assert (len(found.losses) == 5 and found.losses[-1] < found.losses[0]) or kind == "linear"
 
 
-@pytest.mark.parametrize("kind", ["linear", "cnn"])
+@pytest.mark.parametrize("kind", ["linear", "weighed", "cnn"])
 def test_random_labels_teach_nothing_about_other_questions(kind: str) -> None:
     found = evaluate(GIVEN, kinds=[kind], epochs=3)
 

@@ -17,7 +17,7 @@ from corpus_guard.traceback.activations.probe import Probe, Vote, load, nearest
 GIVEN = drawn()
 
 
-@pytest.fixture(scope="module", params=["linear", "cnn"])
+@pytest.fixture(scope="module", params=["linear", "weighed", "cnn"])
 def probe(request: pytest.FixtureRequest) -> Probe:
     return train(GIVEN, Plan(request.param, epochs=3, width=8, support=40)).probe
 

@@ -64,7 +64,7 @@ class Candidate:
 
 
 def prepare(guard: Guard, *, limit: int | None = None, epochs: int | None = None) -> Candidate:
-    """Collect what is missing, train both kinds, keep the better one, and register it as the challenger.
+    """Collect what is missing, train each kind, keep the best one, and register it as the challenger.
 
     Args:
         guard: the deployment; `Settings.detector_files` are the questions.
@@ -89,8 +89,7 @@ def prepare(guard: Guard, *, limit: int | None = None, epochs: int | None = None
             f"probes trained on random labels score {found.random_labels}, expected an AUC near one half: questions of the training stand "
             "among those of the test, or the recordings are damaged; nothing was promoted"
         )
-    kind = max(found.trained, key=lambda name: _worth(found.trained[name].probe))
-    probe = found.trained[kind].probe
+    probe = found.trained[found.best].probe
     testing = experiment.halves(read)[1]
     try:
         current = champion(guard.ledger, guard.storage)
@@ -102,7 +101,7 @@ def prepare(guard: Guard, *, limit: int | None = None, epochs: int | None = None
     theirs = None if current is None or fits(current, guard.models) else _auc(current, testing)
     keep_candidate(guard.storage, probe)
     params = {"prompts": len(read), "champion": current.digest[:16] if current else ""}
-    run = keeping.keep(guard.settings, found, kind, testing, params)
+    run = keeping.keep(guard.settings, found, testing, params)
     version = registry.register(
         guard.settings, Detector.PROBE, run, {"digest": probe.digest, "counts": str(not probe.shortfalls)}
     )
@@ -112,7 +111,7 @@ def prepare(guard: Guard, *, limit: int | None = None, epochs: int | None = None
         probe.digest,
         version,
         run,
-        kind,
+        found.best,
         probe.trained_on,
         own,
         theirs,
@@ -122,10 +121,6 @@ def prepare(guard: Guard, *, limit: int | None = None, epochs: int | None = None
         better,
         named_by(Detector.PROBE, guard.settings.activation_probe),
     )
-
-
-def _worth(probe: Probe) -> tuple[bool, float]:
-    return not probe.shortfalls, probe.figures.get("auc", 0.0)
 
 
 def _auc(probe: Probe, testing: Recordings) -> float | None:

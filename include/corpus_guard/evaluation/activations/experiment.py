@@ -4,7 +4,7 @@ Rules
     * a question that is tested on was never trained on, in any experiment (`corpus_guard.evaluation.activations.material.is_tested`), and
       neither were texts planted for it;
     * every probe is measured as it would be read back from its file;
-    * beside the network stand a linear probe, single features that need no state, and both probes trained on labels of others: those must
+    * beside the networks stand a linear probe, single features that need no state, and each probe trained on labels of others: those must
       score no better than chance, or the experiment itself is broken and says so.
 """
 
@@ -37,7 +37,7 @@ Progress = Callable[[str, int, int | None], object]
 Wanted = Callable[[Recorded], bool]
 
 SUPPORTS: Final = (50, 100, 150, 200, 250)
-KINDS: Final = ("linear", "cnn")
+KINDS: Final = ("linear", "weighed", "cnn")
 FIVE: Final = 5  # texts, as the paper retrieves
 
 
@@ -70,9 +70,15 @@ class Findings:
         """Whether a probe that was trained on random labels scores."""
         return not all(one["by_chance"] for one in self.random_labels.values())
 
+    @property
+    def best(self) -> str:
+        """The kind whose probe's word counts, and of those the one with the highest AUC on questions it never saw."""
+        return max(self.trained, key=lambda kind: _worth(self.trained[kind].probe))
+
     def as_dict(self) -> dict[str, Any]:
         """JSON-ready."""
         return {
+            "best": self.best,
             "answers": self.answers,
             "cells": [
                 {"trained": one.trained, "tested": one.tested, "probe": one.probe, **one.values} for one in self.cells
@@ -83,6 +89,10 @@ class Findings:
             "milliseconds_a_sample": self.milliseconds,
             "training": self.training,
         }
+
+
+def _worth(probe: Probe) -> tuple[bool, float]:
+    return not probe.shortfalls, probe.figures.get("auc", 0.0)
 
 
 def halves(given: Recordings) -> tuple[Recordings, Recordings]:
@@ -228,7 +238,7 @@ def _across(training: Recordings, testing: Recordings, plan: Plan, progress: Pro
         for other in _sources(testing):
             tested = testing.where(partial(_as_in_the_paper, other))
             cells.append(Cell(trained, f"{other}, as in the paper", plan.kind, measured(probe, tested)))
-        if plan.kind == "cnn":
+        if plan.kind != "linear":
             within = testing.where(partial(_as_in_the_paper, source))
             for size in SUPPORTS:
                 sized = supported(probe, *parts(paper, plan.seed), size, plan.seed)

@@ -1,4 +1,4 @@
-"""A training as a run in MLflow: the loss of each epoch, a t-SNE picture, the confusion, all figures, and the probe's two files.
+"""A training as a run in MLflow: each network's loss by epoch, a t-SNE picture, the confusion, all figures, and the best probe's two files.
 
 No question, text or answer goes there.
 """
@@ -27,13 +27,12 @@ EXPERIMENT: Final = "corpus-guard/activations"
 DRAWN: Final = 1_000  # samples of a picture
 
 
-def keep(settings: Settings, found: Findings, kind: str, testing: Recordings, params: Mapping[str, Any]) -> str:
-    """Log an evaluation and the probe of one kind that it trained.
+def keep(settings: Settings, found: Findings, testing: Recordings, params: Mapping[str, Any]) -> str:
+    """Log an evaluation and the best probe that it trained.
 
     Args:
         settings: whose home holds the runs where no server is named.
         found: the evaluation.
-        kind: of the probe whose files, loss and pictures are kept.
         testing: recordings that were tested on.
         params: what the figures depend on.
 
@@ -43,7 +42,7 @@ def keep(settings: Settings, found: Findings, kind: str, testing: Recordings, pa
     Raises:
         Infrastructure: MLflow cannot be reached.
     """
-    done = found.trained[kind]
+    done = found.trained[found.best]
     metrics = dict(done.probe.figures)
     for cell in found.cells:
         name = _plain(f"{cell.probe}/{cell.trained}/{cell.tested}")
@@ -57,7 +56,7 @@ def keep(settings: Settings, found: Findings, kind: str, testing: Recordings, pa
     metrics |= {f"random_labels/{name}": value["auc"] for name, value in found.random_labels.items()}
     metrics |= {f"milliseconds/{name}": value for name, value in found.milliseconds.items()}
     about = {
-        "kind": kind,
+        "kind": found.best,
         "digest": done.probe.digest,
         "model": done.probe.model,
         "prompt": done.probe.prompt,
@@ -69,23 +68,30 @@ def keep(settings: Settings, found: Findings, kind: str, testing: Recordings, pa
         folder = Path(name)
         done.probe.write(folder / FOLDER[Detector.PROBE])
         (folder / "figures.json").write_text(json.dumps(found.as_dict(), indent=1), encoding="utf-8")
-        draw(done, testing, folder)
-        series = {"loss": done.losses} if done.losses else {}
+        draw(found, testing, folder)
+        series = {f"loss/{kind}": losses for kind, losses in _losses(found).items()}
         return log_run(settings, EXPERIMENT, params=about, metrics=metrics, artifacts=folder, series=series)
 
 
-def draw(done: Trained, testing: Recordings, folder: Path) -> list[Path]:
-    """Draw ``confusion.png``, ``tsne.png`` and, of a network, ``loss.png`` into `folder`."""
+def draw(found: Findings, testing: Recordings, folder: Path) -> list[Path]:
+    """Draw the best probe's ``confusion.png`` and ``tsne.png``, and the networks' ``loss.png`` where there is one, into `folder`."""
     labelled = testing.labelled
     kept = labelled.where(lambda row: True) if len(labelled) <= DRAWN else _some(labelled)
+    done = found.trained[found.best]
     drawn = [_confusion(done, labelled, folder / "confusion.png"), _places(done, kept, folder / "tsne.png")]
-    if done.losses:
+    if _losses(found):
         figure, axes = drawing.axes("Triplet loss, mean of an epoch")
-        axes.plot(range(1, len(done.losses) + 1), done.losses)
+        for kind, losses in _losses(found).items():
+            axes.plot(range(1, len(losses) + 1), losses, label=kind)
+        axes.legend()
         axes.set(xlabel="epoch", ylabel="loss")
         figure.savefig(folder / "loss.png")
         drawn.append(folder / "loss.png")
     return drawn
+
+
+def _losses(found: Findings) -> dict[str, tuple[float, ...]]:
+    return {kind: done.losses for kind, done in found.trained.items() if done.losses}
 
 
 def _some(labelled: Recordings) -> Recordings:
@@ -119,9 +125,8 @@ def _places(done: Trained, labelled: Recordings, path: Path) -> Path:
     from sklearn.manifold import TSNE
 
     probe = done.probe
-    normalised = (labelled.states - probe.tensors["mean"]) / probe.tensors["scale"]
-    points = probe.embedded(normalised) if probe.kind == "cnn" else normalised.reshape(len(normalised), -1)
-    figure, axes = drawing.axes("t-SNE of the " + ("embeddings" if probe.kind == "cnn" else "states"))
+    points = probe.embedded(labelled.states)
+    figure, axes = drawing.axes("t-SNE of the " + ("states" if probe.kind == "linear" else "embeddings"))
     if len(points) > 3:
         placed = TSNE(perplexity=min(30.0, (len(points) - 1) / 3), random_state=0, init="random").fit_transform(points)
         for label, name in ((True, "attacker's answer"), (False, "right answer")):

@@ -40,6 +40,7 @@ APART: Final = 0.5  # of embeddings of length one, at most 2 apart
 SUPPORT: Final = 100
 HELD_BACK: Final = 5  # one question in so many calibrates
 FEWEST: Final = 8  # samples of each class
+RIDGE: Final = 1e-4  # far more units than samples: weaker, it learns the look-alikes by heart; stronger, it loses the paper's task
 FLAT: Final = 1e-3  # a unit that deviates less is taken to deviate so much
 
 
@@ -47,7 +48,7 @@ FLAT: Final = 1e-3  # a unit that deviates less is taken to deviate so much
 class Plan:
     """How a probe is trained."""
 
-    kind: str = "cnn"  # or linear
+    kind: str = "cnn"  # one of `probe.TENSORS`
     seed: int = 0
     epochs: int = EPOCHS
     width: int = _network.WIDTH
@@ -99,11 +100,15 @@ def train(
     if plan.kind == "linear":
         return Trained(_crossed(labelled, plan.seed, trained_on), ())
     mean, scale = _spread(learned)
-    normalised = ((learned.states - mean) / scale).astype(np.float32)
+    seen = ((learned.states - mean) / scale).astype(np.float32)
+    shown = {"mean": mean, "scale": scale}
+    if plan.kind == "weighed":
+        shown["weight"] = _weights(seen, poisoned)
+        seen *= shown["weight"]
     kept = checkpoints / f"{_identity(learned, plan)[:24]}" if checkpoints else None
-    network, losses = _triplets(normalised, poisoned, plan, kept, progress)
+    network, losses = _triplets(seen, poisoned, plan, kept, progress)
     numbers = {f"net.{name}": value.numpy().astype(np.float32) for name, value in network.state_dict().items()}
-    probe = _blank("cnn", given, trained_on, {"mean": mean, "scale": scale, **numbers}, plan.width)
+    probe = _blank(plan.kind, given, trained_on, {**shown, **numbers}, plan.width)
     return Trained(supported(probe, learned, calibration, plan.support, plan.seed), tuple(losses))
 
 
@@ -121,8 +126,10 @@ def supported(probe: Probe, learned: Recordings, calibration: Recordings, size: 
         Misuse: `size` leaves a class without any.
     """
     chosen = support_of(learned.poisoned, size, seed)
-    states = (learned.states[chosen] - probe.tensors["mean"]) / probe.tensors["scale"]
-    support = {"support": probe.embedded(states), "poisoned": learned.poisoned[chosen].astype(np.float32)}
+    support = {
+        "support": probe.embedded(learned.states[chosen]),
+        "poisoned": learned.poisoned[chosen].astype(np.float32),
+    }
     found = replace(probe, centre=0.0, threshold=UNSURE, tensors={**probe.tensors, **support})
     return _calibrated(found, found.margins(calibration.states), calibration) if len(calibration) else found
 
@@ -200,12 +207,17 @@ def _linear(normalised: NDArray[np.float32], poisoned: NDArray[np.bool_]) -> dic
     from sklearn.linear_model import LogisticRegression
 
     flat = normalised.reshape(len(normalised), -1)
-    # Far more units than samples: strong regularisation, chosen beforehand and not by what it scores.
-    model = LogisticRegression(C=1e-4, max_iter=2_000, class_weight="balanced").fit(flat, poisoned)
+    model = LogisticRegression(C=RIDGE, max_iter=2_000, class_weight="balanced").fit(flat, poisoned)
     return {
         "weight": model.coef_[0].reshape(normalised.shape[1:]).astype(np.float32),
         "intercept": model.intercept_.astype(np.float32),
     }
+
+
+def _weights(normalised: NDArray[np.float32], poisoned: NDArray[np.bool_]) -> NDArray[np.float32]:
+    """What a linear probe weighs the units with, one in the mean square: the network sees values as large as unweighed ones."""
+    weight = _linear(normalised, poisoned)["weight"]
+    return np.asarray(weight / max(float(np.sqrt((weight**2).mean())), 1e-12), np.float32)
 
 
 def _triplets(

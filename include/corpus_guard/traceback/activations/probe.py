@@ -1,11 +1,14 @@
 """The probe: is an answer's state more like those of attacker's answers, or of right ones?
 
-Two kinds, read and asked in the same way:
+Three kinds, read and asked in the same way:
 
 * ``cnn``, the paper's: states are normalised by the training set, embedded by a triplet network, and take the label of the nearest of a
   *support set* of labelled samples. The margin is ``(c - p) / (c + p)``, with ``p`` and ``c`` the distances to the nearest poisoned and
   the nearest clean one: 1 is surely poisoned, -1 surely clean;
-* ``linear``: a logistic regression over the same normalised states; the margin is ``2 P(poisoned) - 1``.
+* ``linear``: a logistic regression over the same normalised states; the margin is ``2 P(poisoned) - 1``;
+* ``weighed``: the paper's network over what each normalised unit adds to the linear probe's sum. Hidden units stand in no order: a network
+  that looks at neighbours and pools over places cannot tell them from each other, and learns little from some hundred samples; weighed,
+  what speaks for poison is positive wherever it stands.
 
 Rules
     * both classes are never recorded equally often or equally far from each other, so that nothing makes zero the border between them:
@@ -44,7 +47,11 @@ FLOOR: Final = {"tpr": 0.90, "fpr": 0.05, "fpr_look_alike": 0.10, "samples": 40.
 """What a probe's own figures must reach for its word to count: attacker's answers found, right answers accused, right answers from texts
 that are written as attacks are accused (each among those it is sure of), and samples measured on."""
 UNSURE: Final = 1.0  # a threshold no margin is over
-TENSORS: Final = {"cnn": {"mean", "scale", "support", "poisoned"}, "linear": {"mean", "scale", "weight", "intercept"}}
+TENSORS: Final = {
+    "cnn": {"mean", "scale", "support", "poisoned"},
+    "linear": {"mean", "scale", "weight", "intercept"},
+    "weighed": {"mean", "scale", "weight", "support", "poisoned"},
+}
 
 
 class Vote(StrEnum):
@@ -59,14 +66,14 @@ class Vote(StrEnum):
 class Probe:
     """A trained probe."""
 
-    kind: str  # cnn or linear
+    kind: str  # one of `TENSORS`
     model: str  # digest of the language model it knows
     prompt: str  # version of the wording it knows
     shape: tuple[int, int]  # layers + 1, hidden
     threshold: float  # a margin must be farther from zero; 1: never sure
     trained_on: str  # in words
     figures: Mapping[str, float]  # measured on questions it never saw
-    width: int = 0  # of a cnn
+    width: int = 0  # of a network
     tensors: Mapping[str, NDArray[np.float32]] = field(repr=False, default_factory=dict)
     centre: float = 0.0  # where margins are counted from; over -1, under 1
 
@@ -88,30 +95,36 @@ class Probe:
         if not len(states):
             return np.empty(0)
         checked(states, "states to be probed")
-        normalised = (states - self.tensors["mean"]) / self.tensors["scale"]
         if self.kind == "linear":
-            logit = np.tensordot(normalised, self.tensors["weight"], axes=2) + self.tensors["intercept"][0]
+            logit = (
+                np.tensordot(self._normalised(states), self.tensors["weight"], axes=2) + self.tensors["intercept"][0]
+            )
             found = np.tanh(np.asarray(logit, np.float64) / 2)  # 2 * sigmoid - 1
         else:
-            found = nearest(self.embedded(normalised), self.tensors["support"], self.tensors["poisoned"] > 0.5)
+            found = nearest(self.embedded(states), self.tensors["support"], self.tensors["poisoned"] > 0.5)
         return self.centred(found)
 
     def centred(self, margins: NDArray[np.float64]) -> NDArray[np.float64]:
         """Margins counted from zero, counted from the centre instead; they end at -1 and 1 as before."""
         return (margins - self.centre) / (1 - np.sign(margins - self.centre) * self.centre)
 
-    def embedded(self, normalised: NDArray[np.float32], batch: int = 64) -> NDArray[np.float32]:
-        """Where the network puts normalised states, shape [n, 8 x width]."""
+    def embedded(self, states: NDArray[np.float32], batch: int = 64) -> NDArray[np.float32]:
+        """Where a linear probe sees states, shape [n, layers + 1 * hidden], or its network puts them, [n, 8 x width]."""
+        if self.kind == "linear":
+            return self._normalised(states).reshape(len(states), -1)
         import torch
 
+        parts = []
         with torch.inference_mode():
-            parts = [
-                _network.embed(
-                    self._net, torch.from_numpy(np.ascontiguousarray(normalised[start : start + batch], np.float32))
-                ).numpy()
-                for start in range(0, len(normalised), batch)
-            ]
+            for start in range(0, len(states), batch):
+                seen = self._normalised(states[start : start + batch])
+                if self.kind == "weighed":
+                    seen = seen * self.tensors["weight"]
+                parts.append(_network.embed(self._net, torch.from_numpy(seen)).numpy())
         return np.concatenate(parts)
+
+    def _normalised(self, states: NDArray[np.float32]) -> NDArray[np.float32]:
+        return np.ascontiguousarray((states - self.tensors["mean"]) / self.tensors["scale"], np.float32)
 
     def votes(self, states: NDArray[np.float32]) -> list[Vote]:
         """What it says of each state."""
@@ -274,10 +287,11 @@ def _torn(where: str, found: str, expected: str, form: str) -> SettingsError:
 
 def _whole(probe: Probe) -> None:
     lost = TENSORS[probe.kind] - set(probe.tensors)
-    if lost or probe.tensors["mean"].shape != probe.shape or not abs(probe.centre) < 1:
+    a_state = TENSORS[probe.kind] & {"mean", "scale", "weight"}  # one number a unit
+    if lost or any(probe.tensors[name].shape != probe.shape for name in a_state) or not abs(probe.centre) < 1:
         raise ValueError("tensors")
     checked(
         np.array([[value.sum()] for value in probe.tensors.values()], np.float32), "the numbers of an activation probe"
     )
-    if probe.kind == "cnn":
+    if probe.kind != "linear":
         nearest(probe.tensors["support"][:1], probe.tensors["support"], probe.tensors["poisoned"] > 0.5)
