@@ -62,9 +62,26 @@ def test_a_probe_is_trained_written_and_read_again(tmp_path: Path, recorded: Pat
     assert told["counts"] is (not told["shortfalls"])
     code, said, errors = typed(*arguments)
     assert code == 0, errors
-    assert "Trained on" in said
+    assert "linear: trained on" in said
+    assert f"written to {tmp_path / 'probe'}" in said
     assert "questions.jsonl" not in said, "a data set, not a file"
     assert json.loads((tmp_path / "probe" / "probe.json").read_text()) == json.loads(read.files["probe.json"])
+
+
+def test_unless_told_otherwise_each_kind_is_trained_and_the_best_is_written(
+    tmp_path: Path, recorded: Path, typed: Typed
+) -> None:
+    code, said, errors = typed(
+        "train", "activations", SAMPLE, "--epochs", 1, "--recordings", recorded, "--out", tmp_path / "probe", "--json"
+    )
+
+    assert code == 0, errors
+    told = json.loads(said)
+    found = told["figures_by_kind"]
+    assert set(found) == {"linear", "weighed", "cnn"}
+    assert told["figures"] == found[told["kind"]]
+    assert told["counts"] or told["figures"]["auc"] == max(figures["auc"] for figures in found.values())
+    assert probe.load(tmp_path / "probe").kind == told["kind"]
 
 
 def test_the_tables_of_the_paper_from_what_was_recorded(tmp_path: Path, recorded: Path, typed: Typed) -> None:

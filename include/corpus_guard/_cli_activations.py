@@ -106,8 +106,12 @@ def train(
     to: Annotated[Path, typer.Option("--out", "-o", help="Folder to write probe.json and probe.safetensors to.")],
     passages: PassageFiles = None,
     kind: Annotated[
-        Kind, typer.Option(help="cnn is the paper's; weighed is its network over what a linear probe weighs.")
-    ] = Kind.CNN,
+        Kind | None,
+        typer.Option(
+            help="Only this one. cnn is the paper's, weighed its network over what a linear probe weighs. Default: each is trained and "
+            "measured, and the best is written."
+        ),
+    ] = None,
     limit: Limit = None,
     recordings: Kept = None,
     epochs: Epochs = None,
@@ -129,9 +133,14 @@ def train(
         read = _recorded(settings, prompts, recordings, False, progress)
         checkpoints = settings.home / "evaluation" / "probes"
         found = experiment.evaluate(
-            read, seed=seed, epochs=epochs, kinds=[kind.value], checkpoints=checkpoints, progress=progress
+            read,
+            seed=seed,
+            epochs=epochs,
+            kinds=[one.value for one in ([kind] if kind else Kind)],
+            checkpoints=checkpoints,
+            progress=progress,
         )
-    probe = found.trained[kind.value].probe
+    probe = found.trained[found.best].probe
     probe.write(to)
     told = {
         "folder": str(to),
@@ -140,6 +149,7 @@ def train(
         "trained_on": probe.trained_on,
         "threshold": probe.threshold,
         "figures": dict(probe.figures),
+        "figures_by_kind": {name: dict(done.probe.figures) for name, done in found.trained.items()},
         "counts": not probe.shortfalls,
         "shortfalls": list(probe.shortfalls),
         "broken": found.broken,
@@ -148,7 +158,7 @@ def train(
         console.print_json(told)
         return
     _show(found)
-    out.print(f"Trained on {visible(probe.trained_on)}; written to {visible(str(to))}", soft_wrap=True)
+    out.print(f"{probe.kind}: trained on {visible(probe.trained_on)}; written to {visible(str(to))}", soft_wrap=True)
     for one in probe.shortfalls:
         out.print(f"[yellow]its word does not count[/yellow]: {one}", soft_wrap=True)
 

@@ -40,7 +40,9 @@ APART: Final = 0.5  # of embeddings of length one, at most 2 apart
 SUPPORT: Final = 100
 HELD_BACK: Final = 5  # one question in so many calibrates
 FEWEST: Final = 8  # samples of each class
-RIDGE: Final = 1e-4  # far more units than samples: weaker, it learns the look-alikes by heart; stronger, it loses the paper's task
+RIDGE: Final = (
+    1e-4  # far more units than samples: weaker, it learns the look-alikes by heart; stronger, it loses the paper's task
+)
 FLAT: Final = 1e-3  # a unit that deviates less is taken to deviate so much
 
 
