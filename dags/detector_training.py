@@ -11,7 +11,8 @@ approved, it is the *champion*, and what uses it next takes it: traces the judge
 
 - judge, filter: *better* is no figure worse and one better. Judge: texts judged rightly under three attacks, honest texts accused, honest
   complaints turned against a text, some among honest texts written as attacks are. Filter: poisoned and honest texts dropped.
-- probe: *better* is a higher AUC; beside it stand probes trained on random labels, which must fail.
+- probe: of three kinds the best is the candidate; *better* is a higher AUC. Beside them stand probes trained on random labels, which must
+  fail.
 
 **What it does not do.** Decide by itself, or prove that a gain is no chance: the counts are in the question. A file that a setting names
 (`CORPUS_GUARD_JUDGE_MODEL`, `…_FILTER_MODEL`, `…_ACTIVATION_PROBE`) stays in use. A retriever that is open keeps its filter until it is

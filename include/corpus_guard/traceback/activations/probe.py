@@ -109,7 +109,7 @@ class Probe:
         return (margins - self.centre) / (1 - np.sign(margins - self.centre) * self.centre)
 
     def embedded(self, states: NDArray[np.float32], batch: int = 64) -> NDArray[np.float32]:
-        """Where a linear probe sees states, shape [n, layers + 1 * hidden], or its network puts them, [n, 8 x width]."""
+        """Where its network puts states, shape [n, 8 x width]; of a linear probe the normalised states, [n, (layers + 1) x hidden]."""
         if self.kind == "linear":
             return self._normalised(states).reshape(len(states), -1)
         import torch
