@@ -413,6 +413,35 @@ def traced_before(deployment: Deployment) -> Any:
         return _purge_files.Disk(guard).trace(plan(guard, Selectors(sources=("pages",))).doomed)
 
 
+@pytest.mark.parametrize("times", [1, purging.REBUILDS])
+def test_an_index_that_was_made_of_old_memory_is_made_again(
+    filled: Deployment, monkeypatch: pytest.MonkeyPatch, times: int
+) -> None:
+    (vector,) = vectors_of(filled, "keys.md")
+    pack, dirty, made = _purge_chroma.pack, [True] * times, []
+
+    def packed(folder: Path) -> None:
+        pack(folder)
+        lengths = next(folder.rglob("length.bin"))
+        made.append(lengths.parent.name)
+        if dirty:
+            lengths.write_bytes(lengths.read_bytes()[:64] + vector + b"\0" * dirty.pop())
+
+    monkeypatch.setattr(_purge_chroma, "pack", packed)
+    if times < purging.REBUILDS:
+        assert purged(filled, documents="keys.md")["state"] == "closed"
+    else:
+        with pytest.raises(Inconsistent, match=r"length\.bin: still holds a purged text or vector"):
+            purged(filled, documents="keys.md")
+        with filled.guard() as guard:
+            (done,) = resume(guard, "p2")
+        assert done["state"] == "closed"
+
+    assert len(made) == len(set(made)) == times + 1, "each time another index"
+    assert holding(filled, SECRET.encode(), *pieces(vector)) == []
+    assert "tide gauge" in served(filled)
+
+
 def test_a_copy_that_somebody_left_in_the_storage_folder_keeps_the_purge_open(filled: Deployment) -> None:
     copy = filled.settings.home / "storage" / "batches" / "kept-for-later.bak"
     shutil.copy(next((filled.settings.home / "storage" / "batches").rglob("versions.parquet")), copy)

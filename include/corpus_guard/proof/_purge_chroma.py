@@ -4,12 +4,14 @@ Facts this rests on (chromadb 1.5.9, its Rust server, each was measured)
     * a deleted record stays: its text in free pages of chroma.sqlite3, its three-letter pieces in the segments of the full-text table,
       its vector in `embeddings_queue` while the collection is small and in `data_level0.bin` once it is not (chroma #7662);
     * deleting the collection empties the tables and leaves the index folder behind; nothing in the database names it any more;
+    * an index that is made anew is written from memory that was not cleared: in one purge of some hundreds its `length.bin` held bytes
+      of a purged vector, which the server had read a moment before;
     * `rebuild` of the full-text table and VACUUM from another process are ordinary SQLite transactions: a server that runs goes on
       answering (of 445 queries meanwhile none failed, the slowest took half a second) and brings nothing back when it stops or starts;
     * the journal mode is ``delete``; should another release use a write-ahead log, the checkpoint empties it.
 
-So a collection that held purged records is deleted and published again from Parquet, then the database is packed. Until that is done,
-the collection answers with what is back already.
+So a collection that held purged records is deleted and published again from Parquet, then the database is packed; and again where the new
+index holds old memory. Until that is done, the collection answers with what is back already.
 """
 
 from __future__ import annotations
@@ -97,6 +99,11 @@ def pack(folder: Path) -> None:
     with _database(folder) as connection:
         for statement in PACKING:
             connection.execute(statement).fetchall()
+
+
+def is_of_an_index(path: str) -> bool:
+    """Whether a file of Chroma's folder belongs to a collection's index."""
+    return _is_id(Path(path).parent.name)
 
 
 def _see_that_it_can_be(guard: Guard, collection: str) -> None:

@@ -54,6 +54,9 @@ Progress = Callable[[str, int, int], None]
 """(what is being done, how much is done, of how much)."""
 
 AT_ONCE = 500  # ids in one statement
+REBUILDS = (
+    4  # of a collection, until its index holds nothing that was purged; more than one was needed once in some hundred
+)
 ERASED = "erased with the text it was about"
 
 
@@ -205,11 +208,8 @@ def _finish(guard: Guard, run_id: str, purge_id: str, progress: Progress) -> Pur
         Disk(guard).erase(doomed)
         traces = Traces((int(rolling), str(sha256)) for rolling, sha256 in evidence["traces"])
         folder, seen = _chroma(guard, collections)
-        if folder and _holding(_chroma_files(folder), traces, progress):
-            progress("publishing the rest again", 0, 0)
-            _purge_chroma.publish_again(guard, run_id, collections)
-            progress("packing the database", 0, 0)
-            _purge_chroma.pack(folder)
+        if folder:
+            _clean_chroma(guard, run_id, folder, collections, traces, progress)
         evidence |= _prove(guard, folder, traces, progress)
         if seen:
             _close(guard, run_id, row, doomed, evidence)
@@ -234,6 +234,23 @@ def _finish(guard: Guard, run_id: str, purge_id: str, progress: Progress) -> Pur
     }
     end(guard.ledger, run_id, counts)
     return done
+
+
+def _clean_chroma(
+    guard: Guard, run_id: str, folder: Path, collections: Sequence[str], traces: Traces, progress: Progress
+) -> None:
+    """Make anew what holds a trace; a new index as well, a bounded number of times, where the server wrote old memory into it."""
+    holding = _holding(_chroma_files(folder), traces, progress)
+    for _ in range(REBUILDS):
+        if not holding:
+            return
+        progress("publishing the rest again", 0, 0)
+        _purge_chroma.publish_again(guard, run_id, collections)
+        progress("packing the database", 0, 0)
+        _purge_chroma.pack(folder)
+        holding = [
+            place for place in _holding(_chroma_files(folder), traces, progress) if _purge_chroma.is_of_an_index(place)
+        ]
 
 
 def _chroma(guard: Guard, collections: Sequence[str]) -> tuple[Path | None, bool]:
