@@ -28,12 +28,19 @@ def drawn(
     layers: int = LAYERS,
     hidden: int = HIDDEN,
     source: str = "drawn",
+    *,
+    scattered: bool = False,
 ) -> Recordings:
-    """Four samples a question; in the states of attacker's answers `signal` is added to one half of the units and taken from the other."""
+    """Four samples a question; in the states of attacker's answers `signal` is added to one half of the units and taken from the other.
+
+    The halves lie side by side; `scattered`, which unit is of which is drawn, as it is in a language model.
+    """
     draw = np.random.default_rng(seed)
     states = draw.normal(size=(samples, layers, hidden)).astype(np.float32)
     direction = np.ones((layers, hidden), np.float32)  # in broad strokes, as a network of convolutions can see it
     direction[:, hidden // 2 :] = -1
+    if scattered:
+        direction = np.random.default_rng(0).permuted(direction, axis=1)
     rows = []
     about = draw.normal(size=(-(-samples // 4), layers, hidden)).astype(np.float32)  # each question's own
     states += about[np.arange(samples) // 4]

@@ -79,7 +79,8 @@ def test_unless_told_otherwise_each_kind_is_trained_and_the_best_is_written(
     told = json.loads(said)
     found = told["figures_by_kind"]
     assert set(found) == {"linear", "weighed", "cnn"}
-    assert told["figures"] == found[told["kind"]]
+    assert told["kind"] == "linear", "what these answers differ in is linear, and one epoch is short"
+    assert told["figures"] == found["linear"]
     assert told["counts"] or told["figures"]["auc"] == max(figures["auc"] for figures in found.values())
     assert probe.load(tmp_path / "probe").kind == told["kind"]
 

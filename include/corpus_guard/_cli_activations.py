@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Kind(StrEnum):
-    """Of a probe."""
+    """Of a probe: `corpus_guard.evaluation.activations.experiment.KINDS`, which takes a second to import."""
 
     LINEAR = "linear"
     WEIGHED = "weighed"
@@ -52,7 +52,9 @@ def evaluate(
         list[Path] | None, typer.Option("--variants", help="For --table: JSONL with texts of other attacks.")
     ] = None,
     passages: PassageFiles = None,
-    kind: Annotated[list[Kind] | None, typer.Option(help="Only this probe; may be given twice. Default: each.")] = None,
+    kind: Annotated[
+        list[Kind] | None, typer.Option(help="Only this probe; may be given more than once. Default: each.")
+    ] = None,
     limit: Limit = None,
     collected: Annotated[
         bool, typer.Option("--collected", help="Read nothing more: measure on what the folder of recordings holds.")
@@ -79,7 +81,7 @@ def evaluate(
     from corpus_guard.settings import load_settings
 
     settings = load_settings()
-    kinds = [one.value for one in kind or list(Kind)]
+    kinds = [one.value for one in kind] if kind else experiment.KINDS
     prompts = _prompts(targets, passages or [], limit, seed, variants or [], table)
     with console.progress(True) as progress:
         read = _recorded(settings, prompts, recordings, collected, progress)
@@ -136,7 +138,7 @@ def train(
             read,
             seed=seed,
             epochs=epochs,
-            kinds=[one.value for one in ([kind] if kind else Kind)],
+            kinds=[kind.value] if kind else experiment.KINDS,
             checkpoints=checkpoints,
             progress=progress,
         )

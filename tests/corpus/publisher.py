@@ -66,9 +66,7 @@ class Sizes:
 
     group: int = outbox.GROUP
     batch: int = stores.BATCH
-    losing: bool = (
-        False  # the first record looked for is said to be lost, once: it and its neighbours are written again
-    )
+    losing: bool = False  # the first record is said to be lost, once: it and its neighbours are written again
 
 
 def run_until(place: Place, journey: Journey, moment: int, sizes: Sizes, tape: Path) -> int:

@@ -54,9 +54,7 @@ Progress = Callable[[str, int, int], None]
 """(what is being done, how much is done, of how much)."""
 
 AT_ONCE = 500  # ids in one statement
-REBUILDS = (
-    4  # of a collection, until its index holds nothing that was purged; more than one was needed once in some hundred
-)
+REBUILDS = 4  # of the collections, at most, until no new index holds old memory
 ERASED = "erased with the text it was about"
 
 
@@ -208,9 +206,9 @@ def _finish(guard: Guard, run_id: str, purge_id: str, progress: Progress) -> Pur
         Disk(guard).erase(doomed)
         traces = Traces((int(rolling), str(sha256)) for rolling, sha256 in evidence["traces"])
         folder, seen = _chroma(guard, collections)
-        if folder:
-            _clean_chroma(guard, run_id, folder, collections, traces, progress)
-        evidence |= _prove(guard, folder, traces, progress)
+        if folder and _holding(_chroma_files(folder), traces, progress):
+            _make_again(guard, run_id, folder, collections, progress)
+        evidence |= _prove(guard, run_id, folder, collections, traces, progress)
         if seen:
             _close(guard, run_id, row, doomed, evidence)
     sealed = seal_corpus(guard, run_id)
@@ -236,21 +234,12 @@ def _finish(guard: Guard, run_id: str, purge_id: str, progress: Progress) -> Pur
     return done
 
 
-def _clean_chroma(
-    guard: Guard, run_id: str, folder: Path, collections: Sequence[str], traces: Traces, progress: Progress
-) -> None:
-    """Make anew what holds a trace; a new index as well, a bounded number of times, where the server wrote old memory into it."""
-    holding = _holding(_chroma_files(folder), traces, progress)
-    for _ in range(REBUILDS):
-        if not holding:
-            return
-        progress("publishing the rest again", 0, 0)
-        _purge_chroma.publish_again(guard, run_id, collections)
-        progress("packing the database", 0, 0)
-        _purge_chroma.pack(folder)
-        holding = [
-            place for place in _holding(_chroma_files(folder), traces, progress) if _purge_chroma.is_of_an_index(place)
-        ]
+def _make_again(guard: Guard, run_id: str, folder: Path, collections: Sequence[str], progress: Progress) -> None:
+    """Publish what stays into new collections, and take the old ones' bytes out of Chroma's files."""
+    progress("publishing the rest again", 0, 0)
+    _purge_chroma.publish_again(guard, run_id, collections)
+    progress("packing the database", 0, 0)
+    _purge_chroma.pack(folder)
 
 
 def _chroma(guard: Guard, collections: Sequence[str]) -> tuple[Path | None, bool]:
@@ -276,14 +265,20 @@ def _storage_files(guard: Guard) -> Files:
     return [(guard.storage.location(name), lambda name=name: disk.open(name)) for name in disk.files()]  # type: ignore[misc]
 
 
-def _prove(guard: Guard, folder: Path | None, traces: Traces, progress: Progress) -> dict[str, Any]:
-    """Search everything.
+def _prove(
+    guard: Guard, run_id: str, folder: Path | None, collections: Sequence[str], traces: Traces, progress: Progress
+) -> dict[str, Any]:
+    """Search everything; where a new index was written from old memory, it is made again first.
 
     Raises:
         Inconsistent: something was found.
     """
-    files = [*(_chroma_files(folder) if folder else ()), *_storage_files(guard)]
-    found = _holding(files, traces, progress)
+    for left in reversed(range(REBUILDS)):
+        files = [*(_chroma_files(folder) if folder else ()), *_storage_files(guard)]
+        found = _holding(files, traces, progress)
+        if not left or not folder or not any(_purge_chroma.is_of_an_index(folder, place) for place in found):
+            break
+        _make_again(guard, run_id, folder, collections, progress)
     if found:
         more = f" and {len(found) - 1} more files" if len(found) > 1 else ""
         raise Inconsistent(

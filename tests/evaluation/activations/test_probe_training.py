@@ -22,7 +22,7 @@ from corpus_guard.evaluation.activations.measuring import (
     scores_by_chance,
     single_features,
 )
-from corpus_guard.evaluation.activations.training import Plan, support_of, train, triplet_loss
+from corpus_guard.evaluation.activations.training import Plan, Trained, support_of, train, triplet_loss
 from corpus_guard.traceback.activations.recording import Answered, Recordings
 
 FAST = {"epochs": 5, "width": 8, "support": 40}
@@ -43,6 +43,31 @@ def test_it_finds_what_is_there_on_questions_it_never_saw(kind: str) -> None:
     assert figures["forced"]["fpr"] < 0.15
     assert found.probe.threshold < 1
     assert (len(found.losses) == 5 and found.losses[-1] < found.losses[0]) or kind == "linear"
+
+
+def test_weighed_a_network_sees_what_stands_in_no_order() -> None:
+    training, testing = halves(drawn(280, signal=0.5, layers=31, hidden=96, scattered=True))
+    found = {kind: measured(train(training, Plan(kind, **FAST)).probe, testing)["auc"] for kind in ("weighed", "cnn")}
+
+    assert found["weighed"] > 0.95 > 0.75 > found["cnn"], found
+
+
+def test_the_best_is_the_one_whose_word_counts_then_the_one_that_tells_more() -> None:
+    found = evaluate(FEW, kinds=["linear"])
+    sure = replace(found.trained["linear"].probe, threshold=0.0)
+    counts = {"tpr": 1.0, "fpr": 0.0, "fpr_look_alike": 0.0, "samples": 100.0}
+    a, b, c = (
+        Trained(replace(sure, figures=figures), ())
+        for figures in ({**counts, "auc": 0.8}, {**counts, "auc": 0.9}, {"auc": 0.99})
+    )
+
+    assert replace(found, trained={"linear": a, "weighed": b, "cnn": c}).best == "weighed"
+    assert replace(found, trained={"linear": c, "weighed": b, "cnn": a}).best == "weighed"
+    assert replace(found, trained={"weighed": a, "cnn": c}).best == "weighed"
+    assert (
+        replace(found, trained={"linear": replace(c, probe=replace(c.probe, figures={"auc": 0.5})), "cnn": c}).best
+        == "cnn"
+    )
 
 
 @pytest.mark.parametrize("kind", ["linear", "weighed", "cnn"])

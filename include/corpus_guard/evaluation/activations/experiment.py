@@ -30,14 +30,14 @@ from corpus_guard.evaluation.activations.measuring import (
     single_features,
 )
 from corpus_guard.evaluation.activations.training import EPOCHS, Plan, Trained, parts, supported, train
-from corpus_guard.traceback.activations.probe import Probe, parse
+from corpus_guard.traceback.activations.probe import TENSORS, Probe, parse
 from corpus_guard.traceback.activations.recording import Answered, Recorded, Recordings
 
 Progress = Callable[[str, int, int | None], object]
 Wanted = Callable[[Recorded], bool]
 
 SUPPORTS: Final = (50, 100, 150, 200, 250)
-KINDS: Final = ("linear", "weighed", "cnn")
+KINDS: Final = tuple(TENSORS)
 FIVE: Final = 5  # texts, as the paper retrieves
 
 
@@ -72,7 +72,7 @@ class Findings:
 
     @property
     def best(self) -> str:
-        """The kind whose probe's word counts, and of those the one with the highest AUC on questions it never saw."""
+        """Of the kinds whose word counts, else of all, the one with the highest AUC on questions it never saw."""
         return max(self.trained, key=lambda kind: _worth(self.trained[kind].probe))
 
     def as_dict(self) -> dict[str, Any]:

@@ -125,8 +125,9 @@ def _places(done: Trained, labelled: Recordings, path: Path) -> Path:
     from sklearn.manifold import TSNE
 
     probe = done.probe
-    points = probe.embedded(labelled.states)
-    figure, axes = drawing.axes("t-SNE of the " + ("states" if probe.kind == "linear" else "embeddings"))
+    linear = probe.kind == "linear"
+    points = probe.seen(labelled.states).reshape(len(labelled), -1) if linear else probe.embedded(labelled.states)
+    figure, axes = drawing.axes("t-SNE of the " + ("states" if linear else "embeddings"))
     if len(points) > 3:
         placed = TSNE(perplexity=min(30.0, (len(points) - 1) / 3), random_state=0, init="random").fit_transform(points)
         for label, name in ((True, "attacker's answer"), (False, "right answer")):

@@ -41,7 +41,7 @@ SUPPORT: Final = 100
 HELD_BACK: Final = 5  # one question in so many calibrates
 FEWEST: Final = 8  # samples of each class
 RIDGE: Final = (
-    1e-4  # far more units than samples: weaker, it learns the look-alikes by heart; stronger, it loses the paper's task
+    1e-4  # far more units than samples: held less, it learns look-alikes by heart; held more, it loses the paper's task
 )
 FLAT: Final = 1e-3  # a unit that deviates less is taken to deviate so much
 
@@ -101,16 +101,13 @@ def train(
         )
     if plan.kind == "linear":
         return Trained(_crossed(labelled, plan.seed, trained_on), ())
-    mean, scale = _spread(learned)
-    seen = ((learned.states - mean) / scale).astype(np.float32)
-    shown = {"mean": mean, "scale": scale}
-    if plan.kind == "weighed":
-        shown["weight"] = _weights(seen, poisoned)
-        seen *= shown["weight"]
+    blank = _blank(learned, trained_on)
+    weight = {"weight": _weights(blank.seen(learned.states), poisoned)} if plan.kind == "weighed" else {}
+    probe = replace(blank, kind=plan.kind, width=plan.width, tensors={**blank.tensors, **weight})
     kept = checkpoints / f"{_identity(learned, plan)[:24]}" if checkpoints else None
-    network, losses = _triplets(seen, poisoned, plan, kept, progress)
+    network, losses = _triplets(probe.seen(learned.states), poisoned, plan, kept, progress)
     numbers = {f"net.{name}": value.numpy().astype(np.float32) for name, value in network.state_dict().items()}
-    probe = _blank(plan.kind, given, trained_on, {**shown, **numbers}, plan.width)
+    probe = replace(probe, tensors={**probe.tensors, **numbers})
     return Trained(supported(probe, learned, calibration, plan.support, plan.seed), tuple(losses))
 
 
@@ -145,8 +142,8 @@ def parts(given: Recordings, seed: int) -> tuple[Recordings, Recordings]:
 
 def _crossed(labelled: Recordings, seed: int, trained_on: str) -> Probe:
     folds = _folds(labelled, seed)
-    mean, scale = _spread(labelled)
-    normalised = ((labelled.states - mean) / scale).astype(np.float32)
+    blank = _blank(labelled, trained_on)
+    normalised = blank.seen(labelled.states)
     fold = np.array([folds[row.key] for row in labelled.rows])
     poisoned = labelled.poisoned
     outside = np.zeros(len(labelled))
@@ -158,11 +155,9 @@ def _crossed(labelled: Recordings, seed: int, trained_on: str) -> Probe:
                 "collect from more questions"
             )
         if not rest.all():
-            part = _blank(
-                "linear", labelled, "", {"mean": mean, "scale": scale, **_linear(normalised[rest], poisoned[rest])}
-            )
+            part = replace(blank, tensors={**blank.tensors, **_linear(normalised[rest], poisoned[rest])})
             outside[~rest] = part.margins(labelled.states[~rest])
-    probe = _blank("linear", labelled, trained_on, {"mean": mean, "scale": scale, **_linear(normalised, poisoned)})
+    probe = replace(blank, tensors={**blank.tensors, **_linear(normalised, poisoned)})
     return _calibrated(probe, outside, labelled)
 
 
@@ -174,15 +169,12 @@ def _calibrated(probe: Probe, margins: NDArray[np.float64], calibration: Recordi
     return replace(probe, figures=figures(margins, calibration, probe.threshold))
 
 
-def _blank(
-    kind: str, given: Recordings, trained_on: str, tensors: dict[str, NDArray[np.float32]], width: int = 0
-) -> Probe:
-    layers, hidden = tensors["mean"].shape
-    return Probe(kind, given.model, given.prompt, (layers, hidden), UNSURE, trained_on, {}, width, tensors=tensors)
-
-
-def _spread(given: Recordings) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    return given.states.mean(axis=0), np.maximum(given.states.std(axis=0), FLAT)
+def _blank(given: Recordings, trained_on: str) -> Probe:
+    """A linear probe that normalises by what is given, and weighs nothing yet."""
+    mean, scale = given.states.mean(axis=0), np.maximum(given.states.std(axis=0), FLAT)
+    layers, hidden = mean.shape
+    tensors = {"mean": mean, "scale": scale}
+    return Probe("linear", given.model, given.prompt, (layers, hidden), UNSURE, trained_on, {}, tensors=tensors)
 
 
 def _folds(labelled: Recordings, seed: int) -> dict[str, int]:

@@ -48,10 +48,11 @@ FLOOR: Final = {"tpr": 0.90, "fpr": 0.05, "fpr_look_alike": 0.10, "samples": 40.
 that are written as attacks are accused (each among those it is sure of), and samples measured on."""
 UNSURE: Final = 1.0  # a threshold no margin is over
 TENSORS: Final = {
-    "cnn": {"mean", "scale", "support", "poisoned"},
     "linear": {"mean", "scale", "weight", "intercept"},
     "weighed": {"mean", "scale", "weight", "support", "poisoned"},
+    "cnn": {"mean", "scale", "support", "poisoned"},
 }
+"""Kind → what it holds beside a network's own numbers."""
 
 
 class Vote(StrEnum):
@@ -96,9 +97,7 @@ class Probe:
             return np.empty(0)
         checked(states, "states to be probed")
         if self.kind == "linear":
-            logit = (
-                np.tensordot(self._normalised(states), self.tensors["weight"], axes=2) + self.tensors["intercept"][0]
-            )
+            logit = np.tensordot(self.seen(states), self.tensors["weight"], axes=2) + self.tensors["intercept"][0]
             found = np.tanh(np.asarray(logit, np.float64) / 2)  # 2 * sigmoid - 1
         else:
             found = nearest(self.embedded(states), self.tensors["support"], self.tensors["poisoned"] > 0.5)
@@ -109,22 +108,20 @@ class Probe:
         return (margins - self.centre) / (1 - np.sign(margins - self.centre) * self.centre)
 
     def embedded(self, states: NDArray[np.float32], batch: int = 64) -> NDArray[np.float32]:
-        """Where its network puts states, shape [n, 8 x width]; of a linear probe the normalised states, [n, (layers + 1) x hidden]."""
-        if self.kind == "linear":
-            return self._normalised(states).reshape(len(states), -1)
+        """Where its network puts states, shape [n, 8 x width]."""
         import torch
 
-        parts = []
         with torch.inference_mode():
-            for start in range(0, len(states), batch):
-                seen = self._normalised(states[start : start + batch])
-                if self.kind == "weighed":
-                    seen = seen * self.tensors["weight"]
-                parts.append(_network.embed(self._net, torch.from_numpy(seen)).numpy())
+            parts = [
+                _network.embed(self._net, torch.from_numpy(self.seen(states[start : start + batch]))).numpy()
+                for start in range(0, len(states), batch)
+            ]
         return np.concatenate(parts)
 
-    def _normalised(self, states: NDArray[np.float32]) -> NDArray[np.float32]:
-        return np.ascontiguousarray((states - self.tensors["mean"]) / self.tensors["scale"], np.float32)
+    def seen(self, states: NDArray[np.float32]) -> NDArray[np.float32]:
+        """States as the regression or the network is shown them: normalised (equation 1 of the paper) and, of that kind, weighed."""
+        normalised = np.asarray((states - self.tensors["mean"]) / self.tensors["scale"], np.float32)
+        return normalised * self.tensors["weight"] if self.kind == "weighed" else normalised
 
     def votes(self, states: NDArray[np.float32]) -> list[Vote]:
         """What it says of each state."""
