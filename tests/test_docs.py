@@ -1,23 +1,37 @@
-"""Everything that can be typed, set or scheduled is in the docs."""
+"""Everything that can be typed, set or scheduled is in the docs; every link in them leads somewhere."""
 
 from __future__ import annotations
 
+import itertools
 import re
 import runpy
+import tomllib
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
 import typer.main
 
-from corpus_guard.cli import app
+from corpus_guard.cli.main import app
 from corpus_guard.screening.policy import Policy
 from corpus_guard.screening.registry import CHECKS
 from corpus_guard.settings import PROJECT, Settings
 
-PAGES = [*sorted((PROJECT / "docs").rglob("*.md")), *PROJECT.glob("README.md")]
+DOCS = PROJECT / "docs"
+README = PROJECT / "README.md"
+SITE = sorted(DOCS.rglob("*.md"))
+PAGES = [*SITE, README]
+LINKED = [*PAGES, *(PROJECT / name for name in ("CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"))]
 DAGS = sorted((PROJECT / "dags").glob("*.py"))
+README_BYTES = 8_000
+
+_FENCE = re.compile(r"^ *```.*?^ *```$", re.M | re.S)
+_CODE = re.compile(r"`[^`\n]*`")
+_LINK = re.compile(r"\]\(([^)\s]+)\)")
+_HEADING = re.compile(r"^#{1,6} +(.+?) *#*$", re.M)
 
 
 @pytest.fixture(scope="module")
@@ -30,8 +44,8 @@ def commands(command: click.Command, path: tuple[str, ...] = ("guard",)) -> Iter
     if not below:
         yield " ".join(path), command
         return
-    for name, one in sorted(below.items()):
-        yield from commands(one, (*path, name))
+    for name, child in sorted(below.items()):
+        yield from commands(child, (*path, name))
 
 
 COMMANDS = dict(commands(typer.main.get_command(app)))
@@ -69,19 +83,8 @@ def test_every_dag_is_in_the_docs(docs: str, dag: str) -> None:
     assert f"`{dag}`" in docs
 
 
-def test_every_file_that_the_docs_name_by_a_link_exists() -> None:
-    lost = [
-        f"{page.name}: {target}"
-        for page in PAGES
-        for target in re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
-        if not (page.parent / target).exists()
-    ]
-
-    assert lost == []
-
-
 def test_every_variable_that_the_docs_name_is_a_setting_or_one_of_the_stack(docs: str) -> None:
-    known = {f"CORPUS_GUARD_{name.upper()}" for name in Settings.model_fields}
+    settings = {f"CORPUS_GUARD_{name.upper()}" for name in Settings.model_fields}
     stack = "\n".join(
         path.read_text(encoding="utf-8")
         for path in [*Path(PROJECT / "docker").rglob("*"), PROJECT / "Makefile", *DAGS]
@@ -89,10 +92,112 @@ def test_every_variable_that_the_docs_name_is_a_setting_or_one_of_the_stack(docs
     )
 
     named = set(re.findall(r"\bCORPUS_GUARD_[A-Z_]+[A-Z]\b", docs))
-    assert {one for one in named - known if one not in stack} == set()
+    assert {name for name in named - settings if name not in stack} == set()
+
+
+def shown_commands() -> Iterator[tuple[str, list[str]]]:
+    """Yield each `guard` command line of a code block with its flags, as the page shows them."""
+    for page in LINKED:
+        for block in _FENCE.findall(page.read_text(encoding="utf-8")):
+            for line in re.sub(r"\\\n *", "", block).splitlines():
+                if "guard " in line and (found := re.search(r"(?:\.venv/bin/|exec scheduler )(guard .*)", line)):
+                    words = re.sub(r"\"[^\"]*\"|'[^']*'|#.*", "", found[1]).partition("|")[0].split()
+                    name = " ".join(word for word in itertools.takewhile(re.compile("[a-z][a-z-]*").fullmatch, words))
+                    yield name, [word for word in words if word.startswith("-")]
+
+
+def test_the_commands_and_options_that_the_docs_show_exist() -> None:
+    wrong = []
+    for shown, flags in shown_commands():
+        line = "guard trace follow" if shown == "guard trace" else shown  # a group with a default command
+        name = next((name for name in COMMANDS if f"{line} ".startswith(f"{name} ")), "")
+        options = COMMANDS[name].params if name else []
+        known = {"--help", *(flag for option in options for flag in (*option.opts, *option.secondary_opts))}
+        wrong += [f"{line} {flag}" for flag in flags if flag not in known] if name else [line]
+
+    assert wrong == []
+
+
+def test_the_make_targets_that_the_docs_show_exist() -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (PROJECT / "Makefile").read_text(encoding="utf-8"), re.M))
+    shown = {
+        target
+        for page in LINKED
+        for target in re.findall(r"(?:`|^)make ([a-z-]+)", page.read_text(encoding="utf-8"), re.M)
+    }
+
+    assert shown - targets == set()
+
+
+def links(page: Path) -> list[str]:
+    """Return the targets of a page's links and pictures, without those inside code."""
+    text = _CODE.sub("", _FENCE.sub("", page.read_text(encoding="utf-8")))
+    return [target for target in _LINK.findall(text) if not re.match(r"[a-z]+:", target)]
+
+
+def anchors(page: Path) -> set[str]:
+    """Return the anchors of a page's headings that are the same on the site and on a code host, and unique."""
+    titles = [
+        re.sub(r"[`*]", "", title) for title in _HEADING.findall(_FENCE.sub("", page.read_text(encoding="utf-8")))
+    ]
+    found = Counter(title for title in titles)
+    site = {title: re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", title).strip().lower()) for title in found}
+    host = {title: re.sub(r"\s", "-", re.sub(r"[^\w\s-]", "", title).strip().lower()) for title in found}
+    return {site[title] for title, count in found.items() if count == 1 and site[title] == host[title]}
+
+
+@pytest.mark.parametrize("page", LINKED, ids=lambda page: str(page.relative_to(PROJECT)))
+def test_every_relative_link_leads_to_a_file_and_to_a_heading(page: Path) -> None:
+    broken = []
+    for target in links(page):
+        name, _, anchor = target.partition("#")
+        file = (page.parent / name).resolve() if name else page
+        if not file.exists() or (anchor and anchor not in anchors(file)):
+            broken.append(target)
+
+    assert broken == []
+
+
+@pytest.mark.parametrize("page", SITE, ids=lambda page: str(page.relative_to(DOCS)))
+def test_no_link_of_the_site_leaves_the_site(page: Path) -> None:
+    outside = [
+        target
+        for target in links(page)
+        if target.partition("#")[0] and not (page.parent / target.partition("#")[0]).resolve().is_relative_to(DOCS)
+    ]
+
+    assert outside == []
+
+
+def test_a_broken_link_and_a_broken_anchor_are_noticed(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("# One `two`\n\n## One `two` three\n\n[a](gone.md) [b](#one-two-three) `[c](code.md)`\n")
+
+    assert links(page) == ["gone.md", "#one-two-three"]
+    assert anchors(page) == {"one-two", "one-two-three"}
+
+
+def test_every_page_is_in_the_navigation_of_the_site_once() -> None:
+    def pages(entry: Any) -> Iterator[str]:
+        if isinstance(entry, str):
+            yield entry
+        else:
+            for inner in entry.values() if isinstance(entry, dict) else entry:
+                yield from pages(inner)
+
+    config = tomllib.loads((PROJECT / "zensical.toml").read_text(encoding="utf-8"))
+
+    assert sorted(pages(config["project"]["nav"])) == [page.relative_to(DOCS).as_posix() for page in SITE]
+
+
+def test_the_readme_is_short() -> None:
+    assert README.stat().st_size <= README_BYTES
 
 
 def test_the_reference_is_what_the_code_says() -> None:
-    written = runpy.run_path(str(PROJECT / "docs" / "build_reference.py"))
+    render = runpy.run_path(str(DOCS / "build_reference.py"))["render"]
 
-    assert written["TARGET"].read_text(encoding="utf-8") == written["render"](), "run: make docs"
+    stale = [
+        page.name for page, text in render().items() if not page.exists() or page.read_text(encoding="utf-8") != text
+    ]
+    assert stale == [], "run: make docs"
