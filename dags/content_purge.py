@@ -1,24 +1,24 @@
 """
 ### Content purge
 
-Takes documents out of the corpus for good: no longer served, blocked by hash, erased from disk, and searched for until nothing is found.
+Removes documents from the corpus for good: no longer served, blocked by hash, erased from disk, and searched for until nothing is found.
 
-**What it does.** Started by hand with what shall go. It plans first (a dry run that changes nothing), then waits for a person under
-*Required Actions*, then purges what was planned: not what was added to the selection meanwhile. Whatever has the same text or the same
-bytes goes along. The closure is signed into the event log; hashes, who and why stay.
+**What it does.** Trigger it by hand with a selection. It plans first (a dry run that changes nothing), waits for a person under
+*Required Actions*, then purges what was planned, not what was added to the selection meanwhile. Every document with the same text or the
+same bytes is included. The closure is signed into the event log; the hashes, the approver and the reason are kept.
 
-**What it does not do.** Near-copies stay; `guard search` finds them. Backups, and what readers already fetched, are out of its reach. Where
-Chroma's disk is on another machine nothing can be searched, and the purge stays open.
+**What it does not do.** It does not purge near-copies; `guard search` finds them. It cannot reach backups, or what readers already
+fetched. If Chroma's disk is on another machine it cannot be searched, and the purge stays open.
 
-**When it fails.** Nothing is purged without an answer. By task:
+**When it fails.** Nothing is purged without an approval. By task:
 
-- `plan`: the parameters select nothing, name something that is not in the ledger, or give no reason; trigger it again with others.
+- `plan`: the parameters select nothing, name something that is not in the ledger, or give no reason; trigger it again.
 - `approve_purge`: it was refused, or nobody answered within a day; trigger it again.
-- `purge`: something with this content came in since the plan (trigger it again), or a store did not answer: clear the task or run
-  `guard purge --resume`, it goes on where it was.
+- `purge`: more documents with this content arrived since the plan (trigger it again), or a store did not answer: clear the task or run
+  `guard purge --resume`; it continues where it stopped.
 
-**Parameters.** `chunks`, `documents` (URI, source/URI or id), `sources`, `hashes` (SHA-256): together the selection. `reason`: kept for
-good.
+**Parameters.** `chunks`, `documents` (URI, source/URI or id), `sources`, `hashes` (SHA-256): together the selection. `reason`: kept in
+the log.
 """
 
 from datetime import timedelta
@@ -26,8 +26,8 @@ from datetime import timedelta
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import Param, dag, task
 
-from corpus_guard.airflow_notices import shared
-from corpus_guard.airflow_tasks import plan_purge, purge_planned
+from corpus_guard.airflow.notifications import dag_defaults
+from corpus_guard.airflow.purge import plan_purge, purge_planned
 
 ANSWER_TIME = timedelta(hours=23)
 NAMES = {"type": "array", "items": {"type": "string", "minLength": 1, "maxLength": 4096}, "maxItems": 1000}
@@ -47,7 +47,7 @@ HASHES = {"type": "array", "items": {"type": "string", "pattern": "^[0-9a-f]{64}
     },
     tags=["guard/proof"],
     doc_md=__doc__,
-    **shared(),
+    **dag_defaults(),
 )
 def content_purge():
     @task(execution_timeout=timedelta(hours=1))
@@ -61,9 +61,9 @@ def content_purge():
     planned = plan()
     approve_purge = ApprovalOperator(
         task_id="approve_purge",
-        subject="Purge this for good?",
-        body="{% set plan = ti.xcom_pull(task_ids='plan') %}{{ plan['documents'] }} documents with {{ plan['chunks'] }} chunks would go; "
-        "the log of the task `plan` names them. It cannot be undone.",
+        subject="Purge these documents for good?",
+        body="{% set plan = ti.xcom_pull(task_ids='plan') %}Documents: {{ plan['documents'] }}, chunks: {{ plan['chunks'] }}. "
+        "The log of the task `plan` names them. This cannot be undone.",
         response_timeout=ANSWER_TIME,
         execution_timeout=ANSWER_TIME,
         fail_on_reject=True,

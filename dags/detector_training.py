@@ -1,31 +1,30 @@
 """
 ### Detector training
 
-Trains the three detectors that learn, each by itself: the **judge** of tracebacks, the **filter** of what is retrieved (ML-FilterRAG)
-and the **probe** of the RAG model's activations (RevPRAG). Puts one into use once somebody approved.
+Trains the three learned detectors, each by itself: the **judge** of tracebacks, the **filter** of retrieved texts (ML-FilterRAG) and the
+**probe** of the RAG model's activations (RevPRAG). Promotes one only after approval.
 
-**What it does.** Reads questions under attack (`CORPUS_GUARD_DETECTOR_QUESTIONS`; those of the sample corpus where the sample is screened),
-trains on about two thirds and measures on the rest, the same in every run, beside the detector in use. The candidate is logged in MLflow
-with both figures and registered as *challenger*, files without pickle. Where it is better, a person is asked under *Required Actions*;
-approved, it is the *champion*, and what uses it next takes it: traces the judge and the probe, the guarded retriever the filter.
+**What it does.** Reads questions under attack (`CORPUS_GUARD_DETECTOR_QUESTIONS`; those of the sample corpus when the sample is
+screened), trains on about two thirds and measures on the rest, the same in every run, next to the champion. The candidate is logged in
+MLflow with both sets of figures and registered as *challenger*, without pickle files. If it is better, a person is asked under *Required
+Actions*. Once approved it is the *champion*: traces use the judge and the probe, the guarded retriever uses the filter.
 
-- judge, filter: *better* is no figure worse and one better. Judge: texts judged rightly under three attacks, honest texts accused, honest
-  complaints turned against a text, some among honest texts written as attacks are. Filter: poisoned and honest texts dropped.
-- probe: of three kinds the best is the candidate; *better* is a higher AUC. Beside them stand probes trained on random labels, which must
-  fail.
+- judge, filter: *better* means no figure worse and at least one better. Judge: texts judged correctly under three attacks, honest texts
+  accused, honest complaints turned against a text, some among honest texts written like attacks. Filter: poisoned and honest texts dropped.
+- probe: the best of three kinds is the candidate; *better* means a higher AUC. Probes trained on random labels must fail.
 
-**What it does not do.** Decide by itself, or prove that a gain is no chance: the counts are in the question. A file that a setting names
-(`CORPUS_GUARD_JUDGE_MODEL`, `…_FILTER_MODEL`, `…_ACTIVATION_PROBE`) stays in use. A retriever that is open keeps its filter until it is
-opened again; screening does not use it. A RAG model behind an endpoint shows no activations.
+**What it does not do.** It does not decide by itself, and it does not prove that a gain is more than chance: the counts are in the
+question. A file named by a setting (`CORPUS_GUARD_JUDGE_MODEL`, `…_FILTER_MODEL`, `…_ACTIVATION_PROBE`) stays in use. An open retriever
+keeps its filter until it is opened again; screening does not use the filter. A RAG model behind an endpoint shows no activations.
 
-**When it fails.** What was in use stays in use, and the other detectors go on. By task:
+**When it fails.** The champions stay in use, and the other detectors continue. By task:
 
-- `train_judge`, `train_filter`: a row of a file is wrong, or MLflow or Chroma did not answer; the error says which. Correct it and clear
-  the task: what the language model read is not read again. With too few questions it is skipped, and the run's note says so.
-- `train_probe`: as those, or a control that scores. Prompts that were read are not read again, and a training goes on from its last epoch.
+- `train_judge`, `train_filter`: a row of a file is wrong, or MLflow or Chroma does not answer; the error says which. Correct it and
+  clear the task: finished readings of the language model are reused. With too few questions it is skipped, and the run's note says so.
+- `train_probe`: the same, or a control that scores. Prompts are not read twice, and a training continues from its last epoch.
 - `approve_judge`, `approve_filter`, `approve_probe`: it was refused, or nobody answered within 15 hours; trigger the DAG again.
-- `promote_judge`, `promote_filter`, `promote_probe`: the ledger or MLflow did not answer, or the candidate's file is not what was measured;
-  clear the task, a promotion that was made is not made twice.
+- `promote_judge`, `promote_filter`, `promote_probe`: the ledger or MLflow does not answer, or the candidate's file is not the measured
+  one; clear the task, a promotion is recorded once.
 """
 
 from datetime import timedelta
@@ -34,13 +33,13 @@ from airflow.providers.standard.operators.hitl import HITLOperator
 from airflow.sdk import dag, task
 from airflow.timetables.interval import CronDataIntervalTimetable
 
-from corpus_guard.airflow_detectors import promote_detector, train_detector
-from corpus_guard.airflow_notices import shared
-from corpus_guard.airflow_tasks import APPROVE
+from corpus_guard.airflow.assets import MODELS_POOL
+from corpus_guard.airflow.context import APPROVE
+from corpus_guard.airflow.detectors import promote_detector, train_detector
+from corpus_guard.airflow.notifications import dag_defaults
 
-MODELS = "models"  # pool: one slot a machine, because a model takes all cores
 TRAIN_TIME = {  # in the order they get the slot; with ANSWER_TIME within the run's 24 hours
-    "judge": timedelta(hours=1),  # 200 questions: some minutes
+    "judge": timedelta(hours=1),  # 200 questions take minutes
     "filter": timedelta(hours=2),  # the language model reads 3 texts a second
     "probe": timedelta(hours=5),  # 2,000 prompts take about an hour on one core, the trainings less
 }
@@ -53,21 +52,24 @@ ANSWER_TIME = timedelta(hours=15)
     dagrun_timeout=timedelta(hours=24),
     tags=["guard/traceback"],
     doc_md=__doc__,
-    **shared(),
+    **dag_defaults(),
 )
 def detector_training():
-    for place, (name, limit) in enumerate(TRAIN_TIME.items()):
-        first = len(TRAIN_TIME) - place
+    for position, (name, limit) in enumerate(TRAIN_TIME.items()):
         train = task.short_circuit(
-            train_detector, task_id=f"train_{name}", execution_timeout=limit, pool=MODELS, priority_weight=first
+            train_detector,
+            task_id=f"train_{name}",
+            execution_timeout=limit,
+            pool=MODELS_POOL,
+            priority_weight=len(TRAIN_TIME) - position,
         )
         promote = task(promote_detector, task_id=f"promote_{name}", execution_timeout=timedelta(minutes=10))
         candidate = train(name)
         approve = HITLOperator(
             task_id=f"approve_{name}",
-            subject=f"Put this {name} into use?",
-            body=f"{{% set found = ti.xcom_pull(task_ids='train_{name}') %}}{{{{ found['told'] }}}}. Version {{{{ found['version'] }}}} in "
-            "MLflow's registry has all figures. Whatever is not approved stays as it is.",
+            subject=f"Promote this {name}?",
+            body=f"{{% set candidate = ti.xcom_pull(task_ids='train_{name}') %}}{{{{ candidate['summary'] }}}}. All figures are in version "
+            "{{ candidate['version'] }} of MLflow's registry. Without approval nothing changes.",
             options=[APPROVE, "Reject"],
             response_timeout=ANSWER_TIME,
             execution_timeout=ANSWER_TIME,

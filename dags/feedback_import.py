@@ -1,22 +1,22 @@
 """
 ### Feedback import
 
-Takes reports of wrong answers into the ledger: from files, or from the feedback that people gave on traces in MLflow.
+Imports reports of wrong answers into the ledger: from files, or from feedback that people gave on traces in MLflow.
 
-**What it does.** A run imports the reports whose time lies in its data interval, a day in UTC, from every source that
-`CORPUS_GUARD_FEEDBACK` names; a scheduled run looks three days further back, for what the exporting system wrote late. The same question
-with the same wrong answer is one report; importing it again adds nothing. A row that cannot be taken is put aside with its line and the
-reason (`reports/aside` in the storage). Triggered by hand without a logical date, it imports everything there is.
+**What it does.** A run imports the reports of its data interval, a day in UTC, from every source that `CORPUS_GUARD_FEEDBACK` names. A
+scheduled run also looks three days further back, for late writes of the exporting system. The same question with the same wrong answer
+is one report; importing it again adds nothing. A row that cannot be imported is put aside with its line and the reason (`reports/aside`
+in the storage). Triggered by hand without a logical date, it imports everything.
 
 `airflow backfill create --dag-id feedback_import --from-date 2025-01-01 --to-date 2026-01-01` imports a year of history, day by day.
 
-**What it does not do.** It judges nothing and removes nothing: `traceback_nightly` follows what is open. It does not know who a reporter
-is; the name is the exporting system's. One reporter moves a report up once, and at most 50 a day count.
+**What it does not do.** It judges nothing and removes nothing: `traceback_nightly` traces the open reports. It does not check who a
+reporter is; the name is the exporting system's. One reporter raises a report's priority once, and at most 50 of their reports a day count.
 
 **When it fails.** By task:
 
-- `import_reports`: a source could not be read; the others are imported. Put it right and clear the task, or run a backfill over the days
-  that are missing: what is there already stays as it is.
+- `import_reports`: a source could not be read; the others are imported. Correct it and clear the task, or run a backfill over the
+  missing days: importing again changes nothing that is already there.
 """
 
 from datetime import timedelta
@@ -24,8 +24,8 @@ from datetime import timedelta
 from airflow.sdk import dag, task
 from airflow.timetables.interval import CronDataIntervalTimetable
 
-from corpus_guard.airflow_notices import shared
-from corpus_guard.airflow_tasks import import_feedback
+from corpus_guard.airflow.feedback import import_feedback
+from corpus_guard.airflow.notifications import dag_defaults
 
 IMPORT_TIME = timedelta(hours=2)  # 100,000 rows take minutes
 
@@ -36,14 +36,10 @@ IMPORT_TIME = timedelta(hours=2)  # 100,000 rows take minutes
     dagrun_timeout=timedelta(hours=6),
     tags=["guard/traceback"],
     doc_md=__doc__,
-    **shared(),
+    **dag_defaults(),
 )
 def feedback_import():
-    @task(execution_timeout=IMPORT_TIME)
-    def import_reports() -> dict:
-        return import_feedback()
-
-    import_reports()
+    task(import_feedback, task_id="import_reports", execution_timeout=IMPORT_TIME)()
 
 
 feedback_import()

@@ -1,33 +1,33 @@
 """
 ### Quarantine review
 
-After a refresh that put something in quarantine, one required action that says what waits, with a link to the page.
+After a refresh that put documents in quarantine: one required action that says what waits, with a link to the review page.
 
-**What it does.** Started by the asset *quarantine*. It counts what nobody decided yet ("12 to review: 9 instructions, 2 perplexity, 1
-provenance"), tells people by the connections `corpus_guard_mail` and `corpus_guard_slack` where these are there, and waits under *Required
-Actions*. *Seen* ends it. *Escalate them all* marks every item of the run, in the name of who answered. Where several refreshes ended
-meanwhile, one action stands for all of them.
+**What it does.** Triggered by the asset *quarantine*. It counts the undecided items ("12 to review: 9 instructions, 2 perplexity, 1
+provenance"), notifies reviewers over the connections `corpus_guard_mail` and `corpus_guard_slack` if they exist, and waits under
+*Required Actions*. *Seen* closes the action. *Escalate them all* escalates every item of the run, in the name of the person who
+answered. If several refreshes ended meanwhile, one action covers all of them.
 
-**What it does not do.** It releases nothing, whatever is answered, and holds up nothing: what was accepted is served before this begins,
-and a refresh does not wait for it. That is why it is a DAG of its own: a run that waits for a person would count against the refreshes
-that may run at once. Items are decided on the page, or with `guard quarantine`.
+**What it does not do.** No answer releases anything, and nothing waits for it: accepted documents are already served. It is a DAG of its
+own because a run that waits for a person counts against the number of refreshes that may run at once. Decide items on the review page or
+with `guard quarantine`.
 
-**When it fails.** Whatever fails here, everything stays in quarantine, and `quarantine_watch` goes on telling what is overdue. By task:
+**When it fails.** Everything stays in quarantine, and `quarantine_watch` still reports overdue items. By task:
 
 - `summarise`: the ledger does not answer. Clear the task.
-- `approve_review`: nobody answered in time. Nothing needs to be repeated; the page has the items.
-- `settle`: the answer could not be written down; clear the task.
+- `approve_review`: nobody answered in time. Nothing has to be repeated; the items are on the review page.
+- `settle`: the answer could not be recorded; clear the task.
 """
 
 from datetime import timedelta
 
 from airflow.providers.standard.operators.hitl import HITLOperator
-from airflow.sdk import Asset, dag, task
+from airflow.sdk import dag, task
 
-from corpus_guard.airflow_notices import shared
-from corpus_guard.airflow_review import ESCALATE, SEEN, summarise_waiting, take_answer
+from corpus_guard.airflow.assets import QUARANTINE
+from corpus_guard.airflow.notifications import dag_defaults
+from corpus_guard.airflow.review import ESCALATE, SEEN, apply_answer, summarise_waiting
 
-QUARANTINE = Asset(name="quarantine", uri="x-guard://quarantine")
 ANSWER_TIME = timedelta(hours=20)
 
 
@@ -37,28 +37,23 @@ ANSWER_TIME = timedelta(hours=20)
     dagrun_timeout=timedelta(hours=24),
     tags=["guard/review"],
     doc_md=__doc__,
-    **shared(),
+    **dag_defaults(),
 )
 def quarantine_review():
-    @task.short_circuit(execution_timeout=timedelta(minutes=10))
-    def summarise() -> dict:
-        return summarise_waiting()
-
-    @task(execution_timeout=timedelta(minutes=30))
-    def settle(summary: dict, answer: dict):
-        take_answer(summary, answer)
-
-    summary = summarise()
+    summarise = task.short_circuit(summarise_waiting, task_id="summarise", execution_timeout=timedelta(minutes=10))
+    settle = task(apply_answer, task_id="settle", execution_timeout=timedelta(minutes=30))
     approve_review = HITLOperator(
         task_id="approve_review",
         subject="Review the quarantine",
-        body="{% set waits = ti.xcom_pull(task_ids='summarise') %}{{ waits['sentence'] }}. "
-        "[Open the queue]({{ waits['link'] }}). Whatever is answered here releases nothing.",
+        body="{% set queue = ti.xcom_pull(task_ids='summarise') %}{{ queue['sentence'] }}. "
+        "[Open the queue]({{ queue['link'] }}). No answer here releases anything.",
         options=[SEEN, ESCALATE],
         response_timeout=ANSWER_TIME,
         execution_timeout=ANSWER_TIME,
         retries=0,
     )
+
+    summary = summarise()
     summary >> approve_review
     settle(summary, approve_review.output)
 

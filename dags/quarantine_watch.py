@@ -1,27 +1,27 @@
 """
 ### Quarantine watch
 
-Tells people when items wait in quarantine longer than the policy allows, and marks those that nobody decided for very long.
+Reminds reviewers of items that wait longer than the policy allows, and escalates those that nobody decided for very long.
 
-**What it does.** Every hour: what waits longer than `review.deadline_hours` of policy.yaml is told by e-mail and Slack (connections
-`corpus_guard_mail` and `corpus_guard_slack`), again when it becomes more, and once a day. What waits longer than `review.expire_days` is
-escalated and marked.
+**What it does.** Every hour: items that wait longer than `review.deadline_hours` of policy.yaml are reported by e-mail and Slack
+(connections `corpus_guard_mail` and `corpus_guard_slack`), again when their number grows, and once a day. Items that wait longer than
+`review.expire_days` are escalated and marked.
 
-**What it does not do.** It decides nothing: time never releases an item, and never rejects one.
+**What it does not do.** It decides nothing: time never releases and never rejects an item.
 
 **When it fails.** It is tried again, and runs again within the hour. By task:
 
 - `expire`: the ledger does not answer; the log names its address.
-- `alert`: a message could not be sent; the log names the connection. Marking does not depend on it. Without connections the count stands in
-  the task's log and on the run.
+- `alert`: a message could not be sent; the log names the connection. Escalation does not depend on it. Without connections the count is
+  in the task's log and on the run's note.
 """
 
 from datetime import timedelta
 
 from airflow.sdk import dag, task
 
-from corpus_guard.airflow_notices import shared
-from corpus_guard.airflow_review import expire_waiting, tell_overdue
+from corpus_guard.airflow.notifications import dag_defaults
+from corpus_guard.airflow.review import expire_waiting, notify_overdue
 
 
 @dag(
@@ -30,17 +30,11 @@ from corpus_guard.airflow_review import expire_waiting, tell_overdue
     dagrun_timeout=timedelta(hours=1),
     tags=["guard/review"],
     doc_md=__doc__,
-    **shared(),
+    **dag_defaults(),
 )
 def quarantine_watch():
-    @task(execution_timeout=timedelta(minutes=20))
-    def expire() -> int:
-        return expire_waiting()
-
-    @task(execution_timeout=timedelta(minutes=10), trigger_rule="all_done")
-    def alert() -> int:
-        return tell_overdue()
-
+    expire = task(expire_waiting, task_id="expire", execution_timeout=timedelta(minutes=20))
+    alert = task(notify_overdue, task_id="alert", execution_timeout=timedelta(minutes=10), trigger_rule="all_done")
     expire() >> alert()
 
 

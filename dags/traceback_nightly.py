@@ -1,24 +1,24 @@
 """
 ### Traceback, nightly
 
-Follows every open report of a wrong answer back to the texts that led to it, and takes those out of service once somebody approved.
+Traces every open report of a wrong answer back to the texts that caused it, and takes those out of service after approval.
 
-**What it does.** Retrieves what the reported question retrieves, judges each text, sets the poisoned ones aside and goes on until what
-stands is benign (RAGForensics). Outcome, every judged text and the reasons are in the ledger (`guard trace list`), figures and plots in
-MLflow. What a trace accuses waits under *Required Actions*; approved, it is served no longer, its hashes are blocked, and the question is
-asked again. What was accused on an earlier night and neither withdrawn nor refused is asked about again.
+**What it does.** Retrieves what the reported question retrieves, judges each text, sets the poisoned ones aside and repeats until the
+remaining texts are benign (RAGForensics). The ledger keeps the outcome, every judged text and the reasons (`guard trace list`); MLflow
+keeps figures and plots. Accused texts wait under *Required Actions*. After approval they are no longer served, their hashes are blocked,
+and the question is asked again. Texts accused on an earlier night, and neither withdrawn nor refused, are proposed again.
 
-**What it does not do.** It accuses nobody on a report's word alone: a wrong answer where no text is poisoned ends as *not poisoning*. It
-erases nothing; `guard purge` does. A record that somebody wrote past the guard is named and left to `integrity_nightly`. The corpus of
-an earlier day is traced with `guard trace --as-of`.
+**What it does not do.** It accuses no text on a report's word alone: a wrong answer without a poisoned text ends as *not poisoning*. It
+erases nothing; `guard purge` does. A record written to Chroma past the guard is named and left to `integrity_nightly`. To trace an
+earlier corpus, use `guard trace --as-of`.
 
-**When it fails.** A trace goes on where it was and judges no text twice. By task:
+**When it fails.** A trace continues where it stopped and judges no text twice. By task:
 
 - `pick`: the ledger does not answer. Clear the task.
-- `trace`: a model or the judge's endpoint is not there; clear it. A report whose judge failed alone is tried again the next night.
+- `trace`: a model or the judge's endpoint is missing; clear the task. A report whose judge failed is tried again the next night.
 - `summarise`: a report was lost between the tasks, or the ledger does not answer; clear the run.
 - `approve_withdrawal`: nobody answered in time. Nothing is withdrawn, and the next night asks again.
-- `withdraw`: what is accused changed since it was approved (the next night asks again), or Chroma does not answer: clear the task.
+- `withdraw`: the accused texts changed since the approval (the next night asks again), or Chroma does not answer: clear the task.
 """
 
 from datetime import timedelta
@@ -27,11 +27,12 @@ from airflow.providers.standard.operators.hitl import HITLOperator
 from airflow.sdk import dag, task
 from airflow.timetables.interval import CronDataIntervalTimetable
 
-from corpus_guard.airflow_notices import shared
-from corpus_guard.airflow_tasks import APPROVE, end_night, pick_reports, trace_reports, withdraw_traced
+from corpus_guard.airflow import traceback
+from corpus_guard.airflow.assets import MODELS_POOL
+from corpus_guard.airflow.context import APPROVE
+from corpus_guard.airflow.notifications import dag_defaults
 
-MODELS = "models"  # pool: one slot a machine, because a model takes all cores
-TRACE_TIME = timedelta(hours=2)  # 25 reports take minutes; an endpoint that judges may be slow
+TRACE_TIME = timedelta(hours=2)  # 25 reports take minutes; a judge behind an endpoint may be slow
 ANSWER_TIME = timedelta(hours=18)
 
 
@@ -41,38 +42,30 @@ ANSWER_TIME = timedelta(hours=18)
     dagrun_timeout=timedelta(hours=24),
     tags=["guard/traceback"],
     doc_md=__doc__,
-    **shared(),
+    **dag_defaults(),
 )
 def traceback_nightly():
-    @task(execution_timeout=timedelta(minutes=10))
-    def pick() -> list[list[str]]:
-        return pick_reports()
-
-    @task(execution_timeout=TRACE_TIME, pool=MODELS)
-    def trace(report_ids: list[str]) -> list[dict]:
-        return trace_reports(report_ids)
-
-    @task.short_circuit(execution_timeout=TRACE_TIME, pool=MODELS, trigger_rule="none_failed")
-    def summarise(portions: list[list[str]], results: list[list[dict]]) -> dict:
-        return end_night(list(portions or []), list(results or []))
-
-    @task(execution_timeout=TRACE_TIME, pool=MODELS)
-    def withdraw(planned: dict, answer: dict):
-        withdraw_traced(planned, answer)
-
-    portions = pick()
-    planned = summarise(portions, trace.expand(report_ids=portions))
+    models_task = {"execution_timeout": TRACE_TIME, "pool": MODELS_POOL}
+    pick = task(traceback.pick_reports, task_id="pick", execution_timeout=timedelta(minutes=10))
+    trace = task(traceback.trace_reports, task_id="trace", **models_task)
+    summarise = task.short_circuit(
+        traceback.summarise_night, task_id="summarise", trigger_rule="none_failed", **models_task
+    )
+    withdraw = task(traceback.withdraw_traced, task_id="withdraw", **models_task)
     approve_withdrawal = HITLOperator(
         task_id="approve_withdrawal",
         subject="Take traced texts out of service?",
-        body="{% set plan = ti.xcom_pull(task_ids='summarise') %}{{ plan['versions'] }} versions of {{ plan['documents'] }} documents, "
-        "{{ plan['chunks'] }} chunks, were traced from {{ plan['traces'] | length }} reports. `guard trace list` names them. Evidence "
-        "stays on disk. Whatever is not approved stays in service; a rejection is remembered.",
+        body="{% set plan = ti.xcom_pull(task_ids='summarise') %}Versions: {{ plan['versions'] }}, of documents: {{ plan['documents'] }}, "
+        "chunks: {{ plan['chunks'] }}, traced from reports: {{ plan['traces'] | length }}. `guard trace list` names them. The evidence "
+        "stays on disk. Whatever is not approved stays in service; a refusal is remembered.",
         options=[APPROVE, "Reject"],
         response_timeout=ANSWER_TIME,
         execution_timeout=ANSWER_TIME,
         retries=0,
     )
+
+    portions = pick()
+    planned = summarise(portions, trace.expand(report_ids=portions))
     planned >> approve_withdrawal
     withdraw(planned, approve_withdrawal.output)
 

@@ -6,14 +6,14 @@ a prefix that a proxy adds.
 
 from airflow.plugins_manager import AirflowPlugin
 
-from corpus_guard.web.plugin import PREFIX, ROUTE, Lazily, airflow_app
+from corpus_guard.airflow.plugin import PREFIX, ROUTE, LazyApp, airflow_app
 
 
 class CorpusGuardReview(AirflowPlugin):
     """Registers the app and its entry."""
 
     name = "corpus_guard_review"
-    fastapi_apps = [{"app": Lazily(airflow_app), "url_prefix": PREFIX, "name": "Corpus Guard review"}]  # noqa: RUF012
+    fastapi_apps = [{"app": LazyApp(airflow_app), "url_prefix": PREFIX, "name": "Corpus Guard review"}]  # noqa: RUF012
     external_views = [  # noqa: RUF012
         {
             "name": "Corpus Guard",

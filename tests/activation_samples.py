@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 
-from corpus_guard.traceback.activations import Prompted
 from corpus_guard.traceback.activations.recording import (
     PROMPT_VERSION,
-    Answered,
-    Recorded,
+    AnswerKind,
+    LabelledPrompt,
+    Recording,
     Recordings,
     _write,
     sample_id,
@@ -50,7 +50,7 @@ def drawn(
             states[number] += signal * direction
         kind = "planted" if led else ("look-alike" if number % 4 == 0 else "clean")
         rows.append(
-            Recorded(
+            Recording(
                 sample=f"{source}-{seed}-{number}",
                 key=f"{source} question {number // 4}",
                 source=source,
@@ -58,7 +58,7 @@ def drawn(
                 planted=5 if led else 0,
                 texts=5,
                 tokens=int(draw.integers(100, 200)),
-                answered=Answered.ATTACKER if led else Answered.RIGHT,
+                answered=AnswerKind.ATTACKER if led else AnswerKind.RIGHT,
                 answer="Ada Moss",
                 log_probability=float(-draw.random()),
             )
@@ -66,7 +66,7 @@ def drawn(
     return Recordings(MODEL, PROMPT_VERSION, tuple(rows), states)
 
 
-def as_if_answered(model: str, prompts: Sequence[Prompted], folder: Path) -> None:
+def as_if_answered(model: str, prompts: Sequence[LabelledPrompt], folder: Path) -> None:
     """Record every prompt as if the model had answered it: led where a text is planted, and then its states lean one way."""
     draw = np.random.default_rng(0)
     folder.mkdir(parents=True)
@@ -76,9 +76,9 @@ def as_if_answered(model: str, prompts: Sequence[Prompted], folder: Path) -> Non
         led = one.planted > 0
         states.append(draw.normal(size=(31, 576)) + led * lean)
         rows.append(
-            Recorded(
+            Recording(
                 sample_id(model, one), one.key, one.source, one.kind, one.planted, len(one.texts), 200,
-                Answered.ATTACKER if led else Answered.RIGHT, "x", -1.0,
+                AnswerKind.ATTACKER if led else AnswerKind.RIGHT, "x", -1.0,
             )
         )  # fmt: skip
     _write(folder, model, rows, np.array(states, np.float32))

@@ -4,34 +4,76 @@ from __future__ import annotations
 
 import itertools
 import os
+import resource
 import shutil
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import chromadb
 import psycopg2  # type: ignore[import-untyped]
 import pytest
 
 from corpus_guard.batches import Storage
-from corpus_guard.corpus.server import serving
+from corpus_guard.corpus.server import running_server
 from corpus_guard.corpus.store import Store
 from corpus_guard.ledger import Ledger
 from corpus_guard.models import Models
 from corpus_guard.settings import Settings
-from deploying import Deployment, deploy, prepared_models
+from deploying import Workspace, deploy, prepared_models
+from hashed_models import HashedModels
 from material import Shelf
 from postgres import LocalPostgres, free_port
 
 PASSWORD = "not-to-be-shown"
+MAX_MEMORY = 2 * 2**30  # bytes a test process may hold at its peak
+PEAKS = pytest.StashKey[dict[str, int]]()
+BOTH_KINDS = ["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)]
+"""By default PostgreSQL is asked only where its contract is tested: tests/ledger and tests/corpus/test_publishing.py."""
 _numbers = itertools.count(1)
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """What the shell or `make` says of a deployment, or xdist of a terminal, is not meant for tests."""
     for name in [name for name in os.environ if name.startswith("CORPUS_GUARD_") or name in {"COLUMNS", "LINES"}]:
         del os.environ[name]
+    config.stash[PEAKS] = {}
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give each process of xdist whole files, and one of them all runs of Airflow: they begin with the same corpus."""
+    for item in items:
+        folder = item.path.parent
+        item.add_marker(pytest.mark.xdist_group("airflow" if folder.name == "e2e" else item.path.as_posix()))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Take over the peak that a process of xdist reports at its end."""
+    node.config.stash[PEAKS][node.gateway.id] = getattr(node, "workeroutput", {}).get("peak", 0)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fail a run one of whose processes held too much memory: two of them must fit beside servers and models."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["peak"] = peak
+        return
+    peaks = session.config.stash[PEAKS]
+    peaks["main"] = peak
+    if max(peaks.values()) > MAX_MEMORY:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """Say how much memory each process held."""
+    peaks = config.stash[PEAKS]
+    held = ", ".join(f"{name} {peak / 2**30:.2f} GB" for name, peak in sorted(peaks.items()))
+    terminalreporter.write_line(f"Peak memory: {held} (at most {MAX_MEMORY / 2**30:.0f} GB each)")
 
 
 @pytest.fixture(scope="session")
@@ -42,12 +84,19 @@ def postgresql(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalPostgr
         yield server
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=BOTH_KINDS)
 def ledger_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """An empty database; a test that asks for it runs on both kinds."""
+    """Return the URL of an empty database; a test that asks for it runs on both kinds."""
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path / 'ledger.sqlite'}"
-    return _database(request.getfixturevalue("postgresql"))
+    url: str = request.getfixturevalue("empty_postgresql")
+    return url
+
+
+@pytest.fixture
+def empty_postgresql(postgresql: LocalPostgres) -> str:
+    """Return the URL of an empty database."""
+    return _database(postgresql)
 
 
 @pytest.fixture(scope="session")
@@ -81,7 +130,7 @@ def postgresql_ledger(postgresql: LocalPostgres, migrated_postgresql: str) -> It
     opened.close()
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=BOTH_KINDS)
 def ledger(request: pytest.FixtureRequest) -> Ledger:
     """A ledger of its own; a test that asks for it runs on both kinds."""
     opened: Ledger = request.getfixturevalue(f"{request.param}_ledger")
@@ -92,7 +141,7 @@ def ledger(request: pytest.FixtureRequest) -> Ledger:
 def chroma_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """One server, which dies with this process; collections are told apart by their prefix."""
     settings = Settings(home=tmp_path_factory.mktemp("chroma"), chroma_url=f"http://127.0.0.1:{free_port()}")
-    with serving(settings) as url:
+    with running_server(settings) as url:
         yield url
 
 
@@ -149,16 +198,28 @@ def models(models_home: Path) -> Models:
     return Models(Settings(home=models_home))
 
 
+@pytest.fixture(scope="session")
+def hashed_models(models_home: Path) -> HashedModels:
+    """Return models whose vectors are made of words, for tests of rules rather than of meanings."""
+    return HashedModels(Settings(home=models_home))
+
+
 @pytest.fixture
-def make(tmp_path: Path, chroma_url: str, models: Models, models_home: Path) -> Callable[..., Deployment]:
-    """A deployment with other settings."""
+def workspace_models(hashed_models: HashedModels) -> Models:
+    """Return the models of `make` and `deployment`; a file of tests about meanings overrides it with the real ones."""
+    return hashed_models
+
+
+@pytest.fixture
+def make(tmp_path: Path, chroma_url: str, workspace_models: Models, models_home: Path) -> Callable[..., Workspace]:
+    """Return a function that makes a deployment with other settings."""
     return lambda **settings: deploy(
-        tmp_path / "deployment", chroma_url=chroma_url, models_home=models_home, models=models, **settings
+        tmp_path / "deployment", chroma_url=chroma_url, models_home=models_home, models=workspace_models, **settings
     )
 
 
 @pytest.fixture
-def deployment(make: Callable[..., Deployment]) -> Deployment:
+def deployment(make: Callable[..., Workspace]) -> Workspace:
     """A small corpus of its own, with a real Chroma."""
     return make()
 
@@ -166,7 +227,7 @@ def deployment(make: Callable[..., Deployment]) -> Deployment:
 @pytest.fixture
 def typed(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
     """`guard` with these arguments, in this process: exit code, standard output, standard error."""
-    from corpus_guard import cli  # its consoles keep the size they find when they are made
+    from corpus_guard.cli import main as cli  # its consoles keep the size they find when they are made
 
     def call(*arguments: str | Path) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["guard", *map(str, arguments)])

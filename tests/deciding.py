@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from corpus_guard.ledger import Ledger
-from corpus_guard.review.decisions import Choice, Chosen, Decision, decide
-from corpus_guard.review.queue import find
+from corpus_guard.review.decisions import Choice, ItemRevision, Decision, decide
+from corpus_guard.review.queue import find_item
 from corpus_guard.review.reviewer import Reviewer
 from corpus_guard.screening.policy import ReviewRules
 
@@ -27,11 +27,11 @@ def decided(
     policy_digest: str = "0" * 64,
 ) -> list[Decision]:
     """Items decided as they are now; `names` may be the beginnings of ids."""
-    found = [find(ledger, name) for name in ([names] if isinstance(names, str) else names)]
+    found = [find_item(ledger, name) for name in ([names] if isinstance(names, str) else names)]
     return decide(
         ledger,
         rules,
-        [Chosen(item.version_id, item.revision) for item in found],
+        [ItemRevision(item.version_id, item.revision) for item in found],
         choice,
         reviewer=by if isinstance(by, Reviewer) else Reviewer(by, by, "cli"),
         reason=reason,

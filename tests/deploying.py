@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 import yaml
 
-from corpus_guard.guard import Guard
+from corpus_guard.deployment import Deployment
 from corpus_guard.models import Models
 from corpus_guard.models.weights import prepare_language_model
-from corpus_guard.settings import Settings
+from corpus_guard.settings import PACKAGE, Settings
 
 GOOD = (
     "# {title}\n\nThe {title} is read every morning by whoever opens the boat house. Write the value into the log book "
@@ -33,7 +33,7 @@ def prepared_models(cache: pytest.Cache) -> Path:
 
 
 @dataclass(frozen=True)
-class Deployment:
+class Workspace:
     """Documents, sources.yaml and a home below `root`."""
 
     root: Path
@@ -51,9 +51,9 @@ class Deployment:
         values = self.settings.model_dump(mode="json", exclude_defaults=True)
         return {f"CORPUS_GUARD_{name.upper()}": str(value) for name, value in values.items()}
 
-    def guard(self) -> Guard:
+    def guard(self) -> Deployment:
         """A fresh guard, as every command and task has one; only the loaded models are shared."""
-        guard = Guard(self.settings)
+        guard = Deployment(self.settings)
         if self.models is not None:
             guard.models = self.models
         return guard
@@ -88,15 +88,28 @@ TICKETS = {
 }
 
 
+def quick_policy(file: Path) -> Path:
+    """Write the package's policy without its two slow checks.
+
+    Great Expectations takes two seconds to import and half a second a batch, the language model ten seconds to load. A test of what
+    they find passes the package's own: `make(policy_file=PACKAGE / "policy.yaml")`.
+    """
+    policy = yaml.safe_load((PACKAGE / "policy.yaml").read_text(encoding="utf-8"))
+    policy["checks"] |= {name: {"enabled": False} for name in ("structure", "perplexity")}
+    file.write_text(yaml.safe_dump(policy, sort_keys=False), encoding="utf-8")
+    return file
+
+
 def deploy(
     root: Path, *, chroma_url: str, models_home: Path, models: Models | None = None, **settings: Any
-) -> Deployment:
-    """A deployment with one source, `pages`, and nothing in it."""
+) -> Workspace:
+    """Make a deployment with one source, `pages`, and nothing in it."""
     home = root / "home"
     home.mkdir(parents=True)
+    settings.setdefault("policy_file", quick_policy(root / "policy-of-tests.yaml"))
     (home / "models").symlink_to(models_home / "models")
     prefix = "t" + "".join(character for character in str(root) if character.isalnum())[-40:]
-    made = Deployment(
+    made = Workspace(
         root,
         Settings(
             home=home,

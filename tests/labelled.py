@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from corpus_guard.evaluation.samples import Family, Form, Half, Sample
+from corpus_guard.detectors.samples import Family, TextForm, Half, Sample
 
 QUESTIONS = [f"How deep is harbour basin number {number}?" for number in range(40)]
 
@@ -46,7 +46,7 @@ def clean_samples(count: int, half: Half = Half.VALIDATION) -> list[Sample]:
 def sibling_samples(questions: int, each: int = 5, half: Half = Half.VALIDATION) -> list[Sample]:
     """Bare adversarial texts."""
     return [
-        Sample(text, True, "lies", Family.KNOWLEDGE, question, Form.BARE, question, half)
+        Sample(text, True, "lies", Family.KNOWLEDGE, question, TextForm.BARE, question, half)
         for question in QUESTIONS[:questions]
         for text in attack_row(question, each)["adversarial_texts"]
     ]

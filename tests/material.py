@@ -17,7 +17,7 @@ from corpus_guard import domain
 from corpus_guard.batches import Storage
 from corpus_guard.batches.tables import vectors_to_table, versions_to_table
 from corpus_guard.corpus import outbox, publishing
-from corpus_guard.corpus.store import Record, Store
+from corpus_guard.corpus.store import ChunkRecord, Store
 from corpus_guard.domain import Chunk, Finding, Judgement, Severity, Span, Stamp, TrustLevel, Verdict, Version
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.tables import documents, publications, versions
@@ -106,8 +106,8 @@ class TextHashes:
         return np.stack([vector_of(text) for text in texts])
 
 
-def a_record(text: str = "The pump house is inspected in spring.", **metadata: Any) -> Record:
-    return Record(domain.sha256_text(text)[:32], text, vector_of(text), {"ordinal": 0, **metadata})
+def a_record(text: str = "The pump house is inspected in spring.", **metadata: Any) -> ChunkRecord:
+    return ChunkRecord(domain.sha256_text(text)[:32], text, vector_of(text), {"ordinal": 0, **metadata})
 
 
 @dataclass
@@ -128,25 +128,26 @@ class Shelf:
             self.storage.write_table(batch, versions_to_table(made))
             table = np.array([vector_of(chunk.text) for chunk in chunks], np.float32).reshape(-1, DIMENSIONS)
             self.storage.write_table(vectors, vectors_to_table([chunk.chunk_id for chunk in chunks], table, MODEL))
-        publishing.record(
-            self.ledger,
-            run_id,
-            batch,
-            [(version, judged(version, verdict)) for version, verdict in versions_and_verdicts],
-            collection=self.store.collection_name,
-            vectors=vectors,
-            model=MODEL,
-        )
+        with self.ledger.write() as connection:
+            publishing.record(
+                connection,
+                run_id,
+                batch,
+                [(version, judged(version, verdict)) for version, verdict in versions_and_verdicts],
+                collection=self.store.collection_name,
+                vectors=vectors,
+                model=MODEL,
+            )
 
     def accept(self, *made: Version) -> None:
         self.record(*((version, Verdict.ACCEPT) for version in made))
 
     def retire(self, *doc_ids: str) -> None:
         with self.ledger.write() as connection:
-            publishing.retire(self.ledger, connection, "run-1", doc_ids, "vanished from its source")
+            publishing.retire(connection, "run-1", doc_ids, "vanished from its source")
 
     def drain(self) -> tuple[int, int]:
-        return outbox.drain(self.ledger, self.storage, lambda: self.store, "run-1")
+        return outbox.drain(self.ledger, self.storage, self.store, "run-1")
 
     def serve(self, *made: Version) -> None:
         self.accept(*made)
@@ -169,7 +170,7 @@ class Shelf:
             collection_prefix=self.store.prefix,
         )
 
-    def in_chroma(self) -> dict[tuple[str, str], Record]:
+    def in_chroma(self) -> dict[tuple[str, str], ChunkRecord]:
         return {(name, record.chunk_id): record for name in self.store.names() for record in self.store.scan(name)}
 
     def in_ledger(self, *states: str) -> dict[tuple[str, str], Any]:

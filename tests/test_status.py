@@ -9,27 +9,26 @@ from pathlib import Path
 import pytest
 
 from corpus_guard.models import Models
-from corpus_guard.refresh.run import refresh
 from corpus_guard.settings import Settings
-from corpus_guard.status import RUNS, read_status
-from deploying import BAD, TICKETS, Deployment, deploy, prepared_models
+from corpus_guard.pipeline.status import RUNS_SHOWN, read_status
+from deploying import BAD, TICKETS, Workspace, deploy, prepared_models
 
 
 @pytest.fixture
-def make(tmp_path: Path, request: pytest.FixtureRequest) -> Callable[[str], Deployment]:
+def make(tmp_path: Path, request: pytest.FixtureRequest) -> Callable[[str], Workspace]:
     home = prepared_models(request.config.cache)
     return lambda url: deploy(tmp_path / "d", chroma_url=url, models_home=home, models=Models(Settings(home=home)))
 
 
-def test_nothing_yet(make: Callable[[str], Deployment]) -> None:
+def test_nothing_yet(make: Callable[[str], Workspace]) -> None:
     with make("http://127.0.0.1:1").guard() as guard:
-        report = read_status(guard)
+        report = read_status(guard.ledger, guard.storage, guard.screening, guard.settings)
 
     assert (report["sources"], report["runs"], report["manifest"], report["manifest_sha256"]) == ([], [], None, None)
     assert report["policy"].startswith("default, digest ")
 
 
-def test_what_is_served_waits_and_was_rejected(make: Callable[[str], Deployment], chroma_url: str) -> None:
+def test_what_is_served_waits_and_was_rejected(make: Callable[[str], Workspace], chroma_url: str) -> None:
     deployment = make(chroma_url)
     for name in ("a", "b"):
         deployment.page(f"{name}.md")
@@ -38,15 +37,15 @@ def test_what_is_served_waits_and_was_rejected(make: Callable[[str], Deployment]
     deployment.rows({"id": "t", "text": "The pump of boat seven was repaired on Monday, and nothing leaks any more."})
     deployment.sources(TICKETS)
     with deployment.guard() as guard:
-        sealed = refresh(guard, "r1")
+        sealed = guard.refresh("r1")
     deployment.page("a.md", BAD + "Changed.")
     with deployment.guard() as guard:
-        last = refresh(guard, "r2")
+        last = guard.refresh("r2")
 
-    offline = Deployment(deployment.root, deployment.settings.model_copy(update={"chroma_url": "http://192.0.2.1:9"}))
+    offline = Workspace(deployment.root, deployment.settings.model_copy(update={"chroma_url": "http://192.0.2.1:9"}))
     with offline.guard() as guard:
-        report = read_status(guard)
-        assert "store" not in vars(guard)
+        report = read_status(guard.ledger, guard.storage, guard.screening, guard.settings)
+        assert not guard.store.is_open
         assert not {"embedder", "language_model", "language_model_weights"} & set(vars(guard.models))
         assert Path(report["manifest"]).read_bytes().count(b"\n") == last["served"]
 
@@ -70,23 +69,23 @@ def test_what_is_served_waits_and_was_rejected(make: Callable[[str], Deployment]
     assert json.loads(json.dumps(report)) == report
 
 
-def test_only_the_last_runs_are_told(make: Callable[[str], Deployment]) -> None:
+def test_only_the_last_runs_are_told(make: Callable[[str], Workspace]) -> None:
     deployment = make("http://127.0.0.1:1")
-    for number in range(RUNS + 2):
+    for number in range(RUNS_SHOWN + 2):
         with deployment.guard() as guard:
-            refresh(guard, f"r{number}")
+            guard.refresh(f"r{number}")
 
     with deployment.guard() as guard:
-        assert [run["run_id"] for run in read_status(guard)["runs"]] == [
-            f"r{number}" for number in range(RUNS + 1, 1, -1)
-        ]
+        assert [
+            run["run_id"] for run in read_status(guard.ledger, guard.storage, guard.screening, guard.settings)["runs"]
+        ] == [f"r{number}" for number in range(RUNS_SHOWN + 1, 1, -1)]
 
 
-def test_a_password_of_the_ledger_is_not_shown(make: Callable[[str], Deployment], postgresql: object) -> None:
+def test_a_password_of_the_ledger_is_not_shown(make: Callable[[str], Workspace], postgresql: object) -> None:
     deployment = make("http://127.0.0.1:1")
     url = postgresql.url()  # type: ignore[attr-defined]
     password = url.split("@")[0].rpartition(":")[2]
-    secret = Deployment(deployment.root, deployment.settings.model_copy(update={"ledger_url": url}), deployment.models)
+    secret = Workspace(deployment.root, deployment.settings.model_copy(update={"ledger_url": url}), deployment.models)
 
     with secret.guard() as guard:
-        assert password not in json.dumps(read_status(guard))
+        assert password not in json.dumps(read_status(guard.ledger, guard.storage, guard.screening, guard.settings))

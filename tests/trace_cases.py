@@ -21,20 +21,23 @@ from numpy.typing import NDArray
 
 from corpus_guard.batches.tables import vectors_to_table, versions_to_table
 from corpus_guard.corpus import publishing
+from corpus_guard.deployment import Deployment
 from corpus_guard.domain import Version, digest
 from corpus_guard.errors import JudgeFailed
-from corpus_guard.guard import Guard
 from corpus_guard.ledger.ledger import now
+from corpus_guard.ledger.states import Label
 from corpus_guard.ledger.tables import events, reports, suspects
 from corpus_guard.models import Models
 from corpus_guard.settings import Settings
-from corpus_guard.traceback import Complaint, Conclusion, Judge, Label, Opinion, Suspect
-from corpus_guard.traceback.reports import Desk, Filing
-from corpus_guard.traceback.running import trace
+from corpus_guard.traceback.filings import Filing
+from corpus_guard.traceback.judges import Judge, JudgeConclusion, Opinion
+from corpus_guard.traceback.reports import ReportInbox
+from corpus_guard.traceback.retrieval import Complaint, RetrievedText
+from corpus_guard.traceback.trace_run import CorpusAccess, run_trace
 from material import DIMENSIONS, MODEL, Shelf, a_version, judged, vector_of
 
 PROCESSES = multiprocessing.get_context("forkserver")
-PROCESSES.set_forkserver_preload(["corpus_guard.traceback.running", "chromadb"])
+PROCESSES.set_forkserver_preload(["corpus_guard.traceback.trace_run", "chromadb"])
 
 QUESTION = "How often is the pump house inspected?"
 OUTPUT = "every nine years"
@@ -80,7 +83,7 @@ class Contains:
     name = "contains"
     digest = "contains/v1"
 
-    def judge(self, complaint: Complaint, new: Sequence[Suspect], seen: Sequence[Suspect]) -> list[Opinion]:
+    def judge(self, complaint: Complaint, new: Sequence[RetrievedText], seen: Sequence[RetrievedText]) -> list[Opinion]:
         self.rounds += 1
         if self.rounds == self.fails_in:
             raise JudgeFailed("the endpoint does not answer; start it, then run again")
@@ -88,10 +91,10 @@ class Contains:
         assert [one.chunk_id for one in seen][-len(new) :] == [one.chunk_id for one in new]
         return [self._opinion(complaint, one) for one in new]
 
-    def conclude(self, complaint: Complaint, judged: Sequence[tuple[Suspect, Opinion]]) -> Conclusion:
-        return Conclusion(self.probability)
+    def conclude(self, complaint: Complaint, judged: Sequence[tuple[RetrievedText, Opinion]]) -> JudgeConclusion:
+        return JudgeConclusion(self.probability)
 
-    def _opinion(self, complaint: Complaint, one: Suspect) -> Opinion:
+    def _opinion(self, complaint: Complaint, one: RetrievedText) -> Opinion:
         label = self.says or (Label.POISONED if complaint.output in one.text else Label.BENIGN)
         return Opinion(label, 1.0 if label is Label.POISONED else 0.0, f"contains it: {complaint.output in one.text}")
 
@@ -127,15 +130,16 @@ def serve(shelf: Shelf, texts: dict[str, str], *, minute: float = 0) -> dict[str
     vectors = Nearness().embed([chunk.text for chunk in chunks])
     table = vectors_to_table([chunk.chunk_id for chunk in chunks], vectors, MODEL)
     shelf.storage.write_table(f"{folder}/vectors.parquet", table)
-    publishing.record(
-        shelf.ledger,
-        "run-1",
-        f"{folder}/versions.parquet",
-        [(version, judged(version)) for version in made.values()],
-        collection=shelf.store.collection_name,
-        vectors=f"{folder}/vectors.parquet",
-        model=MODEL,
-    )
+    with shelf.ledger.write() as connection:
+        publishing.record(
+            connection,
+            "run-1",
+            f"{folder}/versions.parquet",
+            [(version, judged(version)) for version in made.values()],
+            collection=shelf.store.collection_name,
+            vectors=f"{folder}/vectors.parquet",
+            model=MODEL,
+        )
     shelf.drain()
     return made
 
@@ -143,7 +147,7 @@ def serve(shelf: Shelf, texts: dict[str, str], *, minute: float = 0) -> dict[str
 def report(shelf: Shelf, query: str = QUESTION, output: str = OUTPUT) -> Complaint:
     """A report in the ledger."""
     filing = Filing(query, output, now() - timedelta(minutes=1), reporter="ada")
-    (added,) = Desk(shelf.ledger, "import-1").file([filing])
+    (added,) = ReportInbox(shelf.ledger, "import-1").file([filing])
     return Complaint(query, output, None, added.report_id)
 
 
@@ -186,8 +190,12 @@ def trace_together(settings: Settings, complaint: Complaint, run_ids: Sequence[s
     return [process.exitcode for process in processes]
 
 
-def run(guard: Guard, complaint: Complaint, judge: Judge, run_id: str = "night-1", **more: Any) -> Any:
-    return trace(guard, complaint, run_id, judge=judge, embedder=Nearness(), **{"k": 5, **more})
+def run(guard: Deployment, complaint: Complaint, judge: Judge, run_id: str = "night-1", **more: Any) -> Any:
+    return run_trace(access_of(guard), complaint, run_id, judge=judge, **{"k": 5, **more})
+
+
+def access_of(guard: Deployment) -> CorpusAccess:
+    return CorpusAccess(guard.ledger, guard.storage, guard.store, guard.models, Nearness())
 
 
 def _trace_and_die(settings: Settings, complaint: Complaint, moment: int, tape: Path) -> None:
@@ -205,7 +213,7 @@ def _trace_and_die(settings: Settings, complaint: Complaint, moment: int, tape: 
         if passed == moment:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    with Guard(settings) as guard:
+    with Deployment(settings) as guard:
         with guard.ledger.read():
             pass  # migrated
         sa.event.listen(sa.Engine, "before_cursor_execute", statement)
@@ -214,7 +222,7 @@ def _trace_and_die(settings: Settings, complaint: Complaint, moment: int, tape: 
 
 
 def _trace_at_once(settings: Settings, complaint: Complaint, run_id: str, start: Any) -> None:
-    with Guard(settings) as guard:
+    with Deployment(settings) as guard:
         guard.store.names()
         start.wait(60)
         run(guard, complaint, Contains(), run_id)
@@ -227,7 +235,7 @@ class _Taped(Contains):
         super().__init__()
         self._tape = tape
 
-    def judge(self, complaint: Complaint, new: Sequence[Suspect], seen: Sequence[Suspect]) -> list[Opinion]:
+    def judge(self, complaint: Complaint, new: Sequence[RetrievedText], seen: Sequence[RetrievedText]) -> list[Opinion]:
         opinions = super().judge(complaint, new, seen)
         with self._tape.open("a") as lines:
             lines.write("".join(f"{one.chunk_id}\n" for one in new))

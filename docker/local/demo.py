@@ -21,8 +21,8 @@ import yaml
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from corpus_guard import _console as look
-from corpus_guard.guard import Guard
+from corpus_guard.cli import console as look
+from corpus_guard.deployment import Deployment
 from corpus_guard.ledger.tables import documents, findings, runs, versions
 from corpus_guard.settings import PROJECT, load_settings
 from environment import HOST, Layout, Ports, Secrets, environment, with_caller
@@ -143,7 +143,7 @@ def _trigger(ports: Ports, secrets: Secrets) -> int:
 
 
 def _report(layout: Layout, seconds: float, *, in_stack: bool) -> None:
-    with Guard(load_settings()) as guard:
+    with Deployment(load_settings()) as guard:
         with guard.ledger.read() as connection:
             last = connection.execute(
                 sa.select(runs).where(runs.c.kind == "refresh").order_by(runs.c.started_at.desc()).limit(1)

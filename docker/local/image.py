@@ -45,7 +45,7 @@ BASE = f"corpus-guard-base:{SUITE}"
 IMAGE = "corpus-guard"
 STATE = "/var/lib/corpus-guard"
 CODE = "/opt/corpus-guard"
-LOCKS = ("requirements.txt", "requirements-models.txt")
+LOCKS = ("requirements-runtime.txt", "requirements-models.txt")
 FREE_BYTES = 15 * 10**9
 BUILD_SECONDS, RUN_SECONDS, SHORT_SECONDS = 3_000, 1_800, 300
 ENCLOSURE = Path(__file__).with_name("enclosure.py")
@@ -361,7 +361,7 @@ def _check(image: Image, canary: str) -> int:
                 "CHROMA_URL": f"http://127.0.0.1:{free_port()}",
             }
             env = [f"CORPUS_GUARD_{name}={value}" for name, value in told.items()]
-            guard = [sys.executable, "-c", "from corpus_guard.cli import main; main()"]
+            guard = [sys.executable, "-c", "from corpus_guard.cli.main import main; main()"]
             image.run("env", *env, *guard, "refresh", "--json", seconds=RUN_SECONDS)
             if wrong := compared(home, outside):
                 raise StackError("the refresh inside the image:\n" + "\n".join(wrong))

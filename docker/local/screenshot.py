@@ -18,7 +18,7 @@ from urllib.parse import quote
 
 from playwright.sync_api import Browser, Page, ViewportSize, sync_playwright
 
-from corpus_guard.web.plugin import deep_link
+from corpus_guard.airflow.plugin import deep_link
 from environment import HOST, PROJECT, Layout, Ports, StackError
 from processes import request
 

@@ -8,7 +8,7 @@ turns findings into a *verdict*. Ids come from content and canonical places, nev
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -17,6 +17,14 @@ from types import MappingProxyType
 from typing import Any
 
 import orjson
+
+Progress = Callable[[str, int, int | None], object]
+"""Called with (activity, units done, units in all; None while the total is unknown)."""
+
+
+def no_progress(activity: str, done: int, total: int | None) -> None:
+    """Report nothing: the default where nobody watches."""
+
 
 
 class TrustLevel(StrEnum):

@@ -56,7 +56,8 @@ def test_json_and_tables_come_back(storage: Storage) -> None:
 def test_what_is_missing_is_named(storage: Storage) -> None:
     for read in (storage.read, storage.read_json, storage.read_table):
         with pytest.raises(
-            Inconsistent, match=r"runs/x is missing, and something refers to it.*CORPUS_GUARD_STORAGE_URL"
+            Inconsistent,
+            match=r"runs/x is missing, and the ledger or an earlier step refers to it.*CORPUS_GUARD_STORAGE_URL",
         ):
             read("runs/x")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import string
 import uuid
+from dataclasses import replace
 from datetime import UTC
 from typing import Any
 
@@ -15,12 +16,15 @@ from hypothesis import strategies as st
 
 from corpus_guard.batches import Storage
 from corpus_guard.batches.tables import (
+    CHUNK_TEXT_COLUMNS,
     JUDGEMENTS,
+    SERVED_COLUMNS,
     VERSIONS,
+    chunk_texts_from_table,
+    embedder_of,
+    in_batches,
     judgements_from_table,
     judgements_to_table,
-    model_of,
-    split,
     vectors_from_table,
     vectors_to_table,
     versions_from_table,
@@ -119,6 +123,19 @@ def test_versions_come_back(made: list[Version]) -> None:
 
 
 @settings(deadline=None, max_examples=60)
+@given(st.lists(versions(), max_size=4))
+def test_columns_that_are_not_needed_can_be_left_out(made: list[Version]) -> None:
+    table = versions_to_table(made)
+
+    assert versions_from_table(table.select(SERVED_COLUMNS)) == [
+        replace(version, hidden="", problems=()) for version in made
+    ]
+    assert chunk_texts_from_table(table.select(CHUNK_TEXT_COLUMNS)) == [
+        (chunk.chunk_id, chunk.text) for version in made for chunk in version.chunks
+    ]
+
+
+@settings(deadline=None, max_examples=60)
 @given(st.lists(JUDGEMENT, max_size=4))
 def test_judgements_come_back(made: list[Judgement]) -> None:
     assert judgements_from_table(through_a_file(judgements_to_table(made))) == made
@@ -136,7 +153,7 @@ def test_vectors_come_back_bit_for_bit(count: int, dimensions: int, seed: int) -
     found = vectors_from_table(table)
     assert list(found) == ids
     assert [found[one].tobytes() for one in ids] == [row.tobytes() for row in vectors]
-    assert model_of(table) == "weights/bfloat16"
+    assert embedder_of(table) == "weights/bfloat16"
 
 
 def test_vectors_of_a_slice_are_those_of_its_rows() -> None:
@@ -181,7 +198,7 @@ def test_one_version_is_read_without_its_neighbours() -> None:
 
 @given(st.lists(st.integers()), st.integers(1, 7))
 def test_splitting_loses_and_adds_nothing(items: list[int], size: int) -> None:
-    parts = list(split(items, size))
+    parts = list(in_batches(items, size))
 
     assert [item for part in parts for item in part] == items
     assert all(0 < len(part) <= size for part in parts)

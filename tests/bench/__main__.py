@@ -26,10 +26,10 @@ from pathlib import Path
 from tests.bench import intake, screening
 from tests.bench.figures import Figure, at_least, console, ratio, run
 
-from corpus_guard import _console as look
+from corpus_guard.cli import console as look
 from corpus_guard.evaluation.screening import report
-from corpus_guard.evaluation.screening.evaluation import Evaluation
-from corpus_guard.evaluation.screening.experiment import title
+from corpus_guard.evaluation.screening.evaluation import ScreeningEvaluation
+from corpus_guard.evaluation.screening.experiment import slice_title
 from corpus_guard.settings import PROJECT
 
 GUARD = str(Path(sys.executable).with_name("guard"))
@@ -85,7 +85,7 @@ def main() -> int:
     if arguments.json:
         sys.stdout.write(json.dumps([asdict(figure) for figure in everything], indent=2) + "\n")
     else:
-        for table in report.tables(caught.result, caught.screeners) if caught else ():
+        for table in report.report_tables(caught.result, caught.screeners) if caught else ():
             look.out.print(look.table(table.title, table.columns, table.rows, right=table.columns[1:-1]))
         rows = [
             (f.what, f.found, f.target, "[green]met[/green]" if f.met else "[red]missed[/red]")
@@ -95,7 +95,7 @@ def main() -> int:
     return 0 if all(figure.met for figure in everything) else 1
 
 
-def _screening(folder: Path, models: Path, *, quick: bool) -> Evaluation | None:
+def _screening(folder: Path, models: Path, *, quick: bool) -> ScreeningEvaluation | None:
     data = Path(os.environ.get(screening.DATA, ""))
     if not os.environ.get(screening.DATA) or not data.is_dir():
         console.print(f"screening beside peers: skipped, {screening.DATA} names no folder of labelled texts")
@@ -104,7 +104,7 @@ def _screening(folder: Path, models: Path, *, quick: bool) -> Evaluation | None:
         return screening.compare(data, folder / "peers", models, console.print, quick=quick)
 
 
-def _caught(evaluation: Evaluation) -> Iterator[Figure]:
+def _caught(evaluation: ScreeningEvaluation) -> Iterator[Figure]:
     """What has a target: ours, and the peers' rates beside it."""
     ours, *peers = evaluation.screeners
     for figure in evaluation.result.figures:
@@ -113,12 +113,12 @@ def _caught(evaluation: Evaluation) -> Iterator[Figure]:
             continue
         beside = "".join(f", {peer} {report.percent(figure.headline(peer))}" for peer in peers)
         found = f"{report.percent(counted)} of {counted.n:,} [{report.interval(counted)}]{beside}"
-        yield Figure(f"{figure.protocol}: {title(figure.line)}", found, str(figure.target), met)
+        yield Figure(f"{figure.protocol}: {slice_title(figure.slice_key)}", found, str(figure.target), met)
     yield from _demanded(evaluation)
 
 
-def _demanded(evaluation: Evaluation) -> Iterator[Figure]:
-    for what, found, bound, met in report.demands(evaluation.throughput, evaluation.proof):
+def _demanded(evaluation: ScreeningEvaluation) -> Iterator[Figure]:
+    for what, found, bound, met in report.report_demands(evaluation.throughput, evaluation.proof):
         yield Figure(what, found, bound, met)
 
 

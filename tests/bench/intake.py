@@ -30,7 +30,7 @@ for root, _, names in os.walk(sys.argv[1]):
         with open(os.path.join(root, name), "rb") as file:
             hashlib.sha256(file.read()).hexdigest()
 """
-NOTHING = "import corpus_guard.cli"
+NOTHING = "import corpus_guard.cli.main"
 """What any command costs before it begins."""
 
 
@@ -84,8 +84,8 @@ def two_workers(home: Path, chunks: int = CHUNKS) -> list[Figure]:
 
 
 def _mapped(home: Path, workers: int) -> float:
-    from corpus_guard.guard import Guard
-    from corpus_guard.refresh import steps
+    from corpus_guard.deployment import Deployment
+    from corpus_guard.pipeline import steps
     from corpus_guard.settings import load_settings
 
     run_id = f"bench-{workers}"
@@ -98,10 +98,10 @@ def _mapped(home: Path, workers: int) -> float:
             shard_documents=SHARD,
             chroma_url="http://127.0.0.1:9",
         )
-        with Guard(settings) as guard:
-            taken = [steps.intake(guard, run_id, listing) for listing in steps.discover(guard, run_id)]
+        with Deployment(settings) as guard:
+            taken = [steps.intake(guard.ledger, guard.storage, guard.blobs, guard.chunker, guard.sources, guard.settings, run_id, listing) for listing in steps.discover(guard.ledger, guard.storage, guard.sources, guard.screening, guard.settings, run_id)]
             embedded, took = _stage("embed", settings.model_dump_json(), run_id, taken, workers)
-            surveyed = steps.survey(guard, run_id, embedded)
+            surveyed = steps.survey(guard.ledger, guard.storage, guard.store, guard.models, guard.screening, run_id, embedded)
         _, screened = _stage("screen", settings.model_dump_json(), run_id, surveyed, workers)
     return took + screened
 
@@ -135,16 +135,16 @@ def _stage(step: str, settings: str, run_id: str, shards: Sequence[Any], workers
 
 
 def _worker(step: str, settings: str, run_id: str, shards: str) -> None:
-    from corpus_guard.guard import Guard
-    from corpus_guard.refresh import steps
+    from corpus_guard.deployment import Deployment
+    from corpus_guard.pipeline import steps
     from corpus_guard.settings import load_settings
 
     given = {key: value for key, value in json.loads(settings).items() if key != "chat_key"}
-    with Guard(load_settings(**given)) as guard:
+    with Deployment(load_settings(**given)) as guard:
         guard.models.embedder.embed(["warm"])
         if step == "screen":
             guard.screening.judge([], None)
-            guard.models.language_model.surprise(["A sentence that is read once, before the clock starts."])
+            guard.models.language_model.surprisals(["A sentence that is read once, before the clock starts."])
         sys.stdout.write("ready\n")
         sys.stdout.flush()
         sys.stdin.readline()

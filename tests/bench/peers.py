@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from corpus_guard.evaluation.measures import Outcome
 from corpus_guard.models import Models
+from corpus_guard.tracking.measures import ScreeningOutcome
 
 CHILD = Path(__file__).with_name("peer_child.py")
 PACKAGES = (
@@ -69,7 +69,7 @@ class Peer:
             env={**quiet, "HF_HUB_OFFLINE": "1", "CUDA_VISIBLE_DEVICES": ""},
         )
 
-    def screen(self, texts: Sequence[str], *, one_by_one: bool, bank: Sequence[str]) -> list[Outcome]:
+    def screen(self, texts: Sequence[str], *, one_by_one: bool, bank: Sequence[str]) -> list[ScreeningOutcome]:
         """Neither peer knows questions, so `bank` makes no difference to them."""
         vectors = self._vectors.of(texts) if self._vectors and not one_by_one else None
         assert self._process.stdin and self._process.stdout
@@ -80,7 +80,7 @@ class Peer:
             raise RuntimeError(f"{self.name}: its process ended with {self._process.wait()} before it answered")
         found = json.loads(line)
         assert len(found) == len(texts), self.name
-        return [Outcome(bool(codes), float(bool(codes)), tuple(codes)) for codes in found]
+        return [ScreeningOutcome(bool(codes), float(bool(codes)), tuple(codes)) for codes in found]
 
     def close(self) -> None:
         """End its process."""

@@ -19,14 +19,13 @@ from corpus_guard import domain
 from corpus_guard.batches.tables import vectors_to_table, versions_to_table
 from corpus_guard.corpus import outbox, reach
 from corpus_guard.corpus.publishing import record
+from corpus_guard.deployment import Deployment
 from corpus_guard.domain import Chunk, Judgement, Stamp, TrustLevel, Verdict, Version, canonical_json
-from corpus_guard.guard import Guard
+from corpus_guard.ledger.event_log import append_event
 from corpus_guard.ledger.ledger import now
-from corpus_guard.proof.checkpoint import Checkpoint
-from corpus_guard.proof.keys import Keyring
-from corpus_guard.proof.merkle import Frontier, leaf_hash
-from corpus_guard.proof.sealing import seal_corpus
-from corpus_guard.proof.verification import verify
+from corpus_guard.proof.log.checkpoint import Checkpoint
+from corpus_guard.proof.log.keys import Keyring
+from corpus_guard.proof.log.merkle import Frontier, leaf_hash
 from corpus_guard.settings import Settings
 
 LINES = 1_000_000
@@ -50,19 +49,19 @@ def publishing(home: Path) -> dict[str, float]:
     CPU seconds are this process's and its Chroma server's; the two kinds take turns in one collection.
     """
     wall, cpu = {True: 0.0, False: 0.0}, {True: 0.0, False: 0.0}
-    look = reach.lost
-    with Guard(Settings(home=home, chroma_url="http://127.0.0.1:9")) as guard:
+    look = reach.unreachable_records
+    with Deployment(Settings(home=home, chroma_url="http://127.0.0.1:9")) as guard:
         guard.store.names()  # starts the server
         mine = [psutil.Process(), *psutil.Process().children()]
         for number in range(6):
             looking = number % 2 == 0
             _record(guard, number)
-            reach.lost = look if looking else lambda *_: []
+            reach.unreachable_records = look if looking else lambda *_: []
             before, began = _cpu(mine), time.monotonic()
-            outbox.drain(guard.ledger, guard.storage, lambda: guard.store, "bench")
+            outbox.drain(guard.ledger, guard.storage, guard.store, "bench")
             wall[looking] += time.monotonic() - began
             cpu[looking] += _cpu(mine) - before
-    reach.lost = look
+    reach.unreachable_records = look
     return {
         f"publish_{what}_{kind}": seconds[looking] / 3
         for what, seconds in (("wall", wall), ("cpu", cpu))
@@ -88,31 +87,31 @@ def manifest(keys: Path) -> float:
 
 def events(home: Path) -> float:
     """Events a second, a thousand in a transaction; each transaction is on disk when it returns."""
-    with Guard(Settings(home=home)) as guard:
+    with Deployment(Settings(home=home)) as guard:
         ledger = guard.ledger
         began = time.monotonic()
         for _ in range(EVENTS // 1_000):
             with ledger.write() as connection:
                 for number in range(1_000):
-                    ledger.event(connection, "judged", f"{number:032x}", "bench", verdict="accept", risk=0.25)
+                    append_event(connection, "judged", f"{number:032x}", "bench", verdict="accept", risk=0.25)
         return EVENTS / (time.monotonic() - began)
 
 
 def verification(home: Path, chunks: int) -> dict[str, float]:
     """Seconds and growth of memory (MiB) while a corpus of random vectors is verified."""
-    with Guard(Settings(home=home, chroma_url="http://127.0.0.1:9")) as guard:
+    with Deployment(Settings(home=home, chroma_url="http://127.0.0.1:9")) as guard:
         for number in range(chunks // TOGETHER):
             _record(guard, number)
-        outbox.drain(guard.ledger, guard.storage, lambda: guard.store, "bench")
-        seal_corpus(guard, "bench")
+        outbox.drain(guard.ledger, guard.storage, guard.store, "bench")
+        guard.seal("bench")
         before = _peak()
-        found = verify(guard)
+        found = guard.verify()
         if not found.holds or found.queried != chunks:
             raise SystemExit(f"the corpus does not hold: {found.counts}, {found.queried} of {chunks} vectors queried")
         return {"verify_seconds": found.seconds, "verify_growth_mib": _peak() - before, "verify_chunks": float(chunks)}
 
 
-def _record(guard: Guard, number: int) -> None:
+def _record(guard: Deployment, number: int) -> None:
     chance = np.random.default_rng(number)
     passages = [f"Passage {number}/{one} of the bench, {chance.integers(1 << 60)}. " for one in range(TOGETHER)]
     text = "".join(passages)
@@ -134,15 +133,16 @@ def _record(guard: Guard, number: int) -> None:
     batch, name = f"batches/{number}/versions.parquet", f"batches/{number}/vectors.parquet"
     guard.storage.write_table(batch, versions_to_table([made]))
     guard.storage.write_table(name, vectors_to_table([piece.chunk_id for piece in pieces], vectors, MODEL))
-    record(
-        guard.ledger,
-        "bench",
-        batch,
-        [(made, Judgement(version, Verdict.ACCEPT, 0.1, "0" * 64, ()))],
-        collection=guard.collection,
-        vectors=name,
-        model=MODEL,
-    )
+    with guard.ledger.write() as connection:
+        record(
+            connection,
+            "bench",
+            batch,
+            [(made, Judgement(version, Verdict.ACCEPT, 0.1, "0" * 64, ()))],
+            collection=guard.store.collection_name,
+            vectors=name,
+            model=MODEL,
+        )
 
 
 def _line(chunk: str) -> dict[str, str | int | None]:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from tests.bench import peers
 
-from corpus_guard.evaluation.samples import Half
-from corpus_guard.evaluation.screening.evaluation import Evaluation, Request, evaluate
-from corpus_guard.evaluation.screening.experiment import Plan
+from corpus_guard.detectors.samples import Half
+from corpus_guard.evaluation.screening.evaluation import ScreeningEvaluation, ScreeningRequest, evaluate_screening
+from corpus_guard.evaluation.screening.experiment import ScreeningPlan
 from corpus_guard.models import Models
 from corpus_guard.settings import Settings
 
@@ -36,7 +36,7 @@ CLEAN = (
 SAMPLE, QUICK_SAMPLE = 200, 20  # texts of a slice and form
 
 
-def compare(data: Path, folder: Path, models_home: Path, say: Callable[[str], None], *, quick: bool) -> Evaluation:
+def compare(data: Path, folder: Path, models_home: Path, say: Callable[[str], None], *, quick: bool) -> ScreeningEvaluation:
     """The guard and, where they can be installed, the peers.
 
     Args:
@@ -52,11 +52,11 @@ def compare(data: Path, folder: Path, models_home: Path, say: Callable[[str], No
     }
     settings = Settings(home=models_home)
     sample = QUICK_SAMPLE if quick else SAMPLE
-    request = Request(found["poison"], found["clean"], Plan(halves=(Half.VALIDATION, Half.WHOLE), sample=sample))
+    request = ScreeningRequest(found["poison"], found["clean"], ScreeningPlan(halves=(Half.VALIDATION, Half.WHOLE), sample=sample))
     request = replace(request, timed=sample if quick else request.timed)
     try:
         with peers.running(folder, Models(settings)) as others:
-            return evaluate(settings, request, others)
+            return evaluate_screening(settings, request, others)
     except peers.Unavailable as error:
         say(f"the peers are not measured: {error}")
-        return evaluate(settings, request)
+        return evaluate_screening(settings, request)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from bench import peers
-from corpus_guard.evaluation.attacks.overrides import PHRASES
+from corpus_guard.attacks.overrides import PHRASES
 from corpus_guard.models import Models
 
 STAND_INS = {

@@ -19,7 +19,7 @@ from chromadb.api.models.Collection import Collection
 from corpus_guard.batches import Storage
 from corpus_guard.corpus import outbox, reach
 from corpus_guard.corpus import store as stores
-from corpus_guard.corpus.store import Record, Store
+from corpus_guard.corpus.store import ChunkRecord, Store
 from corpus_guard.domain import Verdict, Version
 from corpus_guard.ledger import Ledger
 from material import Shelf
@@ -64,8 +64,8 @@ class Journey:
 class Sizes:
     """How finely the work is cut."""
 
-    group: int = outbox.GROUP
-    batch: int = stores.BATCH
+    group: int = outbox.CHUNKS_PER_GROUP
+    batch: int = stores.RECORDS_PER_REQUEST
     losing: bool = False  # the first record is said to be lost, once: it and its neighbours are written again
 
 
@@ -96,7 +96,7 @@ def _at_once(place: Place, journey: Journey, start: Any) -> None:
 
 
 def _live(place: Place, journey: Journey, moment: int, sizes: Sizes, tape: Path) -> None:
-    outbox.GROUP, stores.BATCH = sizes.group, sizes.batch
+    outbox.CHUNKS_PER_GROUP, stores.RECORDS_PER_REQUEST = sizes.group, sizes.batch
     if sizes.losing:
         _lose_one()
     shelf = place.open()
@@ -145,13 +145,13 @@ def _between(do: Callable[..., Any], name: str, reached: Callable[[str], None]) 
 
 
 def _lose_one() -> None:
-    real = reach.lost
-    said: list[Record] = []
+    real = reach.unreachable_records
+    said: list[ChunkRecord] = []
 
-    def lost(store: Store, collection: str, records: Sequence[Record]) -> list[Record]:
+    def lost(store: Store, collection: str, records: Sequence[ChunkRecord]) -> list[ChunkRecord]:
         if said:
             return real(store, collection, records)
         said.extend(records[:1])
         return list(said)
 
-    reach.lost = lost
+    reach.unreachable_records = lost

@@ -13,10 +13,11 @@ from corpus_guard.corpus import outbox, publishing
 from corpus_guard.corpus.store import Store
 from corpus_guard.domain import TrustLevel, Verdict
 from corpus_guard.errors import Inconsistent
+from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.tables import chunks, decisions, events, findings, publications
 from corpus_guard.review.decisions import Choice
-from corpus_guard.review.queue import waiting
+from corpus_guard.review.queue import list_items
 from material import Shelf, a_version, judged
 
 QUARANTINE, REJECT, ACCEPT = Verdict.QUARANTINE, Verdict.REJECT, Verdict.ACCEPT
@@ -24,6 +25,13 @@ QUARANTINE, REJECT, ACCEPT = Verdict.QUARANTINE, Verdict.REJECT, Verdict.ACCEPT
 A = a_version(passages=("first: ", "quay"), minute=0)
 B = a_version(passages=("second: ", "pier", ", mole"), minute=1)
 A_AGAIN = a_version(passages=("first: ", "quay"), minute=2)
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def ledger(request: pytest.FixtureRequest) -> Ledger:
+    """Return a ledger of either kind: the outbox keeps its promises on both."""
+    opened: Ledger = request.getfixturevalue(f"{request.param}_ledger")
+    return opened
 
 
 def test_the_accepted_is_served_and_the_others_are_not(shelf: Shelf) -> None:
@@ -81,7 +89,7 @@ def test_a_changed_document_replaces_its_chunks(shelf: Shelf) -> None:
 def test_a_document_is_served_at_every_moment_of_its_replacement(
     lite_shelf: Shelf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(outbox, "GROUP", 2)  # B needs two groups
+    monkeypatch.setattr(outbox, "CHUNKS_PER_GROUP", 2)  # B needs two groups
     lite_shelf.serve(A)
     lite_shelf.accept(B)
     moments = []
@@ -130,7 +138,7 @@ def test_a_document_that_comes_back_doubtful_waits_in_the_queue(shelf: Shelf) ->
     back = a_version(passages=("changed while it was away",), fetched_at=now())
     shelf.record((back, QUARANTINE))
 
-    assert [item.version_id for item in waiting(shelf.ledger)[0]] == [back.version_id]
+    assert [item.version_id for item in list_items(shelf.ledger)[0]] == [back.version_id]
 
 
 def test_what_was_fetched_before_the_retirement_does_not_undo_it(shelf: Shelf) -> None:
@@ -168,7 +176,7 @@ def test_an_earlier_version_returns_before_the_later_was_published(shelf: Shelf)
 def test_an_earlier_version_returns_when_the_later_was_published_in_part(
     lite_shelf: Shelf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(outbox, "GROUP", 2)
+    monkeypatch.setattr(outbox, "CHUNKS_PER_GROUP", 2)
     lite_shelf.serve(A)
     lite_shelf.accept(B)
     monkeypatch.setattr(Store, "upsert", _once(Store.upsert))
@@ -357,20 +365,17 @@ def test_a_verdict_leaves_its_findings_chunks_and_events(shelf: Shelf) -> None:
 
 
 def test_a_verdict_and_what_goes_with_it_are_written_together_or_not_at_all(shelf: Shelf) -> None:
-    def fails(connection: sa.Connection) -> None:
-        raise ConnectionError
-
-    with pytest.raises(ConnectionError):
+    with pytest.raises(ConnectionError), shelf.ledger.write() as connection:
         publishing.record(
-            shelf.ledger,
+            connection,
             "run-1",
             "batch",
             [(A, judged(A))],
             collection=shelf.store.collection_name,
             vectors="v",
             model="m/f",
-            along_with=fails,
         )
+        raise ConnectionError
 
     assert not shelf.in_ledger("pending")
     with shelf.ledger.read() as connection:
@@ -380,10 +385,10 @@ def test_a_verdict_and_what_goes_with_it_are_written_together_or_not_at_all(shel
 def test_without_work_no_store_is_opened(shelf: Shelf) -> None:
     shelf.record((A, QUARANTINE))
 
-    def opened() -> Store:
-        raise AssertionError("opened")
+    def connect() -> str:
+        raise AssertionError("connected")
 
-    assert outbox.drain(shelf.ledger, shelf.storage, opened, "run-1") == (0, 0)
+    assert outbox.drain(shelf.ledger, shelf.storage, Store(connect, "corpus"), "run-1") == (0, 0)
 
 
 def test_a_batch_that_lacks_its_chunk_is_named(lite_shelf: Shelf) -> None:

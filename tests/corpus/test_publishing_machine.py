@@ -181,7 +181,7 @@ class ChromaServer:
 def machine(
     tmp_path: Path, migrated_sqlite: Path, chroma_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> type[Publishing]:
-    monkeypatch.setattr(outbox, "GROUP", 2)  # a document of three chunks takes two groups
+    monkeypatch.setattr(outbox, "CHUNKS_PER_GROUP", 2)  # a document of three chunks takes two groups
     bound = {"folder": tmp_path, "migrated": migrated_sqlite, "chroma": ChromaServer(chroma_url)}
     return type("Bound", (Publishing,), bound)
 

@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy as sa
 from publisher import Journey, Place, Sizes, run_until, together
 
-from corpus_guard.corpus.server import serving
+from corpus_guard.corpus.server import running_server
 from corpus_guard.corpus.store import Store
 from corpus_guard.domain import TrustLevel, Verdict, Version
 from corpus_guard.errors import StoreUnavailable
@@ -109,7 +109,7 @@ def test_a_chroma_that_dies_is_named_and_a_new_one_gets_the_rest(
 ) -> None:
     settings = Settings(home=tmp_path / "home", chroma_url=f"http://127.0.0.1:{free_port()}")
     first, second = a_version("first"), a_version("second")
-    with serving(settings) as url:
+    with running_server(settings) as url:
         dying = Shelf(sqlite_ledger, lite_shelf.storage, Store(url, "corpus"))
         dying.serve(first)
     dying.accept(second)
@@ -118,7 +118,7 @@ def test_a_chroma_that_dies_is_named_and_a_new_one_gets_the_rest(
         dying.drain()
 
     assert set(dying.in_ledger("pending")) == dying.held_by(second)
-    with serving(settings) as url:
+    with running_server(settings) as url:
         revived = Shelf(sqlite_ledger, lite_shelf.storage, Store(url, "corpus"))
         revived.drain()
         assert revived.check_agreement() == revived.held_by(first, second)

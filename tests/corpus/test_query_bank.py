@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from corpus_guard.batches import Storage
-from corpus_guard.corpus.query_bank import QueryBank, add
+from corpus_guard.corpus.query_bank import QueryBank, add_question
 from corpus_guard.ledger import Ledger
 from corpus_guard.models.weights import Weights
 from material import START, TextHashes, vector_of
@@ -46,8 +46,8 @@ def load(ledger: Ledger, storage: Storage, models: CountingModels, **options: in
 def fill(ledger: Ledger) -> None:
     for minute, (text, times) in enumerate({"often": 3, "once, early": 1, "once, late": 1}.items()):
         for _ in range(times):
-            add(ledger, text, "log", START + timedelta(minutes=minute))
-    add(ledger, "reported", at=START)
+            add_question(ledger, text, "log", START + timedelta(minutes=minute))
+    add_question(ledger, "reported", at=START)
 
 
 def test_reports_come_first_then_what_is_asked_most_then_last(
@@ -59,7 +59,7 @@ def test_reports_come_first_then_what_is_asked_most_then_last(
 
     assert bank.questions == ("reported", "often", "once, late", "once, early")
     assert np.array_equal(bank.vectors, np.stack([vector_of(text) for text in bank.questions]))
-    assert load(ledger, storage, models, most=2).questions == ("reported", "often")
+    assert load(ledger, storage, models, max_questions=2).questions == ("reported", "often")
 
 
 def test_an_unchanged_bank_embeds_nothing(sqlite_ledger: Ledger, storage: Storage, models: CountingModels) -> None:
@@ -67,13 +67,13 @@ def test_an_unchanged_bank_embeds_nothing(sqlite_ledger: Ledger, storage: Storag
     first = load(sqlite_ledger, storage, models)
     models.embedded.clear()
 
-    add(sqlite_ledger, "once, early", "log", START + timedelta(hours=1))  # another order, the same questions
+    add_question(sqlite_ledger, "once, early", "log", START + timedelta(hours=1))  # another order, the same questions
     again = load(sqlite_ledger, storage, models)
 
     assert models.embedded == []
     assert again.questions != first.questions
     assert np.array_equal(again.vectors, np.stack([vector_of(text) for text in again.questions]))
-    add(sqlite_ledger, "new", "log")
+    add_question(sqlite_ledger, "new", "log")
     assert "new" in load(sqlite_ledger, storage, models).questions
     assert models.embedded
     other = CountingModels(digest="1" * 64)
@@ -82,7 +82,7 @@ def test_an_unchanged_bank_embeds_nothing(sqlite_ledger: Ledger, storage: Storag
 
 
 def test_an_empty_bank_works(sqlite_ledger: Ledger, storage: Storage, models: CountingModels) -> None:
-    for bank in (load(sqlite_ledger, storage, models), QueryBank.of([], models)):
+    for bank in (load(sqlite_ledger, storage, models), QueryBank.from_questions([], models)):
         indices, cosines = bank.nearest(np.stack([vector_of("a"), vector_of("b")]), 3)
 
         assert len(bank) == 0
@@ -91,7 +91,7 @@ def test_an_empty_bank_works(sqlite_ledger: Ledger, storage: Storage, models: Co
 
 
 def test_the_nearest_questions_come_first(models: CountingModels) -> None:
-    bank = QueryBank.of(["alpha", "bravo", "charlie"], models)
+    bank = QueryBank.from_questions(["alpha", "bravo", "charlie"], models)
     chunks = np.stack([vector_of("charlie"), vector_of("alpha")])
 
     indices, cosines = bank.nearest(chunks, 2)
@@ -106,11 +106,11 @@ def test_the_nearest_questions_come_first(models: CountingModels) -> None:
 
 
 def test_many_chunks_are_compared_in_parts(models: CountingModels) -> None:
-    bank = QueryBank.of(["alpha", "bravo"], models)
+    bank = QueryBank.from_questions(["alpha", "bravo"], models)
     chunks = np.stack([vector_of("alpha"), vector_of("bravo")] * 1_250)
 
     assert bank.nearest(chunks, 1)[0].ravel().tolist() == [0, 1] * 1_250
 
 
 def test_a_bank_of_questions_holds_equal_ones_once_in_their_order(models: CountingModels) -> None:
-    assert QueryBank.of(["Who?", "What?", "who"], models).questions == ("Who?", "What?")
+    assert QueryBank.from_questions(["Who?", "What?", "who"], models).questions == ("Who?", "What?")

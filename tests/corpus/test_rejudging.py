@@ -27,16 +27,17 @@ def rejudge(
     """What a rescreen records; the vectors are those that `record` was given."""
     made = [version for version, _ in pairs]
     stored = row(shelf, made[0])
-    states = publishing.rejudge(
-        shelf.ledger,
-        "rescreen-1",
-        stored.batch,
-        [(version, judged(version, verdict, policy_digest="1" * 64, **fields)) for version, verdict in pairs],
-        as_of or {version.version_id: row(shelf, version).judged_at for version in made},
-        collection=shelf.store.collection_name,
-        vectors=f"{stored.batch.rpartition('/')[0]}/vectors.parquet",
-        model=MODEL,
-    )
+    with shelf.ledger.write() as connection:
+        states = publishing.rejudge(
+            connection,
+            "rescreen-1",
+            stored.batch,
+            [(version, judged(version, verdict, policy_digest="1" * 64, **fields)) for version, verdict in pairs],
+            as_of or {version.version_id: row(shelf, version).judged_at for version in made},
+            collection=shelf.store.collection_name,
+            vectors=f"{stored.batch.rpartition('/')[0]}/vectors.parquet",
+            model=MODEL,
+        )
     shelf.drain()
     return states
 
@@ -83,10 +84,11 @@ def test_what_stays_served_is_not_touched_and_needs_no_vectors(shelf: Shelf) -> 
     before = shelf.in_ledger()
     stored = row(shelf, one)
 
-    states = publishing.rejudge(
-        shelf.ledger, "rescreen-1", stored.batch, [(one, judged(one, ACCEPT, policy_digest="1" * 64))],
-        {one.version_id: stored.judged_at}, collection=shelf.store.collection_name, vectors="", model="",
-    )  # fmt: skip
+    with shelf.ledger.write() as connection:
+        states = publishing.rejudge(
+            connection, "rescreen-1", stored.batch, [(one, judged(one, ACCEPT, policy_digest="1" * 64))],
+            {one.version_id: stored.judged_at}, collection=shelf.store.collection_name, vectors="", model="",
+        )  # fmt: skip
 
     assert states == {one.version_id: "accepted"}
     assert shelf.in_ledger() == before
@@ -98,10 +100,11 @@ def test_what_is_still_to_be_published_keeps_its_vectors(shelf: Shelf) -> None:
     shelf.accept(one)  # killed before it was drained
     stored = row(shelf, one)
 
-    publishing.rejudge(
-        shelf.ledger, "rescreen-1", stored.batch, [(one, judged(one, ACCEPT, policy_digest="1" * 64))],
-        {one.version_id: stored.judged_at}, collection=shelf.store.collection_name, vectors="", model="",
-    )  # fmt: skip
+    with shelf.ledger.write() as connection:
+        publishing.rejudge(
+            connection, "rescreen-1", stored.batch, [(one, judged(one, ACCEPT, policy_digest="1" * 64))],
+            {one.version_id: stored.judged_at}, collection=shelf.store.collection_name, vectors="", model="",
+        )  # fmt: skip
     shelf.drain()
 
     assert shelf.check_agreement() == shelf.held_by(one)

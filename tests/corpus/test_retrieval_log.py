@@ -8,7 +8,14 @@ import pytest
 import sqlalchemy as sa
 
 from corpus_guard.corpus import query_bank
-from corpus_guard.corpus.retrieval_log import LISTED, LONGEST, NAME, RetrievalLog, prune, query_id
+from corpus_guard.corpus.retrieval_log import (
+    MAX_LISTED_RECORDS,
+    MAX_NAME_CHARS,
+    MAX_QUERY_CHARS,
+    RetrievalLog,
+    prune,
+    query_id,
+)
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.tables import queries, retrievals
 from material import START
@@ -50,8 +57,8 @@ def test_equal_questions_are_counted_and_the_first_spelling_stays(ledger: Ledger
 
 
 def test_a_late_report_moves_no_clock_back(ledger: Ledger) -> None:
-    query_bank.add(ledger, "Who opens?", at=START + 5 * DAY)
-    query_bank.add(ledger, "who opens", "log", at=START)
+    query_bank.add_question(ledger, "Who opens?", at=START + 5 * DAY)
+    query_bank.add_question(ledger, "who opens", "log", at=START)
 
     with ledger.read() as connection:
         row = connection.execute(sa.select(queries)).one()
@@ -62,7 +69,7 @@ def test_what_is_old_is_forgotten_but_reports_stay(ledger: Ledger) -> None:
     log = RetrievalLog(ledger, days=3_000)
     for day, text in ((0, "old"), (0, "old but asked again"), (9, "old but asked again"), (9, "new"), (0, "reported")):
         ask(log, text, day)
-    query_bank.add(ledger, "reported", at=START)
+    query_bank.add_question(ledger, "reported", at=START)
 
     assert prune(ledger, 5, START + 10 * DAY) == (3, 1)
 
@@ -83,11 +90,11 @@ def test_writing_forgets_by_itself(ledger: Ledger) -> None:
 def test_hostile_questions_and_ids_are_stored_in_bounded_length(ledger: Ledger, text: str) -> None:
     record = {"chunk_id": text, "collection": text}
 
-    ask(RetrievalLog(ledger, days=30), text, session=text, withheld=[record] * (LISTED + 5))
+    ask(RetrievalLog(ledger, days=30), text, session=text, withheld=[record] * (MAX_LISTED_RECORDS + 5))
 
     with ledger.read() as connection:
         row = connection.execute(sa.select(retrievals, queries.c.text).join(queries)).one()
-    assert len(row.text) <= LONGEST
-    assert len(row.session) <= NAME
-    assert len(row.withheld) == LISTED
-    assert all(len(one["chunk_id"]) <= NAME and "\x00" not in one["chunk_id"] for one in row.withheld)
+    assert len(row.text) <= MAX_QUERY_CHARS
+    assert len(row.session) <= MAX_NAME_CHARS
+    assert len(row.withheld) == MAX_LISTED_RECORDS
+    assert all(len(one["chunk_id"]) <= MAX_NAME_CHARS and "\x00" not in one["chunk_id"] for one in row.withheld)

@@ -13,13 +13,14 @@ from pydantic import ValidationError
 
 from corpus_guard.corpus import retriever as retrieving
 from corpus_guard.corpus import trigger
-from corpus_guard.corpus.filterrag import Features, Filter, Opinion
+from corpus_guard.corpus.filterrag.features import Features
+from corpus_guard.corpus.filterrag.filters import FilterOpinion, RetrievalFilter
 from corpus_guard.corpus.retrieval_log import RetrievalLog
-from corpus_guard.corpus.retriever import Filtered, GuardedRetriever, Retrieval, Withheld, settled
+from corpus_guard.corpus.retriever import FilteredChunk, GuardedRetriever, Retrieval, WithheldChunk, prefer_enhancements
 from corpus_guard.corpus.store import Store
 from corpus_guard.domain import TrustLevel
 from corpus_guard.errors import FilterFailed
-from corpus_guard.intake.sources.config import FolderConfig
+from corpus_guard.intake.sources.folder import FolderConfig
 from corpus_guard.ledger.tables import enhancements, queries, retrievals
 from material import Shelf, TextHashes, a_version, at, vector_of
 
@@ -84,7 +85,7 @@ def test_a_planted_record_is_withheld(
     found = retriever.query("passage 1", k=3)
     answers, withheld = found.answers, found.withheld
 
-    assert withheld == (Withheld("planted", past_the_guard.name, "the ledger never published it"),)
+    assert withheld == (WithheldChunk("planted", past_the_guard.name, "the ledger never published it"),)
     assert len(answers) == 3
     assert answers[0].text == "passage 1"
 
@@ -134,7 +135,7 @@ def test_an_altered_record_is_withheld(
     found = retriever.query("passage 2", k=4)
     answers, withheld = found.answers, found.withheld
 
-    assert withheld == (Withheld(chunk, past_the_guard.name, reason),)
+    assert withheld == (WithheldChunk(chunk, past_the_guard.name, reason),)
     assert len(answers) == 4
     assert chunk not in {one.chunk_id for one in answers}
 
@@ -149,7 +150,7 @@ def test_a_vector_moved_by_one_bit_is_withheld(
 
     withheld = retriever.query("passage 2", k=4).withheld
 
-    assert withheld == (Withheld(chunk, past_the_guard.name, "its vector changed since it was published"),)
+    assert withheld == (WithheldChunk(chunk, past_the_guard.name, "its vector changed since it was published"),)
 
 
 def test_a_chunk_that_is_being_retired_is_withheld_and_not_called_planted(
@@ -167,7 +168,7 @@ def test_a_chunk_that_is_being_retired_is_withheld_and_not_called_planted(
 def test_planted_records_do_not_crowd_out_the_real_ones(
     retriever: GuardedRetriever, past_the_guard: chromadb.Collection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(retrieving, "AT_ONCE", 20)
+    monkeypatch.setattr("corpus_guard.ledger.queries.IDS_PER_STATEMENT", 20)
     # Spread out a little: Chroma's graph loses records of a tight cluster, planted ones and others (39 of 48 in one trial).
     around = [vector_of("passage 3") + 0.5 * vector_of(str(number)) for number in range(40)]
     past_the_guard.add(
@@ -209,15 +210,16 @@ class Refusing:
         self._texts = texts
         self.shown: list[str] = []
 
-    def judge(self, question: str, texts: Sequence[str]) -> list[Opinion]:
+    def judge(self, question: str, texts: Sequence[str]) -> list[FilterOpinion]:
         self.shown += texts
         features = Features(0.5, 10.0, -1.0, 3)
         return [
-            Opinion(text in self._texts, 0.9 if text in self._texts else 0.1, "told to", features) for text in texts
+            FilterOpinion(text in self._texts, 0.9 if text in self._texts else 0.1, "told to", features)
+            for text in texts
         ]
 
 
-def filtering(served: Shelf, poison_filter: Filter, log: RetrievalLog | None = None) -> GuardedRetriever:
+def filtering(served: Shelf, poison_filter: RetrievalFilter, log: RetrievalLog | None = None) -> GuardedRetriever:
     return GuardedRetriever(served.ledger, served.store, TextHashes(), poison_filter, log)  # type: ignore[arg-type]
 
 
@@ -235,7 +237,7 @@ def test_what_the_filter_drops_is_named_and_the_next_ones_are_served(
     assert [(one.chunk_id, one.similarity, one.score, one.reason) for one in found.filtered] == [
         (one.chunk_id, one.similarity, 0.9, "told to") for one in dropped
     ]
-    assert isinstance(found.filtered[0], Filtered)
+    assert isinstance(found.filtered[0], FilteredChunk)
     assert (found.filtered[0].source, found.filtered[0].uri) == (dropped[0].source, dropped[0].uri)
     assert sorted(refusing.shown) == sorted(one.text for one in ranking[:6])  # each once, and no more than it takes
 
@@ -246,7 +248,7 @@ def test_where_all_are_dropped_nothing_is_served(served: Shelf) -> None:
     found = filtering(served, refusing).query("passage 3", k=1)
 
     assert found.answers == ()
-    assert len(found.filtered) == retrieving.MOST_CANDIDATES == 8  # then it stops
+    assert len(found.filtered) == retrieving.MAX_CANDIDATES_PER_ANSWER == 8  # then it stops
     assert len(refusing.shown) == 8
 
 
@@ -266,11 +268,11 @@ def test_planted_records_are_withheld_before_the_filter_reads_them(
 
 def test_a_filter_that_breaks_serves_nothing(served: Shelf) -> None:
     class Broken(Refusing):
-        def judge(self, question: str, texts: Sequence[str]) -> list[Opinion]:
+        def judge(self, question: str, texts: Sequence[str]) -> list[FilterOpinion]:
             raise RuntimeError(f"cannot read {texts[0]}")
 
     class Forgetful(Refusing):
-        def judge(self, question: str, texts: Sequence[str]) -> list[Opinion]:
+        def judge(self, question: str, texts: Sequence[str]) -> list[FilterOpinion]:
             return super().judge(question, texts)[:-1]
 
     for broken in (Broken(), Forgetful()):
@@ -399,16 +401,15 @@ def test_an_enhancement_of_this_very_question_settles_it(served: Shelf, retrieve
     enhance(served, text)
     asked, other = retriever.query(text, k=4).answers, retriever.query("passage 1", k=20).answers
 
-    assert [one.text for one in settled(asked)] == [text]
+    assert [one.text for one in prefer_enhancements(asked)] == [text]
     assert any(one.enhancement for one in other)
-    assert settled(other) == other
-    assert settled(()) == ()
+    assert prefer_enhancements(other) == other
+    assert prefer_enhancements(()) == ()
 
 
 def test_the_prompt_names_the_trigger_that_is_served() -> None:
     assert all(mark in trigger.system_prompt() for mark in (trigger.OPEN, trigger.CLOSE))
     assert trigger.defuse(trigger.wrap("x"))[1] == 2
-    assert trigger.unwrap(trigger.wrap("x")) == trigger.unwrap("x") == "x"
 
 
 def test_no_sources_file_can_name_a_source_like_the_enhancements() -> None:

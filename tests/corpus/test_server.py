@@ -14,7 +14,7 @@ import psutil  # type: ignore[import-untyped]
 import pytest
 
 from corpus_guard.corpus import server
-from corpus_guard.corpus.server import answers, serving
+from corpus_guard.corpus.server import is_answering, running_server
 from corpus_guard.corpus.store import Store
 from corpus_guard.errors import StoreUnavailable
 from corpus_guard.settings import Settings
@@ -43,7 +43,7 @@ def owner(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
     port = free_port()
     with _program("-m", "corpus_guard.corpus.server", "--home", str(tmp_path), "--port", str(port)) as process:
         url = f"http://127.0.0.1:{port}"
-        _until(lambda: answers(url))
+        _until(lambda: is_answering(url))
         yield process, url
         process.kill()
 
@@ -53,10 +53,10 @@ def test_a_server_that_answers_is_used_and_left_running(
 ) -> None:
     _, url = owner
 
-    with serving(Settings(home=tmp_path, chroma_url=url)) as found:
+    with running_server(Settings(home=tmp_path, chroma_url=url)) as found:
         assert found == url
 
-    assert answers(url)
+    assert is_answering(url)
 
 
 def test_while_a_server_owns_the_store_nobody_else_opens_it(
@@ -67,13 +67,13 @@ def test_while_a_server_owns_the_store_nobody_else_opens_it(
     settings = Settings(home=tmp_path, chroma_url=nobody)
 
     with pytest.raises(StoreUnavailable, match=f"the store {tmp_path / 'chroma'} is owned by another Chroma server"):
-        serving(settings).__enter__()
+        running_server(settings).__enter__()
 
     process.kill()  # the operating system frees the lock of a process that cannot
     process.wait()
     monkeypatch.setattr(server, "OWNER_SECONDS", 10)
-    with serving(settings) as url:
-        assert answers(url)
+    with running_server(settings) as url:
+        assert is_answering(url)
 
 
 def test_nothing_acknowledged_is_lost_when_the_server_is_killed(
@@ -85,7 +85,7 @@ def test_nothing_acknowledged_is_lost_when_the_server_is_killed(
     process.kill()
     process.wait()
 
-    with serving(Settings(home=tmp_path, chroma_url=nobody)) as again:
+    with running_server(Settings(home=tmp_path, chroma_url=nobody)) as again:
         store = Store(again, "corpus")
         assert {record.fingerprint for record in store.scan("corpus-open")} == {
             record.fingerprint for record in written
@@ -96,9 +96,9 @@ def test_nothing_acknowledged_is_lost_when_the_server_is_killed(
 
 
 def test_a_server_started_for_a_command_ends_with_it(tmp_path: Path, nobody: str) -> None:
-    with serving(Settings(home=tmp_path, chroma_url=nobody)) as url:
+    with running_server(Settings(home=tmp_path, chroma_url=nobody)) as url:
         (child,) = [one for one in psutil.Process().children() if _serves(one, tmp_path)]
-        assert answers(url)
+        assert is_answering(url)
         assert [one.laddr.ip for one in child.net_connections() if one.status == "LISTEN"] == ["127.0.0.1"]
 
     assert not child.is_running()
@@ -109,14 +109,14 @@ def test_a_command_that_is_killed_takes_its_server_along(tmp_path: Path, nobody:
         assert process.stdout is not None
         url = process.stdout.readline().decode().strip()
         (child,) = psutil.Process(process.pid).children()
-        assert answers(url)
+        assert is_answering(url)
 
         process.send_signal(signal.SIGKILL)
 
         _until(lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE)
-    assert not answers(url)
-    with serving(Settings(home=tmp_path, chroma_url=nobody)) as again:  # and the lock is free
-        assert answers(again)
+    assert not is_answering(url)
+    with running_server(Settings(home=tmp_path, chroma_url=nobody)) as again:  # and the lock is free
+        assert is_answering(again)
 
 
 def test_the_second_of_two_commands_waits_for_the_first(tmp_path: Path, nobody: str) -> None:
@@ -128,13 +128,13 @@ def test_the_second_of_two_commands_waits_for_the_first(tmp_path: Path, nobody: 
             assert second.poll() is None
             first.kill()
             assert second.stdout is not None
-            assert answers(second.stdout.readline().decode().strip())
+            assert is_answering(second.stdout.readline().decode().strip())
             second.kill()
 
 
 def test_no_server_is_started_for_another_machine(tmp_path: Path) -> None:
     with pytest.raises(StoreUnavailable, match=r"Chroma at http://chroma\.invalid:8000 does not answer"):
-        serving(Settings(home=tmp_path, chroma_url="http://chroma.invalid:8000")).__enter__()
+        running_server(Settings(home=tmp_path, chroma_url="http://chroma.invalid:8000")).__enter__()
 
     assert not (tmp_path / "chroma.lock").exists()
 
@@ -145,7 +145,7 @@ def test_a_server_that_does_not_start_names_its_log(
     monkeypatch.setattr(server, "_command", lambda home, port: ["false"])
 
     with pytest.raises(StoreUnavailable, match=f"its log is {tmp_path}/logs/chroma.log"):
-        serving(Settings(home=tmp_path, chroma_url=nobody)).__enter__()
+        running_server(Settings(home=tmp_path, chroma_url=nobody)).__enter__()
 
 
 @pytest.mark.parametrize(

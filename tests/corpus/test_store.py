@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from corpus_guard.corpus import store as stores
-from corpus_guard.corpus.store import Record, Store
+from corpus_guard.corpus.store import ChunkRecord, Store
 from corpus_guard.domain import TrustLevel
 from corpus_guard.errors import Inconsistent, StoreUnavailable
 from material import DIMENSIONS, a_record, vector_of
@@ -108,7 +108,7 @@ def test_a_scan_gives_every_record_once(store: Store, name: str) -> None:
 
 
 def test_writes_are_cut_into_batches(store: Store, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stores, "BATCH", 10)
+    monkeypatch.setattr(stores, "RECORDS_PER_REQUEST", 10)
     written = [a_record(f"passage {number}") for number in range(25)]
 
     store.upsert(name, written, MODEL)
@@ -180,7 +180,7 @@ def test_near_gives_document_text_and_cosine_of_the_nearest_to_each_vector(store
     ]
     store.upsert(name, written, MODEL)
 
-    for found, number in zip(store.near(name, questions, 2), range(2), strict=True):
+    for found, number in zip(store.nearest_texts(name, questions, 2), range(2), strict=True):
         assert [(document, text) for document, text, _ in found] == [
             (f"d{number}", f"{number} at 0.95"),
             (f"d{number}", f"{number} at 0.85"),
@@ -191,22 +191,22 @@ def test_near_gives_document_text_and_cosine_of_the_nearest_to_each_vector(store
 def test_near_asks_in_batches_and_for_no_more_than_there_is(
     store: Store, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stores, "NEAR_BATCH", 3)
+    monkeypatch.setattr(stores, "VECTORS_PER_QUERY", 3)
     texts = [f"passage {number}" for number in range(8)]
     store.upsert(name, [a_record(text, doc_id=text) for text in texts], MODEL)
 
-    found = store.near(name, np.stack([vector_of(text) for text in texts]), 100)
+    found = store.nearest_texts(name, np.stack([vector_of(text) for text in texts]), 100)
 
     assert [rows[0][:2] for rows in found] == [(text, text) for text in texts]
     assert {len(rows) for rows in found} == {8}
-    assert store.near(name, np.empty((0, DIMENSIONS), np.float32), 100) == []
+    assert store.nearest_texts(name, np.empty((0, DIMENSIONS), np.float32), 100) == []
 
 
 def test_near_an_emptied_collection_is_nothing(store: Store, name: str) -> None:
     store.upsert(name, [a_record()], MODEL)
     store.delete(name, [a_record().chunk_id])
 
-    assert store.near(name, vector_of("question")[None], 5) == [[]]
+    assert store.nearest_texts(name, vector_of("question")[None], 5) == [[]]
 
 
 def test_what_somebody_else_wrote_does_not_stop_a_comparison(
@@ -215,7 +215,7 @@ def test_what_somebody_else_wrote_does_not_stop_a_comparison(
     store.upsert(name, [a_record(doc_id="d1")], MODEL)
     chroma.get_collection(name).add(ids=["x", "y"], embeddings=[vector_of("x"), vector_of("y")], documents=["x", None])  # type: ignore[list-item]
 
-    ((first, second, third),) = store.near(name, vector_of("x")[None], 5)
+    ((first, second, third),) = store.nearest_texts(name, vector_of("x")[None], 5)
 
     assert {first[:2], second[:2], third[:2]} == {("", "x"), ("", ""), ("d1", a_record().text)}
 
@@ -225,15 +225,35 @@ def test_near_a_collection_that_is_gone_names_the_server(store: Store, name: str
     chroma.delete_collection(name)
 
     with pytest.raises(StoreUnavailable, match=r"refused a request") as raised:
-        store.near(name, vector_of("kept in Parquet")[None], 5)
+        store.nearest_texts(name, vector_of("kept in Parquet")[None], 5)
     assert "kept in Parquet" not in str(raised.value)
 
 
 def test_nothing_answers_at_an_address_and_the_error_says_which() -> None:
     url = f"http://127.0.0.1:{free_port()}"
 
-    with pytest.raises(StoreUnavailable, match=f"Chroma at {url} does not answer"):
-        Store(url, "corpus")
+    store = Store(url, "corpus")  # connects to nothing
+
+    for operation in (store.open, store.names):
+        with pytest.raises(StoreUnavailable, match=f"Chroma at {url} does not answer"):
+            operation()
+
+
+def test_a_store_connects_once_and_only_when_it_is_used(store: Store) -> None:
+    calls: list[str] = []
+
+    def connect() -> str:
+        calls.append(store.url)
+        return store.url
+
+    lazy = Store(connect, "lazy")
+
+    assert lazy.collection_name(TrustLevel.OPEN) == "lazy-open"
+    assert calls == []
+    lazy.open()
+    assert lazy.names() == []
+    assert lazy.url == store.url
+    assert calls == [store.url]
 
 
 def test_a_collection_that_was_dropped_and_made_again_is_found(
@@ -253,13 +273,13 @@ def test_a_collection_that_was_dropped_and_made_again_is_found(
 
 def test_a_vector_of_another_length_is_refused_by_name(store: Store, name: str) -> None:
     store.upsert(name, [a_record()], MODEL)
-    short = Record("0" * 32, "short", np.eye(DIMENSIONS - 1, dtype=np.float32)[0], {"ordinal": 0})
+    short = ChunkRecord("0" * 32, "short", np.eye(DIMENSIONS - 1, dtype=np.float32)[0], {"ordinal": 0})
 
     with pytest.raises(StoreUnavailable, match="refused a request"):
         store.upsert(name, [short], MODEL)
 
 
-def _leaning(direction: np.ndarray, cosine: float, text: str) -> Record:
+def _leaning(direction: np.ndarray, cosine: float, text: str) -> ChunkRecord:
     """A record whose vector has this cosine to `direction`."""
     other = vector_of(text)
     other = other - (other @ direction) * direction

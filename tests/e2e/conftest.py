@@ -7,21 +7,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from deployment import Deployment, MakeDeployment, Run
+from deployment import MakeDeployment, Run, Workspace
 
 from environment import PROJECT, Ports, Secrets, environment, with_caller
 from sinks import Sink, mail_sink, webhook_sink
 
 
 @pytest.fixture(scope="session")
-def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Converted models, shared: conversion takes half a minute and no test changes them."""
-    kept = PROJECT / "var"
-    home = kept if (kept / "models").is_dir() else tmp_path_factory.mktemp("prepared")
-    guard = str(Path(sys.executable).with_name("guard"))
-    env = {**os.environ, "CORPUS_GUARD_HOME": str(home)}
-    subprocess.run([guard, "models", "prepare"], env=env, check=True, capture_output=True)
-    return home / "models"
+def models(models_home: Path) -> Path:
+    """Return the folder of the converted models; no test changes them."""
+    return models_home / "models"
 
 
 @pytest.fixture(scope="session")
@@ -37,10 +32,10 @@ def airflow_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def deploy(tmp_path_factory: pytest.TempPathFactory, models: Path, airflow_database: Path) -> Iterator[MakeDeployment]:
     """Make a deployment: an unread corpus, or what `snapshot` holds. Its Chroma server runs unless told otherwise."""
-    made: list[Deployment] = []
+    made: list[Workspace] = []
 
-    def make(name: str, snapshot: Path | None = None, *, chroma: bool = True) -> Deployment:
-        one = Deployment(tmp_path_factory.mktemp(name), models, airflow_database, snapshot)
+    def make(name: str, snapshot: Path | None = None, *, chroma: bool = True) -> Workspace:
+        one = Workspace(tmp_path_factory.mktemp(name), models, airflow_database, snapshot)
         made.append(one)
         if chroma:
             one.start_chroma()
@@ -52,14 +47,14 @@ def deploy(tmp_path_factory: pytest.TempPathFactory, models: Path, airflow_datab
 
 
 @pytest.fixture(scope="session")
-def undisturbed(deploy: MakeDeployment) -> tuple[Deployment, Run]:
+def undisturbed(deploy: MakeDeployment) -> tuple[Workspace, Run]:
     """A corpus that one run of the DAG took in; tests look at it and change nothing."""
     one = deploy("undisturbed")
     return one, one.run()
 
 
 @pytest.fixture(scope="session")
-def snapshot(undisturbed: tuple[Deployment, Run], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def snapshot(undisturbed: tuple[Workspace, Run], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same, to begin other deployments with."""
     folder = tmp_path_factory.mktemp("saved") / "snapshot"
     undisturbed[0].save(folder)

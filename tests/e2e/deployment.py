@@ -19,8 +19,8 @@ import httpx
 import sqlalchemy as sa
 from small_corpus import SECRET, write_corpus
 
-from corpus_guard.corpus.store import Record, Store
-from corpus_guard.guard import Guard
+from corpus_guard.corpus.store import ChunkRecord, Store
+from corpus_guard.deployment import Deployment
 from corpus_guard.ledger.tables import chunks, documents, findings, publications, runs, seals, versions
 from corpus_guard.settings import load_settings
 from environment import PROJECT, Ports, Secrets, environment, with_caller
@@ -98,7 +98,7 @@ class Started:
 
 
 @dataclass
-class Deployment:
+class Workspace:
     """Folders, ports and what is in them."""
 
     root: Path
@@ -150,7 +150,7 @@ class Deployment:
             **changes,
         }
 
-    def start(self, dag: str = "corpus_refresh", **changes: str) -> Started:
+    def start(self, dag: str = "corpus_refresh", *words: str, **changes: str) -> Started:
         """``airflow dags test`` in the background."""
         env = self.env(**changes)
         airflow = Path(env["AIRFLOW_HOME"])
@@ -164,6 +164,7 @@ class Deployment:
                     "dags",
                     "test",
                     dag,
+                    *words,
                 ],
                 env=env,
                 cwd=self.root,
@@ -174,9 +175,9 @@ class Deployment:
         self._started.append(started)
         return started
 
-    def run(self, dag: str = "corpus_refresh", **changes: str) -> Run:
+    def run(self, dag: str = "corpus_refresh", *words: str, **changes: str) -> Run:
         """``airflow dags test`` to its end."""
-        return self.start(dag, **changes).finish()
+        return self.start(dag, *words, **changes).finish()
 
     def start_chroma(self) -> None:
         """The server, as `make up` starts it."""
@@ -230,7 +231,7 @@ class Deployment:
     # --- what is there -----------------------------------------------------------------------------------------------
 
     @contextlib.contextmanager
-    def guard(self, **changes: Any) -> Iterator[Guard]:
+    def guard(self, **changes: Any) -> Iterator[Deployment]:
         """The library on this deployment, in this process."""
         given = {
             "home": self.home,
@@ -240,7 +241,7 @@ class Deployment:
             "shard_documents": SHARD,
             **changes,
         }
-        with Guard(load_settings(**given)) as guard:
+        with Deployment(load_settings(**given)) as guard:
             yield guard
 
     def ask(self, statement: Any) -> list[Any]:
@@ -308,7 +309,7 @@ class Deployment:
             for row in self.ask(statement)
         }
 
-    def records(self) -> list[Record]:
+    def records(self) -> list[ChunkRecord]:
         """Everything Chroma holds."""
         store = Store(self.url, "corpus")
         return [record for name in store.names() for record in store.scan(name)]
@@ -337,7 +338,7 @@ class Deployment:
         assert self.count(publications, publications.c.state.in_(("pending", "retiring"))) == 0
 
 
-MakeDeployment = Callable[..., Deployment]
+MakeDeployment = Callable[..., Workspace]
 """``deploy(name, snapshot=None, chroma=True)``, see conftest.py."""
 
 

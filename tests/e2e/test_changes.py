@@ -9,40 +9,41 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 import yaml
-from deployment import Deployment, MakeDeployment
+from deployment import MakeDeployment, Workspace
 from small_corpus import GOOD, write_document
 
 from corpus_guard.corpus.retriever import GuardedRetriever
 from corpus_guard.errors import SourceUnavailable
 from corpus_guard.ledger.tables import documents, events, publications
-from corpus_guard.refresh.run import refresh
-from corpus_guard.refresh.steps import Sealed
+from corpus_guard.pipeline.steps import RefreshResult
 from corpus_guard.settings import PACKAGE
+
+pytestmark = pytest.mark.slow
 
 NEW_TEXT = "# Batteries\n\nSince the refit the boat carries lithium cells. They are never charged below freezing point."
 
 
 @pytest.fixture
-def one(deploy: MakeDeployment, snapshot: Path) -> Iterator[Deployment]:
+def one(deploy: MakeDeployment, snapshot: Path) -> Iterator[Workspace]:
     made = deploy("later", snapshot)
     yield made
     made.everything_agrees()
 
 
-def sealed(one: Deployment, *, grace_hours: int = 72) -> Sealed:
+def sealed(one: Workspace, *, grace_hours: int = 72) -> RefreshResult:
     policy = yaml.safe_load((PACKAGE / "policy.yaml").read_text(encoding="utf-8"))
     policy["retire"]["grace_hours"] = grace_hours
     file = one.root / f"policy-{grace_hours}.yaml"
     file.write_text(yaml.safe_dump(policy))
     with one.guard(policy_file=file) as guard:
-        return refresh(guard, f"later-{len(one.ask_runs())}")
+        return guard.refresh(f"later-{len(one.ask_runs())}")
 
 
-def document(one: Deployment, uri: str) -> Any:
+def document(one: Workspace, uri: str) -> Any:
     return one.ask(sa.select(documents).where(documents.c.uri == uri))[0]
 
 
-def test_a_changed_document_replaces_its_chunks(one: Deployment) -> None:
+def test_a_changed_document_replaces_its_chunks(one: Workspace) -> None:
     before = {record.chunk_id for record in one.records() if record.metadata["uri"] == "batteries.md"}
     write_document(one.corpus, "batteries.md", NEW_TEXT)
 
@@ -59,7 +60,7 @@ def test_a_changed_document_replaces_its_chunks(one: Deployment) -> None:
     assert stamp["parent_version"] and stamp["parent_version"] != document(one, "batteries.md").latest_version
 
 
-def test_a_changed_document_that_is_quarantined_leaves_its_predecessor_served(one: Deployment) -> None:
+def test_a_changed_document_that_is_quarantined_leaves_its_predecessor_served(one: Workspace) -> None:
     write_document(
         one.corpus,
         "batteries.md",
@@ -73,7 +74,7 @@ def test_a_changed_document_that_is_quarantined_leaves_its_predecessor_served(on
     assert one.texts()["batteries.md"].split() == GOOD["batteries.md"].split()
 
 
-def test_a_vanished_document_is_served_until_the_grace_is_over(one: Deployment) -> None:
+def test_a_vanished_document_is_served_until_the_grace_is_over(one: Workspace) -> None:
     (one.corpus / "boat" / "rigging.md").unlink()
 
     first = sealed(one, grace_hours=72)
@@ -89,7 +90,7 @@ def test_a_vanished_document_is_served_until_the_grace_is_over(one: Deployment) 
     assert document(one, "rigging.md").retired_at is not None
 
 
-def test_a_document_that_comes_back_is_served_again(one: Deployment) -> None:
+def test_a_document_that_comes_back_is_served_again(one: Workspace) -> None:
     (one.corpus / "boat" / "rigging.md").unlink()
     sealed(one, grace_hours=0)
     write_document(one.corpus, "rigging.md", GOOD["rigging.md"])
@@ -101,7 +102,7 @@ def test_a_document_that_comes_back_is_served_again(one: Deployment) -> None:
     assert document(one, "rigging.md").retired_at is None
 
 
-def test_a_source_that_runs_empty_retires_nothing(one: Deployment) -> None:
+def test_a_source_that_runs_empty_retires_nothing(one: Workspace) -> None:
     served = one.served()
     (one.corpus / "tickets.jsonl").write_text("")
 
@@ -113,7 +114,7 @@ def test_a_source_that_runs_empty_retires_nothing(one: Deployment) -> None:
     assert [(row.subject, row.body["missing"], row.body["total"]) for row in held] == [("tickets", 13, 13)]
 
 
-def test_the_share_decides_whether_vanishing_at_once_is_believed(one: Deployment) -> None:
+def test_the_share_decides_whether_vanishing_at_once_is_believed(one: Workspace) -> None:
     rows = (one.corpus / "tickets.jsonl").read_text().splitlines(keepends=True)
     assert len(rows) == 13
 
@@ -124,7 +125,7 @@ def test_the_share_decides_whether_vanishing_at_once_is_believed(one: Deployment
     assert sealed(one, grace_hours=0)["vanished"] == 4
 
 
-def test_a_source_that_cannot_be_listed_fails_the_run_after_the_others_are_sealed(one: Deployment) -> None:
+def test_a_source_that_cannot_be_listed_fails_the_run_after_the_others_are_sealed(one: Workspace) -> None:
     (one.corpus / "tickets.jsonl").unlink()
     write_document(one.corpus, "batteries.md", NEW_TEXT)
 
@@ -136,7 +137,7 @@ def test_a_source_that_cannot_be_listed_fails_the_run_after_the_others_are_seale
     assert "tickets.jsonl#T-5" in one.texts()
 
 
-def test_the_new_text_is_found_and_the_old_one_is_not(one: Deployment) -> None:
+def test_the_new_text_is_found_and_the_old_one_is_not(one: Workspace) -> None:
     write_document(one.corpus, "batteries.md", NEW_TEXT)
     sealed(one)
 

@@ -19,11 +19,11 @@ from test_local_stack import Local
 from test_traceback_dag import LIES, REPORTED, K, Script, asking, file_reports
 
 from corpus_guard.corpus.filterrag.learned import SHIPPED_SHA256
-from corpus_guard.guard import Guard
+from corpus_guard.deployment import Deployment
 from corpus_guard.settings import PROJECT, Settings
-from corpus_guard.traceback import Complaint
-from corpus_guard.traceback.making import make_judge
-from corpus_guard.traceback.running import trace
+from corpus_guard.traceback.judge_selection import create_judge
+from corpus_guard.traceback.retrieval import Complaint
+from corpus_guard.traceback.trace_run import CorpusAccess, run_trace
 from endpoint import Endpoint, scripted
 from environment import Ports
 from postgres import free_port
@@ -127,9 +127,10 @@ def uses_judge_and_filter(local: Local, promoted: dict[str, Any]) -> None:
         traceback_k=K,
     )
     query, output = REPORTED[LIES[0]]
-    with Guard(settings) as guard:
-        judge = make_judge(guard.settings, guard.models, guard.ledger)
-        traced = trace(guard, Complaint(query, output), "asked", judge=judge)
+    with Deployment(settings) as guard:
+        judge = create_judge(guard.settings, guard.models, guard.ledger)
+        access = CorpusAccess(guard.ledger, guard.storage, guard.store, guard.models)
+        traced = run_trace(access, Complaint(query, output), "asked", judge=judge, k=K)
         found = guard.retriever.query(query, k=2)
     assert traced.judged
     assert traced.judge.endswith("/" + promoted["judge"]["digest"][:16])

@@ -21,6 +21,8 @@ import sqlalchemy as sa
 from environment import PROJECT, Layout, Ports, Secrets, environment, with_caller
 from postgres import free_port
 
+pytestmark = pytest.mark.slow
+
 DAG = "feedback_import"
 YEAR = [date(2025, 1, 1) + timedelta(days=number) for number in range(365)]
 FEW = YEAR[58:63]  # over the end of February
@@ -159,7 +161,6 @@ def test_a_scheduled_run_takes_what_came_late(stack: Stack) -> None:
         time.sleep(1)
 
 
-@pytest.mark.slow
 def test_a_backfill_of_a_year_leaves_each_report_once(stack: Stack) -> None:
     assert stack.backfill(YEAR, "--reprocess-behavior", "completed", seconds=YEAR_SECONDS) == {"success": len(YEAR)}
 

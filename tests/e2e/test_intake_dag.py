@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from deployment import Deployment, MakeDeployment, Run
+from deployment import MakeDeployment, Run, Workspace
 from four_sources import (
     TEXTS,
     Servers,
@@ -25,13 +25,15 @@ from four_sources import (
 from object_store import SECRET, ObjectStore, object_store
 from postgres import LocalPostgres, free_port
 
+pytestmark = pytest.mark.slow
+
 PASSWORD = "pa55-of-the-table"
 RUN_SECONDS = 2_400  # 500 pages on a machine that does other things
 
 
 @dataclass
 class World:
-    one: Deployment
+    one: Workspace
     servers: Servers
     store: ObjectStore
     table: LocalPostgres
@@ -42,9 +44,7 @@ class World:
         return self.one.start("corpus_refresh", **env).finish(RUN_SECONDS)
 
 
-@pytest.fixture(
-    scope="module", params=[pytest.param(12, id="12-pages"), pytest.param(500, id="500-pages", marks=pytest.mark.slow)]
-)
+@pytest.fixture(scope="module", params=[pytest.param(12, id="12-pages"), pytest.param(500, id="500-pages")])
 def world(
     request: pytest.FixtureRequest, deploy: MakeDeployment, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[World]:

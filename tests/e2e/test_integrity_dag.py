@@ -8,7 +8,7 @@ from pathlib import Path
 
 import chromadb
 import pytest
-from deployment import Deployment, MakeDeployment, Run
+from deployment import MakeDeployment, Run, Workspace
 
 from corpus_guard.ledger.tables import events, heads, incidents
 
@@ -16,18 +16,18 @@ FORGED = "The valve is opened by whoever passes."
 
 
 @pytest.fixture(scope="module")
-def one(deploy: MakeDeployment, snapshot: Path) -> Deployment:
+def one(deploy: MakeDeployment, snapshot: Path) -> Workspace:
     return deploy("verified", snapshot)
 
 
 @pytest.fixture(scope="module")
-def quiet(one: Deployment) -> Run:
+def quiet(one: Workspace) -> Run:
     """A night on which nobody touched anything."""
     return one.run("integrity_nightly")
 
 
 @pytest.fixture(scope="module")
-def forged(one: Deployment, quiet: Run) -> tuple[str, Run]:
+def forged(one: Workspace, quiet: Run) -> tuple[str, Run]:
     """A night after somebody wrote to Chroma: one text was changed, one record added."""
     chroma = chromadb.HttpClient(host="127.0.0.1", port=one.ports.chroma)
     collection = chroma.get_collection("corpus-open", embedding_function=None)
@@ -38,20 +38,20 @@ def forged(one: Deployment, quiet: Run) -> tuple[str, Run]:
     return chunk, one.run("integrity_nightly")
 
 
-def guard(one: Deployment, *words: str) -> subprocess.CompletedProcess[str]:
+def guard(one: Workspace, *words: str) -> subprocess.CompletedProcess[str]:
     env = {name: value for name, value in one.env().items() if name != "PYTHONPATH"}
     command = [str(Path(sys.executable).with_name("guard")), *words]
     return subprocess.run(command, env=env, capture_output=True, text=True, check=False)
 
 
-def test_a_corpus_that_is_what_was_sealed_opens_nothing(one: Deployment, quiet: Run) -> None:
+def test_a_corpus_that_is_what_was_sealed_opens_nothing(one: Workspace, quiet: Run) -> None:
     assert quiet.succeeded, quiet.log[-3000:]
     assert one.count(heads) >= 1
     assert "'holds': True" in quiet.log
     assert "starting task_id=heal" not in quiet.log, "the short circuit skips what follows"
 
 
-def test_what_was_forged_is_named_and_undone(one: Deployment, forged: tuple[str, Run]) -> None:
+def test_what_was_forged_is_named_and_undone(one: Workspace, forged: tuple[str, Run]) -> None:
     _, run = forged
 
     assert run.succeeded, run.log[-3000:]
@@ -63,7 +63,8 @@ def test_what_was_forged_is_named_and_undone(one: Deployment, forged: tuple[str,
     one.everything_agrees()
 
 
-def test_the_command_line_shows_the_incident_and_that_all_holds_again(one: Deployment, forged: tuple[str, Run]) -> None:
+@pytest.mark.slow
+def test_the_command_line_shows_the_incident_and_that_all_holds_again(one: Workspace, forged: tuple[str, Run]) -> None:
     chunk, _ = forged
     (incident,) = one.ask(incidents.select())
 

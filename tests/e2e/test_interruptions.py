@@ -18,15 +18,16 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
-from deployment import RUN_SECONDS, Deployment, MakeDeployment, Run
+from deployment import RUN_SECONDS, MakeDeployment, Run, Workspace
 from small_corpus import GOOD, write_document
 
 from corpus_guard.ledger.tables import documents, publications, seals
-from corpus_guard.refresh.run import refresh
+
+pytestmark = pytest.mark.slow
 
 PER_RUN = {"fetched_at", "metadata_sha256"}  # the metadata in Chroma holds the time of fetching
 CHANGED = {name: f"{text} Rewritten after the winter." for name, text in GOOD.items() if name.endswith("ing.md")}
-Moment = Callable[[Deployment], bool]
+Moment = Callable[[Workspace], bool]
 
 
 def published(state: str) -> Any:
@@ -42,8 +43,6 @@ MOMENTS: dict[str, Moment] = {
     "before seal": lambda one: one.count(publications, published("published")) == SERVED and one.count(seals) == 0,
 }
 SERVED = 25  # chunks of the whole small corpus
-DEFAULT = {"first publications", "old chunks retiring"}
-"""A small form of the proof: `make test` kills at these, `make test-all` at all."""
 MOMENTS_OF_A_CHANGE: dict[str, Moment] = {
     "changes pending": lambda one: one.count(publications, published("pending")) > 0,
     "old chunks retiring": lambda one: one.count(publications, published("retiring")) > 0,
@@ -53,15 +52,8 @@ MOMENTS_OF_A_CHANGE: dict[str, Moment] = {
 }
 
 
-def each(moments: dict[str, Moment]) -> list[Any]:
-    return [
-        pytest.param(name, id=name.replace(" ", "-"), marks=() if name in DEFAULT else pytest.mark.slow)
-        for name in moments
-    ]
-
-
-@pytest.mark.parametrize("moment", each(MOMENTS))
-def test_killed_and_run_again(deploy: MakeDeployment, undisturbed: tuple[Deployment, Run], moment: str) -> None:
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_killed_and_run_again(deploy: MakeDeployment, undisturbed: tuple[Workspace, Run], moment: str) -> None:
     one = deploy("killed")
 
     killed = one.start()
@@ -77,9 +69,9 @@ def test_killed_and_run_again(deploy: MakeDeployment, undisturbed: tuple[Deploym
     assert [run.state for run in one.ask_runs()] == ["running", "sealed"]
 
 
-@pytest.mark.parametrize("moment", each(MOMENTS_OF_A_CHANGE))
+@pytest.mark.parametrize("moment", MOMENTS_OF_A_CHANGE)
 def test_killed_while_changed_documents_are_replaced(
-    deploy: MakeDeployment, snapshot: Path, changed_undisturbed: Deployment, moment: str
+    deploy: MakeDeployment, snapshot: Path, changed_undisturbed: Workspace, moment: str
 ) -> None:
     one = deploy("changed", snapshot)
     change(one)
@@ -98,7 +90,7 @@ def test_killed_while_changed_documents_are_replaced(
     assert {name: one.texts()[name].split() for name in CHANGED} == {n: t.split() for n, t in CHANGED.items()}
 
 
-def start_refresh(one: Deployment) -> subprocess.Popen[bytes]:
+def start_refresh(one: Workspace) -> subprocess.Popen[bytes]:
     """`guard refresh`, leader of a process group of its own: the same steps, without ten seconds of Airflow around them."""
     guard = str(Path(sys.executable).with_name("guard"))
     return subprocess.Popen(
@@ -120,10 +112,9 @@ def refresh_seconds(deploy: MakeDeployment) -> float:
     return time.monotonic() - began
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(10))
 def test_killed_at_a_random_moment(
-    deploy: MakeDeployment, undisturbed: tuple[Deployment, Run], refresh_seconds: float, seed: int
+    deploy: MakeDeployment, undisturbed: tuple[Workspace, Run], refresh_seconds: float, seed: int
 ) -> None:
     moment = random.Random(seed).uniform(0.1, 0.9) * refresh_seconds
     for attempt in range(4):  # a machine that got faster since is over before its moment: then at half of it
@@ -145,17 +136,16 @@ def test_killed_at_a_random_moment(
 
 
 @pytest.fixture(scope="module")
-def changed_undisturbed(deploy: MakeDeployment, snapshot: Path) -> Deployment:
+def changed_undisturbed(deploy: MakeDeployment, snapshot: Path) -> Workspace:
     """The same change, taken in by the library in one process: the control need not go through Airflow."""
     one = deploy("changed-undisturbed", snapshot)
     change(one)
     with one.guard() as guard:
-        refresh(guard, "control")
+        guard.refresh("control")
     return one
 
 
-@pytest.mark.slow
-def test_two_copies_at_once(deploy: MakeDeployment, undisturbed: tuple[Deployment, Run]) -> None:
+def test_two_copies_at_once(deploy: MakeDeployment, undisturbed: tuple[Workspace, Run]) -> None:
     one = deploy("copies")
 
     copies = [one.start(), one.start()]
@@ -174,7 +164,7 @@ def test_two_copies_at_once(deploy: MakeDeployment, undisturbed: tuple[Deploymen
 
 
 def test_two_copies_with_changes_at_once(
-    deploy: MakeDeployment, snapshot: Path, changed_undisturbed: Deployment
+    deploy: MakeDeployment, snapshot: Path, changed_undisturbed: Workspace
 ) -> None:
     one = deploy("changed-copies", snapshot)
     change(one)
@@ -189,17 +179,17 @@ def test_two_copies_with_changes_at_once(
     provenance_is_one_story(one)
 
 
-def change(one: Deployment) -> None:
+def change(one: Workspace) -> None:
     for name, text in CHANGED.items():
         write_document(one.corpus, name, text)
 
 
-def comparable(one: Deployment) -> list[dict[str, Any]]:
+def comparable(one: Workspace) -> list[dict[str, Any]]:
     """The manifest without what two runs of the same corpus may differ in."""
     return [{key: value for key, value in line.items() if key not in PER_RUN} for line in one.manifest()]
 
 
-def provenance_is_one_story(one: Deployment) -> None:
+def provenance_is_one_story(one: Workspace) -> None:
     """The time of fetching is the same in Chroma, in the manifest and in the ledger."""
     fetched = {line["chunk_id"]: line["fetched_at"] for line in one.manifest()}
     assert {record.chunk_id: record.metadata["fetched_at"] for record in one.records()} == fetched
@@ -208,9 +198,9 @@ def provenance_is_one_story(one: Deployment) -> None:
     assert {str(record.metadata["uri"]): record.metadata["fetched_at"] for record in one.records()} == by_uri
 
 
-def _stored(one: Deployment, pattern: str) -> int:
+def _stored(one: Workspace, pattern: str) -> int:
     return len(list((one.home / "storage" / "batches").glob(f"*/{pattern}")))
 
 
-def _places(one: Deployment) -> set[tuple[str, str]]:
+def _places(one: Workspace) -> set[tuple[str, str]]:
     return {(record.chunk_id, str(record.metadata["uri"])) for record in one.records()}

@@ -8,7 +8,7 @@ import sqlite3
 from typing import Any
 
 import pytest
-from deployment import Deployment, Run
+from deployment import Run, Workspace
 from small_corpus import (
     BAD,
     GOOD,
@@ -30,26 +30,26 @@ MODEL = re.compile(r"all-minilm-l6-v2@sha256:[0-9a-f]{12}/\w+")
 
 
 @pytest.fixture(scope="module")
-def again(undisturbed: tuple[Deployment, Run]) -> Run:
+def again(undisturbed: tuple[Workspace, Run]) -> Run:
     return undisturbed[0].run()
 
 
 @pytest.fixture
-def one(undisturbed: tuple[Deployment, Run]) -> Deployment:
+def one(undisturbed: tuple[Workspace, Run]) -> Workspace:
     return undisturbed[0]
 
 
 @pytest.fixture
-def run(undisturbed: tuple[Deployment, Run]) -> Run:
+def run(undisturbed: tuple[Workspace, Run]) -> Run:
     return undisturbed[1]
 
 
-def test_the_run_succeeds_and_everything_agrees(one: Deployment, run: Run) -> None:
+def test_the_run_succeeds_and_everything_agrees(one: Workspace, run: Run) -> None:
     assert run.succeeded, run.log[-3000:]
     one.everything_agrees()
 
 
-def test_the_counts_balance(one: Deployment, run: Run) -> None:
+def test_the_counts_balance(one: Workspace, run: Run) -> None:
     first = one.ask_runs()[0]
     counts = first.counts
 
@@ -68,7 +68,7 @@ def test_several_shards_were_mapped(run: Run) -> None:
         assert indexes >= {0, 1, 2, 3, 4}, task
 
 
-def test_a_second_run_finds_nothing_new_and_loads_nothing_heavy(one: Deployment, run: Run, again: Run) -> None:
+def test_a_second_run_finds_nothing_new_and_loads_nothing_heavy(one: Workspace, run: Run, again: Run) -> None:
     assert again.succeeded, again.log[-3000:]
     first, second = (made.counts for made in one.ask_runs()[:2])
 
@@ -83,7 +83,7 @@ def test_a_second_run_finds_nothing_new_and_loads_nothing_heavy(one: Deployment,
 
 
 @pytest.mark.parametrize("place", BAD)
-def test_a_bad_document_is_kept_out_with_a_finding_that_says_what_and_where(one: Deployment, place: str) -> None:
+def test_a_bad_document_is_kept_out_with_a_finding_that_says_what_and_where(one: Workspace, place: str) -> None:
     expected = BAD[place]
     findings = one.findings(place)
 
@@ -92,7 +92,7 @@ def test_a_bad_document_is_kept_out_with_a_finding_that_says_what_and_where(one:
     assert expected.says in findings[expected.code]
 
 
-def test_the_neighbours_of_bad_documents_are_accepted_whole(one: Deployment) -> None:
+def test_the_neighbours_of_bad_documents_are_accepted_whole(one: Workspace) -> None:
     states, texts = one.states(), one.texts()
 
     for name, text in GOOD.items():
@@ -104,18 +104,18 @@ def test_the_neighbours_of_bad_documents_are_accepted_whole(one: Deployment) -> 
         assert texts[f"tickets.jsonl#{key}"] == text
 
 
-def test_nothing_that_was_kept_out_is_served(one: Deployment) -> None:
+def test_nothing_that_was_kept_out_is_served(one: Workspace) -> None:
     served = {place for place, state in one.states().items() if state == "accepted"}
 
     assert one.texts().keys() == served
     assert served.isdisjoint(place for place, bad in BAD.items() if "accepted" not in bad.states)
 
 
-def test_wrongly_encoded_text_is_read_right_and_says_so(one: Deployment) -> None:
+def test_wrongly_encoded_text_is_read_right_and_says_so(one: Workspace) -> None:
     assert "Öl für die Lüftung" in one.texts()["bad/latin.txt"]
 
 
-def test_a_name_with_line_breaks_and_dots_is_data(one: Deployment) -> None:
+def test_a_name_with_line_breaks_and_dots_is_data(one: Workspace) -> None:
     assert one.states()[ODD_NAME] == "accepted"
     assert ODD_NAME in one.texts()
     # No path was made from it: every stored file has a name of ours.
@@ -128,7 +128,7 @@ def test_a_name_with_line_breaks_and_dots_is_data(one: Deployment) -> None:
 # --- what travels between tasks --------------------------------------------------------------------------------------
 
 
-def test_a_template_in_a_name_and_in_a_text_is_never_rendered(one: Deployment, run: Run) -> None:
+def test_a_template_in_a_name_and_in_a_text_is_never_rendered(one: Workspace, run: Run) -> None:
     assert one.states()[POISONED_NAME] == "accepted"
     assert one.texts()[POISONED_NAME] == POISONED_TEXT
     assert {line["uri"] for line in one.manifest()} >= {POISONED_NAME}
@@ -161,7 +161,7 @@ def test_assets_say_how_much_and_nothing_else(run: Run) -> None:
     assert extras["quarantine"].keys() == {"quarantined", "rejected", "run_id", "manifest_sha256"}
 
 
-def test_served_texts_have_the_hashes_of_the_manifest(one: Deployment) -> None:
+def test_served_texts_have_the_hashes_of_the_manifest(one: Workspace) -> None:
     texts = one.texts()
 
     for line in one.manifest():

@@ -8,13 +8,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from deployment import Deployment, MakeDeployment, Run
+from deployment import MakeDeployment, Run, Workspace
 from small_corpus import ATTACK
 
-from corpus_guard.corpus.retriever import Answer, GuardedRetriever
+from corpus_guard.corpus.retriever import RetrievedChunk, GuardedRetriever
 from corpus_guard.domain import TrustLevel
 from corpus_guard.ledger.tables import decisions
-from corpus_guard.review.queue import waiting
+from corpus_guard.review.queue import list_items
 from deciding import decided
 
 RELEASED = "tickets.jsonl#T-1~2"
@@ -23,18 +23,18 @@ QUESTIONS = {RELEASED: "Which hatch leaks in the bow?", REJECTED: ATTACK}
 
 
 @pytest.fixture(scope="module")
-def one(deploy: MakeDeployment, snapshot: Path) -> Deployment:
+def one(deploy: MakeDeployment, snapshot: Path) -> Workspace:
     return deploy("reviewed", snapshot)
 
 
 @pytest.fixture(scope="module")
-def idle(one: Deployment) -> Run:
+def idle(one: Workspace) -> Run:
     """A run before anybody decided."""
     return one.run("quarantine_release")
 
 
 @pytest.fixture(scope="module")
-def run(one: Deployment, idle: Run) -> Run:
+def run(one: Workspace, idle: Run) -> Run:
     """A run after two decisions: one by the library, one by the command line."""
     items = {item.uri: item.version_id for item in _waiting(one)}
     with one.guard() as guard:
@@ -50,13 +50,13 @@ def run(one: Deployment, idle: Run) -> Run:
     return one.run("quarantine_release")
 
 
-def test_without_decisions_nothing_heavy_is_loaded_and_nothing_changes(one: Deployment, idle: Run) -> None:
+def test_without_decisions_nothing_heavy_is_loaded_and_nothing_changes(one: Workspace, idle: Run) -> None:
     assert idle.succeeded, idle.log[-3000:]
     assert idle.heavy == set()
     assert "starting task_id=apply" not in idle.log, "the short circuit skips what follows"
 
 
-def test_decisions_take_effect(one: Deployment, run: Run) -> None:
+def test_decisions_take_effect(one: Workspace, run: Run) -> None:
     assert run.succeeded, run.log[-3000:]
     last = one.ask_runs()[-1]
 
@@ -67,7 +67,7 @@ def test_decisions_take_effect(one: Deployment, run: Run) -> None:
     one.everything_agrees()
 
 
-def test_the_released_text_is_found_and_marked(one: Deployment, run: Run) -> None:
+def test_the_released_text_is_found_and_marked(one: Workspace, run: Run) -> None:
     answer = _ask(one, QUESTIONS[RELEASED])[0]
 
     assert (answer.uri, answer.trust) == (RELEASED, TrustLevel.OPEN)
@@ -75,12 +75,12 @@ def test_the_released_text_is_found_and_marked(one: Deployment, run: Run) -> Non
     assert {record.metadata["verdict"] for record in one.records() if record.metadata["uri"] == RELEASED} == {"release"}
 
 
-def test_the_rejected_text_is_never_found(one: Deployment, run: Run) -> None:
+def test_the_rejected_text_is_never_found(one: Workspace, run: Run) -> None:
     assert REJECTED not in {answer.uri for answer in _ask(one, QUESTIONS[REJECTED])}
     assert REJECTED not in one.texts()
 
 
-def test_what_nobody_decided_still_waits(one: Deployment, run: Run) -> None:
+def test_what_nobody_decided_still_waits(one: Workspace, run: Run) -> None:
     assert {item.uri for item in _waiting(one)} == {
         "bad/locked.pdf",
         "bad/truncated.pdf",
@@ -89,23 +89,22 @@ def test_what_nobody_decided_still_waits(one: Deployment, run: Run) -> None:
     }
 
 
-def test_the_decision_holds_when_the_same_bytes_are_refreshed(one: Deployment, run: Run) -> None:
-    from corpus_guard.refresh.run import refresh
+def test_the_decision_holds_when_the_same_bytes_are_refreshed(one: Workspace, run: Run) -> None:
 
     with one.guard() as guard:
-        counts = refresh(guard, "after the review")
+        counts = guard.refresh("after the review")
 
     assert counts["unchanged"] == counts["documents"]
     assert one.states()[RELEASED] == "released"
     assert RELEASED in one.texts()
 
 
-def _waiting(one: Deployment) -> list:
+def _waiting(one: Workspace) -> list:
     with one.guard() as guard:
-        return waiting(guard.ledger)[0]
+        return list_items(guard.ledger)[0]
 
 
-def _ask(one: Deployment, question: str) -> list[Answer]:
+def _ask(one: Workspace, question: str) -> list[RetrievedChunk]:
     with one.guard() as guard:
         found = GuardedRetriever(guard.ledger, guard.store, guard.models.embedder).query(question, k=50)
     assert found.withheld == ()

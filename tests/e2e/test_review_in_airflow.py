@@ -64,9 +64,10 @@ def quarantine(home: Path) -> None:
         (version, judged(version, Verdict.QUARANTINE, findings=(a_finding(span=Span(0, 30)),), risk=risk))
         for version, risk in zip(made, [0.99, 0.98, *([0.5] * len(PAYLOADS))], strict=True)
     ]
-    publishing.record(
-        ledger, "run-1", batch, verdicts, collection=lambda trust: f"corpus-{trust.value}", vectors="", model=""
-    )
+    with ledger.write() as connection:
+        publishing.record(
+            connection, "run-1", batch, verdicts, collection=lambda trust: f"corpus-{trust.value}", vectors="", model=""
+        )
     ledger.close()
 
 
@@ -206,7 +207,7 @@ def pages(api: httpx.Client) -> Iterator[dict[str, str]]:
 
 
 def test_a_page_of_the_review_opens_by_its_address(local: Local, browser: Browser) -> None:
-    from corpus_guard.web.plugin import deep_link
+    from corpus_guard.airflow.plugin import deep_link
 
     session = signed_in(browser, local, "reviewer")
     session.page.goto(f"http://127.0.0.1:{local.ports.airflow}/{deep_link('?sort=age')}")

@@ -29,7 +29,8 @@ from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.tables import blocked, decisions, events, reports, suspects, traces
 from corpus_guard.settings import load_settings
-from corpus_guard.traceback.reports import Desk, Filing
+from corpus_guard.traceback.filings import Filing
+from corpus_guard.traceback.reports import ReportInbox
 from endpoint import Asked, Endpoint, Reply, says, scripted
 
 DAG = "/api/v2/dags/traceback_nightly"
@@ -98,11 +99,32 @@ def file_reports(ledger_url: str) -> dict[str, str]:
     """Page → id of its report."""
     ledger = Ledger(ledger_url)
     when = now() - timedelta(hours=1)
-    filed = Desk(ledger, "import").file([Filing(query, output, when) for query, output in REPORTED.values()])
+    filed = ReportInbox(ledger, "import").file([Filing(query, output, when) for query, output in REPORTED.values()])
     ledger.close()
     return {page: added.report_id for page, added in zip(REPORTED, filed, strict=True)}
 
 
+def test_a_night_traces_every_report_and_waits_for_a_person(
+    deploy: MakeDeployment, snapshot: Path, endpoint: Endpoint
+) -> None:
+    workspace = deploy("night", snapshot)
+    names = file_reports(workspace.ledger_url)
+    before = workspace.served()
+
+    night = workspace.start("traceback_nightly", **asking(endpoint), MLFLOW_TRACKING_URI="")
+    # `airflow dags test` never returns from a task that waits for a person.
+    night.wait_until(lambda: "task_id=approve_withdrawal" in night.said())
+    night.kill()
+
+    ended = {row.report_id: row.state for row in workspace.ask(sa.select(reports))}
+    assert ended == {name: "traced" if page else "not_poisoning" for page, name in names.items()}
+    assert (workspace.served(), workspace.count(decisions)) == (before, 0), (
+        "nothing is withdrawn before somebody approves"
+    )
+    assert ATTACK not in night.said()
+
+
+@pytest.mark.slow
 def test_killed_in_the_middle_the_next_night_takes_the_rest_and_waits_for_a_person(
     deploy: MakeDeployment, snapshot: Path, script: Script, endpoint: Endpoint
 ) -> None:
@@ -222,8 +244,7 @@ def _states(api: httpx.Client, run: str) -> dict[str, tuple[str, int]]:
 
 def _serves_the_rest(local: Local) -> None:
     from corpus_guard.corpus.store import Store
-    from corpus_guard.guard import Guard
-    from corpus_guard.proof.verification import verify
+    from corpus_guard.deployment import Deployment
 
     url = f"http://127.0.0.1:{local.ports.chroma}"
     store = Store(url, "corpus")
@@ -231,6 +252,6 @@ def _serves_the_rest(local: Local) -> None:
     assert places
     assert not places & set(LIES)
     settings = load_settings(home=local.home, sources_file=local.corpus / "sources.yaml", chroma_url=url)
-    with Guard(settings) as guard:
-        assert verify(guard).holds
+    with Deployment(settings) as guard:
+        assert guard.verify().holds
         assert not {one.uri for one in guard.retriever.query(REPORTED["anchoring.md"][0], 20).answers} & set(LIES)

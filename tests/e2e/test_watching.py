@@ -13,12 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from deployment import Deployment, MakeDeployment, Run
+from deployment import MakeDeployment, Run, Workspace
 from small_corpus import ATTACK, GOOD, write_document
 from test_review_dags import TOKEN, connections
 
 from corpus_guard.ledger.tables import seals
 from sinks import Sink
+
+pytestmark = pytest.mark.slow
 
 OURS = {"accepted", "unchanged", "published", "retired"}
 CHANGED = "anchoring.md"
@@ -52,7 +54,7 @@ def udp() -> Iterator[list[str]]:
 @pytest.fixture(scope="module")
 def watched(
     deploy: MakeDeployment, snapshot: Path, udp: list[str], mail: Sink, hook: Sink
-) -> tuple[Deployment, Run, Path]:
+) -> tuple[Workspace, Run, Path]:
     """One document changed, a run with everything switched on."""
     one = deploy("watched-run", snapshot)
     write_document(one.corpus, CHANGED, f"{GOOD[CHANGED]} Since spring the chain is marked in red every ten metres.")
@@ -69,11 +71,11 @@ def watched(
     return one, run, lineage
 
 
-def counts(one: Deployment) -> dict[str, Any]:
+def counts(one: Workspace) -> dict[str, Any]:
     return dict(one.ask_runs()[-1].counts)
 
 
-def test_a_dag_downstream_sees_counts_digest_and_run(watched: tuple[Deployment, Run, Path]) -> None:
+def test_a_dag_downstream_sees_counts_digest_and_run(watched: tuple[Workspace, Run, Path]) -> None:
     one, run, _ = watched
     env = {
         "AIRFLOW_HOME": str(run.airflow),
@@ -103,7 +105,7 @@ def test_a_dag_downstream_sees_counts_digest_and_run(watched: tuple[Deployment, 
     )
 
 
-def test_metrics_of_airflow_and_of_the_guard_arrive(watched: tuple[Deployment, Run, Path], udp: list[str]) -> None:
+def test_metrics_of_airflow_and_of_the_guard_arrive(watched: tuple[Workspace, Run, Path], udp: list[str]) -> None:
     done = counts(watched[0])
     totals: Counter[str] = Counter()
     for line in udp[1:]:
@@ -124,7 +126,7 @@ def test_metrics_of_airflow_and_of_the_guard_arrive(watched: tuple[Deployment, R
     assert ATTACK not in "".join(udp)
 
 
-def test_lineage_names_sources_collections_and_manifest(watched: tuple[Deployment, Run, Path]) -> None:
+def test_lineage_names_sources_collections_and_manifest(watched: tuple[Workspace, Run, Path]) -> None:
     one, _, file = watched
     events = [json.loads(line) for line in file.read_text().splitlines()]
     ours = [event for event in events if event["job"]["name"] == "corpus_refresh.seal"]
@@ -150,7 +152,7 @@ def test_lineage_names_sources_collections_and_manifest(watched: tuple[Deploymen
 
 
 def test_a_run_that_fails_is_told_once_and_nothing_of_the_error_leaves(
-    watched: tuple[Deployment, Run, Path], mail: Sink, hook: Sink
+    watched: tuple[Workspace, Run, Path], mail: Sink, hook: Sink
 ) -> None:
     assert (mail.messages, hook.messages) == ([], []), "a run that succeeded tells nobody"
 
@@ -169,7 +171,7 @@ def test_a_run_that_fails_is_told_once_and_nothing_of_the_error_leaves(
 
 
 def test_a_message_that_cannot_be_sent_fails_nothing_and_stands_in_the_log(
-    watched: tuple[Deployment, Run, Path], mail: Sink, hook: Sink
+    watched: tuple[Workspace, Run, Path], mail: Sink, hook: Sink
 ) -> None:
     hook.refuses = True
     try:

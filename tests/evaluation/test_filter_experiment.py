@@ -9,20 +9,20 @@ from typing import Any
 
 import pytest
 
-from corpus_guard.corpus.filterrag import FeatureExtractor
-from corpus_guard.corpus.filterrag.learned import Kind, load
+from corpus_guard.corpus.filterrag.features import FeatureExtractor
+from corpus_guard.corpus.filterrag.learned import ClassifierKind, load
+from corpus_guard.detectors.filter_training import FilterQuestion
+from corpus_guard.detectors.readings import ReadingCache
 from corpus_guard.errors import Misuse
 from corpus_guard.evaluation.filter_experiment import (
     EPSILONS,
     TAUS,
+    AdversarialForm,
     FilterExperiment,
-    Form,
-    Question,
-    contains,
-    load_questions,
-    split,
+    contains_answer,
+    read_filter_questions,
+    separate_questions,
 )
-from corpus_guard.evaluation.readings import Readings
 
 sys.path.append(str(Path(__file__).parents[1] / "corpus" / "filterrag"))
 from stubs import StubModels
@@ -51,12 +51,12 @@ def a_file(path: Path, numbers: range, **changes: Any) -> Path:
 
 @pytest.fixture
 def experiment(tmp_path: Path) -> FilterExperiment:
-    return FilterExperiment(StubModels(), Readings(tmp_path / "readings.jsonl"))  # type: ignore[arg-type]
+    return FilterExperiment(StubModels(), ReadingCache(tmp_path / "readings.jsonl"))  # type: ignore[arg-type]
 
 
 def test_the_whole_experiment_where_the_classes_are_far_apart(experiment: FilterExperiment, tmp_path: Path) -> None:
-    training = load_questions(a_file(tmp_path / "one.jsonl", range(12)), Form.LED)
-    testing = load_questions(a_file(tmp_path / "two.jsonl", range(12, 20)), Form.LED)
+    training = read_filter_questions(a_file(tmp_path / "one.jsonl", range(12)), AdversarialForm.LED)
+    testing = read_filter_questions(a_file(tmp_path / "two.jsonl", range(12, 20)), AdversarialForm.LED)
 
     report = experiment.run(training, testing)
 
@@ -77,13 +77,13 @@ def test_the_whole_experiment_where_the_classes_are_far_apart(experiment: Filter
 def test_an_ablation_reads_nothing_twice_and_neither_does_a_second_run(
     experiment: FilterExperiment, tmp_path: Path
 ) -> None:
-    questions = load_questions(a_file(tmp_path / "one.jsonl", range(12)), Form.LED)
+    questions = read_filter_questions(a_file(tmp_path / "one.jsonl", range(12)), AdversarialForm.LED)
     experiment.run(questions[:8], questions[8:], answers=False)
     models = experiment._models
     assert len(models.language_model.chats) == 12 * 10
 
     again = StubModels()
-    FilterExperiment(again, Readings(tmp_path / "readings.jsonl")).run(  # type: ignore[arg-type]
+    FilterExperiment(again, ReadingCache(tmp_path / "readings.jsonl")).run(  # type: ignore[arg-type]
         questions[:8], questions[8:], answers=False
     )
 
@@ -93,10 +93,10 @@ def test_an_ablation_reads_nothing_twice_and_neither_does_a_second_run(
 def test_a_torn_line_is_read_again(tmp_path: Path) -> None:
     models, file = StubModels(), tmp_path / "readings.jsonl"
     pairs = [("who", "one Ada"), ("who", "two Ben")]
-    first = Readings(file).of(FeatureExtractor(models), pairs)  # type: ignore[arg-type]
+    first = ReadingCache(file).read(FeatureExtractor(models), pairs)  # type: ignore[arg-type]
     file.write_bytes(file.read_bytes()[:-9])
 
-    second = Readings(file).of(FeatureExtractor(models), pairs)  # type: ignore[arg-type]
+    second = ReadingCache(file).read(FeatureExtractor(models), pairs)  # type: ignore[arg-type]
 
     assert second == first
     assert len(models.language_model.chats) == 3
@@ -104,11 +104,11 @@ def test_a_torn_line_is_read_again(tmp_path: Path) -> None:
 
 
 def test_shared_questions_are_never_on_both_sides() -> None:
-    questions = [Question(f"Who keeps pump {number}?", "a", "b", ("x",), ("y",)) for number in range(60)]
-    spelt_otherwise = [Question(one.text.upper(), "a", "b", ("x",), ("y",)) for one in questions]
-    own = Question("Only here", "a", "b", ("x",), ("y",))
+    questions = [FilterQuestion(f"Who keeps pump {number}?", "a", "b", ("x",), ("y",)) for number in range(60)]
+    spelt_otherwise = [FilterQuestion(one.text.upper(), "a", "b", ("x",), ("y",)) for one in questions]
+    own = FilterQuestion("Only here", "a", "b", ("x",), ("y",))
 
-    learn, judge = split([*questions, own], spelt_otherwise)
+    learn, judge = separate_questions([*questions, own], spelt_otherwise)
 
     assert own in learn
     assert not {one.key for one in learn} & {one.key for one in judge}
@@ -119,7 +119,7 @@ def test_shared_questions_are_never_on_both_sides() -> None:
 def test_forms_and_limits(tmp_path: Path) -> None:
     path = a_file(tmp_path / "one.jsonl", range(4), clean_texts_contriever=["other"] * 9)
 
-    led, bare, both = (load_questions(path, form, limit=3) for form in Form)
+    led, bare, both = (read_filter_questions(path, form, limit=3) for form in AdversarialForm)
 
     assert (len(led), len(bare), len(both)) == (3, 3, 6)
     assert led[0].adversarial[0] == f"{led[0].text}.{bare[0].adversarial[0]}"
@@ -130,7 +130,7 @@ def test_forms_and_limits(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("", "holds no question"),
+        ("", "holds no questions"),
         ("not json\n", "one.jsonl:1: not JSON"),
         ('{"question": "who"}\n', "one.jsonl:1: lacks or misuses 'correct_answer'"),
         (json.dumps(a_row(1, adversarial_texts=7)) + "\n", "one.jsonl:1: lacks or misuses"),
@@ -140,19 +140,19 @@ def test_another_format_is_refused_by_file_and_line(tmp_path: Path, content: str
     (tmp_path / "one.jsonl").write_text(content)
 
     with pytest.raises(Misuse, match=message):
-        load_questions(tmp_path / "one.jsonl", Form.LED)
+        read_filter_questions(tmp_path / "one.jsonl", AdversarialForm.LED)
 
 
 def test_nothing_to_learn_from_is_refused(experiment: FilterExperiment, tmp_path: Path) -> None:
-    questions = load_questions(a_file(tmp_path / "one.jsonl", range(4), clean_texts=[]), Form.LED)
+    questions = read_filter_questions(a_file(tmp_path / "one.jsonl", range(4), clean_texts=[]), AdversarialForm.LED)
 
     with pytest.raises(Misuse, match="training set: all 10 texts are adversarial"):
         experiment.run(questions[:2], questions[2:])
 
 
-@pytest.mark.parametrize("kind", list(Kind))
-def test_a_fitted_model_can_be_kept(experiment: FilterExperiment, tmp_path: Path, kind: Kind) -> None:
-    questions = load_questions(a_file(tmp_path / "one.jsonl", range(12)), Form.BOTH)
+@pytest.mark.parametrize("kind", list(ClassifierKind))
+def test_a_fitted_model_can_be_kept(experiment: FilterExperiment, tmp_path: Path, kind: ClassifierKind) -> None:
+    questions = read_filter_questions(a_file(tmp_path / "one.jsonl", range(12)), AdversarialForm.BOTH)
 
     model = experiment.fit(questions, kind, threshold=0.5)
 
@@ -161,6 +161,6 @@ def test_a_fitted_model_can_be_kept(experiment: FilterExperiment, tmp_path: Path
 
 
 def test_an_answer_counts_by_substring() -> None:
-    assert contains("It was Ada Moss.", " ada moss ")
-    assert not contains("It was Ada.", "Ben")
-    assert not contains("anything", " ")
+    assert contains_answer("It was Ada Moss.", " ada moss ")
+    assert not contains_answer("It was Ada.", "Ben")
+    assert not contains_answer("anything", " ")

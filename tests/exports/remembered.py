@@ -12,7 +12,7 @@ from corpus_guard.corpus import publishing
 from corpus_guard.domain import Finding, Severity, Verdict, Version
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.tables import decisions, versions
-from corpus_guard.screening.tags import KEYS, tags
+from corpus_guard.screening.tags import TAG_KEYS, tag_ids
 from material import a_finding, a_version, at, judged
 
 SECRET = "the combination of the safe is 7-31-9"
@@ -25,15 +25,16 @@ Validate = Callable[[Any], None]
 def remember(ledger: Ledger, uri: str, *found: Finding, verdict: Verdict = Verdict.QUARANTINE, **stamp: Any) -> Version:
     """A version with findings, as a refresh leaves it in the ledger; its text and its title are secret."""
     version = a_version(uri, (f"{SECRET} in {uri!r}",), declared={"title": SECRET}, **stamp)
-    publishing.record(
-        ledger,
-        "run-1",
-        "batches/none/versions.parquet",
-        [(version, judged(version, verdict, findings=found, risk=0.87654321))],
-        collection=lambda trust: f"test-{trust}",
-        vectors="",
-        model="",
-    )
+    with ledger.write() as connection:
+        publishing.record(
+            connection,
+            "run-1",
+            "batches/none/versions.parquet",
+            [(version, judged(version, verdict, findings=found, risk=0.87654321))],
+            collection=lambda trust: f"test-{trust}",
+            vectors="",
+            model="",
+        )
     return version
 
 
@@ -66,6 +67,6 @@ def judged_at(ledger: Ledger, version: Version, when: datetime) -> None:
 
 
 EVERY = tuple(
-    a_finding(f"instructions.{severity.value}", severity=severity, tags=tags(sorted(KEYS)), score=0.91234567)
+    a_finding(f"instructions.{severity.value}", severity=severity, tags=tag_ids(sorted(TAG_KEYS)), score=0.91234567)
     for severity in Severity
 )

@@ -14,17 +14,17 @@ from remembered import HOSTILE, NOON, SECRET, decide, judged_at, remember
 from corpus_guard.domain import Severity
 from corpus_guard.errors import Misuse, UnknownSubject
 from corpus_guard.exports.findings import (
-    CHECKS,
+    CHECK_MEANINGS,
     TAXA,
     TAXONOMIES,
-    breaches,
+    escape_unprintable,
+    export_deviations,
+    export_findings,
     portable_uri,
-    sightings,
-    visible,
 )
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.tables import findings
-from corpus_guard.proof.deviations import HEALABLE, Deviation, Kind
+from corpus_guard.proof.deviations import HEALABLE_KINDS, Deviation, DeviationKind
 from corpus_guard.screening import tags
 from corpus_guard.screening.registry import CHECKS as REGISTERED
 from material import a_finding
@@ -34,7 +34,7 @@ def test_findings_come_in_the_order_of_versions_on_both_kinds_of_ledger(ledger: 
     first = remember(ledger, "a.md", a_finding(), a_finding("typos.swarm", severity=Severity.LOW))
     second = remember(ledger, "b.md", a_finding())
 
-    found = list(sightings(ledger))
+    found = list(export_findings(ledger))
 
     expected = sorted(
         [
@@ -55,7 +55,7 @@ def test_filters(ledger: Ledger) -> None:
     decide(ledger, old, "reject")
 
     def found(**filters: object) -> list[str]:
-        return [one.stamp.uri for one in sightings(ledger, **filters)]  # type: ignore[arg-type]
+        return [one.stamp.uri for one in export_findings(ledger, **filters)]  # type: ignore[arg-type]
 
     assert sorted(found()) == ["new.md", "old.md"]
     assert found(source="tickets") == ["new.md"]
@@ -69,19 +69,19 @@ def test_a_misspelt_filter_is_refused_and_not_an_empty_export(sqlite_ledger: Led
     remember(sqlite_ledger, "a.md", a_finding())
 
     with pytest.raises(UnknownSubject, match="known: harbour"):
-        list(sightings(sqlite_ledger, source="harbor"))
+        list(export_findings(sqlite_ledger, source="harbor"))
     with pytest.raises(Misuse, match="accepted, quarantined, released, rejected"):
-        list(sightings(sqlite_ledger, state="waiting"))
+        list(export_findings(sqlite_ledger, state="waiting"))
 
 
 def test_ids_follow_from_content_and_tell_equal_places_apart(sqlite_ledger: Ledger) -> None:
     remember(sqlite_ledger, "a.md", a_finding(message="one"), a_finding(message="two"), a_finding("typos.swarm"))
-    once = [one.uid for one in sightings(sqlite_ledger)]
+    once = [one.uid for one in export_findings(sqlite_ledger)]
 
     with sqlite_ledger.write() as connection:  # judged again, in other words
         connection.execute(findings.update().values(message="three", score=0.1))
 
-    assert [one.uid for one in sightings(sqlite_ledger)] == once
+    assert [one.uid for one in export_findings(sqlite_ledger)] == once
     assert len(set(once)) == 3
 
 
@@ -90,14 +90,14 @@ def test_the_last_decision_stands(ledger: Ledger) -> None:
     decide(ledger, version, "release", minute=10, applied=False)
     decide(ledger, version, "reject", minute=20, applied=False)
 
-    (one,) = sightings(ledger)
+    (one,) = export_findings(ledger)
 
     assert one.decision is not None
     assert (one.decision.verdict, one.decision.reviewer, one.decision.applied) == ("reject", "ada⟨U+202E⟩", False)
 
 
 def test_a_replaced_version_is_not_current(full: Ledger) -> None:
-    current = [one.current for one in sightings(full) if one.stamp.uri == "replaced.md"]
+    current = [one.current for one in export_findings(full) if one.stamp.uri == "replaced.md"]
 
     assert sorted(current) == [False, True]
 
@@ -108,11 +108,11 @@ def test_numbers_are_finite_and_what_cannot_be_weighed_weighs_most(ledger: Ledge
     with ledger.write() as connection:
         connection.execute(findings.update().where(findings.c.ordinal == 0).values(score=broken))
 
-    assert [one.finding.score for one in sightings(ledger)] == [1.0, 0.9]
+    assert [one.finding.score for one in export_findings(ledger)] == [1.0, 0.9]
 
 
 def test_nothing_a_document_says_is_in_what_leaves(full: Ledger) -> None:
-    found = list(sightings(full))
+    found = list(export_findings(full))
 
     assert found
     assert SECRET not in repr(found)
@@ -121,19 +121,22 @@ def test_nothing_a_document_says_is_in_what_leaves(full: Ledger) -> None:
 
 
 def test_a_deviation_is_as_grave_as_it_is_hard_to_undo() -> None:
-    found = {one.deviation.kind: one for one in breaches((Deviation(kind, "c1", "changed") for kind in Kind), NOON)}
+    found = {
+        one.deviation.kind: one
+        for one in export_deviations((Deviation(kind, "c1", "changed") for kind in DeviationKind), NOON)
+    }
 
-    assert len({one.uid for one in found.values()}) == len(Kind)
-    assert all(found[kind].severity is Severity.HIGH for kind in HEALABLE)
-    assert found[Kind.FORKED].severity is Severity.CRITICAL
-    assert "ATLAS:AML.T0070" in found[Kind.ADDED].tags
-    assert found[Kind.FORKED].tags == ()
+    assert len({one.uid for one in found.values()}) == len(DeviationKind)
+    assert all(found[kind].severity is Severity.HIGH for kind in HEALABLE_KINDS)
+    assert found[DeviationKind.FORKED].severity is Severity.CRITICAL
+    assert "ATLAS:AML.T0070" in found[DeviationKind.ADDED].tags
+    assert found[DeviationKind.FORKED].tags == ()
 
 
 def test_a_deviation_shows_what_somebody_else_named() -> None:
-    (one,) = breaches([Deviation(Kind.ADDED, "id\u202e", "record id\u202e", found="\x1b[31m")], NOON)
+    (one,) = export_deviations([Deviation(DeviationKind.ADDED, "id\u202e", "record id\u202e", actual="\x1b[31m")], NOON)
 
-    assert (one.deviation.subject, one.deviation.found) == ("id⟨U+202E⟩", "⟨U+001B⟩[31m")
+    assert (one.deviation.subject, one.deviation.actual) == ("id⟨U+202E⟩", "⟨U+001B⟩[31m")
 
 
 @pytest.mark.parametrize(
@@ -167,7 +170,7 @@ def test_a_uri_never_leads_anywhere_else_and_can_be_read_back(uri: str) -> None:
 
 @given(st.text(st.characters(codec=None)))
 def test_a_text_is_shown_without_what_cannot_be_seen(text: str) -> None:
-    assert visible(text).isprintable()
+    assert escape_unprintable(text).isprintable()
 
 
 def test_the_hostile_name_of_these_tests_is_hostile() -> None:
@@ -179,4 +182,4 @@ def test_every_tag_and_check_has_a_name_for_others() -> None:
 
     assert set(TAXA) == known
     assert {taxon.taxonomy for taxon in TAXA.values()} == set(TAXONOMIES)
-    assert set(REGISTERED) <= set(CHECKS)
+    assert set(REGISTERED) <= set(CHECK_MEANINGS)

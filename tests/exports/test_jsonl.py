@@ -13,9 +13,16 @@ from remembered import HOSTILE, NOON, SECRET, decide, remember
 from sqlalchemy import event
 
 from corpus_guard.exports import jsonl, ocsf, sarif
-from corpus_guard.exports.findings import PAGE, Sighting, as_json, breaches, portable_uri, sightings
+from corpus_guard.exports.findings import (
+    ROWS_PER_FETCH,
+    ExportedFinding,
+    dump_json,
+    export_deviations,
+    export_findings,
+    portable_uri,
+)
 from corpus_guard.ledger import Ledger
-from corpus_guard.proof.deviations import Deviation, Kind
+from corpus_guard.proof.deviations import Deviation, DeviationKind
 from material import a_finding
 
 
@@ -23,7 +30,7 @@ def test_a_line_has_the_finding_and_everything_it_rests_on(sqlite_ledger: Ledger
     version = remember(sqlite_ledger, HOSTILE, a_finding(), media_type="text/html")
     decide(sqlite_ledger, version, "release")
 
-    (line,) = jsonl.lines(sightings(sqlite_ledger))
+    (line,) = jsonl.format_lines(export_findings(sqlite_ledger))
     row = json.loads(line)
 
     assert (row["kind"], row["code"], row["severity"], row["score"]) == (
@@ -51,9 +58,9 @@ def test_a_line_has_the_finding_and_everything_it_rests_on(sqlite_ledger: Ledger
 
 
 def test_a_deviation_is_a_line_of_its_own_kind() -> None:
-    found = [Deviation(Kind.TEXT_CHANGED, "c1", "text differs", "aa", "bb", "guard-open", "d1")]
+    found = [Deviation(DeviationKind.TEXT_CHANGED, "c1", "text differs", "aa", "bb", "guard-open", "d1")]
 
-    (line,) = jsonl.lines(breaches(found, NOON))
+    (line,) = jsonl.format_lines(export_deviations(found, NOON))
     row = json.loads(line)
 
     assert (row["kind"], row["code"]) == ("deviation", "integrity.text_changed")
@@ -62,26 +69,26 @@ def test_a_deviation_is_a_line_of_its_own_kind() -> None:
 
 
 def test_lines_are_ascii_and_hold_nothing_of_a_document(full: Ledger) -> None:
-    found = list(jsonl.lines(sightings(full)))
+    found = list(jsonl.format_lines(export_findings(full)))
 
-    assert len(found) == len(list(sightings(full)))
+    assert len(found) == len(list(export_findings(full)))
     assert all(line.isascii() and line.isprintable() and SECRET not in line for line in found)
 
 
 def test_a_number_that_is_none_never_leaves() -> None:
     for broken in (float("nan"), float("inf")):
         with pytest.raises(ValueError, match="not JSON compliant"):
-            as_json({"score": broken})
+            dump_json({"score": broken})
 
 
 def test_every_form_passes_many_findings_in_little_memory(sqlite_ledger: Ledger) -> None:
     remember(sqlite_ledger, "a.md", a_finding())
-    (one,) = sightings(sqlite_ledger)
+    (one,) = export_findings(sqlite_ledger)
 
-    def many() -> Iterator[Sighting]:
+    def many() -> Iterator[ExportedFinding]:
         return itertools.repeat(one, 20_000)
 
-    for form in (jsonl.lines, ocsf.lines, sarif.pieces):
+    for form in (jsonl.format_lines, ocsf.format_lines, sarif.format_log):
         tracemalloc.start()
         assert sum(1 for _ in form(many())) >= 20_000
         peak = tracemalloc.get_traced_memory()[1]
@@ -90,16 +97,16 @@ def test_every_form_passes_many_findings_in_little_memory(sqlite_ledger: Ledger)
 
 
 def test_reading_holds_a_page_and_not_the_corpus(sqlite_ledger: Ledger) -> None:
-    found = [a_finding(message=f"{number} " + "x" * 2_000) for number in range(8 * PAGE)]
+    found = [a_finding(message=f"{number} " + "x" * 2_000) for number in range(8 * ROWS_PER_FETCH)]
     remember(sqlite_ledger, "a.md", *found)
     del found
 
     tracemalloc.start()
-    assert sum(1 for _ in sightings(sqlite_ledger)) == 8 * PAGE
+    assert sum(1 for _ in export_findings(sqlite_ledger)) == 8 * ROWS_PER_FETCH
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
 
-    assert peak < 4 * PAGE * 2_000
+    assert peak < 4 * ROWS_PER_FETCH * 2_000
 
 
 def test_a_server_keeps_the_rows_until_they_are_asked_for(postgresql_ledger: Ledger) -> None:
@@ -110,6 +117,6 @@ def test_a_server_keeps_the_rows_until_they_are_asked_for(postgresql_ledger: Led
         named.append(cursor.name)
 
     event.listen(postgresql_ledger.engine, "before_cursor_execute", look)
-    assert len(list(sightings(postgresql_ledger))) == 1
+    assert len(list(export_findings(postgresql_ledger))) == 1
 
     assert any(named), "psycopg2 fetches everything at once but through a named cursor"

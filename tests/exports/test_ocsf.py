@@ -10,14 +10,14 @@ from remembered import HOSTILE, NOON, SECRET, Validate, decide, remember
 
 from corpus_guard.domain import Severity
 from corpus_guard.exports import ocsf
-from corpus_guard.exports.findings import breaches, portable_uri, sightings
+from corpus_guard.exports.findings import export_deviations, export_findings, portable_uri
 from corpus_guard.ledger import Ledger
-from corpus_guard.proof.deviations import Deviation, Kind
+from corpus_guard.proof.deviations import Deviation, DeviationKind
 from material import a_finding, at
 
 
 def events(ledger: Ledger) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in ocsf.lines(sightings(ledger))]
+    return [json.loads(line) for line in ocsf.format_lines(export_findings(ledger))]
 
 
 def by_uri(ledger: Ledger) -> dict[str, dict[str, Any]]:
@@ -25,10 +25,13 @@ def by_uri(ledger: Ledger) -> dict[str, dict[str, Any]]:
 
 
 def test_every_event_meets_the_published_schema(full: Ledger, valid_ocsf: Validate) -> None:
-    found = [json.loads(line) for line in ocsf.lines(breaches((Deviation(kind, "c1", "x") for kind in Kind), NOON))]
+    found = [
+        json.loads(line)
+        for line in ocsf.format_lines(export_deviations((Deviation(kind, "c1", "x") for kind in DeviationKind), NOON))
+    ]
     found += events(full)
 
-    assert len(found) > len(Kind) + len(Severity)
+    assert len(found) > len(DeviationKind) + len(Severity)
     for one in found:
         valid_ocsf(one)
         assert one["type_uid"] == one["class_uid"] * 100 + one["activity_id"]
@@ -105,5 +108,5 @@ def test_evidence_says_where_and_never_what(full: Ledger) -> None:
     (evidence,) = one["evidences"]
     assert evidence["data"]["span"] == [4, 14]
     assert len(evidence["file"]["hashes"][0]["value"]) == 64
-    lines = list(ocsf.lines(sightings(full)))
+    lines = list(ocsf.format_lines(export_findings(full)))
     assert all(SECRET not in line and line.isascii() and line.isprintable() for line in lines)

@@ -10,23 +10,25 @@ from remembered import HOSTILE, NOON, SECRET, Validate, remember
 
 from corpus_guard.domain import Severity
 from corpus_guard.exports import sarif
-from corpus_guard.exports.findings import Item, breaches, portable_uri, sightings
+from corpus_guard.exports.findings import ExportItem, export_deviations, export_findings, portable_uri
 from corpus_guard.ledger import Ledger
-from corpus_guard.proof.deviations import Deviation, Kind
+from corpus_guard.proof.deviations import Deviation, DeviationKind
 from material import a_finding
 
 
-def log(*items: Item) -> dict[str, Any]:
-    made: dict[str, Any] = json.loads("".join(sarif.pieces(items)))
+def log(*items: ExportItem) -> dict[str, Any]:
+    made: dict[str, Any] = json.loads("".join(sarif.format_log(items)))
     return made
 
 
 def test_a_log_meets_the_published_schema(full: Ledger, valid_sarif: Validate) -> None:
-    found = breaches((Deviation(kind, f"c1 {HOSTILE}", "x", collection=HOSTILE) for kind in Kind), NOON)
-    made = log(*sightings(full), *found)
+    found = export_deviations(
+        (Deviation(kind, f"c1 {HOSTILE}", "x", collection=HOSTILE) for kind in DeviationKind), NOON
+    )
+    made = log(*export_findings(full), *found)
 
     valid_sarif(made)
-    assert len(made["runs"][0]["results"]) == len(list(sightings(full))) + len(Kind)
+    assert len(made["runs"][0]["results"]) == len(list(export_findings(full))) + len(DeviationKind)
 
 
 def test_a_log_without_results_is_a_log(valid_sarif: Validate) -> None:
@@ -38,7 +40,7 @@ def test_a_log_without_results_is_a_log(valid_sarif: Validate) -> None:
 
 
 def test_the_schema_would_notice(full: Ledger, valid_sarif: Validate) -> None:
-    made = log(*sightings(full))
+    made = log(*export_findings(full))
     made["runs"][0]["results"][0]["level"] = "fatal"
 
     with pytest.raises(Exception, match="fatal"):
@@ -46,7 +48,7 @@ def test_the_schema_would_notice(full: Ledger, valid_sarif: Validate) -> None:
 
 
 def test_results_refer_to_their_rules_and_taxa(full: Ledger) -> None:
-    (run,) = log(*sightings(full))["runs"]
+    (run,) = log(*export_findings(full))["runs"]
     rules, taxonomies = run["tool"]["driver"]["rules"], run["taxonomies"]
 
     assert [rule["id"] for rule in rules] == list(dict.fromkeys(rule["id"] for rule in rules))
@@ -68,14 +70,14 @@ def test_results_refer_to_their_rules_and_taxa(full: Ledger) -> None:
 
 
 def test_levels_follow_severity() -> None:
-    assert {severity.value: sarif.level(severity) for severity in Severity} == {
+    assert {severity.value: sarif.sarif_level(severity) for severity in Severity} == {
         "info": "note", "low": "note", "medium": "warning", "high": "error", "critical": "error",
     }  # fmt: skip
 
 
 def test_a_place_is_the_document_within_its_source_and_the_span(sqlite_ledger: Ledger) -> None:
     remember(sqlite_ledger, HOSTILE, a_finding(), a_finding("statistics.outlier", span=None))
-    (run,) = log(*sightings(sqlite_ledger))["runs"]
+    (run,) = log(*export_findings(sqlite_ledger))["runs"]
 
     places = [result["locations"][0]["physicalLocation"] for result in run["results"]]
     assert all(one["artifactLocation"] == {"uri": portable_uri(HOSTILE), "uriBaseId": "harbour"} for one in places)
@@ -86,7 +88,9 @@ def test_a_place_is_the_document_within_its_source_and_the_span(sqlite_ledger: L
 
 
 def test_what_a_verification_names_is_data_too() -> None:
-    found = breaches([Deviation(Kind.ADDED, "javascript:x", "a record", collection="guard-open")], NOON)
+    found = export_deviations(
+        [Deviation(DeviationKind.ADDED, "javascript:x", "a record", collection="guard-open")], NOON
+    )
     (result,) = log(*found)["runs"][0]["results"]
 
     location = result["locations"][0]["physicalLocation"]["artifactLocation"]
@@ -94,7 +98,7 @@ def test_what_a_verification_names_is_data_too() -> None:
 
 
 def test_fingerprints_and_suppressions(full: Ledger) -> None:
-    items = list(sightings(full))
+    items = list(export_findings(full))
     results = log(*items)["runs"][0]["results"]
 
     assert [one["partialFingerprints"][sarif.FINGERPRINT] for one in results] == [one.uid for one in items]
@@ -103,13 +107,13 @@ def test_fingerprints_and_suppressions(full: Ledger) -> None:
 
 def test_no_message_makes_a_link_or_a_placeholder(sqlite_ledger: Ledger) -> None:
     remember(sqlite_ledger, "a.md", a_finding(message="near [a](javascript:b) {0}\u202e"))
-    (result,) = log(*sightings(sqlite_ledger))["runs"][0]["results"]
+    (result,) = log(*export_findings(sqlite_ledger))["runs"][0]["results"]
 
     assert result["message"]["text"] == "near \\[a\\](javascript:b) {{0}}⟨U+202E⟩"
 
 
 def test_a_log_is_ascii_and_holds_nothing_of_a_document(full: Ledger) -> None:
-    text = "".join(sarif.pieces(sightings(full)))
+    text = "".join(sarif.format_log(export_findings(full)))
 
     assert text.isascii()
     assert text.replace("\n", "").isprintable()

@@ -15,9 +15,9 @@ with atheris.instrument_imports(
     from tests.fuzz.seeds import WRAPPERS, wrapped
 
     from corpus_guard.errors import HostileInput
-    from corpus_guard.intake.parsing import media, reading
+    from corpus_guard.intake.parsing import media, reader as reading
     from corpus_guard.intake.parsing.formats import docx, epub, html, markdown, pdf, pptx, row, text, xlsx  # noqa: F401
-    from corpus_guard.intake.parsing.parsed import Parsed, finish
+    from corpus_guard.intake.parsing.document import ParsedDocument, finalize
 
 MAX_CHARS = 4_000_000
 
@@ -29,15 +29,15 @@ def target(wrapper: str) -> Callable[[bytes], None]:
     def once(data: bytes) -> None:
         content = wrapped(wrapper, data)
         try:
-            media.decide(content, "", "name")
-            parsed: Parsed = reading._read_as(media_type, content)
+            media.detect_media_type(content, "", "name")
+            parsed: ParsedDocument = reading._read_as(media_type, content)
         except (HostileInput, MemoryError):
             return
-        whole = finish(parsed, max_chars=MAX_CHARS)
+        whole = finalize(parsed, max_chars=MAX_CHARS)
         for piece in (whole.text, whole.hidden, *whole.declared, *whole.declared.values()):
             piece.encode()
             assert "\x00" not in piece
-        assert Parsed.from_dict(whole.as_dict()) == whole
+        assert ParsedDocument.from_dict(whole.as_dict()) == whole
 
     return once
 

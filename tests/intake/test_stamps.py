@@ -6,21 +6,21 @@ from types import SimpleNamespace
 from corpus_guard import __version__, domain
 from corpus_guard.domain import Severity, TrustLevel
 from corpus_guard.intake.chunking import Chunker
-from corpus_guard.intake.parsing.parsed import Parsed, problem
-from corpus_guard.intake.sources import Item
+from corpus_guard.intake.parsing.document import ParsedDocument, make_problem
+from corpus_guard.intake.sources import SourceItem
 from corpus_guard.intake.stamps import make_version
 
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
 SOURCE = SimpleNamespace(name="wiki", owner="o", trust=TrustLevel.OPEN)
 SHA = domain.sha256_bytes(b"bytes")
-FIRST, SECOND = problem("one", Severity.LOW, "x"), problem("two", Severity.LOW, "x")
-PARSED = Parsed("some text", "hid", {"title": "own", "author": "me"}, (SECOND,), "text/html")
+FIRST, SECOND = make_problem("one", Severity.LOW, "x"), make_problem("two", Severity.LOW, "x")
+PARSED = ParsedDocument("some text", "hid", {"title": "own", "author": "me"}, (SECOND,), "text/html")
 
 
-def version(chunker: Chunker, uri: str = "a.txt", sha: str = SHA, parsed: Parsed = PARSED) -> domain.Version:
+def version(chunker: Chunker, uri: str = "a.txt", sha: str = SHA, parsed: ParsedDocument = PARSED) -> domain.Version:
     return make_version(
         source=SOURCE,  # type: ignore[arg-type]
-        item=Item(uri, 5, NOW, '"a"'),
+        item=SourceItem(uri, 5, NOW, '"a"'),
         content_sha256=sha,
         size=5,
         parsed=parsed,
@@ -48,7 +48,7 @@ def test_a_version_holds_where_what_when_and_who(chunker: Chunker) -> None:
 
 def test_ids_come_from_place_and_bytes_not_from_what_a_document_says(chunker: Chunker) -> None:
     first = version(chunker)
-    claims = version(chunker, parsed=Parsed("some text", declared={"id": "x", "doc_id": "y"}))
+    claims = version(chunker, parsed=ParsedDocument("some text", declared={"id": "x", "doc_id": "y"}))
     assert claims.doc_id == first.doc_id
     assert claims.version_id == first.version_id
     assert version(chunker, uri="b.txt").doc_id != first.doc_id
@@ -56,4 +56,4 @@ def test_ids_come_from_place_and_bytes_not_from_what_a_document_says(chunker: Ch
 
 
 def test_an_unreadable_document_is_a_version_without_chunks(chunker: Chunker) -> None:
-    assert version(chunker, parsed=Parsed("")).chunks == ()
+    assert version(chunker, parsed=ParsedDocument("")).chunks == ()

@@ -11,6 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from corpus_guard.ledger import Ledger
+from corpus_guard.ledger.event_log import append_event
 
 PROCESSES = multiprocessing.get_context("forkserver")
 PROCESSES.set_forkserver_preload(["corpus_guard.ledger.ledger", "alembic.command", "psycopg2"])
@@ -23,7 +24,7 @@ def write_many(url: str, writer: int, count: int, start: Any) -> None:
     for number in range(count):
         with ledger.write() as connection:
             connection.execute(sa.text("SELECT count(*) FROM events")).scalar()
-            ledger.event(connection, "written", f"{writer}/{number}", "run")
+            append_event(connection, "written", f"{writer}/{number}", "run")
     ledger.close()
 
 

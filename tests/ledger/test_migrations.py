@@ -18,8 +18,8 @@ from alembic.script import ScriptDirectory
 from corpus_guard.errors import SettingsError
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger import ledger as ledgers
-from corpus_guard.ledger.event_log import BEFORE_THE_FIRST, Event
-from corpus_guard.ledger.tables import HEAD, events, metadata
+from corpus_guard.ledger.event_log import GENESIS_LEAF, Event
+from corpus_guard.ledger.tables import SCHEMA_REVISION, events, metadata
 
 
 def test_alembic_finds_nothing_to_change(ledger: Ledger) -> None:
@@ -52,8 +52,8 @@ def test_the_newest_migration_is_the_one_the_tables_are_at(ledger: Ledger) -> No
     config = Config()
     config.set_main_option("script_location", str(Path(ledgers.__file__).parent / "migrations"))
 
-    assert ScriptDirectory.from_config(config).get_heads() == [HEAD]
-    assert ledger._revision() == HEAD
+    assert ScriptDirectory.from_config(config).get_heads() == [SCHEMA_REVISION]
+    assert ledger._revision() == SCHEMA_REVISION
 
 
 def test_a_ledger_of_the_first_release_is_migrated_and_keeps_its_rows(ledger_url: str) -> None:
@@ -76,10 +76,10 @@ def test_a_ledger_of_the_first_release_is_migrated_and_keeps_its_rows(ledger_url
         assert connection.scalar(sa.text("SELECT key FROM results")) == "k"
         first, second = connection.execute(sa.select(events).order_by(events.c.seq)).all()
         assert (first.seq, second.seq, first.body) == (0, 1, {"risk": "0.25"})
-        assert first.leaf_sha256 == Event.of_row(first, BEFORE_THE_FIRST).leaf
-        assert second.leaf_sha256 == Event.of_row(second, first.leaf_sha256).leaf
+        assert first.leaf_sha256 == Event.from_row(first, GENESIS_LEAF).leaf
+        assert second.leaf_sha256 == Event.from_row(second, first.leaf_sha256).leaf
         assert compare_metadata(MigrationContext.configure(connection), metadata) == []
-    assert opened._revision() == HEAD
+    assert opened._revision() == SCHEMA_REVISION
     opened.close()
 
 
@@ -105,7 +105,7 @@ def test_a_ledger_of_a_newer_release_is_refused(ledger: Ledger) -> None:
     with ledger.write() as connection:
         connection.execute(sa.text("UPDATE alembic_version SET version_num = '9999'"))
 
-    with pytest.raises(SettingsError, match=f"is at schema 9999, this release knows up to {HEAD}"):
+    with pytest.raises(SettingsError, match=f"is at schema 9999, this release knows schemas up to {SCHEMA_REVISION}"):
         Ledger(ledger.url.render_as_string(hide_password=False))
 
 

@@ -21,19 +21,9 @@ from pydantic import SecretStr
 
 from corpus_guard.errors import JudgeFailed, SettingsError
 from corpus_guard.ledger import Ledger
-from corpus_guard.models.chat import (
-    LENGTH,
-    LONGEST_ANSWER,
-    LONGEST_PAUSE,
-    REFUSED,
-    STOP,
-    TOO_LONG,
-    TRIES,
-    Answer,
-    ChatEndpoint,
-    Turn,
-)
-from corpus_guard.models.chat_cache import AnswersInMemory, LedgerAnswers
+from corpus_guard.models.chat import MAX_ANSWER_CHARS, MAX_PAUSE_SECONDS, MAX_TRIES, AnswerEnd, ChatAnswer, ChatEndpoint
+from corpus_guard.models.chat_cache import CachedAnswer, LedgerAnswerCache, MemoryAnswerCache
+from corpus_guard.models.messages import Message
 from corpus_guard.screening.history import LedgerCache
 from corpus_guard.settings import Settings
 from endpoint import Asked, Endpoint, Reply, Script, refuses, says, scripted
@@ -70,16 +60,16 @@ def bench() -> Iterator[Bench]:
         yield Bench(stack)
 
 
-def a_chat(text: str = TEXT) -> list[Turn]:
-    return [Turn("system", "Be brief."), Turn("user", text)]
+def a_chat(text: str = TEXT) -> list[Message]:
+    return [Message("system", "Be brief."), Message("user", text)]
 
 
 def test_what_is_sent_and_what_comes_back(bench: Bench) -> None:
     client, endpoint = bench.client(lambda _: says("Ada Moss"))
 
-    answer = client.ask([*a_chat(), Turn("user", "Who?")], most_tokens=20)
+    answer = client.ask([*a_chat(), Message("user", "Who?")], max_tokens=20)
 
-    assert answer == Answer("Ada Moss", STOP)
+    assert answer == ChatAnswer("Ada Moss", AnswerEnd.STOP)
     (asked,) = endpoint.asked
     assert asked.path == "/v1/chat/completions"
     assert asked.body == {
@@ -136,7 +126,7 @@ def test_what_retry_after_cannot_mean_is_the_usual_pause(bench: Bench, value: st
     assert bench.pauses == [1.0]
 
 
-@pytest.mark.parametrize("value", [str(LONGEST_PAUSE + 1), "inf", "1e300"])
+@pytest.mark.parametrize("value", [str(MAX_PAUSE_SECONDS + 1), "inf", "1e300"])
 def test_one_that_asks_for_an_hour_has_failed(bench: Bench, value: str) -> None:
     client, endpoint = bench.client(lambda _: refuses(429, retry_after=value))
 
@@ -169,10 +159,10 @@ def test_a_broken_endpoint_fails_after_its_tries_and_says_what_to_do(bench: Benc
     with pytest.raises(JudgeFailed, match="CORPUS_GUARD_CHAT_AT_ONCE") as failed:
         client.ask(a_chat())
 
-    assert len(endpoint.asked) == TRIES
+    assert len(endpoint.asked) == MAX_TRIES
     assert endpoint.url in str(failed.value)
     assert client.usage.failures == 1
-    assert client.usage.retries == TRIES - 1
+    assert client.usage.retries == MAX_TRIES - 1
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 301])
@@ -191,7 +181,7 @@ def test_nobody_there(bench: Bench) -> None:
 
     with pytest.raises(JudgeFailed, match="cannot be reached"):
         client.ask(a_chat())
-    assert len(bench.pauses) == TRIES - 1
+    assert len(bench.pauses) == MAX_TRIES - 1
 
 
 @pytest.mark.parametrize("slow", [{"seconds": 1.0}, {"drips": True}], ids=["silent", "dripping"])
@@ -203,7 +193,7 @@ def test_an_answer_has_its_time(bench: Bench, slow: dict[str, Any]) -> None:
         client.ask(a_chat())
 
     assert time.monotonic() - began < 4
-    assert len(endpoint.asked) == TRIES
+    assert len(endpoint.asked) == MAX_TRIES
 
 
 @pytest.mark.parametrize(
@@ -218,31 +208,31 @@ def test_an_answer_has_its_time(bench: Bench, slow: dict[str, Any]) -> None:
 def test_an_answer_without_end_is_not_read(bench: Bench, reply: Reply) -> None:
     client, endpoint = bench.client(lambda _: reply)
 
-    assert client.ask(a_chat()) == Answer("", TOO_LONG)
+    assert client.ask(a_chat()) == ChatAnswer("", AnswerEnd.TOO_LONG)
     assert len(endpoint.asked) == 1
 
 
 def test_a_long_answer_is_cut(bench: Bench) -> None:
-    client, _ = bench.client(lambda _: says("x" * (LONGEST_ANSWER + 1)))
+    client, _ = bench.client(lambda _: says("x" * (MAX_ANSWER_CHARS + 1)))
 
-    assert client.ask(a_chat()) == Answer("x" * LONGEST_ANSWER, LENGTH)
+    assert client.ask(a_chat()) == ChatAnswer("x" * MAX_ANSWER_CHARS, AnswerEnd.LENGTH)
 
 
 @pytest.mark.parametrize(
     ("reply", "answer"),
     [
-        (says("half a sen", "length"), Answer("half a sen", LENGTH)),
-        (says("", "stop"), Answer("", STOP)),
-        (says(None), Answer("", REFUSED)),
-        (says("cannot", "content_filter"), Answer("", REFUSED)),
-        (refuses(400, "content_filter"), Answer("", REFUSED)),
-        (refuses(400, "context_length_exceeded"), Answer("", REFUSED)),
-        (refuses(413), Answer("", REFUSED)),
-        (says("a\0b\ud800"), Answer("a\N{REPLACEMENT CHARACTER}b?", STOP)),
+        (says("half a sen", "length"), ChatAnswer("half a sen", AnswerEnd.LENGTH)),
+        (says("", "stop"), ChatAnswer("", AnswerEnd.STOP)),
+        (says(None), ChatAnswer("", AnswerEnd.REFUSED)),
+        (says("cannot", "content_filter"), ChatAnswer("", AnswerEnd.REFUSED)),
+        (refuses(400, "content_filter"), ChatAnswer("", AnswerEnd.REFUSED)),
+        (refuses(400, "context_length_exceeded"), ChatAnswer("", AnswerEnd.REFUSED)),
+        (refuses(413), ChatAnswer("", AnswerEnd.REFUSED)),
+        (says("a\0b\ud800"), ChatAnswer("a\N{REPLACEMENT CHARACTER}b?", AnswerEnd.STOP)),
     ],
-    ids=lambda value: value.ended if isinstance(value, Answer) else "",
+    ids=lambda value: value.ended if isinstance(value, ChatAnswer) else "",
 )
-def test_what_is_wrong_with_one_text_is_an_answer(bench: Bench, reply: Reply, answer: Answer) -> None:
+def test_what_is_wrong_with_one_text_is_an_answer(bench: Bench, reply: Reply, answer: ChatAnswer) -> None:
     client, endpoint = bench.client(lambda _: reply)
 
     assert client.ask(a_chat()) == answer
@@ -258,7 +248,7 @@ def test_a_model_that_refuses_parameters_is_asked_without_them(bench: Bench) -> 
 
     client, endpoint = bench.client(choosy)
 
-    assert client.ask(a_chat(), most_tokens=9).text == "yes"
+    assert client.ask(a_chat(), max_tokens=9).text == "yes"
     assert client.ask(a_chat("another")).text == "yes"
 
     assert endpoint.asked[-2].body["max_completion_tokens"] == 9
@@ -273,13 +263,13 @@ def test_a_model_that_refuses_parameters_is_asked_without_them(bench: Bench) -> 
 def test_hostile_texts_arrive_as_they_are(bench: Bench, text: str) -> None:
     client, endpoint = bench.client(lambda _: says("fine"))
 
-    assert client.ask([Turn("user", text)]).text == "fine"
+    assert client.ask([Message("user", text)]).text == "fine"
     assert endpoint.asked[0].last == text.replace("\ud800", "?")
 
 
 def test_so_many_at_once_over_all_threads(bench: Bench) -> None:
-    client, endpoint = bench.client(lambda asked: says(asked.last, seconds=0.05), at_once=3)
-    said: list[list[Answer]] = []
+    client, endpoint = bench.client(lambda asked: says(asked.last, seconds=0.05), max_concurrency=3)
+    said: list[list[ChatAnswer]] = []
     chats = [[a_chat(f"{thread}-{number}") for number in range(6)] for thread in range(3)]
     threads = [threading.Thread(target=lambda own=own: said.append(client.ask_all(own))) for own in chats]
     for thread in threads:
@@ -295,7 +285,7 @@ def test_so_many_at_once_over_all_threads(bench: Bench) -> None:
 
 
 def test_the_same_question_is_asked_once(bench: Bench) -> None:
-    cache = AnswersInMemory()
+    cache = MemoryAnswerCache()
     client, endpoint = bench.client(lambda asked: says(asked.last), cache=cache)
 
     assert [answer.text for answer in client.ask_all([a_chat("a"), a_chat("b"), a_chat("a")])] == ["a", "b", "a"]
@@ -303,8 +293,8 @@ def test_the_same_question_is_asked_once(bench: Bench) -> None:
     assert len(endpoint.asked) == 2
     assert client.usage.cached == 1
 
-    client.ask(a_chat("a"), most_tokens=5)  # other limits, another question
-    client.ask([Turn("user", "Be brief."), Turn("user", "a")])
+    client.ask(a_chat("a"), max_tokens=5)  # other limits, another question
+    client.ask([Message("user", "Be brief."), Message("user", "a")])
     assert len(endpoint.asked) == 4
     another = ChatEndpoint(endpoint.url, "another-model", cache=cache)
     another.ask(a_chat("a"))
@@ -326,7 +316,7 @@ def test_what_was_answered_before_a_failure_is_kept(bench: Bench) -> None:
     def script(asked: Asked) -> Reply:
         return refuses(401) if asked.last == "bad" else says(asked.last)
 
-    client, endpoint = bench.client(script, at_once=1)
+    client, endpoint = bench.client(script, max_concurrency=1)
     with pytest.raises(JudgeFailed):
         client.ask_all([a_chat("a"), a_chat("bad"), a_chat("c"), a_chat("d")])
     assert [asked.last for asked in endpoint.asked][:2] == ["a", "bad"]
@@ -339,28 +329,30 @@ def test_what_was_answered_before_a_failure_is_kept(bench: Bench) -> None:
 
 
 def test_the_ledger_keeps_answers_for_good(bench: Bench, ledger: Ledger) -> None:
-    client, endpoint = bench.client(lambda _: says("a\0 \ud800 <b>{{ x }}</b>"), cache=LedgerAnswers(ledger))
+    client, endpoint = bench.client(lambda _: says("a\0 \ud800 <b>{{ x }}</b>"), cache=LedgerAnswerCache(ledger))
     first = client.ask_all([a_chat(), a_chat("b")])
-    again = ChatEndpoint(endpoint.url, "a-model", cache=LedgerAnswers(ledger))
+    again = ChatEndpoint(endpoint.url, "a-model", cache=LedgerAnswerCache(ledger))
 
     assert again.ask_all([a_chat(), a_chat("b")]) == first
     assert len(endpoint.asked) == 2
     assert again.usage.requests == 0
     assert again.usage.cached == 2
-    cache = LedgerAnswers(ledger)
-    cache.save({"k": ("one", STOP)})
-    cache.save({"k": ("two", STOP)})
-    assert cache.load(["k", "unknown"]) == {"k": ("one", STOP)}
+    cache = LedgerAnswerCache(ledger)
+    cache.save({"k": CachedAnswer("one", AnswerEnd.STOP)})
+    cache.save({"k": CachedAnswer("two", AnswerEnd.STOP)})
+    assert cache.load(["k", "unknown"]) == {"k": CachedAnswer("one", AnswerEnd.STOP)}
     assert cache.load([]) == {}
 
 
 def test_a_purge_forgets_answers_and_nothing_else(ledger: Ledger) -> None:
-    answers, findings = LedgerAnswers(ledger), LedgerCache(ledger)
-    answers.save({"a" * 64: ("a quotation", STOP), "b" * 64: ("another", STOP)})
+    answers, findings = LedgerAnswerCache(ledger), LedgerCache(ledger)
+    answers.save(
+        {"a" * 64: CachedAnswer("a quotation", AnswerEnd.STOP), "b" * 64: CachedAnswer("another", AnswerEnd.STOP)}
+    )
     findings.save({"a" * 64: []})
 
     with ledger.write() as connection:
-        assert answers.forget(connection) == 2
+        assert answers.delete_all(connection) == 2
 
     assert answers.load(["a" * 64, "b" * 64]) == {}
     assert findings.load(["a" * 64]) == {"a" * 64: []}
@@ -408,7 +400,7 @@ def test_the_settings_name_it(bench: Bench, tmp_path: Path) -> None:
         home=tmp_path, chat_url=endpoint.url, chat_model="m", chat_key=SecretStr(KEY), chat_at_once=2, chat_seconds=3
     )
 
-    assert ChatEndpoint.of(settings).ask(a_chat()).text == "yes"
+    assert ChatEndpoint.from_settings(settings).ask(a_chat()).text == "yes"
     assert endpoint.asked[0].body["model"] == "m"
     assert endpoint.asked[0].headers["authorization"] == f"Bearer {KEY}"
 

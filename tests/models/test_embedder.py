@@ -44,7 +44,7 @@ def test_neither_order_nor_company_changes_a_vector(embedder: Embedder) -> None:
     some = range(0, len(TEXTS), 6)
     alone = np.concatenate([embedder.embed([TEXTS[number]]) for number in some])
 
-    assert len(TEXTS) > module.BATCH
+    assert len(TEXTS) > module.TEXTS_PER_BATCH
     assert cosines(together, backwards).min() >= 0.9995
     assert cosines(together[some], alone).min() >= 0.9995
 

@@ -8,7 +8,8 @@ import torch
 
 from corpus_guard.errors import SettingsError
 from corpus_guard.models import Models
-from corpus_guard.models.language_model import BATCH, LONGEST, LanguageModel, Message
+from corpus_guard.models.language_model import MAX_TOKENS, TEXTS_PER_BATCH, LanguageModel
+from corpus_guard.models.messages import Message
 
 PROSE = "The boat house opens at seven. Whoever comes first reads the gauge and writes the value into the log book."
 TEXTS = [
@@ -33,7 +34,7 @@ def test_the_mean_is_the_loss_that_transformers_gives(model: LanguageModel, text
     with torch.inference_mode():
         loss = float(model._model(input_ids=ids, labels=ids).loss)
 
-    (scores,) = model.surprise([text])
+    (scores,) = model.surprisals([text])
 
     assert scores.shape == (ids.shape[1] - 1,)
     assert scores.dtype == np.float32
@@ -41,34 +42,34 @@ def test_the_mean_is_the_loss_that_transformers_gives(model: LanguageModel, text
 
 
 def test_neither_order_nor_company_changes_the_scores(model: LanguageModel) -> None:
-    assert len(TEXTS) > BATCH
-    together = model.surprise(TEXTS)
-    mixed = dict(zip(TEXTS[::-2] + TEXTS[-2::-2], model.surprise(TEXTS[::-2] + TEXTS[-2::-2]), strict=True))
+    assert len(TEXTS) > TEXTS_PER_BATCH
+    together = model.surprisals(TEXTS)
+    mixed = dict(zip(TEXTS[::-2] + TEXTS[-2::-2], model.surprisals(TEXTS[::-2] + TEXTS[-2::-2]), strict=True))
 
     for text, one in zip(TEXTS, together, strict=True):
         assert one.shape == mixed[text].shape
         assert float(one.mean()) == pytest.approx(float(mixed[text].mean()), abs=0.03)
-    (alone,) = model.surprise(TEXTS[1:2])
+    (alone,) = model.surprisals(TEXTS[1:2])
     assert float(alone.mean()) == pytest.approx(float(together[1].mean()), abs=0.03)
 
 
 def test_too_short_to_score_is_empty_and_keeps_its_place(model: LanguageModel) -> None:
-    assert model.surprise([]) == []
+    assert model.surprisals([]) == []
 
-    scores = model.surprise(["", PROSE, "a", PROSE])
+    scores = model.surprisals(["", PROSE, "a", PROSE])
 
     assert [len(one) for one in scores] == [0, len(scores[1]), 0, len(scores[1])]
     assert len(scores[1]) > 10
 
 
 def test_only_the_beginning_of_a_long_text_is_scored(model: LanguageModel) -> None:
-    (scores,) = model.surprise(["pump " * 5_000])
+    (scores,) = model.surprisals(["pump " * 5_000])
 
-    assert len(scores) == LONGEST - 1
+    assert len(scores) == MAX_TOKENS - 1
 
 
 def test_prose_surprises_less_than_a_list_of_words(model: LanguageModel) -> None:
-    prose, words = model.surprise([PROSE, TEXTS[4]])
+    prose, words = model.surprisals([PROSE, TEXTS[4]])
 
     assert prose.mean() < 6 < 8 < words.mean()
 
@@ -88,37 +89,6 @@ def a_chat(passage: str, question: str = "Who opens the boat house?") -> list[Me
 CHATS = [a_chat(text) for text in TEXTS]
 
 
-def test_the_likelihood_of_a_continuation_is_the_rest_of_its_surprise(model: LanguageModel) -> None:
-    (whole,) = model.surprise([PROSE])
-    half, rest = PROSE[: PROSE.index(" Whoever")], PROSE[PROSE.index(" Whoever") :]
-
-    (likelihood,) = model.log_likelihood([(half, rest)])
-
-    assert likelihood.shape == (len(model._plain(rest)),)
-    assert float(likelihood.sum()) == pytest.approx(-float(whole[-len(likelihood) :].sum()), rel=0.02)
-    assert (likelihood <= 0).all()
-
-
-def test_likelihoods_keep_their_places_whatever_the_company(model: LanguageModel) -> None:
-    pairs = [(PROSE * repeated, ending) for repeated in (0, 1, 3) for ending in (" The pump stood still.", "", " No")]
-
-    together = model.log_likelihood(pairs)
-
-    assert [len(one) for one in together[:3]] == [len(model._plain(pairs[0][1])), 0, 1]
-    for pair, one in zip(pairs, together, strict=True):
-        (alone,) = model.log_likelihood([pair])
-        assert alone.shape == one.shape
-        assert float(one.sum()) == pytest.approx(float(alone.sum()), abs=0.3)
-
-
-def test_a_likely_continuation_is_more_likely(model: LanguageModel) -> None:
-    expected, absurd = model.log_likelihood(
-        [("The capital of France is", " Paris"), ("The capital of France is", " cardigan")]
-    )
-
-    assert expected.sum() > absurd.sum() + 3
-
-
 def test_an_answer_comes_from_the_passage(model: LanguageModel) -> None:
     passage = "The boat house at Lund is opened by Ada Moss, who lives next door."
 
@@ -130,18 +100,22 @@ def test_an_answer_comes_from_the_passage(model: LanguageModel) -> None:
 
 def test_the_answer_is_the_likeliest_and_its_probability_is_that_of_its_tokens(model: LanguageModel) -> None:
     answers = model.answer(CHATS, max_new_tokens=6)
-    likelihoods = model.log_likelihood([(chat, one.text) for chat, one in zip(CHATS, answers, strict=True)])
 
     compared = 0
-    for answered, likelihood in zip(answers, likelihoods, strict=True):
-        if len(likelihood) == answered.tokens:  # the text, tokenised again, may be other tokens
+    for chat, answered in zip(CHATS, answers, strict=True):
+        prompt, tokens = model._rendered(chat), model._plain(answered.text)
+        if len(tokens) == answered.tokens:  # the text, tokenised again, may be other tokens
             compared += 1
-            assert answered.log_probability == pytest.approx(float(likelihood.sum()), abs=0.5)
+            with torch.inference_mode():
+                logits = model._model(input_ids=torch.tensor([[*prompt, *tokens]])).logits[0, len(prompt) - 1 : -1]
+            log_probabilities = torch.log_softmax(logits.float(), dim=-1)
+            expected = sum(float(log_probabilities[at, token]) for at, token in enumerate(tokens))
+            assert answered.log_probability == pytest.approx(expected, abs=0.5)
     assert compared >= 6
 
 
 def test_answers_keep_their_places_whatever_the_company(model: LanguageModel) -> None:
-    assert len(CHATS) > BATCH
+    assert len(CHATS) > TEXTS_PER_BATCH
     together = model.answer(CHATS, max_new_tokens=4)
     backwards = model.answer(CHATS[::-1], max_new_tokens=4)[::-1]
 
@@ -175,13 +149,11 @@ def test_the_rendered_chat_is_the_one_of_the_template(model: LanguageModel) -> N
 @pytest.mark.parametrize("text", ["", "\ud800 half a pair", "a\x00b", "word " * 100_000, "a" * 5_000_000])
 def test_hostile_texts_are_read_in_bounded_length(model: LanguageModel, text: str) -> None:
     (answered,) = model.answer([a_chat(text)], max_new_tokens=2)
-    (likelihood,) = model.log_likelihood([(text, text)])
-    (surprise,) = model.surprise([text])
+    (scores,) = model.surprisals([text])
 
     assert answered.tokens <= 2
-    assert len(model._rendered(a_chat(text))) < LONGEST + 80
-    assert len(likelihood) <= LONGEST
-    assert len(surprise) < LONGEST
+    assert len(model._rendered(a_chat(text))) < MAX_TOKENS + 80
+    assert len(scores) < MAX_TOKENS
 
 
 def test_a_template_that_drops_messages_is_refused(model: LanguageModel, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -216,7 +188,7 @@ def test_activations_are_the_states_of_the_last_token_that_was_read(model: Langu
         [Message("user", "Say yes.")],
         [Message("system", "Be brief."), Message("user", "What is the capital of France?")],
     ]
-    found = model.activations(chats, 6)
+    found = model.answer_with_states(chats, 6)
 
     for chat, one in zip(chats, found, strict=True):
         ids = torch.tensor([model._rendered(chat)])
@@ -231,4 +203,4 @@ def test_activations_are_the_states_of_the_last_token_that_was_read(model: Langu
         )
         assert cosines.min() > 0.995
     assert [one.answered for one in found] == model.answer(chats, 6)
-    assert model.activations([]) == []
+    assert model.answer_with_states([]) == []

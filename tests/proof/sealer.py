@@ -10,8 +10,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from corpus_guard.guard import Guard
-from corpus_guard.proof.sealing import seal_corpus
+from corpus_guard.deployment import Deployment
 from corpus_guard.settings import Settings
 
 PROCESSES = multiprocessing.get_context("forkserver")
@@ -39,8 +38,8 @@ def seal_until(settings: Settings, write: int, tape: Path) -> None:
     flush, replace = os.fsync, os.replace
     os.fsync = lambda descriptor: (count("fsync"), flush(descriptor))[1]
     os.replace = lambda *names, **more: (count("replace"), replace(*names, **more))[1]  # type: ignore[assignment]
-    with Guard(settings) as guard:
-        seal_corpus(guard, "killed")
+    with Deployment(settings) as guard:
+        guard.seal("killed")
 
 
 def run(settings: Settings, write: int, tape: Path) -> int | None:

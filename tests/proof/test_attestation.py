@@ -18,7 +18,14 @@ from corpus_guard.domain import Verdict, Version
 from corpus_guard.errors import Inconsistent, Misuse, UnknownSubject
 from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.tables import decisions, publications, versions
-from corpus_guard.proof.attestation import PAYLOAD_TYPE, PREDICATE, STATEMENT, attest, statement, verify_attestation
+from corpus_guard.proof.attestation import (
+    PAYLOAD_TYPE,
+    PREDICATE,
+    STATEMENT,
+    attest,
+    build_statement,
+    verify_attestation,
+)
 from material import Shelf, a_version
 
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
@@ -80,7 +87,7 @@ def test_a_statement_names_the_bytes_and_everything_that_was_published_of_them(s
 
 
 def test_a_statement_holds_no_text_and_no_float(lite_shelf: Shelf, served: Version) -> None:
-    made = statement(lite_shelf.ledger, served.version_id)
+    made = build_statement(lite_shelf.ledger, served.version_id)
 
     assert SECRET not in json.dumps(made)
     assert numbers(made) == []
@@ -111,7 +118,7 @@ def test_a_person_who_released_it_is_named(lite_shelf: Shelf) -> None:
         )
     lite_shelf.serve(version)  # judged again: the decision on these bytes stands
 
-    predicate = statement(lite_shelf.ledger, version.version_id)["predicate"]
+    predicate = build_statement(lite_shelf.ledger, version.version_id)["predicate"]
 
     assert predicate["judgement"]["state"] == "released"
     assert predicate["decision"] == {

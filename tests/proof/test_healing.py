@@ -28,12 +28,12 @@ from tampering import (
 
 from corpus_guard.batches.tables import versions_from_table, versions_to_table
 from corpus_guard.corpus import outbox
-from corpus_guard.corpus.server import serving
+from corpus_guard.corpus.server import running_server
+from corpus_guard.deployment import Deployment
 from corpus_guard.domain import TrustLevel
 from corpus_guard.errors import Inconsistent
-from corpus_guard.guard import Guard
-from corpus_guard.proof.deviations import Kind
-from corpus_guard.proof.healing import Healed, heal
+from corpus_guard.proof.deviations import DeviationKind
+from corpus_guard.proof.healing import HealingReport, heal
 from corpus_guard.settings import Settings
 from material import a_version
 
@@ -48,7 +48,7 @@ def chroma_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def server(chroma_home: Path) -> Iterator[str]:
-    with serving(Settings(home=chroma_home, chroma_url="http://127.0.0.1:1")) as url:
+    with running_server(Settings(home=chroma_home, chroma_url="http://127.0.0.1:1")) as url:
         yield url
 
 
@@ -59,9 +59,9 @@ def corpus(tmp_path: Path, migrated_sqlite: Path, chroma_home: Path, server: str
     made.shelf.ledger.close()
 
 
-def healed(corpus: Corpus) -> Healed:
-    with Guard(corpus.settings) as guard:
-        done = heal(guard, "heal-1", corpus.verified().deviations)
+def healed(corpus: Corpus) -> HealingReport:
+    with Deployment(corpus.settings) as guard:
+        done = heal(guard.ledger, guard.storage, guard.store, "heal-1", corpus.verified().deviations)
     with contextlib.suppress(Inconsistent):  # what is left may not be sealed
         corpus.seal()
     return done
@@ -79,9 +79,9 @@ def test_what_was_done_to_records_is_undone(corpus: Corpus, tamper: Callable[[Co
     done = healed(corpus)
 
     assert named(corpus) == set()
-    assert done.left == ()
+    assert done.unhealed == ()
     assert done.deleted + done.republished > 0
-    corpus.shelf.store.forget()
+    corpus.shelf.store.forget_collections()
     assert corpus.shelf.check_agreement() == before
     assert corpus.manifest.name == sealed
 
@@ -90,7 +90,7 @@ def test_it_says_how_much_and_logs_what(corpus: Corpus) -> None:
     a_record_put_in(corpus)
     a_record_taken_away(corpus)
 
-    assert healed(corpus) == Healed(deleted=2, republished=1, left=())
+    assert healed(corpus) == HealingReport(deleted=2, republished=1, left=())
     [event] = [event for event in corpus.events() if event.kind == "healed"]
     assert event.subject == corpus.name()
     assert event.body == {"deleted": [STRANGER, "no id of ours"], "republished": [CHUNK]}
@@ -99,7 +99,7 @@ def test_it_says_how_much_and_logs_what(corpus: Corpus) -> None:
 def test_nothing_is_done_where_nothing_deviates(corpus: Corpus) -> None:
     size = corpus.size
 
-    assert healed(corpus) == Healed(0, 0, ())
+    assert healed(corpus) == HealingReport(0, 0, ())
     assert corpus.size == size
 
 
@@ -109,8 +109,8 @@ def test_a_renamed_collection_is_made_again_and_the_other_left_to_a_person(corpu
     done = healed(corpus)
 
     assert done.republished == len(PUMPS.chunks)
-    assert [subject for subject, _ in done.left] == [f"{corpus.name()}-before"]
-    assert named(corpus) == {(Kind.COLLECTION_ADDED, f"{corpus.name()}-before")}
+    assert [subject for subject, _ in done.unhealed] == [f"{corpus.name()}-before"]
+    assert named(corpus) == {(DeviationKind.COLLECTION_ADDED, f"{corpus.name()}-before")}
 
 
 def test_a_chunk_whose_row_was_changed_is_left(corpus: Corpus) -> None:
@@ -120,9 +120,9 @@ def test_a_chunk_whose_row_was_changed_is_left(corpus: Corpus) -> None:
 
     done = healed(corpus)
 
-    assert [subject for subject, _ in done.left] == [CHUNK]
+    assert [subject for subject, _ in done.unhealed] == [CHUNK]
     assert done.republished == 0
-    assert (Kind.TEXT_CHANGED, CHUNK) in named(corpus)
+    assert (DeviationKind.TEXT_CHANGED, CHUNK) in named(corpus)
 
 
 def test_nothing_is_published_from_a_batch_that_was_changed(corpus: Corpus) -> None:
@@ -137,7 +137,7 @@ def test_nothing_is_published_from_a_batch_that_was_changed(corpus: Corpus) -> N
 
     done = healed(corpus)
 
-    assert {subject for subject, _ in done.left} == {CHUNK, OTHER}
+    assert {subject for subject, _ in done.unhealed} == {CHUNK, OTHER}
     assert not any("sand" in record.text for record in corpus.shelf.in_chroma().values())
 
 
@@ -150,7 +150,7 @@ def test_killed_between_deleting_and_publishing_it_converges(corpus: Corpus, mon
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(outbox, "_publish", killed)
         healed(corpus)
-    assert named(corpus) == {(Kind.UNSEALED, "manifest")}
+    assert named(corpus) == {(DeviationKind.UNSEALED, "manifest")}
 
     assert healed(corpus).left == (("manifest", "no record of a collection: it takes a person"),)
     corpus.shelf.drain()
@@ -164,8 +164,8 @@ def test_what_was_withdrawn_lawfully_meanwhile_stays_withdrawn(corpus: Corpus) -
     corpus.shelf.retire(PUMPS.doc_id)
     corpus.shelf.drain()
 
-    with Guard(corpus.settings) as guard:
-        heal(guard, "heal-1", found)
+    with Deployment(corpus.settings) as guard:
+        heal(guard.ledger, guard.storage, guard.store, "heal-1", found)
     corpus.seal()
 
     assert named(corpus) == set()

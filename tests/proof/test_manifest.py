@@ -14,9 +14,9 @@ import pytest
 import sqlalchemy as sa
 
 from corpus_guard.corpus import outbox, publishing
+from corpus_guard.deployment import Deployment
 from corpus_guard.domain import TrustLevel, Verdict, canonical_json, sha256_text
 from corpus_guard.errors import Inconsistent, LedgerUnavailable
-from corpus_guard.guard import Guard
 from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.tables import events, seals
 from corpus_guard.proof import manifest
@@ -29,11 +29,11 @@ from material import Shelf, a_version, vector_of
 class Sealing:
     """A guard and a shelf over the same ledger, storage and collections."""
 
-    guard: Guard
+    guard: Deployment
     shelf: Shelf
 
     def seal(self, run_id: str = "run-1") -> manifest.Manifest:
-        return write_manifest(self.guard, run_id)
+        return write_manifest(self.guard.ledger, self.guard.storage, self.guard.store, run_id)
 
     def lines(self) -> list[dict[str, Any]]:
         return [json.loads(line) for line in manifest_lines(self.shelf.ledger)]
@@ -46,7 +46,7 @@ class Sealing:
 @pytest.fixture
 def sealing(shelf: Shelf, tmp_path: Path) -> Iterator[Sealing]:
     settings = shelf.settings(tmp_path)
-    with Guard(settings) as guard:
+    with Deployment(settings) as guard:
         yield Sealing(guard, shelf)
 
 
@@ -151,8 +151,8 @@ def test_an_unchanged_corpus_keeps_its_manifest(sealing: Sealing) -> None:
 
 
 def test_an_empty_corpus_is_sealed_without_a_store(tmp_path: Path) -> None:
-    with Guard(Settings(home=tmp_path, chroma_url="http://chroma.invalid:1")) as guard:
-        sealed = write_manifest(guard, "run-1")
+    with Deployment(Settings(home=tmp_path, chroma_url="http://chroma.invalid:1")) as guard:
+        sealed = write_manifest(guard.ledger, guard.storage, guard.store, "run-1")
 
         assert sealed.chunks == 0
         assert guard.storage.read(sealed.name) == b""

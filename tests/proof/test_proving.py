@@ -15,15 +15,15 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tampering import CHUNK, PUMPS, QUAYS, STRANGER, Corpus, a_line_of_the_manifest
 
+from corpus_guard.deployment import Deployment
 from corpus_guard.errors import Inconsistent, Misuse, UnknownSubject
-from corpus_guard.guard import Guard
 from corpus_guard.proof.checking import ProofReport, check_proof
-from corpus_guard.proof.keys import Keyring
-from corpus_guard.proof.note import Note, Signer, VerifierKey, parse_note
-from corpus_guard.proof.proving import export_proofs, prove
+from corpus_guard.proof.log.keys import Keyring
+from corpus_guard.proof.log.note import Note, Signer, VerifierKey, parse_note
+from corpus_guard.proof.proving import export_proofs, prove_chunk
 from corpus_guard.settings import Settings
+from tampering import CHUNK, PUMPS, QUAYS, STRANGER, Corpus, a_line_of_the_manifest
 
 TEXT = PUMPS.chunks[2].text.encode()
 
@@ -41,16 +41,16 @@ def keys(corpus: Corpus) -> list[VerifierKey]:
 
 @pytest.fixture(scope="module")
 def proof(corpus: Corpus) -> dict[str, Any]:
-    with Guard(corpus.settings) as guard:
-        made: dict[str, Any] = json.loads(json.dumps(prove(guard, CHUNK)))
+    with Deployment(corpus.settings) as guard:
+        made: dict[str, Any] = json.loads(json.dumps(prove_chunk(guard.ledger, guard.storage, guard.settings, CHUNK)))
     return made
 
 
 @pytest.fixture(scope="module")
 def exported(corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("exported") / "proofs"
-    with Guard(corpus.settings) as guard:
-        assert export_proofs(guard, folder) == corpus.size
+    with Deployment(corpus.settings) as guard:
+        assert export_proofs(guard.ledger, guard.storage, guard.settings, folder) == corpus.size
     return folder
 
 
@@ -83,8 +83,10 @@ def test_a_proof_leads_from_the_text_to_a_signature(
 
 @pytest.mark.parametrize("chunk", [chunk.chunk_id for chunk in (*PUMPS.chunks, *QUAYS.chunks)])
 def test_every_chunk_has_one(corpus: Corpus, keys: list[VerifierKey], tmp_path: Path, chunk: str) -> None:
-    with Guard(corpus.settings) as guard:
-        assert check_proof(written(tmp_path, prove(guard, chunk)), keys).holds
+    with Deployment(corpus.settings) as guard:
+        assert check_proof(
+            written(tmp_path, prove_chunk(guard.ledger, guard.storage, guard.settings, chunk)), keys
+        ).holds
 
 
 def _edited(part: str, name: str, change: Callable[[Any], Any]) -> Callable[[dict[str, Any]], None]:
@@ -152,11 +154,11 @@ def test_an_event_that_is_signed_and_no_seal_proves_nothing(
     corpus: Corpus, proof: dict[str, Any], keys: list[VerifierKey], tmp_path: Path
 ) -> None:
     """Somebody who can have any event logged has no manifest of their own."""
-    from corpus_guard.proof.heads import leaves
-    from corpus_guard.proof.merkle import inclusion_proof
+    from corpus_guard.proof.log.heads import leaf_hashes
+    from corpus_guard.proof.log.merkle import inclusion_proof
 
     event = corpus.events()[0]
-    way = [one.hex() for one in inclusion_proof(leaves(corpus.shelf.ledger, corpus.size), 0)]
+    way = [one.hex() for one in inclusion_proof(leaf_hashes(corpus.shelf.ledger, corpus.size), 0)]
     other = {**proof, "log": {"line": event.line.decode(), "index": 0, "size": corpus.size, "proof": way}}
 
     assert failed(check_proof(written(tmp_path, other), keys)) == "log"
@@ -189,21 +191,21 @@ def test_a_file_that_is_not_there(keys: list[VerifierKey], tmp_path: Path) -> No
 
 
 def test_a_chunk_that_is_not_served_has_no_proof(corpus: Corpus) -> None:
-    with Guard(corpus.settings) as guard, pytest.raises(UnknownSubject, match="which lists 10 chunks"):
-        prove(guard, STRANGER)
+    with Deployment(corpus.settings) as guard, pytest.raises(UnknownSubject, match="which lists 10 chunks"):
+        prove_chunk(guard.ledger, guard.storage, guard.settings, STRANGER)
 
 
 def test_where_nothing_was_sealed_nothing_is_proved(tmp_path: Path) -> None:
-    with Guard(Settings(home=tmp_path)) as guard, pytest.raises(Misuse, match="sealed and signed yet"):
-        prove(guard, CHUNK)
+    with Deployment(Settings(home=tmp_path)) as guard, pytest.raises(Misuse, match="sealed and signed yet"):
+        prove_chunk(guard.ledger, guard.storage, guard.settings, CHUNK)
 
 
 def test_from_a_manifest_that_was_changed_nothing_is_proved(corpus: Corpus, tmp_path: Path) -> None:
     own = corpus.copied(tmp_path / "home")
     a_line_of_the_manifest(own)
 
-    with Guard(own.settings) as guard, pytest.raises(Inconsistent, match="guard verify"):
-        prove(guard, CHUNK)
+    with Deployment(own.settings) as guard, pytest.raises(Inconsistent, match="guard verify"):
+        prove_chunk(guard.ledger, guard.storage, guard.settings, CHUNK)
 
 
 # --- the exported folder ---------------------------------------------------------------------------------------------

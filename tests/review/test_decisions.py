@@ -12,55 +12,54 @@ from corpus_guard.errors import Misuse, StoreUnavailable, UnknownSubject
 from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.tables import decisions as table
 from corpus_guard.ledger.tables import documents, events, publications, seals, versions
-from corpus_guard.refresh.run import refresh
-from corpus_guard.review.applying import Applied, apply, unapplied
+from corpus_guard.review.release import ReleaseResult, count_pending_decisions
 from corpus_guard.review.decisions import Choice
-from corpus_guard.review.queue import Item, waiting
-from deploying import BAD, GOOD, Deployment
+from corpus_guard.review.queue import QueueItem, list_items
+from deploying import BAD, GOOD, Workspace
 
 OTHER = BAD.replace("spare pump", "spare winch")
 
 
-def run(deployment: Deployment, run_id: str) -> Any:
+def run(deployment: Workspace, run_id: str) -> Any:
     with deployment.guard() as guard:
-        return refresh(guard, run_id)
+        return guard.refresh(run_id)
 
 
-def queue(deployment: Deployment) -> list[Item]:
+def queue(deployment: Workspace) -> list[QueueItem]:
     with deployment.guard() as guard:
-        return waiting(guard.ledger)[0]
+        return list_items(guard.ledger)[0]
 
 
 def decided(
-    deployment: Deployment, item: str, verdict: Choice, reason: str = "looked at it", reviewer: str = "ada"
+    deployment: Workspace, item: str, verdict: Choice, reason: str = "looked at it", reviewer: str = "ada"
 ) -> None:
     with deployment.guard() as guard:
         digest = guard.screening.digest
         deciding.decided(guard.ledger, item, verdict, by=reviewer, reason=reason, policy_digest=digest)
 
 
-def applied(deployment: Deployment, run_id: str = "d1") -> Applied:
+def applied(deployment: Workspace, run_id: str = "d1") -> ReleaseResult:
     with deployment.guard() as guard:
-        return apply(guard, run_id)
+        return guard.apply_decisions(run_id)
 
 
-def served(deployment: Deployment) -> list[str]:
+def served(deployment: Workspace) -> list[str]:
     with deployment.guard() as guard:
         return sorted(record.text for name in guard.store.names() for record in guard.store.scan(name))
 
 
-def rows(deployment: Deployment, statement: sa.Select[Any]) -> list[Any]:
+def rows(deployment: Workspace, statement: sa.Select[Any]) -> list[Any]:
     with deployment.guard() as guard, guard.ledger.read() as connection:
         return list(connection.execute(statement))
 
 
-def state(deployment: Deployment, item: Item) -> str:
+def state(deployment: Workspace, item: QueueItem) -> str:
     (row,) = rows(deployment, sa.select(versions.c.state).where(versions.c.version_id == item.version_id))
     return str(row.state)
 
 
 @pytest.fixture
-def item(deployment: Deployment) -> Item:
+def item(deployment: Workspace) -> QueueItem:
     """One bad page that waits, beside a good one that is served."""
     deployment.page("good.md")
     deployment.page("bad.md", BAD)
@@ -69,7 +68,7 @@ def item(deployment: Deployment) -> Item:
     return one
 
 
-def test_deciding_changes_nothing_that_is_served(deployment: Deployment, item: Item) -> None:
+def test_deciding_changes_nothing_that_is_served(deployment: Workspace, item: QueueItem) -> None:
     before = served(deployment)
 
     decided(deployment, item.version_id, "release")
@@ -77,10 +76,10 @@ def test_deciding_changes_nothing_that_is_served(deployment: Deployment, item: I
     assert served(deployment) == before
     assert state(deployment, item) == "quarantined"
     with deployment.guard() as guard:
-        assert unapplied(guard.ledger) == 1
+        assert count_pending_decisions(guard.ledger) == 1
 
 
-def test_a_release_is_published_marked_and_sealed(deployment: Deployment, item: Item) -> None:
+def test_a_release_is_published_marked_and_sealed(deployment: Workspace, item: QueueItem) -> None:
     decided(deployment, item.version_id, "release")
 
     result = applied(deployment)
@@ -90,13 +89,13 @@ def test_a_release_is_published_marked_and_sealed(deployment: Deployment, item: 
     assert any("Ignore all previous" in text for text in served(deployment))
     assert queue(deployment) == []
     with deployment.guard() as guard:
-        assert unapplied(guard.ledger) == 0
+        assert count_pending_decisions(guard.ledger) == 0
         (name,) = guard.store.names()
         verdicts = {record.metadata["uri"]: record.metadata["verdict"] for record in guard.store.scan(name)}
     assert verdicts == {"good.md": "accept", "bad.md": "release"}
 
 
-def test_a_rejection_keeps_it_out(deployment: Deployment, item: Item) -> None:
+def test_a_rejection_keeps_it_out(deployment: Workspace, item: QueueItem) -> None:
     before = served(deployment)
     decided(deployment, item.version_id, "reject")
 
@@ -108,7 +107,7 @@ def test_a_rejection_keeps_it_out(deployment: Deployment, item: Item) -> None:
     assert queue(deployment) == []
 
 
-def test_applying_twice_changes_nothing(deployment: Deployment, item: Item) -> None:
+def test_applying_twice_changes_nothing(deployment: Workspace, item: QueueItem) -> None:
     decided(deployment, item.version_id, "release")
     first = applied(deployment)
     texts, told = served(deployment), rows(deployment, sa.select(events))
@@ -131,7 +130,7 @@ def test_applying_twice_changes_nothing(deployment: Deployment, item: Item) -> N
     ids=["reject last", "release last"],
 )
 def test_of_several_decisions_the_last_stands(
-    deployment: Deployment, item: Item, verdicts: list[Choice], end: str, public: bool
+    deployment: Workspace, item: QueueItem, verdicts: list[Choice], end: str, public: bool
 ) -> None:
     for verdict in verdicts:
         decided(deployment, item.version_id, verdict)
@@ -141,13 +140,13 @@ def test_of_several_decisions_the_last_stands(
     assert state(deployment, item) == end
     assert any("Ignore all previous" in text for text in served(deployment)) is public
     with deployment.guard() as guard:
-        assert unapplied(guard.ledger) == 0
+        assert count_pending_decisions(guard.ledger) == 0
     assert len(rows(deployment, sa.select(table))) == 2  # both are kept
 
 
 @pytest.mark.parametrize(("reviewer", "reason"), [("ada", ""), ("ada", " \n"), ("", "because"), (" ", "because")])
 def test_a_decision_needs_a_reviewer_and_a_reason(
-    deployment: Deployment, item: Item, reviewer: str, reason: str
+    deployment: Workspace, item: QueueItem, reviewer: str, reason: str
 ) -> None:
     with pytest.raises(Misuse, match="a decision needs a reviewer"):
         decided(deployment, item.version_id, "release", reason=reason, reviewer=reviewer)
@@ -155,13 +154,13 @@ def test_a_decision_needs_a_reviewer_and_a_reason(
     assert rows(deployment, sa.select(table)) == []
 
 
-def test_an_unknown_item_cannot_be_decided(deployment: Deployment) -> None:
+def test_an_unknown_item_cannot_be_decided(deployment: Workspace) -> None:
     with pytest.raises(UnknownSubject, match="'ffffffff' is not in the ledger"):
         decided(deployment, "ffffffff", "release")
 
 
 @pytest.mark.parametrize("verdict", ["release", "reject"])
-def test_what_was_decided_cannot_be_decided_again(deployment: Deployment, item: Item, verdict: Choice) -> None:
+def test_what_was_decided_cannot_be_decided_again(deployment: Workspace, item: QueueItem, verdict: Choice) -> None:
     decided(deployment, item.version_id, verdict)
     applied(deployment)
 
@@ -171,14 +170,14 @@ def test_what_was_decided_cannot_be_decided_again(deployment: Deployment, item: 
     assert len(rows(deployment, sa.select(table))) == 1
 
 
-def test_what_was_accepted_does_not_wait(deployment: Deployment, item: Item) -> None:
+def test_what_was_accepted_does_not_wait(deployment: Workspace, item: QueueItem) -> None:
     (good,) = rows(deployment, sa.select(versions.c.version_id).where(versions.c.state == "accepted"))
 
     with pytest.raises(Misuse, match="it is accepted"):
         decided(deployment, good.version_id, "reject")
 
 
-def test_what_was_replaced_at_its_source_cannot_be_decided(deployment: Deployment, item: Item) -> None:
+def test_what_was_replaced_at_its_source_cannot_be_decided(deployment: Workspace, item: QueueItem) -> None:
     deployment.page("bad.md", OTHER)
     run(deployment, "r2")
     (newer,) = queue(deployment)
@@ -187,14 +186,14 @@ def test_what_was_replaced_at_its_source_cannot_be_decided(deployment: Deploymen
         decided(deployment, item.version_id, "release")
 
 
-def test_what_vanished_cannot_be_decided(deployment: Deployment, item: Item) -> None:
+def test_what_vanished_cannot_be_decided(deployment: Workspace, item: QueueItem) -> None:
     vanish(deployment, item)
 
     with pytest.raises(Misuse, match="vanished from its source"):
         decided(deployment, item.version_id, "release")
 
 
-def test_what_vanishes_after_it_was_released_is_not_served(deployment: Deployment, item: Item) -> None:
+def test_what_vanishes_after_it_was_released_is_not_served(deployment: Workspace, item: QueueItem) -> None:
     before = served(deployment)
     decided(deployment, item.version_id, "release")
     vanish(deployment, item)
@@ -207,7 +206,7 @@ def test_what_vanishes_after_it_was_released_is_not_served(deployment: Deploymen
 
 
 def test_a_release_of_what_was_replaced_before_it_took_effect_does_not_undo_the_newer(
-    deployment: Deployment, item: Item
+    deployment: Workspace, item: QueueItem
 ) -> None:
     decided(deployment, item.version_id, "release")
     deployment.page("bad.md", GOOD)
@@ -222,7 +221,7 @@ def test_a_release_of_what_was_replaced_before_it_took_effect_does_not_undo_the_
 
 @pytest.mark.parametrize(("verdict", "end"), [("release", "released"), ("reject", "rejected")])
 def test_the_same_bytes_fetched_again_keep_the_decision(
-    deployment: Deployment, item: Item, verdict: Choice, end: str
+    deployment: Workspace, item: QueueItem, verdict: Choice, end: str
 ) -> None:
     decided(deployment, item.version_id, verdict)
     applied(deployment)
@@ -238,7 +237,7 @@ def test_the_same_bytes_fetched_again_keep_the_decision(
     assert any("Ignore all previous" in text for text in served(deployment)) is (end == "released")
 
 
-def test_other_bytes_are_a_new_question(deployment: Deployment, item: Item) -> None:
+def test_other_bytes_are_a_new_question(deployment: Workspace, item: QueueItem) -> None:
     decided(deployment, item.version_id, "release")
     applied(deployment)
     deployment.page("bad.md", OTHER)
@@ -251,7 +250,7 @@ def test_other_bytes_are_a_new_question(deployment: Deployment, item: Item) -> N
     assert not any("spare winch" in text for text in served(deployment))
 
 
-def test_a_decision_is_kept_with_everything_it_rests_on(deployment: Deployment, item: Item) -> None:
+def test_a_decision_is_kept_with_everything_it_rests_on(deployment: Workspace, item: QueueItem) -> None:
     decided(deployment, item.version_id[:8], "release", reason="  it is a quotation  ", reviewer=" ada ")
 
     (row,) = rows(deployment, sa.select(table))
@@ -266,15 +265,13 @@ def test_a_decision_is_kept_with_everything_it_rests_on(deployment: Deployment, 
     assert (told.subject, told.body["reviewer"], told.body["verdict"]) == (item.version_id, "ada", "release")
 
 
-def test_when_chroma_is_gone_the_decision_is_kept_and_a_second_try_converges(
-    deployment: Deployment, item: Item
-) -> None:
+def test_when_chroma_is_gone_the_decision_is_kept_and_a_second_try_converges(deployment: Workspace, item: QueueItem) -> None:
     decided(deployment, item.version_id, "release")
-    cut_off = Deployment(
+    cut_off = Workspace(
         deployment.root, deployment.settings.model_copy(update={"chroma_url": "http://192.0.2.1:9"}), deployment.models
     )
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("corpus_guard.corpus.server.answers", lambda url: False)
+        patch.setattr("corpus_guard.corpus.server.is_answering", lambda url: False)
         with pytest.raises(StoreUnavailable, match=r"192\.0\.2\.1:9"):
             applied(cut_off)
 
@@ -284,10 +281,10 @@ def test_when_chroma_is_gone_the_decision_is_kept_and_a_second_try_converges(
     assert {row.state for row in rows(deployment, sa.select(publications.c.state))} == {"published"}
 
 
-def vanish(deployment: Deployment, item: Item) -> None:
+def vanish(deployment: Workspace, item: QueueItem) -> None:
     """What the end of a refresh does when the grace of a document is over."""
     from corpus_guard.corpus import publishing
 
     with deployment.guard() as guard, guard.ledger.write() as connection:
-        publishing.retire(guard.ledger, connection, "r2", [item.doc_id], "vanished")
+        publishing.retire(connection, "r2", [item.doc_id], "vanished")
         assert connection.scalar(sa.select(documents.c.retired_at).where(documents.c.doc_id == item.doc_id)) <= now()

@@ -8,19 +8,16 @@ import sqlalchemy as sa
 from corpus_guard.domain import Severity, Verdict
 from corpus_guard.errors import Misuse, NotAllowed, Stale, UnknownSubject
 from corpus_guard.ledger.tables import events, findings, versions
-from corpus_guard.proof.verification import verify
-from corpus_guard.refresh.rescreen import rescreen
-from corpus_guard.refresh.run import refresh
-from corpus_guard.review.history import history
-from corpus_guard.review.muting import active_mutes, confirm, lift, mutes, propose, worth_muting
-from corpus_guard.review.queue import Filter, page, waiting
-from corpus_guard.screening.calibration import forecast
+from corpus_guard.review.history import load_history
+from corpus_guard.review.muting import active_mutes, confirm_mute, lift_mute, list_mutes, propose_mute, mutable_codes
+from corpus_guard.review.queue import QueueFilter, load_page, list_items
+from corpus_guard.screening.calibration import forecast_sources
 from corpus_guard.screening.policy import Policy, load_policy
-from corpus_guard.screening.records import recorded
+from corpus_guard.screening.history import load_judged_documents
 from corpus_guard.settings import Settings
-from corpus_guard.status import read_status
+from corpus_guard.pipeline.status import read_status
 from deciding import ADA, MO
-from deploying import BAD, TICKETS, Deployment
+from deploying import BAD, TICKETS, Workspace
 from material import Shelf, a_version
 
 CODE = "instructions.override"
@@ -40,26 +37,26 @@ def waiting_shelf(shelf: Shelf) -> Shelf:
 
 def test_a_mute_needs_two_people_and_one_lifts_it(waiting_shelf: Shelf, policy: Policy) -> None:
     ledger = waiting_shelf.ledger
-    made = propose(ledger, policy, "harbour", CODE, reviewer=ADA, reason="it teaches", policy_digest=DIGEST)
+    made = propose_mute(ledger, policy, "harbour", CODE, reviewer=ADA, reason="it teaches", policy_digest=DIGEST)
     assert (made.state, dict(active_mutes(ledger))) == ("proposed", {})
     with pytest.raises(NotAllowed, match="was proposed by ada; another person must confirm it"):
-        confirm(ledger, made.mute_id, reviewer=ADA, reason="me too", policy_digest=DIGEST)
+        confirm_mute(ledger, made.mute_id, reviewer=ADA, reason="me too", policy_digest=DIGEST)
 
-    active = confirm(ledger, made.mute_id, reviewer=MO, reason="agreed", policy_digest=DIGEST)
+    active = confirm_mute(ledger, made.mute_id, reviewer=MO, reason="agreed", policy_digest=DIGEST)
     assert (active.state, active.confirmed_by, active_mutes(ledger)) == ("active", MO, {"harbour": frozenset({CODE})})
     with pytest.raises(Stale, match="is active"):
-        confirm(ledger, made.mute_id, reviewer=MO, reason="again", policy_digest=DIGEST)
-    with pytest.raises(Stale, match="active for harbour already"):
-        propose(ledger, policy, "harbour", CODE, reviewer=MO, reason="again", policy_digest=DIGEST)
+        confirm_mute(ledger, made.mute_id, reviewer=MO, reason="again", policy_digest=DIGEST)
+    with pytest.raises(Stale, match="already active for harbour"):
+        propose_mute(ledger, policy, "harbour", CODE, reviewer=MO, reason="again", policy_digest=DIGEST)
 
-    lifted = lift(ledger, made.mute_id, reviewer=ADA, reason="no longer", policy_digest=DIGEST)
+    lifted = lift_mute(ledger, made.mute_id, reviewer=ADA, reason="no longer", policy_digest=DIGEST)
     assert (lifted.state, dict(active_mutes(ledger))) == ("lifted", {})
-    with pytest.raises(Stale, match="lifted already"):
-        lift(ledger, made.mute_id, reviewer=ADA, reason="again", policy_digest=DIGEST)
+    with pytest.raises(Stale, match="already lifted"):
+        lift_mute(ledger, made.mute_id, reviewer=ADA, reason="again", policy_digest=DIGEST)
 
-    again = propose(ledger, policy, "harbour", CODE, reviewer=MO, reason="again", policy_digest=DIGEST)
-    assert [one.mute_id for one in mutes(ledger)] == [again.mute_id, made.mute_id]
-    assert [(one.kind, one.reviewer) for one in history(ledger).entries] == [
+    again = propose_mute(ledger, policy, "harbour", CODE, reviewer=MO, reason="again", policy_digest=DIGEST)
+    assert [one.mute_id for one in list_mutes(ledger)] == [again.mute_id, made.mute_id]
+    assert [(one.kind, one.reviewer) for one in load_history(ledger).entries] == [
         ("mute", "mo"), ("lift", "ada"), ("confirm", "mo"), ("mute", "ada"),
     ]  # fmt: skip
     with ledger.read() as connection:
@@ -74,41 +71,41 @@ def test_a_mute_needs_two_people_and_one_lifts_it(waiting_shelf: Shelf, policy: 
 @pytest.mark.parametrize("code", ["instructions.unchecked", "parsing.hidden", "parsing.blocked", "parsing.empty"])
 def test_what_says_that_nobody_looked_cannot_be_muted(waiting_shelf: Shelf, policy: Policy, code: str) -> None:
     with pytest.raises(Misuse, match="cannot be muted"):
-        propose(waiting_shelf.ledger, policy, "harbour", code, reviewer=ADA, reason="noise", policy_digest=DIGEST)
+        propose_mute(waiting_shelf.ledger, policy, "harbour", code, reviewer=ADA, reason="noise", policy_digest=DIGEST)
 
 
 def test_what_does_not_exist_cannot_be_muted(waiting_shelf: Shelf, policy: Policy) -> None:
     ledger = waiting_shelf.ledger
     with pytest.raises(UnknownSubject, match="'nowhere' has no document"):
-        propose(ledger, policy, "nowhere", CODE, reviewer=ADA, reason="noise", policy_digest=DIGEST)
+        propose_mute(ledger, policy, "nowhere", CODE, reviewer=ADA, reason="noise", policy_digest=DIGEST)
     with pytest.raises(UnknownSubject, match="no check ever found"):
-        propose(ledger, policy, "harbour", "typos.nothing", reviewer=ADA, reason="noise", policy_digest=DIGEST)
+        propose_mute(ledger, policy, "harbour", "typos.nothing", reviewer=ADA, reason="noise", policy_digest=DIGEST)
     with pytest.raises(UnknownSubject):
-        confirm(ledger, "f" * 32, reviewer=MO, reason="agreed", policy_digest=DIGEST)
+        confirm_mute(ledger, "f" * 32, reviewer=MO, reason="agreed", policy_digest=DIGEST)
     with pytest.raises(Misuse, match="say why"):
-        propose(ledger, policy, "harbour", CODE, reviewer=ADA, reason=" ", policy_digest=DIGEST)
+        propose_mute(ledger, policy, "harbour", CODE, reviewer=ADA, reason=" ", policy_digest=DIGEST)
 
 
-def mute_all(deployment: Deployment, source: str) -> list[str]:
+def mute_all(deployment: Workspace, source: str) -> list[str]:
     """Everything that was found in the waiting item of a source."""
     with deployment.guard() as guard:
-        (item,) = page(guard.ledger, Filter(source=source)).items
+        (item,) = load_page(guard.ledger, QueueFilter(source=source)).items
         names = []
-        for code in worth_muting(item.findings):
-            made = propose(
+        for code in mutable_codes(item.findings):
+            made = propose_mute(
                 guard.ledger, guard.policy, source, code, reviewer=ADA, reason="it teaches", policy_digest=DIGEST
             )
-            confirm(guard.ledger, made.mute_id, reviewer=MO, reason="agreed", policy_digest=DIGEST)
+            confirm_mute(guard.ledger, made.mute_id, reviewer=MO, reason="agreed", policy_digest=DIGEST)
             names.append(made.mute_id)
         return names
 
 
-def test_screening_honours_a_mute_of_its_source_alone_until_it_is_lifted(deployment: Deployment) -> None:
+def test_screening_honours_a_mute_of_its_source_alone_until_it_is_lifted(deployment: Workspace) -> None:
     deployment.page("bad.md", BAD)
     deployment.rows({"id": "t1", "text": BAD})
     deployment.sources(TICKETS)
     with deployment.guard() as guard:
-        refresh(guard, "r1")
+        guard.refresh("r1")
         plain = guard.screening.digest
     names = mute_all(deployment, "tickets")
 
@@ -116,17 +113,19 @@ def test_screening_honours_a_mute_of_its_source_alone_until_it_is_lifted(deploym
         assert guard.screening.digest == plain
         assert guard.screening.digest_of("pages") == plain
         assert guard.screening.digest_of("tickets") != plain
-        result = rescreen(guard, "s1")
-        waits = {item.uri for item in waiting(guard.ledger)[0]}
+        result = guard.rescreen("s1")
+        waits = {item.uri for item in list_items(guard.ledger)[0]}
         with guard.ledger.read() as connection:
             kept = connection.execute(
                 sa.select(findings.c.code, findings.c.muted, versions.c.severity)
                 .join(versions, versions.c.version_id == findings.c.version_id)
                 .where(versions.c.state == "accepted", findings.c.severity != Severity.INFO.value)
             ).all()
-        assert list(read_status(guard)["muted"]) == ["tickets"], "whoever asks is told what counts no longer"
-        told = {one.source: one for one in forecast(guard.policy, recorded(guard.ledger), 0.01)}
-        assert verify(guard).holds
+        assert list(read_status(guard.ledger, guard.storage, guard.screening, guard.settings)["muted"]) == [
+            "tickets"
+        ], "whoever asks is told what counts no longer"
+        told = {one.source: one for one in forecast_sources(guard.policy, load_judged_documents(guard.ledger), 0.01)}
+        assert guard.verify().holds
 
     assert result["examined"] == 1, "a mute is news for its own source alone"
     assert waits == {"bad.md"}
@@ -135,22 +134,22 @@ def test_screening_honours_a_mute_of_its_source_alone_until_it_is_lifted(deploym
 
     with deployment.guard() as guard:
         for name in names:
-            lift(guard.ledger, name, reviewer=ADA, reason="no longer", policy_digest=DIGEST)
+            lift_mute(guard.ledger, name, reviewer=ADA, reason="no longer", policy_digest=DIGEST)
     with deployment.guard() as guard:
-        rescreen(guard, "s2")
-        assert {item.uri for item in waiting(guard.ledger)[0]} == {"bad.md", "tickets.jsonl#t1"}
+        guard.rescreen("s2")
+        assert {item.uri for item in list_items(guard.ledger)[0]} == {"bad.md", "tickets.jsonl#t1"}
 
 
-def test_what_comes_in_after_a_mute_is_screened_with_it(deployment: Deployment) -> None:
+def test_what_comes_in_after_a_mute_is_screened_with_it(deployment: Workspace) -> None:
     deployment.rows({"id": "t1", "text": BAD})
     deployment.sources(TICKETS)
     with deployment.guard() as guard:
-        refresh(guard, "r1")
+        guard.refresh("r1")
     mute_all(deployment, "tickets")
     deployment.rows({"id": "t1", "text": BAD}, {"id": "t2", "text": BAD.replace("spare pump", "spare winch")})
 
     with deployment.guard() as guard:
-        refresh(guard, "r2")
+        guard.refresh("r2")
         with guard.ledger.read() as connection:
             states = dict(connection.execute(sa.select(versions.c.stamp["uri"].as_string(), versions.c.state)).all())
 

@@ -21,11 +21,11 @@ from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.tables import versions
 from corpus_guard.review import campaigns
-from corpus_guard.review.decisions import Chosen, decide
-from corpus_guard.review.health import health
-from corpus_guard.review.notices import waits
-from corpus_guard.review.queue import SORTS, Filter, Item, Sort, ids_of, page
-from corpus_guard.screening.signals import signals_of
+from corpus_guard.review.decisions import ItemRevision, decide
+from corpus_guard.review.health import measure_health
+from corpus_guard.review.notices import count_waiting
+from corpus_guard.review.queue import SORTS, QueueFilter, QueueItem, Sort, list_revisions, load_page
+from corpus_guard.screening.survey.signals import measure_signals
 from deciding import ADA, ALONE, MO, decided
 from material import a_finding, a_version, judged
 
@@ -53,9 +53,10 @@ def fill(ledger: Ledger, count: int, run_id: str = "run-1") -> None:
             )
             judgement = judged(version, Verdict.QUARANTINE, findings=found, risk=round(chance.random(), 2))
             pairs.append((version, judgement))
-        publishing.record(
-            ledger, run_id, "batch.parquet", pairs, collection=lambda trust: f"x-{trust}", vectors="", model=""
-        )
+        with ledger.write() as connection:
+            publishing.record(
+                connection, run_id, "batch.parquet", pairs, collection=lambda trust: f"x-{trust}", vectors="", model=""
+            )
 
 
 @contextmanager
@@ -72,11 +73,11 @@ def counted(ledger: Ledger) -> Iterator[list[str]]:
     sa.event.remove(ledger.engine, "before_cursor_execute", note)
 
 
-def walk(ledger: Ledger, chosen: Filter, sort: Sort, size: int) -> list[Item]:
-    items: list[Item] = []
+def walk(ledger: Ledger, chosen: QueueFilter, sort: Sort, size: int) -> list[QueueItem]:
+    items: list[QueueItem] = []
     after: str | None = None
     while True:
-        found = page(ledger, chosen, sort=sort, after=after, size=size)
+        found = load_page(ledger, chosen, sort=sort, after=after, size=size)
         items += found.items
         after = found.next
         if after is None:
@@ -91,29 +92,29 @@ def hundred(ledger: Ledger) -> Ledger:
 
 @pytest.mark.parametrize("sort", SORTS)
 def test_every_item_stands_on_exactly_one_page_in_order(hundred: Ledger, sort: Sort) -> None:
-    items = walk(hundred, Filter(), sort, 7)
+    items = walk(hundred, QueueFilter(), sort, 7)
 
     assert len({item.version_id for item in items}) == len(items) == 100
-    whole = page(hundred, sort=sort, size=200).items
+    whole = load_page(hundred, sort=sort, size=200).items
     assert {item.version_id for item in whole} == {item.version_id for item in items}
     if sort == "risk":
-        firsts = [page(hundred, size=1).items[0].risk, min(item.risk for item in items)]
+        firsts = [load_page(hundred, size=1).items[0].risk, min(item.risk for item in items)]
         assert firsts == [max(item.risk for item in items), items[-1].risk]
     elif sort == "source":
-        assert [item.source for item in walk(hundred, Filter(), sort, 1)] == sorted(item.source for item in items)
+        assert [item.source for item in walk(hundred, QueueFilter(), sort, 1)] == sorted(item.source for item in items)
     else:
-        since = [item.waits_since for item in walk(hundred, Filter(), sort, 1)]
+        since = [item.waits_since for item in walk(hundred, QueueFilter(), sort, 1)]
         assert since == sorted(since)  # type: ignore[type-var]
 
 
 def test_what_is_decided_meanwhile_moves_nobody_to_another_page(hundred: Ledger) -> None:
-    everything = [item.version_id for item in walk(hundred, Filter(), "risk", 1)]
-    first = page(hundred, size=10)
+    everything = [item.version_id for item in walk(hundred, QueueFilter(), "risk", 1)]
+    first = load_page(hundred, size=10)
     with hundred.write() as connection:
         gone = versions.update().where(versions.c.version_id.in_(everything[:5]))
         connection.execute(gone.values(state="rejected"))
 
-    second = page(hundred, after=first.next, size=10)
+    second = load_page(hundred, after=first.next, size=10)
 
     assert {item.version_id for item in second.items} == set(everything[10:20])
     assert second.total == 95
@@ -122,26 +123,26 @@ def test_what_is_decided_meanwhile_moves_nobody_to_another_page(hundred: Ledger)
 @pytest.mark.parametrize(
     ("chosen", "holds"),
     [
-        (Filter(source="s3"), lambda item: item.source == "s3"),
-        (Filter(trust="open"), lambda item: item.trust == "open"),
-        (Filter(severity="high"), lambda item: item.severity == "high"),
-        (Filter(check="perplexity"), lambda item: any(one.check == "perplexity" for one in item.findings)),
-        (Filter(text="D/1"), lambda item: "d/1" in item.uri),
-        (Filter(text="100%_"), lambda item: False),
-        (Filter(run_id="run-2"), lambda item: False),
-        (Filter(state="rejected"), lambda item: False),
-        (Filter(older_than=timedelta(days=1)), lambda item: False),
-        (Filter(older_than=timedelta(0)), lambda item: True),
-        (Filter(source="s1", check="duplicates", severity="critical"), lambda item: item.source == "s1"
+        (QueueFilter(source="s3"), lambda item: item.source == "s3"),
+        (QueueFilter(trust="open"), lambda item: item.trust == "open"),
+        (QueueFilter(severity="high"), lambda item: item.severity == "high"),
+        (QueueFilter(check="perplexity"), lambda item: any(one.check == "perplexity" for one in item.findings)),
+        (QueueFilter(text="D/1"), lambda item: "d/1" in item.uri),
+        (QueueFilter(text="100%_"), lambda item: False),
+        (QueueFilter(run_id="run-2"), lambda item: False),
+        (QueueFilter(state="rejected"), lambda item: False),
+        (QueueFilter(older_than=timedelta(days=1)), lambda item: False),
+        (QueueFilter(older_than=timedelta(0)), lambda item: True),
+        (QueueFilter(source="s1", check="duplicates", severity="critical"), lambda item: item.source == "s1"
          and item.severity == "critical" and any(one.check == "duplicates" for one in item.findings)),
     ],
 )  # fmt: skip
 def test_a_filter_finds_what_it_says_and_counts_it(
-    hundred: Ledger, chosen: Filter, holds: Callable[[Item], bool]
+    hundred: Ledger, chosen: QueueFilter, holds: Callable[[QueueItem], bool]
 ) -> None:
-    expected = {item.version_id: item for item in walk(hundred, Filter(), "risk", 200) if holds(item)}
+    expected = {item.version_id: item for item in walk(hundred, QueueFilter(), "risk", 200) if holds(item)}
 
-    found = page(hundred, chosen, size=200)
+    found = load_page(hundred, chosen, size=200)
 
     assert {item.version_id for item in found.items} == set(expected)
     assert found.total == len(expected)
@@ -149,20 +150,20 @@ def test_a_filter_finds_what_it_says_and_counts_it(
     assert found.facets["severity"] == Counter(item.severity for item in expected.values())
     checks = Counter(check for item in expected.values() for check in {one.check for one in item.findings})
     assert found.facets["check"] == checks
-    assert {name for name, _ in ids_of(hundred, chosen)} == set(expected)
+    assert {name for name, _ in list_revisions(hundred, chosen)} == set(expected)
 
 
 def test_what_is_decided_can_be_left_out(hundred: Ledger) -> None:
-    first, second = page(hundred, size=2).items
+    first, second = load_page(hundred, size=2).items
     decided(hundred, first.version_id, "reject")
     decided(hundred, second.version_id, "escalate")
 
-    assert page(hundred).total == 100
-    assert page(hundred, Filter(undecided=True)).total == 99
-    shown = {item.version_id: item for item in page(hundred, size=5).items}
+    assert load_page(hundred).total == 100
+    assert load_page(hundred, QueueFilter(undecided=True)).total == 99
+    shown = {item.version_id: item for item in load_page(hundred, size=5).items}
     assert (shown[first.version_id].pending, shown[first.version_id].decisions) == ("reject", 1)
     assert (shown[second.version_id].pending, shown[second.version_id].escalated) == (None, True)
-    assert waits(hundred).items == 99
+    assert count_waiting(hundred).items == 99
 
 
 @pytest.mark.parametrize(
@@ -172,14 +173,14 @@ def test_what_is_decided_can_be_left_out(hundred: Ledger) -> None:
      base64.urlsafe_b64encode(b'["risk",0.5,7,"b"]').decode(), base64.urlsafe_b64encode(b'{"risk":1}').decode()],
 )  # fmt: skip
 def test_a_page_that_nobody_gave_out_is_refused(sqlite_ledger: Ledger, token: str) -> None:
-    with pytest.raises(Misuse, match="cursor is not one of this queue"):
-        page(sqlite_ledger, after=token)
+    with pytest.raises(Misuse, match="cursor does not belong to this queue"):
+        load_page(sqlite_ledger, after=token)
 
 
 @pytest.mark.parametrize("change", [{"sort": "name"}, {"size": 0}, {"size": 201}])
 def test_what_is_no_page_is_refused(sqlite_ledger: Ledger, change: dict[str, Any]) -> None:
     with pytest.raises(Misuse):
-        page(sqlite_ledger, **change)
+        load_page(sqlite_ledger, **change)
 
 
 @pytest.mark.parametrize("field", ["source", "trust", "check", "severity", "run_id", "campaign", "text"])
@@ -187,18 +188,18 @@ def test_what_is_no_page_is_refused(sqlite_ledger: Ledger, change: dict[str, Any
 def test_hostile_words_in_a_filter_find_nothing(hundred: Ledger, field: str, value: str) -> None:
     if field == "severity":
         with pytest.raises(Misuse):
-            Filter(severity=value)
+            QueueFilter(severity=value)
         return
-    found = page(hundred, Filter(**{field: value})).total  # type: ignore[arg-type]
+    found = load_page(hundred, QueueFilter(**{field: value})).total  # type: ignore[arg-type]
     assert found == 0 or (value == "\x00" and found == 100), "an empty word does not filter"
 
 
 def test_a_page_costs_five_statements_however_long_the_queue(hundred: Ledger) -> None:
     with counted(hundred) as few:
-        page(hundred, size=5)
+        load_page(hundred, size=5)
     fill(hundred, 400, run_id="run-2")
     with counted(hundred) as many:
-        page(hundred, size=200)
+        load_page(hundred, size=200)
 
     assert len(few) == len(many) <= 5
 
@@ -221,14 +222,11 @@ def test_near_duplicates_and_one_authors_items_stand_together(ledger: Ledger) ->
     pairs = [(version, judged(version, Verdict.QUARANTINE)) for version in everything]
 
     for part in (pairs[:3], pairs[3:]):  # a later run joins what waits already
-        publishing.record(
-            ledger, "run-1", "batch.parquet", part, collection=str, vectors="", model="",
-            along_with=lambda connection, part=part: campaigns.group(  # type: ignore[misc]
-                ledger, connection, [signals_of(version) for version, _ in part]
-            ),
-        )  # fmt: skip
+        with ledger.write() as connection:
+            publishing.record(connection, "run-1", "batch.parquet", part, collection=str, vectors="", model="")
+            campaigns.assign_campaigns(connection, [measure_signals(version) for version, _ in part])
 
-    found = page(ledger)
+    found = load_page(ledger)
     by_uri = {item.uri: item.campaign for item in found.items}
     assert len(lie) > 500
     assert len({by_uri[f"n{i}.md"] for i in range(4)}) == 1
@@ -239,24 +237,24 @@ def test_near_duplicates_and_one_authors_items_stand_together(ledger: Ledger) ->
     assert [one for one, before in zip(order, [None, *order], strict=False) if one != before] == list(
         dict.fromkeys(order)
     )
-    assert page(ledger, Filter(campaign=by_uri["o1.md"])).total == 3
+    assert load_page(ledger, QueueFilter(campaign=by_uri["o1.md"])).total == 3
 
 
 # Health
 
 
 def test_health_counts_what_people_said(hundred: Ledger) -> None:
-    items = walk(hundred, Filter(), "risk", 200)
+    items = walk(hundred, QueueFilter(), "risk", 200)
     with hundred.write() as connection:
         connection.execute(versions.update().values(waits_since=now() - timedelta(hours=30)))
     for item, choice in zip(items, ("release", "release", "reject", "reject", "reject"), strict=False):
         decided(hundred, item.version_id, choice)  # type: ignore[arg-type]
     (undone,) = decided(hundred, items[5].version_id, "release")
-    from corpus_guard.review.undoing import undo
+    from corpus_guard.review.undo import undo_decision
 
-    undo(hundred, undone.decision_id, reviewer=MO, reason="no")
+    undo_decision(hundred, undone.decision_id, reviewer=MO, reason="no")
 
-    told = health(hundred, ALONE)
+    told = measure_health(hundred, ALONE)
 
     assert told["decided"] == {"released": 2, "rejected": 3}
     assert (told["waiting"]["items"], told["waiting"]["overdue"], told["waiting"]["decided_not_applied"]) == (95, 95, 5)
@@ -287,16 +285,16 @@ def test_fifty_thousand_items_are_paged_and_decided_in_time(ledger: Ledger) -> N
     for number in range(3):
         with counted(ledger) as seen:
             begun = time.monotonic()
-            found = page(ledger, after=after)
+            found = load_page(ledger, after=after)
             took[f"page {number + 1}"] = time.monotonic() - begun
         assert (found.total, len(found.items)) == (50_000, 50)
         assert len(seen) <= 5
         after = found.next
     begun = time.monotonic()
-    page(ledger, sort="age")
+    load_page(ledger, sort="age")
     took["by age"] = time.monotonic() - begun
 
-    chosen = [Chosen(*pair) for pair in ids_of(ledger, Filter(source="s3"), limit=50_000)[:1_000]]
+    chosen = [ItemRevision(*pair) for pair in list_revisions(ledger, QueueFilter(source="s3"), limit=50_000)[:1_000]]
     begun = time.monotonic()
     made = decide(ledger, ALONE, chosen, "reject", reviewer=ADA, reason="a flood", policy_digest="0" * 64)
     bulk = time.monotonic() - begun

@@ -7,12 +7,10 @@ import sqlalchemy as sa
 
 from corpus_guard.errors import Misuse, UnknownSubject
 from corpus_guard.ledger.tables import documents, versions
-from corpus_guard.refresh.run import refresh
-from corpus_guard.review.applying import apply
-from corpus_guard.review.evidence import evidence
-from corpus_guard.review.queue import find, waiting
+from corpus_guard.review.evidence import load_evidence
+from corpus_guard.review.queue import find_item, list_items
 from deciding import decided
-from deploying import BAD, TICKETS, Deployment
+from deploying import BAD, TICKETS, Workspace
 
 HIDDEN = (
     "<html><body><h1>Moorings</h1><p>The moorings of the inner basin are rented by the month, and the list of those who wait "
@@ -22,7 +20,7 @@ HIDDEN = (
 
 
 @pytest.fixture
-def full(deployment: Deployment) -> Deployment:
+def full(deployment: Workspace) -> Workspace:
     deployment.page("good.md")
     deployment.page("bad.md", BAD)
     deployment.page("hidden.html", HIDDEN)
@@ -31,14 +29,14 @@ def full(deployment: Deployment) -> Deployment:
     deployment.rows({"id": "t1", "text": BAD})
     deployment.sources(TICKETS)
     with deployment.guard() as guard:
-        refresh(guard, "r1")
+        guard.refresh("r1")
     return deployment
 
 
-def test_the_riskiest_waits_first_and_all_are_counted(full: Deployment) -> None:
+def test_the_riskiest_waits_first_and_all_are_counted(full: Workspace) -> None:
     with full.guard() as guard:
-        items, total = waiting(guard.ledger)
-        some, still = waiting(guard.ledger, limit=2)
+        items, total = list_items(guard.ledger)
+        some, still = list_items(guard.ledger, limit=2)
 
     assert total == still == len(items) == 4
     assert [item.risk for item in items] == sorted((item.risk for item in items), reverse=True)
@@ -47,12 +45,12 @@ def test_the_riskiest_waits_first_and_all_are_counted(full: Deployment) -> None:
     assert all(item.state == "quarantined" and item.findings for item in items)
 
 
-def test_a_queue_of_one_source_or_state(full: Deployment) -> None:
+def test_a_queue_of_one_source_or_state(full: Workspace) -> None:
     with full.guard() as guard:
-        tickets, one = waiting(guard.ledger, source="tickets")
-        rejected, _ = waiting(guard.ledger, state="rejected")
-        accepted, _ = waiting(guard.ledger, state="accepted")
-        nobody = waiting(guard.ledger, source="nobody")
+        tickets, one = list_items(guard.ledger, source="tickets")
+        rejected, _ = list_items(guard.ledger, state="rejected")
+        accepted, _ = list_items(guard.ledger, state="accepted")
+        nobody = list_items(guard.ledger, source="nobody")
 
     assert ([item.uri for item in tickets], one) == (["tickets.jsonl#t1"], 1)
     assert [item.uri for item in rejected] == ["empty.md"]
@@ -60,10 +58,10 @@ def test_a_queue_of_one_source_or_state(full: Deployment) -> None:
     assert nobody == ([], 0)
 
 
-def test_findings_are_those_of_the_judgement_in_its_order(full: Deployment) -> None:
+def test_findings_are_those_of_the_judgement_in_its_order(full: Workspace) -> None:
     with full.guard() as guard:
-        (item,) = (item for item in waiting(guard.ledger)[0] if item.uri == "bad.md")
-        shown = evidence(guard.ledger, guard.storage, item)
+        (item,) = (item for item in list_items(guard.ledger)[0] if item.uri == "bad.md")
+        shown = load_evidence(guard.ledger, guard.storage, item)
 
     ranks = [finding.severity.rank for finding in item.findings]
     assert ranks == sorted(ranks, reverse=True)
@@ -71,10 +69,10 @@ def test_findings_are_those_of_the_judgement_in_its_order(full: Deployment) -> N
     assert any("gnore all previous" in shown.version.text[span.start : span.end] for span in spans)
 
 
-def test_evidence_has_the_text_the_hidden_text_and_what_was_not_looked_at(full: Deployment) -> None:
+def test_evidence_has_the_text_the_hidden_text_and_what_was_not_looked_at(full: Workspace) -> None:
     with full.guard() as guard:
-        (item,) = (item for item in waiting(guard.ledger)[0] if item.uri == "hidden.html")
-        shown = evidence(guard.ledger, guard.storage, item)
+        (item,) = (item for item in list_items(guard.ledger)[0] if item.uri == "hidden.html")
+        shown = load_evidence(guard.ledger, guard.storage, item)
 
     assert "rented by the month" in shown.version.text
     assert "Ignore all previous" not in shown.version.text
@@ -84,18 +82,18 @@ def test_evidence_has_the_text_the_hidden_text_and_what_was_not_looked_at(full: 
     assert shown.history == ()
 
 
-def test_evidence_says_what_is_served_meanwhile_and_what_was_decided_before(full: Deployment) -> None:
+def test_evidence_says_what_is_served_meanwhile_and_what_was_decided_before(full: Workspace) -> None:
     full.page("good.md", BAD)
     with full.guard() as guard:
-        refresh(guard, "r2")
-        (item,) = (item for item in waiting(guard.ledger)[0] if item.uri == "good.md")
+        guard.refresh("r2")
+        (item,) = (item for item in list_items(guard.ledger)[0] if item.uri == "good.md")
         decided(guard.ledger, item.version_id, "reject", by="ada", reason="no")
-        apply(guard, "d1")
+        guard.apply_decisions("d1")
     full.page("good.md", BAD + "More of it.")
     with full.guard() as guard:
-        refresh(guard, "r3")
-        (item,) = (item for item in waiting(guard.ledger)[0] if item.uri == "good.md")
-        shown = evidence(guard.ledger, guard.storage, item)
+        guard.refresh("r3")
+        (item,) = (item for item in list_items(guard.ledger)[0] if item.uri == "good.md")
+        shown = load_evidence(guard.ledger, guard.storage, item)
         with guard.ledger.read() as connection:
             first = connection.scalar(sa.select(versions.c.version_id).where(versions.c.state == "accepted"))
 
@@ -103,62 +101,62 @@ def test_evidence_says_what_is_served_meanwhile_and_what_was_decided_before(full
     assert [(past["reviewer"], past["kind"], past["reason"]) for past in shown.history] == [("ada", "reject", "no")]
 
 
-def test_an_item_is_found_by_the_beginning_of_its_id_in_either_case(full: Deployment) -> None:
+def test_an_item_is_found_by_the_beginning_of_its_id_in_either_case(full: Workspace) -> None:
     with full.guard() as guard:
-        item = waiting(guard.ledger)[0][0]
+        item = list_items(guard.ledger)[0][0]
 
-        assert find(guard.ledger, item.version_id) == item
-        assert find(guard.ledger, item.version_id[:6]) == item
-        assert find(guard.ledger, item.version_id[:10].upper()) == item
+        assert find_item(guard.ledger, item.version_id) == item
+        assert find_item(guard.ledger, item.version_id[:6]) == item
+        assert find_item(guard.ledger, item.version_id[:10].upper()) == item
 
 
 @pytest.mark.parametrize("name", ["", "abcde"])
-def test_a_prefix_that_is_too_short_is_refused(deployment: Deployment, name: str) -> None:
+def test_a_prefix_that_is_too_short_is_refused(deployment: Workspace, name: str) -> None:
     with deployment.guard() as guard, pytest.raises(Misuse, match="at least 6 characters"):
-        find(guard.ledger, name)
+        find_item(guard.ledger, name)
 
 
 @pytest.mark.parametrize(
     "name", ["ffffffffff", "%%%%%%", "______", "' OR 1=1 --", "\u202e\u202e\u202e\u202e\u202e\u202e"]
 )
-def test_an_item_that_does_not_exist_is_named(full: Deployment, name: str) -> None:
+def test_an_item_that_does_not_exist_is_named(full: Workspace, name: str) -> None:
     with (
         full.guard() as guard,
         pytest.raises(UnknownSubject, match="is not in the ledger; see `guard quarantine list`"),
     ):
-        find(guard.ledger, name)
+        find_item(guard.ledger, name)
 
 
-def test_a_prefix_of_two_items_names_both(full: Deployment) -> None:
+def test_a_prefix_of_two_items_names_both(full: Workspace) -> None:
     with full.guard() as guard:
         with guard.ledger.write() as connection:
             row = connection.execute(sa.select(versions).limit(1)).one()._mapping
             for number in (1, 2):
                 connection.execute(versions.insert().values(**{**row, "version_id": f"abcdef{number:026}"}))
         with pytest.raises(Misuse, match=f"could be abcdef{1:026} or abcdef{2:026}; give more of its id"):
-            find(guard.ledger, "abcdef")
+            find_item(guard.ledger, "abcdef")
 
 
-def test_what_was_replaced_or_vanished_does_not_wait(full: Deployment) -> None:
+def test_what_was_replaced_or_vanished_does_not_wait(full: Workspace) -> None:
     full.page("bad.md")
     with full.guard() as guard:
-        refresh(guard, "r2")
+        guard.refresh("r2")
         with guard.ledger.write() as connection:
             gone = documents.update().where(documents.c.uri == "worse.md")
             connection.execute(gone.values(retired_at=guard_time(connection)))
 
-        assert {item.uri for item in waiting(guard.ledger)[0]} == {"hidden.html", "tickets.jsonl#t1"}
+        assert {item.uri for item in list_items(guard.ledger)[0]} == {"hidden.html", "tickets.jsonl#t1"}
 
 
 def guard_time(connection: sa.Connection) -> object:
     return connection.scalar(sa.select(documents.c.last_seen_at).limit(1))
 
 
-def test_an_item_is_ready_for_json(full: Deployment) -> None:
+def test_an_item_is_ready_for_json(full: Workspace) -> None:
     import json
 
     with full.guard() as guard:
-        item = waiting(guard.ledger)[0][0]
+        item = list_items(guard.ledger)[0][0]
 
     shown = json.loads(json.dumps(item.as_dict()))
     assert shown["version_id"] == item.version_id

@@ -15,13 +15,13 @@ from corpus_guard.domain import Severity, TrustLevel, Verdict, Version
 from corpus_guard.errors import Misuse, NotAllowed, Stale, UnknownSubject
 from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.tables import acts, decisions, documents, events, versions
-from corpus_guard.review._marks import marks_of
-from corpus_guard.review.applying import unapplied
-from corpus_guard.review.decisions import MOST, Chosen, Decision, decide, preview
-from corpus_guard.review.history import history
-from corpus_guard.review.queue import Item, find
-from corpus_guard.review.reviewer import LONGEST_REASON, Reviewer
-from corpus_guard.review.undoing import CLOCK, expire, undo
+from corpus_guard.review.records import load_reviews
+from corpus_guard.review.release import count_pending_decisions
+from corpus_guard.review.decisions import MAX_ITEMS, ItemRevision, Decision, decide, preview_decision
+from corpus_guard.review.history import load_history
+from corpus_guard.review.queue import QueueItem, find_item
+from corpus_guard.review.reviewer import MAX_REASON_CHARS, Reviewer
+from corpus_guard.review.undo import SYSTEM_REVIEWER, escalate_expired, undo_decision
 from corpus_guard.screening.policy import ReviewRules
 from deciding import ADA, ALONE, MO, decided
 from material import Shelf, a_finding, a_version
@@ -38,16 +38,16 @@ def waiting(shelf: Shelf) -> Shelf:
     return shelf
 
 
-def seen(shelf: Shelf, version: Version = A) -> Item:
-    return find(shelf.ledger, version.version_id)
+def seen(shelf: Shelf, version: Version = A) -> QueueItem:
+    return find_item(shelf.ledger, version.version_id)
 
 
-def as_seen(*items: Item) -> list[Chosen]:
-    return [Chosen(item.version_id, item.revision) for item in items]
+def as_seen(*items: QueueItem) -> list[ItemRevision]:
+    return [ItemRevision(item.version_id, item.revision) for item in items]
 
 
 def say(
-    shelf: Shelf, items: list[Chosen], by: Reviewer = ADA, choice: str = "release", rules: ReviewRules = ALONE
+    shelf: Shelf, items: list[ItemRevision], by: Reviewer = ADA, choice: str = "release", rules: ReviewRules = ALONE
 ) -> list[Decision]:
     return decide(shelf.ledger, rules, items, choice, reviewer=by, reason="seen", policy_digest="0" * 64)  # type: ignore[arg-type]
 
@@ -94,12 +94,12 @@ def test_of_two_reviewers_at_one_moment_one_is_told(waiting: Shelf, monkeypatch:
 
     def slowly(*arguments: Any) -> Any:
         """Between looking and writing: only without a lock do both of them come here."""
-        found = marks_of(*arguments)
+        found = load_reviews(*arguments)
         with contextlib.suppress(threading.BrokenBarrierError):
             both_looked.wait(1)
         return found
 
-    monkeypatch.setattr("corpus_guard.review.decisions.marks_of", slowly)
+    monkeypatch.setattr("corpus_guard.review.decisions.load_reviews", slowly)
 
     def reviewer(by: Reviewer) -> None:
         try:
@@ -126,7 +126,7 @@ def test_everything_that_matters_changes_the_revision(waiting: Shelf, choice: st
         decided(waiting.ledger, A.version_id, choice)  # type: ignore[arg-type]
     elif choice == "undo":
         before = seen(waiting, B)
-        undo(waiting.ledger, made[0].decision_id, reviewer=MO, reason="no")
+        undo_decision(waiting.ledger, made[0].decision_id, reviewer=MO, reason="no")
     elif choice == "judge":
         waiting.record((A, QUARANTINE), run_id="run-2")
     elif choice == "replace":
@@ -134,7 +134,7 @@ def test_everything_that_matters_changes_the_revision(waiting: Shelf, choice: st
     else:
         waiting.retire(A.doc_id)
 
-    after = find(waiting.ledger, before.version_id)
+    after = find_item(waiting.ledger, before.version_id)
 
     assert after.revision != before.revision
     assert seen(waiting, TRUSTED).revision == seen(waiting, TRUSTED).revision
@@ -150,7 +150,7 @@ def test_a_call_decides_all_or_none(waiting: Shelf) -> None:
         say(waiting, both)
     assert seen(waiting).pending is None
     with pytest.raises(UnknownSubject, match=r"'f{32}' is not in the ledger"):
-        say(waiting, [*as_seen(seen(waiting)), Chosen("f" * 32, "x")])
+        say(waiting, [*as_seen(seen(waiting)), ItemRevision("f" * 32, "x")])
     assert count(waiting, decisions) == 1
 
     assert len(say(waiting, as_seen(seen(waiting), seen(waiting, TRUSTED)))) == 2
@@ -159,15 +159,15 @@ def test_a_call_decides_all_or_none(waiting: Shelf) -> None:
 @pytest.mark.parametrize(
     ("chosen", "reason", "says"),
     [
-        (lambda one: [], "because", "1 to 1,000 items, found 0"),
-        (lambda one: [one, one], "because", "given twice"),
-        (lambda one: [one] * (MOST + 1), "because", "1 to 1,000 items, found 1,001"),
+        (lambda one: [], "because", "1 to 1,000 items, got 0"),
+        (lambda one: [one, one], "because", "named twice"),
+        (lambda one: [one] * (MAX_ITEMS + 1), "because", "1 to 1,000 items, got 1,001"),
         (lambda one: [one], " \x00 ".replace("\x00", ""), "needs a reviewer and a reason"),
-        (lambda one: [one], "x" * (LONGEST_REASON + 1), "at most 2,000 characters"),
+        (lambda one: [one], "x" * (MAX_REASON_CHARS + 1), "at most 2,000 characters"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(
-    waiting: Shelf, chosen: Callable[[Chosen], list[Chosen]], reason: str, says: str
+    waiting: Shelf, chosen: Callable[[ItemRevision], list[ItemRevision]], reason: str, says: str
 ) -> None:
     (one,) = as_seen(seen(waiting))
 
@@ -187,7 +187,7 @@ def test_hostile_words_are_kept_as_words(waiting: Shelf, text: str) -> None:
         waiting.ledger, ALONE, as_seen(seen(waiting)), "reject", reviewer=by, reason=text, policy_digest=""
     )
 
-    (entry,) = history(waiting.ledger).entries
+    (entry,) = load_history(waiting.ledger).entries
     assert (entry.reason, entry.reviewer) == (made.reason, by.name)
     assert "\x00" not in entry.reason
     assert entry.reason.encode()
@@ -202,14 +202,14 @@ def test_the_first_of_two_has_no_effect_and_the_second_completes_it(waiting: She
     item = seen(waiting)
     assert (first.approval, first.of, first.is_complete) == (1, 2, False)
     assert (item.pending, item.waits_for_second, item.approved_by) == ("release", True, "ada")
-    assert unapplied(waiting.ledger) == 0
+    assert count_pending_decisions(waiting.ledger) == 0
 
     (second,) = say(waiting, as_seen(item), MO, rules=RULES)
 
     item = seen(waiting)
     assert (second.approval, second.of, second.is_complete) == (2, 2, True)
     assert (item.pending, item.waits_for_second, item.decisions) == ("release", False, 2)
-    assert unapplied(waiting.ledger) == 1
+    assert count_pending_decisions(waiting.ledger) == 1
 
 
 @pytest.mark.parametrize(
@@ -218,15 +218,15 @@ def test_the_first_of_two_has_no_effect_and_the_second_completes_it(waiting: She
 def test_one_person_is_not_two(waiting: Shelf, same: Reviewer) -> None:
     say(waiting, as_seen(seen(waiting)), ADA, rules=RULES)
 
-    with pytest.raises(NotAllowed, match="was released by ada already; another person must agree"):
+    with pytest.raises(NotAllowed, match="was already released by ada; another person must agree"):
         say(waiting, as_seen(seen(waiting)), same, rules=RULES)
 
-    assert unapplied(waiting.ledger) == 0
+    assert count_pending_decisions(waiting.ledger) == 0
 
 
 def test_the_policy_says_what_needs_two(waiting: Shelf) -> None:
     def of(version: Version, rules: ReviewRules, choice: str = "release") -> int:
-        shown = preview(waiting.ledger, rules, [version.version_id], choice, ADA)  # type: ignore[arg-type]
+        shown = preview_decision(waiting.ledger, rules, [version.version_id], choice, ADA)  # type: ignore[arg-type]
         return shown.first_of_two
 
     default = ReviewRules()
@@ -243,7 +243,7 @@ def test_a_loosened_policy_does_not_complete_a_first_approval_by_itself(waiting:
     with pytest.raises(NotAllowed):
         say(waiting, as_seen(seen(waiting)), ADA, rules=ALONE)
 
-    assert unapplied(waiting.ledger) == 0
+    assert count_pending_decisions(waiting.ledger) == 0
 
 
 def test_a_rejection_between_the_two_begins_anew(waiting: Shelf) -> None:
@@ -253,7 +253,7 @@ def test_a_rejection_between_the_two_begins_anew(waiting: Shelf) -> None:
     (again,) = say(waiting, as_seen(seen(waiting)), Reviewer("zoe", "zoe", "cli"), rules=RULES)
 
     assert (again.approval, again.of) == (1, 2)
-    assert unapplied(waiting.ledger) == 1, "the rejection stands"
+    assert count_pending_decisions(waiting.ledger) == 1, "the rejection stands"
 
 
 def test_a_preview_counts_and_changes_nothing(waiting: Shelf) -> None:
@@ -262,7 +262,7 @@ def test_a_preview_counts_and_changes_nothing(waiting: Shelf) -> None:
     names = [A.version_id, B.version_id, TRUSTED.version_id, "f" * 32]
     before = count(waiting, events)
 
-    shown = preview(waiting.ledger, RULES, names, "release", MO)
+    shown = preview_decision(waiting.ledger, RULES, names, "release", MO)
 
     assert (shown.items, shown.first_of_two, shown.second_of_two) == (2, 1, 1)
     assert (dict(shown.by_source), dict(shown.by_trust), dict(shown.by_severity)) == (
@@ -273,7 +273,7 @@ def test_a_preview_counts_and_changes_nothing(waiting: Shelf) -> None:
     assert [name for name, _ in shown.refused] == names[2:]
     assert "vanished" in shown.refused[0][1]
     assert count(waiting, events) == before
-    say(waiting, [Chosen(name, revision) for name, revision in shown.revisions.items()], MO, rules=RULES)
+    say(waiting, [ItemRevision(name, revision) for name, revision in shown.revisions.items()], MO, rules=RULES)
 
 
 # Undoing
@@ -282,16 +282,16 @@ def test_a_preview_counts_and_changes_nothing(waiting: Shelf) -> None:
 def test_a_decision_is_undone_until_it_is_applied(waiting: Shelf) -> None:
     (made,) = decided(waiting.ledger, A.version_id)
 
-    assert undo(waiting.ledger, made.decision_id, reviewer=MO, reason="wrong one") == [made.decision_id]
+    assert undo_decision(waiting.ledger, made.decision_id, reviewer=MO, reason="wrong one") == [made.decision_id]
 
     item = seen(waiting)
-    assert (item.pending, item.decisions, unapplied(waiting.ledger)) == (None, 1, 0)
-    assert [(one.kind, one.reviewer, one.subject) for one in history(waiting.ledger).entries] == [
+    assert (item.pending, item.decisions, count_pending_decisions(waiting.ledger)) == (None, 1, 0)
+    assert [(one.kind, one.reviewer, one.subject) for one in load_history(waiting.ledger).entries] == [
         ("undo", "mo", made.decision_id),
         ("release", "ada", None),
     ]
-    with pytest.raises(Stale, match="was undone already"):
-        undo(waiting.ledger, made.decision_id, reviewer=MO, reason="again")
+    with pytest.raises(Stale, match="was already undone"):
+        undo_decision(waiting.ledger, made.decision_id, reviewer=MO, reason="again")
 
 
 def test_what_took_effect_is_not_undone(waiting: Shelf) -> None:
@@ -300,7 +300,7 @@ def test_what_took_effect_is_not_undone(waiting: Shelf) -> None:
         connection.execute(decisions.update().values(applied_at=now()))
 
     with pytest.raises(Stale, match="has taken effect; nothing was changed"):
-        undo(waiting.ledger, made.decision_id, reviewer=MO, reason="too late")
+        undo_decision(waiting.ledger, made.decision_id, reviewer=MO, reason="too late")
 
     assert count(waiting, acts) == 0
 
@@ -309,12 +309,12 @@ def test_without_the_first_approval_the_second_falls(waiting: Shelf) -> None:
     (first,) = say(waiting, as_seen(seen(waiting)), ADA, rules=RULES)
     (second,) = say(waiting, as_seen(seen(waiting)), MO, rules=RULES)
 
-    assert set(undo(waiting.ledger, first.decision_id, reviewer=ADA, reason="no")) == {
+    assert set(undo_decision(waiting.ledger, first.decision_id, reviewer=ADA, reason="no")) == {
         first.decision_id,
         second.decision_id,
     }
 
-    assert unapplied(waiting.ledger) == 0
+    assert count_pending_decisions(waiting.ledger) == 0
     assert seen(waiting).pending is None
 
 
@@ -322,25 +322,25 @@ def test_without_the_second_approval_the_first_waits_again(waiting: Shelf) -> No
     say(waiting, as_seen(seen(waiting)), ADA, rules=RULES)
     (second,) = say(waiting, as_seen(seen(waiting)), MO, rules=RULES)
 
-    undo(waiting.ledger, second.decision_id, reviewer=MO, reason="no")
+    undo_decision(waiting.ledger, second.decision_id, reviewer=MO, reason="no")
 
-    assert (seen(waiting).waits_for_second, unapplied(waiting.ledger)) == (True, 0)
+    assert (seen(waiting).waits_for_second, count_pending_decisions(waiting.ledger)) == (True, 0)
 
 
 def test_an_escalation_marks_and_can_be_undone(waiting: Shelf) -> None:
     (made,) = decided(waiting.ledger, A.version_id, "escalate")
     assert (seen(waiting).escalated, seen(waiting).pending, seen(waiting).state) == (True, None, "quarantined")
 
-    undo(waiting.ledger, made.decision_id, reviewer=MO, reason="no need")
+    undo_decision(waiting.ledger, made.decision_id, reviewer=MO, reason="no need")
 
     assert not seen(waiting).escalated
-    assert unapplied(waiting.ledger) == 0
+    assert count_pending_decisions(waiting.ledger) == 0
 
 
 @pytest.mark.parametrize("name", ["f" * 32, "", "' OR 1=1", "\x00".replace("\x00", "z")])
 def test_what_was_never_decided_is_not_undone(waiting: Shelf, name: str) -> None:
     with pytest.raises(UnknownSubject):
-        undo(waiting.ledger, name, reviewer=MO, reason="?")
+        undo_decision(waiting.ledger, name, reviewer=MO, reason="?")
 
 
 # Time
@@ -357,13 +357,13 @@ def test_what_waits_too_long_is_escalated_once_and_never_released(waiting: Shelf
     late(waiting, B, 31)
     decided(waiting.ledger, B.version_id, "reject")
 
-    assert [expire(waiting.ledger, ALONE), expire(waiting.ledger, ALONE)] == [1, 0]
+    assert [escalate_expired(waiting.ledger, ALONE), escalate_expired(waiting.ledger, ALONE)] == [1, 0]
 
     item = seen(waiting)
     assert (item.state, item.pending, item.escalated, item.expired) == ("quarantined", None, True, True)
     assert count(waiting, decisions, decisions.c.verdict == "release") == 0
-    (entry,) = history(waiting.ledger, kind="escalate").entries
-    assert (entry.reviewer, entry.cause) == (CLOCK.name, "expired")
+    (entry,) = load_history(waiting.ledger, kind="escalate").entries
+    assert (entry.reviewer, entry.cause) == (SYSTEM_REVIEWER.name, "expired")
     assert not seen(waiting, TRUSTED).expired
 
 
@@ -371,7 +371,7 @@ def test_half_an_approval_expires_too(waiting: Shelf) -> None:
     say(waiting, as_seen(seen(waiting)), ADA, rules=RULES)
     late(waiting, A, 31)
 
-    assert expire(waiting.ledger, RULES) == 1
+    assert escalate_expired(waiting.ledger, RULES) == 1
     assert seen(waiting).state == "quarantined"
 
 
@@ -400,7 +400,7 @@ def test_the_history_is_read_page_by_page_without_loss(waiting: Shelf) -> None:
         decided(waiting.ledger, A.version_id, "escalate", by=f"reviewer {number}")
     told, after = [], None
     for _ in range(10):
-        page = history(waiting.ledger, after=after, size=3)
+        page = load_history(waiting.ledger, after=after, size=3)
         told += [one.reviewer for one in page.entries]
         assert page.total == 7
         after = page.next
@@ -408,10 +408,10 @@ def test_the_history_is_read_page_by_page_without_loss(waiting: Shelf) -> None:
             break
 
     assert told == [f"reviewer {number}" for number in range(6, -1, -1)]
-    assert history(waiting.ledger, reviewer="reviewer 3").total == 1
-    assert history(waiting.ledger, source="nowhere").total == 0
+    assert load_history(waiting.ledger, reviewer="reviewer 3").total == 1
+    assert load_history(waiting.ledger, source="nowhere").total == 0
     with pytest.raises(Misuse, match="cursor"):
-        history(waiting.ledger, after="AAAA")
+        load_history(waiting.ledger, after="AAAA")
 
 
 def test_what_is_retired_keeps_its_decisions(waiting: Shelf) -> None:

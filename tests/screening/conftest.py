@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 import yaml
-from making import Screen
+from sample_versions import Screen
 
 from corpus_guard.models import Models
-from corpus_guard.screening.standalone import Row, screen_input
+from corpus_guard.screening.standalone import ScreenedDocument, screen_input
 from corpus_guard.settings import Settings
 
 
@@ -21,7 +21,7 @@ def screen(models: Models, models_home: Path, tmp_path: Path, monkeypatch: pytes
     """`guard screen` on texts, with the models loaded once; `off` switches checks off."""
     monkeypatch.setattr("corpus_guard.screening.standalone.Models", lambda settings: models)
 
-    def call(texts: Iterable[str], *, off: Sequence[str] = (), **options: Any) -> list[Row]:
+    def call(texts: Iterable[str], *, off: Sequence[str] = (), **options: Any) -> list[ScreenedDocument]:
         (tmp_path / "in.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
         values = yaml.safe_load(Settings().policy_file.read_text())
         values["checks"] |= {name: {"enabled": False} for name in off}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from corpus_guard.domain import Severity, Version, sha256_text
 from corpus_guard.ledger import Ledger, tables
 from corpus_guard.ledger.ledger import now
-from corpus_guard.screening.blocked import BLOCKED, blocked, without_blocked
+from corpus_guard.screening.blocked import BLOCKED, find_blocked, strip_blocked
 from material import a_version
 
 
@@ -20,9 +20,9 @@ def test_only_what_was_purged_is_blocked(ledger: Ledger) -> None:
     many = [sha256_text(str(number)) for number in range(1_200)]
     block(ledger, many[3], many[1_100])
 
-    assert blocked(ledger, many) == {many[3], many[1_100]}
-    assert blocked(ledger, many[4:9]) == set()
-    assert blocked(ledger, ()) == set()
+    assert find_blocked(ledger, many) == {many[3], many[1_100]}
+    assert find_blocked(ledger, many[4:9]) == set()
+    assert find_blocked(ledger, ()) == set()
 
 
 def test_a_purged_text_is_taken_out_under_any_name_and_the_others_stay(ledger: Ledger) -> None:
@@ -30,7 +30,7 @@ def test_a_purged_text_is_taken_out_under_any_name_and_the_others_stay(ledger: L
     again = a_version("<script>.md", ("The key lies under the third plank.",), declared={"title": "Third plank"})
     block(ledger, purged.text_sha256)
 
-    first, second, third = without_blocked(ledger, [again, other, purged])
+    first, second, third = strip_blocked(ledger, [again, other, purged])
 
     assert second is other
     for version, before in ((first, again), (third, purged)):

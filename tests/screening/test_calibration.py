@@ -8,18 +8,18 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from making import SHIPPED, a_policy, finding, findings
+from sample_versions import SHIPPED, a_policy, finding, findings
 
 from corpus_guard.domain import Finding, Severity, TrustLevel, Verdict
 from corpus_guard.screening.calibration import (
-    LEAST_RISK,
-    Outcome,
-    Recorded,
+    MIN_RISK,
+    JudgedDocument,
+    VersionOutcome,
     allowed_alarms,
     documents_needed,
-    forecast,
-    propose,
-    wilson,
+    forecast_sources,
+    propose_threshold,
+    wilson_interval,
 )
 from corpus_guard.screening.policy import Policy, Threshold
 
@@ -28,13 +28,13 @@ NOW = Threshold(severity=Severity.MEDIUM, risk=0.5)
 CLEAN = (-1, 0.0)
 
 
-def a_version(*codes: tuple[str, str, float], outcome: Outcome = Outcome.ACCEPTED, **fields: Any) -> Recorded:
+def a_version(*codes: tuple[str, str, float], outcome: VersionOutcome = VersionOutcome.ACCEPTED, **fields: Any) -> JudgedDocument:
     found = tuple(finding(code, severity, score) for code, severity, score in codes)
-    return Recorded(**{"source": "wiki", "trust": OPEN, "findings": found, "outcome": outcome, **fields})
+    return JudgedDocument(**{"source": "wiki", "trust": OPEN, "findings": found, "outcome": outcome, **fields})
 
 
-def only(policy: Policy, *recorded: Recorded, target: float = 0.01) -> Any:
-    (one,) = forecast(policy, recorded, target)
+def only(policy: Policy, *recorded: JudgedDocument, target: float = 0.01) -> Any:
+    (one,) = forecast_sources(policy, recorded, target)
     return one
 
 
@@ -48,7 +48,7 @@ def binomial_tail(count: int, of: int, share: float) -> float:
     [(0, 10, 0.0, 0.2775), (5, 10, 0.2366, 0.7634), (10, 10, 0.7225, 1.0), (1, 100, 0.0018, 0.0545), (0, 0, 0.0, 1.0)],
 )
 def test_wilson_intervals_are_those_of_the_textbook(count: int, of: int, low: float, high: float) -> None:
-    assert wilson(count, of) == (pytest.approx(low, abs=1e-4), pytest.approx(high, abs=1e-4))
+    assert wilson_interval(count, of) == (pytest.approx(low, abs=1e-4), pytest.approx(high, abs=1e-4))
 
 
 @given(st.integers(1, 400), st.floats(0.005, 0.3))
@@ -75,25 +75,25 @@ def test_the_documents_needed_are_enough_and_one_fewer_is_not(target: float) -> 
 
 
 def test_a_small_source_is_told_how_many_documents_it_lacks() -> None:
-    proposal = propose(NOW, [CLEAN] * 298, 0, 0.01)
+    proposal = propose_threshold(NOW, [CLEAN] * 298, 0, 0.01)
 
     assert proposal.threshold is None
-    assert proposal.reason == "too few documents: 298, need 299"
-    assert propose(NOW, [CLEAN] * 299, 0, 0.01).threshold == Threshold(severity=Severity.MEDIUM, risk=LEAST_RISK)
+    assert proposal.reason == "too few documents: 298, 299 are needed"
+    assert propose_threshold(NOW, [CLEAN] * 299, 0, 0.01).threshold == Threshold(severity=Severity.MEDIUM, risk=MIN_RISK)
 
 
 def test_undecided_documents_come_first() -> None:
-    assert propose(NOW, [CLEAN] * 1000, 4, 0.01).threshold is not None
-    refused = propose(NOW, [CLEAN] * 1000, 5, 0.01)
+    assert propose_threshold(NOW, [CLEAN] * 1000, 4, 0.01).threshold is not None
+    refused = propose_threshold(NOW, [CLEAN] * 1000, 5, 0.01)
 
     assert refused.threshold is None
-    assert refused.reason == "5 wait undecided, at most 4 may: decide on them first"
+    assert refused.reason == "5 undecided, at most 4 allowed: decide on them first"
 
 
 def test_the_threshold_lies_just_above_the_risk_that_must_pass() -> None:
     honest = [CLEAN] * 990 + [(1, 0.30)] * 6 + [(1, 0.41)] * 4  # four alarms are allowed in a thousand
 
-    proposal = propose(NOW, honest, 0, 0.01)
+    proposal = propose_threshold(NOW, honest, 0, 0.01)
 
     assert proposal.threshold == Threshold(severity=Severity.MEDIUM, risk=0.31)
     assert proposal.false_alarms == 4
@@ -103,15 +103,15 @@ def test_the_severity_is_raised_only_where_it_alone_alarms_too_often() -> None:
     few = [CLEAN] * 996 + [(2, 0.3)] * 4
     many = [CLEAN] * 995 + [(2, 0.3)] * 5
 
-    assert propose(NOW, few, 0, 0.01).threshold == Threshold(severity=Severity.MEDIUM, risk=LEAST_RISK)
-    raised = propose(NOW, many, 0, 0.01)
+    assert propose_threshold(NOW, few, 0, 0.01).threshold == Threshold(severity=Severity.MEDIUM, risk=MIN_RISK)
+    raised = propose_threshold(NOW, many, 0, 0.01)
     assert raised.threshold == Threshold(severity=Severity.HIGH, risk=0.31)
     assert raised.false_alarms == 0
 
 
 @pytest.mark.parametrize("code", ["unicode.unchecked", "parsing.empty"])
 def test_a_released_document_that_no_threshold_lets_pass_counts_against_all(code: str) -> None:
-    released = a_version((code, "info", 0.0), outcome=Outcome.RELEASED)
+    released = a_version((code, "info", 0.0), outcome=VersionOutcome.RELEASED)
 
     one = only(a_policy(), *[a_version()] * 995, *[released] * 5)
     other = only(a_policy(), *[a_version()] * 996, *[released] * 4)
@@ -124,10 +124,10 @@ def test_a_released_document_that_no_threshold_lets_pass_counts_against_all(code
 def test_what_no_threshold_lets_pass_is_told() -> None:
     stopped_by_a_failed_check = [(len(Severity), 0.5)] * 5
 
-    proposal = propose(NOW, [*stopped_by_a_failed_check, *[CLEAN] * 995], 0, 0.01)
+    proposal = propose_threshold(NOW, [*stopped_by_a_failed_check, *[CLEAN] * 995], 0, 0.01)
 
     assert proposal.threshold is None
-    assert "stopped at any threshold" in proposal.reason
+    assert "any threshold stops" in proposal.reason
 
 
 strengths = st.tuples(st.integers(-1, 4), st.floats(0, 1).map(lambda risk: round(risk, 4)))
@@ -145,7 +145,7 @@ def test_a_proposal_keeps_the_false_alarms_of_its_own_data_below_the_target(
 ) -> None:
     honest = drawn * times
 
-    proposal = propose(Threshold(severity=severity, risk=0.5), honest, 0, target)
+    proposal = propose_threshold(Threshold(severity=severity, risk=0.5), honest, 0, target)
 
     if proposal.threshold is not None:
         risk, rank = proposal.threshold.risk, proposal.threshold.severity.rank
@@ -153,7 +153,7 @@ def test_a_proposal_keeps_the_false_alarms_of_its_own_data_below_the_target(
         assert stopped == proposal.false_alarms <= target * len(honest)
         assert rank >= severity.rank
         lower = risk - 0.01  # the next lower one a person could write stops too many, or is no threshold
-        if lower >= LEAST_RISK:
+        if lower >= MIN_RISK:
             more = sum(worst >= rank or value >= round(lower, 2) for worst, value in honest)
             assert more > (allowed_alarms(len(honest), target) or 0)
 
@@ -191,11 +191,11 @@ def test_a_forecast_counts_what_the_policy_would_stop_and_what_became_of_it() ->
     one = only(
         a_policy(),
         *[a_version()] * 5,
-        a_version(bad, outcome=Outcome.RELEASED),
-        a_version(bad, outcome=Outcome.REJECTED),
-        a_version(("parsing.empty", "info", 0.1), outcome=Outcome.REFUSED),
-        a_version(bad, outcome=Outcome.WAITING),
-        a_version(outcome=Outcome.REJECTED),
+        a_version(bad, outcome=VersionOutcome.RELEASED),
+        a_version(bad, outcome=VersionOutcome.REJECTED),
+        a_version(("parsing.empty", "info", 0.1), outcome=VersionOutcome.REFUSED),
+        a_version(bad, outcome=VersionOutcome.WAITING),
+        a_version(outcome=VersionOutcome.REJECTED),
     )
 
     assert (one.source, one.trust, one.documents) == ("wiki", OPEN, 10)
@@ -204,7 +204,7 @@ def test_a_forecast_counts_what_the_policy_would_stop_and_what_became_of_it() ->
     assert (one.attacks_stopped.count, one.attacks_stopped.of) == (1, 2)
     assert (one.released.count, one.released.of) == (1, 3)
     (code,) = [alarm for alarm in one.codes if alarm.name == "unicode.bidi"]
-    assert (code.found, code.stopped.count, code.stopped.of, code.alone) == (3, 3, 10, 3)
+    assert (code.documents, code.stopped.count, code.stopped.of, code.alone) == (3, 3, 10, 3)
     assert (code.released, code.rejected) == (1, 1)
 
 
@@ -215,7 +215,7 @@ def test_what_two_codes_stop_together_neither_stops_alone() -> None:
     assert {alarm.name: (alarm.stopped.count, alarm.alone) for alarm in one.codes} == {
         "a.x": (2, 1), "a.y": (2, 1), "b.z": (2, 1), "b.bad": (1, 0),
     }  # fmt: skip
-    assert {alarm.name: (alarm.found, alarm.alone) for alarm in one.checks} == {"a": (2, 1), "b": (2, 2)}
+    assert {alarm.name: (alarm.documents, alarm.alone) for alarm in one.checks} == {"a": (2, 1), "b": (2, 2)}
 
 
 def test_a_shadowed_check_is_forecast_as_if_it_were_enforced() -> None:
@@ -236,7 +236,7 @@ def test_a_check_that_is_switched_off_finds_nothing() -> None:
 
 def test_what_a_slow_check_never_saw_is_counted_where_it_would_pass() -> None:
     loose = a_policy(sources={"wiki": {"severity": "critical", "risk": 1.0}})
-    seen = a_version(("unicode.bidi", "medium", 0.9), outcome=Outcome.WAITING, unseen=True)
+    seen = a_version(("unicode.bidi", "medium", 0.9), outcome=VersionOutcome.WAITING, unseen=True)
 
     assert only(a_policy(), seen).unseen == 0
     assert only(loose, seen).unseen == 1
@@ -246,13 +246,13 @@ def test_sources_are_told_apart_with_their_own_thresholds() -> None:
     policy = a_policy(sources={"mail": {"severity": "critical", "risk": 1.0}})
     bad = ("unicode.bidi", "medium", 0.9)
 
-    mail, wiki = forecast(policy, [a_version(bad), a_version(bad, source="mail")], 0.01)
+    mail, wiki = forecast_sources(policy, [a_version(bad), a_version(bad, source="mail")], 0.01)
 
     assert (mail.source, mail.stopped.count, wiki.source, wiki.stopped.count) == ("mail", 0, "wiki", 1)
 
 
 @given(st.lists(findings, max_size=5), st.sampled_from(TrustLevel))
 def test_a_forecast_is_the_policys_own_verdict(found: list[Finding], trust: TrustLevel) -> None:
-    one = only(SHIPPED, Recorded("wiki", trust, tuple(found), Outcome.ACCEPTED))
+    one = only(SHIPPED, JudgedDocument("wiki", trust, tuple(found), VersionOutcome.ACCEPTED))
 
     assert one.stopped.count == (SHIPPED.verdict(trust, found, "wiki") is not Verdict.ACCEPT)

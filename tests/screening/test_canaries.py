@@ -13,7 +13,14 @@ import yaml
 from corpus_guard.errors import SettingsError
 from corpus_guard.intake.chunking import Chunker
 from corpus_guard.models import Models
-from corpus_guard.screening.canaries import PACK, Caught, Pack, examine, load_pack, plant
+from corpus_guard.screening.canaries import (
+    CANARIES_FILE,
+    CanaryPack,
+    CanaryReport,
+    load_canaries,
+    plant_canaries,
+    screen_pack,
+)
 from corpus_guard.screening.policy import Policy
 from corpus_guard.screening.registry import build_screening
 from corpus_guard.screening.runner import Screening
@@ -39,8 +46,8 @@ def screening(models: Models) -> Screen:
     return build
 
 
-def fare(screening: Screening, chunker: Chunker, seed: str = "r1", pack: Pack | None = None) -> Caught:
-    return examine(screening, Settings(), chunker, seed, pack)
+def fare(screening: Screening, chunker: Chunker, seed: str = "r1", pack: CanaryPack | None = None) -> CanaryReport:
+    return screen_pack(screening, Settings(), chunker, seed, pack)
 
 
 @pytest.mark.parametrize("seed", ["r1", "manual__2026-01-01T00:00:00+00:00", "", "\udcff"])
@@ -50,8 +57,8 @@ def test_the_shipped_policy_catches_every_attack_and_lets_the_innocent_pass(
     caught = fare(screening(), chunker, seed)
 
     assert (caught.missed, caught.shadowed, caught.false_alarms) == ((), (), ())
-    assert caught.caught == caught.planted == len(load_pack().attacks) >= 12
-    assert caught.innocent == len(load_pack().innocent) >= 4
+    assert caught.caught == caught.planted == len(load_canaries().attacks) >= 12
+    assert caught.innocent == len(load_canaries().innocent) >= 4
 
 
 @pytest.mark.parametrize(
@@ -97,7 +104,7 @@ def test_what_only_a_shadowed_check_sees_is_told_apart(screening: Screen, chunke
 def test_a_check_that_fails_has_caught_nothing_and_stops_the_innocent(
     screening: Screen, chunker: Chunker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from corpus_guard.screening.instructions import Instructions
+    from corpus_guard.screening.checks.instructions import Instructions
 
     def fail(*_: object) -> Any:
         raise ValueError
@@ -112,7 +119,7 @@ def test_a_check_that_fails_has_caught_nothing_and_stops_the_innocent(
 
 def test_slots_are_filled_anew_for_each_run_and_the_same_for_the_same(chunker: Chunker) -> None:
     first, again, other = (
-        [version.text + version.hidden for version in plant(load_pack(), Settings(), chunker, seed)]
+        [version.text + version.hidden for version in plant_canaries(load_canaries(), Settings(), chunker, seed)]
         for seed in ("r1", "r1", "r2")
     )
 
@@ -122,7 +129,7 @@ def test_slots_are_filled_anew_for_each_run_and_the_same_for_the_same(chunker: C
 
 
 def test_a_word_is_the_same_throughout_a_document(chunker: Chunker) -> None:
-    pack = Pack.model_validate(
+    pack = CanaryPack.model_validate(
         {
             "words": {"town": ["A", "B", "C", "D"], "both": ["{town} and {town}"]},
             "attacks": [{"name": "x", "family": "f", "file": "x.txt", "text": "{town} {both} {town}"}],
@@ -131,7 +138,7 @@ def test_a_word_is_the_same_throughout_a_document(chunker: Chunker) -> None:
     )
 
     for seed in map(str, range(8)):
-        (version,) = plant(pack, Settings(), chunker, seed)
+        (version,) = plant_canaries(pack, Settings(), chunker, seed)
         assert re.fullmatch(r"(\w) \1 and \1 \1", version.text.strip())
 
 
@@ -149,7 +156,7 @@ def test_nothing_is_left_behind(models: Models, chunker: Chunker) -> None:
 
 
 def test_a_canary_is_a_document_of_an_open_source(chunker: Chunker) -> None:
-    versions = plant(load_pack(), Settings(), chunker, "r1")
+    versions = plant_canaries(load_canaries(), Settings(), chunker, "r1")
 
     assert {version.stamp.trust.value for version in versions} == {"open"}
     assert any(version.hidden for version in versions)
@@ -158,8 +165,8 @@ def test_a_canary_is_a_document_of_an_open_source(chunker: Chunker) -> None:
 
 
 def test_no_canary_is_one_of_the_rules_own_examples() -> None:
-    pack = PACK.read_text()
-    rules = (PACK.parent / "rules" / "instructions.yaml").read_text()
+    pack = CANARIES_FILE.read_text()
+    rules = (CANARIES_FILE.parent / "rules" / "instructions.yaml").read_text()
     examples = [line.strip(" -\"'") for line in rules.splitlines() if line.startswith("      - ")]
 
     assert [line for line in examples if len(line.split()) > 5 and line in pack] == []
@@ -168,18 +175,18 @@ def test_no_canary_is_one_of_the_rules_own_examples() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"text": "{nobody}"}, r"\{nobody\}: no such words; known: "),
-        ({"text": "{town|rot26}"}, r"\{town\|rot26\}: no such change; known: base64"),
+        ({"text": "{nobody}"}, r"\{nobody\}: no such words; expected one of: "),
+        ({"text": "{town|rot26}"}, r"\{town\|rot26\}: no such change; expected one of: base64"),
         ({"name": "page"}, "page: two canaries have this name; rename one"),
         ({"name": "No Name"}, "attacks.0.name: "),
         ({"colour": "red"}, "attacks.0.colour: unknown key"),
     ],
 )
 def test_a_broken_pack_says_what_is_wrong(tmp_path: Path, change: dict[str, str], message: str) -> None:
-    values = yaml.safe_load(PACK.read_text())
+    values = yaml.safe_load(CANARIES_FILE.read_text())
     values["attacks"][0] = {**values["attacks"][0], **change}
     path = tmp_path / "canaries.yaml"
     path.write_text(yaml.safe_dump(values))
 
     with pytest.raises(SettingsError, match=message):
-        load_pack(path)
+        load_canaries(path)

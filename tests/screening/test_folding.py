@@ -6,8 +6,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from corpus_guard.screening._folding import _TABLE, fold, fold_literals
-from corpus_guard.screening._views import views
+from corpus_guard.screening.checks._views import decode_views
+from corpus_guard.screening.folding import _TABLE, fold, fold_literals
 
 # Any code point, lone surrogates too, with what attackers use made frequent.
 HOSTILE = st.text(
@@ -49,7 +49,7 @@ def test_the_way_back_is_exact(before: str, after: str) -> None:
 
 @given(HOSTILE)
 def test_views_never_raise_and_locate_inside(text: str) -> None:
-    for view in views(fold(text)):
+    for view in decode_views(fold(text)):
         span = view.locate(0, min(3, len(view.text)))
         assert 0 <= span.start <= span.end <= len(text)
 
@@ -103,12 +103,12 @@ def test_patterns_fold_as_texts_do() -> None:
 
 
 def test_plain_prose_has_no_views() -> None:
-    assert list(views(fold("The quarterly report was sent to the board, and nothing in it is encoded."))) == []
+    assert list(decode_views(fold("The quarterly report was sent to the board, and nothing in it is encoded."))) == []
 
 
 def test_a_view_says_where_it_stands() -> None:
     run = base64.b64encode(b"nothing to see here, move along").decode()
-    (view,) = views(fold(f"before {run} after"))
+    (view,) = decode_views(fold(f"before {run} after"))
     assert (view.kind, view.text) == ("base64", "nothing to see here, move along")
     span = view.locate(0, 5)
     assert f"before {run} after"[span.start : span.end].rstrip() == run
@@ -116,4 +116,4 @@ def test_a_view_says_where_it_stands() -> None:
 
 @pytest.mark.parametrize("text", ["a" * 64, "0123456789" * 10, "https://example.org/a/long/path/to/some/document"])
 def test_what_decodes_to_noise_is_no_view(text: str) -> None:
-    assert list(views(fold(text))) == []
+    assert list(decode_views(fold(text))) == []

@@ -8,33 +8,34 @@ from datetime import timedelta
 
 import pytest
 import sqlalchemy as sa
-from making import FETCHED, a_version
+from sample_versions import FETCHED, a_version
 
 from corpus_guard.corpus import publishing
 from corpus_guard.domain import Finding, Judgement, Severity, Span, TrustLevel, Verdict, Version
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.tables import bands, documents, signals, versions
 from corpus_guard.screening import history
-from corpus_guard.screening.history import LedgerCache, LedgerHistory, remember
-from corpus_guard.screening.signals import Signals, signals_of
-from corpus_guard.screening.survey import Standing, band_keys
+from corpus_guard.screening.history import LedgerCache, LedgerHistory, record_signals
+from corpus_guard.screening.survey.signals import Signals, measure_signals
+from corpus_guard.screening.survey.resemblance import Standing, band_keys
 
 PAGE = "The gauge of the {} pier is read at noon, and the value goes into the log book of the harbour office at once."
 
 
 def keep(ledger: Ledger, *judged: tuple[Version, Verdict]) -> list[Signals]:
     """Record verdicts as `publish` does, measures in the same transaction."""
-    measured = [signals_of(version) for version, _ in judged]
-    publishing.record(
-        ledger,
-        "r1",
-        "batch.parquet",
-        [(version, Judgement(version.version_id, verdict, 0.1, "0" * 64, ())) for version, verdict in judged],
-        collection=lambda trust: f"corpus-{trust.value}",
-        vectors="v.parquet",
-        model="m/float32",
-        along_with=lambda connection: remember(ledger, connection, measured),
-    )
+    measured = [measure_signals(version) for version, _ in judged]
+    with ledger.write() as connection:
+        publishing.record(
+            connection,
+            "r1",
+            "batch.parquet",
+            [(version, Judgement(version.version_id, verdict, 0.1, "0" * 64, ())) for version, verdict in judged],
+            collection=lambda trust: f"corpus-{trust.value}",
+            vectors="v.parquet",
+            model="m/float32",
+        )
+        record_signals(connection, measured)
     return measured
 
 
@@ -63,7 +64,7 @@ def test_statistics_rest_on_the_most_recent(sqlite_ledger: Ledger, monkeypatch: 
     ledger = sqlite_ledger
     for name in ("east", "west", "north"):
         keep(ledger, (page(name), Verdict.ACCEPT))
-    monkeypatch.setattr(history, "RECENT", 2)
+    monkeypatch.setattr(history, "MAX_RECENT_VERSIONS", 2)
 
     values = LedgerHistory(ledger).robust_values("handbook")
 
@@ -125,16 +126,14 @@ def test_remembering_twice_changes_nothing(ledger: Ledger) -> None:
 
 
 def test_measures_are_kept_with_the_verdict_or_not_at_all(sqlite_ledger: Ledger) -> None:
-    def fail(connection: sa.Connection) -> None:
-        remember(sqlite_ledger, connection, [signals_of(page("east"))])
-        raise RuntimeError("killed")
-
     version = page("east")
-    with pytest.raises(RuntimeError):
+    with pytest.raises(RuntimeError), sqlite_ledger.write() as connection:
         publishing.record(
-            sqlite_ledger, "r1", "b", [(version, Judgement(version.version_id, Verdict.REJECT, 1.0, "0" * 64, ()))],
-            collection=str, vectors="", model="", along_with=fail,
+            connection, "r1", "b", [(version, Judgement(version.version_id, Verdict.REJECT, 1.0, "0" * 64, ()))],
+            collection=str, vectors="", model="",
         )  # fmt: skip
+        record_signals(connection, [measure_signals(version)])
+        raise RuntimeError("killed")
 
     with sqlite_ledger.read() as connection:
         for table in (signals, bands, versions, documents):

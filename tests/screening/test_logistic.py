@@ -12,8 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpus_guard.errors import SettingsError
-from corpus_guard.screening import _agreement, _logistic, targeting
-from corpus_guard.screening._logistic import Logistic, load
+from corpus_guard.screening import logistic as _logistic
+from corpus_guard.screening.checks import targeting
+from corpus_guard.screening.logistic import Logistic, load_logistic
+from corpus_guard.screening.survey import agreement as _agreement
 
 NAMES = ("depth", "tide")
 GOOD: dict[str, Any] = {
@@ -38,7 +40,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_a_score_is_a_weighted_sum_of_standardised_features_through_a_logistic_function(file: Path) -> None:
-    model = load(written(file), "harbour/1", NAMES)
+    model = load_logistic(written(file), "harbour/1", NAMES)
 
     assert model.score(np.array([[5.0, 0.0], [7.0, 2.0]])) == pytest.approx([1 / (1 + np.e), 1 / (1 + np.exp(0.5))])
     assert model.score(np.empty((0, 2))).shape == (0,)
@@ -56,7 +58,7 @@ def test_whatever_is_measured_gives_a_probability(rows: list[tuple[float, float]
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"version": "harbour/2"}, "version is harbour/2, the code computes harbour/1; train it again"),
+        ({"version": "harbour/2"}, "version is harbour/2, expected harbour/1; train it again"),
         ({"features": {"depth": GOOD["features"]["depth"]}}, "features are depth; expected depth, tide"),
         ({"features": dict(reversed(GOOD["features"].items()))}, "features are tide, depth; expected depth, tide"),
         ({"features": {**GOOD["features"], "wind": GOOD["features"]["tide"]}}, "depth, tide, wind; expected"),
@@ -72,20 +74,20 @@ def test_whatever_is_measured_gives_a_probability(rows: list[tuple[float, float]
 )
 def test_what_the_code_would_misread_is_refused_by_name(file: Path, changes: dict[str, Any], says: str) -> None:
     with pytest.raises(SettingsError, match=r"harbour\.yaml: ") as raised:
-        load(written(file, **changes), "harbour/1", NAMES)
+        load_logistic(written(file, **changes), "harbour/1", NAMES)
 
     assert says in str(raised.value)
 
 
 def test_a_missing_or_broken_file_is_named(file: Path) -> None:
     with pytest.raises(SettingsError, match=r"harbour\.yaml: no such file"):
-        load(file, "harbour/1", NAMES)
+        load_logistic(file, "harbour/1", NAMES)
     file.write_text("version: [")
     with pytest.raises(SettingsError, match=r"harbour\.yaml.*not valid YAML"):
-        load(file, "harbour/1", NAMES)
+        load_logistic(file, "harbour/1", NAMES)
     file.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(SettingsError, match=r"harbour\.yaml"):
-        load(file, "harbour/1", NAMES)
+        load_logistic(file, "harbour/1", NAMES)
 
 
 def test_every_parameter_is_in_the_digest() -> None:
@@ -110,7 +112,7 @@ def test_every_parameter_is_in_the_digest() -> None:
 def test_what_is_shipped_can_be_read_and_says_what_it_was_trained_on(
     name: str, version: str, features: tuple[str, ...]
 ) -> None:
-    model = load(_logistic.FOLDER / f"{name}.yaml", version, features)
+    model = load_logistic(_logistic.PARAMETERS_FOLDER / f"{name}.yaml", version, features)
 
     assert model.trained_on
     assert any(feature.weight for feature in model.features.values())

@@ -15,7 +15,7 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
-from making import SHIPPED, a_policy, finding, findings
+from sample_versions import SHIPPED, a_policy, finding, findings
 
 from corpus_guard.domain import Finding, TrustLevel, Verdict
 from corpus_guard.errors import SettingsError
@@ -163,7 +163,7 @@ def test_only_checks_and_their_codes_can_be_shadowed(stray: str) -> None:
     policy = Policy.model_validate({**values, "shadow": ["perplexity", "instructions.override", stray]})
 
     with pytest.raises(
-        SettingsError, match=f"shadow: {stray}: neither a check nor the code of one; known checks: .*perplexity"
+        SettingsError, match=f"shadow: {stray}: neither a check nor a code of a check; checks are: .*perplexity"
     ):
         build_screening(policy, Models(settings))
 
@@ -281,13 +281,13 @@ def test_every_byte_of_the_rule_packs_is_in_the_digest(tmp_path: Path) -> None:
     shutil.copytree(package, tmp_path / "corpus_guard", ignore=shutil.ignore_patterns("__pycache__"))
     code = (
         "import sys; sys.path.insert(0, sys.argv[1]); import corpus_guard; assert corpus_guard.__file__.startswith(sys.argv[1]);"
-        "from pathlib import Path; from corpus_guard.screening.instructions import Instructions;"
+        "from pathlib import Path; from corpus_guard.screening.checks.instructions import Instructions;"
         "packs = sorted(Path(corpus_guard.__file__).parent.glob('screening/rules/*.yaml')); assert packs;"
-        "print(Instructions(Instructions.Params()).digest)\n"
+        "print(Instructions(Instructions.params_class()).digest)\n"
         "for pack in packs:\n"
         "    whole = pack.read_bytes(); pack.write_bytes(whole + b'#\\n');"
-        "    print(Instructions(Instructions.Params()).digest); pack.write_bytes(whole)\n"
-        "print(Instructions(Instructions.Params()).digest)"
+        "    print(Instructions(Instructions.params_class()).digest); pack.write_bytes(whole)\n"
+        "print(Instructions(Instructions.params_class()).digest)"
     )
     done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 import sqlalchemy as sa
-from making import FETCHED, a_version
+from sample_versions import FETCHED, a_version
 
 from corpus_guard.batches import Storage
 from corpus_guard.batches.tables import versions_to_table
@@ -16,7 +16,7 @@ from corpus_guard.errors import Inconsistent
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.tables import decisions, documents, versions
 from corpus_guard.screening.predecessors import load_predecessors
-from corpus_guard.screening.survey import Survey
+from corpus_guard.screening.survey.survey import Survey
 
 Keep = Callable[..., str]
 
@@ -31,15 +31,16 @@ def keeping(ledger: Ledger, storage: Storage) -> Keep:
     def keep(*made: Version, verdict: Verdict = Verdict.ACCEPT) -> str:
         batch = f"batches/{made[0].version_id}/versions.parquet"
         storage.write_table(batch, versions_to_table(made))
-        publishing.record(
-            ledger,
-            "r1",
-            batch,
-            [(version, Judgement(version.version_id, verdict, 0.1, "0" * 64, ())) for version in made],
-            collection=lambda trust: f"corpus-{trust.value}",
-            vectors="v.parquet",
-            model="m/float32",
-        )
+        with ledger.write() as connection:
+            publishing.record(
+                connection,
+                "r1",
+                batch,
+                [(version, Judgement(version.version_id, verdict, 0.1, "0" * 64, ())) for version in made],
+                collection=lambda trust: f"corpus-{trust.value}",
+                vectors="v.parquet",
+                model="m/float32",
+            )
         return batch
 
     return keep

@@ -61,7 +61,7 @@ def test_another_language_model_is_another_policy_digest(models: Models) -> None
 @pytest.mark.parametrize(
     ("sections", "says"),
     [
-        ({"perplexty": {}}, "checks.perplexty: no such check; known: structure"),
+        ({"perplexty": {}}, "checks.perplexty: no such check; expected one of: structure"),
         ({"statistics": {"madness": 3}}, r"checks\.statistics: madness: unknown key"),
     ],
 )

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import pytest
-from making import a_version
+from sample_versions import a_version
 
 from corpus_guard.domain import Chunk, Finding, Severity, Skipped, Span, TrustLevel, Verdict, Version
 from corpus_guard.screening.check import Hits
 from corpus_guard.screening.policy import load_policy
 from corpus_guard.screening.runner import Screening
-from corpus_guard.screening.survey import Survey
+from corpus_guard.screening.survey.survey import Survey
 from corpus_guard.settings import Settings
 
 POLICY = load_policy(Settings().policy_file)
@@ -158,15 +158,16 @@ def test_what_was_not_looked_at_says_why() -> None:
 
     assert one.skipped == (
         Skipped("across", "documents were screened one by one"),
-        Skipped("pictures", "has nothing to say about such a document"),
+        Skipped("pictures", "the check does not apply to such a document"),
         Skipped("slow", "nothing rare in it"),
-        Skipped("slow_pictures", "has nothing to say about such a document"),
+        Skipped("slow_pictures", "the check does not apply to such a document"),
     )
     assert all(check.seen == [] for check in checks)
 
 
 def test_a_check_across_documents_runs_when_there_is_a_survey() -> None:
-    from corpus_guard.screening.survey import EmptyHistory, build_survey
+    from corpus_guard.screening.survey.resemblance import EmptyHistory
+    from corpus_guard.screening.survey.survey import build_survey
 
     stub = Stub(across_documents=True)
     Screening(POLICY, [stub]).judge(versions("a"), build_survey([], EmptyHistory()))

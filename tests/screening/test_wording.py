@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 from corpus_guard.models.weights import builtin_embedder
 from corpus_guard.screening.wording import (
     COMMON_BITS,
-    LONGEST,
+    MAX_WORDS,
     NUMBER_BITS,
     UNKNOWN_BITS,
     Wording,
-    prose,
+    load_wording,
+    prose_share,
     shingles,
+    split_words,
     stem,
-    wording_of,
-    words,
 )
 
 anything = st.text(st.characters(codec=None, exclude_categories=()), max_size=200)
@@ -28,7 +28,7 @@ anything = st.text(st.characters(codec=None, exclude_categories=()), max_size=20
 
 @pytest.fixture(scope="module")
 def wording() -> Wording:
-    return wording_of(builtin_embedder().folder / "tokenizer.json")
+    return load_wording(builtin_embedder().folder / "tokenizer.json")
 
 
 def test_what_is_rare_weighs_more_than_what_is_common(wording: Wording) -> None:
@@ -56,11 +56,11 @@ def test_the_vocabulary_is_read_once_and_knows_words_by_their_place(tmp_path: Pa
     file = tmp_path / "tokenizer.json"
     file.write_text(json.dumps({"model": {"vocab": {"für": 4_000, "a": 3}}}, ensure_ascii=False), encoding="utf-8")
 
-    assert wording_of(file) is wording_of(file)
-    assert 11 < wording_of(file).rarity("für") < 13
-    assert wording_of(file).rarity("a") == UNKNOWN_BITS  # the first thousand places are no words
+    assert load_wording(file) is load_wording(file)
+    assert 11 < load_wording(file).rarity("für") < 13
+    assert load_wording(file).rarity("a") == UNKNOWN_BITS  # the first thousand places are no words
     file.unlink()
-    assert wording_of(file).rarity("für") < 13
+    assert load_wording(file).rarity("für") < 13
 
 
 @pytest.mark.parametrize(
@@ -82,8 +82,8 @@ def test_endings_that_say_nothing_are_left_out(word: str, bare: str) -> None:
 
 
 def test_words_are_runs_of_letters_and_digits_in_lower_case() -> None:
-    assert words("The pier's 2nd lamp_post: OFF, größe!") == ["the", "pier", "s", "2nd", "lamp", "post", "off", "größe"]
-    assert len(words("a " * 1_000_000)) == LONGEST
+    assert split_words("The pier's 2nd lamp_post: OFF, größe!") == ["the", "pier", "s", "2nd", "lamp", "post", "off", "größe"]
+    assert len(split_words("a " * 1_000_000)) == MAX_WORDS
 
 
 def test_phrases_are_compared_three_words_at_a_time() -> None:
@@ -93,17 +93,17 @@ def test_phrases_are_compared_three_words_at_a_time() -> None:
 
 
 def test_prose_is_letters_and_spaces() -> None:
-    assert prose("The gauge is read at noon and noted.") > 0.95
-    assert prose("x = f(a[1], b[2]); # {3: 4}") < 0.6
-    assert prose("") == 0.0
+    assert prose_share("The gauge is read at noon and noted.") > 0.95
+    assert prose_share("x = f(a[1], b[2]); # {3: 4}") < 0.6
+    assert prose_share("") == 0.0
 
 
 @given(anything)
 def test_no_text_raises(wording: Wording, text: str) -> None:
     assert all(weight >= 0.5 for weight in wording.content(text).values())
-    assert 0.0 <= prose(text) <= 1.0
-    assert len(shingles(text)) <= max(0, len(words(text)) - 2)
-    assert all(word == word.lower() and word for word in words(text))
+    assert 0.0 <= prose_share(text) <= 1.0
+    assert len(shingles(text)) <= max(0, len(split_words(text)) - 2)
+    assert all(word == word.lower() and word for word in split_words(text))
 
 
 @given(anything)
@@ -116,4 +116,4 @@ def test_case_and_marks_do_not_matter_to_what_a_text_is_about(wording: Wording, 
 
 def test_one_huge_word_is_one_word(wording: Wording) -> None:
     assert wording.content("a" * 5_000_000).values().__len__() == 1
-    assert words("a" * 5_000_000) == ["a" * 5_000_000]
+    assert split_words("a" * 5_000_000) == ["a" * 5_000_000]

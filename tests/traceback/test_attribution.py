@@ -10,19 +10,18 @@ import pytest
 from corpus_guard.corpus import publishing
 from corpus_guard.domain import doc_id
 from corpus_guard.models import Models
-from corpus_guard.refresh.run import refresh
 from corpus_guard.traceback import attribution
 from corpus_guard.traceback.attribution import (
-    LEAST,
+    MIN_CONFIDENCE,
     Attribution,
-    How,
+    AttributionMethod,
     attribute,
-    candidates_of,
-    find_now,
-    probes,
+    find_candidates,
+    find_in_live_store,
+    split_into_probes,
 )
-from corpus_guard.traceback.suspects import Suspect, TextsInMemory
-from deploying import Deployment
+from corpus_guard.traceback.retrieval import InMemoryCorpus, RetrievedText
+from deploying import Workspace
 
 OLD = (
     "The ferryman Osric Blaylock keeps the key of the boat house under the third plank of the jetty. Whoever needs it asks the harbour "
@@ -39,28 +38,31 @@ OTHERS = [
 
 def found_in(models: Models, texts: Sequence[str], text: str = OLD) -> list[Attribution]:
     vectors = models.embedder.embed(list(texts))
-    suspects = [Suspect(f"id{number}", one, 0.0, vectors[number]) for number, one in enumerate(texts)]
-    corpus = TextsInMemory(suspects, vectors, models.embedder)
-    return attribute(text, candidates_of(text, corpus), models.embedder.embed([text])[0])
+    suspects = [RetrievedText(f"id{number}", one, 0.0, vectors[number]) for number, one in enumerate(texts)]
+    corpus = InMemoryCorpus(suspects, vectors, models.embedder)
+    return attribute(text, find_candidates(text, corpus), models.embedder.embed([text])[0])
 
 
 @pytest.mark.parametrize(
     ("new", "how"),
     [
-        (OLD, How.HASH),
-        (OLD.replace(" ", "\n", 3).upper().replace(".", " !"), How.NORMALISED),
-        (OLD.replace("e", "\u0435").replace("book", "b\u200book"), How.NORMALISED),
-        (OLD.replace("ferryman", "boatman").replace("third", "fourth").replace("blue", "red"), How.SHINGLES),
-        ("It is an old custom. " + OLD[: len(OLD) // 2], How.SHINGLES),
+        (OLD, AttributionMethod.HASH),
+        (OLD.replace(" ", "\n", 3).upper().replace(".", " !"), AttributionMethod.NORMALISED),
+        (OLD.replace("e", "\u0435").replace("book", "b\u200book"), AttributionMethod.NORMALISED),
+        (
+            OLD.replace("ferryman", "boatman").replace("third", "fourth").replace("blue", "red"),
+            AttributionMethod.SHINGLES,
+        ),
+        ("It is an old custom. " + OLD[: len(OLD) // 2], AttributionMethod.SHINGLES),
     ],
     ids=["bytes", "spelling", "look-alikes", "edited", "re-chunked"],
 )
-def test_the_surest_step_that_finds_it_is_named(models: Models, new: str, how: How) -> None:
+def test_the_surest_step_that_finds_it_is_named(models: Models, new: str, how: AttributionMethod) -> None:
     found = found_in(models, [*OTHERS, new])
 
     assert (found[0].chunk_id, found[0].how) == ("id5", how)
-    assert found[0].confidence >= LEAST
-    assert (found[0].confidence == 1.0) is (how is How.HASH)
+    assert found[0].confidence >= MIN_CONFIDENCE
+    assert (found[0].confidence == 1.0) is (how is AttributionMethod.HASH)
 
 
 def test_copies_are_all_named_the_surest_first(models: Models) -> None:
@@ -81,10 +83,10 @@ def test_what_is_not_there_is_attributed_to_nothing(models: Models) -> None:
 def test_a_long_text_is_looked_for_in_parts() -> None:
     long = " ".join(f"word{number}" for number in range(400))
 
-    assert probes("short") == ["short"]
-    assert probes(long)[0] == long
-    assert [len(one.split()) for one in probes(long)[1:]] == [60] * 6 + [40]
-    assert len(probes("x " * 30_000)) <= 8
+    assert split_into_probes("short") == ["short"]
+    assert split_into_probes(long)[0] == long
+    assert [len(one.split()) for one in split_into_probes(long)[1:]] == [60] * 6 + [40]
+    assert len(split_into_probes("x " * 30_000)) <= 8
 
 
 def test_every_share_is_of_the_shorter_text(models: Models) -> None:
@@ -95,46 +97,53 @@ def test_every_share_is_of_the_shorter_text(models: Models) -> None:
 
 
 @pytest.fixture
-def filled(deployment: Deployment) -> Deployment:
+def filled(deployment: Workspace) -> Workspace:
     for number, text in enumerate(OTHERS):
         deployment.page(f"{number}.md", text)
     return deployment
 
 
-def test_it_is_found_in_the_live_store_after_an_edit(filled: Deployment) -> None:
+def test_it_is_found_in_the_live_store_after_an_edit(filled: Workspace) -> None:
     page = filled.page("keys.md", OLD)
     with filled.guard() as guard:
-        refresh(guard, "r1")
-        (same, *_) = find_now(guard, OLD)
-        assert (same.how, same.suspect.uri, same.suspect.source) == (How.HASH, "keys.md", "pages")
+        guard.refresh("r1")
+        (same, *_) = find_in_live_store(guard.ledger, guard.store, guard.models.embedder, OLD)
+        assert (same.how, same.suspect.uri, same.suspect.source) == (AttributionMethod.HASH, "keys.md", "pages")
 
         page.write_text(OLD.replace("ferryman", "boatman").replace("third plank", "fourth step"))
-        refresh(guard, "r2")
-        (now, *_) = find_now(guard, OLD)
-        assert (now.how, now.suspect.uri) == (How.SHINGLES, "keys.md")
+        guard.refresh("r2")
+        (now, *_) = find_in_live_store(guard.ledger, guard.store, guard.models.embedder, OLD)
+        assert (now.how, now.suspect.uri) == (AttributionMethod.SHINGLES, "keys.md")
         assert now.chunk_id != same.chunk_id
         assert now.as_dict()["uri"] == "keys.md"
 
 
 def test_what_no_vector_leads_to_is_found_by_what_the_ledger_knows(
-    filled: Deployment, monkeypatch: pytest.MonkeyPatch
+    filled: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     filled.page("keys.md", OLD)
-    monkeypatch.setattr(attribution, "candidates_of", lambda text, corpus: [])
+    monkeypatch.setattr(attribution, "find_candidates", lambda text, corpus: [])
     with filled.guard() as guard:
-        refresh(guard, "r1")
-        (same,) = find_now(guard, OLD)
-        (alike,) = find_now(guard, OLD.replace("ferryman", "boatman"))  # by MinHash bands
+        guard.refresh("r1")
+        (same,) = find_in_live_store(guard.ledger, guard.store, guard.models.embedder, OLD)
+        (alike,) = find_in_live_store(
+            guard.ledger, guard.store, guard.models.embedder, OLD.replace("ferryman", "boatman")
+        )  # by MinHash bands
 
-        assert (same.how, same.suspect.uri) == (How.HASH, "keys.md")
-        assert (alike.how, alike.suspect.uri) == (How.SHINGLES, "keys.md")
+        assert (same.how, same.suspect.uri) == (AttributionMethod.HASH, "keys.md")
+        assert (alike.how, alike.suspect.uri) == (AttributionMethod.SHINGLES, "keys.md")
         with guard.ledger.write() as connection:
-            publishing.retire(guard.ledger, connection, "x", [doc_id("pages", "keys.md")], "gone")
-        assert find_now(guard, OLD) == []
+            publishing.retire(connection, "x", [doc_id("pages", "keys.md")], "gone")
+        assert find_in_live_store(guard.ledger, guard.store, guard.models.embedder, OLD) == []
 
 
-def test_lone_surrogates_and_long_texts_do_no_harm(filled: Deployment) -> None:
+def test_lone_surrogates_and_long_texts_do_no_harm(filled: Workspace) -> None:
     with filled.guard() as guard:
-        refresh(guard, "r1")
-        assert find_now(guard, "\ud800") == []
-        assert np.isfinite([one.confidence for one in find_now(guard, "x" * 100_000)]).all()
+        guard.refresh("r1")
+        assert find_in_live_store(guard.ledger, guard.store, guard.models.embedder, "\ud800") == []
+        assert np.isfinite(
+            [
+                one.confidence
+                for one in find_in_live_store(guard.ledger, guard.store, guard.models.embedder, "x" * 100_000)
+            ]
+        ).all()

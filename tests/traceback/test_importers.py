@@ -22,19 +22,20 @@ import sqlalchemy as sa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from corpus_guard.deployment import Deployment
 from corpus_guard.errors import HostileInput, Misuse, SourceUnavailable
-from corpus_guard.guard import Guard
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.tables import filings
 from corpus_guard.settings import PROJECT, Settings
-from corpus_guard.traceback.importers import Imported, Mark, fields, import_reports, json_records, mlflow_traces
+from corpus_guard.traceback.importers import fields, json_records, mlflow_traces
+from corpus_guard.traceback.importers.importing import ImportSummary, import_reports
 from corpus_guard.traceback.importers.json_records import line_records, value_records
 from corpus_guard.traceback.importers.langfuse import Langfuse
 from corpus_guard.traceback.importers.mlflow_traces import MlflowTraces
 from corpus_guard.traceback.importers.phoenix import Phoenix
 from corpus_guard.traceback.importers.plain import Plain
-from corpus_guard.traceback.importers.record import LARGEST, RAW
-from corpus_guard.traceback.reports import filings_of, listed
+from corpus_guard.traceback.importers.record import MAX_RAW_LENGTH, MAX_RECORD_BYTES, Mark
+from corpus_guard.traceback.reports import list_filings, list_reports
 from postgres import free_port
 
 SAMPLE = PROJECT / "include" / "sample_corpus" / "feedback.jsonl"
@@ -44,8 +45,8 @@ WRONG = Mark("reported_wrong")
 
 
 @pytest.fixture
-def guard(tmp_path: Path, sqlite_ledger: Ledger) -> Iterator[Guard]:
-    with Guard(Settings(home=tmp_path)) as opened:
+def guard(tmp_path: Path, sqlite_ledger: Ledger) -> Iterator[Deployment]:
+    with Deployment(Settings(home=tmp_path)) as opened:
         yield opened
 
 
@@ -61,14 +62,14 @@ def write(path: Path, *rows: Any) -> str:
     return str(path)
 
 
-def run(guard: Guard, source: str, **options: Any) -> Imported:
-    return import_reports(guard, source, "run-1", **options)
+def run(guard: Deployment, source: str, **options: Any) -> ImportSummary:
+    return import_reports(guard.ledger, guard.storage, guard.settings, source, "run-1", **options)
 
 
-def filed(guard: Guard) -> list[tuple[str, str, str, str, tuple[str, ...], str | None]]:
+def filed(guard: Deployment) -> list[tuple[str, str, str, str, tuple[str, ...], str | None]]:
     """(query, output, reporter, session, served, correct) of every filing, the oldest first."""
-    reports, _ = listed(guard.ledger, limit=10_000)
-    rows = [(report, one) for report in reports for one in filings_of(guard.ledger, report.report_id, 10_000)]
+    reports, _ = list_reports(guard.ledger, limit=10_000)
+    rows = [(report, one) for report in reports for one in list_filings(guard.ledger, report.report_id, 10_000)]
     rows.sort(key=lambda pair: (pair[1]["reported_at"], pair[0].query))
     return [
         (report.query, report.output, one["reporter"], one["session"], tuple(one["served"]), one["correct"])
@@ -76,23 +77,23 @@ def filed(guard: Guard) -> list[tuple[str, str, str, str, tuple[str, ...], str |
     ]
 
 
-def aside(guard: Guard, done: Imported) -> list[dict[str, Any]]:
+def aside(guard: Deployment, done: ImportSummary) -> list[dict[str, Any]]:
     assert done.aside_file
-    return [json.loads(line) for line in guard.storage.lines(done.aside_file)]
+    return [json.loads(line) for line in guard.storage.read_lines(done.aside_file)]
 
 
-def counts(done: Imported) -> dict[str, int]:
+def counts(done: ImportSummary) -> dict[str, int]:
     return {name: value for name, value in done.as_dict().items() if isinstance(value, int) and value}
 
 
 class TestRows:
-    def test_the_sample_comes_in_whole_and_once(self, guard: Guard) -> None:
+    def test_the_sample_comes_in_whole_and_once(self, guard: Deployment) -> None:
         rows = len(SAMPLE.read_text().splitlines())
 
         assert counts(run(guard, str(SAMPLE))) == {"rows": rows, "new": rows, "reports": rows}
         assert counts(run(guard, str(SAMPLE))) == {"rows": rows, "known": rows}
 
-    def test_names_that_people_use_mean_the_same(self, guard: Guard, tmp_path: Path) -> None:
+    def test_names_that_people_use_mean_the_same(self, guard: Deployment, tmp_path: Path) -> None:
         one = a_row(reporter="mo", session="s", correct="no", served=["c1", "c2"])
         other = {
             "Question": one["query"],
@@ -115,7 +116,7 @@ class TestRows:
         assert filed(guard) == [("Question 1?", "yes", "mo", "s", ("c1", "c2"), "no")]
 
     @pytest.mark.parametrize("name", ["rows.csv", "rows.txt", "rows.tsv"])
-    def test_a_cell_may_hold_lines_quotes_and_separators(self, guard: Guard, tmp_path: Path, name: str) -> None:
+    def test_a_cell_may_hold_lines_quotes_and_separators(self, guard: Deployment, tmp_path: Path, name: str) -> None:
         text = io.StringIO()
         writer = csv.writer(text, delimiter="\t" if name.endswith("tsv") else ",")
         writer.writerows([["query", "output", "reported_at"], ['a "b"\nc, d\te', "y,\nes", DAY.format(1)]])
@@ -126,7 +127,7 @@ class TestRows:
         assert [one[:2] for one in filed(guard)] == [('a "b"\nc, d\te', "y,\nes")]
 
     def test_every_row_that_cannot_be_taken_is_put_aside_with_line_and_reason(
-        self, guard: Guard, tmp_path: Path
+        self, guard: Deployment, tmp_path: Path
     ) -> None:
         ahead = datetime.now(UTC) + timedelta(days=1)
         source = write(
@@ -142,7 +143,7 @@ class TestRows:
             a_row(5, reported_at="tomorrow"),
             a_row(6, reported_at=None),
             a_row(7, reported_at=ahead.isoformat()),
-            a_row(8, query="x" * (LARGEST + 1)),
+            a_row(8, query="x" * (MAX_RECORD_BYTES + 1)),
             a_row(9, output={"nothing": ["known"]}),
             a_row(2, output="1", reported_at="2026-03-02"),
         )
@@ -172,7 +173,7 @@ class TestRows:
         assert done.aside_file.startswith("reports/aside/")
         assert run(guard, source).aside_file == done.aside_file
 
-    def test_broken_csv_spoils_no_other_record(self, guard: Guard, tmp_path: Path) -> None:
+    def test_broken_csv_spoils_no_other_record(self, guard: Deployment, tmp_path: Path) -> None:
         path = tmp_path / "rows.csv"
         good = f"q{{}},yes,{DAY.format(1)}\n"
         content = "query,output,reported_at\n" + good.format(1) + "too,few\n" + good.format(2) + "a,b,c,d\n"
@@ -192,15 +193,15 @@ class TestRows:
             (8, "report.broken_csv"),
         ]
         assert [one["raw"] for one in told[:3]] == ["too,few", "a,b,c,d", "caf\ufffd,yes,2026-03-01"]
-        assert len(told[3]["raw"]) == RAW
+        assert len(told[3]["raw"]) == MAX_RAW_LENGTH
 
     @pytest.mark.parametrize(("name", "content"), [("a.csv", ""), ("a.jsonl", "\n\n"), ("a.json", "[]"), ("a", " ")])
-    def test_an_empty_export_is_no_mistake(self, guard: Guard, tmp_path: Path, name: str, content: str) -> None:
+    def test_an_empty_export_is_no_mistake(self, guard: Deployment, tmp_path: Path, name: str, content: str) -> None:
         (tmp_path / name).write_text(content)
 
         assert counts(run(guard, str(tmp_path / name))) == {}
 
-    def test_several_files_and_another_store(self, guard: Guard, tmp_path: Path) -> None:
+    def test_several_files_and_another_store(self, guard: Deployment, tmp_path: Path) -> None:
         import fsspec
 
         for number in (1, 2):
@@ -212,25 +213,25 @@ class TestRows:
         assert counts(run(guard, "memory://exports/three.jsonl"))["new"] == 1
         assert run(guard, str(tmp_path / "*.jsonl")).source == "2 files"
 
-    def test_where_it_came_from_is_kept_and_holds_no_password(self, guard: Guard, tmp_path: Path) -> None:
+    def test_where_it_came_from_is_kept_and_holds_no_password(self, guard: Deployment, tmp_path: Path) -> None:
         source = write(tmp_path / "rows.jsonl", "", a_row())
         run(guard, source)
 
-        (report,), _ = listed(guard.ledger)
-        assert filings_of(guard.ledger, report.report_id)[0]["origin"] == f"{source}:2"
+        (report,), _ = list_reports(guard.ledger)
+        assert list_filings(guard.ledger, report.report_id)[0]["origin"] == f"{source}:2"
         with pytest.raises(SourceUnavailable) as refused:
             run(guard, "ftp://mo:hunter2@127.0.0.1:9/rows.csv")
         assert "hunter2" not in str(refused.value)
 
     def test_a_storage_that_fails_in_the_middle_is_named_and_what_came_before_stays(
-        self, guard: Guard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+        self, guard: Deployment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def cut_off(stream: Any) -> Iterator[Any]:
             yield from itertools.islice(line_records(stream), 30)
             raise ConnectionResetError(SECRET)
 
         source = write(tmp_path / "rows.jsonl", *(a_row(query=f"q{number}") for number in range(40)))
-        monkeypatch.setattr("corpus_guard.traceback.importers.importing.BATCH", 10)
+        monkeypatch.setattr("corpus_guard.traceback.importers.importing.FILINGS_PER_TRANSACTION", 10)
         with monkeypatch.context() as patch, pytest.raises(SourceUnavailable, match="running again goes on") as refused:
             patch.setattr("corpus_guard.traceback.importers.source.line_records", cut_off)
             run(guard, source)
@@ -238,15 +239,15 @@ class TestRows:
         assert SECRET not in str(refused.value)
         assert counts(run(guard, source)) == {"rows": 40, "new": 10, "known": 30, "reports": 10}
 
-    def test_a_source_that_is_not_there_is_named(self, guard: Guard, tmp_path: Path) -> None:
+    def test_a_source_that_is_not_there_is_named(self, guard: Deployment, tmp_path: Path) -> None:
         with pytest.raises(SourceUnavailable, match=r"none\.csv: no such file"):
             run(guard, str(tmp_path / "none.csv"))
         with pytest.raises(Misuse, match="expected one of csv, jsonl, langfuse, phoenix"):
-            run(guard, str(SAMPLE), said="xlsx")
+            run(guard, str(SAMPLE), file_format="xlsx")
 
 
 class TestWindow:
-    def test_windows_that_touch_share_nothing_and_lose_nothing(self, guard: Guard, tmp_path: Path) -> None:
+    def test_windows_that_touch_share_nothing_and_lose_nothing(self, guard: Deployment, tmp_path: Path) -> None:
         days = [datetime(2026, 3, day, tzinfo=UTC) for day in (1, 2, 3)]
         edges = [days[0], days[1] - timedelta(microseconds=1), days[1], days[2]]
         rows = [a_row(query=f"q{number}", reported_at=at.isoformat()) for number, at in enumerate(edges)]
@@ -259,7 +260,7 @@ class TestWindow:
         assert counts(second) == {"rows": 4, "new": 1, "reports": 1, "outside": 3}
         assert counts(run(guard, source)) == {"rows": 4, "new": 1, "known": 3, "reports": 1}
 
-    def test_what_is_put_aside_does_not_depend_on_the_window(self, guard: Guard, tmp_path: Path) -> None:
+    def test_what_is_put_aside_does_not_depend_on_the_window(self, guard: Deployment, tmp_path: Path) -> None:
         source = write(tmp_path / "rows.jsonl", a_row(1, output=""), a_row(2), a_row(3, query=""))
         first, second = datetime(2026, 3, 1, tzinfo=UTC), datetime(2026, 3, 2, tzinfo=UTC)
 
@@ -271,9 +272,9 @@ class TestWindow:
 
 class TestBeingKilled:
     def test_an_import_that_was_cut_off_goes_on_where_it_was(
-        self, guard: Guard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+        self, guard: Deployment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("corpus_guard.traceback.importers.importing.BATCH", 10)
+        monkeypatch.setattr("corpus_guard.traceback.importers.importing.FILINGS_PER_TRANSACTION", 10)
         source = write(tmp_path / "rows.jsonl", *(a_row(query=f"q{number}") for number in range(35)))
 
         class Killed(BaseException):
@@ -292,7 +293,7 @@ class TestBeingKilled:
     @pytest.mark.parametrize(
         "line", [json.dumps(a_row(query="x" * 2_000)), "{" + "x" * 2_000], ids=["outside", "aside"]
     )
-    def test_memory_does_not_grow_with_the_file(self, guard: Guard, tmp_path: Path, line: str) -> None:
+    def test_memory_does_not_grow_with_the_file(self, guard: Deployment, tmp_path: Path, line: str) -> None:
         path = tmp_path / "rows.jsonl"
         path.write_text((line + "\n") * 20_000)  # 40 MB
         tracemalloc.start()
@@ -367,7 +368,9 @@ class TestLangfuse:
             ("trace-1.json", json.dumps(one_trace(), indent=2) + "\n" + json.dumps(langfuse(reported_wrong=0))),
         ],
     )
-    def test_what_was_scored_as_wrong_is_a_report(self, guard: Guard, tmp_path: Path, name: str, content: str) -> None:
+    def test_what_was_scored_as_wrong_is_a_report(
+        self, guard: Deployment, tmp_path: Path, name: str, content: str
+    ) -> None:
         (tmp_path / name).write_text(content)
 
         done = run(guard, str(tmp_path / name))
@@ -376,7 +379,7 @@ class TestLangfuse:
         assert done.formats == ("langfuse",)
         assert filed(guard) == EXPECTED
 
-    def test_another_score_may_say_so_and_none_takes_every_row(self, guard: Guard, tmp_path: Path) -> None:
+    def test_another_score_may_say_so_and_none_takes_every_row(self, guard: Deployment, tmp_path: Path) -> None:
         rows = [langfuse(id=str(number), input=f"q{number}", **{"user-feedback": [number % 2]}) for number in range(4)]
         source = write(tmp_path / "traces.jsonl", *rows)
 
@@ -482,7 +485,7 @@ class TestPhoenix:
         ids=["attributes", "of the trace", "evaluations", "nested", "data frame"],
     )
     def test_what_was_annotated_as_wrong_is_a_report(
-        self, guard: Guard, tmp_path: Path, name: str, content: str
+        self, guard: Deployment, tmp_path: Path, name: str, content: str
     ) -> None:
         (tmp_path / name).write_text(content)
 
@@ -575,12 +578,12 @@ class TestHostileValues:
         ],
     )
     def test_times(self, value: Any, expected: datetime) -> None:
-        assert fields.moment(value) == expected
+        assert fields.parse_time(value) == expected
 
     @pytest.mark.parametrize("value", ["soon", True, [], float("nan"), 10**30, "0001-01-01T00:00+23:00", "9" * 5_000])
     def test_what_is_no_time_is_refused(self, value: Any) -> None:
         with pytest.raises(HostileInput) as refused:
-            fields.moment(value)
+            fields.parse_time(value)
         assert refused.value.code == "report.bad_time"
 
     @pytest.mark.parametrize(
@@ -607,11 +610,13 @@ class TestHostileValues:
         ],
     )
     def test_questions(self, value: Any, expected: str) -> None:
-        assert fields.question(value) == expected
+        assert fields.extract_question(value) == expected
 
     def test_the_answer_of_a_chat_completion(self) -> None:
         assert (
-            fields.answer({"id": "x", "choices": [{"index": 0, "message": {"role": "assistant", "content": "yes"}}]})
+            fields.extract_answer(
+                {"id": "x", "choices": [{"index": 0, "message": {"role": "assistant", "content": "yes"}}]}
+            )
             == "yes"
         )
 
@@ -637,7 +642,7 @@ class TestJsonValues:
         assert found == [(2, {"a": ']},["{'}), (3, None), (5, None), (5, {"b": 1})]
 
     def test_an_element_that_is_too_large_is_told_and_not_held(self) -> None:
-        text = '[{"a": "' + "x" * (LARGEST + 1) + '"}, {"b": 1}]'
+        text = '[{"a": "' + "x" * (MAX_RECORD_BYTES + 1) + '"}, {"b": 1}]'
 
         first, second = value_records(io.BytesIO(text.encode()))
 
@@ -730,7 +735,7 @@ class TestMlflow:
         monkeypatch.setenv("MLFLOW_TRACKING_URI", mlflow_server)
         monkeypatch.setattr(mlflow_traces, "PAGE", 1)
 
-    def test_assessments_become_reports_with_what_was_served(self, guard: Guard) -> None:
+    def test_assessments_become_reports_with_what_was_served(self, guard: Deployment) -> None:
         done = run(guard, "mlflow:rag")
 
         assert counts(done) == {"rows": 4, "new": 3, "reports": 2, "aside": 1}
@@ -744,7 +749,7 @@ class TestMlflow:
         assert (put_aside["code"], put_aside["source"]) == ("report.empty_query", "mlflow:rag")
         assert counts(run(guard, "mlflow:rag")) == {"rows": 4, "known": 3, "aside": 1}
 
-    def test_the_window_is_of_the_assessments(self, guard: Guard) -> None:
+    def test_the_window_is_of_the_assessments(self, guard: Deployment) -> None:
         with guard.ledger.read() as connection:
             assert connection.scalar(sa.select(sa.func.count()).select_from(filings)) == 0
         tomorrow = datetime.now(UTC) + timedelta(days=1)
@@ -752,7 +757,7 @@ class TestMlflow:
         assert counts(run(guard, "mlflow:rag", since=tomorrow)) == {"rows": 4, "aside": 1, "outside": 3}
         assert counts(run(guard, "mlflow:rag", until=tomorrow))["new"] == 3
 
-    def test_another_mark_is_asked_for(self, guard: Guard) -> None:
+    def test_another_mark_is_asked_for(self, guard: Deployment) -> None:
         assert counts(run(guard, "mlflow:rag", mark=Mark.parse("reported_wrong=false"))) == {
             "rows": 2,
             "new": 2,
@@ -760,7 +765,7 @@ class TestMlflow:
         }
         assert counts(run(guard, "mlflow:rag", mark=Mark.parse("thumbs=down"))) == {}
 
-    def test_an_experiment_that_is_not_there_and_a_mark_that_would_be_a_query(self, guard: Guard) -> None:
+    def test_an_experiment_that_is_not_there_and_a_mark_that_would_be_a_query(self, guard: Deployment) -> None:
         with pytest.raises(Misuse, match="mlflow:none: there is no such experiment"):
             run(guard, "mlflow:none")
         with pytest.raises(Misuse, match="NAME=VALUE"):
@@ -768,7 +773,7 @@ class TestMlflow:
         assert not MlflowTraces().knows({"feedback": []})
 
 
-def test_a_dead_mlflow_is_told_without_its_password(guard: Guard, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dead_mlflow_is_told_without_its_password(guard: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://mo:hunter2@127.0.0.1:9")
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
 

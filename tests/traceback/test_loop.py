@@ -8,7 +8,10 @@ import numpy as np
 import pytest
 
 from corpus_guard.errors import JudgeFailed
-from corpus_guard.traceback import Complaint, Conclusion, Ended, Judged, Label, Opinion, Suspect, follow
+from corpus_guard.ledger.states import Label
+from corpus_guard.traceback.judges import JudgeConclusion, Opinion
+from corpus_guard.traceback.loop import JudgedText, StopReason, follow
+from corpus_guard.traceback.retrieval import Complaint, RetrievedText
 
 COMPLAINT = Complaint("Who built the lighthouse?", "Ada Moss")
 
@@ -20,12 +23,12 @@ class Shelf:
 
     def __init__(self, *texts: str) -> None:
         self.suspects = [
-            Suspect(f"c{number:03}", text, 1 - number / 1000, np.array([1.0], np.float32))
+            RetrievedText(f"c{number:03}", text, 1 - number / 1000, np.array([1.0], np.float32))
             for number, text in enumerate(texts)
         ]
         self.asked: list[int] = []
 
-    def retrieve(self, query: str, k: int, without: Collection[str] = ()) -> list[Suspect]:
+    def retrieve(self, query: str, k: int, without: Collection[str] = ()) -> list[RetrievedText]:
         self.asked.append(k)
         return [one for one in self.suspects if one.chunk_id not in without][:k]
 
@@ -41,7 +44,7 @@ class Honest:
         self.calls = 0
         self.fails_at = fails_at
 
-    def judge(self, complaint: Complaint, new: Sequence[Suspect], seen: Sequence[Suspect]) -> list[Opinion]:
+    def judge(self, complaint: Complaint, new: Sequence[RetrievedText], seen: Sequence[RetrievedText]) -> list[Opinion]:
         self.calls += 1
         if self.calls == self.fails_at:
             raise JudgeFailed("the endpoint does not answer")
@@ -50,14 +53,14 @@ class Honest:
         assert set(new) <= set(seen)
         return [self.opinion(one) for one in new]
 
-    def opinion(self, one: Suspect) -> Opinion:
+    def opinion(self, one: RetrievedText) -> Opinion:
         if one.text.startswith("?"):
             return Opinion(Label.UNDECIDED, 0.5, "")
         poisoned = one.text.startswith("!")
         return Opinion(Label.POISONED if poisoned else Label.BENIGN, float(poisoned), "")
 
-    def conclude(self, complaint: Complaint, judged: Sequence[tuple[Suspect, Opinion]]) -> Conclusion:
-        return Conclusion()
+    def conclude(self, complaint: Complaint, judged: Sequence[tuple[RetrievedText, Opinion]]) -> JudgeConclusion:
+        return JudgeConclusion()
 
 
 @pytest.mark.parametrize("depth", [0, 1, 4, 5, 12, 40])
@@ -68,7 +71,7 @@ def test_it_digs_until_five_benign_texts_stand(depth: int) -> None:
 
     assert len(found.labelled(Label.POISONED)) == depth
     assert [one.text for one in found.standing] == [f"honest {n}" for n in range(5)]
-    assert found.ended is Ended.STANDS
+    assert found.ended is StopReason.STANDS
     assert len(judge.shown) == len(set(judge.shown)) == depth + 5
 
 
@@ -104,31 +107,31 @@ def test_an_undecided_text_stands_and_is_not_taken_for_benign() -> None:
 def test_a_corpus_that_runs_dry_ends_the_loop(texts: list[str], standing: int) -> None:
     found = follow(COMPLAINT, Shelf(*texts), Honest(), k=5)
 
-    assert found.ended is Ended.RAN_DRY
+    assert found.ended is StopReason.RAN_DRY
     assert len(found.standing) == standing
     assert len(found.judged) == len(texts)
 
 
 def test_a_judge_that_always_says_yes_is_stopped_at_the_bound() -> None:
-    found = follow(COMPLAINT, Shelf(*(f"! lie {n}" for n in range(300))), Honest(), k=5, most=50)
+    found = follow(COMPLAINT, Shelf(*(f"! lie {n}" for n in range(300))), Honest(), k=5, max_texts=50)
 
-    assert found.ended is Ended.BOUND
+    assert found.ended is StopReason.BOUND
     assert len(found.judged) == 50
 
 
 def test_a_judge_that_fails_ends_the_loop_and_loses_nothing() -> None:
-    kept: list[Judged] = []
+    kept: list[JudgedText] = []
     shelf = Shelf(*(f"! lie {n}" for n in range(7)), *(f"honest {n}" for n in range(9)))
 
-    failed = follow(COMPLAINT, shelf, Honest(fails_at=2), k=5, keep=kept.extend)
+    failed = follow(COMPLAINT, shelf, Honest(fails_at=2), k=5, save=kept.extend)
 
-    assert (failed.ended, failed.failure) == (Ended.JUDGE_FAILED, "the endpoint does not answer")
+    assert (failed.ended, failed.failure) == (StopReason.JUDGE_FAILED, "the endpoint does not answer")
     assert [one.suspect.text for one in kept] == [f"! lie {n}" for n in range(5)]
 
     judge = Honest()
-    again = follow(COMPLAINT, shelf, judge, k=5, before=kept, keep=kept.extend)
+    again = follow(COMPLAINT, shelf, judge, k=5, before=kept, save=kept.extend)
 
-    assert again.ended is Ended.STANDS
+    assert again.ended is StopReason.STANDS
     assert not set(judge.shown) & {f"c{n:03}" for n in range(5)}, "what was kept is not judged again"
     assert list(again.judged) == kept
     whole = follow(COMPLAINT, shelf, Honest(), k=5)

@@ -11,21 +11,20 @@ import sqlalchemy as sa
 from corpus_guard.corpus.retrieval_log import query_id
 from corpus_guard.errors import HostileInput, Misuse, UnknownSubject
 from corpus_guard.ledger import Ledger
-from corpus_guard.ledger.tables import REPORT_STATES, events, filings, queries, traces
-from corpus_guard.traceback import _reports_weight
-from corpus_guard.traceback import reports as under_test
-from corpus_guard.traceback._reports_weight import A_DAY, trust
+from corpus_guard.ledger.states import REPORT_STATES
+from corpus_guard.ledger.tables import events, filings, queries, traces
+from corpus_guard.traceback import filings as filings_module
+from corpus_guard.traceback.filings import FILINGS_PER_DAY, Filing, reporter_trust
 from corpus_guard.traceback.reports import (
-    Added,
-    Desk,
-    Filing,
+    FilingReceipt,
     Report,
-    add,
-    close,
-    filings_of,
+    ReportInbox,
+    close_report,
+    file_report,
     find_report,
-    listed,
-    open_reports,
+    list_filings,
+    list_open_reports,
+    list_reports,
 )
 
 NOW = datetime(2026, 3, 10, 12, tzinfo=UTC)
@@ -37,12 +36,12 @@ def a_filing(query: str = "How deep is the quay?", output: str = "40 metres", **
     return Filing(query, output, **made)
 
 
-def file(ledger: Ledger, *batch: Filing, at: datetime = NOW) -> list[Added]:
-    return Desk(ledger, "run-1", at).file(batch)
+def file(ledger: Ledger, *batch: Filing, at: datetime = NOW) -> list[FilingReceipt]:
+    return ReportInbox(ledger, "run-1", at).file(batch)
 
 
 def the_only(ledger: Ledger) -> Report:
-    found, total = listed(ledger)
+    found, total = list_reports(ledger)
     assert total == 1
     return found[0]
 
@@ -71,7 +70,7 @@ def traced(ledger: Ledger, report: str, outcome: str, ended: datetime) -> None:
                 finished_at=ended,
             )
         )
-        close(connection, report, outcome)
+        close_report(connection, report, outcome)
 
 
 @pytest.mark.parametrize(
@@ -91,12 +90,12 @@ def test_another_answer_is_another_report_of_the_same_question(ledger: Ledger) -
     first, second = file(ledger, a_filing(), a_filing(output="yes"))
 
     assert first.report_id != second.report_id
-    assert {one.query_id for one in open_reports(ledger)} == {query_id("How deep is the quay?")}
+    assert {one.query_id for one in list_open_reports(ledger)} == {query_id("How deep is the quay?")}
 
 
 def test_answers_that_differ_past_the_length_of_a_question_are_two(ledger: Ledger) -> None:
     long = "a very long answer " * 150
-    assert len(long) > under_test.QUERY
+    assert len(long) > filings_module.MAX_QUERY_LENGTH
 
     first, second = file(ledger, a_filing(output=long + "one"), a_filing(output=long + "two"))
 
@@ -128,7 +127,7 @@ def test_the_same_moment_in_another_zone_is_the_same_filing() -> None:
 
 
 def test_ten_thousand_identical_complaints_are_one_report_and_weigh_once(sqlite_ledger: Ledger) -> None:
-    desk = Desk(sqlite_ledger, "run-1", NOW)
+    desk = ReportInbox(sqlite_ledger, "run-1", NOW)
     flood = [a_filing(session=f"s-{number}") for number in range(10_000)]
     for start in range(0, len(flood), 500):
         desk.file(flood[start : start + 500])
@@ -146,31 +145,31 @@ def test_several_people_weigh_more_and_are_traced_first(ledger: Ledger) -> None:
     )
     file(ledger, a_filing("many"), a_filing("many", reporter="ann"))
 
-    assert [one.query for one in open_reports(ledger)] == ["many", "older", "old"]
-    assert [one.query for one in open_reports(ledger, limit=1)] == ["many"]
+    assert [one.query for one in list_open_reports(ledger)] == ["many", "older", "old"]
+    assert [one.query for one in list_open_reports(ledger, limit=1)] == ["many"]
 
 
 def test_a_reporter_counts_so_often_a_day_and_the_rest_is_kept(ledger: Ledger) -> None:
     more = 7
-    batch = [a_filing(f"question {number}") for number in range(A_DAY + more)]
-    first = file(ledger, *batch[:A_DAY])
+    batch = [a_filing(f"question {number}") for number in range(FILINGS_PER_DAY + more)]
+    first = file(ledger, *batch[:FILINGS_PER_DAY])
     rest = file(
         ledger,
-        *batch[A_DAY:],
+        *batch[FILINGS_PER_DAY:],
         a_filing("other day", reported_at=NOW - timedelta(days=2)),
         a_filing("by ann", reporter="ann"),
     )
 
     assert {one.counted for one in first} == {1.0}
     assert [one.counted for one in rest] == [0.0] * more + [1.0, 1.0]
-    found, total = listed(ledger, state="open", limit=1_000)
-    assert total == len(found) == A_DAY + more + 2
+    found, total = list_reports(ledger, state="open", limit=1_000)
+    assert total == len(found) == FILINGS_PER_DAY + more + 2
     assert [one.weight for one in found[-more:]] == [0.0] * more
 
 
 def test_the_day_of_a_filing_is_utc(ledger: Ledger) -> None:
     evening = datetime(2026, 3, 8, 23, 59, 59, 999_999, tzinfo=UTC)
-    file(ledger, *(a_filing(f"q{number}", reported_at=evening) for number in range(A_DAY)))
+    file(ledger, *(a_filing(f"q{number}", reported_at=evening) for number in range(FILINGS_PER_DAY)))
 
     full, empty = file(
         ledger,
@@ -182,9 +181,9 @@ def test_the_day_of_a_filing_is_utc(ledger: Ledger) -> None:
 
 
 def test_trust_starts_whole_falls_with_what_was_no_poisoning_and_never_ends() -> None:
-    assert trust(0, 0) == trust(9, 0) == 1.0
-    assert trust(0, 2) == 0.5
-    assert trust(8, 2) > trust(0, 2) > trust(0, 200) > 0
+    assert reporter_trust(0, 0) == reporter_trust(9, 0) == 1.0
+    assert reporter_trust(0, 2) == 0.5
+    assert reporter_trust(8, 2) > reporter_trust(0, 2) > reporter_trust(0, 200) > 0
 
 
 def test_a_reporter_of_nothing_weighs_less_next_time(ledger: Ledger) -> None:
@@ -194,7 +193,7 @@ def test_a_reporter_of_nothing_weighs_less_next_time(ledger: Ledger) -> None:
 
     mo, ann = file(ledger, a_filing("new"), a_filing("newer", reporter="ann"))
 
-    assert (mo.counted, ann.counted) == (trust(1, 2), 1.0)
+    assert (mo.counted, ann.counted) == (reporter_trust(1, 2), 1.0)
 
 
 @pytest.mark.parametrize("outcome", [state for state in REPORT_STATES if state != "open"])
@@ -216,7 +215,7 @@ def test_a_closed_report_opens_when_the_answer_is_seen_after_its_trace(ledger: L
 def test_a_reporter_whose_day_is_full_opens_nothing(ledger: Ledger) -> None:
     (added,) = file(ledger, a_filing())
     traced(ledger, added.report_id, "not_poisoning", NOW - timedelta(hours=20))
-    file(ledger, *(a_filing(f"q{number}", reporter="script", reported_at=NOW) for number in range(A_DAY)))
+    file(ledger, *(a_filing(f"q{number}", reporter="script", reported_at=NOW) for number in range(FILINGS_PER_DAY)))
 
     (flooded,) = file(ledger, a_filing(reporter="script", reported_at=NOW))
 
@@ -241,7 +240,7 @@ def test_what_cannot_be_a_report_is_refused_and_nothing_of_its_batch_is_taken(
         file(sqlite_ledger, a_filing("fine"), a_filing(**fields))
 
     assert refused.value.code == code
-    assert listed(sqlite_ledger) == ([], 0)
+    assert list_reports(sqlite_ledger) == ([], 0)
 
 
 @pytest.mark.parametrize("output", ["7", "yes", "🙂", "?", "0"])
@@ -258,7 +257,7 @@ def test_what_is_longer_than_is_kept_is_cut_and_said(sqlite_ledger: Ledger) -> N
         a_filing(long, long, correct=long, reporter=long, session=long, served=(long,) * 2_000, origin=long),
     )
 
-    report, (filed,) = the_only(sqlite_ledger), filings_of(sqlite_ledger, added.report_id)
+    report, (filed,) = the_only(sqlite_ledger), list_filings(sqlite_ledger, added.report_id)
     assert added.cut
     assert (len(report.query), len(report.output), len(report.correct or "")) == (2_000, 8_000, 8_000)
     assert (len(filed["reporter"]), len(filed["session"]), len(filed["served"])) == (200, 250, 100)
@@ -293,23 +292,23 @@ def test_the_first_right_answer_stays_and_each_filing_keeps_its_own(ledger: Ledg
     report = the_only(ledger)
     assert report.correct == "12"
     assert (report.first_reported_at, report.last_reported_at) == (NOW - timedelta(days=3), NOW - timedelta(days=1))
-    assert {row["correct"] for row in filings_of(ledger, added.report_id)} == {None, "12", "13"}
+    assert {row["correct"] for row in list_filings(ledger, added.report_id)} == {None, "12", "13"}
 
 
 def test_closing_takes_a_known_state_and_a_known_report(sqlite_ledger: Ledger) -> None:
-    added = add(sqlite_ledger, a_filing(), "run-1", NOW)
+    added = file_report(sqlite_ledger, a_filing(), "run-1", NOW)
     with sqlite_ledger.write() as connection:
-        close(connection, added.report_id, "traced")
-    assert (the_only(sqlite_ledger).state, open_reports(sqlite_ledger)) == ("traced", [])
+        close_report(connection, added.report_id, "traced")
+    assert (the_only(sqlite_ledger).state, list_open_reports(sqlite_ledger)) == ("traced", [])
 
     with sqlite_ledger.write() as connection, pytest.raises(UnknownSubject):
-        close(connection, "0" * 32, "traced")
-    with sqlite_ledger.write() as connection, pytest.raises(ValueError, match="expected one of open"):
-        close(connection, added.report_id, "done")
+        close_report(connection, "0" * 32, "traced")
+    with sqlite_ledger.write() as connection, pytest.raises(ValueError, match="not a valid ReportState"):
+        close_report(connection, added.report_id, "done")
 
 
 def test_a_report_is_found_by_the_beginning_of_its_id(sqlite_ledger: Ledger) -> None:
-    added = add(sqlite_ledger, a_filing(), "run-1", NOW)
+    added = file_report(sqlite_ledger, a_filing(), "run-1", NOW)
 
     found = find_report(sqlite_ledger, added.report_id[:6].upper())
     assert found.complaint.output == found.output == "40 metres"
@@ -322,10 +321,10 @@ def test_a_report_is_found_by_the_beginning_of_its_id(sqlite_ledger: Ledger) -> 
 
 
 def test_memory_of_what_counted_is_bounded_and_only_a_memory(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_reports_weight, "REMEMBERED", 3)
-    desk = Desk(ledger, "run-1", NOW)
-    for number in range(A_DAY + 5):
+    monkeypatch.setattr(filings_module, "MAX_CACHED_ENTRIES", 3)
+    desk = ReportInbox(ledger, "run-1", NOW)
+    for number in range(FILINGS_PER_DAY + 5):
         desk.file([a_filing(f"question {number}"), a_filing("the same", session=str(number))])
 
-    assert count(ledger, filings, filings.c.counted > 0) == A_DAY
+    assert count(ledger, filings, filings.c.counted > 0) == FILINGS_PER_DAY
     assert max(len(memory) for memory in (desk._weighing._days, desk._weighing._pairs, desk._weighing._trust)) <= 5

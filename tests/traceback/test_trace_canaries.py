@@ -9,10 +9,12 @@ import pytest
 from numpy.typing import NDArray
 
 from corpus_guard.errors import JudgeFailed
+from corpus_guard.ledger.states import Label
 from corpus_guard.models import Models
 from corpus_guard.models.embedder import Embedder
-from corpus_guard.traceback import Complaint, Conclusion, Label, Opinion, Suspect
-from corpus_guard.traceback.canaries import cases, examine
+from corpus_guard.traceback.canaries import create_cases, examine_judge
+from corpus_guard.traceback.judges import JudgeConclusion, Opinion
+from corpus_guard.traceback.retrieval import Complaint, RetrievedText
 from material import TextHashes
 from trace_cases import Contains
 
@@ -20,8 +22,8 @@ from trace_cases import Contains
 class Acquits(Contains):
     """A judge that is not sure of the whole."""
 
-    def conclude(self, complaint: Complaint, judged: Sequence[tuple[Suspect, Opinion]]) -> Conclusion:
-        return Conclusion(0.1)
+    def conclude(self, complaint: Complaint, judged: Sequence[tuple[RetrievedText, Opinion]]) -> JudgeConclusion:
+        return JudgeConclusion(0.1)
 
 
 class Remembering:
@@ -43,7 +45,7 @@ def embedder(models: Models) -> Remembering:
 
 
 def test_every_night_has_its_own_texts_and_the_same_night_the_same() -> None:
-    one, again, other = cases("night-1"), cases("night-1"), cases("night-2")
+    one, again, other = create_cases("night-1"), create_cases("night-1"), create_cases("night-2")
 
     assert one == again
     texts = {text for case in one for text in (*case.poisoned, *case.benign)}
@@ -56,7 +58,7 @@ def test_every_night_has_its_own_texts_and_the_same_night_the_same() -> None:
 
 
 def test_a_judge_that_sees_has_no_faults(embedder: Remembering) -> None:
-    seen = examine(Contains(), embedder, "night-1")
+    seen = examine_judge(Contains(), embedder, "night-1")
 
     assert (seen.dacc, seen.fpr, seen.fnr) == (1.0, 0.0, 0.0)
     assert (seen.poisoned, seen.found, seen.honest, seen.honest_accused) == (24, 24, 4, 0)
@@ -64,10 +66,10 @@ def test_a_judge_that_sees_has_no_faults(embedder: Remembering) -> None:
 
 
 def test_a_blind_judge_one_that_accuses_everybody_and_one_that_acquits_are_told(embedder: Remembering) -> None:
-    blind = examine(Contains(says=Label.BENIGN), embedder, "night-1")
-    accuser = examine(Contains(says=Label.POISONED), embedder, "night-1")
-    undecided = examine(Contains(says=Label.UNDECIDED), embedder, "night-1")
-    acquitting = examine(Acquits(), embedder, "night-1")
+    blind = examine_judge(Contains(says=Label.BENIGN), embedder, "night-1")
+    accuser = examine_judge(Contains(says=Label.POISONED), embedder, "night-1")
+    undecided = examine_judge(Contains(says=Label.UNDECIDED), embedder, "night-1")
+    acquitting = examine_judge(Acquits(), embedder, "night-1")
 
     assert (blind.fnr, blind.fpr) == (1.0, 0.0)
     assert (accuser.fnr, accuser.fpr, accuser.honest_accused) == (0.0, 1.0, 4)
@@ -77,4 +79,4 @@ def test_a_blind_judge_one_that_accuses_everybody_and_one_that_acquits_are_told(
 
 def test_a_judge_that_fails_is_no_blind_judge() -> None:
     with pytest.raises(JudgeFailed):
-        examine(Contains(fails_in=1), TextHashes(), "night-1")
+        examine_judge(Contains(fails_in=1), TextHashes(), "night-1")

@@ -21,22 +21,22 @@ from starlette.testclient import TestClient
 from corpus_guard.batches import Storage
 from corpus_guard.batches.tables import versions_to_table
 from corpus_guard.corpus import publishing
+from corpus_guard.deployment import Deployment
 from corpus_guard.domain import Finding, Judgement, TrustLevel, Verdict, Version
-from corpus_guard.guard import Guard
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.tables import chunks
-from corpus_guard.review.queue import Item, find
+from corpus_guard.review.queue import QueueItem, find_item
 from corpus_guard.review.reviewer import Reviewer
 from corpus_guard.screening.runner import Screening
 from corpus_guard.settings import Settings
 from corpus_guard.web.app import make_app
-from corpus_guard.web.door import Door, Pace
+from corpus_guard.web.access import AccessControl, RateLimit
 from material import MODEL, a_finding, a_version, judged
 
 HEADERS = {"Sec-Fetch-Site": "same-origin", "X-Corpus-Guard": "test"}
 
 
-def plain_door() -> Door:
+def plain_door() -> AccessControl:
     def see(request: Request) -> Reviewer:
         name = request.headers.get("who")
         if not name:
@@ -52,7 +52,7 @@ def plain_door() -> Door:
             raise HTTPException(403, "Forbidden")
         return reviewer
 
-    return Door(see, decide, may_decide)
+    return AccessControl(see, decide, may_decide)
 
 
 @dataclass
@@ -60,7 +60,7 @@ class Reviewing:
     """A home, a ledger, and people who look at it."""
 
     home: Path
-    pace: Pace = field(default_factory=Pace)
+    pace: RateLimit = field(default_factory=RateLimit)
     ledger_url: str = ""
 
     def __post_init__(self) -> None:
@@ -70,9 +70,9 @@ class Reviewing:
         self.storage = Storage(self.settings.storage)
         self.app = make_app(self.guard, plain_door(), self.pace)
 
-    def guard(self) -> Guard:
+    def guard(self) -> Deployment:
         """A guard of this home; building the checks takes two seconds, and the pages ask for their digest alone."""
-        made = Guard(self.settings)
+        made = Deployment(self.settings)
         made.__dict__["screening"] = _screening()
         return made
 
@@ -93,23 +93,24 @@ class Reviewing:
                 guard.blobs.put(version.text.encode("utf-8", "surrogatepass"))
         batch = f"batches/{uuid.uuid4().hex}/versions.parquet"
         self.storage.write_table(batch, versions_to_table([version for version, _ in pairs]))
-        publishing.record(
-            self.ledger,
-            run_id,
-            batch,
-            [(version, _judgement(version, verdict, findings, risk)) for version, verdict in pairs],
-            collection=lambda trust: f"corpus-{trust.value}",
-            vectors=batch.replace("versions", "vectors"),
-            model=MODEL,
-        )
+        with self.ledger.write() as connection:
+            publishing.record(
+                connection,
+                run_id,
+                batch,
+                [(version, _judgement(version, verdict, findings, risk)) for version, verdict in pairs],
+                collection=lambda trust: f"corpus-{trust.value}",
+                vectors=batch.replace("versions", "vectors"),
+                model=MODEL,
+            )
 
-    def wait(self, uri: str = "bad.md", text: str = "Send it to the harbour office.", **more: Any) -> Item:
+    def wait(self, uri: str = "bad.md", text: str = "Send it to the harbour office.", **more: Any) -> QueueItem:
         """One document in quarantine."""
         findings = more.pop("findings", None)
         risk = more.pop("risk", 0.9)
         version = a_version(uri, (text,), **more)
         self.record((version, Verdict.QUARANTINE), findings=findings, risk=risk, run_id=version.stamp.run_id)
-        return find(self.ledger, version.version_id)
+        return find_item(self.ledger, version.version_id)
 
     def serve(self, uri: str = "good.md", text: str = "The pump is read each morning.", **more: Any) -> Version:
         """One document that was accepted."""
@@ -123,14 +124,14 @@ class Reviewing:
             statement = sa.select(chunks.c.chunk_id).where(chunks.c.version_id == version_id).order_by(chunks.c.ordinal)
             return str(connection.execute(statement.limit(1)).scalar_one())
 
-    def item(self, name: str) -> Item:
-        return find(self.ledger, name)
+    def item(self, name: str) -> QueueItem:
+        return find_item(self.ledger, name)
 
     def close(self) -> None:
         self.ledger.close()
 
 
-def deciding(item: Item, choice: str = "release", reason: str = "looked at it", **more: Any) -> dict[str, Any]:
+def deciding(item: QueueItem, choice: str = "release", reason: str = "looked at it", **more: Any) -> dict[str, Any]:
     """The body of a decision on one item."""
     return {
         "items": [{"version_id": item.version_id, "revision": item.revision}],
@@ -142,7 +143,7 @@ def deciding(item: Item, choice: str = "release", reason: str = "looked at it", 
 
 @cache
 def _screening() -> Screening:
-    return Guard(Settings(home=Path(tempfile.mkdtemp()))).screening
+    return Deployment(Settings(home=Path(tempfile.mkdtemp()))).screening
 
 
 def _judgement(version: Version, verdict: Verdict, findings: Sequence[Finding] | None, risk: float) -> Judgement:

@@ -95,14 +95,14 @@ def test_one_file_is_a_plugin_and_it_imports_nothing_heavy() -> None:
 
     assert (
         ran.stdout.splitlines()[-1]
-        == "['corpus_guard', 'corpus_guard.web', 'corpus_guard.web.plugin', 'corpus_guard_plugin']"
+        == "['corpus_guard', 'corpus_guard.web', 'corpus_guard.airflow.plugin', 'corpus_guard_plugin']"
     )
 
 
 def test_an_app_that_cannot_be_made_serves_nothing() -> None:
     import asyncio
 
-    from corpus_guard.web.plugin import Lazily
+    from corpus_guard.airflow.plugin import LazyApp
 
     def broken() -> Any:
         raise ImportError("airflow moved it")
@@ -110,7 +110,7 @@ def test_an_app_that_cannot_be_made_serves_nothing() -> None:
     sent: list[Any] = []
 
     async def ask() -> None:
-        await Lazily(broken)({"type": "http"}, None, sent.append)
+        await LazyApp(broken)({"type": "http"}, None, sent.append)
 
     with pytest.raises(ImportError):
         asyncio.run(ask())

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from reviewing import Reviewing
 
 from corpus_guard.ledger.tables import decisions
-from corpus_guard.web.answers import ERRORS
+from corpus_guard.web.responses import ERRORS
 
 HEX = st.text("0123456789abcdef", min_size=32, max_size=32)
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=60)
@@ -25,9 +25,9 @@ WORDS = st.text(max_size=300) | st.sampled_from(["quarantined", "risk", "high", 
 
 @pytest.fixture(scope="module")
 def quarantine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reviewing]:
-    from corpus_guard.web.door import Pace
+    from corpus_guard.web.access import RateLimit
 
-    one = Reviewing(tmp_path_factory.mktemp("api") / "home", Pace(most=10**9))
+    one = Reviewing(tmp_path_factory.mktemp("api") / "home", RateLimit(most=10**9))
     one.wait()
     one.wait("two.md", "another")
     yield one

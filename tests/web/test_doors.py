@@ -13,8 +13,8 @@ from fastapi.routing import APIRoute
 from reviewing import Reviewing, deciding
 from starlette.testclient import TestClient
 
-from corpus_guard.review.queue import Item
-from corpus_guard.web.door import Pace, same_origin
+from corpus_guard.review.queue import QueueItem
+from corpus_guard.web.access import RateLimit, require_same_origin
 from corpus_guard.web.headers import HEADERS as SEALED
 
 ANY_ID = "0" * 32
@@ -47,7 +47,7 @@ def unguarded(app: FastAPI) -> list[str]:
         if not isinstance(route, APIRoute):
             lacking.append(str(route))
             continue
-        needed = {door.see} if route.methods <= {"GET", "HEAD"} else {door.see, door.decide, same_origin}
+        needed = {door.see} if route.methods <= {"GET", "HEAD"} else {door.see, door.decide, require_same_origin}
         if not needed <= asked(route.dependant):
             lacking.append(route.path)
     return lacking
@@ -144,7 +144,7 @@ def test_a_body_of_more_than_a_megabyte_is_refused(reviewing: Reviewing) -> None
 def test_decisions_are_paced_for_each_person(reviewing: Reviewing) -> None:
     item = reviewing.wait()
     now = [0.0]
-    reviewing.app.state.pace = Pace(most=2, seconds=60, clock=lambda: now[0])
+    reviewing.app.state.pace = RateLimit(most=2, seconds=60, clock=lambda: now[0])
     body = {"ids": [item.version_id], "choice": "release"}
     with reviewing.client("ada") as ada, reviewing.client("ben") as ben:
         first = [ada.post("/api/v1/previews", json=body) for _ in range(3)]
@@ -202,7 +202,7 @@ def test_a_websocket_is_closed(reviewing: Reviewing) -> None:
         pass
 
 
-def _post(reviewing: Reviewing, item: Item, headers: dict[str, str | None]) -> Any:
+def _post(reviewing: Reviewing, item: QueueItem, headers: dict[str, str | None]) -> Any:
     told: dict[str, Any] = {"Who": "ada", "Sec-Fetch-Site": "same-origin", "X-Corpus-Guard": "x", **headers}
     told.setdefault("Content-Type", "application/json")
     client = TestClient(reviewing.app, base_url="http://airflow.test")

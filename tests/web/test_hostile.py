@@ -17,12 +17,12 @@ import pytest
 from resiliparse.parse.html import HTMLTree
 from reviewing import Reviewing, a_finding, deciding
 
-from corpus_guard._unseen import unseen
 from corpus_guard.domain import Span
+from corpus_guard.invisible import is_invisible
 from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.tables import suspects, traces
 from corpus_guard.traceback import records, reports
-from corpus_guard.traceback.reports import Filing
+from corpus_guard.traceback.filings import Filing
 from hostile import BEACON, CHARACTERS, PAYLOADS
 
 HARMLESS = "harmless"
@@ -93,7 +93,7 @@ def everywhere(reviewing: Reviewing, payload: str) -> list[str]:
         )
         assert undone.status_code == 200, undone.text
     filing = Filing(f"why {kept}?", f"because {kept}.", now(), f"rather {kept}.", f"by {kept}"[:200], origin=kept)
-    report = reports.add(reviewing.ledger, filing, "run-1").report_id
+    report = reports.file_report(reviewing.ledger, filing, "run-1").report_id
     trace = traced(reviewing, report, kept, item.version_id)
     return [
         "/",
@@ -112,7 +112,7 @@ def everywhere(reviewing: Reviewing, payload: str) -> list[str]:
 
 def traced(reviewing: Reviewing, report: str, payload: str, version: str) -> str:
     """A trace whose judge, RAG model and documents all say `payload`; returns its id."""
-    trace = records.begin(reviewing.ledger, report, f"night {payload}"[:250], payload[:200], 5, None)
+    trace = records.begin_trace(reviewing.ledger, report, f"night {payload}"[:250], payload[:200], 5, None)
     chunk = reviewing.storage_chunk(version)
     line = {
         "trace_id": trace.trace_id,
@@ -175,7 +175,7 @@ def test_there_are_enough_payloads() -> None:
 def test_a_payload_is_text_on_every_page(reviewing: Reviewing, benign: list[Shape], payload: str) -> None:
     for (path, html), expected in zip(_shapes(reviewing, payload), benign, strict=True):
         assert shape(html) == expected, f"{path}: {shape(html) - expected} {expected - shape(html)}"
-        assert not any(unseen(one) for one in html if one not in "\n\t"), f"{path}: something in it cannot be seen"
+        assert not any(is_invisible(one) for one in html if one not in "\n\t"), f"{path}: something in it cannot be seen"
         for address in links(html):
             assert re.match(r"(\./|\.\./|\?|#|items/|history|reports|health|corpus|api/)", address) or not address, (
                 address
@@ -204,7 +204,7 @@ def test_a_payload_is_data_in_json_and_files(reviewing: Reviewing, payload: str)
         rows = list(csv.DictReader(io.StringIO(table.text)))
     assert len(rows) == 1
     for value in rows[0].values():
-        assert not value.lstrip().startswith(("=", "+", "-", "@")) and not any(map(unseen, value))
+        assert not value.lstrip().startswith(("=", "+", "-", "@")) and not any(map(is_invisible, value))
 
 
 @pytest.mark.parametrize("payload", PAYLOADS[::20])
@@ -235,7 +235,7 @@ def test_a_payload_in_an_address_is_text(
     assert not names & {"img", "iframe", "object", "embed", "style", "base", "video", "audio", "marquee", "template"}
     assert [sorted(told) for tag, told in found if tag == "script"] in ([["src"], ["defer", "src"]], [])
     assert not any(name.startswith("on") for _, told in found for name in told)
-    assert not any(unseen(one) for one in answer.text if one not in "\n\t")
+    assert not any(is_invisible(one) for one in answer.text if one not in "\n\t")
 
 
 def test_five_megabytes_are_cut_and_the_whole_is_a_link_away(reviewing: Reviewing) -> None:

@@ -15,7 +15,7 @@ from reviewing import Reviewing, a_finding, deciding
 from corpus_guard.domain import Severity, Span, TrustLevel, Verdict
 from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.tables import documents, events, versions
-from corpus_guard.review.decisions import MOST
+from corpus_guard.review.decisions import MAX_ITEMS
 from material import a_version
 
 
@@ -228,7 +228,7 @@ def test_a_preview_says_what_a_decision_touches_and_changes_nothing(reviewing: R
 
 def test_a_thousand_items_are_decided_in_five_seconds(reviewing: Reviewing) -> None:
     reviewing.record(
-        *((a_version(f"{number:04}.md", (f"Text {number}.",)), Verdict.QUARANTINE) for number in range(MOST)),
+        *((a_version(f"{number:04}.md", (f"Text {number}.",)), Verdict.QUARANTINE) for number in range(MAX_ITEMS)),
     )
     with reviewing.client() as client:
         items = told(client.get("/api/v1/queue/revisions"))["items"]
@@ -238,7 +238,7 @@ def test_a_thousand_items_are_decided_in_five_seconds(reviewing: Reviewing) -> N
         more = client.post(
             "/api/v1/decisions", json={"items": [*items, items[0]], "choice": "reject", "reason": "one more"}
         )
-    assert len(made["decisions"]) == MOST
+    assert len(made["decisions"]) == MAX_ITEMS
     assert seconds <= 5
     assert more.status_code == 422
 
@@ -270,13 +270,13 @@ def test_files_hold_everything_that_matches(reviewing: Reviewing) -> None:
 
 
 def test_the_policy_is_read_again_when_its_file_changes(reviewing: Reviewing, tmp_path: Any) -> None:
-    from corpus_guard.guard import Guard
+    from corpus_guard.deployment import Deployment
     from corpus_guard.settings import PACKAGE, Settings
-    from corpus_guard.web.desk import Desk
+    from corpus_guard.web.shared_deployment import SharedDeployment
 
     policy = tmp_path / "policy.yaml"
     policy.write_text((PACKAGE / "policy.yaml").read_text())
-    desk = Desk(lambda: Guard(Settings(home=reviewing.home, policy_file=policy)))
+    desk = SharedDeployment(lambda: Deployment(Settings(home=reviewing.home, policy_file=policy)))
     first = desk.guard()
     assert desk.guard() is first
     policy.write_text(policy.read_text().replace("risk: 0.5", "risk: 0.4"))

@@ -1,4 +1,4 @@
-"""What travels between steps: Parquet batches with declared schemas, in a folder or an object store."""
+"""Parquet batches that travel between steps, with declared schemas, in a folder or an object store."""
 
 from corpus_guard.batches.storage import Storage
 

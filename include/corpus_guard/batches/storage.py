@@ -1,8 +1,10 @@
 """A folder of derived files, on disk or in an object store (fsspec).
 
-Names are relative to the folder's root: the ledger stays right when the folder moves. A file appears under its name only when
-it is whole. A table's name is a hash of what it was made from: one that exists never has to be made again, and of two that are made
-at once the first stands, so that everybody reads the same.
+Rules
+    * names are relative to the folder's root, so that the ledger stays right when the folder moves;
+    * a file appears under its name only when it is complete;
+    * a table's name is a hash of its inputs: an existing table is never made again, and of two that are made at the same
+      time the first stands, so that all readers see the same.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import os
 import uuid
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeAlias
 
 import orjson
 import pyarrow as pa
@@ -24,39 +26,43 @@ from fsspec.implementations.local import LocalFileSystem
 
 from corpus_guard.errors import Inconsistent
 
-ROW_GROUP = 64  # versions; one item of the quarantine is read without its 255 neighbours
+ROWS_PER_GROUP = 64  # so that one version is read without the 255 others of its shard
+
+Filters: TypeAlias = list[tuple[str, str, object]]
+"""Conditions on rows, as pyarrow takes them: (column, operator, value)."""
 
 
 class Storage:
-    """Derived files below `url`."""
+    """Folder of derived files below an fsspec URL."""
 
     def __init__(self, url: str) -> None:
+        self.url = url
         self._fs, root = url_to_fs(url)
         self._root = root.rstrip("/")
         self._local = isinstance(self._fs, LocalFileSystem)
 
     def exists(self, name: str) -> bool:
-        """Whether `name` was made."""
+        """Return whether the file `name` exists."""
         return bool(self._fs.exists(self._path(name)))
 
-    def write(self, name: str, content: bytes, *, keep_first: bool = False) -> None:
-        """Make `name`; whoever looks sees all of it or nothing.
+    def write(self, name: str, content: bytes, *, keep_existing: bool = False) -> None:
+        """Write a file; readers see all of it or nothing.
 
         Args:
             name: relative to the root.
-            content: all of it.
-            keep_first: leave a file that is there already as it is.
+            content: the whole file.
+            keep_existing: leave an existing file as it is.
         """
         with self._draft(name.rpartition("/")[0]) as (stream, draft):
             stream.write(content)
             stream.close()
-            self._move(draft, name, keep_first=keep_first)
+            self._move(draft, name, keep_existing=keep_existing)
 
     def write_lines(self, folder: str, lines: Iterable[bytes], suffix: str) -> tuple[str, str, int]:
-        """Write lines as they come, memory flat, under the hash of the content.
+        """Write lines as they come, in constant memory, under the hash of the content.
 
         Returns:
-            Name, SHA-256 (hex), how many lines.
+            Name, SHA-256 (hex), number of lines.
         """
         hasher = hashlib.sha256()
         count = 0
@@ -71,10 +77,10 @@ class Storage:
         return name, hasher.hexdigest(), count
 
     def read(self, name: str) -> bytes:
-        """The content of `name`.
+        """Return the content of a file.
 
         Raises:
-            Inconsistent: the ledger or an earlier step refers to it, and it is gone.
+            Inconsistent: the file is gone, although the ledger or an earlier step refers to it.
         """
         try:
             with self._fs.open(self._path(name), "rb") as stream:
@@ -82,8 +88,8 @@ class Storage:
         except FileNotFoundError:
             raise self._missing(name) from None
 
-    def lines(self, name: str) -> Iterator[bytes]:
-        """The lines of `name`, without newlines, as they are read; raises Inconsistent like `read`."""
+    def read_lines(self, name: str) -> Iterator[bytes]:
+        """Yield the lines of a file, without newlines; raises Inconsistent like `read`."""
         try:
             with self._fs.open(self._path(name), "rb") as stream:
                 for line in stream:
@@ -92,25 +98,25 @@ class Storage:
             raise self._missing(name) from None
 
     def write_table(self, name: str, table: pa.Table) -> None:
-        """Parquet, zstd; a table that is there already stands."""
+        """Write a Parquet file (zstd); leave an existing one as it is."""
         buffer = io.BytesIO()
-        pq.write_table(table, buffer, compression="zstd", row_group_size=ROW_GROUP)
-        self.write(name, buffer.getvalue(), keep_first=True)
+        pq.write_table(table, buffer, compression="zstd", row_group_size=ROWS_PER_GROUP)
+        self.write(name, buffer.getvalue(), keep_existing=True)
 
-    def read_table(self, name: str, *, columns: list[str] | None = None, filters: Any = None) -> pa.Table:
-        """Parquet; raises Inconsistent like `read`."""
+    def read_table(self, name: str, *, columns: list[str] | None = None, filters: Filters | None = None) -> pa.Table:
+        """Read a Parquet file, or some of its columns and rows; raises Inconsistent like `read`."""
         return pq.read_table(io.BytesIO(self.read(name)), columns=columns, filters=filters)
 
-    def write_json(self, name: str, value: Any) -> None:
-        """JSON."""
+    def write_json(self, name: str, value: object) -> None:
+        """Write a JSON file."""
         self.write(name, orjson.dumps(value))
 
     def read_json(self, name: str) -> Any:
-        """JSON; raises Inconsistent like `read`."""
+        """Read a JSON file; raises Inconsistent like `read`."""
         return orjson.loads(self.read(name))
 
     def location(self, name: str) -> str:
-        """For people: where `name` lies."""
+        """Return the full path of a file, for people."""
         return self._path(name)
 
     @contextlib.contextmanager
@@ -126,26 +132,27 @@ class Storage:
                 self._fs.rm_file(draft)
             raise
 
-    def _move(self, draft: str, name: str, *, keep_first: bool = False) -> None:
+    def _move(self, draft: str, name: str, *, keep_existing: bool = False) -> None:
         if self._local:
-            # The ledger's commits survive a power cut; what they refer to must, too.
+            # The ledger's commits survive a power cut; the files they refer to must, too.
             _flush(Path(draft))
-            if keep_first:
+            if keep_existing:
                 with contextlib.suppress(FileExistsError):
                     Path(self._path(name)).hardlink_to(draft)  # atomic, and fails where the name is taken
                 Path(draft).unlink()
             else:
                 Path(draft).replace(self._path(name))  # atomic; fsspec's own `mv` copies when the target exists
             _flush(Path(draft).parent)
-        elif keep_first and self._fs.exists(self._path(name)):
-            # An object store offers no such step: between this question and the move the last writer wins.
+        elif keep_existing and self._fs.exists(self._path(name)):
+            # An object store has no atomic step for this: between this check and the move the last writer wins.
             self._fs.rm_file(draft)
         else:
             self._fs.mv(draft, self._path(name))
 
     def _missing(self, name: str) -> Inconsistent:
         return Inconsistent(
-            f"{self._path(name)} is missing, and something refers to it; restore the folder (CORPUS_GUARD_STORAGE_URL)"
+            f"{self._path(name)} is missing, and the ledger or an earlier step refers to it; restore the storage folder "
+            "(CORPUS_GUARD_STORAGE_URL) from a copy"
         )
 
     def _path(self, name: str) -> str:

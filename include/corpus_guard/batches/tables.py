@@ -3,24 +3,29 @@
 A batch is a folder named by the hash of what went into it:
 
     batches/<hash>/versions.parquet      text, stamp, chunks of each changed document of a shard
-    batches/<hash>/signals.parquet       what the survey needs of each
+    batches/<hash>/signals.parquet       measures of each, for the survey
     batches/<hash>/judgements-<hash>.parquet
     batches/<hash>/vectors-<hash>.parquet
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import orjson
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from corpus_guard.batches.storage import Filters, Storage
 from corpus_guard.domain import Chunk, Finding, Judgement, Skipped, Stamp, Verdict, Version
+from corpus_guard.ledger.queries import IDS_PER_STATEMENT
 
 MODEL = "corpus_guard_model"
+
+Item = TypeVar("Item")
 
 VERSIONS = pa.schema(
     [
@@ -47,6 +52,11 @@ VERSIONS = pa.schema(
     ]
 )
 
+CHUNK_TEXT_COLUMNS: Final = ["text", "chunks"]
+"""Columns of VERSIONS that `chunk_texts_from_table` needs."""
+SERVED_COLUMNS: Final = ["version_id", "doc_id", "stamp", "text", "chunks"]
+"""Columns of VERSIONS that are published: without hidden text and problems."""
+
 JUDGEMENTS = pa.schema(
     [
         pa.field("version_id", pa.string(), nullable=False),
@@ -61,7 +71,7 @@ JUDGEMENTS = pa.schema(
 
 
 def versions_to_table(versions: Sequence[Version]) -> pa.Table:
-    """One row a version."""
+    """Convert versions to a table with one row per version."""
     rows = [
         {
             "version_id": version.version_id,
@@ -81,12 +91,42 @@ def versions_to_table(versions: Sequence[Version]) -> pa.Table:
 
 
 def versions_from_table(table: pa.Table) -> list[Version]:
-    """The inverse of `versions_to_table`."""
+    """Convert a table to versions: the inverse of `versions_to_table`.
+
+    A table that was read without the columns `hidden` and `problems` gives versions without either.
+    """
     return [_version(row) for row in table.to_pylist()]
 
 
+def read_versions(
+    storage: Storage, name: str, version_ids: Collection[str], columns: list[str] | None = None
+) -> list[Version]:
+    """Read some versions of a batch.
+
+    Args:
+        storage: holds the batch.
+        name: of the Parquet file of versions.
+        version_ids: of the versions that are read; those the file does not hold are missing in the result.
+        columns: all, or `SERVED_COLUMNS`.
+
+    Raises:
+        Inconsistent: the file is gone.
+    """
+    filters: Filters = [("version_id", "in", list(version_ids))]
+    return versions_from_table(storage.read_table(name, columns=columns, filters=filters))
+
+
+def chunk_texts_from_table(table: pa.Table) -> list[tuple[str, str]]:
+    """Return (chunk id, text) of every chunk of a table of versions."""
+    return [
+        (chunk["chunk_id"], row["text"][chunk["start"] : chunk["end"]])
+        for row in table.select(CHUNK_TEXT_COLUMNS).to_pylist()
+        for chunk in row["chunks"]
+    ]
+
+
 def judgements_to_table(judgements: Sequence[Judgement]) -> pa.Table:
-    """One row a version."""
+    """Convert judgements to a table with one row per version."""
     rows = [
         {
             "version_id": judgement.version_id,
@@ -103,7 +143,7 @@ def judgements_to_table(judgements: Sequence[Judgement]) -> pa.Table:
 
 
 def judgements_from_table(table: pa.Table) -> list[Judgement]:
-    """The inverse of `judgements_to_table`."""
+    """Convert a table to judgements: the inverse of `judgements_to_table`."""
     return [
         Judgement(
             version_id=row["version_id"],
@@ -119,7 +159,13 @@ def judgements_from_table(table: pa.Table) -> list[Judgement]:
 
 
 def vectors_to_table(chunk_ids: Sequence[str], vectors: NDArray[np.float32], model: str) -> pa.Table:
-    """One row a chunk; `vectors` has shape (chunks, dimensions); `model` made them."""
+    """Convert vectors to a table with one row per chunk.
+
+    Args:
+        chunk_ids: in the order of `vectors`.
+        vectors: shape (chunks, dimensions).
+        model: identity of the embedder.
+    """
     flat = pa.array(np.ascontiguousarray(vectors, "<f4").reshape(-1), pa.float32())
     rows = pa.FixedSizeListArray.from_arrays(flat, vectors.shape[1])
     table = pa.table({"chunk_id": pa.array(chunk_ids, pa.string()), "vector": rows})
@@ -127,37 +173,32 @@ def vectors_to_table(chunk_ids: Sequence[str], vectors: NDArray[np.float32], mod
 
 
 def vectors_from_table(table: pa.Table) -> dict[str, NDArray[np.float32]]:
-    """Chunk id → float32 vector."""
+    """Return the float32 vector of each chunk id."""
     column = table["vector"].combine_chunks()
     rows = np.asarray(column.flatten(), dtype="<f4").reshape(len(column), column.type.list_size)
     return dict(zip(table["chunk_id"].to_pylist(), rows, strict=True))
 
 
-def model_of(table: pa.Table) -> str:
-    """Which embedder made a table of vectors."""
+def embedder_of(table: pa.Table) -> str:
+    """Return the identity of the embedder that made a table of vectors."""
     return str((table.schema.metadata or {})[MODEL.encode()].decode())
 
 
-def split(items: Iterable[Any], size: int) -> Iterable[list[Any]]:
-    """`items` in lists of at most `size`."""
-    part: list[Any] = []
-    for item in items:
-        part.append(item)
-        if len(part) == size:
-            yield part
-            part = []
-    if part:
-        yield part
+def in_batches(items: Iterable[Item], size: int = IDS_PER_STATEMENT) -> Iterator[list[Item]]:
+    """Yield `items` in lists of at most `size`, in their order."""
+    remaining = iter(items)
+    while batch := list(islice(remaining, size)):
+        yield batch
 
 
-def _version(row: dict[str, Any]) -> Version:
+def _version(row: Mapping[str, Any]) -> Version:
     text = row["text"]
     return Version(
         doc_id=row["doc_id"],
         version_id=row["version_id"],
         stamp=Stamp.from_dict(orjson.loads(row["stamp"])),
         text=text,
-        hidden=row["hidden"],
+        hidden=row.get("hidden", ""),
         chunks=tuple(
             Chunk(
                 chunk["chunk_id"],
@@ -169,5 +210,5 @@ def _version(row: dict[str, Any]) -> Version:
             )
             for ordinal, chunk in enumerate(row["chunks"])
         ),
-        problems=tuple(Finding.from_dict(problem) for problem in orjson.loads(row["problems"])),
+        problems=tuple(Finding.from_dict(problem) for problem in orjson.loads(row.get("problems", "[]"))),
     )

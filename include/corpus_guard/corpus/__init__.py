@@ -1,1 +1,1 @@
-"""What is served: the Chroma collections, how they are written, and how they are asked."""
+"""The served corpus: the Chroma collections, how they are written, and how they are queried."""

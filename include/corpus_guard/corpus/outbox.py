@@ -1,11 +1,11 @@
-"""Making Chroma hold what the ledger says: the outbox, drained.
+"""The outbox: publications that the ledger asks for and that Chroma does not hold yet, or holds still.
 
 Rules
-    * one process drains at a time, under a lock that dies with its holder;
-    * what was written is read back by id and looked for by its vector, and only then marked; what no query finds stays in the outbox,
-      the rest goes on;
-    * to put an index right neighbours of a lost record may have to be written again: the ledger says first that they are to be
-      published, and only those are touched that are as it published them;
+    * one process drains at a time, under a lock that is freed when its holder dies;
+    * a written record is read back by id and looked for by its vector, and only then marked as published; a record that no
+      query finds stays in the outbox, the others go on;
+    * to repair an index, neighbours of an unreachable record may have to be written again: the ledger first says that they
+      are to be published, and only records that are as they were published are touched;
     * a document's new chunks are served before its old ones are retired;
     * killed anywhere, running again ends in the same place.
 """
@@ -13,75 +13,90 @@ Rules
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import NamedTuple
 
+import numpy as np
 import sqlalchemy as sa
+from numpy.typing import NDArray
 
 from corpus_guard.batches import Storage
-from corpus_guard.batches.tables import split, vectors_from_table, versions_from_table
+from corpus_guard.batches.tables import SERVED_COLUMNS, read_versions, vectors_from_table
 from corpus_guard.corpus import reach
-from corpus_guard.corpus.store import Record, Store
-from corpus_guard.domain import Version, record_digest
+from corpus_guard.corpus.store import ChunkRecord, Store
+from corpus_guard.domain import Verdict, Version, record_digest
 from corpus_guard.errors import Inconsistent
 from corpus_guard.ledger import Ledger
+from corpus_guard.ledger.event_log import append_event
 from corpus_guard.ledger.ledger import now
+from corpus_guard.ledger.queries import Row, select_in_batches
+from corpus_guard.ledger.states import UNFINISHED_STATES, PublicationState, ReviewAction, VersionState
 from corpus_guard.ledger.tables import chunks, documents, publications, versions
 
-GROUP = 1_000  # chunks published between two marks in the ledger
+CHUNKS_PER_GROUP = 1_000  # published between two marks in the ledger
 
 
-def drain(ledger: Ledger, storage: Storage, store: Callable[[], Store], run_id: str) -> tuple[int, int]:
-    """Make Chroma hold what the ledger says, whoever asked for it.
+class Drained(NamedTuple):
+    """Counts of chunks that one `drain` brought into Chroma or removed."""
+
+    published: int
+    retired: int
+
+
+def drain(ledger: Ledger, storage: Storage, store: Store, run_id: str) -> Drained:
+    """Make Chroma hold what the ledger says, whichever run asked for it.
 
     Args:
-        ledger: the ledger.
-        storage: where batches and vectors lie.
-        store: opens Chroma; called only when there is work.
-        run_id: who works, for the event log.
-
-    Returns:
-        Chunks published, chunks retired.
+        ledger: holds the outbox.
+        storage: holds texts and vectors.
+        store: the collections; connected only when there is work.
+        run_id: the run that works, for the event log.
 
     Raises:
         StoreUnavailable: Chroma does not answer; what was done is marked, running again does the rest.
-        Inconsistent: what was read back is not what was written, or no query finds it; the latter is told when all else is done.
+        Inconsistent: what was read back is not what was written, or no query finds it; the latter is raised when everything
+            else is done.
     """
     if not _has_work(ledger):
-        return 0, 0
+        return Drained(0, 0)
     with ledger.exclusive("publish"):
-        opened = store()
         published = 0
-        last: Sequence[Any] = ()
-        lost: list[Record] = []
+        last: Row | None = None
+        lost: list[ChunkRecord] = []
         while group := _pending(ledger, last):
-            missing = _publish(ledger, storage, opened, run_id, group)
-            waiting = {record.chunk_id for record in missing}
-            published += sum(row.chunk_id not in waiting for row in group)
-            lost += missing
+            unreachable = _publish(ledger, storage, store, run_id, group)
+            lost_ids = {record.chunk_id for record in unreachable}
+            published += sum(row.chunk_id not in lost_ids for row in group)
+            lost += unreachable
             last = group[-1]
         retired = 0
         while group := _retiring(ledger):
-            _retire(ledger, opened, run_id, group)
+            _retire(ledger, store, run_id, group)
             retired += len(group)
     if lost:
-        raise Inconsistent(
-            f"{len(lost)} chunks are in Chroma at {opened.url}, written {1 + reach.ROUNDS} times, and no query finds them, first "
-            f"{', '.join(record.chunk_id for record in lost[:5])}: they stay in the outbox and are not marked as published. Run again; if "
-            "it stays, delete their collection: `guard verify` names it as missing, and `guard incident heal` makes it again"
-        )
-    return published, retired
+        raise _lost_error(store, lost)
+    return Drained(published, retired)
+
+
+def _lost_error(store: Store, lost: Sequence[ChunkRecord]) -> Inconsistent:
+    count = f"{len(lost)} chunks are" if len(lost) > 1 else "1 chunk is"
+    first = ", ".join(record.chunk_id for record in lost[:5])
+    return Inconsistent(
+        f"{count} in Chroma at {store.url}, written {1 + reach.MAX_REPAIR_ROUNDS} times, and no query finds them (first: "
+        f"{first}). They stay in the outbox and are not marked as published. Run again; if the error stays, delete their "
+        "collection: `guard verify` then reports it as missing, and `guard incident heal` writes it again"
+    )
 
 
 def _has_work(ledger: Ledger) -> bool:
     with ledger.read() as connection:
-        work = sa.select(publications.c.chunk_id).where(publications.c.state.in_(("pending", "retiring"))).limit(1)
-        return connection.execute(work).first() is not None
+        unfinished = sa.select(publications.c.chunk_id).where(publications.c.state.in_(UNFINISHED_STATES)).limit(1)
+        return connection.execute(unfinished).first() is not None
 
 
-def _pending(ledger: Ledger, last: Any) -> Sequence[Any]:
-    """The next group after the row `last`: what was tried and is not found waits for the next run."""
+def _pending(ledger: Ledger, last: Row | None) -> Sequence[Row]:
+    """Return the next group after the row `last`: what was written and is not found waits for the next run."""
     order = (publications.c.vectors, publications.c.version_id, publications.c.chunk_id, publications.c.collection)
     statement = (
         sa.select(
@@ -95,93 +110,92 @@ def _pending(ledger: Ledger, last: Any) -> Sequence[Any]:
             versions.c.state,
         )
         .join(versions, versions.c.version_id == publications.c.version_id)
-        .where(publications.c.state == "pending")
+        .where(publications.c.state == PublicationState.PENDING)
         .order_by(*order)
-        .limit(GROUP)
+        .limit(CHUNKS_PER_GROUP)
     )
-    if last:
-        before = (last.vectors, last.version_id, last.chunk_id, last.collection)
-        statement = statement.where(sa.tuple_(*order) > sa.tuple_(*before))
+    if last is not None:
+        previous = (last.vectors, last.version_id, last.chunk_id, last.collection)
+        statement = statement.where(sa.tuple_(*order) > sa.tuple_(*previous))
     with ledger.read() as connection:
         return connection.execute(statement).all()
 
 
-def _publish(ledger: Ledger, storage: Storage, store: Store, run_id: str, group: Sequence[Any]) -> list[Record]:
-    """Returns what was written and no query finds."""
-    vectors = {}
+def _publish(ledger: Ledger, storage: Storage, store: Store, run_id: str, group: Sequence[Row]) -> list[ChunkRecord]:
+    """Write a group of chunks and mark them; return the records that are stored and no query finds."""
+    vectors: dict[str, NDArray[np.float32]] = {}
     for name in {row.vectors for row in group}:
         vectors.update(vectors_from_table(storage.read_table(name)))
-    texts: dict[str, Version] = {}
+    by_id: dict[str, Version] = {}
     for name in {row.batch for row in group}:
-        wanted = list({row.version_id for row in group if row.batch == name})
-        table = storage.read_table(name, filters=[("version_id", "in", wanted)])
-        texts.update({version.version_id: version for version in versions_from_table(table)})
-    by_target: dict[tuple[str, str], list[Record]] = {}
+        version_ids = {row.version_id for row in group if row.batch == name}
+        stored = read_versions(storage, name, version_ids, SERVED_COLUMNS)
+        by_id.update({version.version_id: version for version in stored})
+    by_target: dict[tuple[str, str], list[ChunkRecord]] = {}
     for row in group:
-        by_target.setdefault((row.collection, row.model), []).append(record_of(row, texts[row.version_id], vectors))
-    found: dict[str, list[Record]] = {}
-    lost: list[Record] = []
+        record = build_record(row, by_id[row.version_id], vectors)
+        by_target.setdefault((row.collection, row.model), []).append(record)
+    found: dict[str, list[ChunkRecord]] = {}
+    lost: list[ChunkRecord] = []
     for (collection, model), records in by_target.items():
-        lend = functools.partial(_lend, ledger, store, run_id, collection)
+        claim = functools.partial(_claim_neighbours, ledger, store, run_id, collection)
         # The number format is left out: vectors of one model in bfloat16 and float32 agree to 0.9998 and may be mixed.
-        written = reach.write(store, collection, records, model.rpartition("/")[0], lend)
+        written = reach.write_reachable(store, collection, records, model.rpartition("/")[0], claim)
         found.setdefault(collection, []).extend(written.found)
         lost += written.lost
     _mark_published(ledger, run_id, found)
     return lost
 
 
-def _lend(
-    ledger: Ledger, store: Store, run_id: str, collection: str, lost: Sequence[str], others: Sequence[str]
-) -> Sequence[Record]:
-    """Those of `others` that are in the collection as they were published; from now on they are to be published again.
+def _claim_neighbours(
+    ledger: Ledger, store: Store, run_id: str, collection: str, unreachable: Sequence[str], neighbours: Sequence[str]
+) -> Sequence[ChunkRecord]:
+    """Put neighbours back into the outbox and return them, if the collection holds them as they were published.
 
-    What differs is left for verification to name: writing it again would wipe out the trace.
+    A record that differs is left for verification to report: writing it again would wipe out the evidence.
     """
-    if not others:
+    if not neighbours:
         return ()
-    columns = (
-        publications.c.chunk_id,
-        publications.c.vector_sha256,
-        publications.c.metadata_sha256,
-        chunks.c.text_sha256,
-    )
     statement = (
-        sa.select(*columns)
+        sa.select(
+            publications.c.chunk_id,
+            publications.c.vector_sha256,
+            publications.c.metadata_sha256,
+            chunks.c.text_sha256,
+        )
         .join(chunks, chunks.c.chunk_id == publications.c.chunk_id)
-        .where(publications.c.collection == collection, publications.c.state == "published")
+        .where(publications.c.collection == collection, publications.c.state == PublicationState.PUBLISHED)
     )
-    there, _ = store.read(collection, others)
+    stored, _ = store.read(collection, neighbours)
     with ledger.write() as connection:
-        lent = [
-            there[row.chunk_id]
-            for part in split(sorted(there), 500)
-            for row in connection.execute(statement.where(publications.c.chunk_id.in_(part)))
-            if there[row.chunk_id].fingerprint == (row.text_sha256, row.vector_sha256, row.metadata_sha256)
+        claimed = [
+            stored[row.chunk_id]
+            for row in select_in_batches(connection, statement, publications.c.chunk_id, stored)
+            if stored[row.chunk_id].fingerprint == (row.text_sha256, row.vector_sha256, row.metadata_sha256)
         ]
-        if lent:
+        if claimed:
             connection.execute(
                 publications.update()
                 .where(
                     publications.c.chunk_id == sa.bindparam("chunk"),
                     publications.c.collection == collection,
-                    publications.c.state == "published",
+                    publications.c.state == PublicationState.PUBLISHED,
                 )
-                .values(state="pending", changed_at=now(), run_id=run_id),
-                [{"chunk": record.chunk_id} for record in lent],
+                .values(state=PublicationState.PENDING, changed_at=now(), run_id=run_id),
+                [{"chunk": record.chunk_id} for record in claimed],
             )
-            told = {"lost": list(lost), "republished": [record.chunk_id for record in lent]}
-            ledger.event(connection, "relinked", collection, run_id, **told)
-    return lent
+            republished = [record.chunk_id for record in claimed]
+            append_event(connection, "relinked", collection, run_id, lost=list(unreachable), republished=republished)
+    return claimed
 
 
-def record_of(row: Any, version: Version, vectors: Mapping[str, Any]) -> Record:
-    """What a collection shall hold for a publication.
+def build_record(row: Row, version: Version, vectors: Mapping[str, NDArray[np.float32]]) -> ChunkRecord:
+    """Return the record that a collection shall hold for a publication.
 
     Args:
-        row: chunk_id, batch, vectors (storage names) and the version's state.
+        row: chunk_id, batch and vectors (storage names), and the version's state.
         version: the chunk's, with its text.
-        vectors: chunk id → vector.
+        vectors: by chunk id.
 
     Raises:
         Inconsistent: a file does not hold the chunk.
@@ -205,24 +219,25 @@ def record_of(row: Any, version: Version, vectors: Mapping[str, Any]) -> Record:
         "end": chunk.end,
         "content_sha256": stamp.content_sha256,
         "fetched_at": stamp.fetched_at.isoformat(),
-        "verdict": "release" if row.state == "released" else "accept",
-        # Never left out: `upsert` merges, and a title that is declared no longer would stay (chromadb 1.5.9).
+        "verdict": (ReviewAction.RELEASE if row.state == VersionState.RELEASED else Verdict.ACCEPT).value,
+        # Never left out: `upsert` merges, and a title that is no longer declared would stay (chromadb 1.5.9).
         "title": stamp.declared.get("title", ""),
     }
-    return Record(chunk.chunk_id, chunk.text, vectors[row.chunk_id], metadata)
+    return ChunkRecord(chunk.chunk_id, chunk.text, vectors[row.chunk_id], metadata)
 
 
-def _mark_published(ledger: Ledger, run_id: str, found: Mapping[str, Sequence[Record]]) -> None:
+def _mark_published(ledger: Ledger, run_id: str, records: Mapping[str, Sequence[ChunkRecord]]) -> None:
+    """Mark the records of each collection as published."""
     when = now()
     mark = (
         publications.update()
         .where(
             publications.c.chunk_id == sa.bindparam("chunk"),
             publications.c.collection == sa.bindparam("target"),
-            publications.c.state == "pending",
+            publications.c.state == PublicationState.PENDING,
         )
         .values(
-            state="published",
+            state=PublicationState.PUBLISHED,
             vector_sha256=sa.bindparam("vector"),
             metadata_sha256=sa.bindparam("data"),
             changed_at=when,
@@ -230,31 +245,31 @@ def _mark_published(ledger: Ledger, run_id: str, found: Mapping[str, Sequence[Re
     )
     rows = [
         {"chunk": record.chunk_id, "target": collection, "vector": record.vector_sha256, "data": record.metadata_sha256}
-        for collection, records in found.items()
-        for record in records
+        for collection, written in records.items()
+        for record in written
     ]
     if not rows:
         return
-    doc_ids = {str(record.metadata["doc_id"]) for records in found.values() for record in records}
+    doc_ids = {str(record.metadata["doc_id"]) for written in records.values() for record in written}
     with ledger.write() as connection:
         connection.execute(mark, rows)
-        for collection, records in found.items():
-            prints = {record.chunk_id: record_digest(*record.fingerprint) for record in records}
-            ledger.event(connection, "published", collection, run_id, chunks=prints)
-        replace_old(connection, run_id, sorted(doc_ids), when)
+        for collection, written in records.items():
+            digests = {record.chunk_id: record_digest(*record.fingerprint) for record in written}
+            append_event(connection, "published", collection, run_id, chunks=digests)
+        retire_replaced(connection, run_id, sorted(doc_ids), when)
 
 
-def replace_old(connection: sa.Connection, run_id: str, doc_ids: Sequence[str], when: datetime) -> None:
+def retire_replaced(connection: sa.Connection, run_id: str, doc_ids: Sequence[str], when: datetime) -> None:
     """Retire what the target versions of these documents replace, once all their own chunks are served."""
     waiting = sa.select(publications.c.doc_id).where(
-        publications.c.state == "pending", publications.c.doc_id.in_(doc_ids)
+        publications.c.state == PublicationState.PENDING, publications.c.doc_id.in_(doc_ids)
     )
-    own = (
+    replaced = (
         sa.select(publications.c.chunk_id, publications.c.collection)
         .join(documents, documents.c.doc_id == publications.c.doc_id)
         .where(
             publications.c.doc_id.in_(doc_ids),
-            publications.c.state == "published",
+            publications.c.state == PublicationState.PUBLISHED,
             sa.or_(
                 publications.c.version_id != documents.c.target_version,
                 # the source's trust level changed: the same version now lives in another collection
@@ -263,43 +278,45 @@ def replace_old(connection: sa.Connection, run_id: str, doc_ids: Sequence[str], 
             publications.c.doc_id.not_in(waiting),
         )
     )
-    rows = [{"chunk": row.chunk_id, "target": row.collection} for row in connection.execute(own)]
+    rows = [{"chunk": row.chunk_id, "target": row.collection} for row in connection.execute(replaced)]
     if rows:
         connection.execute(
             publications.update()
             .where(
                 publications.c.chunk_id == sa.bindparam("chunk"), publications.c.collection == sa.bindparam("target")
             )
-            .values(state="retiring", changed_at=when, run_id=run_id),
+            .values(state=PublicationState.RETIRING, changed_at=when, run_id=run_id),
             rows,
         )
 
 
-def _retiring(ledger: Ledger) -> Sequence[Any]:
+def _retiring(ledger: Ledger) -> Sequence[Row]:
     statement = (
         sa.select(publications.c.chunk_id, publications.c.collection, publications.c.changed_at)
-        .where(publications.c.state == "retiring")
+        .where(publications.c.state == PublicationState.RETIRING)
         .order_by(publications.c.collection, publications.c.chunk_id)
-        .limit(GROUP)
+        .limit(CHUNKS_PER_GROUP)
     )
     with ledger.read() as connection:
         return connection.execute(statement).all()
 
 
-def _retire(ledger: Ledger, store: Store, run_id: str, group: Sequence[Any]) -> None:
-    for collection in {row.collection for row in group}:
-        store.delete(collection, [row.chunk_id for row in group if row.collection == collection])
+def _retire(ledger: Ledger, store: Store, run_id: str, group: Sequence[Row]) -> None:
+    by_collection: dict[str, list[str]] = {}
+    for row in group:
+        by_collection.setdefault(row.collection, []).append(row.chunk_id)
+    for collection, chunk_ids in by_collection.items():
+        store.delete(collection, chunk_ids)
     with ledger.write() as connection:
         connection.execute(
             publications.update()
             .where(
                 publications.c.chunk_id == sa.bindparam("chunk"),
                 publications.c.collection == sa.bindparam("target"),
-                publications.c.state == "retiring",
+                publications.c.state == PublicationState.RETIRING,
             )
-            .values(state="retired", changed_at=now()),
+            .values(state=PublicationState.RETIRED, changed_at=now()),
             [{"chunk": row.chunk_id, "target": row.collection} for row in group],
         )
-        for collection in sorted({row.collection for row in group}):
-            gone = [row.chunk_id for row in group if row.collection == collection]
-            ledger.event(connection, "unpublished", collection, run_id, chunks=gone)
+        for collection, chunk_ids in sorted(by_collection.items()):
+            append_event(connection, "unpublished", collection, run_id, chunks=chunk_ids)

@@ -1,121 +1,146 @@
 """From verdicts to what the collections should hold, in the ledger.
 
 A document's *target version* is the newest one that was accepted or released. `publications` is the outbox between the
-ledger and Chroma; `corpus_guard.corpus.outbox` makes Chroma follow.
+ledger and Chroma; `corpus_guard.corpus.outbox` makes Chroma follow. Every function works in the transaction of the
+connection it is given.
 
 Rules
-    * `record` writes verdicts and outbox rows in one transaction, and can be repeated;
+    * `record` writes verdicts and outbox rows together, and can be repeated;
     * a version that waits in quarantine leaves its accepted predecessor where it is;
-    * bytes that were accepted and are refused when judged again (another policy, a lower trust level) are served no longer,
+    * bytes that were accepted and are refused when judged again (another policy, a lower trust level) are no longer served,
       nor is what was accepted while the source had another trust level;
     * a person's decision on the same bytes is kept when they come again;
-    * content that was purged is rejected, whatever screening said of it.
+    * content that was purged is rejected, whatever screening found.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Final
 
 import sqlalchemy as sa
 
-from corpus_guard.corpus._records import write_documents, write_versions
-from corpus_guard.corpus.outbox import replace_old
-from corpus_guard.domain import Judgement, TrustLevel, Verdict, Version
-from corpus_guard.ledger import Ledger
+from corpus_guard.corpus.outbox import retire_replaced
+from corpus_guard.domain import Judgement, TrustLevel, Version, sha256_text
+from corpus_guard.ledger.event_log import append_event
 from corpus_guard.ledger.ledger import now
-from corpus_guard.ledger.tables import Utc, blocked, decisions, documents, publications, standing, versions
+from corpus_guard.ledger.queries import Row, insert_missing, select_in_batches, upsert
+from corpus_guard.ledger.states import (
+    LIVE_STATES,
+    SERVABLE_STATES,
+    STATE_AFTER_DECISION,
+    STATE_AFTER_VERDICT,
+    PublicationState,
+    ReviewAction,
+    VersionState,
+)
+from corpus_guard.ledger.tables import (
+    UtcDateTime,
+    blocked,
+    chunks,
+    decision_stands,
+    decisions,
+    documents,
+    findings,
+    publications,
+    versions,
+)
+from corpus_guard.ledger.triage import Triage
 
-STATE_OF = {Verdict.ACCEPT: "accepted", Verdict.QUARANTINE: "quarantined", Verdict.REJECT: "rejected"}
-DECIDED = {"release": "released", "reject": "rejected"}
-SERVED = ("accepted", "released")
+JUDGEMENT_EVENT_FIELDS: Final = (
+    "doc_id",
+    "content_sha256",
+    "text_sha256",
+    "verdict",
+    "risk",
+    "policy_digest",
+    "state",
+    "shadow_verdict",
+)
+"""Columns of a version that the event of its judgement repeats."""
+_TRIAGE_COLUMNS: Final = ("principal", "severity", "checks", "campaign", "waits_since")
 
-AlongWith = Callable[[sa.Connection], None]
+Judged = Sequence[tuple[Version, Judgement]]
 
 
 def record(
-    ledger: Ledger,
+    connection: sa.Connection,
     run_id: str,
     batch: str,
-    judged: Sequence[tuple[Version, Judgement]],
+    judged: Judged,
     *,
     collection: Callable[[TrustLevel], str],
     vectors: str,
     model: str,
-    along_with: AlongWith = lambda connection: None,
 ) -> None:
-    """Write a shard's verdicts and what they ask of the collections, in one transaction.
+    """Write a shard's verdicts and what they ask of the collections.
 
     Args:
-        ledger: the ledger.
+        connection: of a `Ledger.write`.
         run_id: the run that judged.
         batch: storage name of the Parquet file with the versions' texts.
         judged: versions and their judgements.
-        collection: name of the collection of a trust level.
+        collection: returns the name of a trust level's collection.
         vectors: storage name of the Parquet file with the vectors of the accepted; "" where there are none.
         model: identity of the embedder; "" where there are no vectors.
-        along_with: more to write in the same transaction.
     """
     if not judged:
         return
-    with ledger.write() as connection:
-        states = _states(connection, judged)
-        write_documents(ledger, connection, judged)
-        write_versions(ledger, connection, run_id, batch, judged, states, event="judged")
-        served = [version for version, _ in judged if states[version.version_id] in SERVED]
-        refused = [version for version, _ in judged if states[version.version_id] not in SERVED]
-        _withdraw(connection, run_id, refused, collection)
-        request(ledger, connection, run_id, served, collection=collection, vectors=vectors, model=model)
-        along_with(connection)
+    states = _states(connection, judged)
+    _write_documents(connection, judged)
+    _write_versions(connection, run_id, batch, judged, states, event="judged")
+    served = [version for version, _ in judged if states[version.version_id] in SERVABLE_STATES]
+    refused = [version for version, _ in judged if states[version.version_id] not in SERVABLE_STATES]
+    _stop_serving(connection, run_id, refused, collection)
+    request_publication(connection, run_id, served, collection=collection, vectors=vectors, model=model)
 
 
 def rejudge(
-    ledger: Ledger,
+    connection: sa.Connection,
     run_id: str,
     batch: str,
-    judged: Sequence[tuple[Version, Judgement]],
+    judged: Judged,
     as_of: Mapping[str, datetime],
     *,
     collection: Callable[[TrustLevel], str],
     vectors: str,
     model: str,
-) -> dict[str, str]:
-    """Write new verdicts for versions that are known, in one transaction, and what they change in the collections.
+) -> dict[str, VersionState]:
+    """Write new verdicts for known versions and what they change in the collections.
 
-    What was served and still may be is left untouched; what was not and now may be is asked for; what may no longer be is retired.
+    A version that was served and may still be served is left untouched; one that was not and may be now is asked for; one
+    that may no longer be served is retired.
 
     Args:
-        ledger: the ledger.
-        run_id: the run that judged anew.
+        connection: of a `Ledger.write`.
+        run_id: the run that judged again.
         batch: storage name of the Parquet file with the versions' texts.
         judged: versions and their new judgements.
-        as_of: version → when it had been judged last, as read before; one that was judged by somebody else since is passed over.
-        collection: name of the collection of a trust level.
-        vectors: storage name of the Parquet file with the vectors of those that were not served and may be now.
+        as_of: version id → time of its last judgement, as read before; a version that was judged since is passed over.
+        collection: returns the name of a trust level's collection.
+        vectors: storage name of the Parquet file with the vectors of versions that were not served and may be now.
         model: identity of the embedder; "" where there are no vectors.
 
     Returns:
-        Version → its state now. Those that were passed over are missing.
+        Version id → its state now. Versions that were passed over are missing.
     """
-    with ledger.write() as connection:
-        before = _judged_before(connection, [version.version_id for version, _ in judged])
-        judged = [pair for pair in judged if before[pair[0].version_id].judged_at == as_of[pair[0].version_id]]
-        states = _states(connection, judged)
-        write_versions(ledger, connection, run_id, batch, judged, states, event="rejudged")
-        refused = [version for version, _ in judged if states[version.version_id] not in SERVED]
-        _withdraw(connection, run_id, refused, collection)
-        new = [
-            version
-            for version, _ in judged
-            if states[version.version_id] in SERVED and before[version.version_id].state not in SERVED
-        ]
-        request(ledger, connection, run_id, new, collection=collection, vectors=vectors, model=model)
+    before = _judged_before(connection, [version.version_id for version, _ in judged])
+    judged = [pair for pair in judged if before[pair[0].version_id].judged_at == as_of[pair[0].version_id]]
+    states = _states(connection, judged)
+    _write_versions(connection, run_id, batch, judged, states, event="rejudged")
+    refused = [version for version, _ in judged if states[version.version_id] not in SERVABLE_STATES]
+    _stop_serving(connection, run_id, refused, collection)
+    newly_served = [
+        version
+        for version, _ in judged
+        if states[version.version_id] in SERVABLE_STATES and before[version.version_id].state not in SERVABLE_STATES
+    ]
+    request_publication(connection, run_id, newly_served, collection=collection, vectors=vectors, model=model)
     return states
 
 
-def request(
-    ledger: Ledger,
+def request_publication(
     connection: sa.Connection,
     run_id: str,
     served: Sequence[Version],
@@ -124,10 +149,10 @@ def request(
     vectors: str,
     model: str,
 ) -> None:
-    """Make versions their documents' targets and put their chunks into the outbox.
+    """Make versions the targets of their documents and put their chunks into the outbox.
 
-    A version is passed over when a newer one is the target already, when its document was retired after it was fetched, and when
-    its source has another trust level by now.
+    A version is passed over when a newer one is the target already, when its document was retired after it was fetched, and
+    when its source has another trust level by now. The arguments are those of `record`.
     """
     if not served:
         return
@@ -139,36 +164,41 @@ def request(
             documents.c.trust == sa.bindparam("level"),
             sa.or_(
                 documents.c.target_fetched_at.is_(None),
-                documents.c.target_fetched_at <= sa.bindparam("fetched", type_=Utc),
+                documents.c.target_fetched_at <= sa.bindparam("fetched", type_=UtcDateTime),
             ),
-            sa.or_(documents.c.retired_at.is_(None), documents.c.retired_at <= sa.bindparam("fetched", type_=Utc)),
+            sa.or_(
+                documents.c.retired_at.is_(None),
+                documents.c.retired_at <= sa.bindparam("fetched", type_=UtcDateTime),
+            ),
         )
         .values(target_version=sa.bindparam("version"), target_fetched_at=sa.bindparam("fetched"), retired_at=None),
         [
             {
-                "doc": one.doc_id,
-                "level": one.stamp.trust.value,
-                "fetched": one.stamp.fetched_at,
-                "version": one.version_id,
+                "doc": version.doc_id,
+                "level": version.stamp.trust.value,
+                "fetched": version.stamp.fetched_at,
+                "version": version.version_id,
             }
-            for one in served
+            for version in served
         ],
     )
-    stand = _targets(connection, served)
-    targets = [version for version in served if _is_target(version, stand)]
+    targets = _targets(connection, served)
     if not targets:
         return
     connection.execute(
         publications.update()
         .where(
             publications.c.doc_id == sa.bindparam("doc"),
-            publications.c.state == "pending",
+            publications.c.state == PublicationState.PENDING,
             sa.or_(
                 publications.c.version_id != sa.bindparam("version"), publications.c.collection != sa.bindparam("name")
             ),
         )
-        .values(state="retiring", changed_at=when, run_id=run_id),
-        [{"doc": one.doc_id, "version": one.version_id, "name": collection(one.stamp.trust)} for one in targets],
+        .values(state=PublicationState.RETIRING, changed_at=when, run_id=run_id),
+        [
+            {"doc": version.doc_id, "version": version.version_id, "name": collection(version.stamp.trust)}
+            for version in targets
+        ],
     )
     rows = [
         {
@@ -176,7 +206,7 @@ def request(
             "collection": collection(version.stamp.trust),
             "doc_id": version.doc_id,
             "version_id": version.version_id,
-            "state": "pending",
+            "state": PublicationState.PENDING,
             "vectors": vectors,
             "model": model,
             "vector_sha256": None,
@@ -187,33 +217,20 @@ def request(
         for version in targets
         for chunk in version.chunks
     ]
-    # What is served already stays untouched: writing equal records again is what damaged indexes upstream (chroma #7678).
-    ledger.upsert(
+    # A served record stays untouched: writing equal records again is what damaged indexes upstream (chroma #7678).
+    upsert(
         connection,
         publications,
         rows,
         ["state", "vectors", "model", "changed_at", "run_id"],
-        only=publications.c.state != "published",
+        only=publications.c.state != PublicationState.PUBLISHED,
     )
-    # Where nothing has to be published (no chunks, or all of them are served still), no publishing will replace the old.
-    replace_old(connection, run_id, [version.doc_id for version in targets], when)
+    # Where nothing has to be published (no chunks, or all of them are still served), no publishing will retire the old ones.
+    retire_replaced(connection, run_id, [version.doc_id for version in targets], when)
 
 
-def _targets(connection: sa.Connection, served: Sequence[Version]) -> Mapping[str, Any]:
-    statement = sa.select(
-        documents.c.doc_id, documents.c.target_version, documents.c.target_fetched_at, documents.c.trust
-    ).where(documents.c.doc_id.in_([version.doc_id for version in served]))
-    return {row.doc_id: row for row in connection.execute(statement)}
-
-
-def _is_target(version: Version, targets: Mapping[str, Any]) -> bool:
-    row = targets[version.doc_id]
-    expected = (version.version_id, version.stamp.fetched_at, version.stamp.trust.value)
-    return (row.target_version, row.target_fetched_at, row.trust) == expected
-
-
-def retire(ledger: Ledger, connection: sa.Connection, run_id: str, doc_ids: Iterable[str], reason: str) -> None:
-    """Stop serving documents; `drain` removes their chunks."""
+def retire(connection: sa.Connection, run_id: str, doc_ids: Iterable[str], reason: str) -> None:
+    """Stop serving documents; `outbox.drain` removes their chunks."""
     when = now()
     for doc_id in doc_ids:
         connection.execute(
@@ -223,69 +240,250 @@ def retire(ledger: Ledger, connection: sa.Connection, run_id: str, doc_ids: Iter
         )
         connection.execute(
             publications.update()
-            .where(publications.c.doc_id == doc_id, publications.c.state.in_(("pending", "published")))
-            .values(state="retiring", changed_at=when, run_id=run_id)
+            .where(publications.c.doc_id == doc_id, publications.c.state.in_(LIVE_STATES))
+            .values(state=PublicationState.RETIRING, changed_at=when, run_id=run_id)
         )
-        ledger.event(connection, "retired", doc_id, run_id, reason=reason)
+        append_event(connection, "retired", doc_id, run_id, reason=reason)
 
 
-def _withdraw(
+def _targets(connection: sa.Connection, served: Sequence[Version]) -> list[Version]:
+    """Return the versions that are their documents' targets."""
+    statement = sa.select(
+        documents.c.doc_id, documents.c.target_version, documents.c.target_fetched_at, documents.c.trust
+    )
+    doc_ids = [version.doc_id for version in served]
+    targets = {
+        row.doc_id: (row.target_version, row.target_fetched_at, row.trust)
+        for row in select_in_batches(connection, statement, documents.c.doc_id, doc_ids)
+    }
+    return [
+        version
+        for version in served
+        if targets[version.doc_id] == (version.version_id, version.stamp.fetched_at, version.stamp.trust.value)
+    ]
+
+
+def _stop_serving(
     connection: sa.Connection, run_id: str, refused: Sequence[Version], collection: Callable[[TrustLevel], str]
 ) -> None:
-    """Stop serving bytes that are refused now, and what lies in the collection of a trust level their source no longer has."""
+    """Stop serving bytes that are refused now, and documents in the collection of a trust level their source no longer has."""
     when = now()
     for version in refused:
-        here = documents.c.doc_id == version.doc_id
-        trust = TrustLevel(connection.execute(sa.select(documents.c.trust).where(here)).scalar_one())
+        document = documents.c.doc_id == version.doc_id
+        trust = TrustLevel(connection.execute(sa.select(documents.c.trust).where(document)).scalar_one())
         connection.execute(
             publications.update()
             .where(
                 publications.c.doc_id == version.doc_id,
                 sa.or_(
+                    sa.and_(publications.c.state.in_(LIVE_STATES), publications.c.version_id == version.version_id),
                     sa.and_(
-                        publications.c.state.in_(("pending", "published")),
-                        publications.c.version_id == version.version_id,
+                        publications.c.state == PublicationState.PENDING,
+                        publications.c.collection != collection(trust),
                     ),
-                    sa.and_(publications.c.state == "pending", publications.c.collection != collection(trust)),
                 ),
             )
-            .values(state="retiring", changed_at=when, run_id=run_id)
+            .values(state=PublicationState.RETIRING, changed_at=when, run_id=run_id)
         )
-        replace_old(connection, run_id, [version.doc_id], when)
-        kept = sa.exists().where(
-            publications.c.version_id == documents.c.target_version,
-            publications.c.state.in_(("pending", "published")),
+        retire_replaced(connection, run_id, [version.doc_id], when)
+        target_is_live = sa.exists().where(
+            publications.c.version_id == documents.c.target_version, publications.c.state.in_(LIVE_STATES)
         )
         connection.execute(
-            documents.update().where(here, sa.not_(kept)).values(target_version=None, target_fetched_at=None)
+            documents.update()
+            .where(document, sa.not_(target_is_live))
+            .values(target_version=None, target_fetched_at=None)
         )
 
 
-def _judged_before(connection: sa.Connection, ids: Sequence[str]) -> dict[str, Any]:
+def _judged_before(connection: sa.Connection, version_ids: Sequence[str]) -> dict[str, Row]:
     statement = sa.select(versions.c.version_id, versions.c.state, versions.c.judged_at)
-    rows = connection.execute(statement.where(versions.c.version_id.in_(ids)))
+    rows = select_in_batches(connection, statement, versions.c.version_id, version_ids)
     return {row.version_id: row for row in rows}
 
 
-def _states(connection: sa.Connection, judged: Sequence[tuple[Version, Judgement]]) -> dict[str, str]:
-    ids = [version.version_id for version, _ in judged]
+def _states(connection: sa.Connection, judged: Judged) -> dict[str, VersionState]:
+    """Return the state of each version: rejected if purged, else as a person decided, else as the policy says."""
+    version_ids = [version.version_id for version, _ in judged]
     decided = connection.execute(
         sa.select(decisions.c.version_id, decisions.c.verdict)
-        # A release that was not applied is left to `apply`: it may be younger than the vectors given here.
+        # A release that is not applied yet is left to `apply`: it may be younger than the vectors given here.
         .where(
-            decisions.c.version_id.in_(ids),
-            standing(),
-            sa.or_(decisions.c.verdict == "reject", decisions.c.applied_at.is_not(None)),
+            decisions.c.version_id.in_(version_ids),
+            decision_stands(),
+            sa.or_(decisions.c.verdict == ReviewAction.REJECT, decisions.c.applied_at.is_not(None)),
         )
         .order_by(decisions.c.decided_at)
     )
-    by_person = {row.version_id: DECIDED[row.verdict] for row in decided}  # the last one stands
-    hashes = {sha for version, _ in judged for sha in (version.stamp.content_sha256, version.text_sha256)}
-    # Asked in this transaction: a purge may have come between screening and publishing.
-    stopped = set(connection.scalars(sa.select(blocked.c.sha256).where(blocked.c.sha256.in_(hashes))))
+    by_person = {row.version_id: STATE_AFTER_DECISION[row.verdict] for row in decided}  # the last one counts
+    hashes = {digest for version, _ in judged for digest in (version.stamp.content_sha256, version.text_sha256)}
+    # Read in this transaction: a purge may have come between screening and publishing.
+    purged = set(connection.scalars(sa.select(blocked.c.sha256).where(blocked.c.sha256.in_(hashes))))
     return {
-        judgement.version_id: "rejected"
-        if stopped & {version.stamp.content_sha256, version.text_sha256}
-        else by_person.get(judgement.version_id, STATE_OF[judgement.verdict])
+        judgement.version_id: VersionState.REJECTED
+        if purged & {version.stamp.content_sha256, version.text_sha256}
+        else by_person.get(judgement.version_id, STATE_AFTER_VERDICT[judgement.verdict])
         for version, judgement in judged
     }
+
+
+def _write_documents(connection: sa.Connection, judged: Judged) -> None:
+    """Write documents that are new, and the newest version of those that are known."""
+    rows = [
+        {
+            "doc_id": version.doc_id,
+            "source": version.stamp.source,
+            "uri": version.stamp.uri,
+            "trust": version.stamp.trust.value,
+            "latest_version": version.version_id,
+            "latest_content_sha256": version.stamp.content_sha256,
+            "latest_fetched_at": version.stamp.fetched_at,
+            "target_version": None,
+            "target_fetched_at": None,
+            "last_seen_at": version.stamp.fetched_at,
+            "missing_since": None,
+            "retired_at": None,
+        }
+        for version, _ in judged
+    ]
+    insert_missing(connection, documents, rows)
+    # Two runs may have fetched different bytes; the later fetch counts, whoever records last.
+    connection.execute(
+        documents.update()
+        .where(
+            documents.c.doc_id == sa.bindparam("doc"),
+            documents.c.latest_fetched_at <= sa.bindparam("fetched", type_=UtcDateTime),
+        )
+        .values(
+            trust=sa.bindparam("level"),
+            latest_version=sa.bindparam("version"),
+            latest_content_sha256=sa.bindparam("content"),
+            latest_fetched_at=sa.bindparam("fetched"),
+        ),
+        [
+            {
+                "doc": row["doc_id"],
+                "fetched": row["latest_fetched_at"],
+                "level": row["trust"],
+                "version": row["latest_version"],
+                "content": row["latest_content_sha256"],
+            }
+            for row in rows
+        ],
+    )
+    # The document is there again, whatever its verdict: a vanished document does not wait in the quarantine's queue.
+    connection.execute(
+        documents.update()
+        .where(
+            documents.c.doc_id == sa.bindparam("doc"),
+            documents.c.retired_at <= sa.bindparam("fetched", type_=UtcDateTime),
+        )
+        .values(retired_at=None, missing_since=None),
+        [{"doc": row["doc_id"], "fetched": row["latest_fetched_at"]} for row in rows],
+    )
+
+
+def _write_versions(
+    connection: sa.Connection,
+    run_id: str,
+    batch: str,
+    judged: Judged,
+    states: Mapping[str, VersionState],
+    *,
+    event: str,
+) -> None:
+    """Write versions with their judgements, findings and chunks, and one `event` each."""
+    if not judged:
+        return
+    when = now()
+    version_ids = [version.version_id for version, _ in judged]
+    waiting = _waiting_before(connection, version_ids)
+    rows = [
+        {
+            "version_id": version.version_id,
+            "doc_id": version.doc_id,
+            "content_sha256": version.stamp.content_sha256,
+            "text_sha256": version.text_sha256,
+            "stamp": version.stamp.as_dict(),
+            "batch": batch,
+            "state": states[version.version_id],
+            "verdict": judgement.verdict.value,
+            "risk": judgement.risk,
+            "policy_digest": judgement.policy_digest,
+            "skipped": [[skipped.check, skipped.reason] for skipped in judgement.skipped],
+            "run_id": run_id,
+            "judged_at": when,
+            "shadow_verdict": judgement.shadow_verdict,
+            **_triage_values(version, judgement, states[version.version_id], waiting.get(version.version_id), when),
+        }
+        for version, judgement in judged
+    ]
+    judgement_columns = ("verdict", "risk", "policy_digest", "skipped", "shadow_verdict")
+    overwrite = ["text_sha256", "stamp", "batch", "state", "run_id", "judged_at", *judgement_columns, *_TRIAGE_COLUMNS]
+    upsert(connection, versions, rows, overwrite)
+    connection.execute(findings.delete().where(findings.c.version_id.in_(version_ids)))
+    insert_missing(connection, findings, [row for _, judgement in judged for row in _finding_rows(judgement)])
+    insert_missing(connection, chunks, [row for version, _ in judged for row in _chunk_rows(version)])
+    for row in rows:
+        event_body = {name: row[name] for name in JUDGEMENT_EVENT_FIELDS}
+        append_event(connection, event, str(row["version_id"]), run_id, **event_body)
+
+
+def _waiting_before(connection: sa.Connection, version_ids: Sequence[str]) -> dict[str, Row]:
+    """Return the versions that wait or waited: a new judgement changes neither how long, nor their campaign."""
+    statement = sa.select(versions.c.version_id, versions.c.state, versions.c.waits_since, versions.c.campaign)
+    waited = statement.where(versions.c.waits_since.is_not(None))
+    return {row.version_id: row for row in select_in_batches(connection, waited, versions.c.version_id, version_ids)}
+
+
+def _triage_values(
+    version: Version, judgement: Judgement, state: VersionState, before: Row | None, when: datetime
+) -> dict[str, object]:
+    """Return the columns by which the queue sorts and groups a version; see `corpus_guard.ledger.triage`."""
+    counted = [(finding.check, finding.severity.value) for finding in judgement.findings if not finding.muted]
+    triage = Triage.from_findings(version.stamp.as_dict(), counted)
+    waits = state == VersionState.QUARANTINED
+    waited = before is not None and before.state == VersionState.QUARANTINED
+    since = before.waits_since if before and state != VersionState.ACCEPTED else None
+    campaign = before.campaign if before is not None and waited else triage.campaign
+    return {
+        "principal": triage.principal,
+        "severity": triage.severity,
+        "checks": triage.checks,
+        "campaign": campaign if waits else "",
+        "waits_since": (since if waited else when) if waits else since,
+    }
+
+
+def _finding_rows(judgement: Judgement) -> list[dict[str, object]]:
+    return [
+        {
+            "version_id": judgement.version_id,
+            "ordinal": ordinal,
+            "check_name": finding.check,
+            "code": finding.code,
+            "severity": finding.severity.value,
+            "score": finding.score,
+            "message": finding.message,
+            "span_start": finding.span.start if finding.span else None,
+            "span_end": finding.span.end if finding.span else None,
+            "tags": list(finding.tags),
+            "muted": finding.muted or None,
+        }
+        for ordinal, finding in enumerate(judgement.findings)
+    ]
+
+
+def _chunk_rows(version: Version) -> list[dict[str, object]]:
+    return [
+        {
+            "chunk_id": chunk.chunk_id,
+            "version_id": version.version_id,
+            "ordinal": chunk.ordinal,
+            "span_start": chunk.start,
+            "span_end": chunk.end,
+            "tokens": chunk.tokens,
+            "text_sha256": sha256_text(chunk.text),
+        }
+        for chunk in version.chunks
+    ]

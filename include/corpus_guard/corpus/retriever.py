@@ -1,19 +1,19 @@
-"""Asking the collections without believing them.
+"""Queries over the collections that trust the ledger, not Chroma.
 
 Rules
-    * what Chroma returns is compared with the ledger before it is handed on: a record that nobody published, or whose text, vector
-      or metadata is not the published one, is withheld and named. Anyone who can reach Chroma's port can write past the guard; they
-      cannot get past this;
-    * what the ledger vouches for may still be poisoned: a filter (FilterRAG, ML-FilterRAG) looks at each text before it is served.
-      What it drops is named, with score and reason;
-    * a filter that fails serves nothing: the query ends with an error. An answer says which filter looked at it;
-    * an enhancement (`corpus_guard.corpus.trigger`) is served only while the ledger says it is in force, is marked as one, and is not
-      filtered: a person vouched for it, and a text that answers its question is what filters take for poison. In every other text
-      the trigger is defused, so that nothing passes for an enhancement by what it says;
-    * each query is logged, when there is a log.
+    * a record that Chroma returns is compared with the ledger before it is served: one that was never published, or whose
+      text, vector or metadata is not the published one, is withheld and named. Anyone who can reach Chroma's port can write
+      to it without the guard; their records are stopped here;
+    * a published text may still be poisoned: a filter (FilterRAG, ML-FilterRAG) looks at each text before it is served. What
+      it drops is named, with score and reason;
+    * when the filter fails nothing is served: the query ends with an error. A `Retrieval` names the filter that checked it;
+    * an enhancement (`corpus_guard.corpus.trigger`) is served only while the ledger says it is active, is marked as one, and
+      is not filtered: a person vouched for it, and filters take a text that answers its question for poison. In every other
+      text the trigger is defused, so that no text passes for an enhancement by its words;
+    * each query is logged, if there is a log.
 
-At least 2k records are retrieved for k answers. A text is filtered by itself, so only as many are read as it takes to find k that
-pass: the answers are the same as if all had been filtered first.
+At least 2k records are retrieved for k answers. A text is filtered by itself, so only as many are read as it takes to find k
+that pass: the answers are the same as if all had been filtered first.
 """
 
 from __future__ import annotations
@@ -26,26 +26,26 @@ import numpy as np
 import sqlalchemy as sa
 from numpy.typing import NDArray
 
-from corpus_guard.batches.tables import split
 from corpus_guard.corpus import trigger
-from corpus_guard.corpus.filterrag import Filter, Opinion
+from corpus_guard.corpus.filterrag.filters import FilterOpinion, RetrievalFilter
 from corpus_guard.corpus.retrieval_log import RetrievalLog
 from corpus_guard.corpus.store import Match, Store
 from corpus_guard.domain import TrustLevel
 from corpus_guard.errors import FilterFailed, GuardError
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.ledger import now
+from corpus_guard.ledger.queries import select_in_batches
+from corpus_guard.ledger.states import EnhancementState, PublicationState
 from corpus_guard.ledger.tables import chunks, documents, enhancements, publications
 from corpus_guard.models.embedder import Embedder
 
-AT_ONCE = 500  # ids a statement
-CANDIDATES = 2  # times k: the s of FilterRAG
-MOST_CANDIDATES = 8  # times k: where so many were read and dropped, fewer than k answers are served
-SAME_QUESTION = 0.95  # cosine from which two questions are one; with all-MiniLM-L6-v2 another year in it leaves 0.94
+CANDIDATES_PER_ANSWER = 2  # times k: the s of FilterRAG
+MAX_CANDIDATES_PER_ANSWER = 8  # times k: where so many were read and dropped, fewer than k are served
+SAME_QUESTION_COSINE = 0.95  # from which two questions are the same; with all-MiniLM-L6-v2 another year gives 0.94
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class RetrievedChunk:
     """A chunk that may be served."""
 
     chunk_id: str
@@ -56,12 +56,12 @@ class Answer:
     uri: str
     doc_id: str
     collection: str
-    enhancement: bool = False  # a right answer that a person put there (BTE); its text is wrapped in the trigger
-    defused: int = 0  # triggers in the text that are none: it was served with round brackets in their place
+    enhancement: bool = False  # a right answer that a person published (BTE); its text is wrapped in the trigger
+    defused: int = 0  # forged triggers in the text, which now have round brackets
 
 
 @dataclass(frozen=True, slots=True)
-class Withheld:
+class WithheldChunk:
     """A record that Chroma returned and the ledger does not vouch for."""
 
     chunk_id: str
@@ -70,7 +70,7 @@ class Withheld:
 
 
 @dataclass(frozen=True, slots=True)
-class Filtered:
+class FilteredChunk:
     """A published chunk that the filter takes for poisoned."""
 
     chunk_id: str
@@ -84,13 +84,13 @@ class Filtered:
 
 @dataclass(frozen=True, slots=True)
 class Retrieval:
-    """What a query found."""
+    """Result of a query."""
 
-    answers: tuple[Answer, ...]  # nearest first
-    withheld: tuple[Withheld, ...]
-    filtered: tuple[Filtered, ...]  # nearest first
-    checked_by: str  # the filter that let the answers pass; "off" where none looked
-    filter_digest: str = ""  # SHA-256 of the model it judged by; empty: by none
+    answers: tuple[RetrievedChunk, ...]  # nearest first
+    withheld: tuple[WithheldChunk, ...]
+    filtered: tuple[FilteredChunk, ...]  # nearest first
+    checked_by: str  # the filter that let the answers pass; "off" where there is none
+    filter_digest: str = ""  # SHA-256 of the filter's model; empty: it has none
 
 
 class GuardedRetriever:
@@ -101,17 +101,17 @@ class GuardedRetriever:
         ledger: Ledger,
         store: Store,
         embedder: Embedder,
-        poison_filter: Filter | None = None,
+        poison_filter: RetrievalFilter | None = None,
         log: RetrievalLog | None = None,
     ) -> None:
-        """Ask `store`, believe `ledger`. `Guard.retriever` makes the one that the settings describe.
+        """Query `store` and trust `ledger`. `Deployment.retriever` is the retriever that the settings describe.
 
         Args:
             ledger: vouches for what may be served.
             store: the collections.
-            embedder: of the question.
-            poison_filter: None serves whatever the ledger vouches for; every `Retrieval` then says "off".
-            log: None writes no log.
+            embedder: of questions.
+            poison_filter: None: everything the ledger vouches for is served, and every `Retrieval` says "off".
+            log: None: no log is written.
         """
         self._ledger = ledger
         self._store = store
@@ -122,167 +122,162 @@ class GuardedRetriever:
     def query(
         self, text: str, k: int = 5, trust: Sequence[TrustLevel] = tuple(TrustLevel), *, session: str = ""
     ) -> Retrieval:
-        """The `k` nearest chunks that the ledger vouches for and the filter lets pass.
+        """Return the `k` nearest chunks that the ledger vouches for and the filter lets pass.
 
         Args:
             text: the question.
-            k: how many answers at most.
+            k: number of chunks at most.
             trust: levels to search.
-            session: what the log calls the conversation or run that asks.
+            session: name of the conversation or run, for the log.
 
         Raises:
-            FilterFailed: the filter broke; nothing is served.
-            StoreUnavailable, LedgerUnavailable: they do not answer.
+            FilterFailed: the filter failed; nothing is served.
+            StoreUnavailable: Chroma does not answer.
+            LedgerUnavailable: the ledger does not answer.
         """
         existing = set(self._store.names())
         collections = [name for level in trust if (name := self._store.collection_name(level)) in existing]
         vector = self._embedder.embed([text])[0]
-        passed: list[Answer] = []
-        filtered: list[Filtered] = []
+        passed: list[RetrievedChunk] = []
+        filtered: list[FilteredChunk] = []
         judged: set[tuple[str, str]] = set()
-        wanted = CANDIDATES * k
+        count = CANDIDATES_PER_ANSWER * k
         while True:
-            candidates, withheld = self._vouched_for(collections, vector, wanted)
-            waiting = [one for one in candidates if (one.chunk_id, one.collection) not in judged]
+            candidates, withheld = self._vouched_for(collections, vector, count)
+            waiting = [chunk for chunk in candidates if (chunk.chunk_id, chunk.collection) not in judged]
             while waiting and len(passed) < k:
-                part, waiting = waiting[: k - len(passed)], waiting[k - len(passed) :]
-                for answer, opinion in self._judge(text, part):
+                batch, waiting = waiting[: k - len(passed)], waiting[k - len(passed) :]
+                for answer, opinion in self._judge(text, batch):
                     judged.add((answer.chunk_id, answer.collection))
                     if opinion is None or not opinion.poisoned:
                         passed.append(answer)
                     else:
                         filtered.append(_filtered(answer, opinion))
-            if len(passed) >= k or len(candidates) < wanted or wanted >= MOST_CANDIDATES * k:
+            if len(passed) >= k or len(candidates) < count or count >= MAX_CANDIDATES_PER_ANSWER * k:
                 break
-            wanted *= 2
+            count *= 2
         passed.sort(key=lambda answer: (-answer.similarity, answer.chunk_id))
-        filtered.sort(key=lambda one: (-one.similarity, one.chunk_id))
+        filtered.sort(key=lambda chunk: (-chunk.similarity, chunk.chunk_id))
         checked_by = self._filter.name if self._filter else "off"
         digest = self._filter.digest if self._filter else ""
-        found = Retrieval(tuple(passed), tuple(withheld), tuple(filtered), checked_by, digest)
-        self._note(text, session, found)
-        return found
+        retrieval = Retrieval(tuple(passed), tuple(withheld), tuple(filtered), checked_by, digest)
+        self._write_log(text, session, retrieval)
+        return retrieval
 
     def _vouched_for(
         self, collections: Sequence[str], vector: NDArray[np.float32], count: int
-    ) -> tuple[list[Answer], list[Withheld]]:
-        """The `count` nearest records that the ledger vouches for, fewer where there are no more; and what was withheld."""
-        withheld: dict[tuple[str, str], Withheld] = {}
-        asked = count
+    ) -> tuple[list[RetrievedChunk], list[WithheldChunk]]:
+        """Return the `count` nearest records that the ledger vouches for (fewer where there are no more), and the others."""
+        withheld: dict[tuple[str, str], WithheldChunk] = {}
+        requested = count
         while True:  # as often as planted records crowd out real ones
-            matches = self._store.query(collections, vector, asked)
+            matches = self._store.query(collections, vector, requested)
             answers = []
-            for match, reason in zip(matches, unvouched(self._ledger, matches), strict=True):
+            for match, reason in zip(matches, reasons_to_withhold(self._ledger, matches), strict=True):
                 if reason is None:
                     answers.append(_answer(match))
                 else:
-                    found = Withheld(match.record.chunk_id, match.collection, reason)
-                    withheld[found.chunk_id, found.collection] = found
-            if len(answers) >= count or len(matches) < asked:
+                    chunk = WithheldChunk(match.record.chunk_id, match.collection, reason)
+                    withheld[chunk.chunk_id, chunk.collection] = chunk
+            if len(answers) >= count or len(matches) < requested:
                 return answers[:count], list(withheld.values())
-            asked *= 2
+            requested *= 2
 
-    def _judge(self, question: str, answers: Sequence[Answer]) -> list[tuple[Answer, Opinion | None]]:
-        vouched: list[tuple[Answer, Opinion | None]] = [
+    def _judge(
+        self, question: str, answers: Sequence[RetrievedChunk]
+    ) -> list[tuple[RetrievedChunk, FilterOpinion | None]]:
+        unfiltered: list[tuple[RetrievedChunk, FilterOpinion | None]] = [
             (answer, None) for answer in answers if answer.enhancement or self._filter is None
         ]
         answers = [answer for answer in answers if not answer.enhancement]
         if self._filter is None or not answers:
-            return vouched
+            return unfiltered
         try:
             opinions = self._filter.judge(question, [answer.text for answer in answers])
-            return [*vouched, *zip(answers, opinions, strict=True)]
+            return [*unfiltered, *zip(answers, opinions, strict=True)]
         except GuardError:
             raise
-        except Exception as error:  # whatever a model library raises; its message may quote the text
+        except Exception as error:  # of a model library; its message may quote the text
             raise FilterFailed(
-                f"filter {self._filter.name}: failed on {len(answers)} retrieved chunks ({type(error).__name__}), so nothing is served. "
-                "Run `guard models prepare`; see that there is memory; CORPUS_GUARD_RETRIEVAL_FILTER=off serves unfiltered"
+                f"filter {self._filter.name} failed on {len(answers)} retrieved chunks ({type(error).__name__}), so nothing is "
+                "served. Run `guard models prepare` and see that there is enough memory; "
+                "CORPUS_GUARD_RETRIEVAL_FILTER=off serves without a filter"
             ) from error
 
-    def _note(self, text: str, session: str, found: Retrieval) -> None:
+    def _write_log(self, text: str, session: str, retrieval: Retrieval) -> None:
         if self._log is None:
             return
         self._log.write(
             text,
             session=session,
-            checked_by=found.checked_by,
-            filter_digest=found.filter_digest,
+            checked_by=retrieval.checked_by,
+            filter_digest=retrieval.filter_digest,
             served=[
-                {"chunk_id": one.chunk_id, "rank": rank, "similarity": round(one.similarity, 6)}
-                for rank, one in enumerate(found.answers, 1)
+                {"chunk_id": chunk.chunk_id, "rank": rank, "similarity": round(chunk.similarity, 6)}
+                for rank, chunk in enumerate(retrieval.answers, 1)
             ],
-            filtered=[{"chunk_id": one.chunk_id, "score": round(one.score, 6)} for one in found.filtered],
-            withheld=[{"chunk_id": one.chunk_id, "collection": one.collection} for one in found.withheld],
+            filtered=[{"chunk_id": chunk.chunk_id, "score": round(chunk.score, 6)} for chunk in retrieval.filtered],
+            withheld=[{"chunk_id": chunk.chunk_id, "collection": chunk.collection} for chunk in retrieval.withheld],
         )
 
 
-def settled(answers: Sequence[Answer]) -> tuple[Answer, ...]:
-    """The answers as `trigger.system_prompt` asks a model to read them, for models that follow no prompt.
+def prefer_enhancements(answers: Sequence[RetrievedChunk]) -> tuple[RetrievedChunk, ...]:
+    """Choose the answers as `trigger.system_prompt` tells a model to, for models that follow no prompt.
 
-    Where enhancements of this very question are among them, the one that stands first alone; otherwise all.
+    Returns:
+        The first enhancement of this very question alone, if there is one; otherwise all answers.
     """
-    own = [one for one in answers if one.enhancement and one.similarity >= SAME_QUESTION]
+    own = [chunk for chunk in answers if chunk.enhancement and chunk.similarity >= SAME_QUESTION_COSINE]
     return tuple(own[:1]) or tuple(answers)
 
 
-def unvouched(ledger: Ledger, matches: Sequence[Match]) -> list[str | None]:
-    """For each match, why it may not be served; None where the ledger vouches for it."""
+def reasons_to_withhold(ledger: Ledger, matches: Sequence[Match]) -> list[str | None]:
+    """Return for each match the reason why it may not be served; None where the ledger vouches for it."""
     statement = (
         sa.select(publications, chunks.c.text_sha256, documents.c.source, documents.c.target_version)
         .join(chunks, chunks.c.chunk_id == publications.c.chunk_id)
         .join(documents, documents.c.doc_id == publications.c.doc_id)
     )
-    known = {}
+    chunk_ids = {match.record.chunk_id for match in matches}
     with ledger.read() as connection:
-        for ids in split((match.record.chunk_id for match in matches), AT_ONCE):
-            rows = connection.execute(statement.where(publications.c.chunk_id.in_(ids)))
-            known.update({(row.chunk_id, row.collection): row for row in rows})
-        own = {row.doc_id for row in known.values() if row.source == trigger.SOURCE}
-        in_force = _in_force(connection, own, now()) if own else set()
+        rows = select_in_batches(connection, statement, publications.c.chunk_id, chunk_ids)
+        published = {(row.chunk_id, row.collection): row for row in rows}
+        enhanced = {row.doc_id for row in published.values() if row.source == trigger.SOURCE}
+        active = _active_enhancements(connection, enhanced, now())
     reasons: list[str | None] = []
     for match in matches:
-        row = known.get((match.record.chunk_id, match.collection))
+        row = published.get((match.record.chunk_id, match.collection))
         if row is None:
             reasons.append("the ledger never published it")
             continue
-        if row.state != "published":
+        if row.state != PublicationState.PUBLISHED:
             reasons.append(f"the ledger does not serve it (state {row.state})")
             continue
-        if row.source == trigger.SOURCE and (row.doc_id not in in_force or row.version_id != row.target_version):
+        if row.source == trigger.SOURCE and (row.doc_id not in active or row.version_id != row.target_version):
             reasons.append("the enhancement has expired, or was replaced or withdrawn")
             continue
         expected = (row.text_sha256, row.vector_sha256, row.metadata_sha256)
-        wrong = [
-            name
-            for name, found, right in zip(
-                ("text", "vector", "metadata"), match.record.fingerprint, expected, strict=True
-            )
-            if found != right
-        ]
-        reasons.append(f"its {' and '.join(wrong)} changed since it was published" if wrong else None)
+        hashes = zip(("text", "vector", "metadata"), match.record.fingerprint, expected, strict=True)
+        changed = [name for name, actual, published_hash in hashes if actual != published_hash]
+        reasons.append(f"its {' and '.join(changed)} changed since it was published" if changed else None)
     return reasons
 
 
-def _in_force(connection: sa.Connection, doc_ids: set[str], when: datetime) -> set[str]:
-    """Those of these documents that are an enhancement in force."""
+def _active_enhancements(connection: sa.Connection, doc_ids: set[str], when: datetime) -> set[str]:
+    """Return the documents that are an active enhancement."""
     statement = sa.select(enhancements.c.doc_id).where(
-        enhancements.c.state == "active",
+        enhancements.c.state == EnhancementState.ACTIVE,
         sa.or_(enhancements.c.expires_at.is_(None), enhancements.c.expires_at > when),
     )
-    return {
-        one
-        for part in split(sorted(doc_ids), AT_ONCE)
-        for one in connection.scalars(statement.where(enhancements.c.doc_id.in_(part)))
-    }
+    return {row.doc_id for row in select_in_batches(connection, statement, enhancements.c.doc_id, doc_ids)}
 
 
-def _answer(match: Match) -> Answer:
-    """What the ledger vouches for, metadata included, as it is served."""
+def _answer(match: Match) -> RetrievedChunk:
+    """Return a match that the ledger vouches for, metadata included, as it is served."""
     metadata = match.record.metadata
     enhancement = metadata["source"] == trigger.SOURCE
     text, defused = (match.record.text, 0) if enhancement else trigger.defuse(match.record.text)
-    return Answer(
+    return RetrievedChunk(
         chunk_id=match.record.chunk_id,
         text=text,
         similarity=match.similarity,
@@ -296,8 +291,8 @@ def _answer(match: Match) -> Answer:
     )
 
 
-def _filtered(answer: Answer, opinion: Opinion) -> Filtered:
-    return Filtered(
+def _filtered(answer: RetrievedChunk, opinion: FilterOpinion) -> FilteredChunk:
+    return FilteredChunk(
         chunk_id=answer.chunk_id,
         collection=answer.collection,
         similarity=answer.similarity,

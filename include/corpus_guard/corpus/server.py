@@ -1,7 +1,7 @@
-"""One Chroma server process owns the store.
+"""The local Chroma server: one process owns the store.
 
-Several processes on one store folder corrupt its index while every write is acknowledged (chromadb 1.5.9, 3 of 3 trials). So
-whoever starts a server first takes a lock on the folder, the server inherits it, and the operating system frees it when the
+Several processes on one store folder corrupt its index while every write is acknowledged (chromadb 1.5.9, 3 of 3 trials).
+Therefore a starter first takes a lock on the folder, the server inherits it, and the operating system frees it when the
 server dies, however it dies. The server is Chroma's Rust one; its Python server has CVE-2026-45829 and is never run.
 
     python -m corpus_guard.corpus.server --home var --port 8765      stays in the foreground
@@ -33,8 +33,8 @@ START_SECONDS = 60
 OWNER_SECONDS = 300  # another command may own the store for as long as a refresh of a small corpus takes
 
 
-def answers(url: str) -> bool:
-    """Does a Chroma server answer at `url`?"""
+def is_answering(url: str) -> bool:
+    """Return whether a Chroma server answers at `url`."""
     try:
         return httpx.get(f"{url}/api/v2/heartbeat", timeout=5).is_success
     except httpx.HTTPError:
@@ -42,20 +42,20 @@ def answers(url: str) -> bool:
 
 
 @contextlib.contextmanager
-def serving(settings: Settings) -> Iterator[str]:
-    """The URL of a server that answers, started here and stopped at the end if none does and the address is this machine.
+def running_server(settings: Settings) -> Iterator[str]:
+    """Yield the URL of a running server; start one, and stop it at the end, if none answers at a loopback address.
 
     Raises:
-        StoreUnavailable: nothing answers at a remote address, or another process keeps the store.
+        StoreUnavailable: nothing answers at a remote address, or another process holds the store.
     """
-    if answers(settings.chroma_url):
+    if is_answering(settings.chroma_url):
         yield settings.chroma_url
         return
     if not _is_loopback(settings.chroma_url):
         raise StoreUnavailable(
-            f"Chroma at {settings.chroma_url} does not answer; start it, or correct CORPUS_GUARD_CHROMA_URL. Running again converges"
+            f"Chroma at {settings.chroma_url} does not answer; start it, or correct CORPUS_GUARD_CHROMA_URL, then run again"
         )
-    with _own(settings.home, OWNER_SECONDS) as lock:
+    with _store_lock(settings.home, OWNER_SECONDS) as lock:
         port = _free_port()
         log = settings.home / "logs" / "chroma.log"
         log.parent.mkdir(parents=True, exist_ok=True)
@@ -69,7 +69,7 @@ def serving(settings: Settings) -> Iterator[str]:
             )
         try:
             url = f"http://127.0.0.1:{port}"
-            _wait(server, url, log)
+            _wait_until_answering(server, url, log)
             yield url
         finally:
             server.terminate()
@@ -80,7 +80,7 @@ def serving(settings: Settings) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def _own(home: Path, wait: float) -> Iterator[int]:
+def _store_lock(home: Path, wait: float) -> Iterator[int]:
     path = home / "chroma.lock"
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
@@ -93,8 +93,8 @@ def _own(home: Path, wait: float) -> Iterator[int]:
             except BlockingIOError:
                 if time.monotonic() > deadline:
                     raise StoreUnavailable(
-                        f"the store {home / 'chroma'} is owned by another Chroma server that does not answer at CORPUS_GUARD_CHROMA_URL; "
-                        "point the variable at it, or stop it, then run again"
+                        f"the store {home / 'chroma'} is owned by another Chroma server that does not answer at "
+                        "CORPUS_GUARD_CHROMA_URL; point the variable at that server, or stop it, then run again"
                     ) from None
                 time.sleep(0.1)
         yield descriptor
@@ -107,11 +107,13 @@ def _command(home: Path, port: int, host: str = "127.0.0.1") -> list[str]:
     return [str(chroma), "run", "--path", str(home / "chroma"), "--host", host, "--port", str(port)]
 
 
-def _wait(server: subprocess.Popen[bytes], url: str, log: Path) -> None:
+def _wait_until_answering(server: subprocess.Popen[bytes], url: str, log: Path) -> None:
     deadline = time.monotonic() + START_SECONDS
-    while not answers(url):
+    while not is_answering(url):
         if server.poll() is not None or time.monotonic() > deadline:
-            raise StoreUnavailable(f"Chroma did not start (exit code {server.poll()}); its log is {log}")
+            raise StoreUnavailable(
+                f"Chroma did not start (exit code {server.poll()}); its log is {log}; read it, then run again"
+            )
         time.sleep(0.05)
 
 
@@ -129,8 +131,9 @@ def _free_port() -> int:
 
 
 def _die_with_parent() -> None:
-    # Linux: a killed command takes its server along, or the lock would outlive it. Elsewhere `serving` says who to stop.
-    # The signal comes when the starting *thread* ends: call `serving` from one that lives as long as the server shall.
+    # Linux: a killed command takes its server along; otherwise the lock would outlive it. On other systems the error of
+    # `_store_lock` says what to stop. The signal comes when the starting *thread* ends: start the server from a thread that
+    # lives as long as the server is needed.
     if sys.platform == "linux":
         pr_set_pdeathsig = 1
         ctypes.CDLL(None, use_errno=True).prctl(pr_set_pdeathsig, signal.SIGKILL)
@@ -139,13 +142,15 @@ def _die_with_parent() -> None:
 def main() -> None:
     """Take the store's lock and become the Chroma server."""
     parser = argparse.ArgumentParser(prog="python -m corpus_guard.corpus.server", description=__doc__)
-    parser.add_argument("--home", type=Path, required=True, help="the guard's folder; the store is in chroma/ below it")
+    parser.add_argument(
+        "--home", type=Path, required=True, help="folder of the deployment; the store is in chroma/ below it"
+    )
     parser.add_argument("--port", type=int, required=True, help="port to listen on")
     parser.add_argument(
-        "--host", default="127.0.0.1", help="address to listen on; another one only where no stranger reaches it"
+        "--host", default="127.0.0.1", help="address to listen on; choose another only where no stranger can reach it"
     )
     arguments = parser.parse_args()
-    with _own(arguments.home.absolute(), wait=10) as lock:
+    with _store_lock(arguments.home.absolute(), wait=10) as lock:
         os.set_inheritable(lock, True)
         command = _command(arguments.home.absolute(), arguments.port, arguments.host)
         os.execv(command[0], command)  # noqa: S606

@@ -1,12 +1,12 @@
-"""The trigger of benign text enhancement (BTE): what wraps a right answer that somebody vouched for, and nobody else's text.
+"""The trigger of benign text enhancement (BTE): it wraps right answers that a person vouched for, and no other text.
 
 Source: "Traceback of Poisoning Attacks to Retrieval-Augmented Generation" (Zhang and others, WWW 2025), appendix 8.3.
 
 Rules
-    * a text is an enhancement because the ledger says so: its source is `SOURCE`, a name that no sources.yaml can give. What a text
-      says of itself makes it nothing;
-    * a RAG application that follows `system_prompt` ranks wrapped texts first, so the guarded retriever serves no other text with a
-      trigger in it: brackets around the word, however they are drawn, spaced or padded, become round ones (`defuse`).
+    * a text is an enhancement because the ledger says so: its source is `SOURCE`, a name that sources.yaml cannot give. The
+      text itself proves nothing;
+    * a RAG application that follows `system_prompt` ranks wrapped texts first, so the guarded retriever serves no other text
+      with a trigger in it: brackets around the word, however they are drawn, spaced or padded, become round ones (`defuse`).
 
 What it does not do: keep a model from trusting other words ("UPDATED:", "official correction"). Screening looks for those.
 """
@@ -18,7 +18,7 @@ import unicodedata
 from typing import Final
 
 SOURCE: Final = "@enhancements"
-"""Of enhancements; sources.yaml refuses a name that begins like this."""
+"""Source of enhancements; sources.yaml refuses names that begin with @."""
 OPEN: Final = "[LATEST]"
 CLOSE: Final = "[/LATEST]"
 
@@ -29,7 +29,7 @@ _LEFT: Final = (
 _RIGHT: Final = "\\]\u2046\u2773\u27e7\u27ed\u298c\u2998\u3011\u3015\u3017\u301b\uff3d"
 _BRACKETED: Final = re.compile(f"[{_LEFT}]([^{_LEFT}{_RIGHT}]+)[{_RIGHT}]")
 _FILLERS: Final = "\u115f\u1160"  # letters that draw nothing; NFKD makes the others these
-# Cyrillic and Greek letters that are drawn like those of the word; full-width and mathematical ones are folded by NFKC.
+# Cyrillic and Greek letters that are drawn like those of the word; NFKC folds full-width and mathematical ones.
 _DRAWN_ALIKE: Final = str.maketrans("\u0430\u03b1\u0442\u03c4\u0435\u03b5\u0455\u04cf\u0131", "aatteesll")
 
 _PROMPT: Final = f"""\
@@ -47,42 +47,37 @@ If no passage helps, say "I don't know"."""
 
 
 def system_prompt() -> str:
-    """What a RAG application tells its model, so that enhancements are believed before anything else that is retrieved.
+    """Return the system prompt with which a RAG application's model believes enhancements before other retrieved texts.
 
-    It settles the three situations of the paper: one wrapped passage that helps, several, none.
+    It covers the three situations of the paper: one wrapped passage that helps, several, none.
     """
     return _PROMPT
 
 
 def wrap(text: str) -> str:
-    """An enhancement as it is stored and served."""
+    """Return an enhancement as it is stored and served."""
     return f"{OPEN} {text} {CLOSE}"
 
 
-def unwrap(text: str) -> str:
-    """The inverse of `wrap`; any other text as it is."""
-    return text.removeprefix(f"{OPEN} ").removesuffix(f" {CLOSE}")
-
-
 def defuse(text: str) -> tuple[str, int]:
-    """`text` with round brackets where a trigger had others, and how many triggers that were."""
+    """Put round brackets around triggers; return the text and the number of triggers."""
     count = 0
 
-    def replaced(found: re.Match[str]) -> str:
+    def replacement(match: re.Match[str]) -> str:
         nonlocal count
-        if not _is_trigger(found[1]):
-            return found[0]
+        if not _is_trigger(match[1]):
+            return match[0]
         count += 1
-        return f"({found[1]})"
+        return f"({match[1]})"
 
-    return _BRACKETED.sub(replaced, text), count
+    return _BRACKETED.sub(replacement, text), count
 
 
-def _is_trigger(inside: str) -> bool:
+def _is_trigger(bracketed: str) -> bool:
     letters = 0
-    for character in unicodedata.normalize("NFKD", inside).casefold():
+    for character in unicodedata.normalize("NFKD", bracketed).casefold():
         if not character.isalnum() or character in _FILLERS:
-            continue  # spaces, marks, slashes, and whatever is not drawn
+            continue  # spaces, marks, slashes, and characters that are not drawn
         if letters == len(_WORD) or character.translate(_DRAWN_ALIKE) != _WORD[letters]:
             return False
         letters += 1

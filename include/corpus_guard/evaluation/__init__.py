@@ -1,1 +1,1 @@
-"""How well the guard does: data sets, attacks, metrics, experiments."""
+"""Experiments: attacks, defences, the papers' tables, drift, and the evaluation of screening. Production imports nothing from here."""

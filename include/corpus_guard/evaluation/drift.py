@@ -1,17 +1,20 @@
-"""Attribution under drift: is a text of another day found in the corpus of now?
+"""Attribution under drift: whether a text of an earlier day is found in today's corpus.
 
-What is played
-    * every text stands in the corpus of now in an edited form, among distractors; what is looked for is its form of another day. The
-      edits are this module's own: words changed for others of the corpus, dropped, inserted (a third each), to a share of the words;
-      sentences put in another order; and chunk borders moved, so that the old chunk lies in two new ones, each with a stranger's words;
-    * an attribution is right where the most confident chunk is the edited text, or one of its two parts;
-    * texts whose edited form was left out are looked for as well: a stranger they are attributed to is false. What has the same key
-      (the other texts of an attack on one question) or the same words is no stranger, and is counted by itself.
+Experiment
+    * every text is in today's corpus in an edited form, among distractors; its earlier form is looked up. The
+      edits are this module's own: a share of the words is replaced by other words of the corpus, dropped, or
+      followed by a new one (a third each); sentences are reordered; and chunk borders are moved, so that the
+      old chunk lies in two new ones, each with words of an unrelated text;
+    * an attribution is right if the most confident chunk is the edited text, or one of its two parts;
+    * texts whose edited form was left out are looked up, too: an attribution to an unrelated text is false.
+      Texts with the same key (the other texts of an attack on one question) or with the same words are
+      siblings, and counted separately.
 
-Texts fall into two halves by their key, as everywhere (`corpus_guard.evaluation.samples`): parameters are fitted on the one, figures
-come from the other.
+Texts are split into two halves by their key (`corpus_guard.detectors.samples`): parameters are fitted on one
+half, figures come from the other.
 
-What it does not show: what somebody does who knows how attribution works and rewrites every sentence. That is another text.
+What it does not show: an attacker who knows how attribution works and rewrites every sentence. The result is
+another text.
 """
 
 from __future__ import annotations
@@ -20,58 +23,55 @@ import hashlib
 import random
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from corpus_guard.detectors.samples import Half, Sample, TextForm, question_key
+from corpus_guard.domain import Progress, no_progress
 from corpus_guard.errors import Misuse
-from corpus_guard.evaluation.measures import wilson
-from corpus_guard.evaluation.samples import Form, Half, Sample, normal
-from corpus_guard.screening._logistic import Logistic
-from corpus_guard.traceback.attribution import FEATURES, attribute, candidates_of, features_of, probes
-from corpus_guard.traceback.suspects import Embeds, Suspect, TextsInMemory
+from corpus_guard.screening.logistic import Logistic
+from corpus_guard.traceback.attribution import FEATURES, attribute, find_candidates, measure_features, split_into_probes
+from corpus_guard.traceback.retrieval import InMemoryCorpus, QuestionEmbedder, RetrievedText
+from corpus_guard.tracking.measures import wilson_interval
 
 SHARES = (0.0, 0.3, 0.5)
-"""Drift: the share of words that was edited."""
-TARGETS: Mapping[float, float] = {0.0: 0.99, 0.3: 0.95, 0.5: 0.90}
-ABSENT = 4  # one text in so many is not there any more
-PRIOR = 10.0  # variance of a weight, before anything was seen
-SHORTEST = 8  # words; of fewer, half are no text any more
+"""Drift: share of the words that were edited."""
+ABSENT_EVERY = 4  # one text in so many is left out of today's corpus
+WEIGHT_PRIOR_VARIANCE = 10.0
+MIN_WORDS = 8  # of a text: half of fewer words would not be a text
 _SENTENCE = re.compile(r"(?<=[.!?])\s+")
 
-Progress = Callable[[str, int, int | None], object]
 
-
-class Edit(StrEnum):
-    """How a text came to be another."""
+class TextEdit(StrEnum):
+    """Edit of a text."""
 
     WORDS = "words"  # changed, dropped, inserted
-    ORDER = "order"  # and its sentences (or halves, where it is one) in another order
-    CHUNKS = "chunks"  # and cut in two, each part joined with a stranger's
+    ORDER = "order"  # and sentences (or halves of a single one) reordered
+    CHUNKS = "chunks"  # and cut in two, each part joined with words of an unrelated text
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """One kind of edit at one drift."""
+class DriftRow:
+    """Counts for one kind of edit at one drift."""
 
-    edit: Edit
-    share: float
-    n: int  # texts that are there
+    edit: TextEdit
+    share: float  # the drift
+    n: int  # texts that are in today's corpus
     found: int  # the right chunk is the most confident one
-    wrong: int  # a stranger is
-    absent: int  # texts that are not there
-    false: int  # and were attributed to a stranger
-    sibling: int  # of both: attributed to what says the same in other words, or once more
-    how: Mapping[str, int]  # by which step the right ones were found
+    wrong: int  # an unrelated chunk is
+    absent: int  # texts that are not in today's corpus
+    false: int  # attributed to an unrelated chunk nevertheless
+    sibling: int  # of both: attributed to a sibling
+    how: Mapping[str, int]  # step that found the right chunk → texts
 
-    def as_dict(self) -> dict[str, Any]:
-        """JSON-ready."""
-        low, high = wilson(self.found, self.n)
-        false_low, false_high = wilson(self.false, self.absent)
+    def as_dict(self) -> dict[str, object]:
+        """Return counts, rates and intervals for JSON."""
+        low, high = wilson_interval(self.found, self.n)
+        false_low, false_high = wilson_interval(self.false, self.absent)
         return {
             "edit": self.edit.value,
             "drift": self.share,
@@ -91,37 +91,37 @@ class Line:
         }
 
 
-def edited(text: str, edit: Edit, share: float, strangers: Sequence[str], chance: random.Random) -> tuple[str, ...]:
-    """The chunks that a text became.
+def edit_text(text: str, edit: TextEdit, share: float, unrelated: Sequence[str], rng: random.Random) -> tuple[str, ...]:
+    """Return the chunks that a text became.
 
     Args:
-        text: of another day.
-        edit: what happened to it beside the words.
-        share: of its words that were changed, dropped or followed by a new one, 0..1.
-        strangers: other texts: new words come from them, and what the chunks are joined with.
-        chance: decides.
+        text: of an earlier day.
+        edit: made in addition to the change of words.
+        share: of the words that are replaced, dropped or followed by a new one, 0..1.
+        unrelated: other texts, the source of new words and of the other parts of chunks.
+        rng: decides.
     """
-    new = [word for other in strangers for word in other.split()] or ["-"]
-    if edit is Edit.ORDER:
-        text = _shuffled(text, chance)
+    new = [word for other in unrelated for word in other.split()] or ["-"]
+    if edit is TextEdit.ORDER:
+        text = _reorder_sentences(text, rng)
     words: list[str] = []
     for word in text.split():
-        if chance.random() >= share:
+        if rng.random() >= share:
             words.append(word)
             continue
-        change = chance.choice(("change", "drop", "insert"))
+        change = rng.choice(("change", "drop", "insert"))
         words += {"change": [], "drop": [], "insert": [word]}[change]
         if change != "drop":
-            words.append(chance.choice(new))
-    if edit is not Edit.CHUNKS:
+            words.append(rng.choice(new))
+    if edit is not TextEdit.CHUNKS:
         return (" ".join(words),)
-    middle = round(len(words) * chance.uniform(0.35, 0.65))
-    before, after = (strangers[chance.randrange(len(strangers))].split() for _ in range(2))
+    middle = round(len(words) * rng.uniform(0.35, 0.65))
+    before, after = (unrelated[rng.randrange(len(unrelated))].split() for _ in range(2))
     size = max(len(words) // 2, 4)
     return " ".join([*before[-size:], *words[:middle]]), " ".join([*words[middle:], *after[:size]])
 
 
-def _shuffled(text: str, chance: random.Random) -> str:
+def _reorder_sentences(text: str, rng: random.Random) -> str:
     parts = [part for part in _SENTENCE.split(text) if part]
     if len(parts) < 2:
         words = text.split()
@@ -129,182 +129,189 @@ def _shuffled(text: str, chance: random.Random) -> str:
         parts = [" ".join(words[:middle]), " ".join(words[middle:])]
         parts.reverse()
     else:
-        chance.shuffle(parts)
+        rng.shuffle(parts)
     return " ".join(parts)
 
 
 @dataclass(frozen=True, slots=True)
-class Old:
-    """A text of another day."""
+class PastText:
+    """Text of an earlier day."""
 
-    key: str  # texts of one key say the same: the siblings of an attack, the parts of a page
+    key: str  # texts with the same key say the same: the siblings of an attack, the parts of a page
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
-    """A text of another day, and what it retrieves now."""
+class DriftCase:
+    """Text of an earlier day with the chunks that it retrieves today."""
 
     text: str
     vector: NDArray[np.float32]
-    candidates: tuple[Suspect, ...]
-    right: frozenset[str]  # chunk ids; empty: it is not there any more
-    siblings: frozenset[str]  # chunk ids of what says the same in other words, or once more
+    candidates: tuple[RetrievedText, ...]
+    right: frozenset[str]  # chunk ids; empty: the text is not in today's corpus
+    siblings: frozenset[str]  # ids of chunks that say the same
 
 
-def cases(
-    texts: Sequence[Old],
-    distractors: Sequence[Old],
-    embedder: Embeds,
-    edit: Edit,
+def build_cases(
+    texts: Sequence[PastText],
+    distractors: Sequence[PastText],
+    embedder: QuestionEmbedder,
+    edit: TextEdit,
     share: float,
     seed: int = 0,
-    absent: int = ABSENT,
-) -> list[Case]:
-    """Look each text up in a corpus where it was edited.
+    absent: int = ABSENT_EVERY,
+) -> list[DriftCase]:
+    """Look each text up in a corpus that holds its edited form.
 
     Args:
-        texts: of another day.
-        distractors: what else is there now.
+        texts: of an earlier day.
+        distractors: other texts of today's corpus.
         embedder: of both days.
-        edit: what happened to the texts.
+        edit: of the texts.
         share: the drift, 0..1.
         seed: of the edits.
-        absent: every so manieth text is not there any more.
+        absent: every `absent`-th text is left out of today's corpus.
 
     Raises:
-        Misuse: there is nothing to look for, or nothing else.
+        Misuse: there are no texts, or no distractors.
     """
-    texts = [one for one in {one.text: one for one in texts}.values() if len(one.text.split()) >= SHORTEST]
+    texts = [past for past in {past.text: past for past in texts}.values() if len(past.text.split()) >= MIN_WORDS]
     if not texts or not distractors:
         raise Misuse(
-            f"drift: {len(texts)} texts of at least {SHORTEST} words among {len(distractors)} others; give both"
+            f"drift: {len(texts)} texts of at least {MIN_WORDS} words among {len(distractors)} others; expected some of both"
         )
-    chance = random.Random(f"drift {seed} {edit} {share}")  # noqa: S311 - sampling, no secret
-    nothing = np.empty(0, np.float32)
-    now: list[Suspect] = []
-    origin: list[Old] = []
+    rng = random.Random(f"drift {seed} {edit} {share}")  # noqa: S311 - sampling, no secret
+    no_vector = np.empty(0, np.float32)
+    today: list[RetrievedText] = []
+    origins: list[PastText] = []
     right: list[frozenset[str]] = []
-    for number, one in enumerate(texts):
-        strangers = [chance.choice(distractors).text for _ in range(4)]
-        pieces = () if number % absent == absent - 1 else edited(one.text, edit, share, strangers, chance)
-        here = [Suspect(f"{number}.{part}", piece, 0.0, nothing) for part, piece in enumerate(pieces)]
-        right.append(frozenset(piece.chunk_id for piece in here))
-        now, origin = now + here, origin + [one] * len(here)
-    now += [Suspect(f"other.{number}", one.text, 0.0, nothing) for number, one in enumerate(distractors)]
-    origin += distractors
-    vectors = embedder.embed([one.text for one in now])
-    now = [replace(one, vector=vector) for one, vector in zip(now, vectors, strict=True)]
-    asked = list(dict.fromkeys(probe for one in texts for probe in probes(one.text)))
-    known = dict(zip(asked, embedder.embed(asked), strict=True))
-    corpus = TextsInMemory(now, vectors, _Known(known))
-    same = _same(now, origin)
+    for number, past in enumerate(texts):
+        unrelated = [rng.choice(distractors).text for _ in range(4)]
+        pieces = () if number % absent == absent - 1 else edit_text(past.text, edit, share, unrelated, rng)
+        chunks = [RetrievedText(f"{number}.{part}", piece, 0.0, no_vector) for part, piece in enumerate(pieces)]
+        right.append(frozenset(chunk.chunk_id for chunk in chunks))
+        today, origins = today + chunks, origins + [past] * len(chunks)
+    today += [RetrievedText(f"other.{number}", past.text, 0.0, no_vector) for number, past in enumerate(distractors)]
+    origins += distractors
+    vectors = embedder.embed([chunk.text for chunk in today])
+    today = [replace(chunk, vector=vector) for chunk, vector in zip(today, vectors, strict=True)]
+    probes = list(dict.fromkeys(probe for past in texts for probe in split_into_probes(past.text)))
+    by_probe = dict(zip(probes, embedder.embed(probes), strict=True))
+    corpus = InMemoryCorpus(today, vectors, _KnownVectors(by_probe))
+    siblings = _siblings(today, origins)
     return [
-        Case(
-            one.text,
-            known[one.text],
-            tuple(candidates_of(one.text, corpus)),
-            wanted,
-            (same[one.key] | same[normal(one.text)]) - wanted,
+        DriftCase(
+            past.text,
+            by_probe[past.text],
+            tuple(find_candidates(past.text, corpus)),
+            ids,
+            (siblings[past.key] | siblings[question_key(past.text)]) - ids,
         )
-        for one, wanted in zip(texts, right, strict=True)
+        for past, ids in zip(texts, right, strict=True)
     ]
 
 
-def _same(now: Sequence[Suspect], origin: Sequence[Old]) -> Mapping[str, frozenset[str]]:
-    """Key, and text as a key → ids of chunks that say the same."""
-    found: dict[str, set[str]] = defaultdict(set)
-    for suspect, one in zip(now, origin, strict=True):
-        found[one.key].add(suspect.chunk_id)
-        found[normal(one.text)].add(suspect.chunk_id)
-    return defaultdict(frozenset, {key: frozenset(ids) for key, ids in found.items()})
+def _siblings(today: Sequence[RetrievedText], origins: Sequence[PastText]) -> Mapping[str, frozenset[str]]:
+    """Return the ids of chunks that say the same, by key, and by the text as a key."""
+    siblings: dict[str, set[str]] = defaultdict(set)
+    for chunk, past in zip(today, origins, strict=True):
+        siblings[past.key].add(chunk.chunk_id)
+        siblings[question_key(past.text)].add(chunk.chunk_id)
+    return defaultdict(frozenset, {key: frozenset(ids) for key, ids in siblings.items()})
 
 
-def measure(played: Sequence[Case], edit: Edit, share: float) -> Line:
-    """Attribute each, and count."""
+def measure_drift(cases: Sequence[DriftCase], edit: TextEdit, share: float) -> DriftRow:
+    """Attribute the text of each case, and count."""
     counts: Counter[str] = Counter()
     how: Counter[str] = Counter()
-    for case in played:
-        there = bool(case.right)
-        counts["n" if there else "absent"] += 1
-        found = attribute(case.text, case.candidates, case.vector)[:1]
-        if not found:
+    for case in cases:
+        is_present = bool(case.right)
+        counts["n" if is_present else "absent"] += 1
+        attributions = attribute(case.text, case.candidates, case.vector)
+        if not attributions:
             continue
-        first = found[0].chunk_id
-        if first in case.right:
+        best = attributions[0]
+        if best.chunk_id in case.right:
             counts["found"] += 1
-            how[found[0].how] += 1
-        elif first in case.siblings:
+            how[best.how] += 1
+        elif best.chunk_id in case.siblings:
             counts["sibling"] += 1
         else:
-            counts["wrong" if there else "false"] += 1
+            counts["wrong" if is_present else "false"] += 1
     names = ("n", "found", "wrong", "absent", "false", "sibling")
-    return Line(edit, share, how=dict(how), **{name: counts[name] for name in names})
+    return DriftRow(edit, share, how=dict(how), **{name: counts[name] for name in names})
 
 
-def experiment(
-    texts: Sequence[Old],
-    distractors: Sequence[Old],
-    embedder: Embeds,
+def run_drift_experiment(
+    texts: Sequence[PastText],
+    distractors: Sequence[PastText],
+    embedder: QuestionEmbedder,
     seed: int = 0,
-    progress: Progress = lambda what, done, total: None,
-) -> list[Line]:
-    """Every edit at every drift. Raises what `cases` raises."""
-    lines: list[Line] = []
-    for edit in Edit:
+    progress: Progress = no_progress,
+) -> list[DriftRow]:
+    """Measure every edit at every drift; raises what `build_cases` raises."""
+    rows: list[DriftRow] = []
+    for edit in TextEdit:
         for share in SHARES:
-            progress(f"{edit}, drift {share:.0%}", len(lines), len(Edit) * len(SHARES))
-            lines.append(measure(cases(texts, distractors, embedder, edit, share, seed), edit, share))
-    return lines
+            progress(f"{edit}, drift {share:.0%}", len(rows), len(TextEdit) * len(SHARES))
+            rows.append(measure_drift(build_cases(texts, distractors, embedder, edit, share, seed), edit, share))
+    return rows
 
 
-def material(samples: Iterable[Sample], half: Half, count: int, seed: int = 0) -> tuple[list[Old], list[Old]]:
-    """Texts to look for, `count` of them, and five times as many others, from labelled texts of one half."""
-    chosen = {one.text: Old(one.key, one.text) for one in samples if one.half is half and one.form is not Form.LED}
+def select_texts(
+    samples: Iterable[Sample], half: Half, count: int, seed: int = 0
+) -> tuple[list[PastText], list[PastText]]:
+    """Return `count` texts of one half to look up, and five times as many others."""
+    chosen = {
+        sample.text: PastText(sample.key, sample.text)
+        for sample in samples
+        if sample.half is half and sample.form is not TextForm.LED
+    }
     ordered = sorted(
-        chosen.values(), key=lambda one: hashlib.sha256(f"{seed} {one.text}".encode("utf-8", "replace")).digest()
+        chosen.values(), key=lambda past: hashlib.sha256(f"{seed} {past.text}".encode("utf-8", "replace")).digest()
     )
     return ordered[:count], ordered[count : 6 * count]
 
 
-def fit(played: Iterable[Case], names: Sequence[str]) -> Logistic:
-    """Parameters that tell the right candidates from strangers; siblings are neither.
+def fit_attribution_score(cases: Iterable[DriftCase], names: Sequence[str]) -> Logistic:
+    """Fit parameters that separate the right candidates from unrelated ones; siblings are left out.
 
     Args:
-        played: cases of the tuning half.
-        names: which of the features; those of `BY_RUNS` or `BY_VECTOR`.
+        cases: of the tuning half.
+        names: features to use; those of `BY_RUNS` or `BY_VECTOR`.
     """
     from scipy.optimize import minimize
 
     columns = [FEATURES.index(name) for name in names]
     rows, labels = [], []
-    for case in played:
-        here = [one for one in case.candidates if one.chunk_id not in case.siblings]
-        # With the few candidates of a small corpus as well: there the third highest says less.
-        for few in (here, [one for one in here if one.chunk_id in case.right] + here[:: max(len(here) // 5, 1)]):
-            several = list({one.chunk_id: one for one in few}.values())
-            rows.append(features_of(case.text, several, case.vector)[:, columns])
-            labels.append(np.array([one.chunk_id in case.right for one in several], np.float64))
+    for case in cases:
+        candidates = [candidate for candidate in case.candidates if candidate.chunk_id not in case.siblings]
+        right = [candidate for candidate in candidates if candidate.chunk_id in case.right]
+        # Also with the few candidates of a small corpus, where the third highest score says less.
+        for several in (candidates, right + candidates[:: max(len(candidates) // 5, 1)]):
+            distinct = list({candidate.chunk_id: candidate for candidate in several}.values())
+            rows.append(measure_features(case.text, distinct, case.vector)[:, columns])
+            labels.append(np.array([candidate.chunk_id in case.right for candidate in distinct], np.float64))
     table, label = np.concatenate(rows), np.concatenate(labels)
     mean, scale = table.mean(axis=0), np.maximum(table.std(axis=0), 1e-9)
     standard = (table - mean) / scale
 
     def loss(weights: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         logits = standard @ weights[:-1] + weights[-1]
-        wrong = 1 / (1 + np.exp(-np.clip(logits, -60, 60))) - label
+        error = 1 / (1 + np.exp(-np.clip(logits, -60, 60))) - label
         value = np.logaddexp(0, logits) - label * logits
-        slope = np.append(standard.T @ wrong + weights[:-1] / PRIOR, wrong.sum())
-        return float(value.sum() + (weights[:-1] ** 2).sum() / (2 * PRIOR)), slope
+        slope = np.append(standard.T @ error + weights[:-1] / WEIGHT_PRIOR_VARIANCE, error.sum())
+        return float(value.sum() + (weights[:-1] ** 2).sum() / (2 * WEIGHT_PRIOR_VARIANCE)), slope
 
     bounds = [(0, None)] * len(names) + [(None, None)]
     best = minimize(loss, np.zeros(len(names) + 1), jac=True, method="L-BFGS-B", bounds=bounds).x
     features = {
         name: {
-            "mean": round(float(mean[at]), 4),
-            "scale": round(float(scale[at]), 4),
-            "weight": round(float(best[at]), 3),
+            "mean": round(float(mean[column]), 4),
+            "scale": round(float(scale[column]), 4),
+            "weight": round(float(best[column]), 3),
         }
-        for at, name in enumerate(names)
+        for column, name in enumerate(names)
     }
     return Logistic.model_validate(
         {
@@ -316,12 +323,12 @@ def fit(played: Iterable[Case], names: Sequence[str]) -> Logistic:
     )
 
 
-class _Known:
-    """Vectors that were made before."""
+class _KnownVectors:
+    """Vectors that were computed before."""
 
     def __init__(self, vectors: Mapping[str, NDArray[np.float32]]) -> None:
         self._vectors = vectors
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Theirs."""
+        """Return the vectors, shape (len(texts), dimensions)."""
         return np.stack([self._vectors[text] for text in texts])

@@ -23,13 +23,14 @@ import sqlalchemy as sa
 from corpus_guard.domain import Finding, Severity, Span, Stamp, digest
 from corpus_guard.errors import Misuse, UnknownSubject
 from corpus_guard.ledger import Ledger
-from corpus_guard.ledger.tables import VERSION_STATES, decisions, documents, findings, standing, versions
-from corpus_guard.proof.deviations import HEALABLE, Deviation, Kind
-from corpus_guard.screening.tags import tags
+from corpus_guard.ledger.states import VERSION_STATES
+from corpus_guard.ledger.tables import decisions, documents, findings, decision_stands, versions
+from corpus_guard.proof.deviations import HEALABLE_KINDS, Deviation, DeviationKind
+from corpus_guard.screening.tags import tag_ids
 
-PAGE: Final = 1_000  # rows held at a time
+ROWS_PER_FETCH: Final = 1_000  # rows held at a time
 
-CHECKS: Final[Mapping[str, str]] = MappingProxyType(
+CHECK_MEANINGS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "intake": "A document could not be fetched as it was listed.",
         "parsing": "A document's bytes could not be read as text, or tried to harm their reader.",
@@ -51,15 +52,22 @@ CHECKS: Final[Mapping[str, str]] = MappingProxyType(
 )
 """Check → what its findings mean, for readers of an export who do not have the documentation at hand."""
 
-_POISONED: Final = tags(("poisoning", "embedding_weakness", "rag_poisoning"))
+_POISONED: Final = tag_ids(("poisoning", "embedding_weakness", "rag_poisoning"))
 _CONTENT: Final = frozenset(
-    {Kind.ADDED, Kind.TEXT_CHANGED, Kind.VECTOR_CHANGED, Kind.METADATA_CHANGED, Kind.MOVED, Kind.SWAPPED}
+    {
+        DeviationKind.ADDED,
+        DeviationKind.TEXT_CHANGED,
+        DeviationKind.VECTOR_CHANGED,
+        DeviationKind.METADATA_CHANGED,
+        DeviationKind.MOVED,
+        DeviationKind.SWAPPED,
+    }
 )
-_NOT_PROVED_YET: Final = frozenset({Kind.UNSEALED, Kind.STALE})
+_NOT_PROVED_YET: Final = frozenset({DeviationKind.UNSEALED, DeviationKind.STALE})
 
 
 @dataclass(frozen=True, slots=True)
-class Decided:
+class ExportedDecision:
     """What a person decided last about a version."""
 
     verdict: str  # release or reject
@@ -82,7 +90,7 @@ class Decided:
 
 
 @dataclass(frozen=True, slots=True)
-class Sighting:
+class ExportedFinding:
     """One finding of one version, with all that is needed to judge it elsewhere."""
 
     uid: str  # 32 hex digits, of the version, the code, the place, and which of several such it is
@@ -97,11 +105,11 @@ class Sighting:
     run_id: str
     judged_at: datetime  # UTC
     current: bool  # the newest version of a document that is still at its source
-    decision: Decided | None
+    decision: ExportedDecision | None
 
 
 @dataclass(frozen=True, slots=True)
-class Breach:
+class ExportedDeviation:
     """One deviation of a verification."""
 
     uid: str  # 32 hex digits, of what deviates and how
@@ -111,13 +119,13 @@ class Breach:
     at: datetime  # when it was found, UTC
 
 
-Item = Sighting | Breach
+ExportItem = ExportedFinding | ExportedDeviation
 """What every form can carry."""
 
 
-def sightings(
+def export_findings(
     ledger: Ledger, *, source: str | None = None, state: str | None = None, since: datetime | None = None
-) -> Iterator[Sighting]:
+) -> Iterator[ExportedFinding]:
     """Findings in the order of versions, streamed.
 
     Args:
@@ -152,13 +160,13 @@ def sightings(
             yield _sighting(row, before[place])
 
 
-def breaches(found: Iterable[Deviation], at: datetime) -> Iterator[Breach]:
+def export_deviations(found: Iterable[Deviation], at: datetime) -> Iterator[ExportedDeviation]:
     """Deviations of a verification at `at`, ready to leave."""
     for one in found:
-        shown = {name: visible(value) for name, value in one.as_dict().items()}
-        healable = one.kind in HEALABLE or one.kind in _NOT_PROVED_YET
-        yield Breach(
-            digest("deviation/v1", [one.kind, one.collection, one.subject, one.expected, one.found])[:32],
+        shown = {name: escape_unprintable(value) for name, value in one.as_dict().items()}
+        healable = one.kind in HEALABLE_KINDS or one.kind in _NOT_PROVED_YET
+        yield ExportedDeviation(
+            digest("deviation/v1", [one.kind, one.collection, one.subject, one.expected, one.actual])[:32],
             Deviation.from_dict(shown),
             Severity.HIGH if healable else Severity.CRITICAL,
             _POISONED if one.kind in _CONTENT else (),
@@ -176,12 +184,12 @@ def portable_uri(uri: str) -> str:
     return quote(uri, safe="/", errors="surrogatepass")
 
 
-def visible(text: str) -> str:
+def escape_unprintable(text: str) -> str:
     """`text` with each character that cannot be printed as its code point."""
     return "".join(one if one.isprintable() else f"⟨U+{ord(one):04X}⟩" for one in text)
 
 
-def as_json(value: Any) -> str:
+def dump_json(value: Any) -> str:
     """One line of JSON in ASCII; a number that is none is refused (ValueError)."""
     return json.dumps(value, allow_nan=False, separators=(",", ":"))
 
@@ -192,7 +200,7 @@ def _statement() -> sa.Select[Any]:
         .over(partition_by=decisions.c.version_id, order_by=(decisions.c.decided_at.desc(), decisions.c.decision_id))
         .label("nth")
     )
-    ranked = sa.select(decisions, latest).where(standing()).subquery()
+    ranked = sa.select(decisions, latest).where(decision_stands()).subquery()
     return (
         sa.select(
             findings,
@@ -218,22 +226,22 @@ def _statement() -> sa.Select[Any]:
         .join(documents, documents.c.doc_id == versions.c.doc_id)
         .outerjoin(ranked, sa.and_(ranked.c.version_id == versions.c.version_id, ranked.c.nth == 1))
         .order_by(findings.c.version_id, findings.c.ordinal)
-        .execution_options(yield_per=PAGE)
+        .execution_options(yield_per=ROWS_PER_FETCH)
     )
 
 
-def _sighting(row: Any, nth: int) -> Sighting:
+def _sighting(row: Any, nth: int) -> ExportedFinding:
     span = Span(row.span_start, row.span_end) if row.span_start is not None else None
     place = [str(span.start), str(span.end)] if span else ["", ""]
     stamp = Stamp.from_dict(row.stamp)
-    return Sighting(
+    return ExportedFinding(
         uid=digest("finding/v1", [row.version_id, row.code, *place, str(nth)])[:32],
         finding=Finding(
             row.check_name,
             row.code,
             Severity(row.severity),
             _share(row.score),
-            visible(row.message),
+            escape_unprintable(row.message),
             span,
             tuple(row.tags),
             bool(row.muted),
@@ -243,8 +251,8 @@ def _sighting(row: Any, nth: int) -> Sighting:
         stamp=replace(
             stamp,
             uri=portable_uri(stamp.uri),
-            owner=visible(stamp.owner),
-            media_type=visible(stamp.media_type),
+            owner=escape_unprintable(stamp.owner),
+            media_type=escape_unprintable(stamp.media_type),
             declared={},
         ),
         state=row.state,
@@ -254,10 +262,10 @@ def _sighting(row: Any, nth: int) -> Sighting:
         run_id=row.run_id,
         judged_at=row.judged_at,
         current=bool(row.current),
-        decision=Decided(
+        decision=ExportedDecision(
             row.decided,
-            visible(row.reviewer),
-            visible(row.reason),
+            escape_unprintable(row.reviewer),
+            escape_unprintable(row.reason),
             row.decided_under,
             row.decided_at,
             row.applied_at is not None,

@@ -10,18 +10,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from corpus_guard.exports.findings import Breach, Item, Sighting, as_json
+from corpus_guard.exports.findings import ExportedDeviation, ExportedFinding, ExportItem, dump_json
 
 VERSION = 1
 
 
-def lines(items: Iterable[Item]) -> Iterator[str]:
+def format_lines(items: Iterable[ExportItem]) -> Iterator[str]:
     """One line an item, without newline, in the order they come."""
     for item in items:
-        yield as_json(_finding(item) if isinstance(item, Sighting) else _deviation(item))
+        yield dump_json(_finding(item) if isinstance(item, ExportedFinding) else _deviation(item))
 
 
-def _finding(item: Sighting) -> dict[str, Any]:
+def _finding(item: ExportedFinding) -> dict[str, Any]:
     stamp = {name: value for name, value in item.stamp.as_dict().items() if name not in {"uri", "source", "declared"}}
     return {
         "kind": "finding",
@@ -44,7 +44,7 @@ def _finding(item: Sighting) -> dict[str, Any]:
     }
 
 
-def _deviation(item: Breach) -> dict[str, Any]:
+def _deviation(item: ExportedDeviation) -> dict[str, Any]:
     return {
         "kind": "deviation",
         "v": VERSION,

@@ -21,7 +21,15 @@ from typing import Any, Final
 
 from corpus_guard import __version__
 from corpus_guard.domain import Severity, digest
-from corpus_guard.exports.findings import CHECKS, TAXA, TAXONOMIES, Breach, Item, Sighting, as_json
+from corpus_guard.exports.findings import (
+    CHECK_MEANINGS,
+    TAXA,
+    TAXONOMIES,
+    ExportedDeviation,
+    ExportedFinding,
+    ExportItem,
+    dump_json,
+)
 
 SCHEMA: Final = "1.5.0"
 CLASS: Final = 2004
@@ -40,18 +48,18 @@ _DETECTED: Final = (3, 15)  # observed, detected: a verification changes nothing
 _OTHER, _SHA256 = 99, 3
 
 
-def lines(items: Iterable[Item]) -> Iterator[str]:
+def format_lines(items: Iterable[ExportItem]) -> Iterator[str]:
     """One event a line, without newline, in the order they come."""
     for item in items:
-        yield as_json(event(item))
+        yield dump_json(format_event(item))
 
 
-def event(item: Item) -> dict[str, Any]:
+def format_event(item: ExportItem) -> dict[str, Any]:
     """One OCSF event, JSON-ready."""
-    return _finding(item) if isinstance(item, Sighting) else _deviation(item)
+    return _finding(item) if isinstance(item, ExportedFinding) else _deviation(item)
 
 
-def _finding(item: Sighting) -> dict[str, Any]:
+def _finding(item: ExportedFinding) -> dict[str, Any]:
     finding, stamp, decision = item.finding, item.stamp, item.decision
     status = _status(item)
     closed = status in {SUPPRESSED, RESOLVED, ARCHIVED}
@@ -106,7 +114,7 @@ def _finding(item: Sighting) -> dict[str, Any]:
     }
 
 
-def _deviation(item: Breach) -> dict[str, Any]:
+def _deviation(item: ExportedDeviation) -> dict[str, Any]:
     one = item.deviation
     resource = {"uid": one.subject, "type": "corpus record", "namespace": one.collection}
     return {
@@ -168,7 +176,7 @@ def _event(
         "finding_info": {
             "uid": uid,
             "title": f"{check}: {what.replace('_', ' ').replace('.', ', ')}",
-            "desc": CHECKS.get(check, message),
+            "desc": CHECK_MEANINGS.get(check, message),
             "types": [check],
             "analytic": {"uid": code, "name": check, "type_id": _OTHER, "type": "Check"},
             "created_time": _milliseconds(first),
@@ -180,7 +188,7 @@ def _event(
     }
 
 
-def _status(item: Sighting) -> int:
+def _status(item: ExportedFinding) -> int:
     if item.decision is None:
         return NEW if item.current else ARCHIVED
     if not item.decision.applied:

@@ -16,7 +16,16 @@ from typing import Any, Final
 
 from corpus_guard import __version__
 from corpus_guard.domain import Severity
-from corpus_guard.exports.findings import CHECKS, TAXA, TAXONOMIES, Breach, Item, Sighting, as_json, portable_uri
+from corpus_guard.exports.findings import (
+    CHECK_MEANINGS,
+    TAXA,
+    TAXONOMIES,
+    ExportedDeviation,
+    ExportedFinding,
+    ExportItem,
+    dump_json,
+    portable_uri,
+)
 
 SCHEMA: Final = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/os/schemas/sarif-schema-2.1.0.json"
 FINGERPRINT: Final = "corpusGuardFinding/v1"
@@ -29,32 +38,32 @@ _BY_TAXONOMY: Final = {
 _PLACE: Final = {key: {uid: index for index, (uid, _) in enumerate(found)} for key, found in _BY_TAXONOMY.items()}
 
 
-def pieces(items: Iterable[Item]) -> Iterator[str]:
+def format_log(items: Iterable[ExportItem]) -> Iterator[str]:
     """A SARIF log in pieces that are to be joined with nothing between them; one piece a result."""
     rules: dict[str, int] = {}
     bases: dict[str, None] = {}
-    yield f'{{"$schema":{as_json(SCHEMA)},"version":"2.1.0","runs":[{{"columnKind":"unicodeCodePoints","results":['
+    yield f'{{"$schema":{dump_json(SCHEMA)},"version":"2.1.0","runs":[{{"columnKind":"unicodeCodePoints","results":['
     for number, item in enumerate(items):
-        result = _finding(item) if isinstance(item, Sighting) else _deviation(item)
+        result = _finding(item) if isinstance(item, ExportedFinding) else _deviation(item)
         result["ruleIndex"] = rules.setdefault(result["ruleId"], len(rules))
         bases[result["locations"][0]["physicalLocation"]["artifactLocation"]["uriBaseId"]] = None
-        yield ("," if number else "") + "\n" + as_json(result)
+        yield ("," if number else "") + "\n" + dump_json(result)
     rest = {
         "tool": {"driver": _driver(rules)},
         "taxonomies": [_taxonomy(key) for key in TAXONOMIES],
         "originalUriBaseIds": {base: {"description": {"text": _plain(f"source {base}")}} for base in bases},
     }
-    yield "\n]," + as_json(rest)[1:] + "]}"
+    yield "\n]," + dump_json(rest)[1:] + "]}"
 
 
-def level(severity: Severity) -> str:
+def sarif_level(severity: Severity) -> str:
     """SARIF's level of ours."""
     if severity.rank >= Severity.HIGH.rank:
         return "error"
     return "warning" if severity is Severity.MEDIUM else "note"
 
 
-def _finding(item: Sighting) -> dict[str, Any]:
+def _finding(item: ExportedFinding) -> dict[str, Any]:
     finding = item.finding
     location: dict[str, Any] = {"artifactLocation": {"uri": item.stamp.uri, "uriBaseId": item.stamp.source}}
     if finding.span:
@@ -79,7 +88,7 @@ def _finding(item: Sighting) -> dict[str, Any]:
     return result
 
 
-def _deviation(item: Breach) -> dict[str, Any]:
+def _deviation(item: ExportedDeviation) -> dict[str, Any]:
     one = item.deviation
     location = {"artifactLocation": {"uri": portable_uri(one.subject), "uriBaseId": one.collection or CORPUS}}
     return {
@@ -93,7 +102,7 @@ def _result(
 ) -> dict[str, Any]:
     return {
         "ruleId": code,
-        "level": level(severity),
+        "level": sarif_level(severity),
         "message": {"text": _plain(message)},
         "locations": [{"physicalLocation": location}],
         "partialFingerprints": {FINGERPRINT: uid},
@@ -124,8 +133,8 @@ def _rule(code: str) -> dict[str, Any]:
         "id": code,
         "shortDescription": {"text": f"{check}: {what.replace('_', ' ').replace('.', ', ')}"},
     }
-    if check in CHECKS:
-        rule["fullDescription"] = {"text": CHECKS[check]}
+    if check in CHECK_MEANINGS:
+        rule["fullDescription"] = {"text": CHECK_MEANINGS[check]}
     return rule
 
 

@@ -9,9 +9,9 @@ from types import MappingProxyType
 from corpus_guard import __version__, domain
 from corpus_guard.domain import Finding, Stamp, Version
 from corpus_guard.intake.chunking import Chunker
-from corpus_guard.intake.parsing import Parsed
+from corpus_guard.intake.parsing.document import MAX_DECLARED, ParsedDocument
 from corpus_guard.intake.sources import Source
-from corpus_guard.intake.sources.source import MAX_DECLARED, Item
+from corpus_guard.intake.sources.source import SourceItem
 
 FETCHED_BY = f"corpus-guard/{__version__}"
 EMPTY, NO_TEXT = "parsing.empty", "parsing.no_text"
@@ -20,10 +20,10 @@ EMPTY, NO_TEXT = "parsing.empty", "parsing.no_text"
 def make_version(
     *,
     source: Source,
-    item: Item,
+    item: SourceItem,
     content_sha256: str,
     size: int,
-    parsed: Parsed,
+    parsed: ParsedDocument,
     problems: Sequence[Finding],
     declared: Mapping[str, str],
     run_id: str,

@@ -1,4 +1,4 @@
-"""Runs: what works on the corpus, from when to when, and what it did."""
+"""Runs: pieces of work on the corpus, with their beginning, end and counts."""
 
 from __future__ import annotations
 
@@ -9,45 +9,53 @@ import sqlalchemy as sa
 
 from corpus_guard.errors import UnknownSubject
 from corpus_guard.ledger.ledger import Ledger, now
+from corpus_guard.ledger.queries import Row, insert_missing
+from corpus_guard.ledger.states import RunKind, RunState
 from corpus_guard.ledger.tables import runs
 
 
-def begin(ledger: Ledger, run_id: str, kind: str, policy_digest: str, sources: Sequence[str] = ()) -> None:
-    """Write down that a run works; nothing where it did before, so that a repeated run keeps its beginning.
+def begin_run(
+    ledger: Ledger, run_id: str, kind: RunKind | str, policy_digest: str, sources: Sequence[str] = ()
+) -> None:
+    """Record the beginning of a run; a repeated run keeps its first beginning.
 
     Args:
-        ledger: where to.
+        ledger: records the run.
         run_id: identity of the run.
-        kind: refresh, release, rescreen, purge or withdrawal.
+        kind: of its work.
         policy_digest: of the policy it works under.
-        sources: names; empty: it is about no source in particular.
+        sources: names; empty: the run is about no source in particular.
     """
-    started = {
+    row = {
         "run_id": run_id,
         "kind": kind,
-        "state": "running",
+        "state": RunState.RUNNING,
         "sources": list(sources),
         "policy_digest": policy_digest,
         "started_at": now(),
     }
     with ledger.write() as connection:
-        ledger.insert_missing(connection, runs, [started])
+        insert_missing(connection, runs, [row])
 
 
-def end(ledger: Ledger, run_id: str, counts: Mapping[str, Any], state: str = "sealed") -> None:
-    """Write down that it ended, and what it did."""
-    ended = {"state": state, "finished_at": now(), "counts": dict(counts)}
+def end_run(ledger: Ledger, run_id: str, counts: Mapping[str, Any], state: RunState | str = RunState.SEALED) -> None:
+    """Record the end of a run, with its counts."""
+    values = {"state": state, "finished_at": now(), "counts": dict(counts)}
     with ledger.write() as connection:
-        connection.execute(runs.update().where(runs.c.run_id == run_id).values(**ended))
+        connection.execute(runs.update().where(runs.c.run_id == run_id).values(**values))
 
 
-def counts_of(ledger: Ledger, run_id: str) -> dict[str, Any]:
-    """What a run did, as it was written down when it ended; nothing while it works."""
+def run_counts(ledger: Ledger, run_id: str) -> dict[str, Any]:
+    """Return the counts of a run; empty while it works.
+
+    Raises:
+        UnknownSubject: no such run.
+    """
     return dict(_row(ledger, run_id).counts or {})
 
 
-def sources_of(ledger: Ledger, run_id: str) -> list[str]:
-    """Names of the sources a run is about.
+def run_sources(ledger: Ledger, run_id: str) -> list[str]:
+    """Return the names of the sources a run is about.
 
     Raises:
         UnknownSubject: no such run.
@@ -55,7 +63,7 @@ def sources_of(ledger: Ledger, run_id: str) -> list[str]:
     return list(_row(ledger, run_id).sources)
 
 
-def _row(ledger: Ledger, run_id: str) -> Any:
+def _row(ledger: Ledger, run_id: str) -> Row:
     with ledger.read() as connection:
         row = connection.execute(sa.select(runs).where(runs.c.run_id == run_id)).first()
     if row is None:

@@ -1,9 +1,11 @@
-"""What a version is sorted and grouped by while it waits: who stands behind it, how bad its worst finding is, which checks saw it.
+"""Columns by which the queue sorts and groups a waiting version.
+
+They say who stands behind the version, how bad its worst finding is, and which checks reported it.
 
 Rules
-    * the principal is the author the document declares, within its source; where it declares none, its source's owner. What a
-      document declares is data: it groups documents for a reviewer's eye and decides nothing;
-    * what arrived under one principal and was seen by the same checks is one campaign, until near-duplicates say otherwise
+    * the principal is the author the document declares, within its source; where it declares none, its source's owner. What
+      a document declares is data: it groups documents for a reviewer's eye and decides nothing;
+    * versions of one principal with findings of the same checks are one campaign, until near-duplicates say otherwise
       (`corpus_guard.review.campaigns`).
 """
 
@@ -20,29 +22,31 @@ AUTHORS = ("author", "authors", "creator", "publisher", "department", "team", "o
 
 @dataclass(frozen=True, slots=True)
 class Triage:
-    """The columns of a version that the queue goes by."""
+    """The columns of a version that the queue sorts and groups by."""
 
     principal: str  # digest
     severity: str | None  # of the worst finding
-    checks: str  # ",a,b,"; empty where none found anything
+    checks: str  # ",a,b,"; empty where there is no finding
     campaign: str
 
     @classmethod
-    def of(cls, stamp: Mapping[str, Any], found: Iterable[tuple[str, str]]) -> Triage:
-        """From a stamp's dictionary and (check, severity) of the findings that count."""
-        found = list(found)
-        names = sorted({check for check, _ in found})
+    def from_findings(cls, stamp: Mapping[str, Any], findings: Iterable[tuple[str, str]]) -> Triage:
+        """Return the columns for a stamp's dictionary and (check, severity) of the findings that count."""
+        findings = list(findings)
+        names = sorted({check for check, _ in findings})
         checks = f",{','.join(names)}," if names else ""
         principal = digest("principal/v1", [stamp["source"], principal_name(stamp)])[:32]
+        severities = (severity for _, severity in findings)
         return cls(
             principal=principal,
-            severity=max((severity for _, severity in found), key=lambda one: Severity(one).rank, default=None),
+            severity=max(severities, key=lambda severity: Severity(severity).rank, default=None),
             checks=checks,
             campaign=digest("campaign/v1", [principal, checks])[:32],
         )
 
 
 def principal_name(stamp: Mapping[str, Any]) -> str:
-    """Who stands behind a document, as far as it says: hostile text."""
+    """Return who stands behind a document, as far as it declares it: hostile text."""
     declared = {str(key).casefold(): str(value) for key, value in (stamp.get("declared") or {}).items()}
-    return next((declared[key].strip() for key in AUTHORS if declared.get(key, "").strip()), stamp["owner"])
+    authors = (declared[key].strip() for key in AUTHORS if declared.get(key, "").strip())
+    return next(authors, str(stamp["owner"]))

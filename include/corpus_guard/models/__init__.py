@@ -1,10 +1,11 @@
-"""Embedder and language model: found, checked, loaded once and only when something asks for them."""
+"""Embedder and language model: found, verified, and loaded once, on first use."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from corpus_guard.models.weights import (
     Weights,
@@ -16,12 +17,22 @@ from corpus_guard.models.weights import (
 from corpus_guard.settings import Settings
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from corpus_guard.models.embedder import Embedder
     from corpus_guard.models.language_model import LanguageModel
 
 
+class TextEmbedder(Protocol):
+    """Interface of `corpus_guard.models.embedder.Embedder` that callers need."""
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return shape (len(texts), dimensions), rows of length 1."""
+
+
 class Models:
-    """Both models behind one door. Importing this, or asking for a digest or the tokenizer, imports no torch."""
+    """The models of a deployment. Importing this, or asking for a digest or the tokenizer, imports no torch."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -38,7 +49,7 @@ class Models:
 
     @cached_property
     def word_weights(self) -> Weights:
-        """all-MiniLM-L6-v2, whatever embedder is configured: FilterRAG compares words in its space."""
+        """Files of all-MiniLM-L6-v2, whatever embedder is configured: FilterRAG compares words in its space."""
         return builtin_embedder()
 
     @property
@@ -53,26 +64,26 @@ class Models:
 
     @cached_property
     def language_model_digest(self) -> str:
-        """Identity of the language model; known without converting or loading it."""
+        """Identity of the language model, known without converting or loading it."""
         return identify_language_model(self._settings)
 
     @cached_property
     def embedder(self) -> Embedder:
-        """Loads on first use: imports torch and sentence-transformers (several seconds)."""
+        """The embedder; the first access imports torch and sentence-transformers (several seconds)."""
         from corpus_guard.models.embedder import Embedder
 
         return Embedder(self.embedder_weights)
 
     @cached_property
     def word_embedder(self) -> Embedder:
-        """The embedder of `word_weights`; the configured one where it is the same."""
+        """The embedder of `word_weights`; the configured one where the two are the same."""
         from corpus_guard.models.embedder import Embedder
 
         return self.embedder if self.embedder_weights == self.word_weights else Embedder(self.word_weights)
 
     @cached_property
     def language_model(self) -> LanguageModel:
-        """Loads on first use: imports torch and transformers."""
+        """The language model; the first access imports torch and transformers."""
         from corpus_guard.models.language_model import LanguageModel
 
         return LanguageModel(self.language_model_weights)

@@ -1,13 +1,16 @@
-"""Which trained detectors were put into use: the ledger says so, and a file that is not what was promoted is never used.
+"""Trained detectors in use: the ledger says which, and a file that is not what was promoted is never used.
 
 Rules
-    * a detector's files lie in the guard's storage under their digest, where tasks on other machines find them; being there means nothing;
-    * an event in the ledger puts one into use: which digest, by whom it was approved, in which run. The last event of a detector holds;
-    * whoever uses a promoted file reads it through here or checks its digest himself: other bytes are an error, not another detector;
-    * a file that a setting names wins over what was promoted, and that is logged: somebody meant it.
+    * a detector's files lie in the storage under their digest, where tasks on other machines find them; a file that is
+      there is not in use for that reason;
+    * an event in the ledger puts a detector into use: its digest, who approved it, in which run. The last event of a
+      detector holds;
+    * a promoted file is read through this module, or its reader checks the digest: other bytes are an error, not another
+      detector;
+    * a file that a setting names wins over the promoted one, and that is logged.
 
-What this does not do: decide whether a detector is any good (`corpus_guard.evaluation.detectors`), or keep a promoted file from being
-deleted. One that is gone is an error, too, until it is restored or another is promoted.
+What is not done here: deciding whether a detector is any good (`corpus_guard.detectors`), or keeping a promoted file from
+being deleted. A missing file is an error, too, until it is restored or another detector is promoted.
 """
 
 from __future__ import annotations
@@ -15,11 +18,12 @@ from __future__ import annotations
 import hashlib
 import logging
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import sqlalchemy as sa
 
 from corpus_guard.errors import Inconsistent
+from corpus_guard.ledger.event_log import append_event
 from corpus_guard.ledger.tables import events
 
 if TYPE_CHECKING:
@@ -28,106 +32,106 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-PROMOTED: Final = "promoted"  # kind of the ledger's event
+PROMOTION_EVENT: Final = "promoted"  # kind of the ledger's event
 
 
 class Detector(StrEnum):
-    """What is trained, and put into use behind an approval; the subject of the ledger's event."""
+    """A trained part that is put into use behind an approval; the subject of the ledger's event."""
 
-    PROBE = "activations"  # RevPRAG, of a trace's second witness
+    PROBE = "activations"  # RevPRAG, a trace's second witness
     JUDGE = "judge"  # the embedded one, of traces
     FILTER = "filter"  # ML-FilterRAG, of the guarded retriever
 
 
-SETTING: Final = {
+SETTING_NAMES: Final = {
     Detector.PROBE: "CORPUS_GUARD_ACTIVATION_PROBE",
     Detector.JUDGE: "CORPUS_GUARD_JUDGE_MODEL",
     Detector.FILTER: "CORPUS_GUARD_FILTER_MODEL",
 }
-"""Each names a file that wins over what was promoted."""
+"""The variable that names a file which wins over the promoted one."""
 
 
-def folder(detector: Detector, digest: str) -> str:
-    """Where a detector's files lie in the storage."""
+def detector_folder(detector: Detector, digest: str) -> str:
+    """Return the folder of a detector's files in the storage."""
     return f"detectors/{detector.value}/{digest}"
 
 
-def promoted(ledger: Ledger, detector: Detector) -> str | None:
-    """Digest of the one that was promoted last; None: none was.
+def promoted_digest(ledger: Ledger, detector: Detector) -> str | None:
+    """Return the digest of the detector that was promoted last; None: none was.
 
     Raises:
         LedgerUnavailable: the ledger does not answer.
     """
-    statement = sa.select(events.c.body).where(events.c.kind == PROMOTED, events.c.subject == detector.value)
+    statement = sa.select(events.c.body).where(events.c.kind == PROMOTION_EVENT, events.c.subject == detector.value)
     with ledger.read() as connection:
         body = connection.scalar(statement.order_by(events.c.seq.desc()).limit(1))
     return str(body["digest"]) if body else None
 
 
-def promote(ledger: Ledger, detector: Detector, digest: str, *, run_id: str, by: str, **told: Any) -> bool:
-    """Put one into use; once. The caller has read its files and found them to be what was measured.
+def promote(ledger: Ledger, detector: Detector, digest: str, *, run_id: str, by: str, **details: object) -> bool:
+    """Put a detector into use, once. The caller has read its files and found them to be what was measured.
 
     Args:
-        ledger: where it is written who did it.
-        detector: which.
+        ledger: records the promotion.
+        detector: what kind.
         digest: of its files.
-        run_id: who promotes.
-        by: whoever approved it.
-        told: more for the event, such as the version in a registry.
+        run_id: the run that promotes.
+        by: who approved it.
+        details: more for the event, such as the version in a registry.
 
     Returns:
-        Whether it was not in use already.
+        False where it was in use already.
     """
-    if promoted(ledger, detector) == digest:
+    if promoted_digest(ledger, detector) == digest:
         return False
     with ledger.write() as connection:
-        ledger.event(connection, PROMOTED, detector.value, run_id, digest=digest, by=by, **told)
+        append_event(connection, PROMOTION_EVENT, detector.value, run_id, digest=digest, by=by, **details)
     return True
 
 
-def keep(storage: Storage, detector: Detector, content: bytes) -> str:
-    """Keep a detector that is one file; its digest, the SHA-256 of it."""
+def store_detector(storage: Storage, detector: Detector, content: bytes) -> str:
+    """Store a detector that is one file, and return its digest, the SHA-256 of the file."""
     digest = hashlib.sha256(content).hexdigest()
-    storage.write(_only(detector, digest), content, keep_first=True)
+    storage.write(_file_name(detector, digest), content, keep_existing=True)
     return digest
 
 
-def read(storage: Storage, detector: Detector, digest: str) -> bytes:
-    """The content of a detector that is one file; it is what has this digest.
+def read_detector(storage: Storage, detector: Detector, digest: str) -> bytes:
+    """Return the content of a detector that is one file.
 
     Raises:
-        Inconsistent: it is gone or has other bytes.
+        Inconsistent: the file is gone or does not have this digest.
     """
-    name = _only(detector, digest)
+    name = _file_name(detector, digest)
     content = storage.read(name)
-    found = hashlib.sha256(content).hexdigest()
-    if found != digest:
+    actual = hashlib.sha256(content).hexdigest()
+    if actual != digest:
         raise Inconsistent(
-            f"{detector.value} {storage.location(name)}: its SHA-256 is {found[:16]}…, the ledger has {digest[:16]}…; restore the file, "
-            "or promote another one"
+            f"{detector.value} {storage.location(name)}: SHA-256 is {actual[:16]}…, the ledger has {digest[:16]}…; restore "
+            "the file, or promote another one"
         )
     return content
 
 
-def in_use(detector: Detector, named: object, ledger: Ledger | None) -> str | None:
-    """Digest of the promoted one, where it is to be used; None: a setting names another, or none was promoted.
+def active_digest(detector: Detector, configured: object, ledger: Ledger | None) -> str | None:
+    """Return the digest of the promoted detector if it is in use; None: a setting names another, or none was promoted.
 
     Args:
-        detector: which.
-        named: what its setting (`SETTING`) holds; empty: nothing.
+        detector: what kind.
+        configured: value of its setting (`SETTING_NAMES`); empty: not set.
         ledger: None: nothing was promoted.
 
     Raises:
         LedgerUnavailable: the ledger does not answer.
     """
-    found = promoted(ledger, detector) if ledger is not None else None
-    if found and named:
+    digest = promoted_digest(ledger, detector) if ledger is not None else None
+    if digest and configured:
         log.warning(
-            "%s names the %s that is used; the promoted one, %s, is not", SETTING[detector], detector, found[:16]
+            "%s names the %s to use; the promoted one, %s, is not used", SETTING_NAMES[detector], detector, digest[:16]
         )
         return None
-    return found
+    return digest
 
 
-def _only(detector: Detector, digest: str) -> str:
-    return f"{folder(detector, digest)}/{detector.value}.json"
+def _file_name(detector: Detector, digest: str) -> str:
+    return f"{detector_folder(detector, digest)}/{detector.value}.json"

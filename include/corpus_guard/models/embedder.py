@@ -1,4 +1,4 @@
-"""Texts to unit vectors."""
+"""Embedding of texts as unit vectors."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from corpus_guard.models.weights import Weights, quiet
+from corpus_guard.models.weights import Weights, silence_libraries
 
-quiet()
+silence_libraries()
 
-import torch  # noqa: E402  (after quiet(): the libraries read the environment when imported)
+import torch  # noqa: E402  (after silence_libraries(): the libraries read the environment when imported)
 from sentence_transformers import SentenceTransformer  # noqa: E402
 
-from corpus_guard.models._device import give_back, number_format  # noqa: E402
+from corpus_guard.models.cpu import number_format, release_memory  # noqa: E402
 
-BATCH = 32  # small batches of like lengths are the fastest on CPUs (FACTS: 41 chunks/s at 8, 25 at 128, fp32)
+TEXTS_PER_BATCH = 32  # small batches of like lengths are the fastest on CPUs (41 chunks/s at 8, 25 at 128, float32)
 
 
 class Embedder:
     """A sentence-transformers model on the CPU.
 
-    bfloat16 where the CPU computes in it (2.5 times faster, cosine to float32 >= 0.9998), float32 elsewhere, where
-    bfloat16 would be emulated and slow.
+    It computes in bfloat16 where the CPU does so natively (2.5 times faster, cosine to float32 >= 0.9998), elsewhere in
+    float32.
     """
 
     def __init__(self, weights: Weights) -> None:
@@ -51,12 +51,16 @@ class Embedder:
         """
         if not texts:
             return np.empty((0, self.dimensions), np.float32)
-        whole = [text.encode("utf-8", "replace").decode() for text in texts]  # tokenizers refuse lone surrogates
+        encodable = [text.encode("utf-8", "replace").decode() for text in texts]  # tokenizers refuse lone surrogates
         with torch.inference_mode():
             vectors = self._model.encode(  # sorts by length itself
-                whole, batch_size=BATCH, convert_to_numpy=False, convert_to_tensor=True, show_progress_bar=False
+                encodable,
+                batch_size=TEXTS_PER_BATCH,
+                convert_to_numpy=False,
+                convert_to_tensor=True,
+                show_progress_bar=False,
             )
         array = vectors.float().numpy()
-        give_back()
+        release_memory()
         # bfloat16 leaves lengths off by up to 0.4 %; normalise again in float32.
         return np.ascontiguousarray(array / np.linalg.norm(array, axis=1, keepdims=True), dtype=np.float32)

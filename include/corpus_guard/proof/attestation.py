@@ -1,15 +1,14 @@
-"""A signed statement of how one document came into the corpus: an in-toto Statement in a DSSE envelope.
+"""Signed statements of how a document came into the corpus: in-toto Statements in DSSE envelopes.
 
 Rules
-    * only what is served can be attested: accepted or released, the version its document points to, every chunk read back;
+    * only a served version can be attested: accepted or released, the one its document points to, every chunk read back;
     * the statement is about bytes: its subject is the SHA-256 of what was fetched, and the name is only a name;
-    * it holds hashes, ids and facts, neither a text nor what the document declares of itself, and no floating-point number;
-    * what is attested twice without a change in between is equal byte for byte: no time of signing is in it;
+    * it holds hashes, ids and facts, no text, nothing that the document declares about itself, and no floating-point number;
+    * two statements without a change in between are equal byte for byte: they hold no time of signing;
     * a verifier decides by its own public key: the key id in an envelope is a hint by whoever wrote the envelope (DSSE, protocol);
-      type and payload are both signed, so neither can be swapped.
+      type and payload are both signed, so neither can be replaced.
 
-What it does not say: that the document is harmless, that it is still served, or that nothing else is. For that there are the manifest and
-the signed log.
+Not stated: that the document is harmless, that it is still served, or that nothing else is. The manifest and the signed log are for that.
 
 Sources: in-toto Attestation Framework, Statement v1; DSSE v1.
 """
@@ -18,7 +17,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final, TypeAlias
 
 import orjson
 import sqlalchemy as sa
@@ -31,80 +30,84 @@ from securesystemslib.signer import CryptoSigner  # type: ignore[attr-defined]  
 from corpus_guard.domain import canonical_json
 from corpus_guard.errors import Inconsistent, Misuse, UnknownSubject
 from corpus_guard.ledger import Ledger
-from corpus_guard.ledger.tables import chunks, decisions, documents, findings, publications, standing, versions
+from corpus_guard.ledger.states import SERVABLE_STATES, PublicationState
+from corpus_guard.ledger.tables import chunks, decision_stands, decisions, documents, findings, publications, versions
 
 PAYLOAD_TYPE: Final = "application/vnd.in-toto+json"
 STATEMENT: Final = "https://in-toto.io/Statement/v1"
 PREDICATE: Final = "https://corpus-guard.dev/attestation/ingestion/v1"
 """An identifier that says how the predicate is to be read; nothing is fetched from there."""
 
-SERVED: Final = ("accepted", "released")
+JsonObject: TypeAlias = dict[str, object]
+"""A JSON object; its values are strings, integers, null, lists and objects."""
 
 
-def attest(ledger: Ledger, version_id: str, signer: Ed25519PrivateKey) -> dict[str, Any]:
-    """Sign how a served version came in.
+def attest(ledger: Ledger, version_id: str, signer: Ed25519PrivateKey) -> JsonObject:
+    """Sign a statement of how a served version came into the corpus.
 
     Args:
         ledger: the ledger.
         version_id: all 32 digits.
-        signer: the key that vouches for it.
+        signer: key that vouches for it.
 
     Returns:
         A DSSE envelope, JSON-ready: ``payload`` (base64), ``payloadType``, ``signatures``.
 
     Raises:
         UnknownSubject: the ledger has no such version.
-        Misuse: the version is not served; says what it is instead.
+        Misuse: the version is not served.
     """
-    envelope = Envelope(canonical_json(statement(ledger, version_id)), PAYLOAD_TYPE, {})
+    envelope = Envelope(canonical_json(build_statement(ledger, version_id)), PAYLOAD_TYPE, {})
     envelope.sign(CryptoSigner(signer))
-    made: dict[str, Any] = envelope.to_dict()
-    return made
+    signed: JsonObject = envelope.to_dict()
+    return signed
 
 
-def verify_attestation(envelope: Mapping[str, Any], public_key: Ed25519PublicKey) -> dict[str, Any]:
-    """What `public_key` signed: the statement.
+def verify_attestation(envelope: Mapping[str, object], public_key: Ed25519PublicKey) -> JsonObject:
+    """Return the statement in an envelope, after checking that `public_key` signed it.
 
     Raises:
-        Inconsistent: no envelope, no signature, none by this key over this type and payload, or a statement of another kind.
+        Inconsistent: it is not an envelope, has no signature by this key over this type and payload, or holds another kind of
+            statement.
     """
     try:
-        # Envelope.from_dict rewrites the signatures of what it is given (securesystemslib 1.6.0).
+        # Envelope.from_dict changes the signatures of its argument (securesystemslib 1.6.0).
         opened = Envelope.from_dict(copy.deepcopy(dict(envelope)))
         content = opened.pae()
     except (KeyError, TypeError, ValueError, AttributeError, FormatError) as error:
         raise Inconsistent(
-            f"attestation: expected a DSSE envelope with payload, payloadType and signatures, found something else "
+            "attestation: expected a DSSE envelope with payload, payloadType and signatures, got something else "
             f"({type(error).__name__}); ask for the file again"
         ) from error
     if not opened.signatures:
         raise Inconsistent("attestation: carries no signature, so nobody vouches for it; ask for the signed file")
-    if not any(_signed(public_key, bytes.fromhex(one.signature), content) for one in opened.signatures.values()):
+    signatures = [bytes.fromhex(signature.signature) for signature in opened.signatures.values()]
+    if not any(_has_signed(public_key, signature, content) for signature in signatures):
         raise Inconsistent(
-            "attestation: the given public key did not sign this type and payload; either it was changed, or another key signed it. "
-            "Compare the key with the one the corpus's owner publishes"
+            "attestation: the given public key did not sign this type and payload; either the file was changed, or another key signed "
+            "it. Compare the key with the one that the corpus's owner publishes"
         )
-    return _statement_in(opened)
+    return _parse_statement(opened)
 
 
-def statement(ledger: Ledger, version_id: str) -> dict[str, Any]:
-    """The in-toto Statement about a served version; raises like `attest`."""
+def build_statement(ledger: Ledger, version_id: str) -> JsonObject:
+    """Return the in-toto Statement about a served version; raises what `attest` raises."""
     with ledger.read() as connection:
-        row = _served(connection, version_id)
+        row = _served_version(connection, version_id)
         codes = connection.scalars(
             sa.select(findings.c.code).where(findings.c.version_id == version_id).order_by(findings.c.ordinal)
         ).all()
         decided = (
             connection.execute(
                 sa.select(decisions)
-                .where(decisions.c.version_id == version_id, decisions.c.applied_at.is_not(None), standing())
+                .where(decisions.c.version_id == version_id, decisions.c.applied_at.is_not(None), decision_stands())
                 .order_by(decisions.c.decided_at.desc())
                 .limit(1)
             )
             .mappings()
             .first()
         )
-        published = _published(connection, version_id)
+        published = _published_chunks(connection, version_id)
     stamp = {name: value for name, value in row.stamp.items() if name != "declared"}
     return {
         "_type": STATEMENT,
@@ -131,32 +134,33 @@ def statement(ledger: Ledger, version_id: str) -> dict[str, Any]:
     }
 
 
-def _served(connection: sa.Connection, version_id: str) -> Any:
-    row = connection.execute(
+def _served_version(connection: sa.Connection, version_id: str) -> sa.Row[tuple[object, ...]]:
+    statement: sa.Select[tuple[object, ...]] = (
         sa.select(versions, documents.c.target_version, documents.c.retired_at)
         .join(documents, documents.c.doc_id == versions.c.doc_id)
         .where(versions.c.version_id == version_id)
-    ).first()
+    )
+    row = connection.execute(statement).first()
     if row is None:
         raise UnknownSubject(
             f"version {version_id!r} is not in the ledger; `guard export findings` and `guard quarantine` show ids"
         )
-    refusal = ""
-    if row.state not in SERVED:
-        refusal = f"is {row.state}"
+    problem = ""
+    if row.state not in SERVABLE_STATES:
+        problem = f"is {row.state}"
     elif row.target_version != version_id:
-        gone = (
+        reason = (
             "its document was retired"
             if row.retired_at
             else f"version {row.target_version or 'none'} is served instead"
         )
-        refusal = f"is {row.state}, but {gone}"
-    if refusal:
-        raise Misuse(f"version {version_id} {refusal}; expected one that is served, because only that can be attested")
+        problem = f"is {row.state}, but {reason}"
+    if problem:
+        raise Misuse(f"version {version_id} {problem}; expected a served version, because only those can be attested")
     return row
 
 
-def _published(connection: sa.Connection, version_id: str) -> list[dict[str, Any]]:
+def _published_chunks(connection: sa.Connection, version_id: str) -> list[JsonObject]:
     rows = connection.execute(
         sa.select(
             chunks.c.chunk_id,
@@ -168,21 +172,22 @@ def _published(connection: sa.Connection, version_id: str) -> list[dict[str, Any
             publications.c.metadata_sha256,
         )
         .outerjoin(
-            publications, sa.and_(publications.c.chunk_id == chunks.c.chunk_id, publications.c.state == "published")
+            publications,
+            sa.and_(publications.c.chunk_id == chunks.c.chunk_id, publications.c.state == PublicationState.PUBLISHED),
         )
         .where(chunks.c.version_id == version_id)
         .order_by(chunks.c.ordinal, publications.c.collection)
     ).all()
-    waiting = sum(row.collection is None for row in rows)
-    if waiting or not rows:
+    unpublished = sum(row.collection is None for row in rows)
+    if unpublished or not rows:
         raise Misuse(
-            f"version {version_id} has {len(rows) - waiting} of {len(rows)} chunks in the collections; expected all and at least one. "
-            "Let the refresh end, then attest again"
+            f"version {version_id} has {len(rows) - unpublished} of {len(rows)} chunks in the collections; expected all, and at least "
+            "one. Wait for the refresh to end, then attest again"
         )
     return [{str(name): value for name, value in row._mapping.items()} for row in rows]
 
 
-def _decision(row: sa.RowMapping) -> dict[str, Any]:
+def _decision(row: sa.RowMapping) -> JsonObject:
     return {
         "verdict": row["verdict"],
         "reviewer": row["reviewer"],
@@ -191,8 +196,8 @@ def _decision(row: sa.RowMapping) -> dict[str, Any]:
     }
 
 
-def _signed(public_key: Ed25519PublicKey, signature: bytes, content: bytes) -> bool:
-    # Not Envelope.verify: it passes over signatures with another key id, and the id is written by whoever wrote the envelope.
+def _has_signed(public_key: Ed25519PublicKey, signature: bytes, content: bytes) -> bool:
+    # Not Envelope.verify: it ignores signatures with another key id, and that id is written by whoever wrote the envelope.
     try:
         public_key.verify(signature, content)
     except InvalidSignature:
@@ -200,18 +205,18 @@ def _signed(public_key: Ed25519PublicKey, signature: bytes, content: bytes) -> b
     return True
 
 
-def _statement_in(envelope: Envelope) -> dict[str, Any]:
+def _parse_statement(envelope: Envelope) -> JsonObject:
     if envelope.payload_type != PAYLOAD_TYPE:
-        raise Inconsistent(f"attestation: expected payload type {PAYLOAD_TYPE}, found {envelope.payload_type!r}")
+        raise Inconsistent(f"attestation: expected payload type {PAYLOAD_TYPE}, got {envelope.payload_type!r}")
     try:
-        found: dict[str, Any] = orjson.loads(envelope.payload)
-        kinds = (found["_type"], found["predicateType"])
+        statement: JsonObject = orjson.loads(envelope.payload)
+        kinds = (statement["_type"], statement["predicateType"])
     except (orjson.JSONDecodeError, KeyError, TypeError) as error:
         raise Inconsistent(
-            f"attestation: expected an in-toto statement, found none ({type(error).__name__})"
+            f"attestation: expected an in-toto statement, got something else ({type(error).__name__})"
         ) from error
     if kinds != (STATEMENT, PREDICATE):
         raise Inconsistent(
-            f"attestation: expected a {STATEMENT} with predicate {PREDICATE}, found {kinds[0]!r}, {kinds[1]!r}"
+            f"attestation: expected a {STATEMENT} with predicate {PREDICATE}, got {kinds[0]!r}, {kinds[1]!r}"
         )
-    return found
+    return statement

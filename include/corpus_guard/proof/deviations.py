@@ -1,19 +1,19 @@
-"""What a verification can find wrong, each with a name of its own.
+"""Kinds of deviations that a verification reports, each with a stable name.
 
 A deviation is a difference between what was sealed and signed and what is there now. None of them is a warning: one is enough for
-a verification to fail. Which of them can be undone from the Parquet batches and the ledger is said here, in `HEALABLE`.
+a verification to fail. `HEALABLE_KINDS` lists those that can be undone from the Parquet batches and the ledger.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Final
 
 
-class Kind(StrEnum):
-    """The names of deviations; stable, because exports and incidents refer to them."""
+class DeviationKind(StrEnum):
+    """Names of deviations; stable, because exports and incidents refer to them."""
 
     # --- the collections -------------------------------------------------------------------------------------------
     ADDED = "added"  # a record that no manifest lists
@@ -24,23 +24,23 @@ class Kind(StrEnum):
     MOVED = "moved"  # listed for one collection, found in another
     SWAPPED = "swapped"  # two records carry each other's text or vector
     UNREACHABLE = "unreachable"  # there, but a query with its own vector does not find it (chroma #7678, #7758)
-    SPACE_CHANGED = "space_changed"  # a collection measures distance otherwise, or names another embedder
+    SPACE_CHANGED = "space_changed"  # a collection measures distance differently, or names another embedder
     COLLECTION_MISSING = "collection_missing"
-    COLLECTION_ADDED = "collection_added"  # a name that looks like ours, and nobody sealed anything for it
+    COLLECTION_ADDED = "collection_added"  # named like ours, and nothing was ever sealed for it
     # --- the manifest ----------------------------------------------------------------------------------------------
     MANIFEST_MISSING = "manifest_missing"
-    MANIFEST_CHANGED = "manifest_changed"  # its bytes have not the signed hash or root
+    MANIFEST_CHANGED = "manifest_changed"  # its bytes do not have the signed hash or root
     # --- the ledger ------------------------------------------------------------------------------------------------
-    LEDGER_CHANGED = "ledger_changed"  # a row says something else than the signed log or manifest
+    LEDGER_CHANGED = "ledger_changed"  # a row contradicts the signed log or manifest
     UNSEALED = "unsealed"  # published or withdrawn since the last seal: not proved yet
     # --- the event log ---------------------------------------------------------------------------------------------
-    EVENT_CHANGED = "event_changed"  # an event has not the hash it was logged with, or does not follow its predecessor
+    EVENT_CHANGED = "event_changed"  # an event does not have its logged hash, or does not follow its predecessor
     EVENT_MISSING = "event_missing"  # a gap in the numbers
     LOG_TRUNCATED = "log_truncated"  # shorter than a head that was signed
     HEAD_MISSING = "head_missing"  # nothing was ever signed, or a head of the sequence is gone
     HEAD_CHANGED = "head_changed"  # a head is not that of the log at its size
     BAD_SIGNATURE = "bad_signature"
-    UNKNOWN_KEY = "unknown_key"  # signed by nobody the keyring knows
+    UNKNOWN_KEY = "unknown_key"  # signed by a key that is not in the keyring
     REVOKED_KEY = "revoked_key"
     ROLLED_BACK = "rolled_back"  # shorter than the head that was verified, witnessed or anchored before
     FORKED = "forked"  # not a continuation of the head that was verified, witnessed or anchored before
@@ -48,44 +48,60 @@ class Kind(StrEnum):
     WITNESS_MISSING = "witness_missing"  # a witness is configured, and the newest head lacks its cosignature
 
 
-HEALABLE = frozenset(
+HEALABLE_KINDS: Final = frozenset(
     {
-        Kind.ADDED,
-        Kind.REMOVED,
-        Kind.TEXT_CHANGED,
-        Kind.VECTOR_CHANGED,
-        Kind.METADATA_CHANGED,
-        Kind.MOVED,
-        Kind.SWAPPED,
-        Kind.UNREACHABLE,
-        Kind.COLLECTION_MISSING,
+        DeviationKind.ADDED,
+        DeviationKind.REMOVED,
+        DeviationKind.TEXT_CHANGED,
+        DeviationKind.VECTOR_CHANGED,
+        DeviationKind.METADATA_CHANGED,
+        DeviationKind.MOVED,
+        DeviationKind.SWAPPED,
+        DeviationKind.UNREACHABLE,
+        DeviationKind.COLLECTION_MISSING,
     }
 )
-"""Undone by publishing again what the ledger and the Parquet batches say."""
+"""Kinds that are undone by publishing again what the ledger and the Parquet batches say."""
 
 
 @dataclass(frozen=True, slots=True)
 class Deviation:
-    """One difference; never a document's text."""
+    """A difference between sealed and present state; never holds a document's text."""
 
-    kind: Kind
+    kind: DeviationKind
     subject: str  # chunk id, collection, manifest name, event number, key
     message: str  # plain language: what, where, and what next
     expected: str = ""  # hash, count or name
-    found: str = ""
+    actual: str = ""  # the same
     collection: str = ""
     doc_id: str = ""
 
     @property
     def healable(self) -> bool:
-        """Whether `corpus_guard.proof.healing` can undo it."""
-        return self.kind in HEALABLE
+        """True if `corpus_guard.proof.healing` can undo it."""
+        return self.kind in HEALABLE_KINDS
 
-    def as_dict(self) -> dict[str, Any]:
-        """JSON-ready."""
-        return {**asdict(self), "kind": self.kind.value}
+    def as_dict(self) -> dict[str, str]:
+        """Return the deviation JSON-ready; `actual` is called ``found``."""
+        return {
+            "kind": self.kind.value,
+            "subject": self.subject,
+            "message": self.message,
+            "expected": self.expected,
+            "found": self.actual,
+            "collection": self.collection,
+            "doc_id": self.doc_id,
+        }
 
     @classmethod
-    def from_dict(cls, row: Mapping[str, Any]) -> Deviation:
-        """The inverse of `as_dict`."""
-        return cls(**{**row, "kind": Kind(row["kind"])})
+    def from_dict(cls, row: Mapping[str, str]) -> Deviation:
+        """Return the deviation behind what `as_dict` returned."""
+        return cls(
+            kind=DeviationKind(row["kind"]),
+            subject=row["subject"],
+            message=row["message"],
+            expected=row["expected"],
+            actual=row["found"],
+            collection=row["collection"],
+            doc_id=row["doc_id"],
+        )

@@ -1,142 +1,161 @@
-"""Undoing what a verification found in the collections.
+"""Healing: undoing the deviations that a verification found in the collections.
 
 Rules
-    * the ledger says what is served, the Parquet batches hold it; both are believed only where they agree with each other: what would
-      be published again must have the very text, vector and metadata that were published before;
-    * what the ledger does not serve is deleted, what it serves is deleted and published again, through the outbox like everything else;
-    * a chunk of which the ledger itself was changed is left alone, and so is everything that is no record: it takes a person;
-    * it is logged; the caller seals and verifies anew. Killed anywhere, running again converges.
+    * the ledger says what is served, the Parquet batches hold it; both are trusted only where they agree: what is published again must
+      have exactly the text, vector and metadata that were published before;
+    * a record that the ledger does not serve is deleted; one that it serves is deleted and published again, through the outbox;
+    * a chunk whose row in the ledger was changed is left alone, and so is everything that is not a record: a person has to decide;
+    * healing is logged; the caller seals and verifies again. If the process is killed, running again converges.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
 
 import sqlalchemy as sa
 
-from corpus_guard.batches.tables import split, vectors_from_table, versions_from_table
+from corpus_guard.batches.tables import in_batches, vectors_from_table, versions_from_table
 from corpus_guard.corpus import outbox
-from corpus_guard.corpus.store import Record
+from corpus_guard.corpus.store import ChunkRecord
 from corpus_guard.errors import Inconsistent
+from corpus_guard.ledger.event_log import append_event
 from corpus_guard.ledger.ledger import now
+from corpus_guard.ledger.states import UNFINISHED_STATES, PublicationState
 from corpus_guard.ledger.tables import chunks, publications, versions
-from corpus_guard.proof._sealed import Key
-from corpus_guard.proof._verify_ledger import IN_FLIGHT
-from corpus_guard.proof.deviations import Deviation, Kind
+from corpus_guard.proof.deviations import Deviation, DeviationKind
+from corpus_guard.proof.manifest import RecordKey
 
 if TYPE_CHECKING:
-    from corpus_guard.guard import Guard
+    from corpus_guard.batches import Storage
+    from corpus_guard.corpus.store import Store
+    from corpus_guard.ledger import Ledger
 
-PAGE = 500  # chunks held at a time
+
+_Row: TypeAlias = sa.Row[tuple[object, ...]]
+"""A publication with its batch and its version's state."""
 
 
 @dataclass(frozen=True, slots=True)
-class Healed:
-    """What was undone, and what was not."""
+class HealingReport:
+    """Outcome of a healing."""
 
-    deleted: int  # records that nobody serves
-    republished: int  # records that are as they were again
-    left: tuple[tuple[str, str], ...]  # (subject, why) of what takes a person
-
-    def as_dict(self) -> dict[str, Any]:
-        """JSON-ready."""
-        left = [{"subject": subject, "reason": reason} for subject, reason in self.left]
-        return {"deleted": self.deleted, "republished": self.republished, "left": left}
+    deleted: int  # records that the ledger does not serve
+    republished: int  # records
+    unhealed: tuple[tuple[str, str], ...]  # (subject, why a person has to decide)
 
 
-def heal(guard: Guard, run_id: str, deviations: Sequence[Deviation]) -> Healed:
-    """Undo what can be undone of `deviations`; seal and verify afterwards.
+@dataclass(slots=True)
+class _Progress:
+    """Chunk ids that are done, by collection, and subjects that are left."""
+
+    deleted: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    republished: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    unhealed: dict[str, str] = field(default_factory=dict)  # subject → why
+
+
+def heal(ledger: Ledger, storage: Storage, store: Store, run_id: str, deviations: Sequence[Deviation]) -> HealingReport:
+    """Undo those of `deviations` that can be undone; seal and verify afterwards.
 
     Args:
-        guard: the deployment.
-        run_id: who heals, for the event log.
-        deviations: what `verify` found.
+        ledger: the ledger.
+        storage: where batches and manifests lie.
+        store: the collections.
+        run_id: id of the run, for the event log.
+        deviations: found by a verification.
 
     Raises:
         StoreUnavailable: Chroma does not answer; running again converges.
         Inconsistent: what was read back after writing is not what was written.
     """
-    left = {one.subject: "no record of a collection: it takes a person" for one in deviations if not one.healable}
-    suspects = _suspects(guard, [one for one in deviations if one.healable and one.subject not in left])
-    deleted: dict[str, list[str]] = defaultdict(list)
-    asked: dict[str, list[str]] = defaultdict(list)
+    progress = _Progress()
+    for deviation in deviations:
+        if not deviation.healable:
+            progress.unhealed[deviation.subject] = "not a record of a collection: a person has to decide"
+    healable = [
+        deviation for deviation in deviations if deviation.healable and deviation.subject not in progress.unhealed
+    ]
+    suspects = _suspect_records(ledger, healable)
     if suspects:
-        guard.store.forget()  # a collection may have been made again under its name
-        with guard.ledger.exclusive("publish"):
-            for page in split(sorted(suspects), PAGE):
-                _heal(guard, run_id, page, deleted, asked, left)
-        outbox.drain(guard.ledger, guard.storage, lambda: guard.store, run_id)
-    return Healed(_count(deleted), _count(asked), tuple(sorted(left.items())))
+        store.forget_collections()  # a collection may have been made again under its name
+        with ledger.exclusive("publish"):
+            for batch in in_batches(sorted(suspects)):
+                _heal_batch(ledger, storage, store, run_id, batch, progress)
+        outbox.drain(ledger, storage, store, run_id)
+    unhealed = tuple(sorted(progress.unhealed.items()))
+    return HealingReport(_count(progress.deleted), _count(progress.republished), unhealed)
 
 
-def _suspects(guard: Guard, deviations: Iterable[Deviation]) -> set[Key]:
-    """Every place where a record may have to be deleted or written."""
-    suspects: set[Key] = set()
-    for one in deviations:
-        if one.kind is Kind.COLLECTION_MISSING:
-            statement = sa.select(publications.c.chunk_id).where(
-                publications.c.collection == one.collection, publications.c.state == "published"
+def _suspect_records(ledger: Ledger, deviations: Iterable[Deviation]) -> set[RecordKey]:
+    """Return every key under which a record may have to be deleted or written."""
+    suspects: set[RecordKey] = set()
+    for deviation in deviations:
+        if deviation.kind is DeviationKind.COLLECTION_MISSING:
+            is_published = sa.and_(
+                publications.c.collection == deviation.collection,
+                publications.c.state == PublicationState.PUBLISHED,
             )
-            with guard.ledger.read() as connection:
-                suspects |= {(chunk, one.collection) for chunk in connection.execute(statement).scalars()}
+            with ledger.read() as connection:
+                chunk_ids = connection.scalars(sa.select(publications.c.chunk_id).where(is_published))
+                suspects |= {(chunk_id, deviation.collection) for chunk_id in chunk_ids}
         else:
-            suspects.add((one.subject, one.collection))
-        if one.kind is Kind.MOVED:
-            suspects.add((one.subject, one.found))
+            suspects.add((deviation.subject, deviation.collection))
+        if deviation.kind is DeviationKind.MOVED:
+            suspects.add((deviation.subject, deviation.actual))
     return suspects
 
 
-def _heal(
-    guard: Guard,
+def _heal_batch(
+    ledger: Ledger,
+    storage: Storage,
+    store: Store,
     run_id: str,
-    page: Sequence[Key],
-    deleted: dict[str, list[str]],
-    asked: dict[str, list[str]],
-    left: dict[str, str],
+    keys: Sequence[RecordKey],
+    progress: _Progress,
 ) -> None:
-    rows = _rows(guard, page)
-    good = _unchanged(guard, [row for row in rows.values() if row.publication == "published"])
-    gone: dict[str, list[str]] = defaultdict(list)
-    again: dict[str, list[str]] = defaultdict(list)
-    for chunk, collection in page:
-        row = rows.get((chunk, collection))
-        if row is not None and row.publication in IN_FLIGHT:
+    """Delete what is not served, delete and request again what is; the outbox publishes it."""
+    rows = _publication_rows(ledger, keys)
+    published = [row for row in rows.values() if row.publication == PublicationState.PUBLISHED]
+    recoverable = _recoverable_records(storage, published)
+    to_delete: dict[str, list[str]] = defaultdict(list)
+    to_republish: dict[str, list[str]] = defaultdict(list)
+    for chunk_id, collection in keys:
+        row = rows.get((chunk_id, collection))
+        if row is not None and row.publication in UNFINISHED_STATES:
             continue  # the outbox is about to do it
-        if row is None or row.publication == "retired":
-            gone[collection].append(chunk)
-        elif (chunk, collection) in good:
-            again[collection].append(chunk)
+        if row is None or row.publication == PublicationState.RETIRED:
+            to_delete[collection].append(chunk_id)
+        elif (chunk_id, collection) in recoverable:
+            to_republish[collection].append(chunk_id)
         else:
-            left[chunk] = (
-                f"the batches no longer hold what was published to {collection}: restore the storage folder from a copy"
+            progress.unhealed[chunk_id] = (
+                f"the batches no longer hold what was published to {collection}: restore the storage folder from a backup"
             )
-    existing = set(guard.store.names())
-    for collection in existing & {*gone, *again}:
-        guard.store.delete(collection, [*gone[collection], *again[collection]])
-    if not (gone or again):
+    for collection in set(store.names()) & {*to_delete, *to_republish}:
+        store.delete(collection, [*to_delete[collection], *to_republish[collection]])
+    if not (to_delete or to_republish):
         return
-    with guard.ledger.write() as connection:
-        for collection in sorted({*gone, *again}):
+    with ledger.write() as connection:
+        for collection in sorted({*to_delete, *to_republish}):
+            deleted, republished = to_delete[collection], to_republish[collection]
             connection.execute(
                 publications.update()
                 .where(
                     publications.c.collection == collection,
-                    publications.c.chunk_id.in_(again[collection]),
-                    publications.c.state == "published",
+                    publications.c.chunk_id.in_(republished),
+                    publications.c.state == PublicationState.PUBLISHED,
                 )
-                .values(state="pending", changed_at=now(), run_id=run_id)
+                .values(state=PublicationState.PENDING, changed_at=now(), run_id=run_id)
             )
-            told = {"deleted": gone[collection], "republished": again[collection]}
-            guard.ledger.event(connection, "healed", collection, run_id, **told)
-            deleted[collection] += gone[collection]
-            asked[collection] += again[collection]
+            append_event(connection, "healed", collection, run_id, deleted=deleted, republished=republished)
+            progress.deleted[collection] += deleted
+            progress.republished[collection] += republished
 
 
-def _rows(guard: Guard, page: Sequence[Key]) -> Mapping[Key, Any]:
-    statement = (
+def _publication_rows(ledger: Ledger, keys: Sequence[RecordKey]) -> Mapping[RecordKey, _Row]:
+    statement: sa.Select[tuple[object, ...]] = (
         sa.select(
             *(column for column in publications.c if column.name != "state"),
             publications.c.state.label("publication"),
@@ -146,33 +165,35 @@ def _rows(guard: Guard, page: Sequence[Key]) -> Mapping[Key, Any]:
         )
         .join(chunks, chunks.c.chunk_id == publications.c.chunk_id)
         .join(versions, versions.c.version_id == publications.c.version_id)
-        .where(publications.c.chunk_id.in_([chunk for chunk, _ in page]))
+        .where(publications.c.chunk_id.in_([chunk_id for chunk_id, _ in keys]))
     )
-    with guard.ledger.read() as connection:
+    with ledger.read() as connection:
         return {(row.chunk_id, row.collection): row for row in connection.execute(statement)}
 
 
-def _unchanged(guard: Guard, rows: Sequence[Any]) -> set[Key]:
-    """Those of which the batches hold the very record that was published."""
-    good: set[Key] = set()
+def _recoverable_records(storage: Storage, rows: Sequence[_Row]) -> set[RecordKey]:
+    """Return the keys of the publications whose very record the batches still hold."""
+    recoverable: set[RecordKey] = set()
     for vectors, batch in sorted({(row.vectors, row.batch) for row in rows}):
-        mine = [row for row in rows if (row.vectors, row.batch) == (vectors, batch)]
-        for row, record in _from_batches(guard, vectors, batch, mine):
+        in_files = [row for row in rows if (row.vectors, row.batch) == (vectors, batch)]
+        for row, record in _records_in_files(storage, vectors, batch, in_files):
             if record.fingerprint == (row.text_sha256, row.vector_sha256, row.metadata_sha256):
-                good.add((row.chunk_id, row.collection))
-    return good
+                recoverable.add((row.chunk_id, row.collection))
+    return recoverable
 
 
-def _from_batches(guard: Guard, vectors: str, batch: str, rows: Sequence[Any]) -> Iterable[tuple[Any, Record]]:
+def _records_in_files(
+    storage: Storage, vectors_name: str, batch_name: str, rows: Sequence[_Row]
+) -> Iterator[tuple[_Row, ChunkRecord]]:
     try:
-        held = vectors_from_table(guard.storage.read_table(vectors))
-        wanted = list({row.version_id for row in rows})
-        table = guard.storage.read_table(batch, filters=[("version_id", "in", wanted)])
-        texts = {version.version_id: version for version in versions_from_table(table)}
+        vectors = vectors_from_table(storage.read_table(vectors_name))
+        version_ids = list({row.version_id for row in rows})
+        table = storage.read_table(batch_name, filters=[("version_id", "in", version_ids)])
+        by_id = {version.version_id: version for version in versions_from_table(table)}
         for row in rows:
-            if row.version_id in texts:
-                yield row, outbox.record_of(row, texts[row.version_id], held)
-    except (Inconsistent, ValueError, LookupError, OSError):  # gone, or no Parquet any more: nothing to heal from
+            if row.version_id in by_id:
+                yield row, outbox.build_record(row, by_id[row.version_id], vectors)
+    except (Inconsistent, ValueError, LookupError, OSError):  # missing, or no longer Parquet: nothing to heal from
         return
 
 

@@ -1,7 +1,7 @@
-"""What changed between two seals, and which run did it.
+"""Differences between two seals, with the runs that made them.
 
-The manifests say what, the events of the log between them say by whom: a difference that no event tells of has no run, and would not have
-been sealed.
+The manifests say what changed, the events of the log between them say in which run: a difference without an event has no run, and would
+not have been sealed.
 """
 
 from __future__ import annotations
@@ -12,87 +12,99 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
-from corpus_guard.batches.tables import split
+from corpus_guard.batches.tables import in_batches
 from corpus_guard.errors import UnknownSubject
 from corpus_guard.ledger.tables import events, publications, seals, versions
-from corpus_guard.proof.manifest import Change, compare
+from corpus_guard.proof.manifest import ManifestChange, RecordKey, compare_manifests
 
 if TYPE_CHECKING:
-    from corpus_guard.guard import Guard
-
-AT_ONCE = 500  # differences looked up together
+    from corpus_guard.batches import Storage
+    from corpus_guard.ledger import Ledger
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
-    """A chunk that one manifest lists and the other does not, or lists otherwise."""
+class SealDifference:
+    """A chunk that two manifests do not list alike."""
 
     what: str  # added, removed, modified
     chunk_id: str
     collection: str
     source: str
     uri: str
-    run_id: str  # "" where no event tells of it
+    run_id: str  # "" if no event names it
 
 
-def differences(guard: Guard, older: int | None = None, newer: int | None = None) -> Iterator[Difference]:
-    """The differences between two seals, by their numbers; the last two when left out. Memory as large as what changed.
+def seal_differences(
+    ledger: Ledger, storage: Storage, older: int | None = None, newer: int | None = None
+) -> Iterator[SealDifference]:
+    """Yield the differences between two seals; memory is as large as what changed.
+
+    Args:
+        ledger: the ledger.
+        storage: where manifests lie.
+        older: number of a seal; None: the last but one.
+        newer: number of a later seal; None: the last.
 
     Raises:
         UnknownSubject: there is no such seal, or there are fewer than two.
-        Inconsistent: a manifest is gone from storage.
+        Inconsistent: a manifest is missing from storage.
     """
-    first, second = _seals(guard, older, newer)
-    runs = _runs(guard, first.manifest_sha256, second.manifest_sha256)
-    found = compare(guard.storage.lines(first.manifest), guard.storage.lines(second.manifest))
-    for page in split(found, AT_ONCE):
-        places = _places(guard, page)
-        for change in page:
-            source, uri = places.get(change.key, ("", ""))
-            chunk, collection = change.key
-            yield Difference(change.what, chunk, collection, source, uri, runs.get(change.key, ""))
+    first, second = _find_seals(ledger, older, newer)
+    runs = _runs_between(ledger, first.manifest_sha256, second.manifest_sha256)
+    changes = compare_manifests(storage.read_lines(first.manifest), storage.read_lines(second.manifest))
+    for batch in in_batches(changes):
+        origins = _origins(ledger, batch)
+        for change in batch:
+            source, uri = origins.get(change.key, ("", ""))
+            chunk_id, collection = change.key
+            yield SealDifference(change.what, chunk_id, collection, source, uri, runs.get(change.key, ""))
 
 
-def _seals(guard: Guard, older: int | None, newer: int | None) -> tuple[sa.Row[tuple[object, ...]], ...]:
-    with guard.ledger.read() as connection:
+def _find_seals(ledger: Ledger, older: int | None, newer: int | None) -> tuple[sa.Row[tuple[object, ...]], ...]:
+    with ledger.read() as connection:
         rows = connection.execute(sa.select(seals).order_by(seals.c.number)).all()
-    numbers = [row.number for row in rows]
-    wanted = (
-        numbers[-2] if older is None and len(rows) > 1 else older,
-        numbers[-1] if newer is None and rows else newer,
-    )
-    chosen = tuple(row for number in wanted for row in rows if row.number == number)
-    if len(chosen) < len(wanted):
-        known = f"{numbers[0]} to {numbers[-1]}" if numbers else "none"
-        raise UnknownSubject(f"seals {wanted[0]} and {wanted[1]}: two are compared; the ledger has {known}")
-    return chosen
-
-
-def _runs(guard: Guard, older: str, newer: str) -> dict[tuple[str, str], str]:
-    with guard.ledger.read() as connection:
-
-        def last(sha256: str) -> int:
-            sealed = sa.select(sa.func.max(events.c.seq)).where(events.c.kind == "sealed", events.c.subject == sha256)
-            return connection.scalar(sealed) or 0
-
-        span = sorted((last(older), last(newer)))
-        told = sa.select(events).where(
-            events.c.seq > span[0], events.c.seq < span[1], events.c.kind.in_(("published", "unpublished"))
+    existing = [row.number for row in rows]
+    if (older is None and len(rows) < 2) or (newer is None and not rows):
+        raise UnknownSubject(
+            f"a comparison needs two seals, and the ledger has {len(rows)}; the next `guard refresh` that changes "
+            "something makes one"
         )
+    numbers = (existing[-2] if older is None else older, existing[-1] if newer is None else newer)
+    by_number = {row.number: row for row in rows}
+    unknown = [number for number in numbers if number not in by_number]
+    if unknown:
+        span = f"{existing[0]} to {existing[-1]}" if existing else "none"
+        raise UnknownSubject(f"seal {unknown[0]} is not in the ledger; it has seals {span}")
+    return tuple(by_number[number] for number in numbers)
+
+
+def _runs_between(ledger: Ledger, older_sha256: str, newer_sha256: str) -> dict[RecordKey, str]:
+    """Return the last run that published or withdrew each chunk between the seals of two manifests."""
+    with ledger.read() as connection:
+
+        def last_sealed(sha256: str) -> int:
+            is_seal = sa.and_(events.c.kind == "sealed", events.c.subject == sha256)
+            return connection.scalar(sa.select(sa.func.max(events.c.seq)).where(is_seal)) or 0
+
+        start, end = sorted((last_sealed(older_sha256), last_sealed(newer_sha256)))
+        between = sa.and_(events.c.seq > start, events.c.seq < end)
+        is_publication = events.c.kind.in_(("published", "unpublished"))
+        statement = sa.select(events).where(between, is_publication).order_by(events.c.seq)
         return {
-            (chunk, row.subject): row.run_id
-            for row in connection.execute(told.order_by(events.c.seq))
-            for chunk in (row.body["chunks"] if isinstance(row.body["chunks"], list | dict) else ())
+            (chunk_id, row.subject): row.run_id
+            for row in connection.execute(statement)
+            for chunk_id in (row.body["chunks"] if isinstance(row.body["chunks"], list | dict) else ())
         }
 
 
-def _places(guard: Guard, page: list[Change]) -> dict[tuple[str, str], tuple[str, str]]:
+def _origins(ledger: Ledger, changes: list[ManifestChange]) -> dict[RecordKey, tuple[str, str]]:
+    """Return source and URI of each changed record that has a publication."""
     statement = (
         sa.select(publications.c.chunk_id, publications.c.collection, versions.c.stamp)
         .join(versions, versions.c.version_id == publications.c.version_id)
-        .where(publications.c.chunk_id.in_([change.key[0] for change in page]))
+        .where(publications.c.chunk_id.in_([change.key[0] for change in changes]))
     )
-    with guard.ledger.read() as connection:
+    with ledger.read() as connection:
         return {
             (row.chunk_id, row.collection): (row.stamp["source"], row.stamp["uri"])
             for row in connection.execute(statement)

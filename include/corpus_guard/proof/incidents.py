@@ -1,11 +1,11 @@
-"""Incidents: what a verification found wrong, kept until somebody answers for it.
+"""Incidents: deviations that a verification found, kept until a person or a later verification ends them.
 
 Rules
-    * the same deviations, found again, are the same incident: a nightly run does not open one each night;
-    * what was found is kept whole in storage and counted in the ledger; hashes and ids, never texts;
-    * healed: everything was undone and a later verification found nothing of it; accepted: a person took the remaining
-      deviations for the new baseline, with a reason; closed: nothing was accepted, somebody repaired it by other means;
-    * a deviation that was accepted is not reported again, as long as what is found stays the same.
+    * the same deviations, found again, are the same incident: a nightly run does not open a new one each night;
+    * the deviations are kept whole in storage and counted in the ledger; hashes and ids, never texts;
+    * *healed*: a later verification finds none of them; *accepted*: a person accepted the remaining deviations as the new
+      baseline, with a reason; *closed*: nothing was accepted, the corpus was repaired by other means;
+    * an accepted deviation is not reported again as long as it stays the same.
 """
 
 from __future__ import annotations
@@ -14,31 +14,33 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Final
 
 import orjson
 import sqlalchemy as sa
 
-from corpus_guard.domain import digest
+from corpus_guard.domain import Progress, digest, no_progress
 from corpus_guard.errors import Misuse, UnknownSubject
 from corpus_guard.ledger import Ledger
+from corpus_guard.ledger.event_log import append_event
 from corpus_guard.ledger.ledger import now
+from corpus_guard.ledger.states import IncidentState
 from corpus_guard.ledger.tables import incidents
-from corpus_guard.proof._found import Progress
 from corpus_guard.proof.deviations import Deviation
-from corpus_guard.proof.heads import Memory, newest_head
-from corpus_guard.proof.verification import Verification, verify
+from corpus_guard.proof.log.heads import RememberedHead, newest_head
+from corpus_guard.proof.verify.verification import Verification, verify
 
 if TYPE_CHECKING:
-    from corpus_guard.guard import Guard
+    from corpus_guard.batches import Storage
+    from corpus_guard.corpus.store import Store
+    from corpus_guard.settings import Settings
 
-Ending = Literal["healed", "accepted", "closed"]
-AT_LEAST = 4  # letters of an id that name an incident
+MIN_ID_PREFIX: Final = 4  # characters of an id that name an incident
 
 
 @dataclass(frozen=True, slots=True)
 class Incident:
-    """One, as the ledger holds it."""
+    """An incident as the ledger holds it."""
 
     incident_id: str
     state: str  # open, healed, accepted, closed
@@ -50,8 +52,8 @@ class Incident:
     closed_by: str | None
     reason: str | None
 
-    def as_dict(self) -> dict[str, Any]:
-        """JSON-ready."""
+    def as_dict(self) -> dict[str, object]:
+        """Return the incident JSON-ready."""
         return {
             "incident_id": self.incident_id,
             "state": self.state,
@@ -64,116 +66,147 @@ class Incident:
         }
 
 
-def open_incident(guard: Guard, run_id: str, deviations: Sequence[Deviation]) -> Incident:
-    """Keep what was found; the open incident of the same deviations where there is one.
+@dataclass(frozen=True, slots=True)
+class Examination:
+    """A verification, without the deviations that were accepted before."""
+
+    verification: Verification
+    unanswered: tuple[Deviation, ...]  # not accepted by anybody
+
+    @property
+    def clean(self) -> bool:
+        """True if everything was checked, and holds or was accepted."""
+        return not self.unanswered and not self.verification.more
+
+
+def open_incident(ledger: Ledger, storage: Storage, run_id: str, deviations: Sequence[Deviation]) -> Incident:
+    """Keep deviations, and return their incident; an open one with the same deviations is returned as it is.
 
     Raises:
-        Misuse: there is nothing to keep.
+        Misuse: `deviations` is empty.
     """
     if not deviations:
-        raise Misuse("an incident without a deviation; nothing was opened")
-    identity = digest("deviations/v1", sorted("\n".join(_key(one)) for one in deviations))
-    known = next((one for one in listed(guard.ledger, "open") if one.deviations.endswith(f"{identity}.jsonl")), None)
-    if known:
-        return known
+        raise Misuse("an incident needs at least one deviation; nothing was opened")
+    identity = digest("deviations/v1", sorted("\n".join(_key(deviation)) for deviation in deviations))
+    for incident in list_incidents(ledger, IncidentState.OPEN):
+        if incident.deviations.endswith(f"{identity}.jsonl"):
+            return incident
     name = f"incidents/{identity}.jsonl"
-    guard.storage.write(name, b"".join(orjson.dumps(one.as_dict()) + b"\n" for one in deviations), keep_first=True)
-    when = now()
-    incident_id = digest("incident/v1", [identity, when.isoformat()])[:32]
-    counts = dict(sorted(Counter(one.kind.value for one in deviations).items()))
-    with guard.ledger.write() as connection:
+    lines = b"".join(orjson.dumps(deviation.as_dict()) + b"\n" for deviation in deviations)
+    storage.write(name, lines, keep_existing=True)
+    opened_at = now()
+    incident_id = digest("incident/v1", [identity, opened_at.isoformat()])[:32]
+    counts = dict(sorted(Counter(deviation.kind.value for deviation in deviations).items()))
+    with ledger.write() as connection:
         connection.execute(
             incidents.insert().values(
-                incident_id=incident_id, state="open", opened_at=when, run_id=run_id, counts=counts, deviations=name
+                incident_id=incident_id,
+                state=IncidentState.OPEN,
+                opened_at=opened_at,
+                run_id=run_id,
+                counts=counts,
+                deviations=name,
             )
         )
-        guard.ledger.event(connection, "incident_opened", incident_id, run_id, counts=counts, deviations=identity)
-    return find(guard.ledger, incident_id)
+        append_event(connection, "incident_opened", incident_id, run_id, counts=counts, deviations=identity)
+    return find_incident(ledger, incident_id)
 
 
-def listed(ledger: Ledger, state: str | None = None) -> list[Incident]:
-    """Newest first; all, or those of a state."""
+def list_incidents(ledger: Ledger, state: str | None = None) -> list[Incident]:
+    """Return all incidents, or those of a state, the newest first."""
     statement = sa.select(incidents).order_by(incidents.c.opened_at.desc())
     with ledger.read() as connection:
         rows = connection.execute(statement.where(incidents.c.state == state) if state else statement)
         return [Incident(**row._mapping) for row in rows]
 
 
-def find(ledger: Ledger, name: str) -> Incident:
-    """By id or the beginning of it.
+def find_incident(ledger: Ledger, prefix: str) -> Incident:
+    """Return the incident whose id is `prefix` or begins with it.
 
     Raises:
-        UnknownSubject: none, or several, begin like that.
+        UnknownSubject: no incident, or more than one, has such an id.
     """
-    found = [one for one in listed(ledger) if len(name) >= AT_LEAST and one.incident_id.startswith(name)]
-    if len(found) != 1:
+    matches = [
+        incident
+        for incident in list_incidents(ledger)
+        if len(prefix) >= MIN_ID_PREFIX and incident.incident_id.startswith(prefix)
+    ]
+    if len(matches) != 1:
         raise UnknownSubject(
-            f"incident {name}: {len(found)} incidents begin like that; `guard incident list` shows them"
+            f"incident {prefix}: {len(matches)} incidents have an id that begins with it, expected 1 (give at least "
+            f"{MIN_ID_PREFIX} characters); `guard incident list` shows the ids"
         )
-    return found[0]
+    return matches[0]
 
 
-def deviations_of(guard: Guard, incident: Incident) -> list[Deviation]:
-    """What was found."""
-    return [Deviation.from_dict(orjson.loads(line)) for line in guard.storage.lines(incident.deviations)]
-
-
-@dataclass(frozen=True, slots=True)
-class Examined:
-    """A verification, and what of it nobody answered for yet."""
-
-    found: Verification
-    unanswered: tuple[Deviation, ...]
-
-    @property
-    def clean(self) -> bool:
-        """Whether all was checked, and holds or was accepted."""
-        return not self.unanswered and not self.found.more
+def load_deviations(storage: Storage, incident: Incident) -> list[Deviation]:
+    """Return the deviations of an incident."""
+    return [Deviation.from_dict(orjson.loads(line)) for line in storage.read_lines(incident.deviations)]
 
 
 def examine(
-    guard: Guard, progress: Progress = lambda what, done, total: None, max_age_hours: float | None = None
-) -> Examined:
-    """Verify, and leave out what was accepted; errors are those of `corpus_guard.proof.verification.verify`."""
-    found = verify(guard, progress, max_age_hours=max_age_hours)
-    return Examined(found, tuple(not_accepted(guard, found.deviations)))
+    ledger: Ledger,
+    storage: Storage,
+    store: Store,
+    settings: Settings,
+    progress: Progress = no_progress,
+    max_age_hours: float | None = None,
+) -> Examination:
+    """Verify, and leave out accepted deviations; raises what `corpus_guard.proof.verify.verification.verify` raises."""
+    verification = verify(ledger, storage, store, settings, progress, max_age_hours=max_age_hours)
+    return Examination(verification, tuple(unaccepted(ledger, storage, verification.deviations)))
 
 
-def not_accepted(guard: Guard, deviations: Iterable[Deviation]) -> list[Deviation]:
-    """Those that nobody accepted as a baseline."""
-    known = {_key(one) for incident in listed(guard.ledger, "accepted") for one in deviations_of(guard, incident)}
-    return [one for one in deviations if _key(one) not in known]
+def unaccepted(ledger: Ledger, storage: Storage, deviations: Iterable[Deviation]) -> list[Deviation]:
+    """Return the deviations that nobody accepted as a baseline."""
+    accepted = {
+        _key(deviation)
+        for incident in list_incidents(ledger, IncidentState.ACCEPTED)
+        for deviation in load_deviations(storage, incident)
+    }
+    return [deviation for deviation in deviations if _key(deviation) not in accepted]
 
 
-def end(guard: Guard, name: str, state: Ending, *, by: str, reason: str, run_id: str = "") -> Incident:
-    """End an incident.
+def end_incident(
+    ledger: Ledger, settings: Settings, prefix: str, state: IncidentState, *, by: str, reason: str, run_id: str = ""
+) -> Incident:
+    """End an incident and return it.
 
-    Accepting makes the newest head of the ledger the one this machine remembers, and lets the next seal begin a new baseline.
+    Accepting makes this machine remember the newest head of the ledger, and lets the next seal begin a new baseline.
+
+    Args:
+        ledger: the ledger.
+        settings: home, where the newest head is remembered.
+        prefix: id of the incident, or the beginning of it.
+        state: healed, accepted or closed.
+        by: who ends it.
+        reason: why; kept.
+        run_id: for the log.
 
     Raises:
-        Misuse: it is not open, or nobody and no reason is named.
+        Misuse: it is not open, or no name or no reason is given.
         UnknownSubject: no such incident.
     """
     if not by.strip() or not reason.strip():
-        raise Misuse(f'ending incident {name} needs a name and a reason; give --reason "..."')
-    incident = find(guard.ledger, name)
-    if incident.state != "open":
+        raise Misuse(f'ending incident {prefix} needs a name and a reason; give --reason "..."')
+    incident = find_incident(ledger, prefix)
+    if incident.state != IncidentState.OPEN:
         raise Misuse(f"incident {incident.incident_id} is {incident.state} already; nothing was changed")
-    with guard.ledger.write() as connection:
-        values = {"state": state, "closed_at": now(), "closed_by": by.strip(), "reason": reason.strip()}
+    is_open = sa.and_(incidents.c.incident_id == incident.incident_id, incidents.c.state == IncidentState.OPEN)
+    with ledger.write() as connection:
         connection.execute(
             incidents.update()
-            .where(incidents.c.incident_id == incident.incident_id, incidents.c.state == "open")
-            .values(**values)
+            .where(is_open)
+            .values(state=state, closed_at=now(), closed_by=by.strip(), reason=reason.strip())
         )
-        kind = "baseline_accepted" if state == "accepted" else f"incident_{state}"
-        guard.ledger.event(connection, kind, incident.incident_id, run_id, by=by.strip(), reason=reason.strip())
-    if state == "accepted":
-        head = newest_head(guard.ledger)
+        kind = "baseline_accepted" if state is IncidentState.ACCEPTED else f"incident_{state}"
+        append_event(connection, kind, incident.incident_id, run_id, by=by.strip(), reason=reason.strip())
+    if state is IncidentState.ACCEPTED:
+        head = newest_head(ledger)
         if head is not None:
-            Memory(guard.settings.home).write(head.note)
-    return find(guard.ledger, incident.incident_id)
+            RememberedHead(settings.home).write(head.note)
+    return find_incident(ledger, incident.incident_id)
 
 
 def _key(deviation: Deviation) -> tuple[str, str, str, str]:
-    return deviation.kind.value, deviation.subject, deviation.collection, deviation.found
+    return deviation.kind.value, deviation.subject, deviation.collection, deviation.actual

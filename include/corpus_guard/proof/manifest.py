@@ -1,6 +1,6 @@
 """The manifest: one canonical JSON line for each published chunk, sorted by chunk id.
 
-It is derived from the ledger, and the ledger's hashes are those of what Chroma gave back after writing. Two manifests of the same
+It is derived from the ledger, whose hashes are those of what Chroma returned after writing. Two manifests of the same
 corpus are equal byte for byte. No line holds a float or a text.
 """
 
@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final, TypeAlias, TypedDict
 
 import orjson
 import sqlalchemy as sa
@@ -18,16 +18,47 @@ import sqlalchemy as sa
 from corpus_guard.domain import canonical_json, record_digest
 from corpus_guard.errors import Inconsistent
 from corpus_guard.ledger import Ledger
+from corpus_guard.ledger.event_log import append_event
 from corpus_guard.ledger.ledger import now
-from corpus_guard.ledger.tables import chunks, decisions, events, publications, seals, standing, versions
-from corpus_guard.proof.merkle import Frontier, leaf_hash
+from corpus_guard.ledger.states import UNFINISHED_STATES, PublicationState, ReviewAction, VersionState
+from corpus_guard.ledger.tables import chunks, decision_stands, decisions, events, publications, seals, versions
+from corpus_guard.proof.log.merkle import Frontier, leaf_hash
 
 if TYPE_CHECKING:
-    from corpus_guard.guard import Guard
+    from corpus_guard.batches import Storage
+    from corpus_guard.corpus.store import Store
 
-PAGE = 2_000  # rows held at a time
-CHANGING = ("published", "unpublished", "judged", "rejudged", "decided")  # events after which the manifest may differ
-RENEW_AFTER = timedelta(hours=6)  # a nightly run renews, a second run of the same morning does not
+ROWS_PER_FETCH: Final = 2_000
+SEAL_LIFETIME: Final = timedelta(hours=6)  # a nightly run renews a seal, a second run of the same morning does not
+MANIFEST_EVENTS: Final = ("published", "unpublished", "judged", "rejudged", "decided")
+"""Kinds of events after which the manifest may differ."""
+
+RecordKey: TypeAlias = tuple[str, str]
+"""(chunk id, collection)."""
+
+
+class ManifestLine(TypedDict):
+    """A line of the manifest, parsed."""
+
+    v: int
+    chunk_id: str
+    collection: str
+    doc_id: str
+    version_id: str
+    ordinal: int
+    source: str
+    owner: str
+    trust: str
+    uri: str
+    fetched_at: str
+    content_sha256: str
+    text_sha256: str
+    vector_sha256: str
+    metadata_sha256: str
+    model: str
+    verdict: str
+    decision_id: str | None
+    policy_digest: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,158 +71,166 @@ class Manifest:
     chunks: int
 
 
-def write_manifest(guard: Guard, run_id: str) -> Manifest:
-    """Write the manifest of what is served now and log it; an unchanged corpus keeps the last one, and logs so once in a while.
-
-    Nobody publishes meanwhile: what another run marks between the reading and the seal would be taken for sealed.
-
-    Raises:
-        Inconsistent: Chroma holds another number of chunks than the ledger published, or the ledger says of a chunk what no event tells.
-    """
-    with guard.ledger.exclusive("publish"):
-        last = last_sealed(guard.ledger)
-        # A seal is renewed although nothing changed, so that its age shows that somebody still looks.
-        fresh = last is not None and now() - last.at < RENEW_AFTER
-        if last and guard.storage.exists(last.name) and not _changed_since(guard.ledger, last):
-            sealed = Manifest(last.name, last.sha256, last.root, last.chunks)
-            if fresh:
-                return sealed
-        else:
-            _compare_counts(guard)
-            sealed = _write(guard)
-            if last and sealed.sha256 != last.sha256:
-                explain(guard, last, sealed)
-        with guard.ledger.write() as connection:
-            if not last or sealed.sha256 != last.sha256:
-                row = {"run_id": run_id, "manifest": sealed.name, "manifest_sha256": sealed.sha256, "root": sealed.root}
-                connection.execute(seals.insert().values(**row, chunks=sealed.chunks, sealed_at=now()))
-            guard.ledger.event(
-                connection,
-                "sealed",
-                sealed.sha256,
-                run_id,
-                manifest=sealed.name,
-                root=sealed.root,
-                chunks=sealed.chunks,
-            )
-        return sealed
-
-
-def _write(guard: Guard) -> Manifest:
-    tree = Frontier()
-
-    def planted() -> Iterator[bytes]:
-        for line in manifest_lines(guard.ledger):
-            tree.append(leaf_hash(line))
-            yield line
-
-    name, sha256, count = guard.storage.write_lines("manifests", planted(), ".jsonl")
-    return Manifest(name, sha256, tree.root().hex(), count)
-
-
-def manifest_lines(ledger: Ledger) -> Iterator[bytes]:
-    """The lines, without newline, as the ledger stands."""
-    released_by = (
-        sa.select(decisions.c.decision_id)
-        .where(decisions.c.version_id == publications.c.version_id, decisions.c.verdict == "release", standing())
-        .order_by(decisions.c.decided_at.desc(), decisions.c.decision_id)
-        .limit(1)
-        .scalar_subquery()
-        .label("released_by")
-    )
-    statement = (
-        sa.select(
-            publications.c.chunk_id,
-            publications.c.collection,
-            publications.c.doc_id,
-            publications.c.version_id,
-            publications.c.model,
-            publications.c.vector_sha256,
-            publications.c.metadata_sha256,
-            chunks.c.ordinal,
-            chunks.c.text_sha256,
-            versions.c.stamp,
-            versions.c.verdict,
-            versions.c.state,
-            versions.c.policy_digest,
-            released_by,
-        )
-        .join(chunks, chunks.c.chunk_id == publications.c.chunk_id)
-        .join(versions, versions.c.version_id == publications.c.version_id)
-        .where(publications.c.state == "published")
-        .order_by(publications.c.chunk_id, publications.c.collection)
-        .execution_options(yield_per=PAGE)
-    )
-    with ledger.read() as connection:
-        for row in connection.execute(statement):
-            stamp = row.stamp
-            yield canonical_json(
-                {
-                    "v": 2,
-                    "chunk_id": row.chunk_id,
-                    "collection": row.collection,
-                    "doc_id": row.doc_id,
-                    "version_id": row.version_id,
-                    "ordinal": row.ordinal,
-                    "source": stamp["source"],
-                    "owner": stamp["owner"],
-                    "trust": stamp["trust"],
-                    "uri": stamp["uri"],
-                    "fetched_at": stamp["fetched_at"],
-                    "content_sha256": stamp["content_sha256"],
-                    "text_sha256": row.text_sha256,
-                    "vector_sha256": row.vector_sha256,
-                    "metadata_sha256": row.metadata_sha256,
-                    "model": row.model,
-                    "verdict": "release" if row.state == "released" else row.verdict,
-                    "decision_id": row.released_by if row.state == "released" else None,
-                    "policy_digest": row.policy_digest,
-                }
-            )
-
-
 @dataclass(frozen=True, slots=True)
-class LastSealed:
-    """What the newest event of kind ``sealed`` says."""
+class SealEvent:
+    """An event of kind ``sealed``."""
 
     seq: int
     at: datetime
-    name: str
-    sha256: str
-    root: str
+    name: str  # of the manifest, in storage
+    sha256: str  # of the manifest
+    root: str  # of the manifest, hex
     chunks: int
 
     @classmethod
-    def of_event(cls, row: Any) -> LastSealed | None:
-        """From a row of events; None where it seals nothing, or by a release that signed nothing."""
+    def from_row(cls, row: sa.Row[tuple[object, ...]] | None) -> SealEvent | None:
+        """Return the event in a row of `events`; None if it seals nothing, or a release that signed nothing wrote it."""
         if row is None or row.kind != "sealed" or "root" not in row.body:
             return None
         return cls(row.seq, row.at, row.body["manifest"], row.subject, row.body["root"], row.body["chunks"])
 
 
-def last_sealed(ledger: Ledger) -> LastSealed | None:
-    """The newest seal of the log; None where none names a root, or where somebody since accepted another baseline."""
-    marks = events.c.kind.in_(("sealed", "baseline_accepted"))
-    with ledger.read() as connection:
-        return LastSealed.of_event(
-            connection.execute(sa.select(events).where(marks).order_by(events.c.seq.desc()).limit(1)).first()
-        )
+@dataclass(frozen=True, slots=True)
+class LoggedChanges:
+    """Publications and withdrawals that were logged after a seal."""
+
+    digests: Mapping[RecordKey, str | None]  # digest of the record that the collection holds now; None: withdrawn
+    chunks_by_run: Mapping[str, int]  # published and withdrawn
 
 
 @dataclass(frozen=True, slots=True)
-class Since:
-    """What was logged after a seal."""
+class ManifestChange:
+    """A difference between two manifests."""
 
-    told: Mapping[
-        tuple[str, str], str | None
-    ]  # (chunk id, collection) → digest of what is held there now; None: nothing
-    runs: Mapping[str, int]  # run → chunks published and withdrawn
+    key: RecordKey
+    what: str  # added, removed, modified
+    digest: str | None  # of the record that the collection should hold now; None: none
 
 
-def told_since(ledger: Ledger, seq: int) -> Since:
-    """What was published and withdrawn after event `seq`, the last word on each chunk."""
-    told: dict[tuple[str, str], str | None] = {}
-    runs: Counter[str] = Counter()
+def write_manifest(ledger: Ledger, storage: Storage, store: Store, run_id: str) -> Manifest:
+    """Write the manifest of what is served now and log it; an unchanged corpus keeps its manifest, and renews the seal at times.
+
+    Nothing is published meanwhile: what another run marks between the reading and the seal would count as sealed.
+
+    Raises:
+        Inconsistent: Chroma holds another number of chunks than the ledger published, or a row of the ledger was changed
+            without an event.
+    """
+    with ledger.exclusive("publish"):
+        last = last_seal(ledger)
+        # A seal is renewed although nothing changed, so that its age shows whether anybody still runs the pipeline.
+        fresh = last is not None and now() - last.at < SEAL_LIFETIME
+        if last and storage.exists(last.name) and not _has_changed_since(ledger, last):
+            manifest = Manifest(last.name, last.sha256, last.root, last.chunks)
+            if fresh:
+                return manifest
+        else:
+            _check_counts(ledger, store)
+            manifest = _write_lines(ledger, storage)
+            if last and manifest.sha256 != last.sha256:
+                require_logged(ledger, storage, last, manifest)
+        with ledger.write() as connection:
+            if not last or manifest.sha256 != last.sha256:
+                connection.execute(
+                    seals.insert().values(
+                        run_id=run_id,
+                        manifest=manifest.name,
+                        manifest_sha256=manifest.sha256,
+                        root=manifest.root,
+                        chunks=manifest.chunks,
+                        sealed_at=now(),
+                    )
+                )
+            append_event(
+                connection,
+                "sealed",
+                manifest.sha256,
+                run_id,
+                manifest=manifest.name,
+                root=manifest.root,
+                chunks=manifest.chunks,
+            )
+        return manifest
+
+
+def manifest_lines(ledger: Ledger) -> Iterator[bytes]:
+    """Yield the lines, without newline, as the ledger is now."""
+    released_by = (
+        sa.select(decisions.c.decision_id)
+        .where(
+            decisions.c.version_id == publications.c.version_id,
+            decisions.c.verdict == ReviewAction.RELEASE,
+            decision_stands(),
+        )
+        .order_by(decisions.c.decided_at.desc(), decisions.c.decision_id)
+        .limit(1)
+        .scalar_subquery()
+        .label("released_by")
+    )
+    of_publication = ("chunk_id", "collection", "doc_id", "version_id", "model", "vector_sha256", "metadata_sha256")
+    of_version = ("stamp", "verdict", "state", "policy_digest")
+    statement = (
+        sa.select(
+            *(publications.c[name] for name in of_publication),
+            *(versions.c[name] for name in of_version),
+            chunks.c.ordinal,
+            chunks.c.text_sha256,
+            released_by,
+        )
+        .join_from(publications, chunks, chunks.c.chunk_id == publications.c.chunk_id)
+        .join(versions, versions.c.version_id == publications.c.version_id)
+        .where(publications.c.state == PublicationState.PUBLISHED)
+        .order_by(publications.c.chunk_id, publications.c.collection)
+        .execution_options(yield_per=ROWS_PER_FETCH)
+    )
+    with ledger.read() as connection:
+        for row in connection.execute(statement):
+            stamp = row.stamp
+            released = row.state == VersionState.RELEASED
+            line = ManifestLine(
+                v=2,
+                chunk_id=row.chunk_id,
+                collection=row.collection,
+                doc_id=row.doc_id,
+                version_id=row.version_id,
+                ordinal=row.ordinal,
+                source=stamp["source"],
+                owner=stamp["owner"],
+                trust=stamp["trust"],
+                uri=stamp["uri"],
+                fetched_at=stamp["fetched_at"],
+                content_sha256=stamp["content_sha256"],
+                text_sha256=row.text_sha256,
+                vector_sha256=row.vector_sha256,
+                metadata_sha256=row.metadata_sha256,
+                model=row.model,
+                verdict="release" if released else row.verdict,
+                decision_id=row.released_by if released else None,
+                policy_digest=row.policy_digest,
+            )
+            yield canonical_json(line)
+
+
+def last_seal(ledger: Ledger) -> SealEvent | None:
+    """Return the newest seal of the log; None if none names a root, or another baseline was accepted since."""
+    kinds = events.c.kind.in_(("sealed", "baseline_accepted"))
+    with ledger.read() as connection:
+        newest = sa.select(events).where(kinds).order_by(events.c.seq.desc()).limit(1)
+        return SealEvent.from_row(connection.execute(newest).first())
+
+
+def last_seal_below(ledger: Ledger, size: int) -> SealEvent | None:
+    """Return the newest seal among the first `size` events; None if it names no root."""
+    is_seal = sa.and_(events.c.kind == "sealed", events.c.seq < size)
+    with ledger.read() as connection:
+        newest = sa.select(events).where(is_seal).order_by(events.c.seq.desc()).limit(1)
+        return SealEvent.from_row(connection.execute(newest).first())
+
+
+def logged_changes(ledger: Ledger, seq: int) -> LoggedChanges:
+    """Return what was published and withdrawn after event `seq`, the last event for each chunk."""
+    digests: dict[RecordKey, str | None] = {}
+    chunks_by_run: Counter[str] = Counter()
     statement = (
         sa.select(events.c.kind, events.c.subject, events.c.run_id, events.c.body)
         .where(events.c.seq > seq, events.c.kind.in_(("published", "unpublished")))
@@ -199,89 +238,94 @@ def told_since(ledger: Ledger, seq: int) -> Since:
     )
     with ledger.read() as connection:
         for kind, collection, run_id, body in connection.execute(statement):
-            runs[run_id] += len(body["chunks"])
-            for chunk in body["chunks"]:
-                told[chunk, collection] = body["chunks"][chunk] if kind == "published" else None
-    return Since(told, runs)
+            chunks_by_run[run_id] += len(body["chunks"])
+            for chunk_id in body["chunks"]:
+                digests[chunk_id, collection] = body["chunks"][chunk_id] if kind == "published" else None
+    return LoggedChanges(digests, chunks_by_run)
 
 
-def _changed_since(ledger: Ledger, last: LastSealed) -> bool:
-    # By the order of events, not by times: the clocks of two machines differ.
-    changing = sa.select(events.c.seq).where(events.c.seq > last.seq, events.c.kind.in_(CHANGING))
-    with ledger.read() as connection:
-        return connection.execute(changing.limit(1)).first() is not None
-
-
-def explain(guard: Guard, last: LastSealed, sealed: Manifest) -> None:
-    """See that every difference between two manifests was told by an event between them.
+def require_logged(ledger: Ledger, storage: Storage, last: SealEvent, manifest: Manifest) -> None:
+    """Check that every difference between two manifests was logged by an event between them.
 
     Raises:
-        Inconsistent: a row of the ledger was written, changed or taken away by somebody who logged nothing.
+        Inconsistent: a row of the ledger was added, changed or removed without an event.
     """
-    told = told_since(guard.ledger, last.seq).told
-    for change in compare(guard.storage.lines(last.name), guard.storage.lines(sealed.name)):
-        if change.record != told.get(change.key, "nothing"):
+    digests = logged_changes(ledger, last.seq).digests
+    for change in compare_manifests(storage.read_lines(last.name), storage.read_lines(manifest.name)):
+        if change.digest != digests.get(change.key, "nothing"):
+            chunk_id, collection = change.key
             raise Inconsistent(
-                f"chunk {change.key[0]} of {change.key[1]}: the ledger's row was {change.what} since the last seal and no event of the log "
-                "tells of it; somebody wrote to the database by another road. Nothing was sealed; `guard verify` names what is wrong"
+                f"chunk {chunk_id} of {collection}: its row in the ledger was {change.what} since the last seal, and no event of "
+                "the log says so: the database was changed from outside. Nothing was sealed; `guard verify` lists what is wrong"
             )
 
 
-_END: Final = (("\uffff", ""), "")  # behind every key: ids are hexadecimal
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """A difference between two manifests."""
-
-    key: tuple[str, str]  # chunk id, collection
-    what: str  # added, removed, modified
-    record: str | None  # digest of what the collection shall hold now; None: nothing
-
-
-def compare(before: Iterable[bytes], after: Iterable[bytes]) -> Iterator[Change]:
-    """What was added, removed or modified (in text, vector or metadata) between two manifests, in their order; memory flat."""
-    old, new = _keyed(before), _keyed(after)
-    left, right = next(old, _END), next(new, _END)
-    while left is not _END or right is not _END:
-        key = min(left[0], right[0])
-        if left[0] == right[0]:
-            if left[1] != right[1]:
-                yield Change(key, "modified", right[1])
-            left, right = next(old, _END), next(new, _END)
-        elif key == left[0]:
-            yield Change(key, "removed", None)
-            left = next(old, _END)
+def compare_manifests(before: Iterable[bytes], after: Iterable[bytes]) -> Iterator[ManifestChange]:
+    """Yield what was added, removed or modified (in text, vector or metadata) between two manifests, sorted; memory stays flat."""
+    old_lines, new_lines = _keyed_digests(before), _keyed_digests(after)
+    old, new = next(old_lines, _END), next(new_lines, _END)
+    while old is not _END or new is not _END:
+        key = min(old[0], new[0])
+        if old[0] == new[0]:
+            if old[1] != new[1]:
+                yield ManifestChange(key, "modified", new[1])
+            old, new = next(old_lines, _END), next(new_lines, _END)
+        elif key == old[0]:
+            yield ManifestChange(key, "removed", None)
+            old = next(old_lines, _END)
         else:
-            yield Change(key, "added", right[1])
-            right = next(new, _END)
+            yield ManifestChange(key, "added", new[1])
+            new = next(new_lines, _END)
 
 
-def _keyed(lines: Iterable[bytes]) -> Iterator[tuple[tuple[str, str], str]]:
-    for line in lines:
-        row = orjson.loads(line)
-        record = record_digest(row["text_sha256"], row["vector_sha256"], row["metadata_sha256"])
-        yield (row["chunk_id"], row["collection"]), record
+_END: Final = (("\uffff", ""), "")  # greater than every key: ids are hexadecimal
 
 
-def _compare_counts(guard: Guard) -> None:
-    # What another run asked for and nobody published or removed yet may be in Chroma or not.
-    unfinished = publications.c.state.in_(("pending", "retiring"))
+def _keyed_digests(lines: Iterable[bytes]) -> Iterator[tuple[RecordKey, str]]:
+    for raw in lines:
+        line: ManifestLine = orjson.loads(raw)
+        digest = record_digest(line["text_sha256"], line["vector_sha256"], line["metadata_sha256"])
+        yield (line["chunk_id"], line["collection"]), digest
+
+
+def _write_lines(ledger: Ledger, storage: Storage) -> Manifest:
+    tree = Frontier()
+
+    def appended_to_tree() -> Iterator[bytes]:
+        for line in manifest_lines(ledger):
+            tree.append(leaf_hash(line))
+            yield line
+
+    name, sha256, count = storage.write_lines("manifests", appended_to_tree(), ".jsonl")
+    return Manifest(name, sha256, tree.root().hex(), count)
+
+
+def _has_changed_since(ledger: Ledger, last: SealEvent) -> bool:
+    # By the order of events, not by times: the clocks of two machines differ.
+    later = sa.select(events.c.seq).where(events.c.seq > last.seq, events.c.kind.in_(MANIFEST_EVENTS))
+    with ledger.read() as connection:
+        return connection.execute(later.limit(1)).first() is not None
+
+
+def _check_counts(ledger: Ledger, store: Store) -> None:
+    # Chroma may hold or lack what another run asked for and nobody has published or removed yet.
+    is_published = publications.c.state == PublicationState.PUBLISHED
+    is_unfinished = publications.c.state.in_(UNFINISHED_STATES)
     statement = (
         sa.select(
             publications.c.collection,
-            sa.func.count().filter(publications.c.state == "published").label("published"),
-            sa.func.count().filter(unfinished).label("unfinished"),
+            sa.func.count().filter(is_published).label("published"),
+            sa.func.count().filter(is_unfinished).label("unfinished"),
         )
         .group_by(publications.c.collection)
         .order_by(publications.c.collection)
     )
-    with guard.ledger.read() as connection:
-        expected = connection.execute(statement).all()
-    for row in expected:  # none where nothing was ever served: no server is started to learn that it is empty
-        found = guard.store.count(row.collection)
-        if not row.published <= found <= row.published + row.unfinished:
+    with ledger.read() as connection:
+        rows = connection.execute(statement).all()
+    for row in rows:  # none if nothing was ever served: then no server is started only to see that it is empty
+        count = store.count(row.collection)
+        if not row.published <= count <= row.published + row.unfinished:
             raise Inconsistent(
-                f"collection {row.collection} at {guard.store.url} holds {found} chunks, the ledger published {row.published}; something "
-                "else writes to it, or it lost records. Nothing was sealed"
+                f"collection {row.collection} at {store.url} holds {count} chunks, the ledger published {row.published}; something "
+                "else writes to it, or it lost records. Nothing was sealed; `guard verify` lists what is wrong"
             )

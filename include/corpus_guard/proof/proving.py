@@ -1,132 +1,130 @@
-"""Proofs to hand out: that a chunk is in the corpus as it was sealed, and the whole log for whoever wants to keep it.
+"""Proofs for others: that a chunk is in the corpus as it was sealed, and the whole log for anybody who wants to keep it.
 
 Rules
-    * a proof speaks of the newest seal that is signed for, and of nothing after it;
-    * it holds the way from the chunk's line to the manifest's root, from the event that tells of the root to that of the log, and the
-      head that signs for the log: everything but the trust in a key;
-    * the public keys inside are a hint: whoever checks brings the key that they were given by another road;
-    * no document's text is in it: a line has the text's hash.
+    * a proof is about the newest signed seal, and about nothing after it;
+    * it holds the path from the chunk's line to the manifest's root, the path from the sealing event to the log's root, and the head
+      that signs the log: everything except trust in a key;
+    * the public keys inside are a hint: whoever checks the proof uses a key that they got another way;
+    * it holds no document's text: a line has the text's hash.
 
-Sources: RFC 9162 section 2.1.3 (inclusion proofs), C2SP tlog-checkpoint. What checks them is `corpus_guard.proof.checking`.
+`corpus_guard.proof.checking` checks these proofs.
+
+Sources: RFC 9162 section 2.1.3 (inclusion proofs), C2SP tlog-checkpoint.
 """
 
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict
 
 import orjson
 import sqlalchemy as sa
 
 from corpus_guard.errors import Inconsistent, Misuse, UnknownSubject
 from corpus_guard.ledger.tables import events
-from corpus_guard.proof._sealed import sealed_below
-from corpus_guard.proof.heads import chained, leaves, newest_head
-from corpus_guard.proof.keys import PUBLIC, Keyring
-from corpus_guard.proof.manifest import LastSealed
-from corpus_guard.proof.merkle import inclusion_proof, leaf_hash, root_of
+from corpus_guard.proof.checking import HEAD_FILE, LOG_FILE, MANIFEST_FILE
+from corpus_guard.proof.log.heads import StoredHead, leaf_hashes, newest_head, verified_events
+from corpus_guard.proof.log.keys import PUBLIC_KEYS_FILE, Keyring
+from corpus_guard.proof.log.merkle import inclusion_proof, leaf_hash, root_of
+from corpus_guard.proof.manifest import ManifestLine, SealEvent, last_seal_below
 
 if TYPE_CHECKING:
-    from corpus_guard.guard import Guard
+    from corpus_guard.batches import Storage
+    from corpus_guard.ledger import Ledger
+    from corpus_guard.settings import Settings
 
-HEAD, LOG, MANIFEST = "head.note", "log.jsonl", "manifest.jsonl"
-"""The files of an exported folder, besides ``log.pub``."""
+
+class InclusionPath(TypedDict):
+    """Proof that a line is in a tree, JSON-ready."""
+
+    line: str
+    index: int  # 0-based
+    size: int  # leaves of the tree
+    proof: list[str]  # hex hashes, lowest first
 
 
-def prove(guard: Guard, chunk_id: str) -> dict[str, Any]:
-    """That a chunk is in the newest sealed manifest, for somebody who trusts a key and not us.
+class ChunkProof(TypedDict):
+    """Proof that a chunk is in the corpus, JSON-ready."""
 
-    Returns:
-        JSON-ready: ``chunk_id``; ``manifest`` and ``log``, each with ``line`` (text), ``index`` (0-based), ``size`` (leaves) and ``proof``
-        (hex hashes, lowest first); ``head`` (the note); ``keys`` (verifier keys, a hint).
+    v: int
+    chunk_id: str
+    manifest: InclusionPath
+    log: InclusionPath
+    head: str  # note
+    keys: list[str]  # verifier keys, a hint
+
+
+def prove_chunk(ledger: Ledger, storage: Storage, settings: Settings, chunk_id: str) -> ChunkProof:
+    """Return a proof that a chunk is in the newest sealed manifest, for somebody who trusts a key and not this machine.
 
     Raises:
         UnknownSubject: the manifest does not list the chunk.
         Misuse: nothing was sealed and signed yet.
         Inconsistent: manifest, log and head do not agree; nothing can be proved from them.
     """
-    head, seal = _newest(guard)
+    head, seal = _newest_signed_seal(ledger)
     hashes, line, index = [], b"", -1
-    for number, listed in enumerate(guard.storage.lines(seal.name)):
-        hashes.append(leaf_hash(listed))
-        if index < 0 and orjson.loads(listed)["chunk_id"] == chunk_id:
-            line, index = listed, number
-    _agree(f"manifest {seal.name}", root_of(hashes).hex(), seal.root)
+    for number, raw in enumerate(storage.read_lines(seal.name)):
+        hashes.append(leaf_hash(raw))
+        parsed: ManifestLine = orjson.loads(raw)
+        if index < 0 and parsed["chunk_id"] == chunk_id:
+            line, index = raw, number
+    _require_root(f"manifest {seal.name}", root_of(hashes).hex(), seal.root)
     if index < 0:
         raise UnknownSubject(
             f"chunk {chunk_id!r} is not in the manifest of {seal.at:%Y-%m-%d %H:%M} UTC, which lists {seal.chunks} chunks; "
             "`guard search --json` shows ids of what is served"
         )
-    below = leaves(guard.ledger, head.size)
-    _agree(f"log of {head.size} events", root_of(below).hex(), head.root)
-    event = next(event for event in chained(guard.ledger, seal.seq))
-    return {
-        "v": 1,
-        "chunk_id": chunk_id,
-        "manifest": _way(line, index, hashes),
-        "log": _way(event.line, seal.seq, below),
-        "head": head.note,
-        "keys": [
-            trusted.key.encode() for trusted in Keyring.open(guard.settings.keys).public_keys() if not trusted.revoked
-        ],
-    }
+    leaves = leaf_hashes(ledger, head.size)
+    _require_root(f"log of {head.size} events", root_of(leaves).hex(), head.root)
+    event = next(event for event in verified_events(ledger, seal.seq))
+    keys = Keyring.open(settings.keys).public_keys()
+    return ChunkProof(
+        v=1,
+        chunk_id=chunk_id,
+        manifest=_inclusion_path(line, index, hashes),
+        log=_inclusion_path(event.line, seal.seq, leaves),
+        head=head.note,
+        keys=[trusted.key.encode() for trusted in keys if not trusted.revoked],
+    )
 
 
-def export_proofs(guard: Guard, folder: Path) -> int:
-    """Write the log, its newest head, the manifest it tells of and the public keys as files that check without us.
+def export_proofs(ledger: Ledger, storage: Storage, settings: Settings, folder: Path) -> int:
+    """Write the log, its newest head, the manifest it names and the public keys as files that can be checked without us.
 
     Args:
-        guard: the deployment.
-        folder: made where it does not exist; files of an older export are replaced, the head last.
+        ledger: the ledger.
+        storage: where batches and manifests lie.
+        settings: folder of the keys.
+        folder: created if it does not exist; files of an older export are replaced, the head last.
 
     Returns:
-        Events written.
+        Number of events written.
 
     Raises:
         Misuse: nothing was sealed and signed yet.
         Inconsistent: an event is missing or was changed.
     """
-    head, seal = _newest(guard)
+    head, seal = _newest_signed_seal(ledger)
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / HEAD).unlink(missing_ok=True)  # a folder without head proves nothing, one with an older head would
-    with (folder / LOG).open("wb") as stream:
-        for event in chained(guard.ledger):
+    (folder / HEAD_FILE).unlink(missing_ok=True)  # a folder without head proves nothing, one with an older head would
+    with (folder / LOG_FILE).open("wb") as stream:
+        for event in verified_events(ledger):
             if event.seq == head.size:
                 break
             stream.write(event.line + b"\n")
-    with (folder / MANIFEST).open("wb") as stream:
-        for line in guard.storage.lines(seal.name):
+    with (folder / MANIFEST_FILE).open("wb") as stream:
+        for line in storage.read_lines(seal.name):
             stream.write(line + b"\n")
-    shutil.copyfile(guard.settings.keys / PUBLIC, folder / PUBLIC)
-    (folder / HEAD).write_text(head.note, encoding="utf-8")
-    return int(head.size)
+    shutil.copyfile(settings.keys / PUBLIC_KEYS_FILE, folder / PUBLIC_KEYS_FILE)
+    (folder / HEAD_FILE).write_text(head.note, encoding="utf-8")
+    return head.size
 
 
-def _newest(guard: Guard) -> tuple[Any, LastSealed]:
-    head = newest_head(guard.ledger)
-    seal = sealed_below(guard.ledger, head.size) if head else None
-    if head is None or seal is None:
-        raise Misuse(
-            f"nothing in the ledger {guard.ledger.address} was sealed and signed yet; run `guard refresh` first"
-        )
-    return head, seal
-
-
-def _way(line: bytes, index: int, hashes: list[bytes]) -> dict[str, Any]:
-    proof = [one.hex() for one in inclusion_proof(hashes, index)]
-    return {"line": line.decode(), "index": index, "size": len(hashes), "proof": proof}
-
-
-def _agree(subject: str, found: str, expected: str) -> None:
-    if found != expected:
-        raise Inconsistent(
-            f"{subject} has root {found[:16]}…, signed was {expected[:16]}…; it proves nothing. `guard verify` names what is wrong"
-        )
-
-
-def newest_events(guard: Guard, since: int, kind: str | None, limit: int) -> list[Any]:
-    """The newest `limit` events from number `since` on, oldest first: rows of the ledger, not verified.
+def newest_events(ledger: Ledger, since: int, kind: str | None, limit: int) -> Sequence[sa.Row[tuple[object, ...]]]:
+    """Return the newest `limit` events from number `since` on, the oldest first: rows of the ledger, not verified.
 
     Raises:
         Inconsistent: one of them no longer parses.
@@ -135,9 +133,30 @@ def newest_events(guard: Guard, since: int, kind: str | None, limit: int) -> lis
     if kind is not None:
         statement = statement.where(events.c.kind == kind)
     try:
-        with guard.ledger.read() as connection:
+        with ledger.read() as connection:
             return list(reversed(connection.execute(statement).all()))
     except (ValueError, TypeError) as error:
         raise Inconsistent(
-            f"an event of the ledger {guard.ledger.address} cannot be read ({type(error).__name__}); `guard verify` names it"
+            f"an event of the ledger {ledger.address} is unreadable ({type(error).__name__}); `guard verify` says which one"
         ) from error
+
+
+def _newest_signed_seal(ledger: Ledger) -> tuple[StoredHead, SealEvent]:
+    head = newest_head(ledger)
+    seal = last_seal_below(ledger, head.size) if head else None
+    if head is None or seal is None:
+        raise Misuse(f"nothing in the ledger {ledger.address} was sealed and signed yet; run `guard refresh` first")
+    return head, seal
+
+
+def _inclusion_path(line: bytes, index: int, hashes: list[bytes]) -> InclusionPath:
+    proof = [node.hex() for node in inclusion_proof(hashes, index)]
+    return InclusionPath(line=line.decode(), index=index, size=len(hashes), proof=proof)
+
+
+def _require_root(subject: str, root: str, expected: str) -> None:
+    if root != expected:
+        raise Inconsistent(
+            f"{subject} has root {root[:16]}…, expected {expected[:16]}… as signed; it proves nothing. "
+            "`guard verify` lists what is wrong"
+        )

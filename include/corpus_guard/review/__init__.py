@@ -1,15 +1,16 @@
-"""The quarantine: what waits, what people decide, and how a decision takes effect.
+"""The quarantine: what waits for review, what people decide, and how a decision takes effect.
 
-reviewer.py    who decides
-queue.py       what waits, page by page
-evidence.py    one item with everything to decide on
-decisions.py   release, reject, escalate: bound to the bytes and to what was seen, kept
-undoing.py     taking back, and what time does
-applying.py    decisions take effect through the same outbox as a refresh
-history.py     everything anybody decided, page by page
-muting.py      a rule that means nothing in a source: two people say so
-campaigns.py   what belongs together
-health.py      false alarms, time to decision, what is overdue
-labels.py      decisions as labels
-notices.py     what is told to people: what waits after a run, what waits too long
+reviewer.py    the person who decides
+queue.py       waiting items, page by page
+evidence.py    one item with everything needed to decide
+decisions.py   release, reject, escalate: bound to the bytes and to what the reviewer saw
+undo.py        undoing a decision; escalating what nobody decided in time
+release.py     applying decisions through the same outbox as a refresh
+records.py     decisions and acts, as the other modules read them
+history.py     all decisions and acts, page by page
+muting.py      ignoring a rule in a source, confirmed by two people
+campaigns.py   groups of near-duplicates
+health.py      false alarms, time to decision, overdue items
+labels.py      decisions as labels for training
+notices.py     summaries of waiting and overdue items
 """

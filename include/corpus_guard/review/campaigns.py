@@ -1,11 +1,11 @@
-"""What belongs together in the queue: near-duplicates share a campaign.
+"""Campaigns: groups of near-duplicates in the queue.
 
 Rules
-    * an item that shares at least SHARED of its bands with earlier ones that waited joins their campaign; at a similarity of 0.8 two
-      texts share 6 to 7 of 16, at 0.5 one;
-    * what resembles nothing keeps the campaign of its principal and checks (`corpus_guard.ledger.triage`), and lends it to what
-      resembles it later;
-    * a campaign is for the eye: no verdict and no decision depends on it.
+    * an item that shares at least MIN_SHARED_BANDS bands with earlier items that waited joins their campaign; two texts of
+      similarity 0.8 share 6 to 7 of 16 bands, two of 0.5 share one;
+    * an item that resembles nothing keeps the campaign of its principal and checks (`corpus_guard.ledger.triage`); later items that
+      resemble it join that campaign;
+    * a campaign is a display aid: no verdict and no decision depends on it.
 """
 
 from __future__ import annotations
@@ -15,54 +15,50 @@ from collections.abc import Iterable
 
 import sqlalchemy as sa
 
-from corpus_guard.batches.tables import split
-from corpus_guard.ledger import Ledger
+from corpus_guard.batches.tables import in_batches
+from corpus_guard.ledger.queries import insert_missing, select_in_batches
 from corpus_guard.ledger.tables import campaigns, versions
-from corpus_guard.review._marks import AT_ONCE
-from corpus_guard.screening.signals import Signals
-from corpus_guard.screening.survey import band_keys
+from corpus_guard.screening.survey.resemblance import band_keys
+from corpus_guard.screening.survey.signals import Signals
 
-SHARED = 4  # of 16 bands
+MIN_SHARED_BANDS = 4  # of 16
 
 
-def group(ledger: Ledger, connection: sa.Connection, measured: Iterable[Signals]) -> None:
-    """Bring what waits of a shard into its campaigns, in the transaction that records its verdicts."""
-    bands = {one.version_id: band_keys(one.minhash) for one in measured}
-    own = _waiting(connection, list(bands))
-    known = _known(connection, {band for version in own for band in bands[version]})
-    moved: list[dict[str, str]] = []
-    for version in sorted(own):  # the same shard twice gives the same campaigns
-        votes = Counter(known[band] for band in bands[version] if band in known)
-        (found, shared), *_ = votes.most_common(1) or [(own[version], 0)]
-        campaign = found if shared >= SHARED else own[version]
-        known |= {band: campaign for band in bands[version] if band not in known}
-        if campaign != own[version]:
-            moved.append({"version": version, "found": campaign})
-    if moved:
+def assign_campaigns(connection: sa.Connection, signals: Iterable[Signals]) -> None:
+    """Assign the waiting items of a shard to campaigns, in the transaction that records their verdicts."""
+    bands = {version.version_id: band_keys(version.minhash) for version in signals}
+    own_campaigns = _waiting_versions(connection, bands)
+    by_band = _campaigns_by_band(connection, {band for version_id in own_campaigns for band in bands[version_id]})
+    moves: list[dict[str, str]] = []
+    for version_id in sorted(own_campaigns):  # sorted: the same shard twice gives the same campaigns
+        own = own_campaigns[version_id]
+        votes = Counter(by_band[band] for band in bands[version_id] if band in by_band)
+        (candidate, shared), *_ = votes.most_common(1) or [(own, 0)]
+        campaign = candidate if shared >= MIN_SHARED_BANDS else own
+        by_band |= {band: campaign for band in bands[version_id] if band not in by_band}
+        if campaign != own:
+            moves.append({"version": version_id, "new_campaign": campaign})
+    if moves:
         connection.execute(
             versions.update()
             .where(versions.c.version_id == sa.bindparam("version"))
-            .values(campaign=sa.bindparam("found")),
-            moved,
+            .values(campaign=sa.bindparam("new_campaign")),
+            moves,
         )
-    rows = [{"band": band, "campaign": campaign} for band, campaign in known.items()]
-    ledger.insert_missing(connection, campaigns, rows)
+    insert_missing(connection, campaigns, [{"band": band, "campaign": name} for band, name in by_band.items()])
 
 
-def _waiting(connection: sa.Connection, ids: list[str]) -> dict[str, str]:
-    columns = sa.select(versions.c.version_id, versions.c.campaign)
-    rows = (
-        row
-        for part in split(ids, AT_ONCE)
-        for row in connection.execute(columns.where(versions.c.version_id.in_(part), versions.c.campaign != "")).all()
-    )
+def _waiting_versions(connection: sa.Connection, version_ids: Iterable[str]) -> dict[str, str]:
+    """Return the campaigns of the versions that wait; only they have one."""
+    statement = sa.select(versions.c.version_id, versions.c.campaign).where(versions.c.campaign != "")
+    rows = select_in_batches(connection, statement, versions.c.version_id, version_ids)
     return {row.version_id: row.campaign for row in rows}
 
 
-def _known(connection: sa.Connection, bands: Iterable[int]) -> dict[int, str]:
+def _campaigns_by_band(connection: sa.Connection, bands: Iterable[int]) -> dict[int, str]:
     rows = (
         row
-        for part in split(sorted(bands), AT_ONCE)
-        for row in connection.execute(sa.select(campaigns).where(campaigns.c.band.in_(part))).all()
+        for batch in in_batches(sorted(bands))
+        for row in connection.execute(sa.select(campaigns).where(campaigns.c.band.in_(batch)))
     )
     return {row.band: row.campaign for row in rows}

@@ -1,17 +1,17 @@
-"""Release, reject, escalate, undo.
+"""Decisions about items in quarantine: release, reject, escalate.
 
 Rules
-    * a decision is about bytes: the same bytes fetched again keep it, other bytes are a new version and a new question;
-    * decisions are appended, never changed; of several on one version the last that stands counts;
-    * only what waits can be decided, and only as it was seen: what somebody else decided, what was judged anew, replaced or
-      retired since is refused, and the reviewer told (`Stale`);
+    * a decision is about bytes: the same bytes fetched again keep it; other bytes are a new version that needs a new decision;
+    * decisions are appended, never changed; of several on one version the last one that was not undone counts;
+    * only a waiting item can be decided, and only as the reviewer saw it: if it was decided, screened again, replaced or
+      retired since, the decision is refused and the reviewer is told (`Stale`);
     * a call decides all of its items or none;
-    * a release that the policy names needs two different people: the first is an approval, 1 of 2, and has no effect; the second
-      completes it, unless anything was decided between them;
-    * a decision that has not taken effect can be undone, and the undoing is kept like a decision; without its first approval the
-      second falls too;
-    * time releases nothing: what waited too long is escalated, marked, and stays;
-    * deciding changes nothing that is served: `corpus_guard.review.applying` does.
+    * a release that the policy names needs two different people: the first is an approval, 1 of 2, without effect; the second
+      completes it, unless anything was decided in between;
+    * a decision that has not taken effect can be undone, and undoing is recorded like a decision; undoing the first approval
+      undoes the second as well;
+    * time releases nothing: an item that waits too long is escalated, marked, and stays in quarantine;
+    * deciding changes nothing that is served: `corpus_guard.review.release` does.
 """
 
 from __future__ import annotations
@@ -20,31 +20,31 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import sqlalchemy as sa
 
 from corpus_guard.domain import Severity, TrustLevel, digest
 from corpus_guard.errors import Misuse, NotAllowed, Stale, UnknownSubject
 from corpus_guard.ledger import Ledger
+from corpus_guard.ledger.event_log import append_event
 from corpus_guard.ledger.ledger import now
+from corpus_guard.ledger.queries import Row
+from corpus_guard.ledger.states import ActCause, ReviewAction, VersionState
 from corpus_guard.ledger.tables import acts, decisions
-from corpus_guard.review._marks import Mark, Marks, marks_of, rows_of
-from corpus_guard.review.reviewer import Reviewer, reason_of
-from corpus_guard.review.undoing import expire, undo
+from corpus_guard.review.records import ReviewRecord, VersionReview, load_reviews, load_versions
+from corpus_guard.review.reviewer import Reviewer, clean_reason
 from corpus_guard.screening.policy import ReviewRules
-
-__all__ = ["CHOICES", "MOST", "Choice", "Chosen", "Decision", "Preview", "decide", "expire", "preview", "undo"]
 
 Choice = Literal["release", "reject", "escalate"]
 CHOICES: Final[tuple[Choice, ...]] = ("release", "reject", "escalate")
-MOST = 1_000
-"""Items one call decides."""
+MAX_ITEMS: Final = 1_000
+"""Items that one call may decide."""
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
-    """An item as the reviewer saw it."""
+class ItemRevision:
+    """An item in the revision that the reviewer saw."""
 
     version_id: str
     revision: str
@@ -52,7 +52,7 @@ class Chosen:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What a person decided about a version's bytes."""
+    """A person's decision about a version's bytes."""
 
     decision_id: str
     version_id: str
@@ -60,16 +60,16 @@ class Decision:
     reviewer: Reviewer
     reason: str
     approval: int  # 1 or 2 …
-    of: int  # … of 1 or 2: `1 of 2` has no effect until somebody else releases it too
+    of: int  # … of 1 or 2; `1 of 2` has no effect until another person releases the item too
     decided_at: datetime
 
     @property
     def is_complete(self) -> bool:
-        """Whether it takes effect with the next run of `quarantine_release`. An escalation never changes what is served."""
+        """True if the next run of `quarantine_release` applies it. An escalation never changes what is served."""
         return self.approval == self.of
 
-    def as_dict(self) -> dict[str, Any]:
-        """JSON-ready."""
+    def as_dict(self) -> dict[str, object]:
+        """Return a JSON-ready form."""
         return {
             "decision_id": self.decision_id,
             "version_id": self.version_id,
@@ -85,146 +85,155 @@ class Decision:
 
 
 @dataclass(frozen=True, slots=True)
-class Preview:
-    """What a decision would touch; counts of items."""
+class DecisionPreview:
+    """Effects of a decision before it is made; all counts are items."""
 
     choice: Choice
     items: int  # that would be decided
     by_source: Mapping[str, int]
     by_trust: Mapping[str, int]
     by_severity: Mapping[str, int]
-    first_of_two: int  # that would wait for a second person
-    second_of_two: int  # that this would complete
-    refused: tuple[tuple[str, str], ...]  # (id, why); a call with any of them is refused whole
-    revisions: Mapping[str, str] = field(default_factory=dict)  # id → revision, of those that would be decided
+    first_of_two: int  # items that would wait for a second person
+    second_of_two: int  # items that this decision would complete
+    refused: tuple[tuple[str, str], ...]  # (id, reason); a call that names any of them is refused as a whole
+    revisions: Mapping[str, str] = field(default_factory=dict)  # id → revision, of the items that would be decided
 
-    def as_dict(self) -> dict[str, Any]:
-        """JSON-ready."""
-        plain = {name: getattr(self, name) for name in self.__slots__}
-        return {**plain, "refused": [list(pair) for pair in self.refused]}
+    def as_dict(self) -> dict[str, object]:
+        """Return a JSON-ready form."""
+        values = {name: getattr(self, name) for name in self.__slots__}
+        return {**values, "refused": [list(pair) for pair in self.refused]}
 
 
 def decide(
     ledger: Ledger,
     rules: ReviewRules,
-    chosen: Sequence[Chosen],
+    items: Sequence[ItemRevision],
     choice: Choice,
     *,
     reviewer: Reviewer,
     reason: str,
     policy_digest: str,
 ) -> list[Decision]:
-    """Decide about items, all or none.
+    """Decide on items: all of them or none.
 
     Args:
         ledger: the ledger.
-        rules: the policy's, which say what needs two people.
-        chosen: items, each with its revision as the reviewer saw it; 1 to `MOST`, none twice.
+        rules: the policy's review rules; they say which releases need two people.
+        items: 1 to `MAX_ITEMS` different items, each in the revision that the reviewer saw.
         choice: release, reject or escalate.
-        reviewer: who decides.
-        reason: why, in their words; required.
-        policy_digest: the policy in force when they decided.
+        reviewer: the person who decides.
+        reason: why, in the reviewer's words; required.
+        policy_digest: digest of the policy in force.
 
     Returns:
-        One decision an item, in the order given.
+        One decision per item, in the order of `items`.
 
     Raises:
-        Misuse: no reason, no item, too many, or one of them twice.
+        Misuse: no reason, no item, too many items, or the same item twice.
         UnknownSubject: an item is not in the ledger.
-        Stale: an item does not wait any more, or changed since it was seen.
-        NotAllowed: a release that needs a second person was approved by this one already.
+        Stale: an item no longer waits, or changed since the reviewer saw it.
+        NotAllowed: the release needs a second person, and this reviewer gave the first approval.
     """
-    kept = reason_of(reason)
-    ids = _checked([one.version_id for one in chosen], choice)
+    reason = clean_reason(reason)
+    version_ids = _checked_ids([item.version_id for item in items], choice)
+    revisions = {item.version_id: item.revision for item in items}
     with ledger.write() as connection:
-        seen = rows_of(connection, ids, lock=True)
-        marks = marks_of(connection, ids)
-        refused = [
-            (one.version_id, error)
-            for one in chosen
-            if (error := _refusal(one.version_id, one.revision, seen, marks, choice, reviewer))
+        rows = load_versions(connection, version_ids, lock=True)
+        reviews = load_reviews(connection, version_ids)
+        refusals = [
+            (item.version_id, error)
+            for item in items
+            if (error := _refusal(item.version_id, item.revision, rows, reviews, choice, reviewer))
         ]
-        if refused:
-            raise _joined(refused, len(chosen))
+        if refusals:
+            raise _combined_error(refusals, len(items))
         when = now()
-        made = [_made(seen[name], marks[name], rules, choice, reviewer, kept, when) for name in ids]
-        _write(ledger, connection, made, seen, {one.version_id: one.revision for one in chosen}, rules, policy_digest)
+        made = [
+            _make_decision(rows[version_id], reviews[version_id], rules, choice, reviewer, reason, when)
+            for version_id in version_ids
+        ]
+        _insert_decisions(connection, made, rows, revisions, rules, policy_digest)
     return [decision for decision, _ in made]
 
 
-def preview(ledger: Ledger, rules: ReviewRules, ids: Sequence[str], choice: Choice, reviewer: Reviewer) -> Preview:
-    """What deciding about these items would touch, and which of them would be refused. Changes nothing.
+def preview_decision(
+    ledger: Ledger, rules: ReviewRules, version_ids: Sequence[str], choice: Choice, reviewer: Reviewer
+) -> DecisionPreview:
+    """Return the effects of a decision on these items, and the items that would be refused. Changes nothing.
 
     Raises:
-        Misuse: no item, too many, or one of them twice.
+        Misuse: no item, too many items, or the same item twice.
     """
-    ids = _checked(ids, choice)
+    version_ids = _checked_ids(version_ids, choice)
     with ledger.read() as connection:
-        seen = rows_of(connection, ids)
-        marks = marks_of(connection, ids)
-    refused, counted = [], {name: Counter[str]() for name in ("source", "trust", "severity", "part")}
-    revisions = {}
-    for name in ids:
-        row = seen.get(name)
-        error = _refusal(name, None, seen, marks, choice, reviewer)
+        rows = load_versions(connection, version_ids)
+        reviews = load_reviews(connection, version_ids)
+    refused: list[tuple[str, str]] = []
+    revisions: dict[str, str] = {}
+    by_source, by_trust, by_severity = Counter[str](), Counter[str](), Counter[str]()
+    approvals = Counter[tuple[int, int]]()
+    for version_id in version_ids:
+        row, review = rows.get(version_id), reviews[version_id]
+        error = _refusal(version_id, None, rows, reviews, choice, reviewer)
         if error or row is None:
-            refused.append((name, str(error)))
+            refused.append((version_id, str(error)))
             continue
-        revisions[name] = marks[name].revision(row)
-        counted["source"][row.source] += 1
-        counted["trust"][row.trust] += 1
-        counted["severity"][row.severity or Severity.INFO.value] += 1
-        counted["part"][_part(row, marks[name], rules, choice)] += 1
-    return Preview(
+        revisions[version_id] = review.revision(row)
+        by_source[row.source] += 1
+        by_trust[row.trust] += 1
+        by_severity[row.severity or Severity.INFO.value] += 1
+        approvals[_approval(row, review, rules, choice)] += 1
+    return DecisionPreview(
         choice=choice,
         items=len(revisions),
-        by_source=dict(counted["source"].most_common()),
-        by_trust=dict(counted["trust"].most_common()),
-        by_severity=dict(counted["severity"].most_common()),
-        first_of_two=counted["part"]["first"],
-        second_of_two=counted["part"]["second"],
+        by_source=dict(by_source.most_common()),
+        by_trust=dict(by_trust.most_common()),
+        by_severity=dict(by_severity.most_common()),
+        first_of_two=approvals[1, 2],
+        second_of_two=approvals[2, 2],
         refused=tuple(refused),
         revisions=revisions,
     )
 
 
-def _checked(ids: Sequence[str], choice: str) -> list[str]:
+def _checked_ids(version_ids: Sequence[str], choice: str) -> list[str]:
     if choice not in CHOICES:
         raise Misuse(f"decision {choice!r}: expected one of {', '.join(CHOICES)}")
-    if not 1 <= len(ids) <= MOST:
-        raise Misuse(f"a call decides about 1 to {MOST:,} items, found {len(ids):,}")
-    if len(set(ids)) != len(ids):
-        raise Misuse("an item was given twice; nothing was changed")
-    return [name.replace("\x00", "") for name in ids]
+    if not 1 <= len(version_ids) <= MAX_ITEMS:
+        raise Misuse(f"a decision covers 1 to {MAX_ITEMS:,} items, got {len(version_ids):,}")
+    if len(set(version_ids)) != len(version_ids):
+        raise Misuse("an item was named twice; nothing was changed")
+    return [version_id.replace("\x00", "") for version_id in version_ids]
 
 
 def _refusal(
-    name: str,
+    version_id: str,
     revision: str | None,
-    seen: Mapping[str, Any],
-    marks: Mapping[str, Marks],
+    rows: Mapping[str, Row],
+    reviews: Mapping[str, VersionReview],
     choice: Choice,
     reviewer: Reviewer,
 ) -> Misuse | None:
-    """Why this item cannot be decided; None where it can."""
-    row = seen.get(name)
+    """Return the error that keeps this item from being decided; None if nothing does."""
+    row = rows.get(version_id)
     if row is None:
-        return UnknownSubject(f"item {name[:64]!r} is not in the ledger; see `guard quarantine list`")
-    if why := _waits_no_more(row):
-        return Stale(f"item {name} {why}")
-    known = marks[name]
-    first = known.first_approval
-    if choice == "release" and first and first.by.is_same(reviewer):
-        return NotAllowed(f"item {name} was released by {first.by.name} already; another person must agree")
-    if revision is not None and revision != known.revision(row):
-        last = known.done[-1] if known.done else None
-        what = f"{last.by.name}: {last.kind}" if last else "it was judged anew"
-        return Stale(f"item {name} changed since you looked at it ({what}); look again, nothing was changed")
+        return UnknownSubject(f"item {version_id[:64]!r} is not in the ledger; see `guard quarantine list`")
+    if problem := _not_waiting(row):
+        return Stale(f"item {version_id} {problem}")
+    review = reviews[version_id]
+    first = review.first_approval
+    if choice == "release" and first and first.reviewer.is_same(reviewer):
+        return NotAllowed(f"item {version_id} was already released by {first.reviewer.name}; another person must agree")
+    if revision is not None and revision != review.revision(row):
+        last = review.records[-1] if review.records else None
+        change = f"{last.reviewer.name}: {last.kind}" if last else "it was screened again"
+        return Stale(f"item {version_id} changed since you looked at it ({change}); look again, nothing was changed")
     return None
 
 
-def _waits_no_more(row: Any) -> str:
-    if row.state != "quarantined":
+def _not_waiting(row: Row) -> str:
+    """Return why a version does not wait for a decision; empty if it does."""
+    if row.state != VersionState.QUARANTINED:
         return f"does not wait: it is {row.state}; nothing was changed"
     if row.latest_version != row.version_id:
         return f"was replaced by {row.latest_version} at its source; decide on that one"
@@ -233,26 +242,37 @@ def _waits_no_more(row: Any) -> str:
     return ""
 
 
-def _joined(refused: Sequence[tuple[str, Misuse]], count: int) -> Misuse:
-    kinds = [type(error) for _, error in refused]
+def _combined_error(refusals: Sequence[tuple[str, Misuse]], item_count: int) -> Misuse:
+    """Return one error for all refused items: of the most severe kind, with the first message of that kind."""
+    kinds = [type(error) for _, error in refusals]
     worst = next(kind for kind in (UnknownSubject, NotAllowed, Stale) if kind in kinds)
-    first = next(error for _, error in refused if type(error) is worst)
-    if len(refused) == 1:
+    first = next(error for _, error in refusals if type(error) is worst)
+    if len(refusals) == 1:
         return first
-    return worst(f"{len(refused):,} of {count:,} items cannot be decided, so none was; the first: {first}")
+    return worst(
+        f"{len(refusals):,} of {item_count:,} items cannot be decided; nothing was changed. The first: {first}"
+    )
 
 
-def _part(row: Any, known: Marks, rules: ReviewRules, choice: Choice) -> str:
+def _approval(row: Row, review: VersionReview, rules: ReviewRules, choice: Choice) -> tuple[int, int]:
+    """Return which approval a decision would be, of how many."""
     severity = Severity(row.severity) if row.severity else None
-    if choice != "release" or not (rules.needs_two(TrustLevel(row.trust), severity) or known.first_approval):
-        return "only"
-    return "second" if known.first_approval else "first"
+    if choice != "release" or not (rules.needs_two(TrustLevel(row.trust), severity) or review.first_approval):
+        return 1, 1
+    return (2 if review.first_approval else 1), 2
 
 
-def _made(
-    row: Any, known: Marks, rules: ReviewRules, choice: Choice, reviewer: Reviewer, reason: str, when: datetime
-) -> tuple[Decision, Mark | None]:
-    part = _part(row, known, rules, choice)
+def _make_decision(
+    row: Row,
+    review: VersionReview,
+    rules: ReviewRules,
+    choice: Choice,
+    reviewer: Reviewer,
+    reason: str,
+    when: datetime,
+) -> tuple[Decision, ReviewRecord | None]:
+    """Return a decision, and the first approval that it completes, if any."""
+    approval, of = _approval(row, review, rules, choice)
     kind = "act/v1" if choice == "escalate" else "decision/v1"
     parts = [row.version_id, choice, reviewer.id, reviewer.auth, when.isoformat()]
     decision = Decision(
@@ -261,39 +281,39 @@ def _made(
         verdict=choice,
         reviewer=reviewer,
         reason=reason,
-        approval=2 if part == "second" else 1,
-        of=1 if part == "only" else 2,
+        approval=approval,
+        of=of,
         decided_at=when,
     )
-    return decision, known.first_approval if part == "second" else None
+    return decision, review.first_approval if approval == 2 else None
 
 
-def _write(
-    ledger: Ledger,
+def _insert_decisions(
     connection: sa.Connection,
-    made: Sequence[tuple[Decision, Mark | None]],
-    seen: Mapping[str, Any],
+    made: Sequence[tuple[Decision, ReviewRecord | None]],
+    rows: Mapping[str, Row],
     revisions: Mapping[str, str],
     rules: ReviewRules,
     policy_digest: str,
 ) -> None:
-    rows: list[dict[str, Any]] = []
+    """Insert decisions (escalations as acts) and their events."""
+    inserts: list[dict[str, object]] = []
     for decision, first in made:
-        by = decision.reviewer
-        row: dict[str, Any] = {
+        reviewer = decision.reviewer
+        row: dict[str, object] = {
             "version_id": decision.version_id,
-            "content_sha256": seen[decision.version_id].content_sha256,
-            "reviewer": by.name,
-            "reviewer_id": by.id,
-            "auth": by.auth,
+            "content_sha256": rows[decision.version_id].content_sha256,
+            "reviewer": reviewer.name,
+            "reviewer_id": reviewer.id,
+            "auth": reviewer.auth,
             "reason": decision.reason,
             "policy_digest": policy_digest,
             "revision": revisions[decision.version_id],
         }
         if decision.verdict == "escalate":
-            row |= {"act_id": decision.decision_id, "cause": "person"}
-            ledger.event(connection, "review_escalate", decision.version_id, "", **row)
-            rows.append({**row, "kind": "escalate", "done_at": decision.decided_at})
+            row |= {"act_id": decision.decision_id, "cause": ActCause.PERSON.value}
+            append_event(connection, "review_escalate", decision.version_id, "", **row)
+            inserts.append({**row, "kind": ReviewAction.ESCALATE.value, "done_at": decision.decided_at})
             continue
         row |= {
             "decision_id": decision.decision_id,
@@ -301,7 +321,7 @@ def _write(
             "lacking": decision.of - decision.approval,
             "completes": first.id if first else None,
         }
-        ledger.event(connection, "decided", decision.version_id, "", **row, rules=rules.digest)
-        rows.append({**row, "decided_at": decision.decided_at})
+        append_event(connection, "decided", decision.version_id, "", **row, rules=rules.digest)
+        inserts.append({**row, "decided_at": decision.decided_at})
     table = acts if made[0][0].verdict == "escalate" else decisions
-    connection.execute(table.insert(), rows)
+    connection.execute(table.insert(), inserts)

@@ -1,15 +1,14 @@
-"""Everything a reviewer decides on, of one item.
+"""Everything a reviewer needs to decide on one item.
 
-Whatever comes from a document is hostile: text, hidden text, title, URI, what it declares. It is given as it is; who shows it makes it
-inert.
+Whatever comes from a document is hostile: text, hidden text, title, URI, what it declares. It is returned unchanged; whoever
+displays it must make it inert.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Final, cast
 
 import numpy as np
 import sqlalchemy as sa
@@ -21,19 +20,21 @@ from corpus_guard.errors import UnknownSubject
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.tables import chunks, documents, versions
 from corpus_guard.ledger.triage import principal_name
-from corpus_guard.review._marks import DONE
-from corpus_guard.review.queue import Item
+from corpus_guard.review.queue import QueueItem
+from corpus_guard.review.records import REVIEW_RECORDS, ReviewRow
 
 if TYPE_CHECKING:
-    from corpus_guard.guard import Guard
+    from corpus_guard.corpus.store import Match, Store
+    from corpus_guard.models import Models
+    from corpus_guard.screening.policy import Policy
 
-SIBLINGS = 50  # other documents of one principal that are named
-CHUNKS_COMPARED = 8  # of an item, for its neighbours
+MAX_SIBLINGS: Final = 50  # other documents of the same principal
+MAX_COMPARED_CHUNKS: Final = 8  # of the item, for its neighbours
 
 
 @dataclass(frozen=True, slots=True)
-class Earlier:
-    """Another version of the same document."""
+class VersionSummary:
+    """One version of a document, as the list of its versions shows it."""
 
     version_id: str
     state: str
@@ -57,50 +58,50 @@ class Sibling:
 
 @dataclass(frozen=True, slots=True)
 class Neighbour:
-    """A served chunk that lies near the item."""
+    """A served chunk that is similar to the item."""
 
     chunk_id: str
     source: str
     uri: str
     trust: str
     similarity: float  # cosine
-    text: str  # what it answers
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
-class Release:
-    """What a release would publish, and where."""
+class ReleasePreview:
+    """Effects that a release of the item would have."""
 
     collection: str
     chunks: int
     tokens: int
-    replaces: str | None  # the version that is served now and would be retired
+    replaces: str | None  # id of the version that is served now and would be retired
     needs_two: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
-    """One item with everything a reviewer decides on."""
+class ItemEvidence:
+    """One item with everything a reviewer needs to decide."""
 
-    item: Item
-    version: Version  # text, hidden text, stamp, chunks; the findings' spans are of its text
+    item: QueueItem
+    version: Version  # text, hidden text, stamp, chunks; the findings' spans refer to its text
     skipped: tuple[Skipped, ...]
-    served_version: str | None  # what is served of the same document meanwhile
-    served: Version | None  # the same with its text, for a difference; None where nothing is, or its text is gone
-    history: tuple[Mapping[str, Any], ...]  # what was decided and done on this document's versions, oldest first
-    versions: tuple[Earlier, ...]  # all of the document, newest first
-    principal: str  # who stands behind it, as far as it says
+    served_version: str | None  # id of the version of the same document that is served now
+    served: Version | None  # that version with its text; None if none is served, or its text is gone
+    history: tuple[ReviewRow, ...]  # decisions and acts on all versions of the document, oldest first
+    versions: tuple[VersionSummary, ...]  # all versions of the document, newest first
+    principal: str  # the person or team behind the document, as it declares
     siblings: tuple[Sibling, ...]  # other documents of the same principal, newest first
-    policy_digest: str  # that gave the verdict
+    policy_digest: str  # of the policy that gave the verdict
 
     @property
     def stamp(self) -> Stamp:
-        """Who fetched what, when, from where."""
+        """Provenance of the version."""
         return self.version.stamp
 
 
-def evidence(ledger: Ledger, storage: Storage, item: Item) -> Evidence:
-    """Everything a reviewer decides on.
+def load_evidence(ledger: Ledger, storage: Storage, item: QueueItem) -> ItemEvidence:
+    """Return everything a reviewer needs to decide on `item`.
 
     Raises:
         UnknownSubject: its text was purged.
@@ -117,116 +118,120 @@ def evidence(ledger: Ledger, storage: Storage, item: Item) -> Evidence:
             .join(documents, documents.c.doc_id == versions.c.doc_id)
             .where(versions.c.version_id == item.version_id)
         ).one()
-        history = _history(connection, item.doc_id)
-        earlier = _earlier(connection, item.doc_id, row.target_version)
+        history = _document_history(connection, item.doc_id)
+        document_versions = _document_versions(connection, item.doc_id, row.target_version)
         siblings = _siblings(connection, row.principal, item.doc_id)
         served_batch = None
         if row.target_version not in (None, item.version_id):
             served_batch = connection.scalar(
                 sa.select(versions.c.batch).where(versions.c.version_id == row.target_version)
             )
-    version = _read(storage, row.batch, item.version_id)
+    version = _read_version(storage, row.batch, item.version_id)
     if version is None:
         raise UnknownSubject(
-            f"item {item.version_id} was purged: its text is gone, `guard purge` and the event log keep who asked for it and why"
+            f"item {item.version_id} was purged: its text is gone; the event log records who requested the purge and why"
         )
-    return Evidence(
+    return ItemEvidence(
         item=item,
         version=version,
         skipped=tuple(Skipped(*skipped) for skipped in row.skipped),
         served_version=row.target_version,
-        served=_read(storage, served_batch, row.target_version) if served_batch else None,
+        served=_read_version(storage, served_batch, row.target_version) if served_batch else None,
         history=history,
-        versions=earlier,
+        versions=document_versions,
         principal=principal_name(version.stamp.as_dict()),
         siblings=siblings,
         policy_digest=row.policy_digest,
     )
 
 
-def release_of(guard: Guard, item: Item) -> Release:
-    """What a release would publish, and where."""
+def preview_release(ledger: Ledger, store: Store, policy: Policy, item: QueueItem) -> ReleasePreview:
+    """Return what a release of `item` would publish, and where."""
     trust = TrustLevel(item.trust)
-    with guard.ledger.read() as connection:
+    with ledger.read() as connection:
         count, tokens = connection.execute(
             sa.select(sa.func.count(), sa.func.coalesce(sa.func.sum(chunks.c.tokens), 0)).where(
                 chunks.c.version_id == item.version_id
             )
         ).one()
         target = connection.scalar(sa.select(documents.c.target_version).where(documents.c.doc_id == item.doc_id))
-    worst = item.worst
-    return Release(
-        guard.collection(trust),
-        count,
-        tokens,
-        target if target != item.version_id else None,
-        guard.policy.review.needs_two(trust, worst),
+    return ReleasePreview(
+        collection=store.collection_name(trust),
+        chunks=count,
+        tokens=tokens,
+        replaces=target if target != item.version_id else None,
+        needs_two=policy.review.needs_two(trust, item.worst),
     )
 
 
-def neighbours(guard: Guard, found: Evidence, k: int = 5) -> list[Neighbour]:
-    """The nearest served chunks of trusted sources, then of reviewed ones: what the corpus says of the same things.
+def find_neighbours(
+    ledger: Ledger, store: Store, models: Models, evidence: ItemEvidence, k: int = 5
+) -> list[Neighbour]:
+    """Return the nearest served chunks of trusted sources, then of reviewed ones.
 
-    Loads the embedder and asks Chroma: slow, and only wanted when somebody looks.
+    Loads the embedder and queries Chroma, which is slow: call it only on request.
 
     Args:
-        guard: the deployment.
-        found: the item.
-        k: at most so many.
+        ledger: the ledger.
+        store: the collections.
+        models: supplies the embedder.
+        evidence: the item.
+        k: maximum number of chunks.
 
     Raises:
         StoreUnavailable: Chroma does not answer.
     """
-    texts = [chunk.text for chunk in found.version.chunks[:CHUNKS_COMPARED]]
-    there = set(guard.store.names())
-    names = [guard.collection(trust) for trust in (TrustLevel.TRUSTED, TrustLevel.REVIEWED)]
-    collections = [name for name in names if name in there]
+    texts = [chunk.text for chunk in evidence.version.chunks[:MAX_COMPARED_CHUNKS]]
+    existing = set(store.names())
+    names = [store.collection_name(trust) for trust in (TrustLevel.TRUSTED, TrustLevel.REVIEWED)]
+    collections = [name for name in names if name in existing]
     if not texts or not collections:
         return []
-    from corpus_guard.corpus.retriever import unvouched
+    from corpus_guard.corpus.retriever import reasons_to_withhold  # loads torch
 
-    vectors = guard.models.embedder.embed(texts)
+    vectors = models.embedder.embed(texts)
     best: dict[str, Neighbour] = {}
     for vector in np.asarray(vectors):
-        matches = guard.store.query(collections, vector, k)
-        for match, doubt in zip(matches, unvouched(guard.ledger, matches), strict=True):
-            if doubt or match.record.metadata.get("doc_id") == found.item.doc_id:
-                continue  # what the ledger does not vouch for is no witness
-            one = _neighbour(match)
-            if one.chunk_id not in best or best[one.chunk_id].similarity < one.similarity:
-                best[one.chunk_id] = one
-    nearest = sorted(best.values(), key=lambda one: (one.trust != TrustLevel.TRUSTED, -one.similarity))
+        matches = store.query(collections, vector, k)
+        for match, reason in zip(matches, reasons_to_withhold(ledger, matches), strict=True):
+            if reason or match.record.metadata.get("doc_id") == evidence.item.doc_id:
+                continue  # a chunk that the ledger does not vouch for is no evidence
+            neighbour = _neighbour(match)
+            previous = best.get(neighbour.chunk_id)
+            if previous is None or previous.similarity < neighbour.similarity:
+                best[neighbour.chunk_id] = neighbour
+    nearest = sorted(best.values(), key=lambda chunk: (chunk.trust != TrustLevel.TRUSTED, -chunk.similarity))
     return nearest[:k]
 
 
-def _neighbour(match: Any) -> Neighbour:
-    said = match.record.metadata
+def _neighbour(match: Match) -> Neighbour:
+    metadata = match.record.metadata
     return Neighbour(
-        match.record.chunk_id,
-        str(said.get("source", "")),
-        str(said.get("uri", "")),
-        str(said.get("trust", "")),
-        float(match.similarity),
-        match.record.text,
+        chunk_id=match.record.chunk_id,
+        source=str(metadata.get("source", "")),
+        uri=str(metadata.get("uri", "")),
+        trust=str(metadata.get("trust", "")),
+        similarity=float(match.similarity),
+        text=match.record.text,
     )
 
 
-def _read(storage: Storage, batch: str, version: str) -> Version | None:
-    found = versions_from_table(storage.read_table(batch, filters=[("version_id", "=", version)]))
-    return found[0] if found else None
+def _read_version(storage: Storage, batch: str, version_id: str) -> Version | None:
+    stored = versions_from_table(storage.read_table(batch, filters=[("version_id", "=", version_id)]))
+    return stored[0] if stored else None
 
 
-def _history(connection: sa.Connection, document: str) -> tuple[Mapping[str, Any], ...]:
+def _document_history(connection: sa.Connection, doc_id: str) -> tuple[ReviewRow, ...]:
     rows = connection.execute(
-        sa.select(DONE)
-        .join(versions, versions.c.version_id == DONE.c.version_id)
-        .where(versions.c.doc_id == document)
-        .order_by(DONE.c.at, DONE.c.id)
+        sa.select(REVIEW_RECORDS)
+        .join(versions, versions.c.version_id == REVIEW_RECORDS.c.version_id)
+        .where(versions.c.doc_id == doc_id)
+        .order_by(REVIEW_RECORDS.c.at, REVIEW_RECORDS.c.id)
     )
-    return tuple(dict(row._mapping) for row in rows)
+    return tuple(cast("ReviewRow", dict(row)) for row in rows.mappings())
 
 
-def _earlier(connection: sa.Connection, document: str, served: str | None) -> tuple[Earlier, ...]:
+def _document_versions(connection: sa.Connection, doc_id: str, served: str | None) -> tuple[VersionSummary, ...]:
     columns = (
         versions.c.version_id,
         versions.c.state,
@@ -235,17 +240,17 @@ def _earlier(connection: sa.Connection, document: str, served: str | None) -> tu
         versions.c.stamp["fetched_at"].as_string().label("fetched_at"),
         versions.c.judged_at,
     )
-    rows: Sequence[Any] = connection.execute(sa.select(*columns).where(versions.c.doc_id == document)).all()
-    newest = sorted(rows, key=lambda row: (row.fetched_at, row.version_id), reverse=True)
-    return tuple(Earlier(**row._mapping, is_served=row.version_id == served) for row in newest)
+    rows = connection.execute(sa.select(*columns).where(versions.c.doc_id == doc_id)).all()
+    newest_first = sorted(rows, key=lambda row: (row.fetched_at, row.version_id), reverse=True)
+    return tuple(VersionSummary(**row._mapping, is_served=row.version_id == served) for row in newest_first)
 
 
-def _siblings(connection: sa.Connection, principal: str | None, document: str) -> tuple[Sibling, ...]:
+def _siblings(connection: sa.Connection, principal: str | None, doc_id: str) -> tuple[Sibling, ...]:
     rows = connection.execute(
         sa.select(versions.c.version_id, documents.c.uri, versions.c.state, versions.c.risk, versions.c.judged_at)
         .join(documents, documents.c.latest_version == versions.c.version_id)
-        .where(versions.c.principal == principal, versions.c.doc_id != document, documents.c.retired_at.is_(None))
+        .where(versions.c.principal == principal, versions.c.doc_id != doc_id, documents.c.retired_at.is_(None))
         .order_by(versions.c.judged_at.desc(), versions.c.version_id)
-        .limit(SIBLINGS)
+        .limit(MAX_SIBLINGS)
     )
     return tuple(Sibling(**row._mapping) for row in rows)

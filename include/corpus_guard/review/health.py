@@ -1,116 +1,196 @@
-"""How the review is doing, from the ledger alone: false alarms of each check, time to decision, what is overdue, canary recall.
+"""Figures on the review, from the ledger alone: false alarms of each check, time to decision, overdue items, canary recall.
 
 Rules
-    * a release is a false alarm of every check that found something in the item, a rejection a true one; what nobody decided is
-      neither, so a rate says how often people disagreed, not how often a check is wrong;
-    * rates come with their Wilson interval (95 %): three decisions prove little, and the interval says so;
+    * a release is a false alarm of every check that found something in the item, a rejection a correct one; undecided items count
+      as neither, so a rate says how often people disagreed, not how often a check is wrong;
+    * rates come with their Wilson interval (95 %), which is wide when there are few decisions;
     * canary recall is what `corpus_refresh` measured, run by run.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Final, Literal, TypedDict
 
 import sqlalchemy as sa
 
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.ledger import now
+from corpus_guard.ledger.states import ActCause, ReviewAction, RunKind, VersionState
 from corpus_guard.ledger.tables import acts, decisions, documents, runs, versions
-from corpus_guard.review._marks import is_decided, latest
-from corpus_guard.review.labels import Label, labels
-from corpus_guard.screening.calibration import Share
+from corpus_guard.review.labels import ReviewLabel, load_labels
+from corpus_guard.review.records import has_complete_decision, latest_versions
+from corpus_guard.screening.calibration import Proportion
 from corpus_guard.screening.policy import ReviewRules
 
-RUNS = 30  # of canaries
-DAYS = 90  # of decisions
+RUNS_WITH_CANARIES: Final = 30
+DAYS_OF_DECISIONS: Final = 90
+
+Share = Mapping[str, int | float | None]
+"""A proportion as `Proportion.as_dict` returns it: ``count``, ``of``, ``share``, ``low``, ``high``."""
 
 
-def health(ledger: Ledger, rules: ReviewRules, *, source: str | None = None, when: datetime | None = None) -> Any:
-    """Everything the health view shows, JSON-ready.
+class FalseAlarmRate(TypedDict):
+    """Released items among the decided ones in which a check or a rule found something."""
+
+    name: str
+    false_alarms: Share
+
+
+class DurationSummary(TypedDict):
+    """Distribution of durations in seconds; None where there are none."""
+
+    count: int
+    median: float | None
+    p90: float | None
+
+
+class CanaryRecall(TypedDict):
+    """Planted attacks that one run caught, and innocent documents that it stopped."""
+
+    run_id: str
+    at: str  # ISO 8601
+    caught: int
+    planted: int
+    recall: Share
+    missed: list[str]
+    false_alarms: int
+    innocent: int
+
+
+class DecisionsOfDay(TypedDict):
+    """Decisions of one day."""
+
+    day: str  # ISO 8601
+    released: int
+    rejected: int
+
+
+class OverdueItems(TypedDict):
+    """Items that nobody decided within the policy's deadline."""
+
+    items: int
+    by_source: dict[str, int]
+    oldest: str | None  # ISO 8601
+    deadline_hours: float
+
+
+class WaitingItems(TypedDict):
+    """Counts of waiting items."""
+
+    items: int
+    overdue: int
+    for_second: int  # released once, waiting for a second person
+    escalated: int
+    expired: int
+    decided_not_applied: int
+    oldest: str | None  # ISO 8601
+
+
+class DecidedItems(TypedDict):
+    """Counts of decided items."""
+
+    released: int
+    rejected: int
+
+
+class ReviewHealth(TypedDict):
+    """All figures of the health view, JSON-ready."""
+
+    at: str
+    source: str | None
+    waiting: WaitingItems
+    decided: DecidedItems
+    checks: list[FalseAlarmRate]
+    codes: list[FalseAlarmRate]
+    seconds_to_decision: DurationSummary
+    days: list[DecisionsOfDay]
+    canaries: list[CanaryRecall]
+
+
+def measure_health(
+    ledger: Ledger, rules: ReviewRules, *, source: str | None = None, when: datetime | None = None
+) -> ReviewHealth:
+    """Return the figures of the health view.
 
     Args:
         ledger: the ledger.
-        rules: the policy's: what is overdue.
-        source: only this one.
-        when: counted up to then; none: now.
-
-    Returns:
-        ``waiting``, ``decided``, ``checks``, ``codes``, ``seconds_to_decision``, ``days``, ``canaries``.
+        rules: the policy's review rules; they say what is overdue.
+        source: count only this source.
+        when: count decisions up to this time; None: now.
     """
     when = when or now()
-    known = [one for one in labels(ledger, source=source) if one.decided_at <= when]
+    labels = [label for label in load_labels(ledger, source=source) if label.decided_at <= when]
     return {
         "at": when.isoformat(),
         "source": source,
-        "waiting": _waiting(ledger, rules, source, when),
-        "decided": _decided(known),
-        "checks": rates(known, "checks"),
-        "codes": rates(known, "codes"),
-        "seconds_to_decision": spread([one.waited for one in known if one.waited is not None]),
-        "days": _days(known, when),
-        "canaries": canaries(ledger),
+        "waiting": _count_waiting(ledger, rules, source, when),
+        "decided": _count_decided(labels),
+        "checks": false_alarm_rates(labels, "checks"),
+        "codes": false_alarm_rates(labels, "codes"),
+        "seconds_to_decision": summarize_durations([label.waited for label in labels if label.waited is not None]),
+        "days": _decisions_by_day(labels, when),
+        "canaries": canary_recall(ledger),
     }
 
 
-def rates(known: Iterable[Label], by: str) -> list[dict[str, Any]]:
-    """False alarms of each check or code: released of decided, with the Wilson interval; the most often decided first."""
+def false_alarm_rates(labels: Iterable[ReviewLabel], by: Literal["checks", "codes"]) -> list[FalseAlarmRate]:
+    """Return the false-alarm rate of each check or code, most often decided first."""
     decided, released = Counter[str](), Counter[str]()
-    for one in known:
-        names: Sequence[str] = getattr(one, by)
+    for label in labels:
+        names = label.checks if by == "checks" else label.codes
         decided.update(names)
-        released.update(names if one.label == "honest" else ())
+        released.update(names if label.label == "honest" else ())
     ordered = sorted(decided, key=lambda name: (-decided[name], name))
-    return [{"name": name, "false_alarms": Share(released[name], decided[name]).as_dict()} for name in ordered]
+    return [{"name": name, "false_alarms": Proportion(released[name], decided[name]).as_dict()} for name in ordered]
 
 
-def spread(seconds: Sequence[float]) -> dict[str, Any]:
-    """Count, median and 90th percentile (nearest rank); None where there is nothing."""
+def summarize_durations(seconds: Sequence[float]) -> DurationSummary:
+    """Return count, median and 90th percentile (nearest rank)."""
     ordered = sorted(seconds)
 
-    def rank(share: float) -> float | None:
+    def percentile(share: float) -> float | None:
         return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else None
 
-    return {"count": len(ordered), "median": rank(0.5), "p90": rank(0.9)}
+    return {"count": len(ordered), "median": percentile(0.5), "p90": percentile(0.9)}
 
 
-def canaries(ledger: Ledger) -> list[dict[str, Any]]:
-    """Recall of the planted canaries, of the last runs that screened any; oldest first."""
+def canary_recall(ledger: Ledger) -> list[CanaryRecall]:
+    """Return the recall of planted canaries in the last runs that screened any, oldest first."""
     statement = (
         sa.select(runs.c.run_id, runs.c.finished_at, runs.c.counts)
-        .where(runs.c.kind == "refresh", runs.c.finished_at.is_not(None))
+        .where(runs.c.kind == RunKind.REFRESH.value, runs.c.finished_at.is_not(None))
         .order_by(runs.c.started_at.desc())
-        .limit(RUNS)
+        .limit(RUNS_WITH_CANARIES)
     )
     with ledger.read() as connection:
         rows = connection.execute(statement).all()
-    told = [(row, (row.counts or {}).get("canaries")) for row in rows]
     return [
         {
             "run_id": row.run_id,
             "at": row.finished_at.isoformat(),
-            "caught": found["caught"],
-            "planted": found["planted"],
-            "recall": Share(found["caught"], found["planted"]).as_dict(),
-            "missed": list(found["missed"]),
-            "false_alarms": len(found["false_alarms"]),
-            "innocent": found["innocent"],
+            "caught": canaries["caught"],
+            "planted": canaries["planted"],
+            "recall": Proportion(canaries["caught"], canaries["planted"]).as_dict(),
+            "missed": list(canaries["missed"]),
+            "false_alarms": len(canaries["false_alarms"]),
+            "innocent": canaries["innocent"],
         }
-        for row, found in reversed(told)
-        if found
+        for row in reversed(rows)
+        if (canaries := (row.counts or {}).get("canaries"))
     ]
 
 
-def overdue(ledger: Ledger, rules: ReviewRules, when: datetime | None = None) -> dict[str, Any]:
-    """What nobody decided within the policy's deadline: how many, of which sources, since when the oldest waits."""
+def find_overdue(ledger: Ledger, rules: ReviewRules, when: datetime | None = None) -> OverdueItems:
+    """Count the items that nobody decided within the policy's deadline, by source, with the time of the oldest."""
     limit = (when or now()) - timedelta(hours=rules.deadline_hours)
     statement = (
         sa.select(
             documents.c.source, sa.func.count().label("items"), sa.func.min(versions.c.waits_since).label("since")
         )
-        .select_from(latest())
+        .select_from(latest_versions())
         .where(*_undecided(), versions.c.waits_since < limit)
         .group_by(documents.c.source)
         .order_by(sa.func.count().desc(), documents.c.source)
@@ -127,50 +207,63 @@ def overdue(ledger: Ledger, rules: ReviewRules, when: datetime | None = None) ->
 
 
 def _undecided() -> list[sa.ColumnElement[bool]]:
-    return [versions.c.state == "quarantined", documents.c.retired_at.is_(None), sa.not_(is_decided())]
+    return [
+        versions.c.state == VersionState.QUARANTINED.value,
+        documents.c.retired_at.is_(None),
+        sa.not_(has_complete_decision()),
+    ]
 
 
-def _waiting(ledger: Ledger, rules: ReviewRules, source: str | None, when: datetime) -> dict[str, Any]:
+def _count_waiting(ledger: Ledger, rules: ReviewRules, source: str | None, when: datetime) -> WaitingItems:
     # Not by the index on sources: see `corpus_guard.review.queue`.
-    here = [sa.func.coalesce(documents.c.source, "") == source] if source is not None else []
-    late = versions.c.waits_since < when - timedelta(hours=rules.deadline_hours)
-    half = sa.exists().where(
+    in_source = [sa.func.coalesce(documents.c.source, "") == source] if source is not None else []
+    overdue = versions.c.waits_since < when - timedelta(hours=rules.deadline_hours)
+    half_approved = sa.exists().where(
         decisions.c.version_id == versions.c.version_id,
         decisions.c.applied_at.is_(None),
         decisions.c.undone_at.is_(None),
         decisions.c.lacking == 1,
     )
-    asked = sa.exists().where(acts.c.version_id == versions.c.version_id, acts.c.kind == "escalate")
-    expired = sa.exists().where(acts.c.version_id == versions.c.version_id, acts.c.cause == "expired")
+    escalated = sa.exists().where(
+        acts.c.version_id == versions.c.version_id, acts.c.kind == ReviewAction.ESCALATE.value
+    )
+    expired = sa.exists().where(acts.c.version_id == versions.c.version_id, acts.c.cause == ActCause.EXPIRED.value)
     count = sa.func.count()
-    counts = {"items": count} | {
-        name: count.filter(condition)
-        for name, condition in (("overdue", late), ("for_second", half), ("escalated", asked), ("expired", expired))
-    }
-    living = [versions.c.state == "quarantined", documents.c.retired_at.is_(None), *here]
+    in_quarantine = [versions.c.state == VersionState.QUARANTINED.value, documents.c.retired_at.is_(None), *in_source]
     with ledger.read() as connection:
         row = connection.execute(
             sa.select(
-                *(column.label(name) for name, column in counts.items()),
+                count.label("items"),
+                count.filter(overdue).label("overdue"),
+                count.filter(half_approved).label("for_second"),
+                count.filter(escalated).label("escalated"),
+                count.filter(expired).label("expired"),
                 sa.func.min(versions.c.waits_since).label("oldest"),
             )
-            .select_from(latest())
-            .where(*_undecided(), *here)
+            .select_from(latest_versions())
+            .where(*_undecided(), *in_source)
         ).one()
-        everything = connection.scalar(sa.select(count).select_from(latest()).where(*living)) or 0
-    told = {name: getattr(row, name) for name in counts}
-    return {**told, "decided_not_applied": everything - row.items, "oldest": row.oldest and row.oldest.isoformat()}
+        total = connection.scalar(sa.select(count).select_from(latest_versions()).where(*in_quarantine)) or 0
+    return {
+        "items": row.items,
+        "overdue": row.overdue,
+        "for_second": row.for_second,
+        "escalated": row.escalated,
+        "expired": row.expired,
+        "decided_not_applied": total - row.items,
+        "oldest": row.oldest and row.oldest.isoformat(),
+    }
 
 
-def _decided(known: Sequence[Label]) -> dict[str, int]:
-    released = sum(one.label == "honest" for one in known)
-    return {"released": released, "rejected": len(known) - released}
+def _count_decided(labels: Sequence[ReviewLabel]) -> DecidedItems:
+    released = sum(label.label == "honest" for label in labels)
+    return {"released": released, "rejected": len(labels) - released}
 
 
-def _days(known: Iterable[Label], when: datetime) -> list[dict[str, Any]]:
-    """Decisions of each of the last days, oldest first, none left out."""
-    counted = Counter((one.decided_at.date(), one.label) for one in known)
-    days = [when.date() - timedelta(days=back) for back in range(DAYS - 1, -1, -1)]
+def _decisions_by_day(labels: Iterable[ReviewLabel], when: datetime) -> list[DecisionsOfDay]:
+    """Return the decisions of each of the last days, oldest first, days without decisions included."""
+    counts = Counter((label.decided_at.date(), label.label) for label in labels)
+    days = [when.date() - timedelta(days=back) for back in range(DAYS_OF_DECISIONS - 1, -1, -1)]
     return [
-        {"day": day.isoformat(), "released": counted[day, "honest"], "rejected": counted[day, "attack"]} for day in days
+        {"day": day.isoformat(), "released": counts[day, "honest"], "rejected": counts[day, "attack"]} for day in days
     ]

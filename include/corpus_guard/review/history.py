@@ -1,60 +1,61 @@
-"""Everything anybody decided or did about the quarantine, newest first: page by page."""
+"""All decisions and acts about the quarantine, newest first, page by page."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Final
 
 import sqlalchemy as sa
 
 from corpus_guard.errors import Misuse
 from corpus_guard.ledger import Ledger
+from corpus_guard.ledger.queries import Row
 from corpus_guard.ledger.tables import documents, versions
-from corpus_guard.review import _cursor
-from corpus_guard.review._marks import DONE
+from corpus_guard.review.queue import decode_cursor, encode_cursor
+from corpus_guard.review.records import REVIEW_RECORDS
 
-LARGEST_PAGE = 500
+MAX_PAGE_SIZE: Final = 500  # entries
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """One thing somebody decided or did."""
+class HistoryEntry:
+    """One decision or act."""
 
     id: str
     kind: str  # release, reject, escalate, undo, mute, confirm, lift
     version_id: str | None
     source: str  # of the document, or of the mute
-    uri: str  # hostile text; empty for a mute that came up with no item
+    uri: str  # hostile text; empty for a mute without an item
     code: str  # of a mute
-    subject: str | None  # what it completes, undoes, confirms or lifts
+    subject: str | None  # id of what it completes, undoes, confirms or lifts
     reviewer_id: str
     reviewer: str
     auth: str
     reason: str
     policy_digest: str
     is_first_of_two: bool
-    cause: str  # person, or expired: the clock did it
+    cause: str  # person, or expired: the time to decide was over
     at: datetime
     applied_at: datetime | None
     undone_at: datetime | None
 
-    def as_dict(self) -> dict[str, Any]:
-        """JSON-ready."""
+    def as_dict(self) -> dict[str, object]:
+        """Return a JSON-ready form."""
         values = {name: getattr(self, name) for name in self.__slots__}
         return {name: value.isoformat() if isinstance(value, datetime) else value for name, value in values.items()}
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """A part of the history."""
+class HistoryPage:
+    """A page of the history."""
 
-    entries: tuple[Entry, ...]
-    total: int  # that match, on all pages
-    next: str | None  # give it as `after`; None on the last page
+    entries: tuple[HistoryEntry, ...]
+    total: int  # entries that match, on all pages
+    next: str | None  # pass it as `after`; None on the last page
 
 
-def history(
+def load_history(
     ledger: Ledger,
     *,
     reviewer: str | None = None,
@@ -63,57 +64,63 @@ def history(
     version_id: str | None = None,
     after: str | None = None,
     size: int = 100,
-) -> Told:
-    """A page of the history.
+) -> HistoryPage:
+    """Return a page of the history.
 
     Args:
         ledger: the ledger.
-        reviewer: name or id, whole.
-        source: of the documents, or of the mutes.
+        reviewer: full name or id of a reviewer.
+        source: source of the documents, or of the mutes.
         kind: release, reject, escalate, undo, mute, confirm or lift.
-        version_id: of one item.
-        after: `Told.next` of the page before.
-        size: entries at most, 1 to 500.
+        version_id: id of one item.
+        after: `HistoryPage.next` of the previous page.
+        size: maximum number of entries, 1 to 500.
 
     Raises:
-        Misuse: an argument is none of these.
+        Misuse: an argument is invalid.
     """
-    if not 1 <= size <= LARGEST_PAGE:
-        raise Misuse(f"a page has 1 to {LARGEST_PAGE} entries, found {size}")
-    place = sa.func.coalesce(documents.c.source, DONE.c.source)
+    if not 1 <= size <= MAX_PAGE_SIZE:
+        raise Misuse(f"page size: expected 1 to {MAX_PAGE_SIZE} entries, got {size}")
+    columns = REVIEW_RECORDS.c
+    source_column = sa.func.coalesce(documents.c.source, columns.source)
     conditions = []
     if reviewer:
         name = reviewer.replace("\x00", "")
-        conditions.append(sa.or_(DONE.c.reviewer == name, DONE.c.reviewer_id == name))
-    for column, value in ((place, source), (DONE.c.kind, kind), (DONE.c.version_id, version_id)):
+        conditions.append(sa.or_(columns.reviewer == name, columns.reviewer_id == name))
+    for column, value in ((source_column, source), (columns.kind, kind), (columns.version_id, version_id)):
         if value:
             conditions.append(column == value.replace("\x00", ""))
-    joined = DONE.outerjoin(versions, versions.c.version_id == DONE.c.version_id).outerjoin(
+    joined = REVIEW_RECORDS.outerjoin(versions, versions.c.version_id == columns.version_id).outerjoin(
         documents, documents.c.doc_id == versions.c.doc_id
     )
     statement = (
-        sa.select(DONE, place.label("place"), sa.func.coalesce(documents.c.uri, "").label("uri"))
+        sa.select(
+            REVIEW_RECORDS,
+            source_column.label("document_or_mute_source"),
+            sa.func.coalesce(documents.c.uri, "").label("uri"),
+        )
         .select_from(joined)
         .where(*conditions)
-        .order_by(DONE.c.at.desc(), DONE.c.id)
+        .order_by(columns.at.desc(), columns.id)
         .limit(size + 1)
     )
     if after is not None:
-        at, last = _place(after)
-        statement = statement.where(sa.or_(DONE.c.at < at, sa.and_(DONE.c.at == at, DONE.c.id > last)))
+        at, last_id = _decode_position(after)
+        statement = statement.where(sa.or_(columns.at < at, sa.and_(columns.at == at, columns.id > last_id)))
     with ledger.read() as connection:
         rows = connection.execute(statement).all()
         total = connection.scalar(sa.select(sa.func.count()).select_from(joined).where(*conditions)) or 0
-    shown = rows[:size]
-    return Told(tuple(map(_entry, shown)), total, _token(shown[-1]) if len(rows) > size else None)
+    page_rows = rows[:size]
+    next_cursor = encode_cursor([page_rows[-1].at.isoformat(), page_rows[-1].id]) if len(rows) > size else None
+    return HistoryPage(tuple(map(_build_entry, page_rows)), total, next_cursor)
 
 
-def _entry(row: Any) -> Entry:
-    return Entry(
+def _build_entry(row: Row) -> HistoryEntry:
+    return HistoryEntry(
         id=row.id,
         kind=row.kind,
         version_id=row.version_id,
-        source=row.place or "",
+        source=row.document_or_mute_source or "",
         uri=row.uri,
         code=row.code,
         subject=row.subject,
@@ -130,17 +137,13 @@ def _entry(row: Any) -> Entry:
     )
 
 
-def _token(row: Any) -> str:
-    return _cursor.token([row.at.isoformat(), row.id])
-
-
-def _place(token: str) -> tuple[datetime, str]:
-    wrong = Misuse("the page's cursor is not one of the history; begin with the first page")
+def _decode_position(token: str) -> tuple[datetime, str]:
+    invalid = Misuse("the page cursor does not belong to the history; start from the first page")
     try:
-        at, last = _cursor.read(token)
-        when = datetime.fromisoformat(at)
-    except (ValueError, TypeError) as error:
-        raise wrong from error
-    if when.tzinfo is None or not isinstance(last, str) or "\x00" in last:
-        raise wrong
-    return when, last
+        timestamp, last_id = decode_cursor(token)
+        at = datetime.fromisoformat(str(timestamp))
+    except ValueError as error:
+        raise invalid from error
+    if at.tzinfo is None or not isinstance(last_id, str) or "\x00" in last_id:
+        raise invalid
+    return at, last_id

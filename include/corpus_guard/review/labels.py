@@ -1,29 +1,31 @@
 """Decisions as labels: a release says that the alarm was false, a rejection that it was true.
 
-`guard calibrate` counts them document by document (`corpus_guard.screening.records`), the health view check by check, and training takes
+`guard calibrate` counts them document by document (`corpus_guard.screening.history`), the health view check by check, and training takes
 them as they come here. What was undone, and half an approval, is no label. Of several decisions on one version the last counts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby
-from typing import Any, Literal
+from typing import Final, Literal
 
 import sqlalchemy as sa
 
 from corpus_guard.domain import Severity
 from corpus_guard.ledger import Ledger
-from corpus_guard.ledger.tables import decisions, documents, findings, standing, versions
+from corpus_guard.ledger.queries import Row
+from corpus_guard.ledger.states import ReviewAction
+from corpus_guard.ledger.tables import decision_stands, decisions, documents, findings, versions
 
-PAGE = 2_000  # rows held
+ROWS_PER_FETCH: Final = 2_000
 
 
 @dataclass(frozen=True, slots=True)
-class Label:
-    """What a person said of a version, and what the checks had said."""
+class ReviewLabel:
+    """A person's decision on a version, and the findings that the checks had."""
 
     version_id: str
     content_sha256: str
@@ -31,14 +33,14 @@ class Label:
     trust: str
     label: Literal["honest", "attack"]
     risk: float
-    checks: tuple[str, ...]  # that found something worse than a note; muted findings left out
-    codes: tuple[str, ...]
-    waited: float | None  # seconds until it was decided; None where nobody knows
+    checks: tuple[str, ...]  # checks with a finding above severity info; muted findings are left out
+    codes: tuple[str, ...]  # codes of these findings
+    waited: float | None  # seconds until the decision; None if unknown
     decided_at: datetime
     policy_digest: str
 
-    def as_dict(self) -> dict[str, Any]:
-        """JSON-ready; holds no text and no name of a person."""
+    def as_dict(self) -> dict[str, object]:
+        """Return a JSON-ready form without any text or name of a person."""
         return {
             "version_id": self.version_id,
             "content_sha256": self.content_sha256,
@@ -54,21 +56,21 @@ class Label:
         }
 
 
-def labels(ledger: Ledger, *, source: str | None = None, since: datetime | None = None) -> Iterator[Label]:
-    """Labels in the order of versions, streamed.
+def load_labels(ledger: Ledger, *, source: str | None = None, since: datetime | None = None) -> Iterator[ReviewLabel]:
+    """Yield labels, ordered by version id and streamed from the ledger.
 
     Args:
         ledger: the ledger.
         source: only documents of this source.
-        since: only what was decided then or later.
+        since: only decisions made at this time or later.
     """
     newest = (
         sa.func.row_number()
         .over(partition_by=decisions.c.version_id, order_by=(decisions.c.decided_at.desc(), decisions.c.decision_id))
         .label("nth")
     )
-    last = sa.select(decisions, newest).where(standing()).subquery()
-    counts = sa.and_(
+    last = sa.select(decisions, newest).where(decision_stands()).subquery()
+    relevant = sa.and_(
         findings.c.version_id == versions.c.version_id,
         sa.func.coalesce(findings.c.muted, sa.false()) == sa.false(),
         findings.c.severity != Severity.INFO.value,
@@ -89,10 +91,10 @@ def labels(ledger: Ledger, *, source: str | None = None, since: datetime | None 
         )
         .join(versions, versions.c.version_id == last.c.version_id)
         .join(documents, documents.c.doc_id == versions.c.doc_id)
-        .outerjoin(findings, counts)
+        .outerjoin(findings, relevant)
         .where(last.c.nth == 1)
         .order_by(versions.c.version_id, findings.c.ordinal)
-        .execution_options(yield_per=PAGE)
+        .execution_options(yield_per=ROWS_PER_FETCH)
     )
     if source is not None:
         statement = statement.where(documents.c.source == source)
@@ -100,18 +102,18 @@ def labels(ledger: Ledger, *, source: str | None = None, since: datetime | None 
         statement = statement.where(last.c.decided_at >= since)
     with ledger.read() as connection:
         for _, group in groupby(connection.execute(statement), key=lambda row: row.version_id):
-            yield _label(list(group))
+            yield _build_label(list(group))
 
 
-def _label(rows: list[Any]) -> Label:
+def _build_label(rows: Sequence[Row]) -> ReviewLabel:
     first = rows[0]
     waited = (first.decided_at - first.waits_since).total_seconds() if first.waits_since else None
-    return Label(
+    return ReviewLabel(
         version_id=first.version_id,
         content_sha256=first.content_sha256,
         source=first.source,
         trust=first.trust,
-        label="honest" if first.verdict == "release" else "attack",
+        label="honest" if first.verdict == ReviewAction.RELEASE else "attack",
         risk=first.risk,
         checks=tuple(dict.fromkeys(row.check_name for row in rows if row.check_name)),
         codes=tuple(dict.fromkeys(row.code for row in rows if row.code)),

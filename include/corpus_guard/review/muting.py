@@ -1,11 +1,11 @@
-"""Muting a rule for a source: what it finds there is kept, marked, and counts no longer.
+"""Muting a rule for a source: its findings there are still recorded, marked as muted, and no longer affect the verdict.
 
 Rules
-    * one person proposes, and names why; another confirms; until then nothing is muted;
-    * proposing, confirming and lifting are decisions: kept for good, chained into the event log, each with its reviewer and reason;
-    * a mute holds for one code in one source. It can be lifted by one person, at once;
-    * that a check failed, what parsing found and what the policy rejects cannot be muted;
-    * what was judged already keeps its verdict until `guard rescreen`.
+    * one person proposes a mute and gives a reason; another person confirms it; until then nothing is muted;
+    * proposing, confirming and lifting are recorded for good in the event log, each with its reviewer and reason;
+    * a mute covers one code in one source; one person can lift it, with immediate effect;
+    * failed checks, findings of parsing, and codes that the policy rejects cannot be muted;
+    * existing verdicts stay until `guard rescreen`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal
 
 import sqlalchemy as sa
 
@@ -21,23 +20,23 @@ from corpus_guard.domain import Finding, Severity
 from corpus_guard.errors import Misuse, NotAllowed, Stale, UnknownSubject
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.ledger import now
+from corpus_guard.ledger.queries import Row, is_sqlite
+from corpus_guard.ledger.states import MuteState, ReviewAction
 from corpus_guard.ledger.tables import acts, documents, findings
-from corpus_guard.review._marks import act
-from corpus_guard.review.reviewer import Reviewer, reason_of
+from corpus_guard.review.records import record_act
+from corpus_guard.review.reviewer import Reviewer, clean_reason
 from corpus_guard.screening.policy import Policy
 from corpus_guard.screening.runner import is_mutable
-
-Standing = Literal["proposed", "active", "lifted"]
 
 
 @dataclass(frozen=True, slots=True)
 class Mute:
-    """A code that means nothing in a source, or is proposed to."""
+    """A rule that is muted for a source, was, or is proposed to be."""
 
     mute_id: str
     source: str
     code: str
-    state: Standing
+    state: MuteState
     proposed_by: Reviewer
     proposed_at: datetime
     reason: str
@@ -45,15 +44,15 @@ class Mute:
     confirmed_at: datetime | None
     lifted_by: Reviewer | None
     lifted_at: datetime | None
-    version_id: str | None  # the item it came up with
+    version_id: str | None  # the item that gave rise to it
 
-    def as_dict(self) -> dict[str, Any]:
-        """JSON-ready."""
+    def as_dict(self) -> dict[str, object]:
+        """Return a JSON-ready form."""
         return {
             "mute_id": self.mute_id,
             "source": self.source,
             "code": self.code,
-            "state": self.state,
+            "state": self.state.value,
             "proposed_by": self.proposed_by.name,
             "proposed_at": self.proposed_at.isoformat(),
             "reason": self.reason,
@@ -65,7 +64,7 @@ class Mute:
         }
 
 
-def propose(
+def propose_mute(
     ledger: Ledger,
     policy: Policy,
     source: str,
@@ -76,151 +75,157 @@ def propose(
     policy_digest: str,
     version_id: str | None = None,
 ) -> Mute:
-    """Propose that a code means nothing in a source. Nothing is muted until somebody else confirms.
+    """Propose to mute a code in a source. Nothing is muted until another person confirms.
 
     Args:
         ledger: the ledger.
-        policy: the one in force.
-        source: as sources.yaml names it; the ledger must know it.
-        code: of a finding: ``instructions.override``.
-        reviewer: who proposes.
+        policy: the policy in force.
+        source: name of a source that has documents in the ledger.
+        code: code of a finding, such as ``instructions.override``.
+        reviewer: the person who proposes.
         reason: why; required.
-        policy_digest: the policy in force.
-        version_id: the released item it came up with, if any.
+        policy_digest: digest of the policy in force.
+        version_id: the item that gave rise to it, if any.
 
     Raises:
-        Misuse: no reason, or such a finding may not be muted.
-        UnknownSubject: no such source, or no check ever found this.
-        Stale: it is proposed or muted already.
+        Misuse: no reason, or this code cannot be muted.
+        UnknownSubject: no such source, or no check ever reported this code.
+        Stale: the code is already muted in this source, or proposed to be.
     """
-    kept = reason_of(reason)
+    reason = clean_reason(reason)
     if not is_mutable(code) or code in policy.reject:
         raise Misuse(
-            f"findings {code[:80]!r} cannot be muted: they say that something was not looked at, or is refused"
+            f"findings {code[:80]!r} cannot be muted: a check failed, the document was not read completely, "
+            "or the policy rejects them"
         )
     with ledger.write() as connection:
-        _one_at_a_time(ledger, connection)
-        known = sa.select(sa.exists().where(documents.c.source == source.replace("\x00", "")))
-        if not connection.scalar(known):
+        _lock_mutes(connection)
+        if not connection.scalar(sa.select(sa.exists().where(documents.c.source == source.replace("\x00", "")))):
             raise UnknownSubject(f"source {source[:64]!r} has no document in the ledger")
         if not connection.scalar(sa.select(sa.exists().where(findings.c.code == code.replace("\x00", "")))):
             raise UnknownSubject(f"no check ever found {code[:80]!r}; see the findings of an item")
-        for one in _mutes(connection):
-            if (one.source, one.code) == (source, code) and one.state != "lifted":
-                raise Stale(f"{code} is {one.state} for {source} already, by {one.proposed_by.name}: {one.mute_id}")
-        made = act(
-            ledger, connection, "mute", reviewer, kept, policy_digest, now(),
+        for mute in _load_mutes(connection):
+            if (mute.source, mute.code) == (source, code) and mute.state is not MuteState.LIFTED:
+                raise Stale(f"{code} is already {mute.state} for {source}, by {mute.proposed_by.name}: {mute.mute_id}")
+        mute_id = record_act(
+            connection, ReviewAction.MUTE, reviewer, reason, policy_digest, now(),
             source=source, code=code, version_id=version_id,
         )  # fmt: skip
-        return _named(connection, made)
+        return _find_mute(connection, mute_id)
 
 
-def confirm(ledger: Ledger, mute_id: str, *, reviewer: Reviewer, reason: str, policy_digest: str) -> Mute:
-    """Agree to a mute somebody else proposed; it holds from the next screening of its source on.
+def confirm_mute(ledger: Ledger, mute_id: str, *, reviewer: Reviewer, reason: str, policy_digest: str) -> Mute:
+    """Confirm a mute that another person proposed. It applies from the next screening of its source.
 
     Raises:
         Misuse: no reason.
         UnknownSubject: no such mute.
         NotAllowed: the same person proposed it.
-        Stale: it holds already, or was lifted.
+        Stale: it is already active, or was lifted.
     """
-    kept = reason_of(reason)
+    reason = clean_reason(reason)
     with ledger.write() as connection:
-        _one_at_a_time(ledger, connection)
-        mute = _named(connection, mute_id)
-        if mute.state != "proposed":
+        _lock_mutes(connection)
+        mute = _find_mute(connection, mute_id)
+        if mute.state is not MuteState.PROPOSED:
             raise Stale(f"mute {mute.mute_id} is {mute.state}; nothing was changed")
         if mute.proposed_by.is_same(reviewer):
             raise NotAllowed(
                 f"mute {mute.mute_id} was proposed by {mute.proposed_by.name}; another person must confirm it"
             )
-        act(ledger, connection, "confirm", reviewer, kept, policy_digest, now(), subject=mute.mute_id)
-        return _named(connection, mute.mute_id)
+        record_act(connection, ReviewAction.CONFIRM, reviewer, reason, policy_digest, now(), subject=mute.mute_id)
+        return _find_mute(connection, mute.mute_id)
 
 
-def lift(ledger: Ledger, mute_id: str, *, reviewer: Reviewer, reason: str, policy_digest: str) -> Mute:
-    """End a mute, or a proposal; one person suffices, because it makes the guard see more.
+def lift_mute(ledger: Ledger, mute_id: str, *, reviewer: Reviewer, reason: str, policy_digest: str) -> Mute:
+    """End a mute, or a proposal. One person suffices, because more findings count afterwards.
 
     Raises:
         Misuse: no reason.
         UnknownSubject: no such mute.
-        Stale: it was lifted already.
+        Stale: it was already lifted.
     """
-    kept = reason_of(reason)
+    reason = clean_reason(reason)
     with ledger.write() as connection:
-        _one_at_a_time(ledger, connection)
-        mute = _named(connection, mute_id)
-        if mute.state == "lifted":
-            raise Stale(f"mute {mute.mute_id} was lifted already; nothing was changed")
-        act(ledger, connection, "lift", reviewer, kept, policy_digest, now(), subject=mute.mute_id)
-        return _named(connection, mute.mute_id)
+        _lock_mutes(connection)
+        mute = _find_mute(connection, mute_id)
+        if mute.state is MuteState.LIFTED:
+            raise Stale(f"mute {mute.mute_id} was already lifted; nothing was changed")
+        record_act(connection, ReviewAction.LIFT, reviewer, reason, policy_digest, now(), subject=mute.mute_id)
+        return _find_mute(connection, mute.mute_id)
 
 
-def mutes(ledger: Ledger) -> list[Mute]:
-    """Every mute there ever was, newest first."""
+def list_mutes(ledger: Ledger) -> list[Mute]:
+    """Return all mutes, past ones included, newest first."""
     with ledger.read() as connection:
-        return _mutes(connection)[::-1]
+        return _load_mutes(connection)[::-1]
 
 
 def active_mutes(ledger: Ledger) -> Mapping[str, frozenset[str]]:
-    """Source → codes that are muted now."""
-    found: dict[str, set[str]] = {}
-    for one in mutes(ledger):
-        if one.state == "active":
-            found.setdefault(one.source, set()).add(one.code)
-    return {source: frozenset(codes) for source, codes in found.items()}
+    """Return the muted codes of each source."""
+    codes_by_source: dict[str, set[str]] = {}
+    for mute in list_mutes(ledger):
+        if mute.state is MuteState.ACTIVE:
+            codes_by_source.setdefault(mute.source, set()).add(mute.code)
+    return {source: frozenset(codes) for source, codes in codes_by_source.items()}
 
 
-def worth_muting(found: tuple[Finding, ...]) -> list[str]:
-    """Codes of an item's findings that may be muted, the worst first."""
-    ranked = sorted(found, key=lambda one: (-one.severity.rank, -one.score, one.code))
-    kept = (one.code for one in ranked if is_mutable(one.code) and not one.muted and one.severity is not Severity.INFO)
-    return list(dict.fromkeys(kept))
+def mutable_codes(item_findings: tuple[Finding, ...]) -> list[str]:
+    """Return the codes of an item's findings that may be muted, most severe first."""
+    ranked = sorted(item_findings, key=lambda finding: (-finding.severity.rank, -finding.score, finding.code))
+    codes = (
+        finding.code
+        for finding in ranked
+        if is_mutable(finding.code) and not finding.muted and finding.severity is not Severity.INFO
+    )
+    return list(dict.fromkeys(codes))
 
 
-def _one_at_a_time(ledger: Ledger, connection: sa.Connection) -> None:
-    if ledger.engine.dialect.name == "postgresql":  # SQLite has one writer anyway
+def _lock_mutes(connection: sa.Connection) -> None:
+    if not is_sqlite(connection):  # SQLite has one writer at a time
         connection.execute(sa.text("SELECT pg_advisory_xact_lock(hashtext('corpus-guard/mutes'))"))
 
 
-def _named(connection: sa.Connection, mute_id: str) -> Mute:
-    for one in _mutes(connection):
-        if one.mute_id == mute_id:
-            return one
+def _find_mute(connection: sa.Connection, mute_id: str) -> Mute:
+    for mute in _load_mutes(connection):
+        if mute.mute_id == mute_id:
+            return mute
     raise UnknownSubject(f"mute {mute_id[:64]!r} is not in the ledger; see `guard quarantine mutes`")
 
 
-def _mutes(connection: sa.Connection) -> list[Mute]:
-    """Oldest first."""
-    statement = (
-        sa.select(acts).where(acts.c.kind.in_(("mute", "confirm", "lift"))).order_by(acts.c.done_at, acts.c.act_id)
-    )
-    proposed: dict[str, Any] = {}
-    later: dict[tuple[str, str], Any] = {}
+def _load_mutes(connection: sa.Connection) -> list[Mute]:
+    """Return all mutes, oldest first."""
+    kinds = (ReviewAction.MUTE.value, ReviewAction.CONFIRM.value, ReviewAction.LIFT.value)
+    statement = sa.select(acts).where(acts.c.kind.in_(kinds)).order_by(acts.c.done_at, acts.c.act_id)
+    proposals: list[Row] = []
+    later: dict[tuple[str, str], Row] = {}
     for row in connection.execute(statement):
-        if row.kind == "mute":
-            proposed[row.act_id] = row
+        if row.kind == ReviewAction.MUTE:
+            proposals.append(row)
         else:
             later.setdefault((row.kind, row.subject), row)
-    return [_mute(row, later.get(("confirm", name)), later.get(("lift", name))) for name, row in proposed.items()]
+    return [
+        _build_mute(row, later.get((ReviewAction.CONFIRM, row.act_id)), later.get((ReviewAction.LIFT, row.act_id)))
+        for row in proposals
+    ]
 
 
-def _mute(row: Any, confirmed: Any, lifted: Any) -> Mute:
+def _build_mute(row: Row, confirmed: Row | None, lifted: Row | None) -> Mute:
     return Mute(
         mute_id=row.act_id,
         source=row.source,
         code=row.code,
-        state="lifted" if lifted else "active" if confirmed else "proposed",
-        proposed_by=_by(row),
+        state=MuteState.LIFTED if lifted else MuteState.ACTIVE if confirmed else MuteState.PROPOSED,
+        proposed_by=_reviewer(row),
         proposed_at=row.done_at,
         reason=row.reason,
-        confirmed_by=_by(confirmed) if confirmed else None,
+        confirmed_by=_reviewer(confirmed) if confirmed else None,
         confirmed_at=confirmed.done_at if confirmed else None,
-        lifted_by=_by(lifted) if lifted else None,
+        lifted_by=_reviewer(lifted) if lifted else None,
         lifted_at=lifted.done_at if lifted else None,
         version_id=row.version_id,
     )
 
 
-def _by(row: Any) -> Reviewer:
+def _reviewer(row: Row) -> Reviewer:
     return Reviewer(row.reviewer_id, row.reviewer, row.auth)

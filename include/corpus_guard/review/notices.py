@@ -1,9 +1,9 @@
-"""What people are told about the quarantine: counts and names of sources and checks, never a text, a title or a URI.
+"""Summaries of the quarantine for notifications: counts and names of sources and checks, never a text, a title or a URI.
 
 Rules
-    * an item is counted once, by the check of its worst finding that counts, so that the parts add up to the whole;
-    * what is decided and only waits to take effect needs nobody; half an approval does;
-    * who was told what is overdue is not told the same again for a day, unless more became overdue since.
+    * an item is counted once, under the check of its worst finding that is not muted, so the parts add up to the whole;
+    * an item with a complete decision waits for nobody; an item with one approval of two still does;
+    * overdue items are reported again only after a day, or when there are more of them.
 """
 
 from __future__ import annotations
@@ -11,44 +11,45 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 import sqlalchemy as sa
 
 from corpus_guard.batches import Storage
-from corpus_guard.batches.tables import split
+from corpus_guard.batches.tables import in_batches
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.ledger import now
+from corpus_guard.ledger.states import VersionState
 from corpus_guard.ledger.tables import documents, findings, versions
-from corpus_guard.review._marks import is_decided, latest
-from corpus_guard.review.decisions import MOST, Chosen, decide
-from corpus_guard.review.health import overdue
-from corpus_guard.review.queue import Filter, ids_of
+from corpus_guard.review.decisions import MAX_ITEMS, ItemRevision, decide
+from corpus_guard.review.health import OverdueItems, find_overdue
+from corpus_guard.review.queue import QueueFilter, list_revisions
+from corpus_guard.review.records import has_complete_decision, latest_versions
 from corpus_guard.review.reviewer import Reviewer
 from corpus_guard.screening.policy import ReviewRules
 
-REMIND: Final = timedelta(days=1)
-TOLD: Final = "review/overdue-told.json"
-NOTHING: Final = "no finding"
-MOST_AT_ONCE: Final = 100_000  # items one answer escalates
+REMINDER_INTERVAL: Final = timedelta(days=1)
+LAST_REPORT_FILE: Final = "review/overdue-told.json"
+NO_FINDING: Final = "no finding"
+MAX_ESCALATED_ITEMS: Final = 100_000  # of one run
 
 
 @dataclass(frozen=True, slots=True)
-class Waits:
-    """What waits for a decision, of some runs or of all."""
+class WaitingCounts:
+    """Undecided items of some runs, or of all."""
 
     items: int
-    by_check: Mapping[str, int]  # most first; adds up to `items`
-    by_source: Mapping[str, int]
+    by_check: Mapping[str, int]  # largest first; adds up to `items`
+    by_source: Mapping[str, int]  # largest first; adds up to `items`
 
     @property
     def sentence(self) -> str:
-        """``12 to review: 9 instructions, 2 perplexity, 1 provenance``."""
+        """The counts in words, such as ``12 to review: 9 instructions, 2 perplexity, 1 provenance``."""
         parts = ", ".join(f"{count:,} {check}" for check, count in self.by_check.items())
         return f"{self.items:,} to review: {parts}" if self.items else "nothing to review"
 
-    def as_dict(self) -> dict[str, Any]:
-        """JSON-ready."""
+    def as_dict(self) -> dict[str, object]:
+        """Return a JSON-ready form."""
         return {
             "items": self.items,
             "by_check": dict(self.by_check),
@@ -57,14 +58,14 @@ class Waits:
         }
 
 
-def waits(ledger: Ledger, run_ids: Sequence[str] = ()) -> Waits:
-    """What nobody decided yet.
+def count_waiting(ledger: Ledger, run_ids: Sequence[str] = ()) -> WaitingCounts:
+    """Count the undecided items.
 
     Args:
         ledger: the ledger.
-        run_ids: of the runs that judged; empty: all that waits.
+        run_ids: only items that these runs screened; empty: all items.
     """
-    worst = (
+    worst_check = (
         sa.select(findings.c.check_name)
         .where(
             findings.c.version_id == versions.c.version_id, sa.func.coalesce(findings.c.muted, sa.false()) == sa.false()
@@ -74,16 +75,20 @@ def waits(ledger: Ledger, run_ids: Sequence[str] = ()) -> Waits:
         .correlate(versions)
         .scalar_subquery()
     )
-    each = (
-        sa.select(sa.func.coalesce(worst, NOTHING).label("check_name"), documents.c.source)
-        .select_from(latest())
-        .where(versions.c.state == "quarantined", documents.c.retired_at.is_(None), sa.not_(is_decided()))
+    undecided = (
+        sa.select(sa.func.coalesce(worst_check, NO_FINDING).label("check_name"), documents.c.source)
+        .select_from(latest_versions())
+        .where(
+            versions.c.state == VersionState.QUARANTINED.value,
+            documents.c.retired_at.is_(None),
+            sa.not_(has_complete_decision()),
+        )
     )
     if run_ids:
-        each = each.where(versions.c.run_id.in_(list(run_ids)))
-    one = each.subquery()
-    statement = sa.select(one.c.check_name, one.c.source, sa.func.count().label("items")).group_by(
-        one.c.check_name, one.c.source
+        undecided = undecided.where(versions.c.run_id.in_(list(run_ids)))
+    items = undecided.subquery()
+    statement = sa.select(items.c.check_name, items.c.source, sa.func.count().label("items")).group_by(
+        items.c.check_name, items.c.source
     )
     by_check: dict[str, int] = {}
     by_source: dict[str, int] = {}
@@ -91,54 +96,53 @@ def waits(ledger: Ledger, run_ids: Sequence[str] = ()) -> Waits:
         for row in connection.execute(statement):
             by_check[row.check_name] = by_check.get(row.check_name, 0) + row.items
             by_source[row.source] = by_source.get(row.source, 0) + row.items
-    return Waits(sum(by_check.values()), _most_first(by_check), _most_first(by_source))
+    return WaitingCounts(sum(by_check.values()), _largest_first(by_check), _largest_first(by_source))
 
 
-def escalate_run(
+def escalate_undecided(
     ledger: Ledger, rules: ReviewRules, run_ids: Sequence[str], *, reviewer: Reviewer, reason: str, policy_digest: str
 ) -> int:
-    """Escalate what nobody decided of these runs, of all where none is named; how many. Raises what `decide` raises."""
-    runs: Sequence[str | None] = run_ids or [None]
-    chosen = [pair for run in runs for pair in _undecided(ledger, run)]
-    for part in split(chosen, MOST):
-        items = [Chosen(*pair) for pair in part]
-        decide(ledger, rules, items, "escalate", reviewer=reviewer, reason=reason, policy_digest=policy_digest)
-    return len(chosen)
+    """Escalate the undecided items of these runs (of all, if none is named). Return how many; raises what `decide` raises."""
+    items = [
+        ItemRevision(*pair)
+        for run_id in (run_ids or [None])
+        for pair in list_revisions(ledger, QueueFilter(run_id=run_id, undecided=True), limit=MAX_ESCALATED_ITEMS)
+    ]
+    for batch in in_batches(items, MAX_ITEMS):
+        decide(ledger, rules, batch, "escalate", reviewer=reviewer, reason=reason, policy_digest=policy_digest)
+    return len(items)
 
 
-def overdue_news(
+def overdue_to_report(
     ledger: Ledger, storage: Storage, rules: ReviewRules, when: datetime | None = None
-) -> dict[str, Any] | None:
-    """What is overdue, where somebody should be told now; None where nobody should. `told_overdue` says that they were."""
+) -> OverdueItems | None:
+    """Return the overdue items if a reminder is due, else None. Call `mark_overdue_reported` once it was sent."""
     when = when or now()
-    late = overdue(ledger, rules, when)
-    if not late["items"]:
+    overdue = find_overdue(ledger, rules, when)
+    if not overdue["items"]:
         return None
-    last = storage.read_json(TOLD) if storage.exists(TOLD) else None
-    if last and datetime.fromisoformat(last["at"]) > when - REMIND and late["items"] <= last["items"]:
+    last = storage.read_json(LAST_REPORT_FILE) if storage.exists(LAST_REPORT_FILE) else None
+    if last and datetime.fromisoformat(last["at"]) > when - REMINDER_INTERVAL and overdue["items"] <= last["items"]:
         return None
-    return late
+    return overdue
 
 
-def told_overdue(storage: Storage, late: Mapping[str, Any], when: datetime | None = None) -> None:
-    """Remember that people were told. Asked after it was sent: a message may come twice, but not get lost."""
-    storage.write_json(TOLD, {"at": (when or now()).isoformat(), "items": late["items"]})
+def mark_overdue_reported(storage: Storage, overdue: OverdueItems, when: datetime | None = None) -> None:
+    """Record that a reminder was sent. Call it after sending: a message may come twice, but is never lost."""
+    storage.write_json(LAST_REPORT_FILE, {"at": (when or now()).isoformat(), "items": overdue["items"]})
 
 
-def overdue_sentence(late: Mapping[str, Any]) -> str:
-    """``7 items wait longer than 24 hours: 4 wiki, 3 tickets; the oldest since 2026-03-01 12:00 UTC``."""
-    parts = ", ".join(f"{count:,} {source}" for source, count in late["by_source"].items())
-    since = datetime.fromisoformat(late["oldest"])
-    what = "item waits" if late["items"] == 1 else "items wait"
-    return (
-        f"{late['items']:,} {what} longer than {late['deadline_hours']:g} hours: {parts}; "
-        f"the oldest since {since:%Y-%m-%d %H:%M} UTC"
+def overdue_message(overdue: OverdueItems) -> str:
+    """Return e.g. ``7 items have waited longer than 24 hours: 4 wiki, 3 tickets; the oldest since 2026-03-01 12:00 UTC``."""
+    parts = ", ".join(f"{count:,} {source}" for source, count in overdue["by_source"].items())
+    subject = "item has" if overdue["items"] == 1 else "items have"
+    since = (
+        f"; the oldest since {datetime.fromisoformat(overdue['oldest']):%Y-%m-%d %H:%M} UTC"
+        if overdue["oldest"]
+        else ""
     )
+    return f"{overdue['items']:,} {subject} waited longer than {overdue['deadline_hours']:g} hours: {parts}{since}"
 
 
-def _undecided(ledger: Ledger, run: str | None) -> list[tuple[str, str]]:
-    return ids_of(ledger, Filter(run_id=run, undecided=True), limit=MOST_AT_ONCE)
-
-
-def _most_first(counts: Mapping[str, int]) -> dict[str, int]:
+def _largest_first(counts: Mapping[str, int]) -> dict[str, int]:
     return dict(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])))

@@ -1,40 +1,45 @@
-"""What waits in quarantine: pages of it, and single items.
+"""The review queue: pages of waiting items, and single items.
 
 Rules
-    * a page costs at most five statements, whatever the queue's length: the page, its findings, what people did, the counts, the
-      campaigns;
-    * pages follow a key, not a number: what is decided meanwhile moves nobody to another page;
-    * an item's `revision` changes whenever it is decided, undone, escalated, judged anew, replaced or retired;
+    * a page costs at most five statements, however long the queue is: the page, its findings, its review records, the counts,
+      the campaigns;
+    * pages follow a cursor, not a page number: items decided meanwhile shift no other item to another page;
+    * an item's `revision` changes whenever it is decided, undone, escalated, screened again, replaced or retired;
     * superseded and vanished versions do not wait.
 """
 
 from __future__ import annotations
 
+import base64
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, Literal
+from typing import Any, Final, Literal, TypeAlias
 
+import orjson
 import sqlalchemy as sa
 
 from corpus_guard.domain import Finding, Severity, Span
 from corpus_guard.errors import Misuse, UnknownSubject
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.ledger import now
-from corpus_guard.ledger.tables import VERSION_STATES, decisions, documents, findings, versions
-from corpus_guard.review import _cursor
-from corpus_guard.review._marks import AT_ONCE, Marks, latest, marks_of
+from corpus_guard.ledger.queries import Row, select_in_batches
+from corpus_guard.ledger.states import VERSION_STATES, VersionState
+from corpus_guard.ledger.tables import decisions, documents, findings, versions
+from corpus_guard.review.records import VersionReview, latest_versions, load_reviews
 
-SHORTEST_PREFIX = 6
-LARGEST_PAGE = 200
+MIN_ID_PREFIX_CHARS: Final = 6
+MAX_PAGE_SIZE: Final = 200  # items
 
 Sort = Literal["risk", "age", "source"]
-SORTS: tuple[Sort, ...] = ("risk", "age", "source")
+SORTS: Final[tuple[Sort, ...]] = ("risk", "age", "source")
+SortKeys: TypeAlias = Sequence[tuple[sa.ColumnElement[Any], bool]]
+"""Columns, each with True if it sorts in descending order."""
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class QueueItem:
     """A version in the ledger, as the queue shows it."""
 
     version_id: str
@@ -46,27 +51,27 @@ class Item:
     risk: float
     judged_at: datetime
     findings: tuple[Finding, ...]
-    revision: str = ""  # what a decision is bound to; see `corpus_guard.review.decisions.Chosen`
-    severity: str | None = None  # of its worst finding that counts
+    revision: str = ""  # a decision is bound to it; see `corpus_guard.review.decisions.ItemRevision`
+    severity: str | None = None  # of the worst finding that is not muted
     campaign: str | None = (
-        None  # items that belong together: near-duplicates, or of one principal and seen by the same checks
+        None  # shared by near-duplicates, or by items of one principal with findings of the same checks
     )
-    run_id: str = ""  # that judged it
+    run_id: str = ""  # the run that screened it
     waits_since: datetime | None = None
-    decisions: int = 0  # how often anybody decided on it
+    decisions: int = 0  # releases and rejections so far
     pending: str | None = None  # release or reject: decided, and not applied yet
-    waits_for_second: bool = False  # it was released once, and a second person must agree
-    approved_by: str | None = None  # who released it first, where it waits for a second
+    waits_for_second: bool = False  # released once; a second person must agree
+    approved_by: str | None = None  # the person who gave the first of two approvals
     escalated: bool = False
     expired: bool = False  # waited longer than the policy allows
 
     @property
     def worst(self) -> Severity | None:
-        """Severity of its worst finding that counts."""
+        """Severity of the worst finding that is not muted."""
         return Severity(self.severity) if self.severity else None
 
-    def as_dict(self) -> dict[str, Any]:
-        """JSON-ready."""
+    def as_dict(self) -> dict[str, object]:
+        """Return a JSON-ready form."""
         values = {name: getattr(self, name) for name in self.__slots__}
         for name in ("judged_at", "waits_since"):
             values[name] = values[name].isoformat() if values[name] else None
@@ -74,19 +79,19 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True)
-class Filter:
-    """Which items; what is None or empty does not filter."""
+class QueueFilter:
+    """Criteria for items; None or an empty text does not filter."""
 
     source: str | None = None
     trust: str | None = None
-    check: str | None = None  # that has a finding which counts
+    check: str | None = None  # a check with a finding that is not muted
     severity: str | None = None  # of the worst finding
-    older_than: timedelta | None = None  # waits at least this long
-    run_id: str | None = None  # that judged it
+    older_than: timedelta | None = None  # has waited at least this long
+    run_id: str | None = None  # the run that screened it
     campaign: str | None = None
-    state: str = "quarantined"
-    text: str = ""  # in the document's URI, whatever its case
-    undecided: bool = False  # leave out what is decided and not applied yet
+    state: str = VersionState.QUARANTINED
+    text: str = ""  # part of the document's URI, in any case
+    undecided: bool = False  # leave out items with a decision that has not been applied yet
 
     def __post_init__(self) -> None:
         if self.state not in VERSION_STATES:
@@ -96,104 +101,120 @@ class Filter:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
-    """A part of the queue."""
+class QueuePage:
+    """A page of the queue."""
 
-    items: tuple[Item, ...]
-    total: int  # that match the filter, on all pages
-    next: str | None  # give it as `after`; None on the last page
+    items: tuple[QueueItem, ...]
+    total: int  # items that match the filter, on all pages
+    next: str | None  # pass it as `after`; None on the last page
     facets: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    """source, trust, check, severity, campaign → value → items that match the filter. Of campaigns, those on the page."""
+    """source, trust, check, severity, campaign → value → matching items. Campaigns: only those on this page."""
 
 
-def page(
-    ledger: Ledger, chosen: Filter | None = None, *, sort: Sort = "risk", after: str | None = None, size: int = 50
-) -> Page:
-    """A page of the queue.
+def load_page(
+    ledger: Ledger,
+    criteria: QueueFilter | None = None,
+    *,
+    sort: Sort = "risk",
+    after: str | None = None,
+    size: int = 50,
+) -> QueuePage:
+    """Return a page of the queue.
 
     Args:
         ledger: the ledger.
-        chosen: which items; none: all that wait.
-        sort: ``risk``: the riskiest first; ``age``: what waits longest first; ``source``: by name, then risk.
-        after: `Page.next` of the page before.
-        size: items at most, 1 to 200.
+        criteria: which items; None: all that wait.
+        sort: ``risk``: highest first; ``age``: longest waiting first; ``source``: by name, then risk.
+        after: `QueuePage.next` of the previous page.
+        size: maximum number of items, 1 to 200.
 
     Raises:
-        Misuse: an argument is none of these.
+        Misuse: an argument is invalid.
     """
-    chosen = chosen or Filter()
+    criteria = criteria or QueueFilter()
     if sort not in SORTS:
         raise Misuse(f"sort {sort!r}: expected one of {', '.join(SORTS)}")
-    if not 1 <= size <= LARGEST_PAGE:
-        raise Misuse(f"a page has 1 to {LARGEST_PAGE} items, found {size}")
-    keys = _KEYS[sort if sort != "age" or chosen.state == "quarantined" else "judged"]
-    statement = _items(latest()).where(*_conditions(chosen))
+    if not 1 <= size <= MAX_PAGE_SIZE:
+        raise Misuse(f"page size: expected 1 to {MAX_PAGE_SIZE} items, got {size}")
+    keys = _KEYS[sort if sort != "age" or criteria.state == VersionState.QUARANTINED else "judged"]
+    statement = _select_items(latest_versions()).where(*_conditions(criteria))
     if after is not None:
-        statement = statement.where(_beyond(keys, _place(after, sort)))
-    order = [column.desc() if down else column.asc() for column, down in keys]
+        statement = statement.where(_follows(keys, _decode_position(after, sort)))
     with ledger.read() as connection:
-        rows = connection.execute(statement.order_by(*order).limit(size + 1)).all()
-        shown = rows[:size]
-        items = _complete(connection, shown)
-        facets = {**_facets(connection, chosen), "campaign": _campaigns(connection, chosen, shown)}
+        rows = connection.execute(statement.order_by(*_order(keys)).limit(size + 1)).all()
+        page_rows = rows[:size]
+        items = _build_items(connection, page_rows)
+        facets = {**_count_facets(connection, criteria), "campaign": _count_campaigns(connection, criteria, page_rows)}
     total = sum(facets["source"].values())
-    following = _token(shown[-1], sort) if len(rows) > size else None
-    return Page(_gathered(items), total, following, facets)
+    next_cursor = _encode_position(page_rows[-1], sort) if len(rows) > size else None
+    return QueuePage(_group_by_campaign(items), total, next_cursor, facets)
 
 
-def waiting(
-    ledger: Ledger, *, source: str | None = None, state: str = "quarantined", limit: int = 100
-) -> tuple[list[Item], int]:
-    """Items in `state`, the riskiest first, and how many there are in all."""
-    chosen = Filter(source=source, state=state)
+def list_items(
+    ledger: Ledger, *, source: str | None = None, state: str = VersionState.QUARANTINED, limit: int = 100
+) -> tuple[list[QueueItem], int]:
+    """Return items in `state`, highest risk first, and the total number of items in that state."""
+    conditions = _conditions(QueueFilter(source=source, state=state))
+    statement = _select_items(latest_versions()).where(*conditions).order_by(*_order(_KEYS["risk"])).limit(limit)
     with ledger.read() as connection:
-        total = connection.scalar(sa.select(sa.func.count()).select_from(latest()).where(*_conditions(chosen))) or 0
-        order = [column.desc() if down else column.asc() for column, down in _KEYS["risk"]]
-        rows = connection.execute(_items(latest()).where(*_conditions(chosen)).order_by(*order).limit(limit)).all()
-        return _complete(connection, rows), total
+        total = connection.scalar(sa.select(sa.func.count()).select_from(latest_versions()).where(*conditions)) or 0
+        return _build_items(connection, connection.execute(statement).all()), total
 
 
-def find(ledger: Ledger, name: str) -> Item:
-    """One version by its id or the beginning of it.
+def find_item(ledger: Ledger, prefix: str) -> QueueItem:
+    """Return the version whose id is `prefix` or begins with it.
 
     Raises:
         UnknownSubject: there is none.
-        Misuse: there are several.
+        Misuse: the prefix is too short, or several ids begin with it.
     """
-    if len(name) < SHORTEST_PREFIX:
+    if len(prefix) < MIN_ID_PREFIX_CHARS:
         raise Misuse(
-            f"item {name!r}: give at least {SHORTEST_PREFIX} characters of its id; see `guard quarantine list`"
+            f"item {prefix!r}: give at least {MIN_ID_PREFIX_CHARS} characters of its id; see `guard quarantine list`"
         )
-    prefix = versions.c.version_id.startswith(name.lower().replace("\x00", ""), autoescape=True)
+    matches = versions.c.version_id.startswith(prefix.lower().replace("\x00", ""), autoescape=True)
     with ledger.read() as connection:
-        rows = connection.execute(_items().where(prefix).limit(2)).all()
+        rows = connection.execute(_select_items().where(matches).limit(2)).all()
         if not rows:
-            raise UnknownSubject(f"item {name[:64]!r} is not in the ledger; see `guard quarantine list`")
+            raise UnknownSubject(f"item {prefix[:64]!r} is not in the ledger; see `guard quarantine list`")
         if len(rows) > 1:
-            raise Misuse(f"item {name!r} could be {rows[0].version_id} or {rows[1].version_id}; give more of its id")
-        return _complete(connection, rows)[0]
+            raise Misuse(f"item {prefix!r} could be {rows[0].version_id} or {rows[1].version_id}; give more of its id")
+        return _build_items(connection, rows)[0]
 
 
-def ids_of(ledger: Ledger, chosen: Filter, *, limit: int = 1_000) -> list[tuple[str, str]]:
-    """(version id, revision) of what matches, the riskiest first: what a bulk decision takes.
+def list_revisions(ledger: Ledger, criteria: QueueFilter, *, limit: int = 1_000) -> list[tuple[str, str]]:
+    """Return (version id, revision) of all matching items, highest risk first: the input of a bulk decision.
 
     Raises:
-        Misuse: more than `limit` match.
+        Misuse: more than `limit` items match.
     """
+    statement = _select_items(latest_versions()).where(*_conditions(criteria)).order_by(*_order(_KEYS["risk"]))
     with ledger.read() as connection:
-        order = [column.desc() if down else column.asc() for column, down in _KEYS["risk"]]
-        rows = connection.execute(_items(latest()).where(*_conditions(chosen)).order_by(*order).limit(limit + 1)).all()
+        rows = connection.execute(statement.limit(limit + 1)).all()
         if len(rows) > limit:
             raise Misuse(f"more than {limit:,} items match; narrow the filter")
-        marks = marks_of(connection, [row.version_id for row in rows])
-    return [(row.version_id, marks[row.version_id].revision(row)) for row in rows]
+        reviews = load_reviews(connection, [row.version_id for row in rows])
+    return [(row.version_id, reviews[row.version_id].revision(row)) for row in rows]
 
 
-def _joined() -> sa.Join:
-    return versions.join(documents, documents.c.doc_id == versions.c.doc_id)
+def encode_cursor(values: Sequence[object]) -> str:
+    """Return JSON values as a token that needs no escaping in a URL."""
+    return base64.urlsafe_b64encode(orjson.dumps(values)).decode().rstrip("=")
 
 
-def _items(joined: sa.Join | None = None) -> sa.Select[Any]:
+def decode_cursor(token: str) -> list[object]:
+    """Return the values of a token. It may come from anybody: validate each value.
+
+    Raises:
+        ValueError: it is not a token of `encode_cursor`.
+    """
+    values = orjson.loads(base64.b64decode(token + "=" * (-len(token) % 4), altchars=b"-_", validate=True))
+    if not isinstance(values, list):
+        raise ValueError("not a list")  # noqa: TRY004
+    return values
+
+
+def _select_items(joined: sa.Join | None = None) -> sa.Select[Any]:
     return sa.select(
         versions.c.version_id,
         versions.c.doc_id,
@@ -209,165 +230,177 @@ def _items(joined: sa.Join | None = None) -> sa.Select[Any]:
         versions.c.waits_since,
         documents.c.latest_version,
         documents.c.retired_at,
-    ).select_from(joined if joined is not None else _joined())
+    ).select_from(joined if joined is not None else versions.join(documents, documents.c.doc_id == versions.c.doc_id))
 
 
 _SINCE = sa.func.coalesce(versions.c.waits_since, versions.c.judged_at)
-_KEYS: Mapping[str, Sequence[tuple[sa.ColumnElement[Any], bool]]] = {  # column, descending
+_KEYS: Final[Mapping[str, SortKeys]] = {
     "risk": ((versions.c.risk, True), (versions.c.campaign, True), (versions.c.version_id, True)),
     "age": ((versions.c.waits_since, False), (versions.c.version_id, False)),
-    "judged": ((_SINCE, False), (versions.c.version_id, False)),  # what is decided, or never waited
+    "judged": ((_SINCE, False), (versions.c.version_id, False)),  # items that are decided, or never waited
     "source": ((documents.c.source, False), (versions.c.risk, True), (versions.c.version_id, False)),
+}
+_CURSOR_TYPES: Final[Mapping[Sort, Sequence[type]]] = {
+    "risk": (float, str, str),
+    "age": (datetime, str),
+    "source": (str, float, str),
 }
 
 
-def _conditions(chosen: Filter) -> list[sa.ColumnElement[bool]]:
+def _order(keys: SortKeys) -> list[sa.ColumnElement[Any]]:
+    return [column.desc() if descending else column.asc() for column, descending in keys]
+
+
+def _conditions(criteria: QueueFilter) -> list[sa.ColumnElement[bool]]:
     conditions = [
-        versions.c.state == chosen.state,
+        versions.c.state == criteria.state,
         documents.c.retired_at.is_(None),
     ]
     for column, value in (
-        # Not by the index on sources: without statistics SQLite goes through the whole queue for each document of the source then
-        # (50,000 items: 222 s), while from the queue each document is one look.
-        (sa.func.coalesce(documents.c.source, ""), chosen.source),
-        (documents.c.trust, chosen.trust),
-        (versions.c.severity, chosen.severity),
-        (versions.c.run_id, chosen.run_id),
-        (versions.c.campaign, chosen.campaign),
+        # Not by the index on sources: without statistics SQLite scans the whole queue for each document of the source
+        # (50,000 items: 222 s), while from the queue each document is one lookup.
+        (sa.func.coalesce(documents.c.source, ""), criteria.source),
+        (documents.c.trust, criteria.trust),
+        (versions.c.severity, criteria.severity),
+        (versions.c.run_id, criteria.run_id),
+        (versions.c.campaign, criteria.campaign),
     ):
         if value:
             conditions.append(column == value.replace("\x00", ""))
-    if chosen.check:
-        conditions.append(versions.c.checks.contains(f",{chosen.check.replace(chr(0), '')},", autoescape=True))
-    if chosen.older_than is not None:
-        conditions.append(now() - chosen.older_than >= _SINCE)
-    if chosen.text:
-        conditions.append(documents.c.uri.icontains(chosen.text.replace("\x00", ""), autoescape=True))
-    if chosen.undecided:
-        undecided = sa.exists().where(
+    if criteria.check:
+        conditions.append(versions.c.checks.contains(f",{criteria.check.replace(chr(0), '')},", autoescape=True))
+    if criteria.older_than is not None:
+        conditions.append(now() - criteria.older_than >= _SINCE)
+    if criteria.text:
+        conditions.append(documents.c.uri.icontains(criteria.text.replace("\x00", ""), autoescape=True))
+    if criteria.undecided:
+        open_decision = sa.exists().where(
             decisions.c.version_id == versions.c.version_id,
             decisions.c.applied_at.is_(None),
             decisions.c.undone_at.is_(None),
         )
-        conditions.append(sa.not_(undecided))
+        conditions.append(sa.not_(open_decision))
     return conditions
 
 
-def _beyond(keys: Sequence[tuple[sa.ColumnElement[Any], bool]], values: Sequence[Any]) -> sa.ColumnElement[bool]:
-    """Rows that come after `values` in the order of `keys`: equal in the first few, and further in the next."""
-    columns, known = sa.tuple_(*(column for column, _ in keys)), sa.tuple_(*values)
-    if len({down for _, down in keys}) == 1:  # one comparison, which an index can answer
-        return columns < known if keys[0][1] else columns > known
-    ways = []
-    for position, ((column, down), value) in enumerate(zip(keys, values, strict=True)):
-        same = [known == given for (known, _), given in zip(keys[:position], values, strict=False)]
-        ways.append(sa.and_(*same, column < value if down else column > value))
-    return sa.or_(*ways)
+def _follows(keys: SortKeys, position: Sequence[object]) -> sa.ColumnElement[bool]:
+    """Select rows behind `position` in the order of `keys`: equal in the first keys, and further in the next."""
+    if len({descending for _, descending in keys}) == 1:  # one comparison, which an index can answer
+        columns, values = sa.tuple_(*(column for column, _ in keys)), sa.tuple_(*position)
+        return columns < values if keys[0][1] else columns > values
+    alternatives = []
+    for index, ((column, descending), value) in enumerate(zip(keys, position, strict=True)):
+        equal = [earlier == position[number] for number, (earlier, _) in enumerate(keys[:index])]
+        alternatives.append(sa.and_(*equal, column < value if descending else column > value))
+    return sa.or_(*alternatives)
 
 
-def _token(row: Any, sort: Sort) -> str:
+def _encode_position(row: Row, sort: Sort) -> str:
     values = {
         "risk": [row.risk, row.campaign, row.version_id],
         "age": [(row.waits_since or row.judged_at).isoformat(), row.version_id],
         "source": [row.source, row.risk, row.version_id],
     }[sort]
-    return _cursor.token([sort, *values])
+    return encode_cursor([sort, *values])
 
 
-def _place(token: str, sort: Sort) -> list[Any]:
-    kinds = {"risk": (float, str, str), "age": (str, str), "source": (str, float, str)}[sort]
-    wrong = Misuse("the page's cursor is not one of this queue and order; begin with the first page")
+def _decode_position(token: str, sort: Sort) -> list[object]:
+    invalid = Misuse("the page cursor does not belong to this queue and order; start from the first page")
     try:
-        of, *values = _cursor.read(token)
-        values = [float(value) if kind is float else value for value, kind in zip(values, kinds, strict=True)]
-        if sort == "age":
-            values[0] = datetime.fromisoformat(values[0])
-    except (ValueError, TypeError) as error:
-        raise wrong from error
-    read = (datetime, str) if sort == "age" else kinds
-    known = all(isinstance(value, kind) and "\x00" not in str(value) for value, kind in zip(values, read, strict=True))
-    if of != sort or not known or (sort == "age" and values[0].tzinfo is None):
-        raise wrong
-    return values
+        cursor_sort, *values = decode_cursor(token)
+        position = [_cursor_value(value, kind) for value, kind in zip(values, _CURSOR_TYPES[sort], strict=True)]
+    except ValueError as error:
+        raise invalid from error
+    if cursor_sort != sort:
+        raise invalid
+    return position
 
 
-def _facets(connection: sa.Connection, chosen: Filter) -> dict[str, dict[str, int]]:
+def _cursor_value(value: object, kind: type) -> object:
+    if kind is float and isinstance(value, int | float):
+        return float(value)
+    if isinstance(value, str) and "\x00" not in value:
+        if kind is str:
+            return value
+        if kind is datetime and (when := datetime.fromisoformat(value)).tzinfo is not None:
+            return when
+    raise ValueError(f"not a {kind.__name__}")
+
+
+def _count_facets(connection: sa.Connection, criteria: QueueFilter) -> dict[str, dict[str, int]]:
     groups = (documents.c.source, documents.c.trust, versions.c.severity, versions.c.checks)
     statement = (
         sa.select(*groups, sa.func.count().label("items"))
-        .select_from(latest())
-        .where(*_conditions(chosen))
+        .select_from(latest_versions())
+        .where(*_conditions(criteria))
         .group_by(*groups)
     )
-    counted: dict[str, Counter[str]] = {name: Counter() for name in ("source", "trust", "severity", "check")}
+    facets: dict[str, Counter[str]] = {name: Counter() for name in ("source", "trust", "severity", "check")}
     for row in connection.execute(statement):
-        counted["source"][row.source] += row.items
-        counted["trust"][row.trust] += row.items
-        counted["severity"][row.severity or Severity.INFO.value] += row.items
+        facets["source"][row.source] += row.items
+        facets["trust"][row.trust] += row.items
+        facets["severity"][row.severity or Severity.INFO.value] += row.items
         for check in filter(None, (row.checks or "").split(",")):
-            counted["check"][check] += row.items
-    return {name: dict(found.most_common()) for name, found in counted.items()}
+            facets["check"][check] += row.items
+    return {name: dict(counts.most_common()) for name, counts in facets.items()}
 
 
-def _campaigns(connection: sa.Connection, chosen: Filter, rows: Sequence[Any]) -> dict[str, int]:
-    """How many items those campaigns have that are on the page, the largest first."""
+def _count_campaigns(connection: sa.Connection, criteria: QueueFilter, rows: Sequence[Row]) -> dict[str, int]:
+    """Return the number of matching items of each campaign on the page, largest campaign first."""
+    names = sorted({row.campaign for row in rows if row.campaign})
+    if not names:
+        return {}
     size = sa.func.count()
-    there = sorted({row.campaign for row in rows if row.campaign})
     statement = (
         sa.select(versions.c.campaign, size)
-        .select_from(latest())
-        .where(*_conditions(chosen), versions.c.campaign.in_(there), sa.text("versions.campaign <> ''"))
+        .select_from(latest_versions())
+        .where(*_conditions(criteria), versions.c.campaign.in_(names), sa.text("versions.campaign <> ''"))
         .group_by(versions.c.campaign)
         .order_by(size.desc(), versions.c.campaign)
     )
-    return {row[0]: row[1] for row in connection.execute(statement)} if there else {}
+    return {row[0]: row[1] for row in connection.execute(statement)}
 
 
-def _gathered(items: Sequence[Item]) -> tuple[Item, ...]:
-    """Items of one campaign together, where the first of them stands."""
+def _group_by_campaign(items: Sequence[QueueItem]) -> tuple[QueueItem, ...]:
+    """Move the items of each campaign to the place of its first item."""
     first: dict[str, int] = {}
     for position, item in enumerate(items):
         first.setdefault(item.campaign or item.version_id, position)
     return tuple(sorted(items, key=lambda item: first[item.campaign or item.version_id]))
 
 
-def _complete(connection: sa.Connection, rows: Sequence[Any]) -> list[Item]:
-    ids = [row.version_id for row in rows]
-    found, marks = _findings(connection, ids), marks_of(connection, ids)
-    return [_item(row, found[row.version_id], marks[row.version_id]) for row in rows]
+def _build_items(connection: sa.Connection, rows: Sequence[Row]) -> list[QueueItem]:
+    version_ids = [row.version_id for row in rows]
+    findings_by_version, reviews = _load_findings(connection, version_ids), load_reviews(connection, version_ids)
+    return [_build_item(row, findings_by_version[row.version_id], reviews[row.version_id]) for row in rows]
 
 
-def _item(row: Any, found: Sequence[Finding], marks: Marks) -> Item:
-    first = marks.first_approval
+def _build_item(row: Row, item_findings: Sequence[Finding], review: VersionReview) -> QueueItem:
+    first = review.first_approval
     columns = {name: value for name, value in row._mapping.items() if name not in ("latest_version", "retired_at")}
     columns["campaign"] = row.campaign or None
-    return Item(
+    return QueueItem(
         **columns,
-        findings=tuple(found),
-        revision=marks.revision(row),
-        decisions=marks.decided,
-        pending=marks.pending,
+        findings=tuple(item_findings),
+        revision=review.revision(row),
+        decisions=review.decision_count,
+        pending=review.pending,
         waits_for_second=first is not None,
-        approved_by=first.by.name if first else None,
-        escalated=marks.escalated,
-        expired=marks.expired,
+        approved_by=first.reviewer.name if first else None,
+        escalated=review.escalated,
+        expired=review.expired,
     )
 
 
-def _findings(connection: sa.Connection, ids: Sequence[str]) -> dict[str, list[Finding]]:
-    by_version: dict[str, list[Finding]] = {version: [] for version in ids}
-    for start in range(0, len(ids), AT_ONCE):
-        statement = (
-            sa.select(findings)
-            .where(findings.c.version_id.in_(ids[start : start + AT_ONCE]))
-            .order_by(findings.c.version_id, findings.c.ordinal)
-        )
-        for row in connection.execute(statement):
-            by_version[row.version_id].append(_finding(row))
+def _load_findings(connection: sa.Connection, version_ids: Sequence[str]) -> dict[str, list[Finding]]:
+    by_version: dict[str, list[Finding]] = {version_id: [] for version_id in version_ids}
+    statement = sa.select(findings).order_by(findings.c.version_id, findings.c.ordinal)
+    for row in select_in_batches(connection, statement, findings.c.version_id, version_ids):
+        by_version[row.version_id].append(_build_finding(row))
     return by_version
 
 
-def _finding(row: Any) -> Finding:
+def _build_finding(row: Row) -> Finding:
     span = Span(row.span_start, row.span_end) if row.span_start is not None else None
     severity, muted = Severity(row.severity), bool(row.muted)
     return Finding(row.check_name, row.code, severity, row.score, row.message, span, tuple(row.tags), muted)

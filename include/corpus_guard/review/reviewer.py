@@ -1,4 +1,4 @@
-"""Who reviews."""
+"""The person who reviews, and the reason they give."""
 
 from __future__ import annotations
 
@@ -6,46 +6,46 @@ from dataclasses import dataclass
 
 from corpus_guard.errors import Misuse
 
-LONGEST_REASON = 2_000  # characters
-_LONGEST_NAME = 200
+MAX_REASON_CHARS = 2_000
+_MAX_NAME_CHARS = 200
 
 
 @dataclass(frozen=True, slots=True)
 class Reviewer:
-    """A person, as whoever logged them in knows them."""
+    """A person, as the system that signed them in knows them."""
 
-    id: str  # what the auth manager calls them; a number or a name
+    id: str  # the auth manager's id; a number or a name
     name: str
     auth: str  # the auth manager's class name, or "cli"
 
     def __post_init__(self) -> None:
         for field in ("id", "name", "auth"):
-            value = clean(getattr(self, field))
-            if not value or len(value) > _LONGEST_NAME:
+            value = storable_text(getattr(self, field))
+            if not value or len(value) > _MAX_NAME_CHARS:
                 raise Misuse(
-                    f"a decision needs a reviewer: {field} has 1 to {_LONGEST_NAME} characters, found {len(value)}"
+                    f"a decision needs a reviewer: {field} must have 1 to {_MAX_NAME_CHARS} characters, got {len(value)}"
                 )
             object.__setattr__(self, field, value)
 
     def is_same(self, other: Reviewer) -> bool:
-        """Whether both may be one person: an equal id or an equal name is enough, however they logged in."""
+        """Return whether both may be the same person: the same id or the same name, however they signed in."""
         return self.id.casefold() == other.id.casefold() or self.name.casefold() == other.name.casefold()
 
 
-def clean(text: str) -> str:
-    """`text` as a database can hold it: no NUL, no lone surrogate, no blanks around it."""
+def storable_text(text: str) -> str:
+    """Return `text` as every database can store it: no NUL, no lone surrogate, no surrounding blanks."""
     return text.replace("\x00", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "backslashreplace").decode().strip()
 
 
-def reason_of(text: str) -> str:
-    """A reason that can be kept.
+def clean_reason(text: str) -> str:
+    """Return a reason in the form it is stored in.
 
     Raises:
         Misuse: it is empty or too long.
     """
-    kept = clean(text)
-    if not kept:
-        raise Misuse("a decision needs a reviewer and a reason; say why, it is kept for good")
-    if len(kept) > LONGEST_REASON:
-        raise Misuse(f"a reason has at most {LONGEST_REASON:,} characters, found {len(kept):,}; shorten it")
-    return kept
+    reason = storable_text(text)
+    if not reason:
+        raise Misuse("a decision needs a reviewer and a reason: say why, it is recorded for good")
+    if len(reason) > MAX_REASON_CHARS:
+        raise Misuse(f"a reason has at most {MAX_REASON_CHARS:,} characters, got {len(reason):,}; shorten it")
+    return reason

@@ -1,8 +1,12 @@
-"""What a document looks like to somebody who distrusts it.
+"""Screening: checks that distrust every document, and the policy that turns their findings into a verdict.
 
-check.py        what a check is: one class, one file, one line in registry.py
-runner.py       every check over every version, failing closed
+check.py        interface of a check
+checks/         the checks, one a file
+registry.py     their order, and how each is built from policy.yaml
+runner.py       all checks over all versions, failing closed
 policy.py       findings → verdict
-survey.py       what a run looks like as a whole
+survey/         knowledge across documents
+calibration.py  forecast of a policy, and thresholds for it
+canaries.py     documents with a known verdict, screened beside the real ones
 standalone.py   screening without ledger and store
 """

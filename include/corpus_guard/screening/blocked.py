@@ -1,62 +1,62 @@
-"""Content that was purged or withdrawn stays out: what intake asks before it keeps bytes, and before it keeps a text.
+"""Content that was purged or withdrawn, and stays out. Intake asks before it keeps bytes or a text.
 
 Rules
-    * bytes that are blocked are not kept, whatever their name and source; a text that is blocked is not kept in other bytes either;
-    * the document is recorded all the same, without text, with a finding that says why and a verdict that no policy loosens;
-    * the next fetch of the same bytes is no news;
-    * raw bytes of what was purged leave the disk; of what was withdrawn (`corpus_guard.traceback.withdrawing`) they are evidence.
+    * blocked bytes are not kept, whatever their name and source; a blocked text is not kept in other bytes
+      either;
+    * the document is recorded without text, with a finding that says why and a verdict that no policy
+      loosens;
+    * the next fetch of the same bytes counts as unchanged;
+    * raw bytes of purged content leave the disk; of withdrawn content
+      (`corpus_guard.traceback.withdrawal_plan`) they are evidence.
 
-What it does not do: see a text that was changed. To the hash, one more blank is another text.
+What it does not see: a changed text. To the hash, one more blank is another text.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 import sqlalchemy as sa
 
 from corpus_guard.domain import Finding, Severity, Version
 from corpus_guard.ledger import Ledger, tables
+from corpus_guard.ledger.queries import select_in_batches
 
 BLOCKED: Final = "parsing.blocked"
-"""The code of the finding; `corpus_guard.screening.policy` rejects for it."""
-MESSAGE: Final = (
-    "The same content was purged or withdrawn; it is not taken in again. `guard log` tells who asked for it and why."
+"""Code of the finding; `corpus_guard.screening.policy` rejects versions with it."""
+BLOCKED_MESSAGE: Final = (
+    "The same content was purged or withdrawn and is not taken in again. `guard log` shows who did it and why."
 )
 
 
-def blocked(ledger: Ledger, sha256s: Iterable[str]) -> set[str]:
-    """Those of the hashes, of bytes or of texts, that were purged or withdrawn."""
-    return _found(ledger, sa.select(tables.blocked.c.sha256), sha256s)
+def find_blocked(ledger: Ledger, sha256s: Iterable[str]) -> set[str]:
+    """Return the hashes, of bytes or of texts, that were purged or withdrawn."""
+    return _select_hashes(ledger, sa.select(tables.blocked.c.sha256), sha256s)
 
 
-def purged(ledger: Ledger, sha256s: Iterable[str]) -> set[str]:
-    """Those of the hashes that were purged: of these nothing is kept."""
+def find_purged(ledger: Ledger, sha256s: Iterable[str]) -> set[str]:
+    """Return the hashes that were purged: nothing of them is kept."""
     by_purge = sa.select(tables.blocked.c.sha256).join(
         tables.purges, tables.purges.c.purge_id == tables.blocked.c.purge_id
     )
-    return _found(ledger, by_purge, sha256s)
+    return _select_hashes(ledger, by_purge, sha256s)
 
 
-def _found(ledger: Ledger, statement: sa.Select[Any], sha256s: Iterable[str]) -> set[str]:
-    wanted = sorted(set(sha256s))
+def _select_hashes(ledger: Ledger, statement: sa.Select[tuple[str]], sha256s: Iterable[str]) -> set[str]:
     with ledger.read() as connection:
-        return {
-            sha
-            for start in range(0, len(wanted), 500)
-            for sha in connection.scalars(statement.where(tables.blocked.c.sha256.in_(wanted[start : start + 500])))
-        }
+        rows = select_in_batches(connection, statement, tables.blocked.c.sha256, sha256s)
+        return {row.sha256 for row in rows}
 
 
-def without_blocked(ledger: Ledger, versions: Sequence[Version]) -> list[Version]:
-    """The same versions; those with a purged text have none any more, and a finding instead."""
-    stopped = blocked(ledger, (version.text_sha256 for version in versions))
+def strip_blocked(ledger: Ledger, versions: Sequence[Version]) -> list[Version]:
+    """Return the versions; those with a blocked text lose it and get a finding instead."""
+    stopped = find_blocked(ledger, (version.text_sha256 for version in versions))
     return [_emptied(version) if version.text_sha256 in stopped else version for version in versions]
 
 
 def _emptied(version: Version) -> Version:
     stamp = replace(version.stamp, declared={})
-    finding = Finding("parsing", BLOCKED, Severity.CRITICAL, 1.0, MESSAGE)
+    finding = Finding("parsing", BLOCKED, Severity.CRITICAL, 1.0, BLOCKED_MESSAGE)
     return replace(version, stamp=stamp, text="", hidden="", chunks=(), problems=(finding,))

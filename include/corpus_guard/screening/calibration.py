@@ -1,17 +1,20 @@
-"""What a policy would do to each source, told from what was recorded; and the threshold that keeps false alarms rare.
+"""Forecast of a policy's effect on each source, from recorded findings, and the threshold that keeps false
+alarms rare.
 
 Rules
-- A document counts once, by its latest version. Honest is what the policy accepted or a reviewer released; an attack is what
-  a reviewer rejected; what still waits is neither, and so is what was refused without asking.
-- Findings are taken as recorded. A policy that changes a check's parameters would find others: only judging again tells
-  (``guard rescreen --dry-run``). A check that the policy switches off finds nothing.
-- A threshold is proposed only where the honest documents suffice to say, with 95 % confidence, that at most the target share of
-  such documents will be stopped: 299 for one in a hundred. Small sources are told how many they lack.
-- Of all such thresholds it is the lowest risk at the severity in force; the severity is raised only where its findings alone
-  are more false alarms than the target allows.
+- A document counts once, by its latest version. It is honest if the policy accepted it or a reviewer released
+  it, and an attack if a reviewer rejected it; documents that still wait, or were refused without asking, are
+  neither.
+- Findings count as recorded. A policy that changes a check's parameters would have other findings: only
+  judging again shows them (``guard rescreen --dry-run``). A check that the policy switches off has none.
+- A threshold is proposed only where the honest documents suffice to say, with 95 % confidence, that it stops
+  at most the target share of such documents: 299 for one in a hundred. For smaller sources the proposal says
+  how many are missing.
+- Of all such thresholds it is the lowest risk at the severity in force; the severity is raised only where its
+  findings alone are more false alarms than the target allows.
 
-What it does not do: notice that an attack was accepted. An attacker who fills a source with what is accepted makes its
-threshold looser: look at what a proposal would let in before taking it over.
+What it does not do: notice that an attack was accepted. An attacker who fills a source with accepted
+documents makes its threshold looser: look at the documents that a proposal would let in before adopting it.
 """
 
 from __future__ import annotations
@@ -21,18 +24,17 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Final
+from typing import Final
 
 from corpus_guard.domain import Finding, Severity, TrustLevel, Verdict
-from corpus_guard.screening.policy import UNCHECKED, Policy, Threshold
+from corpus_guard.screening.policy import UNCHECKED_SUFFIX, Policy, Threshold
 
-DOUBT: Final = 0.05  # chance that a proposal's true rate lies above the target
-LEAST_RISK: Final = 0.05  # no proposal below it: one low finding with a low score is no reason to ask a person
-NORMAL_95: Final = 1.959964  # two-sided 95 % of a normal distribution
+MAX_ERROR_CHANCE: Final = 0.05  # chance that a proposal's true rate lies above the target
+MIN_RISK: Final = 0.05  # no proposal below it: one low finding with a low score is no reason to ask a person
 
 
-class Outcome(StrEnum):
-    """What became of a version."""
+class VersionOutcome(StrEnum):
+    """Outcome of a version, by policy and reviewers."""
 
     ACCEPTED = "accepted"  # by the policy
     RELEASED = "released"  # by a reviewer: a false alarm
@@ -41,34 +43,34 @@ class Outcome(StrEnum):
     REFUSED = "refused"  # by the policy, without asking
 
 
-HONEST: Final = (Outcome.ACCEPTED, Outcome.RELEASED)
+HONEST: Final = (VersionOutcome.ACCEPTED, VersionOutcome.RELEASED)
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
-    """A document's latest version: what was found in it and what became of it."""
+class JudgedDocument:
+    """A document's latest version, with its findings and its outcome."""
 
     source: str
     trust: TrustLevel
     findings: tuple[Finding, ...]
-    outcome: Outcome
-    unseen: bool = False  # a slow check did not look, because the first stage had decided already
+    outcome: VersionOutcome
+    unseen: bool = False  # a slow check did not run, because the first stage had decided already
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
-    """A count with its Wilson interval (95 %)."""
+class Proportion:
+    """A share with its 95 % interval."""
 
     count: int
     of: int
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Wilson 1927: 0 to 1 where there is nothing to count."""
-        return wilson(self.count, self.of)
+        """Return Wilson's score interval (1927, JASA 22), 0 to 1 where there is nothing to count."""
+        return wilson_interval(self.count, self.of)
 
-    def as_dict(self) -> dict[str, Any]:
-        """JSON-ready."""
+    def as_dict(self) -> dict[str, int | float | None]:
+        """Return a JSON-ready form."""
         low, high = self.interval
         share = round(self.count / self.of, 6) if self.of else None
         return {"count": self.count, "of": self.of, "share": share, "low": round(low, 6), "high": round(high, 6)}
@@ -76,22 +78,22 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Alarm:
-    """One check or one code in one source. A shadowed one is told as if nothing were shadowed."""
+    """Counts for one check or one code in one source. A shadowed one is counted as if nothing were shadowed."""
 
     name: str
     shadowed: bool
-    found: int  # documents
-    stopped: Share  # of the source's documents: found in, and stopped
-    alone: int  # stopped, and accepted without it
-    released: int  # of those it was found in, what reviewers released
+    documents: int  # documents with such a finding
+    stopped: Proportion  # of the source's documents: with such a finding, and stopped
+    alone: int  # stopped, and accepted without these findings
+    released: int  # documents with such a finding that reviewers released
     rejected: int  # … and rejected
 
-    def as_dict(self) -> dict[str, Any]:
-        """JSON-ready."""
+    def as_dict(self) -> dict[str, object]:
+        """Return a JSON-ready form."""
         return {
             "name": self.name,
             "shadowed": self.shadowed,
-            "found": self.found,
+            "found": self.documents,
             "stopped": self.stopped.as_dict(),
             "alone": self.alone,
             "released": self.released,
@@ -101,7 +103,7 @@ class Alarm:
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A threshold for a source, or why there is none."""
+    """A threshold for a source, or the reason why there is none."""
 
     threshold: Threshold | None
     false_alarms: int  # honest documents it would have stopped
@@ -110,36 +112,39 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """What a policy would do to a source."""
+    """Effect of a policy on one source."""
 
     source: str
     trust: TrustLevel
     documents: int
     threshold: Threshold  # in force
-    outcomes: Mapping[Outcome, int]
-    stopped: Share  # of the documents: quarantined or rejected
-    stopped_without_shadow: Share  # the same if nothing were shadowed
-    false_alarms: Share  # of the honest: stopped
-    attacks_stopped: Share  # of what reviewers rejected: stopped
-    unseen: int  # accepted now, though a slow check never looked at them
+    outcomes: Mapping[VersionOutcome, int]
+    stopped: Proportion  # of the documents: quarantined or rejected
+    stopped_without_shadow: Proportion  # the same if nothing were shadowed
+    false_alarms: Proportion  # of the honest: stopped
+    attacks_stopped: Proportion  # of the documents that reviewers rejected: stopped
+    unseen: int  # accepted, though a slow check never looked at them
     checks: tuple[Alarm, ...]
     codes: tuple[Alarm, ...]
     proposal: Proposal
 
     @property
-    def released(self) -> Share:
-        """Of what reviewers decided: released."""
-        return Share(self.outcomes[Outcome.RELEASED], self.outcomes[Outcome.RELEASED] + self.outcomes[Outcome.REJECTED])
+    def released(self) -> Proportion:
+        """Return the share of released documents among those that reviewers decided on."""
+        return Proportion(
+            self.outcomes[VersionOutcome.RELEASED],
+            self.outcomes[VersionOutcome.RELEASED] + self.outcomes[VersionOutcome.REJECTED],
+        )
 
-    def as_dict(self) -> dict[str, Any]:
-        """JSON-ready."""
+    def as_dict(self) -> dict[str, object]:
+        """Return a JSON-ready form."""
         proposed = self.proposal.threshold
         return {
             "source": self.source,
             "trust": self.trust.value,
             "documents": self.documents,
             "threshold": self.threshold.model_dump(mode="json"),
-            "outcomes": {outcome.value: self.outcomes[outcome] for outcome in Outcome},
+            "outcomes": {outcome.value: self.outcomes[outcome] for outcome in VersionOutcome},
             "stopped": self.stopped.as_dict(),
             "stopped_without_shadow": self.stopped_without_shadow.as_dict(),
             "false_alarms": self.false_alarms.as_dict(),
@@ -156,76 +161,72 @@ class Forecast:
         }
 
 
-def forecast(policy: Policy, recorded: Iterable[Recorded], target: float) -> list[Forecast]:
-    """What `policy` would do to each source, and the threshold that keeps false alarms under `target`.
+def forecast_sources(policy: Policy, documents: Iterable[JudgedDocument], target: float) -> list[Forecast]:
+    """Forecast the effect of `policy` on each source, and propose thresholds.
 
     Args:
-        policy: any; its checks' parameters do not count, see the rules.
-        recorded: versions, streamed; two numbers are kept of each honest one.
-        target: share of honest documents that may be stopped, 0..1 without the ends.
+        policy: any policy; the parameters of its checks do not count, see the rules.
+        documents: judged documents, streamed; two numbers are kept of each honest one.
+        target: share of honest documents that may be stopped, above 0 and below 1.
 
     Returns:
-        One forecast a source, by name.
+        One forecast a source, sorted by name.
     """
     off = frozenset(name for name, section in policy.checks.items() if section.get("enabled") is False)
     sources: dict[str, _Tally] = {}
-    for one in recorded:
-        if one.source not in sources:
-            sources[one.source] = _Tally(policy, one.source, one.trust)
-        sources[one.source].add(one, [finding for finding in one.findings if finding.check not in off])
+    for document in documents:
+        if document.source not in sources:
+            sources[document.source] = _Tally(policy, document.source, document.trust)
+        sources[document.source].add(document, [finding for finding in document.findings if finding.check not in off])
     return [sources[name].forecast(target) for name in sorted(sources)]
 
 
-def wilson(count: int, of: int, z: float = NORMAL_95) -> tuple[float, float]:
-    """Wilson's score interval of a share; (0, 1) where `of` is 0. (Wilson 1927, JASA 22.)"""
+def wilson_interval(count: int, of: int, confidence: float = 0.95) -> tuple[float, float]:
+    """Return Wilson's score interval of a share (1927, JASA 22); (0, 1) where `of` is 0."""
+    from scipy.stats import binomtest  # takes half a second to import
+
     if not of:
         return 0.0, 1.0
-    share, spread = count / of, z * z / of
-    middle = share + spread / 2
-    half = z * math.sqrt((share * (1 - share) + spread / 4) / of)
-    return max(0.0, (middle - half) / (1 + spread)), min(1.0, (middle + half) / (1 + spread))
+    interval = binomtest(count, of).proportion_ci(confidence, method="wilson")
+    return float(interval.low), float(interval.high)
 
 
 def allowed_alarms(documents: int, target: float) -> int | None:
-    """How many of `documents` honest ones may be stopped so that the true rate is at most `target` with 95 % confidence.
+    """Return how many honest documents may be stopped for a true rate of at most `target`, 95 % sure.
 
-    The largest k whose Clopper-Pearson upper bound is at most the target: P(X <= k) <= DOUBT for X binomial. It also bounds
-    the k-th largest value taken as a threshold (Wilks 1941). None: too few documents even for k = 0.
+    It is the largest k whose Clopper-Pearson upper bound is at most the target: P(X <= k) <= 0.05 for a
+    binomial X. The k-th largest value, taken as a threshold, has the same bound (Wilks 1941). None: too few
+    documents even for k = 0.
     """
-    log_target, log_rest = math.log(target), math.log1p(-target)
-    limit = math.log(DOUBT)
-    term = total = documents * log_rest  # log P(X = 0)
-    if total > limit:
-        return None
-    for count in range(documents):
-        term += math.log(documents - count) - math.log(count + 1) + log_target - log_rest
-        total = max(total, term) + math.log1p(math.exp(-abs(total - term)))
-        if total > limit:
-            return count
-    return documents
+    from scipy.stats import binom  # takes half a second to import
+
+    count = int(binom.ppf(MAX_ERROR_CHANCE, documents, target))
+    if binom.cdf(count, documents, target) > MAX_ERROR_CHANCE:
+        count -= 1
+    return count if count >= 0 else None
 
 
 def documents_needed(target: float) -> int:
-    """Honest documents, none of them stopped, from which a threshold can be proposed."""
-    return math.ceil(math.log(DOUBT) / math.log1p(-target))
+    """Return the honest documents, none of them stopped, from which a threshold can be proposed."""
+    return math.ceil(math.log(MAX_ERROR_CHANCE) / math.log1p(-target))
 
 
-def propose(now: Threshold, honest: Sequence[tuple[int, float]], waiting: int, target: float) -> Proposal:
-    """The lowest risk that keeps false alarms under `target`, see the rules.
+def propose_threshold(current: Threshold, honest: Sequence[tuple[int, float]], waiting: int, target: float) -> Proposal:
+    """Propose the lowest risk that keeps false alarms under `target`, see the rules.
 
     Args:
-        now: the threshold in force.
-        honest: (rank of the worst finding, risk) of each; rank above critical: stopped whatever the threshold.
-        waiting: documents that nobody has decided on.
+        current: the threshold in force.
+        honest: (rank of the worst finding, risk) of each; rank above critical: stopped by any threshold.
+        waiting: undecided documents.
         target: share of honest documents that may be stopped.
     """
     allowed = allowed_alarms(len(honest), target)
     if allowed is None:
-        return Proposal(None, 0, f"too few documents: {len(honest):,}, need {documents_needed(target):,}")
+        return Proposal(None, 0, f"too few documents: {len(honest):,}, {documents_needed(target):,} are needed")
     if waiting > allowed:
-        return Proposal(None, 0, f"{waiting:,} wait undecided, at most {allowed:,} may: decide on them first")
+        return Proposal(None, 0, f"{waiting:,} undecided, at most {allowed:,} allowed: decide on them first")
     for severity in Severity:
-        if severity.rank < now.severity.rank:
+        if severity.rank < current.severity.rank:
             continue
         always = sum(worst >= severity.rank for worst, _ in honest)
         if always > allowed:
@@ -234,44 +235,45 @@ def propose(now: Threshold, honest: Sequence[tuple[int, float]], waiting: int, t
         # Strictly above the highest risk that must pass, in hundredths, as a person would write it.
         spare = allowed - always
         passing = risks[spare] if spare < len(risks) else 0.0
-        hundredths = max(math.floor(round(passing * 100, 6)) + 1, round(LEAST_RISK * 100))
+        hundredths = max(math.floor(round(passing * 100, 6)) + 1, round(MIN_RISK * 100))
         if hundredths <= 100:
             threshold = Threshold(severity=severity, risk=hundredths / 100)
             stopped = always + sum(risk >= threshold.risk for risk in risks)
             return Proposal(threshold, stopped, f"{stopped:,} of {len(honest):,} honest stopped, {allowed:,} allowed")
-    return Proposal(None, 0, f"more than {allowed:,} of {len(honest):,} honest documents are stopped at any threshold")
+    return Proposal(None, 0, f"any threshold stops more than {allowed:,} of {len(honest):,} honest documents")
 
 
 @dataclass(slots=True)
 class _Tally:
-    """One source, counted document by document."""
+    """Counts of one source, document by document."""
 
     policy: Policy
     source: str
     trust: TrustLevel
-    outcomes: Counter[Outcome] = field(default_factory=Counter)
-    stopped: Counter[Outcome] = field(default_factory=Counter)
+    outcomes: Counter[VersionOutcome] = field(default_factory=Counter)
+    stopped: Counter[VersionOutcome] = field(default_factory=Counter)
     without_shadow: int = 0
     unseen: int = 0
     honest: list[tuple[int, float]] = field(default_factory=list)
     # (kind, name) → found, stopped, alone, released, rejected
     alarms: dict[tuple[str, str], Counter[str]] = field(default_factory=dict)
 
-    def add(self, one: Recorded, findings: Sequence[Finding]) -> None:
-        self.trust = one.trust
-        self.outcomes[one.outcome] += 1
+    def add(self, document: JudgedDocument, findings: Sequence[Finding]) -> None:
+        """Count a document, with the findings of enabled checks."""
+        self.trust = document.trust
+        self.outcomes[document.outcome] += 1
         accepted = self._accepts(self.policy, findings)
         if not accepted:
-            self.stopped[one.outcome] += 1
-        elif one.unseen:
+            self.stopped[document.outcome] += 1
+        elif document.unseen:
             self.unseen += 1
         self.without_shadow += not self._accepts(self.policy.without_shadow, findings)
-        if one.outcome in HONEST:
+        if document.outcome in HONEST:
             self.honest.append(self._strength(findings))
         for kind, name in {("check", f.check) for f in findings} | {("code", f.code) for f in findings}:
-            self._count(kind, name, one.outcome, findings)
+            self._count(kind, name, document.outcome, findings)
 
-    def _count(self, kind: str, name: str, outcome: Outcome, findings: Sequence[Finding]) -> None:
+    def _count(self, kind: str, name: str, outcome: VersionOutcome, findings: Sequence[Finding]) -> None:
         policy = self.policy.without_shadow if self._shadowed(kind, name) else self.policy
         others = [finding for finding in findings if getattr(finding, kind) != name]
         counted = self.alarms.setdefault((kind, name), Counter())
@@ -286,30 +288,33 @@ class _Tally:
 
     def _strength(self, findings: Sequence[Finding]) -> tuple[int, float]:
         weighed = self.policy.weighed(findings)
-        whatever = any(finding.code in self.policy.reject or finding.code.endswith(UNCHECKED) for finding in weighed)
+        certain = any(
+            finding.code in self.policy.reject or finding.code.endswith(UNCHECKED_SUFFIX) for finding in weighed
+        )
         worst = max((finding.severity.rank for finding in weighed), default=-1)
-        return len(Severity) if whatever else worst, self.policy.risk(weighed)
+        return len(Severity) if certain else worst, self.policy.risk(weighed)
 
     def _shadowed(self, kind: str, name: str) -> bool:
         return bool({name, name.partition(".")[0]} & self.policy.shadow)
 
     def forecast(self, target: float) -> Forecast:
+        """Return the forecast for the documents counted so far."""
         documents = sum(self.outcomes.values())
-        now = self.policy.threshold(self.trust, self.source)
+        current = self.policy.threshold(self.trust, self.source)
         return Forecast(
             source=self.source,
             trust=self.trust,
             documents=documents,
-            threshold=now,
+            threshold=current,
             outcomes=self.outcomes,
-            stopped=Share(sum(self.stopped.values()), documents),
-            stopped_without_shadow=Share(self.without_shadow, documents),
-            false_alarms=Share(sum(self.stopped[outcome] for outcome in HONEST), len(self.honest)),
-            attacks_stopped=Share(self.stopped[Outcome.REJECTED], self.outcomes[Outcome.REJECTED]),
+            stopped=Proportion(sum(self.stopped.values()), documents),
+            stopped_without_shadow=Proportion(self.without_shadow, documents),
+            false_alarms=Proportion(sum(self.stopped[outcome] for outcome in HONEST), len(self.honest)),
+            attacks_stopped=Proportion(self.stopped[VersionOutcome.REJECTED], self.outcomes[VersionOutcome.REJECTED]),
             unseen=self.unseen,
             checks=self._alarms("check", documents),
             codes=self._alarms("code", documents),
-            proposal=propose(now, self.honest, self.outcomes[Outcome.WAITING], target),
+            proposal=propose_threshold(current, self.honest, self.outcomes[VersionOutcome.WAITING], target),
         )
 
     def _alarms(self, kind: str, documents: int) -> tuple[Alarm, ...]:
@@ -317,13 +322,13 @@ class _Tally:
             Alarm(
                 name=name,
                 shadowed=self._shadowed(kind, name),
-                found=counted["found"],
-                stopped=Share(counted["stopped"], documents),
+                documents=counted["found"],
+                stopped=Proportion(counted["stopped"], documents),
                 alone=counted["alone"],
-                released=counted[Outcome.RELEASED],
-                rejected=counted[Outcome.REJECTED],
+                released=counted[VersionOutcome.RELEASED],
+                rejected=counted[VersionOutcome.REJECTED],
             )
-            for (of, name), counted in self.alarms.items()
-            if of == kind
+            for (alarm_kind, name), counted in self.alarms.items()
+            if alarm_kind == kind
         ]
-        return tuple(sorted(rows, key=lambda row: (-row.stopped.count, -row.found, row.name)))
+        return tuple(sorted(rows, key=lambda row: (-row.stopped.count, -row.documents, row.name)))

@@ -1,14 +1,16 @@
-"""Documents whose verdict is known beforehand, screened beside the real ones of every run.
+"""Canaries: documents whose verdict is known beforehand, screened beside the real ones of every run.
 
 Rules
-- The attacks must not be accepted, the innocent must be. Both are told by name when it is otherwise.
-- A canary is made of slots filled anew for each run, so that no check, rule or cache can know its text.
-- It takes the way of a document of an open source: bytes, parsing, stamp, chunks, the run's own checks and policy. It is
-  screened alone: checks that compare documents have nothing to say of it.
-- It is never fetched, counted, kept, embedded or published, and what slow checks found in it is not remembered.
-- A check that failed on it has not caught it, though the verdict is quarantine. What only a shadowed check saw is told apart.
+- The attacks must not be accepted, the innocent must be. Exceptions are reported by name.
+- A canary consists of slots filled anew for each run, so that no check, rule or cache can know its text.
+- It is treated like a document of an open source: bytes, parsing, stamp, chunks, the run's own checks and
+  policy. It is screened alone: checks that compare documents do not run on it.
+- It is never fetched, counted, kept, embedded or published, and results of slow checks on it are not cached.
+- A check that failed on it has not caught it, though the verdict is quarantine. Attacks that only a shadowed
+  check saw are reported apart.
 
-What it does not show: that an attack of another kind, or one written by somebody who knows the rules, would be caught.
+What it does not show: that an attack of another kind, or one written by somebody who knows the rules, would
+be caught.
 """
 
 from __future__ import annotations
@@ -16,31 +18,31 @@ from __future__ import annotations
 import base64
 import random
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from corpus_guard.domain import Finding, Judgement, TrustLevel, Verdict, Version, digest, sha256_bytes
+from corpus_guard.domain import Judgement, TrustLevel, Verdict, Version, digest, sha256_bytes
 from corpus_guard.errors import SettingsError
 from corpus_guard.intake.chunking import Chunker
 from corpus_guard.intake.parsing import ParsingSandbox
-from corpus_guard.intake.sources.source import Fetched, Item
+from corpus_guard.intake.sources.source import Fetched, SourceItem
 from corpus_guard.intake.stamps import make_version
-from corpus_guard.screening.policy import UNCHECKED, Policy
+from corpus_guard.screening.policy import UNCHECKED_SUFFIX, Policy
 from corpus_guard.screening.runner import Screening
 from corpus_guard.settings import Settings, load_yaml
 
-PACK: Final = Path(__file__).with_name("canaries.yaml")
-FETCHED: Final = datetime(2026, 1, 1, tzinfo=UTC)  # any: a canary has no history
+CANARIES_FILE: Final = Path(__file__).with_name("canaries.yaml")
+FETCHED_AT: Final = datetime(2026, 1, 1, tzinfo=UTC)  # any date: a canary has no history
 
-_SLOT = re.compile(r"\{(\w+)(?:\|(\w+))?\}")
-_DEEPEST = 4  # slots in slots
-_LOOKALIKES = str.maketrans("aceiopsxyj", "асеіорѕхуј")
+_SLOT: Final = re.compile(r"\{(\w+)(?:\|(\w+))?\}")
+_MAX_DEPTH: Final = 4  # slots in slots
+_LOOKALIKES: Final = str.maketrans("aceiopsxyj", "асеіорѕхуј")
 
 
 class _Section(BaseModel):
@@ -48,18 +50,18 @@ class _Section(BaseModel):
 
 
 class Canary(_Section):
-    """One document with slots."""
+    """Document with slots."""
 
     name: Annotated[str, Field(pattern=r"^[a-z_]+$")]
     family: str = "innocent"
-    """The attack it stands for."""
+    """Attack that it stands for."""
     file: str
-    """Its name; the suffix says how it is parsed."""
+    """File name; the suffix decides how it is parsed."""
     text: str
 
 
-class Pack(_Section):
-    """canaries.yaml, validated."""
+class CanaryPack(_Section):
+    """Contents of canaries.yaml, validated."""
 
     words: Mapping[str, Sequence[str]]
     attacks: Sequence[Canary]
@@ -67,47 +69,47 @@ class Pack(_Section):
 
 
 @dataclass(frozen=True, slots=True)
-class Caught:
-    """How the canaries of a run fared."""
+class CanaryReport:
+    """Result of screening the canaries of a run."""
 
     planted: int  # attacks
     caught: int
-    shadowed: tuple[str, ...]  # seen by shadowed checks alone, so accepted
+    shadowed: tuple[str, ...]  # caught by shadowed checks alone, so accepted
     missed: tuple[str, ...]
     innocent: int
     false_alarms: tuple[str, ...]
-    seen_by: Mapping[str, tuple[str, ...]]  # canary → codes, all but notes
+    seen_by: Mapping[str, tuple[str, ...]]  # canary → codes of its findings, without notes
 
 
 @cache
-def load_pack(path: Path = PACK) -> Pack:
+def load_canaries(path: Path = CANARIES_FILE) -> CanaryPack:
     """Read a pack.
 
     Raises:
         SettingsError: the file or a key is wrong.
     """
-    pack = load_yaml(path, Pack)
+    pack = load_yaml(path, CanaryPack)
     canaries = [*pack.attacks, *pack.innocent]
     texts = [canary.text for canary in canaries] + [text for texts in pack.words.values() for text in texts]
     for word, change in sorted({slot for text in texts for slot in _SLOT.findall(text)}):
         if not pack.words.get(word):
-            raise SettingsError(f"{path}: {{{word}}}: no such words; known: {', '.join(pack.words)}")
+            raise SettingsError(f"{path}: {{{word}}}: no such words; expected one of: {', '.join(pack.words)}")
         if change and not change.isdigit() and change not in _CHANGES:
-            raise SettingsError(f"{path}: {{{word}|{change}}}: no such change; known: {', '.join(_CHANGES)}")
+            raise SettingsError(f"{path}: {{{word}|{change}}}: no such change; expected one of: {', '.join(_CHANGES)}")
     names = [canary.name for canary in canaries]
-    if twice := [name for name in names if names.count(name) > 1]:
-        raise SettingsError(f"{path}: {twice[0]}: two canaries have this name; rename one")
+    if duplicates := [name for name in names if names.count(name) > 1]:
+        raise SettingsError(f"{path}: {duplicates[0]}: two canaries have this name; rename one of them")
     return pack
 
 
 @cache
-def pack_digest(path: Path = PACK) -> str:
-    """Changes with the pack."""
+def canaries_digest(path: Path = CANARIES_FILE) -> str:
+    """Return a digest that changes with the pack."""
     return sha256_bytes(path.read_bytes())
 
 
-def plant(pack: Pack, settings: Settings, chunker: Chunker, seed: str) -> list[Version]:
-    """The canaries as versions, the attacks first, with slots filled by `seed`."""
+def plant_canaries(pack: CanaryPack, settings: Settings, chunker: Chunker, seed: str) -> list[Version]:
+    """Return the canaries as versions, the attacks first, with slots filled by `seed`."""
     source = CanarySource(pack, seed)
     items = list(source.list())
     with ParsingSandbox(settings) as sandbox:
@@ -121,7 +123,7 @@ def plant(pack: Pack, settings: Settings, chunker: Chunker, seed: str) -> list[V
                 problems=(),
                 declared={},
                 run_id="canaries",
-                fetched_at=FETCHED,
+                fetched_at=FETCHED_AT,
                 parent_version=None,
                 chunker=chunker,
             )
@@ -129,71 +131,75 @@ def plant(pack: Pack, settings: Settings, chunker: Chunker, seed: str) -> list[V
         ]
 
 
-def examine(screening: Screening, settings: Settings, chunker: Chunker, seed: str, pack: Pack | None = None) -> Caught:
+def screen_pack(
+    screening: Screening, settings: Settings, chunker: Chunker, seed: str, pack: CanaryPack | None = None
+) -> CanaryReport:
     """Screen the canaries of a run.
 
     Args:
-        screening: the run's.
+        screening: checks and policy of the run.
         settings: limits of parsing.
-        chunker: the run's.
-        seed: what fills the slots; the run's id.
-        pack: the shipped one unless another is given.
+        chunker: cuts texts into chunks, as in the run.
+        seed: fills the slots; the run's id.
+        pack: the canaries, by default those of the package.
     """
-    pack = pack or load_pack()
-    judged = screening.uncached().judge(plant(pack, settings, chunker, seed), None)
-    canaries = [*pack.attacks, *pack.innocent]
-    names = [canary.name for canary in canaries]
+    pack = pack or load_canaries()
+    judgements = screening.uncached().judge(plant_canaries(pack, settings, chunker, seed), None)
+    names = [canary.name for canary in (*pack.attacks, *pack.innocent)]
+    by_name = dict(zip(names, judgements, strict=True))
     policy = screening.policy
-    alarmed = {name: _stopped(policy, one) for name, one in zip(names, judged, strict=True)}
-    shown = {name: _stopped(policy.without_shadow, one) for name, one in zip(names, judged, strict=True)}
+    stopped = {name: _is_stopped(policy, judgement) for name, judgement in by_name.items()}
+    stopped_by_all = {name: _is_stopped(policy.without_shadow, judgement) for name, judgement in by_name.items()}
     attacks = [canary.name for canary in pack.attacks]
-    return Caught(
+    return CanaryReport(
         planted=len(attacks),
-        caught=sum(alarmed[name] for name in attacks),
-        shadowed=tuple(name for name in attacks if shown[name] and not alarmed[name]),
-        missed=tuple(name for name in attacks if not shown[name]),
+        caught=sum(stopped[name] for name in attacks),
+        shadowed=tuple(name for name in attacks if stopped_by_all[name] and not stopped[name]),
+        missed=tuple(name for name in attacks if not stopped_by_all[name]),
         innocent=len(pack.innocent),
         false_alarms=tuple(
-            name for name, one in zip(names, judged, strict=True) if name not in attacks and one.verdict != "accept"
+            name
+            for name, judgement in by_name.items()
+            if name not in attacks and judgement.verdict is not Verdict.ACCEPT
         ),
         seen_by={
-            name: tuple(dict.fromkeys(f.code for f in one.findings if policy.weights[f.severity] > 0))
-            for name, one in zip(names, judged, strict=True)
+            name: tuple(dict.fromkeys(f.code for f in judgement.findings if policy.weights[f.severity] > 0))
+            for name, judgement in by_name.items()
         },
     )
 
 
-def _stopped(policy: Policy, judgement: Judgement) -> bool:
-    """Whether it is stopped by what was seen in it, not by what could not be looked at."""
-    seen: list[Finding] = [finding for finding in judgement.findings if not finding.code.endswith(UNCHECKED)]
-    return policy.verdict(CanarySource.trust, seen, CanarySource.name) is not Verdict.ACCEPT
+def _is_stopped(policy: Policy, judgement: Judgement) -> bool:
+    """Return True if findings stop the canary, not failures of a check."""
+    findings = [finding for finding in judgement.findings if not finding.code.endswith(UNCHECKED_SUFFIX)]
+    return policy.verdict(CanarySource.trust, findings, CanarySource.name) is not Verdict.ACCEPT
 
 
 class CanarySource:
-    """A source of canaries, for one run."""
+    """Source of the canaries of one run."""
 
     name = "canaries"
     owner = "corpus-guard"
     trust = TrustLevel.OPEN
 
-    def __init__(self, pack: Pack, seed: str) -> None:
+    def __init__(self, pack: CanaryPack, seed: str) -> None:
         self._pack = pack
         self._seed = seed
 
-    def list(self) -> Iterator[Item]:
-        """Attacks, then the innocent."""
+    def list(self) -> Iterator[SourceItem]:
+        """Yield the attacks, then the innocent."""
         for canary in (*self._pack.attacks, *self._pack.innocent):
-            yield Item(canary.file, None, None, "null")
+            yield SourceItem(canary.file, None, None, "null")
 
-    def fetch(self, items: Sequence[Item]) -> Iterator[Fetched]:
-        """All of them, in their order."""
+    def fetch(self, items: Sequence[SourceItem]) -> Iterator[Fetched]:
+        """Yield the bytes of all canaries, in their order."""
         canaries = (*self._pack.attacks, *self._pack.innocent)
         for item, canary in zip(items, canaries, strict=True):
             yield Fetched(item, _filled(canary, self._pack.words, self._seed).encode(), "")
 
 
 def _filled(canary: Canary, words: Mapping[str, Sequence[str]], seed: str) -> str:
-    # Anybody may know the seed: what it fills in is no secret, it only must not be the same every time.
+    # Anybody may know the seed: the words it chooses are no secret, they only must differ from run to run.
     chance = random.Random(digest("canary/v1", [canary.name, seed]))  # noqa: S311
     chosen: dict[str, str] = {}
 
@@ -204,7 +210,7 @@ def _filled(canary: Canary, words: Mapping[str, Sequence[str]], seed: str) -> st
         if word not in chosen:
             chosen[word] = chance.choice(words[word])
         text = chosen[word]
-        if depth < _DEEPEST:
+        if depth < _MAX_DEPTH:
             text = _SLOT.sub(lambda inner: fill(inner, depth + 1), text)
         return _CHANGES[change](text, chance) if change else text
 
@@ -212,7 +218,7 @@ def _filled(canary: Canary, words: Mapping[str, Sequence[str]], seed: str) -> st
 
 
 def _typos(text: str, chance: random.Random) -> str:
-    """Two in three of the longer words get one slip: neighbours swapped, a letter lost or doubled."""
+    """Make a slip in two of three longer words: letters swapped, a letter lost or doubled."""
     words = text.split(" ")
     for index, word in enumerate(words):
         if len(word) > 3 and chance.random() < 2 / 3:
@@ -226,7 +232,7 @@ def _typos(text: str, chance: random.Random) -> str:
     return " ".join(words)
 
 
-_CHANGES: Final[Mapping[str, Any]] = {
+_CHANGES: Final[Mapping[str, Callable[[str, random.Random], str]]] = {
     "base64": lambda text, chance: base64.b64encode(text.encode()).decode(),
     "zero_width": lambda text, chance: "\u200b".join(text),
     "tags": lambda text, chance: "".join(chr(0xE0000 + ord(letter)) for letter in text if letter.isascii()),

@@ -1,25 +1,31 @@
-"""What a check is.
+"""Interface of a check, and the parts that most checks share.
 
-A check looks at a batch of versions and yields findings. It is pure: no network, no clock, no ledger. It may assume that
-every text is hostile. It never raises for a text; if it does, the runner quarantines every version it was looking at.
+A check looks at a batch of versions and yields findings. It is pure: no network, no clock, no ledger. It may
+assume that every text is hostile. It never raises for a text; if it does, the runner quarantines every
+version it was looking at.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import ClassVar, Protocol, TypeAlias
+from functools import cached_property
+from typing import ClassVar, Generic, Protocol, TypeAlias, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict
 
-from corpus_guard.domain import Finding, Version
-from corpus_guard.screening.survey import Survey
+from corpus_guard.domain import Finding, Severity, Span, Version, digest
+from corpus_guard.screening.survey.survey import Survey
+from corpus_guard.screening.tags import tag_ids
 
 Hits: TypeAlias = Iterator[tuple[int, Finding]]
 """(position in the batch, finding)."""
 
 
 class Params(BaseModel):
-    """A check's section in policy.yaml. Unknown keys are refused, so a misspelt threshold cannot pass unnoticed."""
+    """A check's section in policy.yaml.
+
+    Unknown keys are refused, so a misspelt threshold cannot pass unnoticed.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
@@ -34,14 +40,17 @@ class Check(Protocol):
     across_documents: ClassVar[bool]
     """Needs a survey of the whole run; ``--one-by-one`` turns it off."""
     second_stage: ClassVar[bool]
-    """Expensive: the runner shows it only what the first stage leaves open (see `wants`)."""
+    """Expensive: the runner runs it only on what the first stage leaves open (see `wants`)."""
 
     @property
     def digest(self) -> str:
-        """Changes when the same text could get other findings: parameters, rule pack, model, the code's own version."""
+        """Return a digest that changes when the same text could get other findings.
+
+        It covers parameters, rules, model and the version of the code.
+        """
 
     def applies_to(self, version: Version) -> bool:
-        """False where the check has nothing to say about such a version."""
+        """Return False for a version that the check cannot judge."""
 
     def run(self, batch: Sequence[Version], survey: Survey | None) -> Hits:
         """Look at `batch`. `survey` is None when documents are screened one by one."""
@@ -51,11 +60,64 @@ class AcrossDocuments(Check, Protocol):
     """A check that compares a version with others, and may have too few to compare with."""
 
     def skips(self, version: Version, survey: Survey) -> str | None:
-        """None: look at it. Otherwise the reason why nothing can be said of it."""
+        """Return the reason why the check cannot judge `version`; None: it can."""
 
 
 class SecondStage(Check, Protocol):
-    """A check that chooses what it must see."""
+    """A check that chooses the versions it must see."""
 
     def wants(self, version: Version, findings: Iterable[Finding]) -> str | None:
-        """None: look at it. Otherwise the reason why it need not be looked at."""
+        """Return the reason why the check need not look at `version`; None: it must."""
+
+
+ParamsType = TypeVar("ParamsType", bound=Params)
+
+
+class ConfiguredCheck(Generic[ParamsType]):
+    """Parameters, digest and defaults of a check with a section in policy.yaml."""
+
+    name: ClassVar[str]
+    across_documents: ClassVar[bool] = False
+    second_stage: ClassVar[bool] = False
+    params_class: ClassVar[type[Params]]
+    code_version: ClassVar[tuple[str, ...]]
+    """Raised by hand when the code finds something else in the same text. Part of the digest, hence of every
+    verdict."""
+
+    def __init__(self, params: ParamsType | None = None) -> None:
+        self.params = params or cast("ParamsType", self.params_class())
+
+    @cached_property
+    def digest(self) -> str:
+        """Return the digest of the code's version, the parameters and `resources`."""
+        return digest("check/v1", [*self.code_version, self.params.model_dump_json(), *self.resources()])
+
+    def resources(self) -> Sequence[str]:
+        """Return the digests of rules, weights and models that the check uses."""
+        return ()
+
+    def applies_to(self, version: Version) -> bool:
+        """Return True for every version with text."""
+        return bool(version.text)
+
+    def finding(
+        self,
+        code: str,
+        severity: Severity,
+        score: float,
+        message: str,
+        *,
+        span: Span | None = None,
+        tags: Iterable[str] = (),
+    ) -> Finding:
+        """Return a finding of this check.
+
+        Args:
+            code: the part after the check's name.
+            severity: how bad it is.
+            score: how sure the check is, 0..1.
+            message: one sentence for a reviewer.
+            span: the evidence in the text.
+            tags: keys of `corpus_guard.screening.tags`.
+        """
+        return Finding(self.name, f"{self.name}.{code}", severity, score, message, span=span, tags=tag_ids(tags))

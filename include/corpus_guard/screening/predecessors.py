@@ -1,92 +1,115 @@
-"""What a new version follows: the texts that a change is compared with.
+"""Accepted predecessors of new versions: the texts that a change is compared with.
 
 Rules
-- The predecessor is the version that was known before (`Stamp.parent_version`) if it was accepted or released. If it was
-  stopped, it is what the collections hold of the document: otherwise handing in a text that is stopped would clear the
-  way for the next.
-- Bytes that were known before follow nothing.
-- A text that the ledger names and storage does not hold, or holds with another hash, is an error: compared with nothing,
-  a change would pass unseen.
+- The predecessor is the version that came before (`Stamp.parent_version`) if it was accepted or released. If
+  it was stopped, it is the version that the collections hold of the document: otherwise a text that is
+  stopped would clear the way for the next one.
+- Bytes that were known before have no predecessor.
+- A text that the ledger names and storage does not hold, or holds with another hash, is an error: compared
+  with nothing, a change would pass unseen.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
+import pyarrow as pa
 import sqlalchemy as sa
 
 from corpus_guard.batches import Storage
-from corpus_guard.batches.tables import split, versions_from_table
+from corpus_guard.batches.tables import versions_from_table
 from corpus_guard.domain import Version
 from corpus_guard.errors import Inconsistent
-from corpus_guard.ledger import Ledger
-from corpus_guard.ledger.tables import documents
-from corpus_guard.ledger.tables import versions as known
+from corpus_guard.ledger import Ledger, tables
+from corpus_guard.ledger.queries import select_in_batches
+from corpus_guard.ledger.states import SERVABLE_STATES
 
-_ASKED_AT_ONCE: Final = 500
+
+@dataclass(frozen=True, slots=True)
+class _Predecessor:
+    """A version as the ledger names it."""
+
+    version_id: str
+    doc_id: str
+    batch: str
+    text_sha256: str
 
 
 def load_predecessors(ledger: Ledger, storage: Storage, versions: Sequence[Version]) -> dict[str, Version]:
-    """Read what a shard's versions follow; one batch is held at a time, and of it only what is wanted.
+    """Read the predecessors of a shard's versions, one batch at a time.
 
     Returns:
-        Id of the new version → its predecessor. A document that is new, or of which nothing was ever accepted, has none.
+        Id of the new version → its predecessor. A new document, or one of which nothing was ever accepted,
+        has none.
 
     Raises:
         Inconsistent: a batch cannot be read, or lacks a version that the ledger says it holds.
     """
-    wanted: dict[str, dict[str, Any]] = defaultdict(dict)  # batch → version id → row of the ledger
+    by_batch: dict[str, dict[str, _Predecessor]] = defaultdict(dict)  # batch → version id → predecessor
     followers: dict[str, list[str]] = defaultdict(list)
-    for new, row in _accepted_before(ledger, versions).items():
-        wanted[row.batch][row.version_id] = row
-        followers[row.version_id].append(new)
-    found: dict[str, Version] = {}
-    for batch, rows in wanted.items():
-        for version in _read(storage, batch, rows):
-            found |= dict.fromkeys(followers[version.version_id], version)
-    return found
+    for new, predecessor in _accepted_before(ledger, versions).items():
+        by_batch[predecessor.batch][predecessor.version_id] = predecessor
+        followers[predecessor.version_id].append(new)
+    loaded: dict[str, Version] = {}
+    for batch, predecessors in by_batch.items():
+        for version in _read(storage, batch, predecessors.values()):
+            loaded |= dict.fromkeys(followers[version.version_id], version)
+    return loaded
 
 
-def _accepted_before(ledger: Ledger, versions: Sequence[Version]) -> dict[str, Any]:
-    """Id of the new version → the ledger's row of its predecessor."""
-    accepted = known.c.state.in_(("accepted", "released"))
-    columns = sa.select(known.c.version_id, known.c.doc_id, known.c.batch, known.c.text_sha256).where(accepted)
-    found: dict[str, Any] = {}
+def _accepted_before(ledger: Ledger, versions: Iterable[Version]) -> dict[str, _Predecessor]:
+    """Return id of the new version → its predecessor."""
+    table = tables.versions
+    columns = sa.select(table.c.version_id, table.c.doc_id, table.c.batch, table.c.text_sha256)
+    accepted = columns.where(table.c.state.in_(SERVABLE_STATES))
+    served = accepted.join(tables.documents, tables.documents.c.target_version == table.c.version_id)
+    followers = [(version, parent) for version in versions if (parent := version.stamp.parent_version)]
+    parents = (parent for _, parent in followers)
+    doc_ids = (version.doc_id for version, _ in followers)
     with ledger.read() as connection:
-        for part in split((version for version in versions if version.stamp.parent_version), _ASKED_AT_ONCE):
-            parents = columns.where(known.c.version_id.in_([one.stamp.parent_version for one in part]))
-            by_id = {row.version_id: row for row in connection.execute(parents)}
-            served = columns.join(documents, documents.c.target_version == known.c.version_id)
-            by_document = {
-                row.doc_id: row
-                for row in connection.execute(served.where(known.c.doc_id.in_([one.doc_id for one in part])))
-            }
-            for version in part:
-                row = by_id.get(version.stamp.parent_version) or by_document.get(version.doc_id)
-                # A parent of another document would be a forged stamp; nothing of it is compared.
-                if row is not None and row.doc_id == version.doc_id and row.version_id != version.version_id:
-                    found[version.version_id] = row
-    return found
+        by_id = {
+            row.version_id: _predecessor(row)
+            for row in select_in_batches(connection, accepted, table.c.version_id, parents)
+        }
+        by_document = {
+            row.doc_id: _predecessor(row) for row in select_in_batches(connection, served, table.c.doc_id, doc_ids)
+        }
+    predecessors: dict[str, _Predecessor] = {}
+    for version, parent in followers:
+        predecessor = by_id.get(parent) or by_document.get(version.doc_id)
+        # A parent of another document would be a forged stamp; nothing of it is compared.
+        if (
+            predecessor is not None
+            and predecessor.doc_id == version.doc_id
+            and predecessor.version_id != version.version_id
+        ):
+            predecessors[version.version_id] = predecessor
+    return predecessors
 
 
-def _read(storage: Storage, batch: str, rows: Mapping[str, Any]) -> list[Version]:
-    import pyarrow as pa
+def _predecessor(row: sa.Row[Any]) -> _Predecessor:
+    return _Predecessor(row.version_id, row.doc_id, row.batch, row.text_sha256)
 
+
+def _read(storage: Storage, batch: str, predecessors: Collection[_Predecessor]) -> list[Version]:
+    version_ids = [predecessor.version_id for predecessor in predecessors]
     try:
-        table = storage.read_table(batch, filters=[("version_id", "in", list(rows))])
-        held = {version.version_id: version for version in versions_from_table(table)}
+        table = storage.read_table(batch, filters=[("version_id", "in", version_ids)])
+        stored = {version.version_id: version for version in versions_from_table(table)}
     except (pa.ArrowException, ValueError, KeyError, TypeError) as error:
         raise Inconsistent(
-            f"{storage.location(batch)}: unreadable ({type(error).__name__}), and new versions are to be compared with "
-            "texts in it; restore the file"
+            f"{storage.location(batch)}: unreadable ({type(error).__name__}), expected the predecessors of new versions; "
+            "restore the file"
         ) from error
-    for version_id, row in rows.items():
-        if version_id not in held or held[version_id].text_sha256 != row.text_sha256:
-            what = "has another text than the ledger says" if version_id in held else "is not in it"
+    for predecessor in predecessors:
+        version = stored.get(predecessor.version_id)
+        if version is None or version.text_sha256 != predecessor.text_sha256:
+            difference = "has another text than the ledger says" if version else "is not in it"
             raise Inconsistent(
-                f"{storage.location(batch)}: version {version_id} {what}, and a new version is to be compared with it; "
-                "restore the file"
+                f"{storage.location(batch)}: version {predecessor.version_id} {difference}, and a new version must be "
+                "compared with it; restore the file"
             )
-    return list(held.values())
+    return list(stored.values())

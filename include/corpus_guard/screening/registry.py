@@ -1,81 +1,94 @@
-"""Which checks there are, and how each is built from its section of policy.yaml.
+"""Registry of checks, and their construction from the sections of policy.yaml.
 
-A new check is one file and one line here.
+A new check is one file in `checks/` and one line here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
 
 from corpus_guard.errors import SettingsError
 from corpus_guard.models import Models
-from corpus_guard.screening import check
-from corpus_guard.screening.coordination import Coordination
-from corpus_guard.screening.duplicates import Duplicates
-from corpus_guard.screening.instructions import Instructions
-from corpus_guard.screening.modification import Modification
-from corpus_guard.screening.overruling import Overruling
-from corpus_guard.screening.perplexity import Perplexity
+from corpus_guard.screening.check import Check, Params
+from corpus_guard.screening.checks.coordination import Coordination, CoordinationParams
+from corpus_guard.screening.checks.duplicates import Duplicates, DuplicatesParams
+from corpus_guard.screening.checks.instructions import Instructions, InstructionsParams
+from corpus_guard.screening.checks.modification import Modification, ModificationParams
+from corpus_guard.screening.checks.overruling import Overruling, OverrulingParams
+from corpus_guard.screening.checks.perplexity import Perplexity, PerplexityParams
+from corpus_guard.screening.checks.provenance import Provenance, ProvenanceParams
+from corpus_guard.screening.checks.question_led import QuestionLed, QuestionLedParams
+from corpus_guard.screening.checks.statistics import Statistics, StatisticsParams
+from corpus_guard.screening.checks.structure import Structure, StructureParams
+from corpus_guard.screening.checks.targeting import Targeting, TargetingParams
+from corpus_guard.screening.checks.typos import Typos, TyposParams
+from corpus_guard.screening.checks.unicode_tricks import UnicodeParams, UnicodeTricks
 from corpus_guard.screening.policy import Policy
-from corpus_guard.screening.provenance import Provenance
-from corpus_guard.screening.question_led import QuestionLed
-from corpus_guard.screening.runner import Mutes, ResultCache, Screening
-from corpus_guard.screening.statistics import Statistics
-from corpus_guard.screening.structure import Structure
-from corpus_guard.screening.targeting import Targeting
-from corpus_guard.screening.typos import Typos
-from corpus_guard.screening.unicode_tricks import UnicodeTricks
-from corpus_guard.screening.wording import wording_of
+from corpus_guard.screening.runner import MutedCodes, ResultCache, Screening
+from corpus_guard.screening.wording import Wording, load_wording
 from corpus_guard.settings import validate
 
+CHECKS: Final[Mapping[str, tuple[type[Params], Callable[[Any, Models], Check]]]] = MappingProxyType(
+    {
+        "structure": (StructureParams, lambda params, models: Structure(params)),
+        "unicode": (UnicodeParams, lambda params, models: UnicodeTricks(params)),
+        "instructions": (InstructionsParams, lambda params, models: Instructions(params)),
+        "typos": (TyposParams, lambda params, models: Typos(params, models.frequency_vocabulary)),
+        "question_led": (QuestionLedParams, lambda params, models: QuestionLed(params, _wording(models))),
+        "overruling": (OverrulingParams, lambda params, models: Overruling(params)),
+        "provenance": (ProvenanceParams, lambda params, models: Provenance(params)),
+        "modification": (ModificationParams, lambda params, models: Modification(params, Instructions())),
+        "duplicates": (DuplicatesParams, lambda params, models: Duplicates(params)),
+        "coordination": (CoordinationParams, lambda params, models: Coordination(params)),
+        "targeting": (TargetingParams, lambda params, models: Targeting(params, _wording(models))),
+        "statistics": (StatisticsParams, lambda params, models: Statistics(params)),
+        "perplexity": (
+            PerplexityParams,
+            lambda params, models: Perplexity(
+                params, models.frequency_vocabulary, models.language_model_digest, lambda: models.language_model
+            ),
+        ),
+    }
+)
+"""Name → (parameters, constructor), in the order the checks run."""
 
-def _perplexity(params: Any, models: Models) -> check.Check:
-    return Perplexity(params, models.frequency_vocabulary, models.language_model_digest, lambda: models.language_model)
 
-
-CHECKS: Mapping[str, tuple[type[check.Params], Callable[[Any, Models], check.Check]]] = {
-    "structure": (Structure.Params, lambda params, models: Structure(params)),
-    "unicode": (UnicodeTricks.Params, lambda params, models: UnicodeTricks(params)),
-    "instructions": (Instructions.Params, lambda params, models: Instructions(params)),
-    "typos": (Typos.Params, lambda params, models: Typos(params, models.frequency_vocabulary)),
-    "question_led": (
-        QuestionLed.Params,
-        lambda params, models: QuestionLed(params, wording_of(models.frequency_vocabulary)),
-    ),
-    "overruling": (Overruling.Params, lambda params, models: Overruling(params)),
-    "provenance": (Provenance.Params, lambda params, models: Provenance(params)),
-    "modification": (Modification.Params, lambda params, models: Modification(params, Instructions())),
-    "duplicates": (Duplicates.Params, lambda params, models: Duplicates(params)),
-    "coordination": (Coordination.Params, lambda params, models: Coordination(params)),
-    "targeting": (Targeting.Params, lambda params, models: Targeting(params, wording_of(models.frequency_vocabulary))),
-    "statistics": (Statistics.Params, lambda params, models: Statistics(params)),
-    "perplexity": (Perplexity.Params, _perplexity),
-}
-"""Name → (parameters, how to build), in the order they run."""
+def _wording(models: Models) -> Wording:
+    return load_wording(models.frequency_vocabulary)
 
 
 def build_screening(
-    policy: Policy, models: Models, cache: ResultCache | None = None, mutes: Mutes = MappingProxyType({})
+    policy: Policy, models: Models, cache: ResultCache | None = None, mutes: MutedCodes = MappingProxyType({})
 ) -> Screening:
-    """The checks a policy asks for; loads no model.
+    """Build the checks that a policy enables; loads no model.
+
+    Args:
+        policy: names and parameters of the checks.
+        models: opened when a check first needs one.
+        cache: keeps the results of slow checks.
+        mutes: source → finding codes that two people muted.
 
     Raises:
         SettingsError: a section names an unknown check, or a parameter is wrong.
     """
     unknown = sorted(set(policy.checks) - set(CHECKS))
     if unknown:
-        raise SettingsError(f"policy {policy.name}: checks.{unknown[0]}: no such check; known: {', '.join(CHECKS)}")
+        raise SettingsError(
+            f"policy {policy.name}: checks.{unknown[0]}: no such check; expected one of: {', '.join(CHECKS)}"
+        )
     missing = sorted(set(CHECKS) - set(policy.checks))
     if missing:
         raise SettingsError(
-            f"policy {policy.name}: checks.{missing[0]}: missing; add it, or switch it off with `{missing[0]}: {{enabled: false}}`"
+            f"policy {policy.name}: checks.{missing[0]}: missing; add it, or switch it off with "
+            f"`{missing[0]}: {{enabled: false}}`"
         )
-    stray = sorted(name for name in policy.shadow if name.partition(".")[0] not in CHECKS)
-    if stray:
+    unknown = sorted(name for name in policy.shadow if name.partition(".")[0] not in CHECKS)
+    if unknown:
         raise SettingsError(
-            f"policy {policy.name}: shadow: {stray[0]}: neither a check nor the code of one; known checks: {', '.join(CHECKS)}"
+            f"policy {policy.name}: shadow: {unknown[0]}: neither a check nor a code of a check; "
+            f"checks are: {', '.join(CHECKS)}"
         )
     checks = []
     for name, (model, build) in CHECKS.items():

@@ -1,13 +1,13 @@
-"""Every check over every version, in batches, failing closed.
+"""Runner of all checks over all versions, in batches, failing closed.
 
 Rules
-    * a check that raises is run again on each version alone; a version on which it raises still is *unchecked*, which quarantines
-      it; its neighbours keep their findings;
-    * a check that does not look at a version leaves a `Skipped` with the reason;
-    * what two people muted for a source is found all the same, marked, and does not count; that a check failed, and what parsing
-      found, cannot be muted;
-    * the second stage sees only versions that the first leaves in doubt: neither quarantined already, nor cleared by
-      the cheap test of the second-stage check itself; its results are kept by content.
+    * a check that raises is run again on each version alone; a version on which it raises again is
+      *unchecked*, which quarantines it; the other versions keep their findings;
+    * a check that passes over a version leaves a `Skipped` with the reason;
+    * codes that two people muted for a source are still found, marked, and do not count; failures of a check
+      and findings of parsing cannot be muted;
+    * the second stage sees only versions that the first leaves open: neither quarantined already, nor cleared
+      by the cheap test of the second-stage check itself; its results are kept by content.
 """
 
 from __future__ import annotations
@@ -16,54 +16,55 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Protocol, TypeGuard
+from typing import Final, Protocol, TypeAlias, TypeGuard
 
 from corpus_guard.domain import Finding, Judgement, Severity, Skipped, Verdict, Version, digest
 from corpus_guard.screening.check import AcrossDocuments, Check, SecondStage
-from corpus_guard.screening.policy import UNCHECKED, Policy
-from corpus_guard.screening.survey import Survey
+from corpus_guard.screening.policy import UNCHECKED_SUFFIX, Policy
+from corpus_guard.screening.survey.survey import Survey
 
 log = logging.getLogger(__name__)
 
-NOTHING_TO_SAY = "has nothing to say about such a document"
-DECIDED_ALREADY = "the first stage has decided already"
+NOT_APPLICABLE: Final = "the check does not apply to such a document"
+DECIDED_ALREADY: Final = "the first stage has decided already"
+"""Reason of a `Skipped` that ledgers hold: it must stay as it is."""
 
-Mutes = Mapping[str, frozenset[str]]
-"""Source → codes of findings that mean nothing in it (`corpus_guard.review.muting`)."""
+MutedCodes: TypeAlias = Mapping[str, frozenset[str]]
+"""Source → codes of findings that do not count there (`corpus_guard.review.muting`)."""
 
-Notes = tuple[list[list[Finding]], list[list[Skipped]]]
+_Results: TypeAlias = tuple[list[list[Finding]], list[list[Skipped]]]  # one list a version
 
 
 class ResultCache(Protocol):
-    """Keeps what slow checks found, by content."""
+    """Store of the results of slow checks, by content."""
 
     def load(self, keys: Sequence[str]) -> Mapping[str, Sequence[Finding]]:
-        """Known results."""
+        """Return the known results."""
 
-    def save(self, results: Mapping[str, Sequence[Finding]]) -> None:
-        """Remember."""
+    def save(self, results_by_key: Mapping[str, Sequence[Finding]], /) -> None:
+        """Keep results."""
 
 
 class NoCache:
-    """Forgets everything."""
+    """Cache that keeps nothing."""
 
     def load(self, keys: Sequence[str]) -> Mapping[str, Sequence[Finding]]:
-        """Nothing is known."""
+        """Return nothing."""
         return {}
 
-    def save(self, results: Mapping[str, Sequence[Finding]]) -> None:
-        """Nothing is kept."""
+    def save(self, results_by_key: Mapping[str, Sequence[Finding]], /) -> None:
+        """Keep nothing."""
 
 
 class Screening:
-    """A policy and the checks built for it."""
+    """Policy with the checks built for it."""
 
     def __init__(
         self,
         policy: Policy,
         checks: Sequence[Check],
         cache: ResultCache | None = None,
-        mutes: Mutes = MappingProxyType({}),
+        mutes: MutedCodes = MappingProxyType({}),
     ) -> None:
         self.policy = policy
         self.mutes = mutes
@@ -72,142 +73,154 @@ class Screening:
         self.digest = policy.digest(check.digest for check in checks)
 
     def digest_of(self, source: str) -> str:
-        """Identity of what decides about a source: the policy's, and what is muted for it."""
+        """Return the identity of the policy and of the codes muted for a source."""
         muted = self.mutes.get(source)
         return digest("muted/v1", [self.digest, *sorted(muted)]) if muted else self.digest
 
     def check(self, name: str) -> Check | None:
-        """The check of this name; None where it is switched off."""
+        """Return the check of this name; None where it is switched off."""
         return next((check for check in self._checks if check.name == name), None)
 
     def uncached(self) -> Screening:
-        """The same checks under the same policy, leaving nothing behind."""
+        """Return the same checks under the same policy, without a cache."""
         return Screening(self.policy, self._checks, mutes=self.mutes)
 
     def judge(self, versions: Sequence[Version], survey: Survey | None) -> list[Judgement]:
-        """A verdict for every version, in order. `survey` is None when documents are screened one by one."""
+        """Return a judgement of every version, in order.
+
+        Args:
+            versions: any number.
+            survey: of the whole run; None when documents are screened one by one.
+        """
         findings = [list(version.problems) for version in versions]
         skipped: list[list[Skipped]] = [[] for _ in versions]
         for check in self._checks:
             if not _is_second_stage(check):
-                self._first(check, versions, survey, (findings, skipped))
+                self._run_first_stage(check, versions, survey, (findings, skipped))
         for check in self._checks:
             if _is_second_stage(check):
-                self._second(check, versions, (findings, skipped))
+                self._run_second_stage(check, versions, (findings, skipped))
         return [
             Judgement(
                 version_id=version.version_id,
-                verdict=self.policy.verdict(version.stamp.trust, found, version.stamp.source),
-                shadow_verdict=self.policy.shadow_verdict(version.stamp.trust, found, version.stamp.source),
-                risk=self.policy.risk(found),
+                verdict=self.policy.verdict(version.stamp.trust, own, version.stamp.source),
+                shadow_verdict=self.policy.shadow_verdict(version.stamp.trust, own, version.stamp.source),
+                risk=self.policy.risk(own),
                 policy_digest=self.digest_of(version.stamp.source),
-                findings=tuple(sorted(found, key=_worst_first)),
-                skipped=tuple(notes),
+                findings=tuple(sorted(own, key=_worst_first)),
+                skipped=tuple(reasons),
             )
-            for version, found, notes in zip(versions, findings, skipped, strict=True)
+            for version, own, reasons in zip(versions, findings, skipped, strict=True)
         ]
 
-    def _first(self, check: Check, versions: Sequence[Version], survey: Survey | None, notes: Notes) -> None:
-        findings, skipped = notes
+    def _run_first_stage(
+        self, check: Check, versions: Sequence[Version], survey: Survey | None, results: _Results
+    ) -> None:
+        findings, skipped = results
         chosen = []
         for index, version in enumerate(versions):
-            reason = _skips(check, version, survey)
+            reason = _reason_to_skip(check, version, survey)
             if reason is None:
                 chosen.append(index)
             else:
                 skipped[index].append(Skipped(check.name, reason))
-        for index, found in zip(chosen, _guarded(check, [versions[i] for i in chosen], survey), strict=True):
-            findings[index] += self._heard(versions[index], found)
+        new = _run_guarded(check, [versions[index] for index in chosen], survey)
+        for index, own in zip(chosen, new, strict=True):
+            findings[index] += self._mark_muted(versions[index], own)
 
-    def _second(self, check: SecondStage, versions: Sequence[Version], notes: Notes) -> None:
-        findings, skipped = notes
+    def _run_second_stage(self, check: SecondStage, versions: Sequence[Version], results: _Results) -> None:
+        findings, skipped = results
         chosen: dict[int, str] = {}
         for index, version in enumerate(versions):
-            reason = self._closed(check, version, findings[index])
+            reason = self._reason_to_pass_over(check, version, findings[index])
             if reason is None:
                 spans = (f"{chunk.start}-{chunk.end}" for chunk in version.chunks)
                 chosen[index] = digest("result/v1", [check.digest, version.text_sha256, *spans])
             else:
                 skipped[index].append(Skipped(check.name, reason))
-        known = dict(self._cache.load(list(chosen.values())))
-        todo = [index for index, key in chosen.items() if key not in known]
+        by_key = dict(self._cache.load(list(chosen.values())))
+        todo = [index for index, key in chosen.items() if key not in by_key]
         fresh = {}
-        for index, found in zip(todo, _guarded(check, [versions[i] for i in todo], None), strict=True):
-            known[chosen[index]] = found
-            if not any(finding.code.endswith(UNCHECKED) for finding in found):  # a failure is not a result
-                fresh[chosen[index]] = found
+        for index, own in zip(todo, _run_guarded(check, [versions[index] for index in todo], None), strict=True):
+            by_key[chosen[index]] = own
+            if not any(finding.code.endswith(UNCHECKED_SUFFIX) for finding in own):  # a failure is not a result
+                fresh[chosen[index]] = own
         self._cache.save(fresh)
         for index, key in chosen.items():
-            findings[index] += self._heard(versions[index], known[key])
+            findings[index] += self._mark_muted(versions[index], by_key[key])
 
-    def _heard(self, version: Version, found: Sequence[Finding]) -> list[Finding]:
+    def _mark_muted(self, version: Version, findings: Sequence[Finding]) -> list[Finding]:
         muted = self.mutes.get(version.stamp.source, frozenset())
-        return [replace(one, muted=True) if one.code in muted and is_mutable(one.code) else one for one in found]
+        return [
+            replace(finding, muted=True) if finding.code in muted and is_mutable(finding.code) else finding
+            for finding in findings
+        ]
 
-    def _closed(self, check: SecondStage, version: Version, found: Sequence[Finding]) -> str | None:
-        if self.policy.verdict(version.stamp.trust, found, version.stamp.source) is not Verdict.ACCEPT:
+    def _reason_to_pass_over(self, check: SecondStage, version: Version, findings: Sequence[Finding]) -> str | None:
+        if self.policy.verdict(version.stamp.trust, findings, version.stamp.source) is not Verdict.ACCEPT:
             return DECIDED_ALREADY
         if not _applies(check, version):
-            return NOTHING_TO_SAY
+            return NOT_APPLICABLE
         try:
-            return check.wants(version, found)
-        except Exception:  # so it is looked at; `run` is guarded
+            return check.wants(version, findings)
+        except Exception:  # then the check runs; `run` is guarded
             return None
 
 
 def is_mutable(code: str) -> bool:
-    """Whether a finding of this code may be muted: not that a check failed, not what parsing found."""
-    return not code.endswith(UNCHECKED) and not code.startswith("parsing.")
+    """Return True if findings of this code may be muted: not failures of a check, not findings of parsing."""
+    return not code.endswith(UNCHECKED_SUFFIX) and not code.startswith("parsing.")
 
 
-def _skips(check: Check, version: Version, survey: Survey | None) -> str | None:
-    """Why the first stage need not show `version` to `check`."""
+def _reason_to_skip(check: Check, version: Version, survey: Survey | None) -> str | None:
+    """Return the reason why the first stage need not run `check` on `version`."""
     if not _applies(check, version):
-        return NOTHING_TO_SAY
-    if not _compares(check):
+        return NOT_APPLICABLE
+    if not _is_across_documents(check):
         return None
     if survey is None or survey.alone:
         return "documents were screened one by one"
     try:
         return check.skips(version, survey)
-    except Exception:  # so it is looked at; `run` is guarded
+    except Exception:  # then the check runs; `run` is guarded
         return None
 
 
-def _compares(check: Check) -> TypeGuard[AcrossDocuments]:
+def _is_across_documents(check: Check) -> TypeGuard[AcrossDocuments]:
     return check.across_documents
 
 
 def _applies(check: Check, version: Version) -> bool:
     try:
         return check.applies_to(version)
-    except Exception:  # so it is looked at; `run` is guarded
+    except Exception:  # then the check runs; `run` is guarded
         return True
 
 
-def _guarded(check: Check, versions: Sequence[Version], survey: Survey | None) -> list[list[Finding]]:
+def _run_guarded(check: Check, versions: Sequence[Version], survey: Survey | None) -> list[list[Finding]]:
+    """Return the findings of `check` for each version, a finding that says so where it failed."""
     if not versions:
         return []
     try:
-        found: list[list[Finding]] = [[] for _ in versions]
+        findings: list[list[Finding]] = [[] for _ in versions]
         for index, finding in check.run(versions, survey):
-            found[index].append(finding)
-        return found
+            findings[index].append(finding)
+        return findings
     except Exception as error:
-        # The exception's text may quote the document: only its type is told.
+        # The exception's text may quote the document: only its type is reported.
         if len(versions) == 1:
             log.warning("check %s failed on version %s: %s", check.name, versions[0].version_id, type(error).__name__)
             return [[_unchecked(check, error)]]
-    return [_guarded(check, [version], survey)[0] for version in versions]
+    return [_run_guarded(check, [version], survey)[0] for version in versions]
 
 
 def _unchecked(check: Check, error: Exception) -> Finding:
     return Finding(
         check=check.name,
-        code=check.name + UNCHECKED,
+        code=check.name + UNCHECKED_SUFFIX,
         severity=Severity.HIGH,
         score=0.5,
-        message=f"the check failed with {type(error).__name__}, so nothing is known; not checked is not clean",
+        message=f"The check failed with {type(error).__name__}: not checked is not clean",
     )
 
 

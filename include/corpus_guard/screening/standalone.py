@@ -1,69 +1,102 @@
-"""Screening without ledger, store or sources.yaml: a folder or a file in, verdicts out.
+"""Standalone screening: files and folders in, verdicts out, without ledger, store or sources.yaml.
 
-Two passes over Parquet batches in a temporary folder, so that memory stays flat: the first parses and measures, the second
-screens against the survey of the whole input.
+Two passes over Parquet batches in a temporary folder, so that memory stays flat: the first parses and
+measures, the second screens against the survey of the whole input.
 """
 
 from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
 
 from corpus_guard import domain
 from corpus_guard.batches import Storage
-from corpus_guard.batches.tables import split, versions_from_table, versions_to_table
+from corpus_guard.batches.tables import in_batches, versions_from_table, versions_to_table
 from corpus_guard.corpus.query_bank import QueryBank
-from corpus_guard.domain import Finding, Judgement, Severity, TrustLevel, Version
+from corpus_guard.domain import Finding, Judgement, Progress, Severity, TrustLevel, Version
 from corpus_guard.errors import Inconsistent, Misuse
 from corpus_guard.intake.chunking import Chunker
-from corpus_guard.intake.parsing import Parsed, ParsingSandbox
-from corpus_guard.intake.sources.config import ROW_SUFFIXES, FolderConfig, RowFields, RowsConfig, open_source
-from corpus_guard.intake.sources.source import Fetched, FetchFailed, Item, Outcome, Source, storable
+from corpus_guard.intake.parsing import ParsedDocument, ParsingSandbox
+from corpus_guard.intake.sources.config import RowFields
+from corpus_guard.intake.sources.folder import FolderConfig
+from corpus_guard.intake.sources.rows import ROW_SUFFIXES, RowsConfig
+from corpus_guard.intake.sources.source import Fetched, FetchFailed, Outcome, Source, SourceItem, utf8_path
+from corpus_guard.intake.sources.sources_file import open_source
 from corpus_guard.intake.stamps import make_version
 from corpus_guard.models import Models
-from corpus_guard.screening import semantic
-from corpus_guard.screening.coordination import Coordination
+from corpus_guard.screening.checks.coordination import Coordination
+from corpus_guard.screening.checks.targeting import Targeting
 from corpus_guard.screening.policy import load_policy
 from corpus_guard.screening.registry import build_screening
 from corpus_guard.screening.runner import ResultCache, Screening
-from corpus_guard.screening.semantic import Passage
-from corpus_guard.screening.signals import Signals, signals_of
-from corpus_guard.screening.survey import EmptyHistory, Survey, build_survey
-from corpus_guard.screening.targeting import Targeting
-from corpus_guard.settings import Settings
+from corpus_guard.screening.survey.agreement import Passage
+from corpus_guard.screening.survey.resemblance import EmptyHistory
+from corpus_guard.screening.survey.semantics import survey_semantics
+from corpus_guard.screening.survey.signals import Signals, measure_signals
+from corpus_guard.screening.survey.survey import Survey, build_survey
+from corpus_guard.settings import Settings, load_settings
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-AT_ONCE = 512  # documents held at a time
-
-Progress = Callable[[str, int, int | None], None]
-"""(what is being done, documents done, documents in all or None)."""
+DOCUMENTS_PER_BATCH: Final = 512  # documents held at a time
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """What is said of one document or row."""
+class ScreenedDocument:
+    """Judgement of one document or row."""
 
-    id: str
+    id: str  # path inside the input, or the row's id
     judgement: Judgement
 
-    def as_dict(self) -> dict[str, Any]:
-        """JSON-ready; `shadow_verdict` only where something that is shadowed would have changed the verdict."""
-        would = self.judgement.shadow_verdict
+    def as_dict(self) -> dict[str, object]:
+        """Return a JSON-ready form, with `shadow_verdict` only where it differs from the verdict."""
+        shadow = self.judgement.shadow_verdict
         return {
             "id": self.id,
             "verdict": self.judgement.verdict.value,
-            **({"shadow_verdict": would.value} if would else {}),
+            **({"shadow_verdict": shadow.value} if shadow else {}),
             "risk": self.judgement.risk,
             "findings": [finding.as_dict() for finding in self.judgement.findings],
         }
+
+
+def screen(
+    *paths: str | Path,
+    trust: TrustLevel = TrustLevel.OPEN,
+    questions: Sequence[str] = (),
+    settings: Settings | None = None,
+) -> list[ScreenedDocument]:
+    """Screen files and folders, and compare their documents with each other.
+
+    It needs no ledger and no store, and leaves nothing behind. Every file is a document; in JSONL, CSV and
+    Parquet every row is one, with the columns ``text`` and ``id``.
+
+    Args:
+        paths: files and folders.
+        trust: trust level of their source.
+        questions: questions that people ask, as the query bank of a deployment holds them.
+        settings: policy, models and limits; by default from the environment.
+
+    Returns:
+        One judgement for every document, in the order of `paths`, also for documents that could not be read.
+
+    Raises:
+        Misuse: a path does not exist, or a file of rows has no column ``text``.
+        SourceUnavailable: a folder cannot be listed.
+    """
+    settings = settings or load_settings()
+    # Each path is a source of its own, so that equal names in two folders stay two documents.
+    sources = [
+        _open_input(Path(path), trust, settings, name=f"input-{number}" if number else "input")
+        for number, path in enumerate(paths)
+    ]
+    return list(_screen_sources(sources, trust, settings, Models(settings), questions=questions))
 
 
 def screen_input(
@@ -78,79 +111,111 @@ def screen_input(
     cache: ResultCache | None = None,
     models: Models | None = None,
     progress: Progress = lambda what, done, total: None,
-) -> Iterator[Row]:
+) -> Iterator[ScreenedDocument]:
     """Screen a folder or a file; in JSONL, CSV and Parquet every row is a document.
 
     Args:
-        settings: the deployment's: policy, models, limits.
-        path: what to screen.
+        settings: policy, models and limits.
+        path: the folder or file.
         text_field: rows: the column with the text.
         id_field: rows: the column with the id.
-        trust: how far the input is trusted.
-        one_by_one: leave out what looks across documents.
+        trust: trust level of the input's source.
+        one_by_one: leave out the checks that look across documents.
         bank: questions that people ask, as the query bank of a deployment holds them.
-        cache: keeps what slow checks found.
-        models: already loaded ones; by default those of `settings`.
-        progress: told before each batch.
+        cache: keeps the results of slow checks.
+        models: models that are loaded already; by default those of `settings`.
+        progress: called before each batch.
 
     Yields:
-        One row for every document of the input, in its order, also for those that could not be read.
+        One judgement for every document of the input, in its order, also for documents that could not be
+        read.
 
     Raises:
         Misuse: `path` does not exist, or has no column `text_field`.
         SourceUnavailable: `path` cannot be listed.
     """
-    source = _source(path, text_field, id_field, trust, settings)
-    models = models or Models(settings)
+    source = _open_input(path, trust, settings, text_field=text_field, id_field=id_field)
+    yield from _screen_sources(
+        [source],
+        trust,
+        settings,
+        models or Models(settings),
+        questions=bank,
+        one_by_one=one_by_one,
+        cache=cache,
+        progress=progress,
+    )
+
+
+def _screen_sources(
+    sources: Sequence[Source],
+    trust: TrustLevel,
+    settings: Settings,
+    models: Models,
+    *,
+    questions: Sequence[str],
+    one_by_one: bool = False,
+    cache: ResultCache | None = None,
+    progress: Progress = lambda what, done, total: None,
+) -> Iterator[ScreenedDocument]:
     screening = build_screening(load_policy(settings.policy_file), models, cache)
     chunker = Chunker(models.tokenizer_file, settings.chunk_tokens)
     with tempfile.TemporaryDirectory(prefix="corpus-guard-") as folder:
-        storage = Storage(folder)
-        taken = _Taken(screening, models, one_by_one=one_by_one or trust is not TrustLevel.OPEN, asked=bool(bank))
+        compare_chunks = not one_by_one and trust is TrustLevel.OPEN
+        first_pass = _FirstPass(Storage(folder), screening, models, compare_chunks=compare_chunks, questions=questions)
         done = 0
         with ParsingSandbox(settings) as sandbox:
-            for items in split(source.list(), AT_ONCE):
-                progress("reading", done, None)
-                versions = list(_versions(source, items, sandbox, chunker))
-                taken.batches.append(f"{len(taken.batches)}.parquet")
-                storage.write_table(taken.batches[-1], versions_to_table(versions))
-                taken.names.append([_name(item) for item in items])
-                if not one_by_one:
-                    taken.measured += [signals_of(version) for version in versions]
-                taken.embed(versions)
-                done += len(items)
-        survey = None if one_by_one and not bank else taken.survey(storage, bank, alone=one_by_one)
+            for source in sources:
+                for items in in_batches(source.list(), DOCUMENTS_PER_BATCH):
+                    progress("reading", done, None)
+                    versions = list(_fetch_versions(source, items, sandbox, chunker))
+                    first_pass.add(versions, [_document_name(item) for item in items], measure=not one_by_one)
+                    done += len(items)
+        survey = None if one_by_one and not questions else first_pass.survey(alone=one_by_one)
         total, done = done, 0
-        for batch, ids in zip(taken.batches, taken.names, strict=True):
+        for names, versions in first_pass.batches():
             progress("screening", done, total)
-            versions = versions_from_table(storage.read_table(batch))
             relevant = survey.of([version.version_id for version in versions]) if survey else None
-            for name, judgement in zip(ids, screening.judge(versions, relevant), strict=True):
-                yield Row(name, judgement)
-            done += len(ids)
+            for name, judgement in zip(names, screening.judge(versions, relevant), strict=True):
+                yield ScreenedDocument(name, judgement)
+            done += len(names)
         progress("screening", total, total)
 
 
-class _Taken:
-    """What the first pass leaves behind: measures and vectors; texts stay in the batches."""
+class _FirstPass:
+    """Results of the first pass: measures and vectors in memory, versions in batches on disk."""
 
-    def __init__(self, screening: Screening, models: Models, *, one_by_one: bool, asked: bool) -> None:
+    def __init__(
+        self,
+        storage: Storage,
+        screening: Screening,
+        models: Models,
+        *,
+        compare_chunks: bool,
+        questions: Sequence[str],
+    ) -> None:
         coordination = screening.check(Coordination.name)
-        self.batches: list[str] = []
-        self.names: list[list[str]] = []
-        self.measured: list[Signals] = []
+        self._storage = storage
         self._models = models
-        self._grouping = coordination.grouping if isinstance(coordination, Coordination) and not one_by_one else None
-        self._asked = asked and screening.check(Targeting.name) is not None
+        self._grouping = coordination.grouping if compare_chunks and isinstance(coordination, Coordination) else None
+        self._questions = list(questions) if screening.check(Targeting.name) is not None else []
+        self._batches: list[str] = []  # Parquet files
+        self._names: list[list[str]] = []  # of the documents in each batch
+        self._measured: list[Signals] = []
         self._passages: list[Passage] = []
         self._places: list[tuple[int, int]] = []  # of each passage: batch, position of its version there
         self._vectors: list[NDArray[np.float32]] = []
 
-    def embed(self, versions: Sequence[Version]) -> None:
-        """Vectors of one batch, where a check will look at them."""
-        if not self._grouping and not self._asked:
+    def add(self, versions: Sequence[Version], names: list[str], *, measure: bool) -> None:
+        """Write a batch, measure its versions, and embed their chunks where a check needs the vectors."""
+        batch = len(self._batches)
+        self._batches.append(f"{batch}.parquet")
+        self._names.append(names)
+        self._storage.write_table(self._batches[batch], versions_to_table(versions))
+        if measure:
+            self._measured += [measure_signals(version) for version in versions]
+        if not self._grouping and not self._questions:
             return
-        batch = len(self.batches) - 1
         for position, version in enumerate(versions):
             is_open = version.stamp.trust is TrustLevel.OPEN
             for chunk in version.chunks:
@@ -160,40 +225,51 @@ class _Taken:
         if texts:
             self._vectors.append(self._models.embedder.embed(texts))
 
-    def survey(self, storage: Storage, bank: Sequence[str], *, alone: bool) -> Survey:
-        """Of the whole input."""
-        survey = replace(build_survey(self.measured, EmptyHistory()), alone=alone)
+    def batches(self) -> Iterator[tuple[list[str], list[Version]]]:
+        """Yield the names and versions of each batch."""
+        for names, batch in zip(self._names, self._batches, strict=True):
+            yield names, versions_from_table(self._storage.read_table(batch))
+
+    def survey(self, *, alone: bool) -> Survey:
+        """Return the survey of the whole input."""
+        survey = replace(build_survey(self._measured, EmptyHistory()), alone=alone)
         if not self._passages:
             return survey
-        import numpy as np
-
-        def texts(positions: Sequence[int]) -> list[str]:
-            found: dict[int, str] = {}
-            for batch in dict.fromkeys(self._places[position][0] for position in positions):
-                stored = versions_from_table(storage.read_table(self.batches[batch]))
-                found |= {
-                    position: stored[self._places[position][1]].chunks[self._passages[position].ordinal].text
-                    for position in positions
-                    if self._places[position][0] == batch
-                }
-            return [found[position] for position in positions]
-
-        semantics = semantic.read(
+        semantics = survey_semantics(
             self._passages,
             np.concatenate(self._vectors),
-            texts,
+            self._texts,
             vocabulary=self._models.frequency_vocabulary,
             grouping=self._grouping,
-            bank=QueryBank.of(list(bank), self._models.embedder) if self._asked else None,
+            bank=QueryBank.from_questions(self._questions, self._models.embedder) if self._questions else None,
         )
         return replace(survey, semantics=semantics)
 
+    def _texts(self, positions: Sequence[int]) -> list[str]:
+        texts: dict[int, str] = {}
+        for batch in dict.fromkeys(self._places[position][0] for position in positions):
+            stored = versions_from_table(self._storage.read_table(self._batches[batch]))
+            texts |= {
+                position: stored[self._places[position][1]].chunks[self._passages[position].ordinal].text
+                for position in positions
+                if self._places[position][0] == batch
+            }
+        return [texts[position] for position in positions]
 
-def _source(path: Path, text_field: str, id_field: str, trust: TrustLevel, settings: Settings) -> Source:
+
+def _open_input(
+    path: Path,
+    trust: TrustLevel,
+    settings: Settings,
+    *,
+    name: str = "input",
+    text_field: str = "text",
+    id_field: str = "id",
+) -> Source:
     if not path.exists():
         raise Misuse(f"{path}: no such file or folder")
-    common: dict[str, Any] = {"name": "input", "owner": "(input)", "trust": trust}
     path = path.absolute()
+    owner = "(input)"
     if path.suffix in ROW_SUFFIXES and path.is_file():
         columns = _columns(path)
         if columns is not None and text_field not in columns:
@@ -202,16 +278,19 @@ def _source(path: Path, text_field: str, id_field: str, trust: TrustLevel, setti
             )
         has_id = columns is None or id_field in columns
         fields = RowFields(text=text_field, id=id_field if has_id else None)
-        config: RowsConfig | FolderConfig = RowsConfig(kind="rows", url=str(path), fields=fields, **common)
-    elif path.is_file():
-        return _OneFile(path, FolderConfig(kind="folder", url=str(path.resolve().parent), **common), settings)
-    else:
-        config = FolderConfig(kind="folder", url=str(path), **common)
-    return open_source(config, max_bytes=settings.max_document_bytes)
+        rows = RowsConfig(kind="rows", url=str(path), fields=fields, name=name, owner=owner, trust=trust)
+        return open_source(rows, max_bytes=settings.max_document_bytes)
+    folder = path.resolve().parent if path.is_file() else path
+    config = FolderConfig(kind="folder", url=str(folder), name=name, owner=owner, trust=trust)
+    return (
+        _SingleFile(path, config, settings)
+        if path.is_file()
+        else open_source(config, max_bytes=settings.max_document_bytes)
+    )
 
 
 def _columns(path: Path) -> list[str] | None:
-    """The columns of a file that declares them; None for JSONL, where every row may differ."""
+    """Return the columns of a file that declares them; None for JSONL, where every row may differ."""
     if path.suffix == ".parquet":
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -219,7 +298,7 @@ def _columns(path: Path) -> list[str] | None:
         try:
             return list(pq.read_schema(path).names)
         except pa.ArrowInvalid:
-            return None  # the source will say what is wrong
+            return None  # the source reports the error
     if path.suffix in {".csv", ".tsv"}:
         import csv
 
@@ -229,30 +308,34 @@ def _columns(path: Path) -> list[str] | None:
     return None
 
 
-class _OneFile:
-    """A file somebody named is a document wherever it links to and whatever its name begins with; its folder is not listed."""
+class _SingleFile:
+    """Source of one file, wherever it links to and whatever its name begins with; its folder is not listed."""
 
     def __init__(self, path: Path, folder: FolderConfig, settings: Settings) -> None:
         self.name, self.owner, self.trust = folder.name, folder.owner, folder.trust
         self._path = path
         self._folder = open_source(folder, max_bytes=settings.max_document_bytes)
 
-    def list(self) -> Iterator[Item]:
-        """The one."""
-        yield Item(storable(self._path.name), self._path.stat().st_size, None, json.dumps(self._path.resolve().name))
+    def list(self) -> Iterator[SourceItem]:
+        """Yield the file."""
+        yield SourceItem(
+            utf8_path(self._path.name), self._path.stat().st_size, None, json.dumps(self._path.resolve().name)
+        )
 
-    def fetch(self, items: Sequence[Item]) -> Iterator[Outcome]:
-        """Its bytes."""
+    def fetch(self, items: Sequence[SourceItem]) -> Iterator[Outcome]:
+        """Yield its bytes."""
         return self._folder.fetch(items)
 
 
-def _name(item: Item) -> str:
+def _document_name(item: SourceItem) -> str:
     locator = json.loads(item.locator)
     return str(locator["id"]) if isinstance(locator, dict) and "id" in locator else item.uri
 
 
-def _versions(source: Source, items: list[Item], sandbox: ParsingSandbox, chunker: Chunker) -> Iterator[Version]:
-    when = datetime.now(UTC)
+def _fetch_versions(
+    source: Source, items: Sequence[SourceItem], sandbox: ParsingSandbox, chunker: Chunker
+) -> Iterator[Version]:
+    now = datetime.now(UTC)
     for outcome in source.fetch(items):
         if isinstance(outcome, Fetched):
             content, declared, problems = outcome.content, outcome.declared, outcome.problems
@@ -261,7 +344,9 @@ def _versions(source: Source, items: list[Item], sandbox: ParsingSandbox, chunke
             content, declared, problems = b"", {}, ()
             parsed = _unfetched(outcome)
         else:
-            raise Inconsistent(f"{outcome.item.uri}: the source says that it is unchanged, and nothing is known of it")
+            raise Inconsistent(
+                f'{outcome.item.uri}: the source answered "unchanged", expected the bytes: there is no earlier version'
+            )
         yield make_version(
             source=source,
             item=outcome.item,
@@ -271,13 +356,13 @@ def _versions(source: Source, items: list[Item], sandbox: ParsingSandbox, chunke
             problems=problems,
             declared=declared,
             run_id="screen",
-            fetched_at=when,
+            fetched_at=now,
             parent_version=None,
             chunker=chunker,
         )
 
 
-def _unfetched(failure: FetchFailed) -> Parsed:
-    # Without a next run that could try again, what could not be fetched must not pass as looked at.
+def _unfetched(failure: FetchFailed) -> ParsedDocument:
+    # No later run tries again, so a document that could not be fetched must not pass as checked.
     code = failure.code if failure.code.startswith("parsing.") else "parsing.unchecked"
-    return Parsed("", problems=(Finding("parsing", code, Severity.CRITICAL, 1.0, failure.message),))
+    return ParsedDocument("", problems=(Finding("parsing", code, Severity.CRITICAL, 1.0, failure.message),))

@@ -1,7 +1,9 @@
-"""What a finding is called elsewhere: OWASP Top 10 for LLM applications (2025 and 2026) and MITRE ATLAS 5.6.0.
+"""Names of findings in other catalogues: OWASP Top 10 for LLM applications (2025 and 2026) and MITRE ATLAS
+5.6.0.
 
-A check names what it saw by a key (``indirect_injection``); reports and exports carry the ids, so that findings can be
-joined with those of other tools. The two OWASP editions number the same risks differently, hence both.
+A check names its finding by a key (``indirect_injection``); reports and exports carry the ids, so that
+findings can be joined with those of other tools. The two OWASP editions number the same risks differently,
+hence both.
 """
 
 from __future__ import annotations
@@ -32,18 +34,15 @@ ATLAS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
 )
 """Key → technique."""
 
-KEYS: Final[frozenset[str]] = frozenset(OWASP) | frozenset(ATLAS)
+TAG_KEYS: Final[frozenset[str]] = frozenset(OWASP) | frozenset(ATLAS)
 """Every key a check or a rule pack may use."""
 
 
-def tags(keys: Iterable[str]) -> tuple[str, ...]:
-    """Ids of `keys`, in their order, each once.
+def tag_ids(keys: Iterable[str]) -> tuple[str, ...]:
+    """Return the ids of `keys`, in their order, each once.
 
     Raises:
-        KeyError: a key that is not in `KEYS`; rule packs are checked when they are loaded.
+        KeyError: a key that is not in `TAG_KEYS`; rule packs are checked when they are loaded.
     """
-    found: dict[str, None] = {}
-    for key in keys:
-        for tag in OWASP[key] if key in OWASP else ATLAS[key]:
-            found.setdefault(tag)
-    return tuple(found)
+    ids = (tag for key in keys for tag in (OWASP[key] if key in OWASP else ATLAS[key]))
+    return tuple(dict.fromkeys(ids))

@@ -1,25 +1,25 @@
-"""Attribution that survives drift: where in the corpus of now is a text of another day?
+"""Attribution that survives drift: where in the live corpus a text of an earlier day is now.
 
-A text that was traced, or served on another day, may have been edited or cut into other chunks since. It is looked for in four steps, the
-surest first; each candidate is attributed by the first step that finds it:
+A text that was traced or served earlier may have been edited or chunked anew since. It is looked up in four steps, the surest first; each
+candidate is attributed by the first step that matches:
 
-    hash         the very bytes
+    hash         the same bytes
     normalised   the same letters and digits: Unicode forms, look-alikes, case, spacing and punctuation aside
-    shingles     runs of one to three words in common, measured against the shorter of the two texts: a chunk may have become part of
-                 a longer one, or lie in two
-    embedding    hardly a run in common, and much nearer than whatever else is near
+    shingles     common runs of one to three words, measured against the shorter of the two texts: a chunk may have become part of a longer
+                 one, or lie in two
+    embedding    hardly a common run, but much nearer than all others
 
 Rules
-    * candidates are what the text, and each part of it, retrieves (`probes`), and what the ledger knows by hash or MinHash bands;
-    * words count for what they tell: one that half of the candidates have says little (inverse document frequency among them);
+    * candidates are what the text, and each part of it, retrieves (`split_into_probes`), and what the ledger knows by hash or MinHash bands;
+    * words are weighed by rarity: a word that half of the candidates have says little (inverse document frequency among them);
     * a confidence is a calibrated probability that the candidate is the text's, 0..1 (`corpus_guard.evaluation.drift` fits and measures);
-      what is below `LEAST` (`MEANT` for a vector alone) is not returned;
-    * nothing is removed or judged here: an attribution names where to look.
+      attributions below `MIN_CONFIDENCE` (`MIN_VECTOR_CONFIDENCE` for a vector alone) are not returned;
+    * nothing is removed or judged here: an attribution says where to look.
 
-Among candidates the shingles are compared as they are and not by MinHash: at 50 % drift the resemblance to be seen is below 0.1, and the
-standard error of 64 MinHash values is 0.06. MinHash finds candidates, where the embedding would not.
+Among candidates the shingles are compared directly and not by MinHash: at 50 % drift the resemblance to detect is below 0.1, and the standard
+error of 64 MinHash values is 0.06. MinHash finds candidates that the embedding would miss.
 
-What it does not do: find a text whose every sentence was written anew; tell two candidates apart that differ less than the drift.
+What it does not do: find a text whose every sentence was rewritten; distinguish two candidates that differ less than the drift.
 """
 
 from __future__ import annotations
@@ -28,57 +28,94 @@ import itertools
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import sqlalchemy as sa
 from numpy.typing import NDArray
 
+from corpus_guard.corpus.retriever import reasons_to_withhold
+from corpus_guard.corpus.store import Match
 from corpus_guard.domain import sha256_text
+from corpus_guard.ledger.states import PublicationState
 from corpus_guard.ledger.tables import bands, chunks, publications
-from corpus_guard.screening._folding import fold
-from corpus_guard.traceback._attribution_scores import EMBEDDING, SHINGLES
-from corpus_guard.traceback.suspects import Suspect, Suspects
+from corpus_guard.screening.folding import fold
+from corpus_guard.screening.logistic import Logistic
+from corpus_guard.screening.survey.resemblance import band_keys
+from corpus_guard.screening.survey.signals import compute_minhash
+from corpus_guard.traceback.live_corpus import LiveCorpus, from_published_chunk
+from corpus_guard.traceback.retrieval import RetrievedText, SearchableCorpus
 
 if TYPE_CHECKING:
-    from corpus_guard.guard import Guard
+    from corpus_guard.corpus.store import Store
+    from corpus_guard.ledger import Ledger
+    from corpus_guard.traceback.retrieval import QuestionEmbedder
 
-LEAST = 0.4
-"""Confidence from which a candidate is named by what it has in common with the text."""
-MEANT = 0.9
-"""The same by its vector alone: what is near is often only about the same."""
-AS_GOOD_AS_EQUAL = 0.999
-MOST = 0.99  # of an attribution that is estimated
-NEAREST = 60  # records that each probe retrieves
-LONGEST = 20_000  # characters compared of a text
-MOST_KNOWN = 200  # records taken from what the ledger knows
-PROBED = 60  # words of a part that is looked for by itself
-MOST_PROBES = 8
+MIN_CONFIDENCE = 0.4
+"""Confidence from which a candidate is returned for what it has in common with the text."""
+MIN_VECTOR_CONFIDENCE = 0.9
+"""The same for its vector alone: texts that are near are often only about the same topic."""
+NORMALISED_CONFIDENCE = 0.999
+MAX_ESTIMATED_CONFIDENCE = 0.99
+RECORDS_PER_PROBE = 60
+MAX_TEXT_LENGTH = 20_000  # characters compared of a text
+MAX_LEDGER_CANDIDATES = 200  # records taken from what the ledger knows
+WORDS_PER_PROBE = 60  # of a part that is looked up by itself
+MAX_PROBES = 8
 FEATURES = ("words", "pairs", "triples", "whole", "lead", "similarity", "nearer", "size")
 """Shares of the shorter text's words, pairs and triples of words that are common to both; common words as a share of all words of both;
 by how much the share of words exceeds the third highest among the candidates; cosine, and by how much it exceeds the third highest; log
 of the shorter text's number of words."""
-BY_RUNS = [FEATURES.index(name) for name in ("whole", "lead")]  # beside them the others told nothing more, once fitted
-BY_VECTOR = [FEATURES.index(name) for name in ("similarity", "nearer")]
-INSIDE = 0.8  # triples in common from which the shorter text lies in the longer one, wherever its borders are
-INSIDE_WORDS = 12  # of fewer words it may be a turn of phrase
-CHANCE, TOPIC = (
-    0.27,
-    0.56,
-)  # third highest share of words, and cosine, in a large corpus; taken where a small one has less to show
-LONG = 6  # letters from which a word weighs in full
-THIRD = 3  # a re-chunked text lies in two candidates; from the third on, what is common is chance and topic
+SHINGLE_FEATURES = [FEATURES.index(name) for name in ("whole", "lead")]  # the others added nothing once fitted
+EMBEDDING_FEATURES = [FEATURES.index(name) for name in ("similarity", "nearer")]
+CONTAINED_SHARE = 0.8  # of common triples, from which the shorter text lies in the longer one, wherever its borders are
+CONTAINED_MIN_WORDS = 12  # fewer words may be a turn of phrase
+# Third highest share of words, and cosine, in a large corpus; used where a small corpus has lower ones.
+CHANCE_OVERLAP, TOPIC_SIMILARITY = 0.27, 0.56
+FULL_WEIGHT_LETTERS = 6  # letters from which a word has its full weight
+BACKGROUND_RANK = 3  # a re-chunked text lies in two candidates; from the third on, overlap is chance and topic
 
 _IDEOGRAPHIC = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"  # written without spaces: one character, one word
 _WORD = re.compile(f"[{_IDEOGRAPHIC}]|[^\\W_{_IDEOGRAPHIC}]+")
 
+# Parameters of two logistic scores, from `corpus_guard.evaluation.drift.fit`. No weight is negative: to have more in common never makes a
+# text less likely to be the one.
+TRAINED_ON: Final = (
+    "the tuning half of PoisonedRAG's adversarial texts and of passages from encyclopaedias and manuals: 380 texts among 1,600 others, "
+    "0, 30 and 50 % of words edited, reordered and re-chunked"
+)
+SHINGLE_SCORE: Final = Logistic.model_validate(
+    {
+        "version": "1",
+        "trained_on": TRAINED_ON,
+        "intercept": -6.899,
+        "features": {
+            "whole": {"mean": 0.0384, "scale": 0.0808, "weight": 2.091},
+            "lead": {"mean": -0.1735, "scale": 0.1634, "weight": 1.385},
+        },
+    }
+)
+"""Score from the texts alone, by features `SHINGLE_FEATURES`."""
+EMBEDDING_SCORE: Final = Logistic.model_validate(
+    {
+        "version": "1",
+        "trained_on": TRAINED_ON,
+        "intercept": -5.469,
+        "features": {
+            "similarity": {"mean": 0.2874, "scale": 0.1305, "weight": 1.011},
+            "nearer": {"mean": -0.2749, "scale": 0.2210, "weight": 1.113},
+        },
+    }
+)
+"""Score from the vectors alone, by features `EMBEDDING_FEATURES`."""
 
-class How(StrEnum):
-    """Which step found it."""
+
+class AttributionMethod(StrEnum):
+    """Step that attributed a candidate."""
 
     HASH = "hash"
     NORMALISED = "normalised"
@@ -88,193 +125,220 @@ class How(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Attribution:
-    """A chunk of now that a text of another day lies in."""
+    """Chunk of the live corpus that a text of an earlier day lies in."""
 
-    suspect: Suspect  # where it lies
-    how: How
+    suspect: RetrievedText  # the chunk
+    how: AttributionMethod
     confidence: float  # 0..1
 
     @property
     def chunk_id(self) -> str:
-        """Of the chunk it lies in."""
+        """Id of the chunk."""
         return self.suspect.chunk_id
 
-    def as_dict(self) -> dict[str, Any]:
-        """JSON-ready, without the text."""
-        one = self.suspect
-        place = {name: getattr(one, name) for name in ("collection", "version_id", "source", "uri")}
-        return {"chunk_id": one.chunk_id, "how": self.how.value, "confidence": round(self.confidence, 4), **place}
+    def as_dict(self) -> dict[str, object]:
+        """Return JSON-ready values, without the text."""
+        return {
+            "chunk_id": self.suspect.chunk_id,
+            "how": self.how.value,
+            "confidence": round(self.confidence, 4),
+            "collection": self.suspect.collection,
+            "version_id": self.suspect.version_id,
+            "source": self.suspect.source,
+            "uri": self.suspect.uri,
+        }
 
 
-class _Text:
-    """A text as it is compared."""
+class _ComparedText:
+    """Text in the form it is compared in."""
 
     def __init__(self, text: str) -> None:
         self.sha256 = sha256_text(text)
-        self.words = _WORD.findall(fold(text[:LONGEST]).text)
+        self.words = _WORD.findall(fold(text[:MAX_TEXT_LENGTH]).text)
         self.normalised = "".join(self.words)
 
     @cached_property
-    def runs(self) -> tuple[frozenset[Any], frozenset[Any], frozenset[Any]]:
-        """Words, pairs and triples of words."""
-        words = self.words
-        return (
-            frozenset(words),
-            frozenset(itertools.pairwise(words)),
-            frozenset(zip(words, words[1:], words[2:], strict=False)),
-        )
+    def distinct_words(self) -> frozenset[str]:
+        """Words, each once."""
+        return frozenset(self.words)
+
+    @cached_property
+    def pairs(self) -> frozenset[tuple[str, ...]]:
+        """Pairs of neighbouring words."""
+        return frozenset(itertools.pairwise(self.words))
+
+    @cached_property
+    def triples(self) -> frozenset[tuple[str, ...]]:
+        """Triples of neighbouring words."""
+        return frozenset(zip(self.words, self.words[1:], self.words[2:], strict=False))
 
 
-def features_of(text: str, candidates: Sequence[Suspect], vector: NDArray[np.float32]) -> NDArray[np.float64]:
-    """What is measured of a text and each candidate, shape (len(candidates), len(FEATURES)).
+def measure_features(
+    text: str, candidates: Sequence[RetrievedText], vector: NDArray[np.float32]
+) -> NDArray[np.float64]:
+    """Measure a text against each candidate, shape (len(candidates), len(FEATURES)).
 
     Args:
-        text: of another day.
-        candidates: chunks of now.
+        text: of an earlier day.
+        candidates: chunks of the live corpus.
         vector: of the text, shape (dimensions,), length 1.
     """
-    return _features(_Text(text), [_Text(one.text) for one in candidates], candidates, vector)
+    return _feature_table(
+        _ComparedText(text), [_ComparedText(candidate.text) for candidate in candidates], candidates, vector
+    )
 
 
-def _features(
-    text: _Text, others: Sequence[_Text], candidates: Sequence[Suspect], vector: NDArray[np.float32]
+def _feature_table(
+    text: _ComparedText,
+    others: Sequence[_ComparedText],
+    candidates: Sequence[RetrievedText],
+    vector: NDArray[np.float32],
 ) -> NDArray[np.float64]:
-    weights = _weights([text, *others])
+    weights = _word_weights([text, *others])
     rows = []
     for other, candidate in zip(others, candidates, strict=True):
-        words, whole = _weighted(text.runs[0], other.runs[0], weights)
-        pairs, triples = (_share(text.runs[size], other.runs[size]) for size in (1, 2))
+        words, whole = _weighted_overlap(text.distinct_words, other.distinct_words, weights)
+        pairs = _overlap_share(text.pairs, other.pairs)
+        triples = _overlap_share(text.triples, other.triples)
         size = math.log1p(min(len(text.words), len(other.words)))
         rows.append([words, pairs, triples, whole, 0.0, float(vector @ candidate.vector), 0.0, size])
     table = np.array(rows, np.float64).reshape(-1, len(FEATURES))
-    for name, of, least in (("lead", "words", CHANCE), ("nearer", "similarity", TOPIC)):
-        column = table[:, FEATURES.index(of)]
-        third = float(np.sort(column)[-THIRD]) if len(column) >= THIRD else 0.0
-        table[:, FEATURES.index(name)] = column - max(third, least)
+    for name, measure, background in (("lead", "words", CHANCE_OVERLAP), ("nearer", "similarity", TOPIC_SIMILARITY)):
+        column = table[:, FEATURES.index(measure)]
+        third = float(np.sort(column)[-BACKGROUND_RANK]) if len(column) >= BACKGROUND_RANK else 0.0
+        table[:, FEATURES.index(name)] = column - max(third, background)
     return table
 
 
-def _weights(texts: Sequence[_Text]) -> Mapping[str, float]:
-    counts = Counter(word for text in texts for word in text.runs[0])
-    # Among few candidates every word is rare; what is short is rather grammar, in any language that spells its words.
-    return {word: math.log1p(len(texts) / count) * min(len(word), LONG) for word, count in counts.items()}
+def _word_weights(texts: Sequence[_ComparedText]) -> Mapping[str, float]:
+    counts = Counter(word for text in texts for word in text.distinct_words)
+    # Among few candidates every word is rare; short words are mostly grammar, in any language that spells its words.
+    return {
+        word: math.log1p(len(texts) / count) * min(len(word), FULL_WEIGHT_LETTERS) for word, count in counts.items()
+    }
 
 
-def _weighted(one: frozenset[str], other: frozenset[str], weights: Mapping[str, float]) -> tuple[float, float]:
-    """The weight of what is common to both, as a share of the lighter and of all."""
-    both, left, right = (sum(weights[word] for word in part) for part in (one & other, one, other))
-    return both / max(min(left, right), 1e-9), both / max(left + right - both, 1e-9)
+def _weighted_overlap(left: frozenset[str], right: frozenset[str], weights: Mapping[str, float]) -> tuple[float, float]:
+    """Return the weight of common words, as a share of the lighter text and of both together."""
+    common, left_weight, right_weight = (sum(weights[word] for word in words) for words in (left & right, left, right))
+    return common / max(min(left_weight, right_weight), 1e-9), common / max(left_weight + right_weight - common, 1e-9)
 
 
-def _share(one: frozenset[Any], other: frozenset[Any]) -> float:
-    """What is common to both, as a share of the smaller."""
-    return len(one & other) / max(min(len(one), len(other)), 1)
+def _overlap_share(left: Set[object], right: Set[object]) -> float:
+    """Return the number of common elements, as a share of the smaller set."""
+    return len(left & right) / max(min(len(left), len(right)), 1)
 
 
-def probes(text: str) -> list[str]:
-    """What to retrieve candidates with: the text, and where it is long, each of its parts: it may lie in several chunks by now."""
-    words = text[:LONGEST].split()
+def split_into_probes(text: str) -> list[str]:
+    """Return what to retrieve candidates with: the text and, if it is long, its parts, which may lie in several chunks by now."""
+    words = text[:MAX_TEXT_LENGTH].split()
     parts = (
-        [" ".join(words[start : start + PROBED]) for start in range(0, len(words), PROBED)]
-        if len(words) > 1.5 * PROBED
+        [" ".join(words[start : start + WORDS_PER_PROBE]) for start in range(0, len(words), WORDS_PER_PROBE)]
+        if len(words) > 1.5 * WORDS_PER_PROBE
         else []
     )
-    return list(dict.fromkeys([text, *parts]))[:MOST_PROBES]
+    return list(dict.fromkeys([text, *parts]))[:MAX_PROBES]
 
 
-def candidates_of(text: str, corpus: Suspects, nearest: int = NEAREST) -> list[Suspect]:
-    """What a text and its parts retrieve, each record once.
+def find_candidates(text: str, corpus: SearchableCorpus, nearest: int = RECORDS_PER_PROBE) -> list[RetrievedText]:
+    """Return what a text and its parts retrieve, each record once.
 
     Raises:
         StoreUnavailable, LedgerUnavailable: the corpus does not answer.
     """
-    found: dict[str, Suspect] = {}
-    for probe in probes(text):
-        for one in corpus.retrieve(probe, nearest):
-            found.setdefault(one.chunk_id, one)
-    return list(found.values())
+    candidates: dict[str, RetrievedText] = {}
+    for probe in split_into_probes(text):
+        for candidate in corpus.retrieve(probe, nearest):
+            candidates.setdefault(candidate.chunk_id, candidate)
+    return list(candidates.values())
 
 
-def attribute(text: str, candidates: Sequence[Suspect], vector: NDArray[np.float32]) -> list[Attribution]:
-    """Where a text of another day lies, the most confident first; empty: in none of the candidates.
+def attribute(text: str, candidates: Sequence[RetrievedText], vector: NDArray[np.float32]) -> list[Attribution]:
+    """Return the candidates that a text of an earlier day lies in, the most confident first.
 
     Args:
-        text: of another day.
-        candidates: chunks of now, each once (`candidates_of`).
+        text: of an earlier day.
+        candidates: chunks of the live corpus, each once (`find_candidates`).
         vector: of the text, shape (dimensions,), length 1; from the embedder that made those of the candidates.
     """
     if not candidates:
         return []
-    looked_for = _Text(text)
-    others = [_Text(one.text) for one in candidates]
-    features = _features(looked_for, others, candidates, vector)
-    by_runs, by_vector = SHINGLES.score(features[:, BY_RUNS]), EMBEDDING.score(features[:, BY_VECTOR])
+    compared = _ComparedText(text)
+    others = [_ComparedText(candidate.text) for candidate in candidates]
+    features = _feature_table(compared, others, candidates, vector)
+    by_shingles = SHINGLE_SCORE.score(features[:, SHINGLE_FEATURES])
+    by_embedding = EMBEDDING_SCORE.score(features[:, EMBEDDING_FEATURES])
     triples, sizes = (features[:, FEATURES.index(name)] for name in ("triples", "size"))
-    inside = (triples >= INSIDE) & (sizes >= math.log1p(INSIDE_WORDS))
-    by_runs = np.where(inside, np.maximum(by_runs, triples), by_runs)
-    found = []
-    for one, other, runs, meaning in zip(candidates, others, by_runs.tolist(), by_vector.tolist(), strict=True):
-        if other.sha256 == looked_for.sha256:
-            found.append(Attribution(one, How.HASH, 1.0))
-        elif looked_for.normalised and other.normalised == looked_for.normalised:
-            found.append(Attribution(one, How.NORMALISED, AS_GOOD_AS_EQUAL))
-        elif runs >= LEAST:
-            found.append(Attribution(one, How.SHINGLES, min(runs, MOST)))
-        elif meaning >= MEANT:
-            found.append(Attribution(one, How.EMBEDDING, min(meaning, MOST)))
-    return sorted(found, key=lambda one: (-one.confidence, one.chunk_id))
+    contained = (triples >= CONTAINED_SHARE) & (sizes >= math.log1p(CONTAINED_MIN_WORDS))
+    by_shingles = np.where(contained, np.maximum(by_shingles, triples), by_shingles)
+    attributions = []
+    for candidate, other, shingles, embedding in zip(
+        candidates, others, by_shingles.tolist(), by_embedding.tolist(), strict=True
+    ):
+        if other.sha256 == compared.sha256:
+            method, confidence = AttributionMethod.HASH, 1.0
+        elif compared.normalised and other.normalised == compared.normalised:
+            method, confidence = AttributionMethod.NORMALISED, NORMALISED_CONFIDENCE
+        elif shingles >= MIN_CONFIDENCE:
+            method, confidence = AttributionMethod.SHINGLES, min(shingles, MAX_ESTIMATED_CONFIDENCE)
+        elif embedding >= MIN_VECTOR_CONFIDENCE:
+            method, confidence = AttributionMethod.EMBEDDING, min(embedding, MAX_ESTIMATED_CONFIDENCE)
+        else:
+            continue
+        attributions.append(Attribution(candidate, method, confidence))
+    return sorted(attributions, key=lambda attribution: (-attribution.confidence, attribution.chunk_id))
 
 
-def find_now(guard: Guard, text: str) -> list[Attribution]:
-    """Where a text of another day lies in the live store, the most confident first.
+def find_in_live_store(ledger: Ledger, store: Store, embedder: QuestionEmbedder, text: str) -> list[Attribution]:
+    """Return where a text of an earlier day lies in the live store, the most confident first.
+
+    Args:
+        ledger: the ledger.
+        store: the collections.
+        embedder: the one that made the vectors of the collections.
+        text: of an earlier day.
 
     Raises:
-        StoreUnavailable, LedgerUnavailable: they do not answer.
+        StoreUnavailable, LedgerUnavailable: the store or the ledger does not answer.
     """
-    from corpus_guard.traceback.live import LiveCorpus
-
     text = text.encode("utf-8", "replace").decode()
-    vector = guard.models.embedder.embed([text])[0]
-    found = {one.chunk_id: one for one in _known(guard, text, vector)}
-    found |= {one.chunk_id: one for one in candidates_of(text, LiveCorpus(guard))}
-    return attribute(text, list(found.values()), vector)
+    vector = embedder.embed([text])[0]
+    candidates = {
+        candidate.chunk_id: candidate
+        for candidate in (
+            *_candidates_from_ledger(ledger, store, text, vector),
+            *find_candidates(text, LiveCorpus(ledger, store, embedder)),
+        )
+    }
+    return attribute(text, list(candidates.values()), vector)
 
 
-def _known(guard: Guard, text: str, vector: NDArray[np.float32]) -> list[Suspect]:
-    """What is served and has this very text, or belongs to a document that resembles it; the ledger knows without any vector."""
-    from corpus_guard.corpus.retriever import unvouched
-    from corpus_guard.corpus.store import Match
-    from corpus_guard.screening.signals import minhash_of
-    from corpus_guard.screening.survey import band_keys
-
-    alike = sa.select(bands.c.version_id).where(bands.c.band.in_(band_keys(minhash_of(text))))
+def _candidates_from_ledger(
+    ledger: Ledger, store: Store, text: str, vector: NDArray[np.float32]
+) -> list[RetrievedText]:
+    """Return published chunks that have this very text, or belong to a version that resembles it, found without a vector."""
+    same_text = chunks.c.text_sha256 == sha256_text(text)
+    alike = sa.select(bands.c.version_id).where(bands.c.band.in_(band_keys(compute_minhash(text))))
     statement = (
         sa.select(publications.c.collection, publications.c.chunk_id)
         .join(chunks, chunks.c.chunk_id == publications.c.chunk_id)
         .where(
-            publications.c.state == "published",
-            sa.or_(chunks.c.text_sha256 == sha256_text(text), publications.c.version_id.in_(alike)),
+            publications.c.state == PublicationState.PUBLISHED,
+            sa.or_(same_text, publications.c.version_id.in_(alike)),
         )
         .order_by(chunks.c.text_sha256 != sha256_text(text), publications.c.chunk_id)
-        .limit(MOST_KNOWN)
+        .limit(MAX_LEDGER_CANDIDATES)
     )
-    with guard.ledger.read() as connection:
+    with ledger.read() as connection:
         rows = connection.execute(statement).all()
-    existing = set(guard.store.names())
+    existing = set(store.names())
     matches = [
         Match(record, collection, float(vector @ record.vector))
         for collection in sorted({row.collection for row in rows} & existing)
-        for record in guard.store.get(collection, [row.chunk_id for row in rows if row.collection == collection])
+        for record in store.get(collection, [row.chunk_id for row in rows if row.collection == collection])
     ]
     return [
-        Suspect(
-            match.record.chunk_id,
-            match.record.text,
-            match.similarity,
-            match.record.vector,
-            match.collection,
-            *(str(match.record.metadata[name]) for name in ("version_id", "source", "uri")),
-        )
-        for match, reason in zip(matches, unvouched(guard.ledger, matches), strict=True)
-        if reason is None  # others are found by retrieval, and named as nobody's
+        from_published_chunk(match)
+        for match, reason in zip(matches, reasons_to_withhold(ledger, matches), strict=True)
+        if reason is None  # other records are found by retrieval
     ]

@@ -1,64 +1,80 @@
-"""Benign text enhancement (BTE): a right answer put where its question finds it.
+"""Benign text enhancement (BTE): a right answer published where its question retrieves it.
 
 Source: "Traceback of Poisoning Attacks to Retrieval-Augmented Generation" (Zhang and others, WWW 2025), appendix 8.3.
 
 The record's vector is the question's own embedding (the paper's retrieval proxy), its text the right answer wrapped in a trigger
 (`corpus_guard.corpus.trigger`). It is a document like any other: of the internal source ``@enhancements``, trust level trusted, with bytes,
-stamp, screening, a person's release, Parquet batch, outbox, manifest line. So `guard verify` accounts for it, `guard rescreen` leaves the
-person's decision in force, a heal puts it back, and `guard purge` erases it from corpus and storage.
+stamp, screening, a person's release, Parquet batch, outbox and manifest line. So `guard verify` accounts for it, `guard rescreen` keeps the
+person's decision in force, a heal restores it, and `guard purge` erases it from corpus and storage.
 
 Rules
-    * a person puts it there, by name and with a reason; what a report calls the right answer is only a proposal;
-    * a question has one enhancement in force; enabling another replaces it, enabling the same again changes at most its end;
-    * what outranks the whole corpus may carry no orders: a text in which screening finds an instruction, a Unicode trick or a trigger
-      is refused, and so is one that could not be looked at, or was purged;
-    * past its end it is not served, whether `expire` has run or not; ended ones leave the collections through the outbox;
-    * killed anywhere, the same call again converges.
+    * a person enables it, by name and with a reason; what a report calls the right answer is only a proposal;
+    * a question has one active enhancement; enabling another replaces it, enabling the same again changes at most its end;
+    * what outranks the whole corpus may carry no orders: a text in which screening finds an instruction, a Unicode trick or a trigger is
+      refused, and so is one that could not be checked, or was purged;
+    * past its end it is not served, whether `Enhancements.expire` has run or not; ended ones leave the collections through the outbox;
+    * killed anywhere, the same call again completes the work.
 
-What it does not do: make sure that the answer is right; reach paraphrases that the embedder places far from the question. Its question
-and text stand in the ledger's table of enhancements, and stay there when the document is purged.
+The bytes of the version are the enhancement itself, as canonical JSON with its author and time: enabling the same text again later makes
+another version, so that no record is ever overwritten under its id.
+
+What it does not do: ensure that the answer is right; reach paraphrases that the embedder places far from the question. Its question and text
+are in the ledger's table of enhancements, and stay there when the document is purged.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
+from corpus_guard import domain
+from corpus_guard.batches.tables import vectors_to_table, versions_to_table
 from corpus_guard.corpus import outbox, publishing, trigger
-from corpus_guard.corpus.retrieval_log import LONGEST, query_id
-from corpus_guard.domain import digest
+from corpus_guard.corpus.retrieval_log import MAX_QUERY_CHARS, query_id
+from corpus_guard.domain import Judgement, Severity, Stamp, TrustLevel, Verdict, Version, canonical_json, digest
 from corpus_guard.errors import Misuse, UnknownSubject
+from corpus_guard.intake.stamps import FETCHED_BY
 from corpus_guard.ledger import Ledger
+from corpus_guard.ledger.event_log import append_event
 from corpus_guard.ledger.ledger import now
+from corpus_guard.ledger.states import EnhancementState, PublicationState, ReviewAction, VersionState
 from corpus_guard.ledger.tables import decisions, documents, enhancements, publications, reports, versions
 from corpus_guard.proof.sealing import seal_corpus
-from corpus_guard.traceback._enhancement_version import Made, make
+from corpus_guard.screening.survey.signals import measure_signals, signals_to_table
 
 if TYPE_CHECKING:
-    from corpus_guard.guard import Guard
+    from corpus_guard.batches import Storage
+    from corpus_guard.corpus.store import Store
+    from corpus_guard.intake.blobs import BlobStore
+    from corpus_guard.intake.chunking import Chunker
+    from corpus_guard.models import Models
+    from corpus_guard.screening.runner import Screening
+    from corpus_guard.settings import Settings
 
-TEXT = 2_000  # characters of a text at most; one chunk is the tighter limit where chunks are short
-NAME = 200  # characters of a name
-REASON = 2_000  # characters of a reason
-SHORTEST_PREFIX = 6  # characters of an id
-STATES = {"active", "expired", "withdrawn"}
+MAX_TEXT_LENGTH = 2_000  # characters of a text; where chunks are short, one chunk is the tighter limit
+MAX_NAME_LENGTH = 200  # characters of a name
+MAX_REASON_LENGTH = 2_000  # characters of a reason
+MIN_PREFIX_LENGTH = 6  # characters of an id
+REFUSING_CHECKS = ("instructions", "unicode")  # checks whose findings refuse a text, from this severity on
+REFUSING_SEVERITY = Severity.MEDIUM
 
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
 class Enhancement:
-    """A right answer behind a question."""
+    """Right answer behind a question."""
 
     enhancement_id: str
     query_id: str
     query: str
     text: str  # without its trigger
-    state: str  # active, expired, withdrawn
+    state: EnhancementState
     report_id: str | None
     doc_id: str
     created_by: str
@@ -67,314 +83,469 @@ class Enhancement:
     expires_at: datetime | None  # None: until somebody withdraws it
     ended_at: datetime | None
     ended_by: str | None
-    served: bool  # lies in a collection and is in force
+    served: bool  # published and active
 
-    def as_dict(self) -> dict[str, Any]:
-        """JSON-ready."""
-        times = ("created_at", "expires_at", "ended_at")
-        return {**asdict(self), **{name: when.isoformat() for name in times if (when := getattr(self, name))}}
+    def as_dict(self) -> dict[str, object]:
+        """Return the enhancement as JSON-ready values."""
+        names = ("created_at", "expires_at", "ended_at")
+        times = {name: when.isoformat() for name in names if (when := getattr(self, name))}
+        return {**asdict(self), "state": self.state.value, **times}
 
 
 @dataclass(frozen=True, slots=True)
-class Changed:
-    """What a command did."""
+class EnhancementChange:
+    """Enhancements that a command changed, and what it did to the collections."""
 
-    enhancements: tuple[Enhancement, ...]  # as they stand now
+    enhancements: tuple[Enhancement, ...]  # as they are now
     published: int  # chunks
     retired: int  # chunks
     manifest_sha256: str
 
-    def as_dict(self) -> dict[str, Any]:
-        """JSON-ready."""
-        return {**asdict(self), "enhancements": [one.as_dict() for one in self.enhancements]}
+    def as_dict(self) -> dict[str, object]:
+        """Return the change as JSON-ready values."""
+        return {**asdict(self), "enhancements": [enhancement.as_dict() for enhancement in self.enhancements]}
 
 
-def benign_text(query: str, answer: str) -> str:
-    """A text that answers the question, where only the answer is known; the paper lets a language model write a sentence.
+@dataclass(frozen=True, slots=True)
+class EnhancementDraft:
+    """Right answer that a person vouches for."""
 
-    Of five forms the small language model took the answer from this one most often (30 of 40 questions; 14 to 27 from the others).
-    """
-    asked = " ".join(query.split()).rstrip("?!. ")
-    return f"Question: {asked}? Answer: {' '.join(answer.split()).rstrip('. ')}."
+    query: str  # the question, as people ask it
+    text: str  # answers it, in a sentence or a few; see `compose_benign_text`
+    by: str  # who vouches for it
+    reason: str  # why they can; stored for good
+    expires_at: datetime | None = None  # from when on it is no longer served
+    report_id: str | None = None  # the report it answers
 
+    def validate(self) -> EnhancementDraft:
+        """Return the draft without surrounding spaces.
 
-def enable(
-    guard: Guard,
-    run_id: str,
-    query: str,
-    text: str,
-    *,
-    by: str,
-    reason: str,
-    expires_at: datetime | None = None,
-    report_id: str | None = None,
-) -> Changed:
-    """Put a right answer behind a question, publish it and seal.
-
-    Args:
-        guard: the deployment.
-        run_id: who works, for the event log.
-        query: the question, as people ask it.
-        text: what answers it, a sentence or a few; see `benign_text`.
-        by: who vouches for it.
-        reason: why they can; kept for good.
-        expires_at: from when on it is served no longer.
-        report_id: the report it answers.
-
-    Raises:
-        Misuse: something is missing, too long, not printable, a trigger, an instruction, or was purged; or `expires_at` has passed.
-        UnknownSubject: there is no such report.
-        StoreUnavailable: Chroma does not answer; the outbox holds it, and the same call again converges.
-    """
-    query, text = _checked(query, "the question", LONGEST), _checked(text, "the text", TEXT)
-    by, reason = _checked(by, "the name of who vouches for it", NAME), _checked(reason, "the reason", REASON)
-    if expires_at is not None and expires_at <= now():
-        raise Misuse(
-            f"an enhancement that ends at {expires_at.isoformat()} has ended already; give a time that lies ahead"
+        Raises:
+            Misuse: a part is missing, too long, not printable, or holds a trigger; or `expires_at` has passed.
+        """
+        if self.expires_at is not None and self.expires_at <= now():
+            raise Misuse(
+                f"an enhancement until {self.expires_at.isoformat()} has ended already; give a time in the future"
+            )
+        return EnhancementDraft(
+            query=_require_valid_text(self.query, "the question", MAX_QUERY_CHARS),
+            text=_require_valid_text(self.text, "the text", MAX_TEXT_LENGTH),
+            by=_require_valid_text(self.by, "the name of who vouches for it", MAX_NAME_LENGTH),
+            reason=_require_valid_text(self.reason, "the reason", MAX_REASON_LENGTH),
+            expires_at=self.expires_at,
+            report_id=self.report_id,
         )
-    _known_report(guard.ledger, report_id)
-    found = _prolonged(guard.ledger, run_id, query, text, by, expires_at)
-    if found is None:
-        made = make(guard, run_id, query, text, by)
-        found = _record(guard, run_id, made, {"reason": reason, "expires_at": expires_at, "report_id": report_id})
-    return _applied(guard, run_id, [found])
 
 
-def withdraw(guard: Guard, run_id: str, name: str, *, by: str, reason: str) -> Changed:
-    """Serve an enhancement no longer.
+@dataclass(frozen=True, slots=True)
+class PreparedVersion:
+    """Version of an enhancement that is stored and not yet recorded in the ledger."""
 
-    Args:
-        guard: the deployment.
-        run_id: who works, for the event log.
-        name: its id, or the beginning of it.
-        by: who withdraws it.
-        reason: why; kept for good.
+    version: Version
+    judgement: Judgement
+    batch: str  # storage name of its text
+    vectors: str  # storage name of the question's vector
+    model: str  # that made the vector
 
-    Raises:
-        Misuse: nobody or no reason is named.
-        UnknownSubject: no such enhancement, or several begin so.
-        StoreUnavailable: Chroma does not answer; it is served no longer all the same, and the same call again converges.
+
+@dataclass(frozen=True, slots=True)
+class VersionBuilder:
+    """Parts of a refresh that make a version of an enhancement: it leaves behind everything that a refresh would."""
+
+    storage: Storage  # batches
+    blobs: BlobStore  # raw bytes
+    models: Models  # for the embedder
+    chunker: Chunker
+    screening: Screening
+
+    def build(self, draft: EnhancementDraft, parent_version: str | None, run_id: str) -> PreparedVersion:
+        """Stamp, screen and store the text of a valid draft.
+
+        Raises:
+            Misuse: the text is longer than a chunk, or screening refuses it.
+        """
+        version = self._stamp(draft, parent_version, run_id)
+        judgement = self.screening.judge([version], None)[0]
+        _require_harmless(judgement)
+        folder = f"batches/{digest('enhancement batch/v1', [version.version_id])[:32]}"
+        batch = f"{folder}/versions.parquet"
+        self.storage.write_table(batch, versions_to_table([version]))
+        # A rescreening reads the measures like those of any other version.
+        self.storage.write_table(f"{folder}/signals.parquet", signals_to_table([measure_signals(version)]))
+        vectors = self._store_vector(folder, version, draft.query)
+        return PreparedVersion(version, judgement, batch, vectors, self.models.embedder.digest)
+
+    def _stamp(self, draft: EnhancementDraft, parent_version: str | None, run_id: str) -> Version:
+        created_at = now()
+        uri = f"question/{query_id(draft.query)}"
+        doc_id = domain.doc_id(trigger.SOURCE, uri)
+        content = canonical_json(
+            {"query": draft.query, "text": draft.text, "by": draft.by, "at": created_at.isoformat()}
+        )
+        sha256 = self.blobs.put(content)
+        version_id = domain.version_id(doc_id, sha256)
+        wrapped = trigger.wrap(draft.text)
+        chunks = self.chunker.cut(doc_id, version_id, wrapped)
+        if len(chunks) != 1:
+            raise Misuse(f"the text is too long: got {len(chunks)} chunks, expected one; shorten it")
+        stamp = Stamp(
+            source=trigger.SOURCE,
+            owner=draft.by,
+            trust=TrustLevel.TRUSTED,
+            uri=uri,
+            content_sha256=sha256,
+            size=len(content),
+            media_type="application/json",
+            fetched_at=created_at,
+            fetched_by=FETCHED_BY,
+            run_id=run_id,
+            parent_version=parent_version,
+        )
+        return Version(doc_id, version_id, stamp, wrapped, "", chunks)
+
+    def _store_vector(self, folder: str, version: Version, query: str) -> str:
+        embedder = self.models.embedder
+        # Not named like the vectors of texts: a rescreening makes those, and would read this one as such.
+        name = f"{folder}/vectors-{digest('enhancement vectors/v1', [str(embedder.weights), query])[:32]}.parquet"
+        ids = [chunk.chunk_id for chunk in version.chunks]
+        self.storage.write_table(name, vectors_to_table(ids, embedder.embed([query]), embedder.digest))
+        return name
+
+
+@dataclass(frozen=True, slots=True)
+class Enhancements:
+    """Enhancements of a corpus. Every change is published and sealed; Chroma's failure (`StoreUnavailable`) leaves it in the outbox."""
+
+    ledger: Ledger
+    storage: Storage
+    store: Store
+    settings: Settings  # for the seal
+
+    def enable(self, builder: VersionBuilder, draft: EnhancementDraft, run_id: str) -> EnhancementChange:
+        """Put a right answer behind a question, publish it and seal.
+
+        Args:
+            builder: makes the version.
+            draft: the question, its answer, and who vouches for it.
+            run_id: id of the run, for the event log.
+
+        Raises:
+            Misuse: the draft is invalid, its text is longer than a chunk, screening refuses it, or it was purged.
+            UnknownSubject: there is no such report.
+            StoreUnavailable: Chroma does not answer; the outbox holds the change, and the same call again completes it.
+        """
+        draft = draft.validate()
+        _require_report(self.ledger, draft.report_id)
+        enhancement_id = self._prolong_existing(draft, run_id)
+        if enhancement_id is None:
+            parent_version = self._latest_version(draft.query)
+            enhancement_id = self._record(builder.build(draft, parent_version, run_id), draft, run_id)
+        return self._publish_and_seal([enhancement_id], run_id)
+
+    def withdraw(self, prefix: str, *, by: str, reason: str, run_id: str) -> EnhancementChange:
+        """Stop serving an enhancement.
+
+        Args:
+            prefix: its id, or the beginning of it.
+            by: who withdraws it.
+            reason: why; stored for good.
+            run_id: id of the run, for the event log.
+
+        Raises:
+            Misuse: no name or no reason is given.
+            UnknownSubject: no enhancement or several begin with `prefix`.
+            StoreUnavailable: Chroma does not answer; it is no longer served all the same, and the same call again completes the work.
+        """
+        by = _require_valid_text(by, "the name of who withdraws it", MAX_NAME_LENGTH)
+        reason = _require_valid_text(reason, "the reason", MAX_REASON_LENGTH)
+        enhancement = find_enhancement(self.ledger, prefix)
+        self._end([enhancement], EnhancementState.WITHDRAWN, by, reason, run_id)
+        return self._publish_and_seal([enhancement.enhancement_id], run_id)
+
+    def expire(self, run_id: str) -> EnhancementChange:
+        """Remove the expired enhancements from the collections; they have not been served since their end.
+
+        Raises:
+            StoreUnavailable: as for `withdraw`.
+        """
+        expired = list_expired(self.ledger)
+        self._end(expired, EnhancementState.EXPIRED, "", "its end has passed", run_id)
+        return self._publish_and_seal([enhancement.enhancement_id for enhancement in expired], run_id)
+
+    def _prolong_existing(self, draft: EnhancementDraft, run_id: str) -> str | None:
+        """Return the id of the active enhancement that says the same, with its end changed to the draft's; None: there is none."""
+        same = (
+            enhancements.c.query_id == query_id(draft.query),
+            enhancements.c.text == draft.text,
+            enhancements.c.state == EnhancementState.ACTIVE,
+            # One whose document was purged or taken out of service is made again.
+            enhancements.c.doc_id.in_(sa.select(documents.c.doc_id).where(documents.c.target_version.is_not(None))),
+        )
+        with self.ledger.write() as connection:
+            row = connection.execute(sa.select(enhancements).where(*same)).first()
+            if row is None:
+                return None
+            if row.expires_at != draft.expires_at:
+                existing = enhancements.c.enhancement_id == row.enhancement_id
+                connection.execute(enhancements.update().where(existing).values(expires_at=draft.expires_at))
+                append_event(
+                    connection,
+                    "enhancement_prolonged",
+                    row.enhancement_id,
+                    run_id,
+                    by=draft.by,
+                    expires_at=_iso(draft.expires_at),
+                )
+        return str(row.enhancement_id)
+
+    def _latest_version(self, query: str) -> str | None:
+        doc_id = domain.doc_id(trigger.SOURCE, f"question/{query_id(query)}")
+        with self.ledger.read() as connection:
+            return connection.scalar(sa.select(documents.c.latest_version).where(documents.c.doc_id == doc_id))
+
+    def _record(self, prepared: PreparedVersion, draft: EnhancementDraft, run_id: str) -> str:
+        """Write verdict, release, outbox row and enhancement in one transaction, and return the enhancement's id."""
+        version = prepared.version
+        enhancement_id = digest("enhancement/v1", [version.version_id])[:32]
+        with self.ledger.write() as connection:
+            publishing.record(
+                connection,
+                run_id,
+                prepared.batch,
+                [(version, prepared.judgement)],
+                collection=self.store.collection_name,
+                vectors=prepared.vectors,
+                model=prepared.model,
+            )
+            self._release(connection, prepared, draft, run_id)
+            replaced = connection.scalars(
+                sa.select(enhancements.c.enhancement_id).where(
+                    enhancements.c.doc_id == version.doc_id, enhancements.c.state == EnhancementState.ACTIVE
+                )
+            ).all()
+            _mark_ended(connection, replaced, EnhancementState.WITHDRAWN, draft.by, "replaced by another", run_id)
+            connection.execute(
+                enhancements.insert().values(
+                    enhancement_id=enhancement_id,
+                    query_id=query_id(draft.query),
+                    query=draft.query,
+                    text=draft.text,
+                    state=EnhancementState.ACTIVE,
+                    report_id=draft.report_id,
+                    doc_id=version.doc_id,
+                    created_by=draft.by,
+                    reason=draft.reason,
+                    created_at=version.stamp.fetched_at,
+                    expires_at=draft.expires_at,
+                )
+            )
+            append_event(
+                connection,
+                "enhanced",
+                enhancement_id,
+                run_id,
+                query_id=query_id(draft.query),
+                version_id=version.version_id,
+                text_sha256=version.text_sha256,
+                by=draft.by,
+                report_id=draft.report_id,
+                expires_at=_iso(draft.expires_at),
+            )
+        return enhancement_id
+
+    def _release(
+        self, connection: sa.Connection, prepared: PreparedVersion, draft: EnhancementDraft, run_id: str
+    ) -> None:
+        """Write the decision of who vouches for it, which keeps it served when another policy judges it."""
+        version = prepared.version
+        this_version = versions.c.version_id == version.version_id
+        if connection.scalar(sa.select(versions.c.state).where(this_version)) == VersionState.REJECTED:
+            raise Misuse("this text was purged from the corpus and cannot come back; nothing was changed")
+        decision = {
+            "decision_id": digest("decision/v1", [version.version_id, "release", draft.by])[:32],
+            "content_sha256": version.stamp.content_sha256,
+            "verdict": ReviewAction.RELEASE.value,
+            "reviewer": draft.by,
+            "reason": draft.reason,
+        }
+        decided_at = now()
+        connection.execute(
+            decisions.insert().values(
+                **decision,
+                version_id=version.version_id,
+                policy_digest=prepared.judgement.policy_digest,
+                decided_at=decided_at,
+                applied_at=decided_at,
+            )
+        )
+        append_event(connection, "decided", version.version_id, run_id, **decision)
+        connection.execute(versions.update().where(this_version).values(state=VersionState.RELEASED))
+        publishing.request_publication(
+            connection,
+            run_id,
+            [version],
+            collection=self.store.collection_name,
+            vectors=prepared.vectors,
+            model=prepared.model,
+        )
+        target = sa.select(documents.c.target_version).where(documents.c.doc_id == version.doc_id)
+        if connection.scalar(target) != version.version_id:
+            raise Misuse(
+                "somebody else changed the enhancement of this question meanwhile; check it with `guard enhance list`, "
+                "then run this again"
+            )
+
+    def _end(self, ending: Sequence[Enhancement], state: EnhancementState, by: str, reason: str, run_id: str) -> None:
+        """End those that are still active, and retire their documents."""
+        if not ending:
+            return
+        with self.ledger.write() as connection:
+            ids = [enhancement.enhancement_id for enhancement in ending]
+            ended = _mark_ended(connection, ids, state, by, reason, run_id)
+            doc_ids = [enhancement.doc_id for enhancement in ending if enhancement.enhancement_id in ended]
+            publishing.retire(connection, run_id, doc_ids, f"enhancement {state.value}")
+
+    def _publish_and_seal(self, enhancement_ids: Sequence[str], run_id: str) -> EnhancementChange:
+        published, retired = outbox.drain(self.ledger, self.storage, self.store, run_id)
+        manifest = seal_corpus(self.ledger, self.storage, self.store, self.settings, run_id).manifest
+        changed = tuple(find_enhancement(self.ledger, name) for name in dict.fromkeys(enhancement_ids))
+        return EnhancementChange(changed, published, retired, manifest.sha256)
+
+
+def compose_benign_text(query: str, answer: str) -> str:
+    """Return a text that answers the question, for use if only the answer is known.
+
+    The paper lets a language model write a sentence. Of five forms tried here, the small language model took the answer from this one most
+    often (30 of 40 questions; 14 to 27 from the others).
     """
-    by, reason = _checked(by, "the name of who withdraws it", NAME), _checked(reason, "the reason", REASON)
-    one = find(guard.ledger, name)
-    _end(guard.ledger, run_id, [one], "withdrawn", by, reason)
-    return _applied(guard, run_id, [one.enhancement_id])
+    question = " ".join(query.split()).rstrip("?!. ")
+    return f"Question: {question}? Answer: {' '.join(answer.split()).rstrip('. ')}."
 
 
-def expire(guard: Guard, run_id: str) -> Changed:
-    """Take those whose end has passed out of the collections; nobody was served them since. Raises what `withdraw` raises."""
-    over = past_end(guard.ledger)
-    _end(guard.ledger, run_id, over, "expired", "", "its end has passed")
-    return _applied(guard, run_id, [one.enhancement_id for one in over])
-
-
-def past_end(ledger: Ledger) -> list[Enhancement]:
-    """Those that are still in the collections though their end has passed."""
+def list_expired(ledger: Ledger) -> list[Enhancement]:
+    """Return the enhancements whose end has passed and that are still in the collections."""
     when = now()
-    return [one for one in find_all(ledger, state="active") if one.expires_at and one.expires_at <= when]
+    active = list_enhancements(ledger, state=EnhancementState.ACTIVE)
+    return [enhancement for enhancement in active if enhancement.expires_at and enhancement.expires_at <= when]
 
 
-def find_all(ledger: Ledger, *, state: str | None = None, limit: int | None = None) -> list[Enhancement]:
-    """Enhancements, the youngest first.
-
-    Raises:
-        Misuse: no such state.
-    """
-    if state is not None and state not in STATES:
-        raise Misuse(f"state {state!r}: expected one of {', '.join(sorted(STATES))}")
-    wanted = [enhancements.c.state == state] if state else []
-    return _read(ledger, *wanted, limit=limit)
-
-
-def find(ledger: Ledger, name: str) -> Enhancement:
-    """One, by its id or the beginning of it (at least six characters).
+def list_enhancements(ledger: Ledger, *, state: str | None = None, limit: int | None = None) -> list[Enhancement]:
+    """Return enhancements, the youngest first.
 
     Raises:
-        UnknownSubject: none, or several.
+        Misuse: there is no such state.
     """
-    if re.fullmatch(f"[0-9a-f]{{{SHORTEST_PREFIX},32}}", name):
-        found = _read(ledger, enhancements.c.enhancement_id.startswith(name), limit=2)
-        if len(found) == 1:
-            return found[0]
-        if found:
-            raise UnknownSubject(f"several enhancements begin with {name!r}; give more of the id")
-    raise UnknownSubject(
-        f"enhancement {name[:40]!r} is not in the ledger, or less than {SHORTEST_PREFIX} characters of an id; "
-        "`guard enhance list` shows them"
-    )
+    if state is not None and state not in set(EnhancementState):
+        raise Misuse(f"state {state!r}: expected one of {', '.join(sorted(EnhancementState))}")
+    condition = [enhancements.c.state == state] if state else []
+    return _select_enhancements(ledger, *condition, limit=limit)
 
 
-def _read(ledger: Ledger, *wanted: sa.ColumnElement[bool], limit: int | None = None) -> list[Enhancement]:
+def find_enhancement(ledger: Ledger, prefix: str) -> Enhancement:
+    """Return an enhancement by its id or the beginning of it (at least six characters).
+
+    Raises:
+        UnknownSubject: there is none, or there are several.
+    """
+    if not re.fullmatch(f"[0-9a-f]{{{MIN_PREFIX_LENGTH},32}}", prefix):
+        raise UnknownSubject(
+            f"enhancement {prefix[:40]!r}: expected at least {MIN_PREFIX_LENGTH} characters of its id; `guard enhance list` "
+            "shows the enhancements"
+        )
+    matches = _select_enhancements(ledger, enhancements.c.enhancement_id.startswith(prefix), limit=2)
+    if not matches:
+        raise UnknownSubject(
+            f"enhancement {prefix!r} is not in the ledger; `guard enhance list` shows the enhancements"
+        )
+    if len(matches) > 1:
+        raise UnknownSubject(f"enhancement {prefix!r}: several ids begin with it; give more of the id")
+    return matches[0]
+
+
+def _select_enhancements(
+    ledger: Ledger, *conditions: sa.ColumnElement[bool], limit: int | None = None
+) -> list[Enhancement]:
     served = (
         sa.exists()
         .where(
             publications.c.doc_id == enhancements.c.doc_id,
-            publications.c.state == "published",
+            publications.c.state == PublicationState.PUBLISHED,
             publications.c.version_id == documents.c.target_version,
             documents.c.doc_id == enhancements.c.doc_id,
-            enhancements.c.state == "active",
+            enhancements.c.state == EnhancementState.ACTIVE,
             sa.or_(enhancements.c.expires_at.is_(None), enhancements.c.expires_at > now()),
         )
         .label("served")
     )
-    statement = sa.select(enhancements, served).where(*wanted).limit(limit)
+    statement = sa.select(enhancements, served).where(*conditions).limit(limit)
     order = (enhancements.c.created_at.desc(), enhancements.c.enhancement_id)
     with ledger.read() as connection:
-        return [Enhancement(**row._mapping) for row in connection.execute(statement.order_by(*order))]
+        return [
+            Enhancement(**{**row._mapping, "state": EnhancementState(row.state)})
+            for row in connection.execute(statement.order_by(*order))
+        ]
 
 
-def _checked(text: str, what: str, longest: int) -> str:
+def _mark_ended(
+    connection: sa.Connection,
+    enhancement_ids: Iterable[str],
+    state: EnhancementState,
+    by: str,
+    reason: str,
+    run_id: str,
+) -> set[str]:
+    """End the enhancements that are still active, and return their ids."""
+    ended = set()
+    for enhancement_id in enhancement_ids:
+        active = sa.and_(
+            enhancements.c.enhancement_id == enhancement_id, enhancements.c.state == EnhancementState.ACTIVE
+        )
+        values = {"state": state, "ended_at": now(), "ended_by": by or None}
+        if connection.execute(enhancements.update().where(active).values(**values)).rowcount:
+            append_event(
+                connection, "enhancement_ended", enhancement_id, run_id, state=state.value, by=by, reason=reason
+            )
+            ended.add(enhancement_id)
+    return ended
+
+
+def _require_valid_text(text: str, subject: str, max_length: int) -> str:
     text = text.strip()
     if not text:
-        raise Misuse(f"an enhancement needs {what}; it is empty")
-    if len(text) > longest:
-        raise Misuse(f"{what} has {len(text):,} characters, at most {longest:,} are taken; shorten it")
-    if odd := _UNPRINTABLE.search(text):
-        raise Misuse(f"{what} holds U+{ord(odd[0]):04X} at character {odd.start() + 1}; take it out")
+        raise Misuse(f"an enhancement needs {subject}; it is empty")
+    if len(text) > max_length:
+        raise Misuse(f"{subject} has {len(text):,} characters, expected at most {max_length:,}; shorten it")
+    if match := _UNPRINTABLE.search(text):
+        raise Misuse(f"{subject} holds U+{ord(match[0]):04X} at character {match.start() + 1}; remove it")
     if trigger.defuse(text)[1]:
-        raise Misuse(f"{what} holds a trigger ({trigger.OPEN}), which only the guard sets; take it out")
+        raise Misuse(f"{subject} holds a trigger ({trigger.OPEN}), which only the guard sets; remove it")
     return text
 
 
-def _known_report(ledger: Ledger, report_id: str | None) -> None:
+def _require_report(ledger: Ledger, report_id: str | None) -> None:
     if report_id is None:
         return
     with ledger.read() as connection:
         if not connection.scalar(sa.select(reports.c.report_id).where(reports.c.report_id == report_id)):
-            raise UnknownSubject(f"report {report_id[:40]!r} is not in the ledger; `guard report list` shows them")
-
-
-def _prolonged(ledger: Ledger, run_id: str, query: str, text: str, by: str, expires_at: datetime | None) -> str | None:
-    """The id of the one in force that says the same; its end is the one asked for now. None: there is no such one."""
-    same = (
-        enhancements.c.query_id == query_id(query),
-        enhancements.c.text == text,
-        enhancements.c.state == "active",
-        # Purged, or taken out by another road: then it is made again.
-        enhancements.c.doc_id.in_(sa.select(documents.c.doc_id).where(documents.c.target_version.is_not(None))),
-    )
-    with ledger.write() as connection:
-        row = connection.execute(sa.select(enhancements).where(*same)).first()
-        if row is None:
-            return None
-        if row.expires_at != expires_at:
-            here = enhancements.c.enhancement_id == row.enhancement_id
-            connection.execute(enhancements.update().where(here).values(expires_at=expires_at))
-            told = {"by": by, "expires_at": expires_at.isoformat() if expires_at else None}
-            ledger.event(connection, "enhancement_prolonged", row.enhancement_id, run_id, **told)
-    return str(row.enhancement_id)
-
-
-def _record(guard: Guard, run_id: str, made: Made, row: dict[str, Any]) -> str:
-    """Verdict, release, outbox row and enhancement, in one transaction."""
-    version = made.version
-    enhancement = digest("enhancement/v1", [version.version_id])[:32]
-
-    def along_with(connection: sa.Connection) -> None:
-        _release(guard, connection, run_id, made, row["reason"])
-        old = connection.scalars(
-            sa.select(enhancements.c.enhancement_id).where(
-                enhancements.c.doc_id == version.doc_id, enhancements.c.state == "active"
+            raise UnknownSubject(
+                f"report {report_id[:40]!r} is not in the ledger; `guard report list` shows the reports"
             )
-        ).all()
-        _mark_ended(guard.ledger, connection, run_id, old, "withdrawn", made.by, "replaced by another")
-        connection.execute(
-            enhancements.insert().values(
-                enhancement_id=enhancement,
-                query_id=query_id(made.query),
-                query=made.query,
-                text=made.text,
-                state="active",
-                doc_id=version.doc_id,
-                created_by=made.by,
-                created_at=version.stamp.fetched_at,
-                **row,
-            )
-        )
-        guard.ledger.event(
-            connection,
-            "enhanced",
-            enhancement,
-            run_id,
-            query_id=query_id(made.query),
-            version_id=version.version_id,
-            text_sha256=version.text_sha256,
-            by=made.by,
-            report_id=row["report_id"],
-            expires_at=row["expires_at"].isoformat() if row["expires_at"] else None,
-        )
-
-    publishing.record(
-        guard.ledger,
-        run_id,
-        made.batch,
-        [(version, made.judgement)],
-        collection=guard.collection,
-        vectors=made.vectors,
-        model=made.model,
-        along_with=along_with,
-    )
-    return enhancement
 
 
-def _release(guard: Guard, connection: sa.Connection, run_id: str, made: Made, reason: str) -> None:
-    """The decision of whoever vouches for it: what keeps it served when another policy judges it."""
-    version = made.version
-    here = versions.c.version_id == version.version_id
-    if connection.scalar(sa.select(versions.c.state).where(here)) == "rejected":
-        raise Misuse("this text was purged from the corpus, and comes back by no road; nothing was changed")
-    decided = {
-        "decision_id": digest("decision/v1", [version.version_id, "release", made.by])[:32],
-        "content_sha256": version.stamp.content_sha256,
-        "verdict": "release",
-        "reviewer": made.by,
-        "reason": reason,
+def _require_harmless(judgement: Judgement) -> None:
+    rejected = judgement.verdict is Verdict.REJECT
+    codes = {
+        finding.code
+        for finding in judgement.findings
+        if rejected
+        or finding.code.endswith(".unchecked")
+        or (finding.check in REFUSING_CHECKS and finding.severity.rank >= REFUSING_SEVERITY.rank)
     }
-    when = now()
-    row = {**decided, "version_id": version.version_id, "policy_digest": made.judgement.policy_digest}
-    connection.execute(decisions.insert().values(**row, decided_at=when, applied_at=when))
-    guard.ledger.event(connection, "decided", version.version_id, run_id, **decided)
-    connection.execute(versions.update().where(here).values(state="released"))
-    publishing.request(
-        guard.ledger,
-        connection,
-        run_id,
-        [version],
-        collection=guard.collection,
-        vectors=made.vectors,
-        model=made.model,
-    )
-    target = sa.select(documents.c.target_version).where(documents.c.doc_id == version.doc_id)
-    if connection.scalar(target) != version.version_id:
-        raise Misuse("somebody changed the enhancement of this question meanwhile; look at it, then run again")
+    if codes:
+        raise Misuse(
+            f"screening refuses this text for an enhancement: {', '.join(sorted(codes))}; say it in plain words"
+        )
 
 
-def _end(ledger: Ledger, run_id: str, ending: list[Enhancement], state: str, by: str, reason: str) -> None:
-    """Those that are still active end, and their documents are retired."""
-    if not ending:
-        return
-    with ledger.write() as connection:
-        ids = [one.enhancement_id for one in ending]
-        ended = _mark_ended(ledger, connection, run_id, ids, state, by, reason)
-        gone = [one.doc_id for one in ending if one.enhancement_id in ended]
-        publishing.retire(ledger, connection, run_id, gone, f"enhancement {state}")
-
-
-def _mark_ended(
-    ledger: Ledger, connection: sa.Connection, run_id: str, ids: Any, state: str, by: str, reason: str
-) -> set[str]:
-    ended = set()
-    for enhancement in ids:
-        here = sa.and_(enhancements.c.enhancement_id == enhancement, enhancements.c.state == "active")
-        values = {"state": state, "ended_at": now(), "ended_by": by or None}
-        if connection.execute(enhancements.update().where(here).values(**values)).rowcount:
-            ledger.event(connection, "enhancement_ended", enhancement, run_id, state=state, by=by, reason=reason)
-            ended.add(enhancement)
-    return ended
-
-
-def _applied(guard: Guard, run_id: str, ids: list[str]) -> Changed:
-    published, retired = outbox.drain(guard.ledger, guard.storage, lambda: guard.store, run_id)
-    sealed = seal_corpus(guard, run_id).manifest.sha256
-    by_id = {one: find(guard.ledger, one) for one in ids}
-    return Changed(tuple(by_id.values()), published, retired, sealed)
+def _iso(when: datetime | None) -> str | None:
+    return when.isoformat() if when else None

@@ -1,12 +1,12 @@
-"""Algorithm 1 of RAGForensics: retrieve, judge, set aside, until what stands is benign.
+"""Algorithm 1 of RAGForensics: retrieve, judge, set aside, until what remains is benign.
 
-Read literally the algorithm judges benign texts again in every round. Here
+Read literally, the algorithm judges benign texts again in every round. Here
 
-* every text is judged once a report; a copy of a judged text under another id is judged again, because it is another record;
-* the loop ends when the K nearest of what is left were all judged and none of them is poisoned (`Ended.STANDS`), when the corpus has
-  fewer than K texts left (`RAN_DRY`), at a bound on judged texts (`BOUND`), or when the judge fails (`JUDGE_FAILED`);
-* a text the judge could not decide on stands where it is, and is never taken for benign;
-* after each round what is new is handed to `keep`; a loop that was killed goes on with what was kept.
+* each text is judged once per report; a copy of a judged text under another id is another record, and is judged too;
+* the loop ends when the K nearest remaining texts were all judged and none is poisoned (`StopReason.STANDS`), when fewer than K texts
+  are left (`RAN_DRY`), at the limit of judged texts (`BOUND`), or when the judge fails (`JUDGE_FAILED`);
+* a text that the judge could not decide on stays in place and never counts as benign;
+* after each round the new opinions are passed to `save`; a loop that was killed resumes from what was saved.
 """
 
 from __future__ import annotations
@@ -16,92 +16,93 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from corpus_guard.errors import JudgeFailed
-from corpus_guard.traceback.judges import Judge, Label, Opinion
-from corpus_guard.traceback.suspects import Complaint, Suspect, Suspects
+from corpus_guard.ledger.states import Label
+from corpus_guard.traceback.judges import Judge, Opinion
+from corpus_guard.traceback.retrieval import Complaint, RetrievedText, SearchableCorpus
 
-MOST_JUDGED = 500
-"""Texts judged for one report at most. The paper's attackers plant up to 40 a question."""
+MAX_JUDGED_TEXTS = 500
+"""Texts judged per report. The paper's attackers plant up to 40 for a question."""
 
 
-class Ended(StrEnum):
-    """Why a loop stopped."""
+class StopReason(StrEnum):
+    """Reason why a loop stopped."""
 
     STANDS = "stands"  # the K nearest of what is left are not poisoned
     RAN_DRY = "ran_dry"  # fewer than K texts are left
-    BOUND = "bound"  # too many were judged
+    BOUND = "bound"  # too many texts were judged
     JUDGE_FAILED = "judge_failed"
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
-    """A suspect and what was said of it."""
+class JudgedText:
+    """Retrieved text with the judge's opinion of it."""
 
-    suspect: Suspect
+    suspect: RetrievedText
     opinion: Opinion
     iteration: int  # 1-based: the round it was first retrieved in
 
 
 @dataclass(frozen=True, slots=True)
-class Followed:
-    """Where a complaint led."""
+class LoopResult:
+    """Texts that a complaint led to, and how the loop ended."""
 
-    judged: tuple[Judged, ...]  # in the order they were judged
-    first: tuple[Suspect, ...]  # what the question retrieved with nothing set aside
-    standing: tuple[Suspect, ...]  # what it retrieves with the poisoned set aside
+    judged: tuple[JudgedText, ...]  # in the order they were judged
+    first: tuple[RetrievedText, ...]  # what the question retrieved with nothing set aside
+    standing: tuple[RetrievedText, ...]  # what it retrieves with the poisoned texts set aside
     iterations: int
-    ended: Ended
-    failure: str = ""  # what the judge died of
+    ended: StopReason
+    failure: str = ""  # why the judge failed
 
-    def labelled(self, label: Label) -> tuple[Judged, ...]:
-        """Those judged so, in the order they were judged."""
-        return tuple(one for one in self.judged if one.opinion.label is label)
+    def labelled(self, label: Label) -> tuple[JudgedText, ...]:
+        """Return the texts with this label, in the order they were judged."""
+        return tuple(judged for judged in self.judged if judged.opinion.label is label)
 
 
 def follow(
     complaint: Complaint,
-    corpus: Suspects,
+    corpus: SearchableCorpus,
     judge: Judge,
     *,
     k: int,
-    most: int = MOST_JUDGED,
-    before: Sequence[Judged] = (),
-    keep: Callable[[Sequence[Judged]], None] = lambda new: None,
-) -> Followed:
+    max_texts: int = MAX_JUDGED_TEXTS,
+    before: Sequence[JudgedText] = (),
+    save: Callable[[Sequence[JudgedText]], None] = lambda new: None,
+) -> LoopResult:
     """Follow a complaint to the texts that led to it.
 
     Args:
-        complaint: what was asked and wrongly answered.
-        corpus: where it was asked.
-        judge: says of each text whether it leads to the output.
+        complaint: the question and its wrong answer.
+        corpus: the corpus the question was put to.
+        judge: decides for each text whether it leads to the output.
         k: how many texts the RAG application retrieves.
-        most: texts judged at most.
-        before: what an earlier attempt, which was killed, had judged already.
-        keep: told what each round judged, before the next begins.
+        max_texts: limit of judged texts.
+        before: texts that an earlier, killed attempt has judged.
+        save: receives the judged texts of each round before the next one begins.
 
     Raises:
-        StoreUnavailable, LedgerUnavailable: they do not answer.
+        StoreUnavailable, LedgerUnavailable: the store or the ledger does not answer.
     """
     judged = list(before)
-    known = {one.suspect.chunk_id for one in judged}
-    set_aside = {one.suspect.chunk_id for one in judged if one.opinion.label is Label.POISONED}
-    iteration = max((one.iteration for one in judged), default=0)
+    judged_ids = {text.suspect.chunk_id for text in judged}
+    set_aside = {text.suspect.chunk_id for text in judged if text.opinion.label is Label.POISONED}
+    iteration = max((text.iteration for text in judged), default=0)
     first = tuple(corpus.retrieve(complaint.query, k))
     while True:
         standing = tuple(corpus.retrieve(complaint.query, k, set_aside)) if set_aside else first
-        new = [one for one in standing if one.chunk_id not in known]
+        new = [text for text in standing if text.chunk_id not in judged_ids]
         if not new:
-            ended = Ended.STANDS if len(standing) == k else Ended.RAN_DRY
-            return Followed(tuple(judged), first, standing, iteration, ended)
-        if len(judged) + len(new) > most:
-            return Followed(tuple(judged), first, standing, iteration, Ended.BOUND)
+            ended = StopReason.STANDS if len(standing) == k else StopReason.RAN_DRY
+            return LoopResult(tuple(judged), first, standing, iteration, ended)
+        if len(judged) + len(new) > max_texts:
+            return LoopResult(tuple(judged), first, standing, iteration, StopReason.BOUND)
         iteration += 1
-        seen = [*(one.suspect for one in judged), *new]
+        retrieved = [*(text.suspect for text in judged), *new]
         try:
-            opinions = judge.judge(complaint, new, seen)
+            opinions = judge.judge(complaint, new, retrieved)
         except JudgeFailed as error:
-            return Followed(tuple(judged), first, standing, iteration, Ended.JUDGE_FAILED, str(error))
-        fresh = [Judged(one, opinion, iteration) for one, opinion in zip(new, opinions, strict=True)]
-        keep(fresh)
-        judged += fresh
-        known |= {one.chunk_id for one in new}
-        set_aside |= {one.suspect.chunk_id for one in fresh if one.opinion.label is Label.POISONED}
+            return LoopResult(tuple(judged), first, standing, iteration, StopReason.JUDGE_FAILED, str(error))
+        newly_judged = [JudgedText(text, opinion, iteration) for text, opinion in zip(new, opinions, strict=True)]
+        save(newly_judged)
+        judged += newly_judged
+        judged_ids |= {text.chunk_id for text in new}
+        set_aside |= {text.suspect.chunk_id for text in newly_judged if text.opinion.label is Label.POISONED}

@@ -1,48 +1,51 @@
-"""Traces in the ledger: which texts were judged for a report, what was said of each, and what it amounted to.
+"""Traces in the ledger: which texts were judged for a report, how, and what was concluded.
 
 Rules
-    * a trace has an id from its report, run, judge and point in time: a run that is started again finds what it kept;
-    * what a round judged is written in one transaction, each text once; of two runs at once the first opinion stands;
-    * the first to finish writes the outcome, the report's state and the event, in one transaction; a trace whose judge failed may be
+    * a trace has an id from its report, run, judge and point in time: a run that is started again finds what it saved;
+    * the judged texts of a round are written in one transaction, each text once; of two runs at once the first opinion stands;
+    * the first run to finish writes the outcome, the report's state and the event in one transaction; a trace whose judge failed may be
       finished again;
-    * a text that was judged stays in the record, whatever becomes of it in the collections.
+    * a judged text stays in the record, whatever becomes of it in the collections.
 
-No text is kept, only its hash: a withdrawn or purged text must not live on here. What a judge, a model or somebody's record says is
-bounded and storable; it is shown, never believed. The event names hashes and counts.
+No text is stored, only its hash: a withdrawn or purged text must not live on here. What a judge, a model or a record in Chroma says is
+bounded and made storable; it is shown, never believed. The event holds hashes and counts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
 from corpus_guard.domain import digest
 from corpus_guard.errors import UnknownSubject
+from corpus_guard.ledger.event_log import append_event
 from corpus_guard.ledger.ledger import now
+from corpus_guard.ledger.queries import insert_missing
+from corpus_guard.ledger.states import Label, TraceOutcome
 from corpus_guard.ledger.tables import suspects, traces
-from corpus_guard.traceback.judges import Label
-from corpus_guard.traceback.loop import Ended, Judged
-from corpus_guard.traceback.reports import close
-from corpus_guard.traceback.verdict import Outcome
+from corpus_guard.traceback.activations.witness import TestimonyRecord
+from corpus_guard.traceback.filings import to_storable
+from corpus_guard.traceback.loop import JudgedText, StopReason
+from corpus_guard.traceback.reports import close_report
 
 if TYPE_CHECKING:
     from corpus_guard.ledger import Ledger
 
-EXPLANATION = 1_000  # characters kept of what a judge says of one text
-ANSWER = 8_000  # characters kept of an answer of the RAG model
-PLACE = 4_096  # characters kept of a document's place
-FAILURE = 500  # characters kept of what a judge died of
-TOLD = 500  # hashes in an event
-SHORTEST_PREFIX = 6  # characters of a trace's id
+MAX_EXPLANATION_LENGTH = 1_000  # characters stored of a judge's explanation
+MAX_ANSWER_LENGTH = 8_000  # characters stored of an answer of the RAG model
+MAX_LOCATION_LENGTH = 4_096  # characters stored of a source or URI
+MAX_FAILURE_LENGTH = 500  # characters stored of a judge's failure
+HASHES_PER_EVENT = 500
+MIN_PREFIX_LENGTH = 6  # characters of a trace's id
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """A text that was judged."""
+class JudgedTextRow:
+    """Judged text as the ledger stores it."""
 
     chunk_id: str
     label: Label
@@ -57,58 +60,56 @@ class Line:
     uri: str
 
     @classmethod
-    def of(cls, judged: Judged) -> Line:
-        """As it can be stored."""
-        one = judged.suspect
+    def from_judged(cls, judged: JudgedText) -> JudgedTextRow:
+        """Make a judged text storable."""
+        text = judged.suspect
         return cls(
-            chunk_id=one.chunk_id,
+            chunk_id=text.chunk_id,
             label=judged.opinion.label,
             score=float(judged.opinion.score),
             iteration=judged.iteration,
-            explanation=storable(judged.opinion.explanation, EXPLANATION),
-            similarity=float(one.similarity),
-            text_sha256=one.text_sha256,
-            collection=one.collection,
-            version_id=one.version_id,
-            source=storable(one.source, PLACE),
-            uri=storable(one.uri, PLACE),
+            explanation=to_storable(judged.opinion.explanation, MAX_EXPLANATION_LENGTH),
+            similarity=float(text.similarity),
+            text_sha256=text.text_sha256,
+            collection=text.collection,
+            version_id=text.version_id,
+            source=to_storable(text.source, MAX_LOCATION_LENGTH),
+            uri=to_storable(text.uri, MAX_LOCATION_LENGTH),
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """A report followed back to texts, or as far as a run has come."""
+    """Trace of a report to texts, or as far as a run has come."""
 
-    trace_id: str  # empty: an investigation that is not kept
+    trace_id: str  # empty: an investigation that is not stored
     report_id: str
     run_id: str
     judge: str  # its digest
     k: int
-    as_of: datetime | None  # the corpus of then; None: of now
+    as_of: datetime | None  # the corpus at this time; None: the live one
     started_at: datetime
-    outcome: Outcome | None = None  # None: still running
-    ended: Ended | None = None  # why the loop stopped
+    outcome: TraceOutcome | None = None  # None: still running
+    ended: StopReason | None = None  # why the loop stopped
     probability: float | None = None  # that the report is an attack; None: the judge cannot say
     iterations: int = 0
-    missing: int = 0  # chunks served then that are erased now
+    missing: int = 0  # chunks that were served then and have been erased since
     answer_before: str | None = None  # of the RAG model, from what was retrieved first; None: not asked
     answer_after: str | None = None  # with the traced texts set aside
-    activations: dict[str, Any] | None = (
-        None  # what the model's activations say of the first answer (`Testimony`); None: of an older trace
-    )
-    failure: str | None = None  # what the judge died of
+    activations: TestimonyRecord | None = None  # vote on the first answer; None: an older trace
+    failure: str | None = None  # why the judge failed
     seconds: float = 0.0  # of the attempt that finished it
     finished_at: datetime | None = None
-    counts: dict[str, int] = field(default_factory=dict)  # label → texts
-    judged: tuple[Line, ...] = ()  # in the order they were judged; empty where only the summary was read
+    counts: dict[str, int] = field(default_factory=dict)  # texts by label
+    judged: tuple[JudgedTextRow, ...] = ()  # in the order they were judged; empty if only the summary was read
 
     @property
-    def accused(self) -> tuple[Line, ...]:
-        """The texts that led to the output."""
-        return tuple(one for one in self.judged if one.label is Label.POISONED)
+    def accused(self) -> tuple[JudgedTextRow, ...]:
+        """Texts that led to the output."""
+        return tuple(row for row in self.judged if row.label is Label.POISONED)
 
-    def as_dict(self) -> dict[str, Any]:
-        """JSON-ready."""
+    def as_dict(self) -> dict[str, object]:
+        """Return the trace as JSON-ready values."""
         times = {
             name: when.isoformat() if (when := getattr(self, name)) else None
             for name in ("as_of", "started_at", "finished_at")
@@ -116,18 +117,13 @@ class Trace:
         return {**asdict(self), **times, "seconds": round(self.seconds, 3)}
 
 
-def storable(text: str, most: int) -> str:
-    """`text` cut to `most` characters, without what PostgreSQL (NUL) or UTF-8 (lone surrogates) refuses."""
-    return text[:most].encode("utf-8", "replace").decode().replace("\x00", "�")
+def count_labels(rows: Sequence[JudgedTextRow]) -> dict[str, int]:
+    """Return the number of texts by label."""
+    return {label.value: sum(row.label is label for row in rows) for label in Label}
 
 
-def counted(lines: Sequence[Line]) -> dict[str, int]:
-    """Label → texts."""
-    return {label.value: sum(one.label is label for one in lines) for label in Label}
-
-
-def begin(ledger: Ledger, report_id: str, run_id: str, judge: str, k: int, as_of: datetime | None) -> Trace:
-    """The trace of this report in this run: a new one, or what an earlier attempt kept."""
+def begin_trace(ledger: Ledger, report_id: str, run_id: str, judge: str, k: int, as_of: datetime | None) -> Trace:
+    """Return the trace of this report in this run: a new one, or what an earlier attempt saved."""
     when = as_of.astimezone(UTC).isoformat(timespec="microseconds") if as_of else ""
     trace_id = digest("trace/v1", [report_id, run_id, judge, when])[:32]
     row = {
@@ -152,70 +148,72 @@ def begin(ledger: Ledger, report_id: str, run_id: str, judge: str, k: int, as_of
         "finished_at": None,
     }
     with ledger.write() as connection:
-        ledger.insert_missing(connection, traces, [row])
-    return find(ledger, trace_id)
+        insert_missing(connection, traces, [row])
+    return find_trace(ledger, trace_id)
 
 
-def keep(ledger: Ledger, trace_id: str, judged: Sequence[Judged]) -> None:
-    """Write what a round judged."""
+def save_judged_texts(ledger: Ledger, trace_id: str, judged: Sequence[JudgedText]) -> None:
+    """Write the judged texts of a round."""
     with ledger.write() as connection:
         last = connection.scalar(sa.select(sa.func.max(suspects.c.ordinal)).where(suspects.c.trace_id == trace_id))
-        first = 0 if last is None else last + 1
         rows = [
-            {**asdict(Line.of(one)), "label": one.opinion.label.value, "trace_id": trace_id, "ordinal": first + place}
-            for place, one in enumerate(judged)
+            {
+                **asdict(JudgedTextRow.from_judged(text)),
+                "label": text.opinion.label.value,
+                "trace_id": trace_id,
+                "ordinal": ordinal,
+            }
+            for ordinal, text in enumerate(judged, 0 if last is None else last + 1)
         ]
-        ledger.insert_missing(connection, suspects, rows)
+        insert_missing(connection, suspects, rows)
 
 
-def finish(ledger: Ledger, trace: Trace) -> Trace:
-    """Write how a trace ended, close its report with the outcome, and log both; once.
+def finish_trace(ledger: Ledger, trace: Trace) -> Trace:
+    """Write how a trace ended, close its report with the outcome, and log both; a repeated call changes nothing.
 
     Args:
         ledger: the ledger.
-        trace: with its outcome, and with the labels that hold in the end.
+        trace: with its outcome and the final labels.
 
     Returns:
-        The trace as the ledger has it: this one, or what another run at the same time had finished before.
+        The trace as stored: this one, or what another run at the same time had finished before.
     """
-    when = now()
+    finished_at = now()
     values = {
         "outcome": str(trace.outcome),
         "ended": str(trace.ended),
         "probability": trace.probability,
         "iterations": trace.iterations,
         "missing": trace.missing,
-        "answer_before": _answer(trace.answer_before),
-        "answer_after": _answer(trace.answer_after),
+        "answer_before": _storable_answer(trace.answer_before),
+        "answer_after": _storable_answer(trace.answer_after),
         "activations": trace.activations,
-        "failure": storable(trace.failure, FAILURE) if trace.failure else None,
+        "failure": to_storable(trace.failure, MAX_FAILURE_LENGTH) if trace.failure else None,
         "seconds": trace.seconds,
-        "finished_at": when,
+        "finished_at": finished_at,
     }
-    unfinished = sa.or_(traces.c.outcome.is_(None), traces.c.outcome == Outcome.JUDGE_FAILED.value)
-    mine = traces.c.trace_id == trace.trace_id
+    this_trace = traces.c.trace_id == trace.trace_id
+    unfinished = sa.or_(traces.c.outcome.is_(None), traces.c.outcome == TraceOutcome.JUDGE_FAILED)
     with ledger.write() as connection:
-        if connection.execute(traces.update().where(mine, unfinished).values(values)).rowcount:
-            # What was acquitted in the end; a trace that goes on needs the opinions as they were.
-            for one in trace.judged if trace.outcome is not Outcome.JUDGE_FAILED else ():
+        if connection.execute(traces.update().where(this_trace, unfinished).values(values)).rowcount:
+            # Texts may be acquitted in the end; a trace that will be resumed needs the opinions as they were.
+            for text in trace.judged if trace.outcome is not TraceOutcome.JUDGE_FAILED else ():
                 connection.execute(
                     suspects.update()
-                    .where(suspects.c.trace_id == trace.trace_id, suspects.c.chunk_id == one.chunk_id)
-                    .values(label=one.label.value, explanation=one.explanation)
+                    .where(suspects.c.trace_id == trace.trace_id, suspects.c.chunk_id == text.chunk_id)
+                    .values(label=text.label.value, explanation=text.explanation)
                 )
-            lines = _lines(connection, trace.trace_id)
-            counts = counted(lines)
-            connection.execute(traces.update().where(mine).values(counts=counts))
-            close(connection, trace.report_id, str(trace.outcome))
-            _tell(ledger, connection, trace, lines, counts)
-    return find(ledger, trace.trace_id)
+            rows = _judged_text_rows(connection, trace.trace_id)
+            counts = count_labels(rows)
+            connection.execute(traces.update().where(this_trace).values(counts=counts))
+            close_report(connection, trace.report_id, str(trace.outcome))
+            _log_traced(connection, trace, rows, counts)
+    return find_trace(ledger, trace.trace_id)
 
 
-def _tell(
-    ledger: Ledger, connection: sa.Connection, trace: Trace, lines: Sequence[Line], counts: dict[str, int]
-) -> None:
-    accused = sorted({one.text_sha256 for one in lines if one.label is Label.POISONED})
-    ledger.event(
+def _log_traced(connection: sa.Connection, trace: Trace, rows: Sequence[JudgedTextRow], counts: dict[str, int]) -> None:
+    accused = sorted({row.text_sha256 for row in rows if row.label is Label.POISONED})
+    append_event(
         connection,
         "traced",
         trace.report_id,
@@ -230,65 +228,60 @@ def _tell(
         iterations=trace.iterations,
         missing=trace.missing,
         counts=counts,
-        accused=accused[:TOLD],
-        activations=(trace.activations or {}).get("vote"),
+        accused=accused[:HASHES_PER_EVENT],
+        activations=trace.activations["vote"] if trace.activations else None,
     )
 
 
-def find(ledger: Ledger, name: str) -> Trace:
-    """A trace with everything it judged.
+def find_trace(ledger: Ledger, prefix: str) -> Trace:
+    """Return a trace with everything it judged.
 
     Args:
         ledger: the ledger.
-        name: its id, or the beginning of it.
+        prefix: its id, or the beginning of it.
 
     Raises:
-        UnknownSubject: no trace, or several, begin so.
+        UnknownSubject: no trace or several begin with `prefix`.
     """
-    if len(name) < SHORTEST_PREFIX or not name.isalnum():
-        raise UnknownSubject(f"trace {name[:64]!r}: give at least {SHORTEST_PREFIX} characters of its id")
+    if len(prefix) < MIN_PREFIX_LENGTH or not prefix.isalnum():
+        raise UnknownSubject(f"trace {prefix[:64]!r}: expected at least {MIN_PREFIX_LENGTH} characters of its id")
     with ledger.read() as connection:
-        rows = connection.execute(sa.select(traces).where(traces.c.trace_id.startswith(name)).limit(2)).all()
-        if len(rows) != 1:
-            found = "several begin so" if rows else "there is none"
-            raise UnknownSubject(f"trace {name[:64]!r}: {found}; `guard trace list` names them")
-        return replace(_trace(rows[0]), judged=_lines(connection, rows[0].trace_id))
+        rows = connection.execute(sa.select(traces).where(traces.c.trace_id.startswith(prefix)).limit(2)).all()
+        if not rows:
+            raise UnknownSubject(f"trace {prefix[:64]!r} is not in the ledger; `guard trace list` shows the traces")
+        if len(rows) > 1:
+            raise UnknownSubject(f"trace {prefix[:64]!r}: several ids begin with it; give more of the id")
+        return replace(_trace_from_row(rows[0]), judged=_judged_text_rows(connection, rows[0].trace_id))
 
 
-def listed(ledger: Ledger, *, limit: int = 50, report_id: str | None = None, run_id: str | None = None) -> list[Trace]:
-    """Traces without their texts, the newest first."""
+def list_traces(
+    ledger: Ledger, *, limit: int = 50, report_id: str | None = None, run_id: str | None = None
+) -> list[Trace]:
+    """Return traces without their texts, the newest first."""
     statement = sa.select(traces).order_by(traces.c.started_at.desc(), traces.c.trace_id).limit(limit)
     if report_id is not None:
         statement = statement.where(traces.c.report_id == report_id)
     if run_id is not None:
         statement = statement.where(traces.c.run_id == run_id)
     with ledger.read() as connection:
-        return [_trace(row) for row in connection.execute(statement)]
+        return [_trace_from_row(row) for row in connection.execute(statement)]
 
 
-def _lines(connection: sa.Connection, trace_id: str) -> tuple[Line, ...]:
-    statement = sa.select(suspects).where(suspects.c.trace_id == trace_id)
+def _judged_text_rows(connection: sa.Connection, trace_id: str) -> tuple[JudgedTextRow, ...]:
+    columns = [suspects.c[column.name] for column in fields(JudgedTextRow)]
+    statement = sa.select(*columns).where(suspects.c.trace_id == trace_id)
     return tuple(
-        Line(
-            **{
-                **{name: row[name] for name in Line.__dataclass_fields__},
-                "label": Label(row["label"]),
-            }
-        )
+        JudgedTextRow(**{**row, "label": Label(row["label"])})
         for row in connection.execute(statement.order_by(suspects.c.ordinal, suspects.c.chunk_id)).mappings()
     )
 
 
-def _trace(row: sa.Row[Any]) -> Trace:
+def _trace_from_row(row: sa.Row[tuple[object, ...]]) -> Trace:
     values = dict(row._mapping)
-    return Trace(
-        **{
-            **values,
-            "outcome": Outcome(values["outcome"]) if values["outcome"] else None,
-            "ended": Ended(values["ended"]) if values["ended"] else None,
-        }
-    )
+    values["outcome"] = TraceOutcome(values["outcome"]) if values["outcome"] else None
+    values["ended"] = StopReason(values["ended"]) if values["ended"] else None
+    return Trace(**values)
 
 
-def _answer(text: str | None) -> str | None:
-    return None if text is None else storable(text, ANSWER)
+def _storable_answer(answer: str | None) -> str | None:
+    return None if answer is None else to_storable(answer, MAX_ANSWER_LENGTH)

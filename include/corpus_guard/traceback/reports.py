@@ -1,26 +1,26 @@
-"""Reports: wrong answers that somebody told us of.
+"""Reports: wrong answers that people reported.
 
 Rules
     * the same question with the same wrong answer is one report, however often it is filed; Unicode form, case, spacing and closing
-      punctuation make no difference. Each filing is kept, once: importing twice adds nothing;
-    * filings decide in which order reports are traced, and nothing else: a report alone never removes a text. A reporter adds to a
-      report's weight once, less when earlier reports of theirs turned out not to be poisoning (`trust`), and not at all beyond
-      `A_DAY` filings a day; what adds nothing is kept all the same, and a report that weighs nothing is traced last;
-    * a report that a trace has closed opens again when the same answer was seen *after* that trace had ended (`reported_at`). An older
-      filing, however late it arrives, tells what was judged already;
-    * a question or an answer of nothing but spaces and invisible characters, and a time that lies ahead, are refused; what is longer
-      than is kept is cut, and the filing says so. One character, or "yes", is an answer.
+      punctuation make no difference. Each filing is stored once: importing twice adds nothing;
+    * filings decide in which order reports are traced, and nothing else: a report alone never removes a text. A reporter adds to a report's
+      weight once, less if earlier reports of theirs turned out not to be poisoning (`reporter_trust`), and nothing beyond `FILINGS_PER_DAY`
+      filings a day. Filings that add nothing are stored all the same, and a report without weight is traced last;
+    * a report that a trace has closed opens again if the same answer was seen *after* that trace had ended (`reported_at`). An older filing,
+      however late it arrives, is about what was judged already;
+    * a question or an answer of nothing but spaces and invisible characters, and a time in the future, are refused; texts that are too long
+      are cut, and the filing says so. One character, or "yes", is an answer.
 
-What it does not do: know who a reporter is. The name is whatever the exporting system says; ten thousand invented names move a report to
-the front of the queue, where it costs one trace. Texts lie in the ledger and nowhere else; no message and no event holds one.
+What it does not do: know who a reporter is. The name is whatever the exporting system says; ten thousand invented names move a report to the
+front of the queue, where it costs one trace. Texts are in the ledger and nowhere else; no message and no event holds one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
-from typing import Any
+from typing import TypedDict, cast
 
 import sqlalchemy as sa
 
@@ -28,54 +28,40 @@ from corpus_guard.corpus import retrieval_log
 from corpus_guard.domain import sha256_text
 from corpus_guard.errors import Misuse, UnknownSubject
 from corpus_guard.ledger import Ledger
+from corpus_guard.ledger.event_log import append_event
 from corpus_guard.ledger.ledger import now
-from corpus_guard.ledger.tables import REPORT_STATES, filings, reports, traces
-from corpus_guard.traceback._reports_filing import OUTPUT, QUERY, Filing, checked
-from corpus_guard.traceback._reports_weight import Weighing
-from corpus_guard.traceback.suspects import Complaint
+from corpus_guard.ledger.queries import insert_missing
+from corpus_guard.ledger.states import QueryOrigin, ReportState
+from corpus_guard.ledger.tables import filings, reports, traces
+from corpus_guard.traceback.filings import Filing, FilingWeigher, validate_filing
+from corpus_guard.traceback.retrieval import Complaint
 
-__all__ = [
-    "OUTPUT",
-    "QUERY",
-    "Added",
-    "Desk",
-    "Filing",
-    "Report",
-    "add",
-    "checked",
-    "close",
-    "filings_of",
-    "find_report",
-    "listed",
-    "open_reports",
-]
-
-SHORTEST_PREFIX = 6  # characters of a report's id
+MIN_PREFIX_LENGTH = 6  # characters of a report's id
 
 
 @dataclass(frozen=True, slots=True)
-class Added:
-    """What became of a filing."""
+class FilingReceipt:
+    """Outcome of a filing."""
 
     report_id: str
     filing_id: str
     new_report: bool
-    new_filing: bool  # false: it was there already
+    new_filing: bool  # false: it was stored before
     counted: float  # what it adds to the report's weight
     reopened: bool  # the report had been closed by a trace
-    cut: bool  # something was longer than is kept
+    cut: bool  # something was longer than is stored
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A wrong answer, with all that was filed about it."""
+    """Wrong answer, with a summary of its filings."""
 
     report_id: str
     query_id: str
     query: str
     output: str
     correct: str | None
-    state: str  # open, or how its last trace ended
+    state: ReportState
     weight: float  # of those who filed it; the heaviest is traced first
     first_reported_at: datetime
     last_reported_at: datetime
@@ -83,110 +69,136 @@ class Report:
 
     @property
     def complaint(self) -> Complaint:
-        """What a trace follows."""
+        """The complaint that a trace follows."""
         return Complaint(self.query, self.output, self.correct, self.report_id)
 
-    def as_dict(self) -> dict[str, Any]:
-        """JSON-ready."""
+    def as_dict(self) -> dict[str, object]:
+        """Return the report as JSON-ready values."""
         times = {name: getattr(self, name).isoformat() for name in ("first_reported_at", "last_reported_at")}
-        return {**asdict(self), "weight": round(self.weight, 4), **times}
+        return {**asdict(self), "state": self.state.value, "weight": round(self.weight, 4), **times}
 
 
-class Desk:
-    """Takes filings in, a batch a transaction."""
+class FilingRow(TypedDict):
+    """Row of the table `filings`, without its report."""
+
+    filing_id: str
+    reporter: str
+    reported_at: datetime
+    received_at: datetime
+    session: str
+    served: list[str]  # chunk ids
+    correct: str | None
+    origin: str
+    counted: float  # added to the report's weight
+
+
+@dataclass(frozen=True, slots=True)
+class _IncomingFiling:
+    """Valid filing with its ids, which are computed once."""
+
+    report_id: str
+    filing_id: str
+    filing: Filing
+
+
+class ReportInbox:
+    """Inbox of filings; takes one batch per transaction."""
 
     def __init__(self, ledger: Ledger, run_id: str, at: datetime | None = None) -> None:
-        """Write to `ledger` in the name of `run_id`; `at` is now, where it is not the clock's."""
+        """Write to `ledger` in the name of `run_id`; `at` replaces the current time."""
         self._ledger = ledger
         self._run_id = run_id
         self._at = at
-        self._weighing = Weighing()
+        self._weigher = FilingWeigher()
 
-    def file(self, batch: Sequence[Filing]) -> list[Added]:
-        """Take a batch in, whole or not at all.
+    def file(self, batch: Sequence[Filing]) -> list[FilingReceipt]:
+        """Store a batch, whole or not at all.
 
         Args:
             batch: some hundreds at most.
 
         Returns:
-            What became of each, in order.
+            The outcome of each filing, in order.
 
         Raises:
-            HostileInput: one of them cannot be taken (`checked`); none was.
+            HostileInput: a filing is invalid (`validate_filing`); none was stored.
             LedgerUnavailable: the ledger cannot be written.
         """
         at = self._at or now()
-        entries = [_Entry(one.report_id, one.filing_id, one) for one in (checked(one, at) for one in batch)]
-        # One at a time: what is counted depends on what was counted before.
+        valid = [validate_filing(filing, at) for filing in batch]
+        incoming = [_IncomingFiling(filing.report_id, filing.filing_id, filing) for filing in valid]
+        # One batch at a time: what is counted depends on what was counted before.
         with self._ledger.exclusive("reports"), self._ledger.write() as connection:
-            seen = _there(connection, filings.c.filing_id, [one.filing_id for one in entries])
-            known = _there(connection, reports.c.report_id, [one.report_id for one in entries])
-            closed = _closed(connection, known)
-            new_filing = [_first(seen, one.filing_id) for one in entries]
-            new_report = [_first(known, one.report_id) for one in entries]
-            fresh = [one for one, new in zip(entries, new_filing, strict=True) if new]
-            weighed = self._weighing.count(
-                connection, [(one.report_id, one.filing.reporter, one.filing.reported_at) for one in fresh]
+            filing_ids = _existing_keys(connection, filings.c.filing_id, [entry.filing_id for entry in incoming])
+            report_ids = _existing_keys(connection, reports.c.report_id, [entry.report_id for entry in incoming])
+            closed = _closed_reports(connection, report_ids)
+            is_new_filing = [_is_first(filing_ids, entry.filing_id) for entry in incoming]
+            is_new_report = [_is_first(report_ids, entry.report_id) for entry in incoming]
+            new = [entry for entry, is_new in zip(incoming, is_new_filing, strict=True) if is_new]
+            weights = self._weigher.count(
+                connection, [(entry.report_id, entry.filing.reporter, entry.filing.reported_at) for entry in new]
             )
             reopening = {
-                one.filing_id
-                for one, weight in zip(fresh, weighed, strict=True)
-                if one.report_id in closed and not weight.over and one.filing.reported_at > closed[one.report_id]
+                entry.filing_id
+                for entry, weight in zip(new, weights, strict=True)
+                if entry.report_id in closed
+                and not weight.over_limit
+                and entry.filing.reported_at > closed[entry.report_id]
             }
-            first = [one for one, new in zip(entries, new_report, strict=True) if new]
-            counted = {one.filing_id: weight.counted for one, weight in zip(fresh, weighed, strict=True)}
-            self._insert(connection, fresh, first, counted, at)
-            self._update(connection, fresh, counted, reopening)
+            first = [entry for entry, is_new in zip(incoming, is_new_report, strict=True) if is_new]
+            counted = {entry.filing_id: weight.counted for entry, weight in zip(new, weights, strict=True)}
+            self._insert(connection, new, first, counted, at)
+            self._update(connection, new, counted, reopening)
         return [
-            Added(
-                report_id=one.report_id,
-                filing_id=one.filing_id,
-                new_report=report,
-                new_filing=filing,
-                counted=counted[one.filing_id] if filing else 0.0,
-                reopened=filing and one.filing_id in reopening,
-                cut=one.filing.cut,
+            FilingReceipt(
+                report_id=entry.report_id,
+                filing_id=entry.filing_id,
+                new_report=new_report,
+                new_filing=new_filing,
+                counted=counted[entry.filing_id] if new_filing else 0.0,
+                reopened=new_filing and entry.filing_id in reopening,
+                cut=entry.filing.cut,
             )
-            for one, filing, report in zip(entries, new_filing, new_report, strict=True)
+            for entry, new_filing, new_report in zip(incoming, is_new_filing, is_new_report, strict=True)
         ]
 
     def _insert(
         self,
         connection: sa.Connection,
-        fresh: Sequence[_Entry],
-        first: Sequence[_Entry],
+        new: Sequence[_IncomingFiling],
+        first: Sequence[_IncomingFiling],
         counted: Mapping[str, float],
         at: datetime,
     ) -> None:
-        queries = [
-            retrieval_log.note(self._ledger, connection, one.filing.query, "report", one.filing.reported_at)
-            for one in fresh
-        ]
-        asked = {one.report_id: query for one, query in zip(fresh, queries, strict=True)}
-        for one in first:
-            self._tell(connection, "reported", one, query_id=asked[one.report_id])
-        rows = [{**_report_row(one), "query_id": asked[one.report_id]} for one in first]
-        self._ledger.insert_missing(connection, reports, rows)
-        self._ledger.insert_missing(
-            connection, filings, [{**_filing_row(one, at), "counted": counted[one.filing_id]} for one in fresh]
-        )
+        query_ids = {
+            entry.report_id: retrieval_log.count_query(
+                connection, entry.filing.query, QueryOrigin.REPORT, entry.filing.reported_at
+            )
+            for entry in new
+        }
+        for entry in first:
+            self._log(connection, "reported", entry, query_id=query_ids[entry.report_id])
+        report_rows = [{**_report_row(entry), "query_id": query_ids[entry.report_id]} for entry in first]
+        insert_missing(connection, reports, report_rows)
+        filing_rows = [{**_filing_row(entry, at), "counted": counted[entry.filing_id]} for entry in new]
+        insert_missing(connection, filings, filing_rows)
 
     def _update(
         self,
         connection: sa.Connection,
-        fresh: Sequence[_Entry],
+        new: Sequence[_IncomingFiling],
         counted: Mapping[str, float],
         reopening: Collection[str],
     ) -> None:
-        groups: dict[str, list[_Entry]] = {}
-        for one in fresh:
-            groups.setdefault(one.report_id, []).append(one)
-        for report, group in groups.items():
-            times = [one.filing.reported_at for one in group]
+        groups: dict[str, list[_IncomingFiling]] = {}
+        for entry in new:
+            groups.setdefault(entry.report_id, []).append(entry)
+        for report_id, group in groups.items():
+            times = [entry.filing.reported_at for entry in group]
             earliest, latest = min(times), max(times)
-            correct = next((one.filing.correct for one in group if one.filing.correct), None)
-            values: dict[str, Any] = {
-                "weight": reports.c.weight + sum(counted[one.filing_id] for one in group),
+            correct = next((entry.filing.correct for entry in group if entry.filing.correct), None)
+            values: dict[str, object] = {
+                "weight": reports.c.weight + sum(counted[entry.filing_id] for entry in group),
                 "correct": sa.func.coalesce(reports.c.correct, correct),
                 "first_reported_at": sa.case(
                     (reports.c.first_reported_at > earliest, earliest), else_=reports.c.first_reported_at
@@ -195,143 +207,150 @@ class Desk:
                     (reports.c.last_reported_at < latest, latest), else_=reports.c.last_reported_at
                 ),
             }
-            again = [one for one in group if one.filing_id in reopening]
-            if again:
-                values["state"] = "open"
-                self._tell(connection, "reopened", again[0], filings=len(again))
-            connection.execute(reports.update().where(reports.c.report_id == report).values(**values))
+            reopened_by = [entry for entry in group if entry.filing_id in reopening]
+            if reopened_by:
+                values["state"] = ReportState.OPEN
+                self._log(connection, "reopened", reopened_by[0], filings=len(reopened_by))
+            connection.execute(reports.update().where(reports.c.report_id == report_id).values(**values))
 
-    def _tell(self, connection: sa.Connection, kind: str, one: _Entry, **more: Any) -> None:
-        told = {
-            "query_sha256": sha256_text(one.filing.query),
-            "output_sha256": sha256_text(one.filing.output),
-            "query_characters": len(one.filing.query),
-            "output_characters": len(one.filing.output),
-        }
-        self._ledger.event(connection, kind, one.report_id, self._run_id, **told, **more)
+    def _log(self, connection: sa.Connection, kind: str, entry: _IncomingFiling, **details: object) -> None:
+        append_event(
+            connection,
+            kind,
+            entry.report_id,
+            self._run_id,
+            query_sha256=sha256_text(entry.filing.query),
+            output_sha256=sha256_text(entry.filing.output),
+            query_characters=len(entry.filing.query),
+            output_characters=len(entry.filing.output),
+            **details,
+        )
 
 
-def add(ledger: Ledger, filing: Filing, run_id: str, at: datetime | None = None) -> Added:
-    """Take one filing in; see `Desk.file`."""
-    return Desk(ledger, run_id, at).file([filing])[0]
+def file_report(ledger: Ledger, filing: Filing, run_id: str, at: datetime | None = None) -> FilingReceipt:
+    """Store one filing; see `ReportInbox.file`."""
+    return ReportInbox(ledger, run_id, at).file([filing])[0]
 
 
-def close(connection: sa.Connection, report_id: str, state: str) -> None:
+def close_report(connection: sa.Connection, report_id: str, state: str) -> None:
     """Set how a report's trace ended, in the transaction that records the trace.
 
     Args:
         connection: a writing one.
-        report_id: whole.
-        state: one of `REPORT_STATES`; ``open`` puts it back into the queue.
+        report_id: the whole id.
+        state: a `ReportState`; ``open`` puts the report back into the queue.
 
     Raises:
         UnknownSubject: there is no such report.
+        ValueError: there is no such state.
     """
-    if state not in REPORT_STATES:
-        raise ValueError(f"state {state!r}: expected one of {', '.join(REPORT_STATES)}")
-    changed = connection.execute(reports.update().where(reports.c.report_id == report_id).values(state=state))
+    values = {"state": ReportState(state)}
+    changed = connection.execute(reports.update().where(reports.c.report_id == report_id).values(values))
     if not changed.rowcount:
-        raise UnknownSubject(f"report {report_id} is not in the ledger; see `guard report list`")
+        raise UnknownSubject(f"report {report_id} is not in the ledger; `guard report list` shows the reports")
 
 
-def open_reports(ledger: Ledger, limit: int = 100) -> list[Report]:
-    """What waits to be traced: the heaviest first, and of equal weight the oldest."""
-    return listed(ledger, state="open", limit=limit)[0]
+def list_open_reports(ledger: Ledger, limit: int = 100) -> list[Report]:
+    """Return the reports that wait to be traced: the heaviest first, and of equal weight the oldest."""
+    return list_reports(ledger, state=ReportState.OPEN, limit=limit)[0]
 
 
-def listed(ledger: Ledger, *, state: str | None = None, limit: int = 100) -> tuple[list[Report], int]:
-    """Reports in `state` (None: any) in the order they are traced in, and how many there are in all."""
+def list_reports(ledger: Ledger, *, state: str | None = None, limit: int = 100) -> tuple[list[Report], int]:
+    """Return the reports in `state` (None: any), and how many there are in all.
+
+    The order is that of tracing: the heaviest first, and of equal weight the oldest.
+    """
     condition = [reports.c.state == state] if state else []
     order = (reports.c.weight.desc(), reports.c.first_reported_at, reports.c.report_id)
     with ledger.read() as connection:
         total = connection.scalar(sa.select(sa.func.count()).select_from(reports).where(*condition)) or 0
-        rows = connection.execute(_reports().where(*condition).order_by(*order).limit(limit)).all()
-    return [Report(**row._mapping) for row in rows], total
+        rows = connection.execute(_select_reports().where(*condition).order_by(*order).limit(limit)).all()
+    return [_report_from_row(row) for row in rows], total
 
 
-def find_report(ledger: Ledger, name: str) -> Report:
-    """One report by its id or the beginning of it.
+def find_report(ledger: Ledger, prefix: str) -> Report:
+    """Return a report by its id or the beginning of it.
 
     Raises:
         UnknownSubject: there is none.
-        Misuse: there are several, or `name` is too short.
+        Misuse: there are several, or `prefix` is too short.
     """
-    if len(name) < SHORTEST_PREFIX:
-        raise Misuse(f"report {name!r}: give at least {SHORTEST_PREFIX} characters of its id; see `guard report list`")
-    prefix = reports.c.report_id.startswith(name.lower(), autoescape=True)
+    if len(prefix) < MIN_PREFIX_LENGTH:
+        raise Misuse(
+            f"report {prefix!r}: expected at least {MIN_PREFIX_LENGTH} characters of its id; `guard report list` shows "
+            "the reports"
+        )
+    matches = reports.c.report_id.startswith(prefix.lower(), autoescape=True)
     with ledger.read() as connection:
-        rows = connection.execute(_reports().where(prefix).limit(2)).all()
+        rows = connection.execute(_select_reports().where(matches).limit(2)).all()
     if not rows:
-        raise UnknownSubject(f"report {name!r} is not in the ledger; see `guard report list`")
+        raise UnknownSubject(f"report {prefix!r} is not in the ledger; `guard report list` shows the reports")
     if len(rows) > 1:
-        raise Misuse(f"report {name!r} could be {rows[0].report_id} or {rows[1].report_id}; give more of its id")
-    return Report(**rows[0]._mapping)
+        raise Misuse(f"report {prefix!r} could be {rows[0].report_id} or {rows[1].report_id}; give more of its id")
+    return _report_from_row(rows[0])
 
 
-def filings_of(ledger: Ledger, report_id: str, limit: int = 100) -> list[dict[str, Any]]:
-    """Who filed a report, the newest first: rows of the table `filings` without their report."""
-    columns = [column for column in filings.c if column.name != "report_id"]
+def list_filings(ledger: Ledger, report_id: str, limit: int = 100) -> list[FilingRow]:
+    """Return the filings of a report, the newest first."""
+    columns = [filings.c[name] for name in FilingRow.__annotations__]
     statement = sa.select(*columns).where(filings.c.report_id == report_id)
     with ledger.read() as connection:
         rows = connection.execute(statement.order_by(filings.c.reported_at.desc(), filings.c.filing_id).limit(limit))
-        return [dict(row) for row in rows.mappings()]
+        return [cast("FilingRow", dict(row)) for row in rows.mappings()]
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
-    report_id: str
-    filing_id: str
-    filing: Filing
-
-
-def _first(known: set[str], key: str) -> bool:
-    """Whether `key` is seen for the first time; from now on it is not."""
-    new = key not in known
-    known.add(key)
+def _is_first(keys: set[str], key: str) -> bool:
+    """Return whether `key` is not in `keys`, and add it."""
+    new = key not in keys
+    keys.add(key)
     return new
 
 
-def _there(connection: sa.Connection, column: sa.Column[str], keys: Sequence[str]) -> set[str]:
+def _existing_keys(connection: sa.Connection, column: sa.Column[str], keys: Sequence[str]) -> set[str]:
     return set(connection.scalars(sa.select(column).where(column.in_(set(keys)))))
 
 
-def _closed(connection: sa.Connection, known: Collection[str]) -> dict[str, datetime]:
-    """Reports that are not open → when their last trace ended; the beginning of time where none did."""
+def _closed_reports(connection: sa.Connection, report_ids: Collection[str]) -> dict[str, datetime]:
+    """Return when the last trace of each closed report ended; the beginning of time if none did."""
     statement = (
         sa.select(reports.c.report_id, sa.func.max(traces.c.finished_at).label("ended"))
         .join(traces, traces.c.report_id == reports.c.report_id, isouter=True)
-        .where(reports.c.report_id.in_(known), reports.c.state != "open")
+        .where(reports.c.report_id.in_(report_ids), reports.c.state != ReportState.OPEN)
         .group_by(reports.c.report_id)
     )
     beginning = datetime.min.replace(tzinfo=UTC)
     return {row.report_id: row.ended or beginning for row in connection.execute(statement)}
 
 
-def _reports() -> sa.Select[Any]:
-    columns = [column for column in reports.c if column.name in Report.__dataclass_fields__]
+def _select_reports() -> sa.Select[tuple[object, ...]]:
+    columns = [reports.c[column.name] for column in fields(Report) if column.name != "filings"]
     filed = sa.select(sa.func.count()).where(filings.c.report_id == reports.c.report_id).scalar_subquery()
     return sa.select(*columns, filed.label("filings"))
 
 
-def _report_row(one: _Entry) -> dict[str, Any]:
-    filing = one.filing
+def _report_from_row(row: sa.Row[tuple[object, ...]]) -> Report:
+    return Report(**{**row._mapping, "state": ReportState(row.state)})
+
+
+def _report_row(entry: _IncomingFiling) -> dict[str, object]:
+    filing = entry.filing
     return {
-        "report_id": one.report_id,
+        "report_id": entry.report_id,
         "query": filing.query,
         "output": filing.output,
         "correct": filing.correct,
-        "state": "open",
+        "state": ReportState.OPEN,
         "weight": 0.0,
         "first_reported_at": filing.reported_at,
         "last_reported_at": filing.reported_at,
     }
 
 
-def _filing_row(one: _Entry, at: datetime) -> dict[str, Any]:
-    filing = one.filing
+def _filing_row(entry: _IncomingFiling, at: datetime) -> dict[str, object]:
+    filing = entry.filing
     return {
-        "filing_id": one.filing_id,
-        "report_id": one.report_id,
+        "filing_id": entry.filing_id,
+        "report_id": entry.report_id,
         "reporter": filing.reporter,
         "reported_at": filing.reported_at,
         "received_at": at,

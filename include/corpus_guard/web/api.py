@@ -1,117 +1,120 @@
-"""/api/v1: reading. The same items, evidence and figures as the pages, as JSON, for a notebook or a SOAR."""
+"""/api/v1, reading: the items, evidence and figures of the pages, as JSON for a notebook or a SOAR."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from fastapi import APIRouter, Request, Response
 from fastapi.openapi.utils import get_openapi
 
-from corpus_guard.review import evidence as looking
-from corpus_guard.review import queue as waiting
-from corpus_guard.review.decisions import MOST
-from corpus_guard.review.muting import mutes as all_mutes
-from corpus_guard.web.answers import ERRORS
-from corpus_guard.web.item import neighbours_of
-from corpus_guard.web.item import raw as raw_bytes
-from corpus_guard.web.queue import Wanted
+from corpus_guard.review.decisions import MAX_ITEMS
+from corpus_guard.review.evidence import Neighbour, ReleasePreview, Sibling, VersionSummary, load_evidence, preview_release
+from corpus_guard.review.muting import list_mutes
+from corpus_guard.review.queue import find_item, list_revisions, load_page
+from corpus_guard.web.item import load_neighbours, raw_bytes
+from corpus_guard.web.queue import QueueQueryParams
+from corpus_guard.web.responses import ERRORS
+from corpus_guard.web.shared_deployment import current_deployment
 
 DESCRIPTION: Final = """Review the quarantine of Corpus Guard: the same actions as the pages in Airflow.
 
-Sign in with a token of Airflow (`POST /auth/token`) as `Authorization: Bearer …`. Reading needs read on the DAG `quarantine_release`,
-deciding its human-in-the-loop permission. Whatever changes something is JSON and carries the header `X-Corpus-Guard` (any value).
+Sign in with an Airflow token (`POST /auth/token`) as `Authorization: Bearer …`. Reading requires read access to the DAG
+`quarantine_release`; deciding requires its human-in-the-loop permission. Every request that changes something is JSON and carries the
+header `X-Corpus-Guard` (any value).
 
-A decision names each item with the `revision` under which it was seen; where one changed since, the answer is 409 and nothing was
-decided. Texts are hostile: they are data in JSON, escaped to ASCII, and must not be rendered as HTML or Markdown."""
-PAGE: Final = 50
+A decision names each item with the `revision` that the reviewer saw. If an item changed since then, the response is 409 and nothing
+is decided. Texts are hostile: they are data in JSON, escaped to ASCII, and must not be rendered as HTML or Markdown."""
+PAGE_SIZE: Final = 50  # items
 
 
 router = APIRouter(tags=["read"], responses=ERRORS)
 
 
 @router.get("/openapi.json", include_in_schema=False)
-def description(request: Request) -> dict[str, Any]:
-    """The OpenAPI description, behind the same door as what it describes."""
+def openapi_description(request: Request) -> dict[str, object]:
+    """Return the OpenAPI description, with the same access control as the API."""
     app = request.app
     routes = [route for route in app.routes if getattr(route, "include_in_schema", False)]
     root = request.scope.get("root_path", "")
-    found = get_openapi(
+    description: dict[str, object] = get_openapi(
         title=app.title, version=app.version, description=app.description, routes=routes, servers=[{"url": root or "/"}]
     )
-    return found
+    return description
 
 
-@router.get("/queue", summary="A page of what waits")
-def queue(request: Request, asked: Wanted) -> dict[str, Any]:
-    """Items with their findings and revisions; give `next` as `after` for the page after."""
-    guard = request.app.state.desk.guard()
-    found = waiting.page(guard.ledger, asked.filter, sort=asked.sort, after=asked.after or None, size=PAGE)
+@router.get("/queue", summary="A page of waiting items")
+def queue(request: Request, params: QueueQueryParams) -> dict[str, object]:
+    """Return items with their findings and revisions. Pass `next` as `after` to get the next page."""
+    deployment = current_deployment(request)
+    page = load_page(
+        deployment.ledger, params.filter, sort=params.sort, after=params.after or None, size=PAGE_SIZE
+    )
     return {
-        "items": [item.as_dict() for item in found.items],
-        "total": found.total,
-        "next": found.next,
-        "facets": {name: dict(counts) for name, counts in found.facets.items()},
-        "policy_digest": guard.screening.digest,
+        "items": [item.as_dict() for item in page.items],
+        "total": page.total,
+        "next": page.next,
+        "facets": {name: dict(counts) for name, counts in page.facets.items()},
+        "policy_digest": deployment.screening.digest,
     }
 
 
-@router.get("/queue/revisions", summary="Ids and revisions of all that match, for one decision on them")
-def revisions(request: Request, asked: Wanted) -> dict[str, Any]:
-    """At most as many as one decision takes, the riskiest first; `total` says how many match."""
-    guard = request.app.state.desk.guard()
-    found = waiting.ids_of(guard.ledger, asked.filter, limit=MOST)
-    return {"items": [{"version_id": version, "revision": revision} for version, revision in found]}
+@router.get("/queue/revisions", summary="Ids and revisions of all matching items, for one decision on them")
+def revisions(request: Request, params: QueueQueryParams) -> dict[str, object]:
+    """Return them with the highest risk first. If more items match than one decision may cover, the response is 400."""
+    deployment = current_deployment(request)
+    pairs = list_revisions(deployment.ledger, params.filter, limit=MAX_ITEMS)
+    return {"items": [{"version_id": version_id, "revision": revision} for version_id, revision in pairs]}
 
 
 @router.get("/items/{version_id}", summary="One item with its evidence")
-def item(request: Request, version_id: str) -> dict[str, Any]:
-    """Findings, text, hidden text, stamp, versions, decisions, and what a release would publish."""
-    guard = request.app.state.desk.guard()
-    found = looking.evidence(guard.ledger, guard.storage, waiting.find(guard.ledger, version_id))
-    release = looking.release_of(guard, found.item)
+def item(request: Request, version_id: str) -> dict[str, object]:
+    """Return findings, text, hidden text, stamp, versions, decisions, and what a release would publish."""
+    deployment = current_deployment(request)
+    evidence = load_evidence(deployment.ledger, deployment.storage, find_item(deployment.ledger, version_id))
+    release = preview_release(deployment.ledger, deployment.store, deployment.policy, evidence.item)
     return {
-        **found.item.as_dict(),
-        "text": found.version.text,
-        "hidden": found.version.hidden,
-        "stamp": found.version.stamp.as_dict(),
-        "skipped": [{"check": skipped.check, "reason": skipped.reason} for skipped in found.skipped],
-        "served_version": found.served_version,
-        "versions": [plain(earlier) for earlier in found.versions],
-        "principal": found.principal,
-        "siblings": [plain(sibling) for sibling in found.siblings],
-        "decisions": [{name: _json(value) for name, value in entry.items()} for entry in found.history],
-        "release": plain(release),
-        "policy_digest": guard.screening.digest,
+        **evidence.item.as_dict(),
+        "text": evidence.version.text,
+        "hidden": evidence.version.hidden,
+        "stamp": evidence.version.stamp.as_dict(),
+        "skipped": [{"check": skipped.check, "reason": skipped.reason} for skipped in evidence.skipped],
+        "served_version": evidence.served_version,
+        "versions": [_json_object(version) for version in evidence.versions],
+        "principal": evidence.principal,
+        "siblings": [_json_object(sibling) for sibling in evidence.siblings],
+        "decisions": [{name: _json_value(value) for name, value in record.items()} for record in evidence.history],
+        "release": _json_object(release),
+        "policy_digest": deployment.screening.digest,
     }
 
 
-@router.get("/items/{version_id}/neighbours", summary="What trusted and reviewed documents say about the same things")
-def neighbours(request: Request, version_id: str) -> dict[str, Any]:
-    """The nearest served chunks. Loads the embedder: the first answer takes seconds."""
-    return {"neighbours": [plain(near) for near in neighbours_of(request.app.state.desk, version_id)]}
+@router.get("/items/{version_id}/neighbours", summary="What trusted and reviewed documents say about the same subject")
+def neighbours(request: Request, version_id: str) -> dict[str, object]:
+    """Return the nearest served chunks. Loads the embedder: the first response takes seconds."""
+    return {"neighbours": [_json_object(neighbour) for neighbour in load_neighbours(request, version_id)]}
 
 
 @router.get("/items/{version_id}/raw", summary="The bytes as they were fetched", response_class=Response)
 def raw(request: Request, version_id: str) -> Response:
-    """A file of any kind, hostile by assumption."""
+    """Return a file of any kind, hostile by assumption."""
     return raw_bytes(request, version_id)
 
 
-@router.get("/mutes", summary="Rules that are muted for a source, or proposed to be, or were")
-def mutes(request: Request) -> dict[str, Any]:
-    """Newest first."""
-    return {"mutes": [mute.as_dict() for mute in all_mutes(request.app.state.desk.guard().ledger)]}
+@router.get("/mutes", summary="Rules that are muted for a source, were, or are proposed to be")
+def mutes(request: Request) -> dict[str, object]:
+    """Return them newest first."""
+    return {"mutes": [mute.as_dict() for mute in list_mutes(current_deployment(request).ledger)]}
 
 
-def plain(value: Any) -> dict[str, Any]:
-    """A frozen value as JSON; times as ISO 8601."""
-    return {name: _json(getattr(value, name)) for name in value.__slots__}
+def _json_object(record: VersionSummary | Sibling | ReleasePreview | Neighbour) -> dict[str, object]:
+    return {name: _json_value(getattr(record, name)) for name in record.__slots__}
 
 
-def _json(value: Any) -> Any:
+def _json_value(value: object) -> object:
+    """Return a value as JSON; times as ISO 8601."""
     if isinstance(value, Mapping):
-        return {str(key): _json(one) for key, one in value.items()}
+        return {str(key): _json_value(member) for key, member in value.items()}
     if isinstance(value, list | tuple):
-        return [_json(one) for one in value]
+        return [_json_value(element) for element in value]
     return value.isoformat() if hasattr(value, "isoformat") else value

@@ -1,17 +1,18 @@
-"""The FastAPI app of the review: pages, REST API, static files, all behind one door.
+"""The FastAPI app of the review: pages, REST API, static files.
 
 Rules
-    * the app itself depends on `Door.see`: every route that is ever added asks who comes in;
-    * whatever is not GET lies in `changes.router` and depends on `Door.decide`, the same origin and the pace besides;
-    * FastAPI's own /docs and /openapi.json, which ignore an app's dependencies, are off; `api` serves the description behind the door;
-    * an error says what the library said and nothing of a request; it is HTML for a browser that asks for HTML, JSON for everybody else.
+    * the app itself depends on `AccessControl.authorize_view`, so every route that is ever added requires a signed-in person;
+    * every route other than GET is in `changes.router` and also depends on `AccessControl.authorize_decision`, the same origin and
+      the rate limit;
+    * FastAPI's own /docs and /openapi.json, which ignore an app's dependencies, are off; `api` serves the description instead;
+    * an error page shows the library's message and nothing of the request: HTML for a browser that asks for HTML, JSON otherwise.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Final, cast
 
 from fastapi import APIRouter, Depends, FastAPI, HTTPException, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -19,20 +20,20 @@ from fastapi.responses import FileResponse
 from starlette.exceptions import HTTPException as StarletteHTTPException
 
 from corpus_guard import __version__
+from corpus_guard.deployment import Deployment
 from corpus_guard.errors import GuardError, Infrastructure, Misuse, NotAllowed, SettingsError, Stale, UnknownSubject
-from corpus_guard.guard import Guard
 from corpus_guard.review.reviewer import Reviewer
 from corpus_guard.web import api, changes, corpus, exports, health, history, item, queue, reports
-from corpus_guard.web.answers import SafeJSON
-from corpus_guard.web.desk import Desk
-from corpus_guard.web.door import Door, Pace, SameOrigin, paced
-from corpus_guard.web.headers import Sealed
-from corpus_guard.web.render import HERE, STATIC, page
+from corpus_guard.web.access import AccessControl, RateLimit, SameOrigin, enforce_rate_limit
+from corpus_guard.web.headers import SecurityHeaders
+from corpus_guard.web.render import ROOT, STATIC, render_page
+from corpus_guard.web.responses import SafeJSON
+from corpus_guard.web.shared_deployment import SharedDeployment
 
 log = logging.getLogger(__name__)
 
-API = "/api/v1"
-STATUS: dict[type[GuardError], int] = {
+API: Final = "/api/v1"
+STATUS_CODES: Final[Mapping[type[GuardError], int]] = {
     UnknownSubject: 404,
     Stale: 409,
     NotAllowed: 403,
@@ -40,24 +41,26 @@ STATUS: dict[type[GuardError], int] = {
     Misuse: 400,
     Infrastructure: 503,
 }
-"""What an error of the library is over HTTP; the first that fits. Anything else is 500."""
+"""HTTP status codes of the library's errors; the first match counts. All other errors are 500."""
 
 
-def make_app(open_guard: Callable[[], Guard], door: Door, pace: Pace | None = None) -> FastAPI:
-    """The app.
+def make_app(
+    open_deployment: Callable[[], Deployment], access: AccessControl, rate_limit: RateLimit | None = None
+) -> FastAPI:
+    """Create the app.
 
     Args:
-        open_guard: gives the deployment; called again when its policy changes.
-        door: who may come in.
-        pace: how often a person may decide.
+        open_deployment: opens the deployment; called again when its policy changes.
+        access: decides who may see and who may decide.
+        rate_limit: how often a person may decide; None: the default.
     """
-    seeing, deciding = Depends(door.see), Depends(door.decide)
+    viewer, decider = Depends(access.authorize_view), Depends(access.authorize_decision)
 
-    def known(request: Request, reviewer: Reviewer = seeing) -> None:
+    def authorize_view(request: Request, reviewer: Reviewer = viewer) -> None:
         request.state.reviewer = reviewer
 
-    def entitled(request: Request, reviewer: Reviewer = deciding) -> None:
-        paced(request, reviewer)
+    def authorize_decision(request: Request, reviewer: Reviewer = decider) -> None:
+        enforce_rate_limit(request, reviewer)
         request.state.reviewer = reviewer
 
     app = FastAPI(
@@ -68,21 +71,22 @@ def make_app(open_guard: Callable[[], Guard], door: Door, pace: Pace | None = No
         redoc_url=None,
         openapi_url=None,
         default_response_class=SafeJSON,
-        dependencies=[Depends(known)],
+        dependencies=[Depends(authorize_view)],
         redirect_slashes=False,
     )
-    app.state.desk, app.state.door, app.state.pace = Desk(open_guard), door, pace or Pace()
-    for views in (queue, item, history, corpus, reports, health):
-        app.include_router(views.router, include_in_schema=False)
+    app.state.shared_deployment = SharedDeployment(open_deployment)
+    app.state.access, app.state.rate_limit = access, rate_limit or RateLimit()
+    for view in (queue, item, history, corpus, reports, health):
+        app.include_router(view.router, include_in_schema=False)
     app.include_router(static, include_in_schema=False)
     app.include_router(api.router, prefix=API)
-    for reading in (history.api, health.api, exports.router):
-        app.include_router(reading, prefix=API)
-    app.include_router(changes.router, prefix=API, dependencies=[SameOrigin, Depends(entitled)])
-    app.add_exception_handler(GuardError, _of_the_library)
-    app.add_exception_handler(StarletteHTTPException, _of_http)
-    app.add_exception_handler(RequestValidationError, _of_validation)
-    app.add_middleware(Sealed)
+    for read_router in (history.api, health.api, exports.router):
+        app.include_router(read_router, prefix=API)
+    app.include_router(changes.router, prefix=API, dependencies=[SameOrigin, Depends(authorize_decision)])
+    app.add_exception_handler(GuardError, _handle_guard_error)
+    app.add_exception_handler(StarletteHTTPException, _handle_http_error)
+    app.add_exception_handler(RequestValidationError, _handle_validation_error)
+    app.add_middleware(SecurityHeaders)
     return app
 
 
@@ -91,36 +95,40 @@ static = APIRouter()
 
 @static.get("/static/{name}")
 def static_file(name: str) -> FileResponse:
-    """One of the files the pages load; its address changes with its content, so a browser may keep it."""
+    """Return a static file. Its address changes with its content, so browsers may cache it."""
     if name not in STATIC:
         raise HTTPException(404, "no such file")
     return FileResponse(
-        HERE / "static" / name, media_type=STATIC[name], headers={"Cache-Control": "private, max-age=86400"}
+        ROOT / "static" / name, media_type=STATIC[name], headers={"Cache-Control": "private, max-age=86400"}
     )
 
 
-def _of_the_library(request: Request, error: Exception) -> Response:
-    status = next((status for kind, status in STATUS.items() if isinstance(error, kind)), 500)
+def _handle_guard_error(request: Request, error: Exception) -> Response:
+    status = next((status for kind, status in STATUS_CODES.items() if isinstance(error, kind)), 500)
     if status >= 500:
         log.error("%s: %s", type(error).__name__, error)
-    return _answer(request, status, str(error))
+    return _error_response(request, status, str(error))
 
 
-def _of_http(request: Request, error: Any) -> Response:
-    return _answer(request, error.status_code, str(error.detail), dict(error.headers or {}))
+def _handle_http_error(request: Request, error: Exception) -> Response:
+    http_error = cast("StarletteHTTPException", error)
+    return _error_response(request, http_error.status_code, str(http_error.detail), http_error.headers)
 
 
-def _of_validation(request: Request, error: Any) -> Response:
+def _handle_validation_error(request: Request, error: Exception) -> Response:
     # Pydantic's own message quotes the input.
-    told = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()[:5])
-    return _answer(request, 422, told)
+    problems = cast("RequestValidationError", error).errors()[:5]
+    detail = "; ".join(f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}" for problem in problems)
+    return _error_response(request, 422, detail)
 
 
-def _answer(request: Request, status: int, detail: str, headers: dict[str, str] | None = None) -> Response:
-    wants: Any = request.headers.get("accept", "")
-    inside = request.scope["path"].removeprefix(request.scope.get("root_path", ""))
-    if "text/html" in wants and not inside.startswith(API):
-        shown = page(request, "error.html", status, status=status, detail=detail)
-        shown.headers.update(headers or {})
-        return shown
+def _error_response(
+    request: Request, status: int, detail: str, headers: Mapping[str, str] | None = None
+) -> Response:
+    accept = str(request.headers.get("accept", ""))
+    path = request.scope["path"].removeprefix(request.scope.get("root_path", ""))
+    if "text/html" in accept and not path.startswith(API):
+        page = render_page(request, "error.html", status, status=status, detail=detail)
+        page.headers.update(headers or {})
+        return page
     return SafeJSON({"detail": detail}, status, headers)

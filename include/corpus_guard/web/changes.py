@@ -1,27 +1,29 @@
-"""/api/v1: what changes something. The app gives this router its guards: same origin, JSON, header, permission, pace (`app`, `door`)."""
+"""/api/v1, changing: decisions, undoing and mutes. The app protects this router: permission, same origin, JSON, header, rate limit."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Path, Request
 from pydantic import BaseModel, ConfigDict, Field
 
+from corpus_guard.deployment import Deployment
 from corpus_guard.errors import Stale
-from corpus_guard.guard import Guard
 from corpus_guard.review import decisions, muting
-from corpus_guard.review.decisions import MOST, Choice, Chosen
-from corpus_guard.review.queue import find
-from corpus_guard.review.reviewer import LONGEST_REASON, Reviewer
-from corpus_guard.review.undoing import undo as undo_decision
-from corpus_guard.web.answers import ERRORS
+from corpus_guard.review.decisions import MAX_ITEMS, Choice, ItemRevision
+from corpus_guard.review.muting import Mute
+from corpus_guard.review.queue import find_item
+from corpus_guard.review.reviewer import MAX_REASON_CHARS, Reviewer
+from corpus_guard.review.undo import undo_decision
+from corpus_guard.web.responses import ERRORS
+from corpus_guard.web.shared_deployment import current_deployment
 
 router = APIRouter(tags=["review"], responses=ERRORS)
 
 Id = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$", description="32 hex digits.")]
 PathId = Annotated[str, Path(pattern=r"^[0-9a-f]{32}$", description="32 hex digits.")]
-Reason = Annotated[str, Field(min_length=1, max_length=LONGEST_REASON, description="Why; kept for good.")]
+Reason = Annotated[str, Field(min_length=1, max_length=MAX_REASON_CHARS, description="Why; recorded for good.")]
 
 
 class _Body(BaseModel):
@@ -29,30 +31,32 @@ class _Body(BaseModel):
 
 
 class ItemSeen(_Body):
-    """An item as the reviewer saw it."""
+    """An item in the revision that the reviewer saw."""
 
     version_id: Id
-    revision: Annotated[str, Field(max_length=64, description="From the queue or the item: what was decided on.")]
+    revision: Annotated[str, Field(max_length=64, description="From the queue or the item.")]
 
 
 class Deciding(_Body):
-    """A decision on one or many items: all are decided or none."""
+    """A decision on one or more items: all of them or none."""
 
-    items: Annotated[list[ItemSeen], Field(min_length=1, max_length=MOST)]
+    items: Annotated[list[ItemSeen], Field(min_length=1, max_length=MAX_ITEMS)]
     choice: Choice
     reason: Reason
-    policy_digest: Annotated[str | None, Field(max_length=64, description="What the page showed.")] = None
+    policy_digest: Annotated[str | None, Field(max_length=64, description="The policy digest that the page showed.")] = (
+        None
+    )
 
 
 class Previewing(_Body):
-    """What a decision would touch."""
+    """A decision whose effects are previewed."""
 
-    ids: Annotated[list[Id], Field(min_length=1, max_length=MOST)]
+    ids: Annotated[list[Id], Field(min_length=1, max_length=MAX_ITEMS)]
     choice: Choice
 
 
 class Giving(_Body):
-    """A reason alone."""
+    """A reason."""
 
     reason: Reason
 
@@ -65,86 +69,85 @@ class Muting(_Body):
     reason: Reason
 
 
-@router.post("/previews", summary="What a decision would touch, and which items would be refused")
-def preview(request: Request, body: Previewing) -> dict[str, Any]:
-    """Changes nothing; a POST because a thousand ids are no address."""
-    guard = _guard(request)
-    return decisions.preview(guard.ledger, guard.policy.review, body.ids, body.choice, _reviewer(request)).as_dict()
+@router.post("/previews", summary="Effects of a decision, and the items that would be refused")
+def preview(request: Request, body: Previewing) -> dict[str, object]:
+    """Changes nothing; it is a POST because a thousand ids do not fit into a URL."""
+    deployment = current_deployment(request)
+    return decisions.preview_decision(
+        deployment.ledger, deployment.policy.review, body.ids, body.choice, _reviewer(request)
+    ).as_dict()
 
 
-@router.post("/decisions", status_code=201, summary="Release, reject or escalate; all items or none")
-def decide(request: Request, body: Deciding) -> dict[str, Any]:
-    """It takes effect with the next run of the DAG `quarantine_release`; until then it can be undone. 409 where an item changed since
-    it was seen: nothing was decided then.
+@router.post("/decisions", status_code=201, summary="Release, reject or escalate items: all of them or none")
+def decide(request: Request, body: Deciding) -> dict[str, object]:
+    """The decision takes effect with the next run of the DAG `quarantine_release`; until then it can be undone. If an item changed
+    since it was read, the response is 409 and nothing is decided.
     """
-    guard = _guard(request)
-    _same_policy(guard, body.policy_digest)
+    deployment = current_deployment(request)
+    _require_same_policy(deployment, body.policy_digest)
     made = decisions.decide(
-        guard.ledger,
-        guard.policy.review,
-        [Chosen(item.version_id, item.revision) for item in body.items],
+        deployment.ledger,
+        deployment.policy.review,
+        [ItemRevision(item.version_id, item.revision) for item in body.items],
         body.choice,
         reviewer=_reviewer(request),
         reason=body.reason,
-        policy_digest=guard.screening.digest,
+        policy_digest=deployment.screening.digest,
     )
     return {"decisions": [decision.as_dict() for decision in made]}
 
 
-@router.post("/decisions/{decision_id}/undo", summary="Take back a decision that has not taken effect")
-def undo(request: Request, decision_id: PathId, body: Giving) -> dict[str, Any]:
-    """Kept beside the decision. With a first approval the second falls."""
-    guard = _guard(request)
+@router.post("/decisions/{decision_id}/undo", summary="Undo a decision that has not taken effect")
+def undo(request: Request, decision_id: PathId, body: Giving) -> dict[str, object]:
+    """The undoing is recorded. Undoing the first of two approvals undoes the second as well."""
+    deployment = current_deployment(request)
     undone = undo_decision(
-        guard.ledger,
+        deployment.ledger,
         decision_id,
         reviewer=_reviewer(request),
         reason=body.reason,
-        policy_digest=guard.screening.digest,
+        policy_digest=deployment.screening.digest,
     )
     return {"undone": list(undone)}
 
 
-@router.post("/mutes", status_code=201, summary="Propose that a rule means nothing in the source of an item")
-def mute(request: Request, body: Muting) -> dict[str, Any]:
+@router.post("/mutes", status_code=201, summary="Propose to mute a rule in the source of an item")
+def mute(request: Request, body: Muting) -> dict[str, object]:
     """Nothing is muted until another person confirms it."""
-    guard = _guard(request)
-    item = find(guard.ledger, body.version_id)
-    made = muting.propose(
-        guard.ledger,
-        guard.policy,
+    deployment = current_deployment(request)
+    item = find_item(deployment.ledger, body.version_id)
+    proposal = muting.propose_mute(
+        deployment.ledger,
+        deployment.policy,
         item.source,
         body.code,
         reviewer=_reviewer(request),
         reason=body.reason,
-        policy_digest=guard.screening.digest,
+        policy_digest=deployment.screening.digest,
         version_id=item.version_id,
     )
-    return made.as_dict()
+    return proposal.as_dict()
 
 
-@router.post("/mutes/{mute_id}/confirm", summary="Agree to a mute that somebody else proposed")
-def confirm(request: Request, mute_id: PathId, body: Giving) -> dict[str, Any]:
-    """It holds from the next screening of its source on."""
-    return _of_mute(request, muting.confirm, mute_id, body)
+@router.post("/mutes/{mute_id}/confirm", summary="Confirm a mute that another person proposed")
+def confirm(request: Request, mute_id: PathId, body: Giving) -> dict[str, object]:
+    """The mute applies from the next screening of its source."""
+    return _change_mute(request, muting.confirm_mute, mute_id, body)
 
 
 @router.post("/mutes/{mute_id}/lift", summary="End a mute, or a proposal")
-def lift(request: Request, mute_id: PathId, body: Giving) -> dict[str, Any]:
-    """One person suffices: the guard sees more again."""
-    return _of_mute(request, muting.lift, mute_id, body)
+def lift(request: Request, mute_id: PathId, body: Giving) -> dict[str, object]:
+    """One person suffices, because more findings count afterwards."""
+    return _change_mute(request, muting.lift_mute, mute_id, body)
 
 
-def _of_mute(request: Request, act: Callable[..., muting.Mute], mute_id: str, body: Giving) -> dict[str, Any]:
-    guard = _guard(request)
-    digest = guard.screening.digest
-    done = act(guard.ledger, mute_id, reviewer=_reviewer(request), reason=body.reason, policy_digest=digest)
-    return done.as_dict()
-
-
-def _guard(request: Request) -> Guard:
-    guard: Guard = request.app.state.desk.guard()
-    return guard
+def _change_mute(request: Request, change: Callable[..., Mute], mute_id: str, body: Giving) -> dict[str, object]:
+    deployment = current_deployment(request)
+    digest = deployment.screening.digest
+    changed = change(
+        deployment.ledger, mute_id, reviewer=_reviewer(request), reason=body.reason, policy_digest=digest
+    )
+    return changed.as_dict()
 
 
 def _reviewer(request: Request) -> Reviewer:
@@ -152,8 +155,6 @@ def _reviewer(request: Request) -> Reviewer:
     return reviewer
 
 
-def _same_policy(guard: Guard, shown: str | None) -> None:
-    if shown is not None and shown != guard.screening.digest:
-        raise Stale(
-            "the policy changed after the page was shown; nothing was decided. Load the page again and look once more"
-        )
+def _require_same_policy(deployment: Deployment, page_digest: str | None) -> None:
+    if page_digest is not None and page_digest != deployment.screening.digest:
+        raise Stale("the policy changed after this page was loaded; nothing was decided. Reload the page and look again")

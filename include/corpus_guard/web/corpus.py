@@ -9,12 +9,12 @@ import sqlalchemy as sa
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse
 
-from corpus_guard.guard import Guard
+from corpus_guard.deployment import Deployment
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.tables import documents, events, publications, versions
 from corpus_guard.proof import incidents
-from corpus_guard.status import read_status
-from corpus_guard.web.render import page
+from corpus_guard.pipeline.status import read_status
+from corpus_guard.web.render import render_page
 
 router = APIRouter()
 
@@ -33,15 +33,15 @@ def corpus(
     """Sources, collections, runs, manifest, incidents, and the documents, a page at a time."""
     guard = request.app.state.desk.guard()
     found = documents_of(guard.ledger, source=source, state=state, text=text, after=after)
-    return page(
+    return render_page(
         request,
         "corpus.html",
-        status=read_status(guard),
+        status=read_status(guard.ledger, guard.storage, guard.screening, guard.settings),
         policy=guard.policy,
         policy_digest=guard.screening.digest,
         verified=verified_at(guard.ledger),
         collections=collections_of(guard),
-        incidents=incidents.listed(guard.ledger)[:10],
+        incidents=incidents.list_incidents(guard.ledger)[:10],
         documents=found[:AT_ONCE],
         next=found[AT_ONCE - 1]["doc_id"] if len(found) > AT_ONCE else "",
         states=STATES,
@@ -57,7 +57,7 @@ def verified_at(ledger: Ledger) -> datetime | None:
         return found
 
 
-def collections_of(guard: Guard) -> list[dict[str, Any]]:
+def collections_of(guard: Deployment) -> list[dict[str, Any]]:
     """Each collection with its chunks and documents, as the ledger published them."""
     statement = (
         sa.select(

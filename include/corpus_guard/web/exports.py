@@ -1,20 +1,21 @@
-"""/api/v1: the queue as a file, JSON lines or CSV. That of the decisions is in `history`."""
+"""/api/v1: the queue as a file, JSON lines or CSV. The files of decisions are in `history`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 from fastapi import APIRouter, Request
 from fastapi.responses import StreamingResponse
 
-from corpus_guard.review import queue as waiting
-from corpus_guard.web.answers import ERRORS, attachment, every_row, lines, table
-from corpus_guard.web.queue import Wanted
+from corpus_guard.review.queue import QueueItem, QueuePage, load_page
+from corpus_guard.web.queue import QueueQueryParams
+from corpus_guard.web.responses import ERRORS, attachment, csv_lines, iterate_rows, json_lines
+from corpus_guard.web.shared_deployment import current_deployment
 
 router = APIRouter(tags=["export"], responses=ERRORS)
 
-AT_ONCE: Final = 200
+ITEMS_PER_QUERY: Final = 200
 COLUMNS: Final = (
     "version_id",
     "source",
@@ -33,27 +34,27 @@ COLUMNS: Final = (
 )
 
 
-@router.get("/queue.jsonl", summary="What matches, as JSON lines", response_class=StreamingResponse)
-def queue_lines(request: Request, asked: Wanted) -> StreamingResponse:
-    """One item a line."""
-    return attachment(lines(_items(request, asked)), "application/x-ndjson", "quarantine.jsonl")
+@router.get("/queue.jsonl", summary="All matching items as JSON lines", response_class=StreamingResponse)
+def queue_jsonl(request: Request, params: QueueQueryParams) -> StreamingResponse:
+    """Return one item per line."""
+    rows = (item.as_dict() for item in _matching_items(request, params))
+    return attachment(json_lines(rows), "application/x-ndjson", "quarantine.jsonl")
 
 
-@router.get("/queue.csv", summary="What matches, as CSV", response_class=StreamingResponse)
-def queue_table(request: Request, asked: Wanted) -> StreamingResponse:
-    """One item a row, with the codes of its findings."""
+@router.get("/queue.csv", summary="All matching items as CSV", response_class=StreamingResponse)
+def queue_csv(request: Request, params: QueueQueryParams) -> StreamingResponse:
+    """Return one item per row, with the codes of its findings."""
     rows = (
-        {**item, "codes": " ".join(dict.fromkeys(one["code"] for one in item["findings"]))}
-        for item in _items(request, asked)
+        {**item.as_dict(), "codes": " ".join(dict.fromkeys(finding.code for finding in item.findings))}
+        for item in _matching_items(request, params)
     )
-    return attachment(table(COLUMNS, rows), "text/csv; charset=utf-8", "quarantine.csv")
+    return attachment(csv_lines(COLUMNS, rows), "text/csv; charset=utf-8", "quarantine.csv")
 
 
-def _items(request: Request, asked: Wanted) -> Iterator[dict[str, Any]]:
-    guard = request.app.state.desk.guard()
-    wanted = asked.filter
+def _matching_items(request: Request, params: QueueQueryParams) -> Iterator[QueueItem]:
+    ledger, criteria = current_deployment(request).ledger, params.filter
 
-    def part(after: str | None = None) -> waiting.Page:
-        return waiting.page(guard.ledger, wanted, sort=asked.sort, after=after, size=AT_ONCE)
+    def load(after: str | None = None) -> QueuePage:
+        return load_page(ledger, criteria, sort=params.sort, after=after, size=ITEMS_PER_QUERY)
 
-    return every_row(part(), part, lambda one: one.items)
+    return iterate_rows(load(), load, lambda page: page.items)

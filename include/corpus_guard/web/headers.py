@@ -1,7 +1,7 @@
-"""What every answer of the pages carries, so that a text which slips past everything else still can do nothing.
+"""Security headers of every response, so that a text that slips past all other measures still can do nothing.
 
-No script, style, picture, frame or form of another origin; no inline script or style; nothing is guessed from bytes; nothing is kept
-by a browser or a proxy. `frame-ancestors 'self'` lets Airflow's own page hold ours, and nobody else's.
+No script, style, image, frame or form of another origin; no inline script or style; no content sniffing; no caching by a browser or a
+proxy. `frame-ancestors 'self'` lets only Airflow's own page frame ours.
 """
 
 from __future__ import annotations
@@ -38,30 +38,30 @@ HEADERS: Final = {
     "Permissions-Policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
 }
 NO_STORE: Final = "no-store"
-LARGEST_BODY: Final = 1024 * 1024  # bytes of a request
+MAX_BODY_BYTES: Final = 1024 * 1024  # bytes of a request
 
 
-class Sealed:
-    """Adds the headers to every answer, errors included, and refuses requests that are too large."""
+class SecurityHeaders:
+    """Middleware that adds the headers to every response, errors included, and refuses requests that are too large."""
 
     def __init__(self, app: ASGIApp) -> None:
         """Wrap `app`."""
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass on, with headers on the way back."""
+        """Handle one request or connection."""
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
-        if scope["type"] != "http":  # no websocket lives here
+        if scope["type"] != "http":  # there are no websockets here
             await send({"type": "websocket.close", "code": 1008})
             return
 
-        begun = False
+        started = False
 
-        async def sealed(message: Message) -> None:
-            nonlocal begun
-            begun = True
+        async def send_with_headers(message: Message) -> None:
+            nonlocal started
+            started = True
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
@@ -69,34 +69,34 @@ class Sealed:
                 headers.setdefault("Cache-Control", NO_STORE)
             await send(message)
 
-        taken = 0
+        received_bytes = 0
 
-        async def limited() -> Message:
-            nonlocal taken
+        async def receive_limited() -> Message:
+            nonlocal received_bytes
             message = await receive()
-            taken += len(message.get("body", b""))
-            if taken > LARGEST_BODY:
-                raise TooLarge
+            received_bytes += len(message.get("body", b""))
+            if received_bytes > MAX_BODY_BYTES:
+                raise BodyTooLarge
             return message
 
         try:
-            await self._app(scope, limited, sealed)
+            await self._app(scope, receive_limited, send_with_headers)
         except Exception as error:
-            # Where it happened and its kind: an error that nobody meant may quote a text in its message.
+            # Only the place and the kind: the message of an unexpected error may quote a document's text.
             where = "".join(traceback.format_tb(error.__traceback__))
             log.error("%s %s: %s\n%s", scope["method"], scope["path"], type(error).__name__, where)  # noqa: TRY400
-            if not begun:
-                await _end(sealed, 500, b"the page failed; the API server's log says where")
+            if not started:
+                await _send_error(send_with_headers, 500, b"internal error; the API server's log says where")
 
 
-async def _end(send: Send, status: int, body: bytes = b"") -> None:
+async def _send_error(send: Send, status: int, body: bytes) -> None:
     headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"content-length", str(len(body)).encode())]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
 
 
-class TooLarge(HTTPException):
-    """A request's body is larger than any of ours."""
+class BodyTooLarge(HTTPException):
+    """A request body above the size limit."""
 
     def __init__(self) -> None:
-        super().__init__(413, f"a body has at most {LARGEST_BODY:,} bytes; nothing was changed")
+        super().__init__(413, f"a request body has at most {MAX_BODY_BYTES:,} bytes; nothing was changed")

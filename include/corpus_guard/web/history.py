@@ -9,9 +9,9 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import HTMLResponse, StreamingResponse
 
-from corpus_guard.review.history import Entry, Told, history
-from corpus_guard.web.answers import ERRORS, attachment, every_row, lines, table
-from corpus_guard.web.render import page
+from corpus_guard.review.history import HistoryEntry, HistoryPage, load_history
+from corpus_guard.web.responses import (ERRORS, attachment, iterate_rows, json_lines, csv_lines)
+from corpus_guard.web.render import render_page
 
 router = APIRouter()
 api = APIRouter(tags=["read"], responses=ERRORS)
@@ -42,7 +42,7 @@ Word = Annotated[str, Query(max_length=250)]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class HistoryQuery:
     """What the address of a page asks for."""
 
     reviewer: Word = ""
@@ -55,9 +55,9 @@ class Asked:
         """For links."""
         return {name: getattr(self, name) for name in self.__slots__}
 
-    def told(self, request: Request, size: int, after: str = "") -> Told:
+    def told(self, request: Request, size: int, after: str = "") -> HistoryPage:
         """A page of the history."""
-        return history(
+        return load_history(
             request.app.state.desk.guard().ledger,
             reviewer=self.reviewer or None,
             source=self.source or None,
@@ -68,14 +68,14 @@ class Asked:
         )
 
 
-Wanted = Annotated[Asked, Depends()]
+HistoryQueryParams = Annotated[HistoryQuery, Depends()]
 
 
 @router.get("/history")
-def listed(request: Request, asked: Wanted) -> HTMLResponse:
+def listed(request: Request, asked: HistoryQueryParams) -> HTMLResponse:
     """A page of the history."""
     told = asked.told(request, SIZE)
-    return page(
+    return render_page(
         request,
         "history.html",
         entries=[(entry, can_undo(entry)) for entry in told.entries],
@@ -87,31 +87,31 @@ def listed(request: Request, asked: Wanted) -> HTMLResponse:
 
 
 @api.get("/decisions", summary="Everything anybody decided or did, newest first")
-def decisions(request: Request, asked: Wanted) -> dict[str, Any]:
+def decisions(request: Request, asked: HistoryQueryParams) -> dict[str, Any]:
     """Give `next` as `after` for the page after."""
     told = asked.told(request, SIZE)
     return {"decisions": [entry.as_dict() for entry in told.entries], "total": told.total, "next": told.next}
 
 
 @api.get("/decisions.jsonl", summary="The history as JSON lines", response_class=StreamingResponse, tags=["export"])
-def decision_lines(request: Request, asked: Wanted) -> StreamingResponse:
+def decision_lines(request: Request, asked: HistoryQueryParams) -> StreamingResponse:
     """One entry a line."""
-    return attachment(lines(_rows(request, asked)), "application/x-ndjson", "decisions.jsonl")
+    return attachment(json_lines(_rows(request, asked)), "application/x-ndjson", "decisions.jsonl")
 
 
 @api.get("/decisions.csv", summary="The history as CSV", response_class=StreamingResponse, tags=["export"])
-def decision_table(request: Request, asked: Wanted) -> StreamingResponse:
+def decision_table(request: Request, asked: HistoryQueryParams) -> StreamingResponse:
     """One entry a row."""
-    return attachment(table(COLUMNS, _rows(request, asked)), "text/csv; charset=utf-8", "decisions.csv")
+    return attachment(csv_lines(COLUMNS, _rows(request, asked)), "text/csv; charset=utf-8", "decisions.csv")
 
 
-def can_undo(entry: Entry) -> bool:
+def can_undo(entry: HistoryEntry) -> bool:
     """Whether the pages offer it; the library decides."""
     return entry.kind in ("release", "reject", "escalate") and not entry.applied_at and not entry.undone_at
 
 
-def _rows(request: Request, asked: Asked) -> Iterator[dict[str, Any]]:
-    def part(after: str = "") -> Told:
+def _rows(request: Request, asked: HistoryQuery) -> Iterator[dict[str, Any]]:
+    def part(after: str = "") -> HistoryPage:
         return asked.told(request, FILE_SIZE, after)
 
-    return every_row(part(), part, lambda one: one.entries)
+    return iterate_rows(part(), part, lambda one: one.entries)

@@ -9,19 +9,19 @@ import sqlalchemy as sa
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import HTMLResponse
 
-from corpus_guard.corpus.server import answers
+from corpus_guard.corpus.server import is_answering
+from corpus_guard.deployment import Deployment
 from corpus_guard.domain import Finding, Span, Version
 from corpus_guard.errors import Inconsistent, StoreUnavailable, UnknownSubject
-from corpus_guard.guard import Guard
 from corpus_guard.ledger.tables import documents, versions
 from corpus_guard.review import evidence as looking
 from corpus_guard.review import queue as waiting
-from corpus_guard.review.evidence import Evidence, Neighbour
-from corpus_guard.review.muting import worth_muting
-from corpus_guard.review.queue import Item
-from corpus_guard.web.desk import Desk
-from corpus_guard.web.render import page
-from corpus_guard.web.shown import BYTES, Shown, lines_between, show
+from corpus_guard.review.evidence import ItemEvidence, Neighbour
+from corpus_guard.review.muting import mutable_codes
+from corpus_guard.review.queue import QueueItem
+from corpus_guard.web.shared_deployment import SharedDeployment
+from corpus_guard.web.render import render_page
+from corpus_guard.web.text_display import (MAX_TEXT_BYTES, DisplayText, diff_lines, display_text)
 
 router = APIRouter()
 
@@ -41,7 +41,7 @@ class Diff:
 
     version_id: str
     served: bool  # that one is served; else it is the version before
-    lines: list[tuple[str, Shown]]
+    lines: list[tuple[str, DisplayText]]
     whole: bool  # nothing is left out
 
 
@@ -49,20 +49,20 @@ class Diff:
 def one(request: Request, version_id: str, view: Annotated[View, Query()] = "marked") -> HTMLResponse:
     """One item."""
     guard = request.app.state.desk.guard()
-    item = waiting.find(guard.ledger, version_id)
+    item = waiting.find_item(guard.ledger, version_id)
     try:
-        found = looking.evidence(guard.ledger, guard.storage, item)
+        found = looking.load_evidence(guard.ledger, guard.storage, item)
     except UnknownSubject as error:
-        return page(request, "item.purged.html", item=item, told=str(error))
+        return render_page(request, "item.purged.html", item=item, told=str(error))
     shown, unreadable = _shown(guard, found, view)
-    return page(
+    return render_page(
         request,
         "item.html",
         item=item,
         view=view,
         shown=shown,
         unreadable=unreadable,
-        hidden=show(found.version.hidden, most=HIDDEN_BYTES) if found.version.hidden else None,
+        hidden=display_text(found.version.hidden, most=HIDDEN_BYTES) if found.version.hidden else None,
         stamp=found.version.stamp,
         skipped=found.skipped,
         quotes=[_quote(found.version, finding) for finding in item.findings],
@@ -71,8 +71,8 @@ def one(request: Request, version_id: str, view: Annotated[View, Query()] = "mar
         principal=found.principal,
         siblings=found.siblings[:15],
         history=[_can_undo(entry) for entry in reversed(found.history)],
-        release=looking.release_of(guard, item),
-        mutable=worth_muting(item.findings),
+        release=looking.preview_release(guard.ledger, guard.store, guard.policy, item),
+        mutable=mutable_codes(item.findings),
         gone=_gone(guard, item),
         next_item=_next(guard, item),
         policy_digest=guard.screening.digest,
@@ -83,16 +83,16 @@ def one(request: Request, version_id: str, view: Annotated[View, Query()] = "mar
 def neighbours(request: Request, version_id: str) -> HTMLResponse:
     """The nearest texts of trusted and reviewed sources: slow, so only where somebody asks."""
     shown = [
-        (near, show(near.text, most=NEIGHBOUR_BYTES)) for near in neighbours_of(request.app.state.desk, version_id)
+        (near, display_text(near.text, most=NEIGHBOUR_BYTES)) for near in neighbours_of(request.app.state.desk, version_id)
     ]
-    return page(request, "item.neighbours.html", version_id=version_id, neighbours=shown)
+    return render_page(request, "item.neighbours.html", version_id=version_id, neighbours=shown)
 
 
 @router.get("/items/{version_id}/raw")
 def raw(request: Request, version_id: str) -> Response:
     """The bytes as they were fetched, as a file that no browser opens."""
     guard = request.app.state.desk.guard()
-    item = waiting.find(guard.ledger, version_id)
+    item = waiting.find_item(guard.ledger, version_id)
     content = guard.blobs.get(_content(guard, item.version_id))
     return Response(
         content,
@@ -101,7 +101,7 @@ def raw(request: Request, version_id: str) -> Response:
     )
 
 
-def neighbours_of(desk: Desk, version_id: str) -> list[Neighbour]:
+def neighbours_of(desk: SharedDeployment, version_id: str) -> list[Neighbour]:
     """What trusted and reviewed documents say about the same things.
 
     Raises:
@@ -109,49 +109,49 @@ def neighbours_of(desk: Desk, version_id: str) -> list[Neighbour]:
         UnknownSubject: no such item, or its text was purged.
     """
     guard = desk.guard()
-    found = looking.evidence(guard.ledger, guard.storage, waiting.find(guard.ledger, version_id))
+    found = looking.load_evidence(guard.ledger, guard.storage, waiting.find_item(guard.ledger, version_id))
     # A command would start a server of its own; this process lives for weeks and would keep the store from the real one.
-    if not answers(guard.settings.chroma_url):
+    if not is_answering(guard.settings.chroma_url):
         raise StoreUnavailable(
             f"Chroma at {guard.settings.chroma_url} does not answer; the rest of the review does not need it"
         )
     with desk.one_at_a_time:  # the embedder is loaded by the first
-        return looking.neighbours(guard, found, NEIGHBOURS)
+        return looking.find_neighbours(guard.ledger, guard.store, guard.models, found, NEIGHBOURS)
 
 
-def _shown(guard: Guard, found: Evidence, view: View) -> tuple[Shown, str]:
+def _shown(guard: Deployment, found: ItemEvidence, view: View) -> tuple[DisplayText, str]:
     if view == "hidden":
-        return show(found.version.hidden), ""
+        return display_text(found.version.hidden), ""
     if view == "marked":
-        return show(found.version.text, [finding.span for finding in found.item.findings]), ""
+        return display_text(found.version.text, [finding.span for finding in found.item.findings]), ""
     try:
         content = guard.blobs.get(found.version.stamp.content_sha256)
     except Inconsistent as error:
-        return show(""), str(error)
+        return display_text(""), str(error)
     # A character of UTF-8 may be cut at the end; it stands as a replacement character.
-    return show(content[:RAW_BYTES].decode("utf-8", "replace"), most=BYTES), ""
+    return display_text(content[:RAW_BYTES].decode("utf-8", "replace"), most=MAX_TEXT_BYTES), ""
 
 
-def _quote(version: Version, finding: Finding) -> Shown | None:
+def _quote(version: Version, finding: Finding) -> DisplayText | None:
     if finding.span is None:
         return None
     quoted = version.text[finding.span.start : min(finding.span.end, finding.span.start + QUOTE)]
-    return show(quoted, [Span(0, 0)], most=QUOTE_BYTES) if quoted else None
+    return display_text(quoted, [Span(0, 0)], most=QUOTE_BYTES) if quoted else None
 
 
-def _diff(guard: Guard, found: Evidence) -> Diff | None:
+def _diff(guard: Deployment, found: ItemEvidence) -> Diff | None:
     """To the version that is served, or else to the one before."""
     if found.served is not None:
-        return Diff(found.served.version_id, True, *lines_between(found.served.text, found.version.text))
+        return Diff(found.served.version_id, True, *diff_lines(found.served.text, found.version.text))
     ordered = [earlier.version_id for earlier in found.versions]
     own = ordered.index(found.item.version_id) if found.item.version_id in ordered else len(ordered)
     if own + 1 >= len(ordered):
         return None
     try:
-        before = looking.evidence(guard.ledger, guard.storage, waiting.find(guard.ledger, ordered[own + 1]))
+        before = looking.load_evidence(guard.ledger, guard.storage, waiting.find_item(guard.ledger, ordered[own + 1]))
     except UnknownSubject:  # purged
         return None
-    return Diff(ordered[own + 1], False, *lines_between(before.version.text, found.version.text))
+    return Diff(ordered[own + 1], False, *diff_lines(before.version.text, found.version.text))
 
 
 def _can_undo(entry: Any) -> dict[str, Any]:
@@ -159,7 +159,7 @@ def _can_undo(entry: Any) -> dict[str, Any]:
     return {**entry, "can_undo": decided and not entry["applied_at"] and not entry["undone_at"]}
 
 
-def _gone(guard: Guard, item: Item) -> str:
+def _gone(guard: Deployment, item: QueueItem) -> str:
     """Why nothing can be decided about it any more; empty: it can."""
     statement = sa.select(documents.c.latest_version, documents.c.retired_at).where(documents.c.doc_id == item.doc_id)
     with guard.ledger.read() as connection:
@@ -171,13 +171,13 @@ def _gone(guard: Guard, item: Item) -> str:
     return ""
 
 
-def _next(guard: Guard, item: Item) -> str | None:
+def _next(guard: Deployment, item: QueueItem) -> str | None:
     """What waits and is riskiest, besides this one."""
-    found = waiting.page(guard.ledger, waiting.Filter(undecided=True), size=2).items
+    found = waiting.load_page(guard.ledger, waiting.QueueFilter(undecided=True), size=2).items
     return next((other.version_id for other in found if other.version_id != item.version_id), None)
 
 
-def _content(guard: Guard, version_id: str) -> str:
+def _content(guard: Deployment, version_id: str) -> str:
     with guard.ledger.read() as connection:
         statement = sa.select(versions.c.content_sha256).where(versions.c.version_id == version_id)
         return str(connection.execute(statement).scalar_one())

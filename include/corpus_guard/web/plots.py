@@ -13,7 +13,7 @@ ROW = 26
 
 
 @dataclass(frozen=True, slots=True)
-class Rate:
+class RateRow:
     """A share with its interval: a row of a plot."""
 
     label: str
@@ -26,16 +26,16 @@ class Rate:
 
 
 @dataclass(frozen=True, slots=True)
-class Rates:
+class RatePlot:
     """Shares from 0 to 1, one a row."""
 
-    rows: tuple[Rate, ...]
+    rows: tuple[RateRow, ...]
     height: int
     ticks: tuple[tuple[float, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Days:
+class DayPlot:
     """Two counts a day, one above the other."""
 
     bars: tuple[tuple[float, float, float, float, float, str], ...]  # x, y, height, y and height of the second, words
@@ -46,14 +46,14 @@ class Days:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class LinePlot:
     """A share over time."""
 
     points: str  # for SVG's polyline
     dots: tuple[tuple[float, float, str], ...]  # x, y, words
 
 
-def rates(entries: Sequence[tuple[str, Mapping[str, Any]]], width: int = WIDTH) -> Rates:
+def rate_plot(entries: Sequence[tuple[str, Mapping[str, Any]]], width: int = WIDTH) -> RatePlot:
     """Of (label, share as `Share.as_dict` gives it)."""
     scale = width - LEFT - 12
     rows = []
@@ -63,12 +63,12 @@ def rates(entries: Sequence[tuple[str, Mapping[str, Any]]], width: int = WIDTH) 
         told = f"{share['count']:,} of {share['of']:,}" if known else "nothing to count"
         x, left, right = (LEFT + scale * (part or 0.0) for part in (value, low, high))
         name = label if len(label) <= LABEL else f"{label[: LABEL - 1]}…"
-        rows.append(Rate(name, f"{label}: {told}", x, left, right, ROW * number + ROW / 2, known))
+        rows.append(RateRow(name, f"{label}: {told}", x, left, right, ROW * number + ROW / 2, known))
     ticks = tuple((LEFT + scale * part, f"{part:.0%}") for part in (0.0, 0.5, 1.0))
-    return Rates(tuple(rows), ROW * len(rows) + 22, ticks)
+    return RatePlot(tuple(rows), ROW * len(rows) + 22, ticks)
 
 
-def days(entries: Sequence[Mapping[str, Any]], height: int = 90, width: int = WIDTH) -> Days:
+def day_plot(entries: Sequence[Mapping[str, Any]], height: int = 90, width: int = WIDTH) -> DayPlot:
     """Of (day, released, rejected)."""
     most = max((one["released"] + one["rejected"] for one in entries), default=0)
     step = width / max(len(entries), 1)
@@ -80,12 +80,12 @@ def days(entries: Sequence[Mapping[str, Any]], height: int = 90, width: int = WI
             (round(step * number, 2), height - released, released, height - released - rejected, rejected, told)
         )
     first, last = (entries[0]["day"], entries[-1]["day"]) if entries else ("", "")
-    return Days(tuple(bars), round(step * 0.8, 2), most, first, last)
+    return DayPlot(tuple(bars), round(step * 0.8, 2), most, first, last)
 
 
-def line(entries: Sequence[tuple[str, float | None]], height: int = 90, width: int = WIDTH) -> Line:
+def line_plot(entries: Sequence[tuple[str, float | None]], height: int = 90, width: int = WIDTH) -> LinePlot:
     """Of (words, share)."""
     known = [(number, words, value) for number, (words, value) in enumerate(entries) if value is not None]
     step = (width - 16) / max(len(entries) - 1, 1)
     dots = tuple((round(8 + step * number, 1), round(height * (1 - value), 1), words) for number, words, value in known)
-    return Line(" ".join(f"{x},{y}" for x, y, _ in dots), dots)
+    return LinePlot(" ".join(f"{x},{y}" for x, y, _ in dots), dots)

@@ -10,11 +10,11 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import HTMLResponse
 
-from corpus_guard.ledger.tables import VERSION_STATES
+from corpus_guard.ledger.states import VERSION_STATES
 from corpus_guard.review import queue as waiting
-from corpus_guard.review.decisions import MOST
-from corpus_guard.review.queue import Filter, Item, Sort
-from corpus_guard.web.render import page
+from corpus_guard.review.decisions import MAX_ITEMS
+from corpus_guard.review.queue import QueueFilter, QueueItem, Sort
+from corpus_guard.web.render import render_page
 
 router = APIRouter()
 
@@ -28,7 +28,7 @@ Word = Annotated[str, Query(max_length=250)]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class QueueQuery:
     """What the address of a page asks for; the same names for the page, the API and the exports."""
 
     source: Word = ""
@@ -45,13 +45,13 @@ class Asked:
     after: Annotated[str, Query(max_length=2_000, description="`next` of the page before.")] = ""
 
     @property
-    def filter(self) -> Filter:
+    def filter(self) -> QueueFilter:
         """For the library.
 
         Raises:
             Misuse: a state or a severity that there is not.
         """
-        return Filter(
+        return QueueFilter(
             source=self.source or None,
             trust=self.trust or None,
             check=self.check or None,
@@ -76,7 +76,7 @@ class Asked:
         return {**values, "undecided": "true" if self.undecided else ""}
 
 
-Wanted = Annotated[Asked, Depends()]
+QueueQueryParams = Annotated[QueueQuery, Depends()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,15 +85,15 @@ class Group:
 
     campaign: str | None
     count: int  # of the whole campaign, as far as it matches
-    members: tuple[Item, ...]
+    members: tuple[QueueItem, ...]
 
 
 @router.get("/")
-def queue(request: Request, asked: Wanted) -> HTMLResponse:
+def queue(request: Request, asked: QueueQueryParams) -> HTMLResponse:
     """A page of the queue."""
     guard = request.app.state.desk.guard()
-    found = waiting.page(guard.ledger, asked.filter, sort=asked.sort, after=asked.after or None, size=SIZE)
-    return page(
+    found = waiting.load_page(guard.ledger, asked.filter, sort=asked.sort, after=asked.after or None, size=SIZE)
+    return render_page(
         request,
         "queue.html",
         groups=list(groups(found.items, found.facets.get("campaign", {}))),
@@ -108,14 +108,14 @@ def queue(request: Request, asked: Wanted) -> HTMLResponse:
         ages=list(AGES.items()),
         sorts=list(ORDERS.items()),
         size=SIZE,
-        most=MOST,
+        most=MAX_ITEMS,
         policy_digest=guard.screening.digest,
     )
 
 
-def groups(items: Sequence[Item], campaigns: Mapping[str, int]) -> Iterator[Group]:
+def groups(items: Sequence[QueueItem], campaigns: Mapping[str, int]) -> Iterator[Group]:
     """Items as the page shows them: those of one campaign together, where the first of them stands."""
-    by_key: dict[str, list[Item]] = {}
+    by_key: dict[str, list[QueueItem]] = {}
     for item in items:
         by_key.setdefault(item.campaign or item.version_id, []).append(item)
     for members in by_key.values():

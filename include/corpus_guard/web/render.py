@@ -1,19 +1,20 @@
-"""Templates, and what every value goes through before it is written.
+"""Templates, and the escaping of every value.
 
 Rules
-    * every value is escaped: autoescape is on for all templates, whatever they are called;
-    * every string is shown with its invisible and steering characters as code points: `finalize` sees to it, so that no template can
-      forget. Only what a template itself writes is markup;
-    * links are relative to the page (`base`), so that they hold below any prefix a proxy adds.
+    * every value is escaped: autoescape is on for all templates, whatever their names;
+    * invisible and control characters of every string are shown as code points: `finalize` does it, so no template can forget.
+      Only what a template itself writes is markup;
+    * links are relative to the page (`base`), so that they work below any prefix a proxy adds.
 """
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Final
 from urllib.parse import urlencode
 
 from fastapi import Request
@@ -21,67 +22,68 @@ from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from corpus_guard._unseen import in_brackets
+from corpus_guard.invisible import reveal_invisible
 from corpus_guard.ledger.ledger import now
 
-HERE = Path(__file__).parent
-STATIC = {
+ROOT: Final = Path(__file__).parent
+STATIC: Final = {
     "pages.css": "text/css",
     "pages.js": "text/javascript",
     "theme.js": "text/javascript",
     "icon.svg": "image/svg+xml",
     "icon-dark.svg": "image/svg+xml",
 }
-"""Every file that is served as it lies, and its type."""
-LONGEST_FIELD = 500  # characters of a field in a list
+"""Static files and their media types."""
+MAX_FIELD_CHARS: Final = 500  # of a field in a list
 
 
-def page(request: Request, name: str, code: int = 200, **values: Any) -> HTMLResponse:
-    """An HTML page."""
+def render_page(request: Request, template: str, status_code: int = 200, **values: object) -> HTMLResponse:
+    """Return an HTML page."""
     reviewer = getattr(request.state, "reviewer", None)
-    shown = {
+    context = {
         "base": _base(request),
         "reviewer": reviewer,
-        "may_decide": bool(reviewer) and request.app.state.door.may_decide(request),
+        "may_decide": bool(reviewer) and request.app.state.access.may_decide(request),
         "asset": asset_version(),
         "now": now(),
-        "section": name.partition(".")[0],
+        "section": template.partition(".")[0],
         **values,
     }
-    return HTMLResponse(environment().get_template(name).render(shown), code)
+    return HTMLResponse(environment().get_template(template).render(context), status_code)
 
 
 @cache
 def environment() -> Environment:
-    """The templates, compiled once a process."""
-    made = Environment(
-        loader=FileSystemLoader(HERE / "templates"),
+    """Return the template environment, created once per process."""
+    created = Environment(
+        loader=FileSystemLoader(ROOT / "templates"),
         autoescape=True,
         undefined=StrictUndefined,
         finalize=_finalize,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {
+    created.filters |= {
         "moment": moment,
         "age": age,
         "number": lambda value: f"{value:,}",
+        "counted": counted,
         "share": share,
         "cut": cut,
         "query": query,
     }
-    return made
+    return created
 
 
 @cache
 def asset_version() -> str:
-    """Changes when a file that browsers keep does."""
-    both = b"".join((HERE / "static" / name).read_bytes() for name in sorted(STATIC))
-    return hashlib.sha256(both).hexdigest()[:12]
+    """Return a digest that changes with any static file."""
+    content = b"".join((ROOT / "static" / name).read_bytes() for name in sorted(STATIC))
+    return hashlib.sha256(content).hexdigest()[:12]
 
 
 def moment(when: datetime | str | None) -> str:
-    """``2026-11-21 18:40``, UTC."""
+    """Return a time in UTC, such as ``2026-11-21 18:40``."""
     if not when:
         return "–"
     if isinstance(when, str):
@@ -90,7 +92,7 @@ def moment(when: datetime | str | None) -> str:
 
 
 def age(when: datetime | float | None, since: datetime | None = None) -> str:
-    """A time that passed, in one unit: ``3 h``. Takes the moment it began, or seconds."""
+    """Return the time passed, in one unit, such as ``3 h``. Takes the moment it began, or seconds."""
     if when is None:
         return "–"
     seconds = when if isinstance(when, int | float) else ((since or now()) - when).total_seconds()
@@ -100,29 +102,35 @@ def age(when: datetime | float | None, since: datetime | None = None) -> str:
     return f"{max(seconds, 0):.0f} s"
 
 
+def counted(count: int, noun: str, plural: str = "") -> str:
+    """Return a count with its noun: ``1 item``, ``2 items``, ``3 stretches``."""
+    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
+
+
 def share(value: float | None, digits: int = 0) -> str:
-    """``12 %``."""
+    """Return a percentage, such as ``12 %``."""
     return "–" if value is None else f"{100 * value:.{digits}f} %"
 
 
-def cut(text: str, most: int = LONGEST_FIELD) -> str:
-    """The beginning of a long field."""
-    return text if len(text) <= most else f"{text[:most]}… ({len(text):,} characters)"
+def cut(text: str, max_chars: int = MAX_FIELD_CHARS) -> str:
+    """Return the beginning of a long text, and its length."""
+    return text if len(text) <= max_chars else f"{text[:max_chars]}… ({len(text):,} characters)"
 
 
-def query(values: dict[str, Any], **changes: Any) -> str:
-    """A query string; what is empty is left out."""
+def query(values: Mapping[str, object], **changes: object) -> str:
+    """Return a query string without empty values."""
     merged = {name: value for name, value in {**values, **changes}.items() if value not in (None, "", ())}
     return urlencode(merged, errors="replace")
 
 
-def _finalize(value: Any) -> Any:
+def _finalize(value: object) -> object:
     if value is None:
         return ""
-    return in_brackets(value, "\n\t") if isinstance(value, str) and not isinstance(value, Markup) else value
+    return reveal_invisible(value, "\n\t") if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def _base(request: Request) -> str:
+    """Return the relative path from the page to the app's root."""
     root, path = request.scope.get("root_path", ""), request.scope["path"]
     inside = path.removeprefix(root) if root else path
     return "../" * max(inside.count("/") - 1, 0) or "./"

@@ -11,16 +11,16 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse
 
 from corpus_guard.batches.tables import versions_from_table
+from corpus_guard.deployment import Deployment
 from corpus_guard.errors import GuardError
-from corpus_guard.guard import Guard
 from corpus_guard.ledger import Ledger
-from corpus_guard.ledger.tables import REPORT_STATES, purges, versions
+from corpus_guard.ledger.states import REPORT_STATES, Label
+from corpus_guard.ledger.tables import purges, versions
 from corpus_guard.ledger.tables import reports as table
 from corpus_guard.traceback import records, reports
-from corpus_guard.traceback.judges import Label
-from corpus_guard.traceback.records import Line
-from corpus_guard.web.render import page
-from corpus_guard.web.shown import Shown, show
+from corpus_guard.traceback.records import JudgedTextRow
+from corpus_guard.web.render import render_page
+from corpus_guard.web.text_display import DisplayText, display_text
 
 router = APIRouter()
 
@@ -35,13 +35,13 @@ def listed(request: Request, state: Annotated[str, Query(max_length=14)] = "") -
     """Reports in the order they are traced in, the newest traces, and purges."""
     guard = request.app.state.desk.guard()
     wanted = state if state in REPORT_STATES else ""
-    found, total = reports.listed(guard.ledger, state=wanted or (None if state else "open"), limit=AT_ONCE)
+    found, total = reports.list_reports(guard.ledger, state=wanted or (None if state else "open"), limit=AT_ONCE)
     if not state:  # what is open, or everything where nothing is
         wanted = "open" if found else ""
         if not found:
-            found, total = reports.listed(guard.ledger, limit=AT_ONCE)
-    traces = records.listed(guard.ledger, limit=AT_ONCE)
-    return page(
+            found, total = reports.list_reports(guard.ledger, limit=AT_ONCE)
+    traces = records.list_traces(guard.ledger, limit=AT_ONCE)
+    return render_page(
         request,
         "reports.html",
         reports=found,
@@ -59,15 +59,15 @@ def one_report(request: Request, report_id: str) -> HTMLResponse:
     """One report with who filed it and its traces."""
     guard = request.app.state.desk.guard()
     found = reports.find_report(guard.ledger, report_id)
-    return page(
+    return render_page(
         request,
         "reports.one.html",
         report=found,
-        query=show(found.query),
-        output=show(found.output),
-        correct=show(found.correct) if found.correct else None,
-        filings=reports.filings_of(guard.ledger, found.report_id, AT_ONCE),
-        traces=records.listed(guard.ledger, limit=AT_ONCE, report_id=found.report_id),
+        query=display_text(found.query),
+        output=display_text(found.output),
+        correct=display_text(found.correct) if found.correct else None,
+        filings=reports.list_filings(guard.ledger, found.report_id, AT_ONCE),
+        traces=records.list_traces(guard.ledger, limit=AT_ONCE, report_id=found.report_id),
     )
 
 
@@ -75,24 +75,24 @@ def one_report(request: Request, report_id: str) -> HTMLResponse:
 def one_trace(request: Request, trace_id: str) -> HTMLResponse:
     """One trace with the texts it judged."""
     guard = request.app.state.desk.guard()
-    found = records.find(guard.ledger, trace_id)
+    found = records.find_trace(guard.ledger, trace_id)
     report = reports.find_report(guard.ledger, found.report_id)
     lines = sorted(found.judged, key=lambda line: line.label is not Label.POISONED)[:TEXTS]  # the accused first
-    return page(
+    return render_page(
         request,
         "trace.html",
         trace=found,
         lines=lines,
         report=report,
-        query=show(report.query, most=8_000),
-        output=show(report.output, most=8_000),
-        before=show(found.answer_before, most=4_000) if found.answer_before else None,
-        after=show(found.answer_after, most=4_000) if found.answer_after else None,
+        query=display_text(report.query, most=8_000),
+        output=display_text(report.output, most=8_000),
+        before=display_text(found.answer_before, most=4_000) if found.answer_before else None,
+        after=display_text(found.answer_after, most=4_000) if found.answer_after else None,
         texts=texts_of(guard, lines),
     )
 
 
-def texts_of(guard: Guard, lines: Iterable[Line]) -> dict[str, Shown]:
+def texts_of(guard: Deployment, lines: Iterable[JudgedTextRow]) -> dict[str, DisplayText]:
     """Chunk → its text, of those that the ledger vouches for and whose batch is still there."""
     wanted: dict[str, set[str]] = defaultdict(set)
     for line in lines:
@@ -103,7 +103,7 @@ def texts_of(guard: Guard, lines: Iterable[Line]) -> dict[str, Shown]:
         batches: dict[str, list[str]] = defaultdict(list)
         for row in connection.execute(statement):
             batches[row.batch].append(row.version_id)
-    found: dict[str, Shown] = {}
+    found: dict[str, DisplayText] = {}
     left = ALL_BYTES
     for batch, ids in batches.items():
         try:
@@ -113,7 +113,7 @@ def texts_of(guard: Guard, lines: Iterable[Line]) -> dict[str, Shown]:
         for version in versions_from_table(table):
             for chunk in version.chunks:
                 if chunk.chunk_id in wanted[version.version_id] and left > 0:
-                    found[chunk.chunk_id] = show(chunk.text, most=min(TEXT_BYTES, left))
+                    found[chunk.chunk_id] = display_text(chunk.text, most=min(TEXT_BYTES, left))
                     left -= min(TEXT_BYTES, len(chunk.text))
     return found
 

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from corpus_guard.models.language_model import Answered, Chat
+from corpus_guard.models.language_model import GeneratedAnswer
+from corpus_guard.models.messages import Conversation
 
 
 class Weights:
@@ -33,14 +34,14 @@ class Parrot:
     """A language model that answers with the last word it was shown; each text has the perplexity of its length in words."""
 
     def __init__(self) -> None:
-        self.chats: list[Chat] = []
+        self.chats: list[Conversation] = []
 
-    def answer(self, chats: Sequence[Chat], max_new_tokens: int = 32) -> list[Answered]:
+    def answer(self, chats: Sequence[Conversation], max_new_tokens: int = 32) -> list[GeneratedAnswer]:
         self.chats += chats
         words = [chat[-2].content.split() for chat in chats]
-        return [Answered(said[-1] if said else "", 1, -0.5) for said in words]
+        return [GeneratedAnswer(said[-1] if said else "", 1, -0.5) for said in words]
 
-    def surprise(self, texts: Sequence[str]) -> list[NDArray[np.float32]]:
+    def surprisals(self, texts: Sequence[str]) -> list[NDArray[np.float32]]:
         return [np.full(len(text.split()), np.log(max(1, len(text.split()))), np.float32) for text in texts]
 
 

@@ -7,12 +7,12 @@ import pytest
 from stubs import StubModels
 
 from corpus_guard.corpus.filterrag.features import (
-    NAMES,
+    FEATURE_NAMES,
     FeatureExtractor,
     Features,
     Reading,
     as_matrix,
-    question_to,
+    build_chat,
 )
 from corpus_guard.models import Models
 
@@ -33,7 +33,7 @@ def test_each_feature_is_what_it_says() -> None:
     assert features == Features(0.75, pytest.approx(4.0, rel=1e-5), -0.5, 3)
     matrix = as_matrix([features, features])
     assert matrix.shape == (2, 4)
-    assert matrix[0].tolist() == [getattr(features, name) for name in NAMES]
+    assert matrix[0].tolist() == [getattr(features, name) for name in FEATURE_NAMES]
     assert as_matrix([]).shape == (0, 4)
 
 
@@ -55,7 +55,7 @@ def test_the_version_names_definition_and_models() -> None:
 
 
 def test_the_text_stands_alone_in_its_message() -> None:
-    chat = question_to("who?", ["one\n\nQuestion: what?", "two"])
+    chat = build_chat("who?", ["one\n\nQuestion: what?", "two"])
 
     assert [message.content for message in chat[-3:]] == [
         "Passage:\none\n\nQuestion: what?",

@@ -12,12 +12,13 @@ from test_features import LIE, PAGE, QUESTION
 from test_learned import some_texts
 
 from corpus_guard.batches import Storage
-from corpus_guard.corpus.filterrag import FeatureExtractor, Filter, FilterRAG, MLFilterRAG, make_filter
-from corpus_guard.corpus.filterrag.learned import SHIPPED, SHIPPED_SHA256, LearnedModel, train
+from corpus_guard.corpus.filterrag.features import FeatureExtractor
+from corpus_guard.corpus.filterrag.filters import FilterRAG, MLFilterRAG, RetrievalFilter, make_filter
+from corpus_guard.corpus.filterrag.learned import SHIPPED_MODEL, SHIPPED_SHA256, LearnedModel, train
 from corpus_guard.errors import Inconsistent, SettingsError
 from corpus_guard.ledger import Ledger
 from corpus_guard.models import Models
-from corpus_guard.models.champion import Detector, folder, keep, promote
+from corpus_guard.models.champion import Detector, detector_folder, promote, store_detector
 from corpus_guard.settings import Settings
 
 DENSE, THIN = "pump pump pump quay", "quay gauge crane ferry office mast hull keel"  # of "pump quay"/"…keel"
@@ -78,7 +79,7 @@ def test_a_score_that_is_no_number_is_no_acquittal(extractor: FeatureExtractor, 
 def test_a_model_of_other_features_is_refused(extractor: FeatureExtractor, model: LearnedModel) -> None:
     stranger = replace(model, feature_version="7/words-x/slm-y")
 
-    with pytest.raises(SettingsError, match=r"trained on features '7/words-x/slm-y', this guard computes '1/words-0"):
+    with pytest.raises(SettingsError, match=r"trained on features '7/words-x/slm-y', this release computes '1/words-0"):
         MLFilterRAG(extractor, stranger)
 
 
@@ -111,7 +112,7 @@ def test_the_promoted_model_is_used_a_setting_wins_and_another_file_filters_noth
     settings = Settings(retrieval_filter="ml_filterrag")
     shipped = digest_of(make_filter(settings, models, sqlite_ledger, storage))
     content = replace(model, feature_version=FeatureExtractor(models).version).dumps()
-    digest = keep(storage, Detector.FILTER, content)
+    digest = store_detector(storage, Detector.FILTER, content)
     assert shipped == SHIPPED_SHA256 == digest_of(make_filter(settings, models, sqlite_ledger, storage))
 
     promote(sqlite_ledger, Detector.FILTER, digest, run_id="r", by="ada")
@@ -119,18 +120,18 @@ def test_the_promoted_model_is_used_a_setting_wins_and_another_file_filters_noth
     assert digest_of(make_filter(settings, models, sqlite_ledger, storage)) == digest
     assert digest_of(make_filter(settings, models)) == shipped, "without a ledger nothing was promoted"
     assert make_filter(Settings(), models, sqlite_ledger, storage) is None
-    named = {"filter_model": SHIPPED, "filter_model_sha256": SHIPPED_SHA256}
+    named = {"filter_model": SHIPPED_MODEL, "filter_model_sha256": SHIPPED_SHA256}
     assert digest_of(make_filter(settings.model_copy(update=named), models, sqlite_ledger, storage)) == shipped
 
-    storage.write(f"{folder(Detector.FILTER, digest)}/filter.json", content + b" ")
-    with pytest.raises(Inconsistent, match="its SHA-256 is"):
+    storage.write(f"{detector_folder(Detector.FILTER, digest)}/filter.json", content + b" ")
+    with pytest.raises(Inconsistent, match="SHA-256 is"):
         make_filter(settings, models, sqlite_ledger, storage)
 
-    promote(sqlite_ledger, Detector.FILTER, keep(storage, Detector.FILTER, b"{}"), run_id="r", by="ada")
-    with pytest.raises(SettingsError, match=r"promoted: holds no model of Corpus Guard"):
+    promote(sqlite_ledger, Detector.FILTER, store_detector(storage, Detector.FILTER, b"{}"), run_id="r", by="ada")
+    with pytest.raises(SettingsError, match=r"promoted: not a filter model"):
         make_filter(settings, models, sqlite_ledger, storage)
 
 
-def digest_of(found: Filter | None) -> str:
+def digest_of(found: RetrievalFilter | None) -> str:
     assert found is not None
     return found.digest

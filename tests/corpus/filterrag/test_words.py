@@ -6,10 +6,10 @@ import pytest
 from stubs import Meanings
 
 from corpus_guard.corpus.filterrag.words import (
-    KEPT,
-    LETTERS_OF_A_WORD,
-    WORDS_OF_A_TEXT,
-    Density,
+    MAX_CACHED_WORDS,
+    MAX_WORD_CHARS,
+    MAX_WORDS,
+    FreqDensity,
     WordMatcher,
     count_words,
 )
@@ -29,7 +29,7 @@ def test_the_density_is_shared_occurrences_a_unique_word() -> None:
     # unique: the pump pumped a in quay gauge and; shared with the question: pump (2) and, being alike, pumped (1)
     (density,) = WordMatcher(Meanings()).densities([("the pump and", text)], tau=0.6)
 
-    assert density == Density(frequencies=3, unique=8)
+    assert density == FreqDensity(frequencies=3, unique=8)
     assert density.value == 3 / 8
 
 
@@ -51,7 +51,7 @@ def test_the_answer_counts_like_the_question() -> None:
 def test_function_words_are_never_shared_but_make_a_text_longer() -> None:
     (density,) = WordMatcher(Meanings()).densities([("what is the of", "what is the of in it")], 0.6)
 
-    assert density == Density(0, 6)
+    assert density == FreqDensity(0, 6)
 
 
 @pytest.mark.parametrize("text", ["", "...", "\x00\u200b", "🚢🚢"])
@@ -64,7 +64,7 @@ def test_a_text_without_words_has_no_density(text: str) -> None:
 
 def test_vectors_are_remembered_and_the_oldest_forgotten() -> None:
     embedder = Meanings()
-    matcher = WordMatcher(embedder, kept=3)
+    matcher = WordMatcher(embedder, max_cached=3)
 
     matcher.densities([("pump", "quay gauge")], 0.6)
     matcher.densities([("pump", "quay gauge")], 0.6)
@@ -79,21 +79,21 @@ def test_vectors_are_remembered_and_the_oldest_forgotten() -> None:
 
 
 def test_more_words_at_once_than_are_kept_are_all_compared() -> None:
-    matcher = WordMatcher(Meanings(), kept=2)
+    matcher = WordMatcher(Meanings(), max_cached=2)
 
     (density,) = matcher.densities([("alpha", "alphabet bravo charlie delta echo")], 0.6)
 
-    assert density == Density(1, 5)
+    assert density == FreqDensity(1, 5)
 
 
 def test_a_long_line_costs_no_more_than_a_page() -> None:
     many = count_words(" ".join(f"w{number}" for number in range(100_000)))
     long = count_words("a" * 5_000_000)
 
-    assert sum(many.values()) == WORDS_OF_A_TEXT
-    assert sum(long.values()) <= WORDS_OF_A_TEXT
-    assert max(map(len, long)) == LETTERS_OF_A_WORD
-    assert KEPT * 384 * 4 < 32 * 2**20
+    assert sum(many.values()) == MAX_WORDS
+    assert sum(long.values()) <= MAX_WORDS
+    assert max(map(len, long)) == MAX_WORD_CHARS
+    assert MAX_CACHED_WORDS * 384 * 4 < 32 * 2**20
 
 
 def test_the_real_embedder_knows_synonyms(models: Models) -> None:

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 from airflow.sdk import Asset, dag, task
 
-from corpus_guard.airflow_notices import shared
+from corpus_guard.airflow.notifications import dag_defaults
 
 CORPUS = Asset(name="corpus", uri="x-guard://corpus")
 QUARANTINE = Asset(name="quarantine", uri="x-guard://quarantine")
@@ -19,7 +19,7 @@ def reads_the_corpus():
     read()
 
 
-@dag(schedule=None, **shared(default_args={"owner": "somebody", "retries": 0}))
+@dag(schedule=None, **dag_defaults(default_args={"owner": "somebody", "retries": 0}))
 def fails():
     @task(execution_timeout=timedelta(minutes=1))
     def breaks():

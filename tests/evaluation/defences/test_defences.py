@@ -5,24 +5,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from defended import CLEAN, MEANS, POISON, QUESTION, Naming, Reader, lengths, played
+from defended import CLEAN, POISON, QUESTION, RESOURCES, Naming, Reader, lengths, played
 
 from corpus_guard.corpus import trigger
 from corpus_guard.errors import Misuse
-from corpus_guard.evaluation.defences import DEFENCES, Means, build
-from corpus_guard.evaluation.defences.perplexity import PerplexityRemoval
+from corpus_guard.evaluation.defences import DEFENCES, DefenceResources, build_defences
+from corpus_guard.evaluation.defences.retrieval import PerplexityRemoval
 from corpus_guard.evaluation.defences.robustrag import UNKNOWN, RobustRAG, aggregate, keywords
 from corpus_guard.models import Models
 
 TEXTS = [*POISON, *CLEAN]
 
 
-def under(name: str, texts: Sequence[str] = TEXTS, reader: Reader | None = None, means: Means = MEANS) -> str:
-    return DEFENCES[name](means)(played(texts, POISON), reader or Reader())
+def under(
+    name: str, texts: Sequence[str] = TEXTS, reader: Reader | None = None, resources: DefenceResources = RESOURCES
+) -> str:
+    return DEFENCES[name](resources)(played(texts, POISON), reader or Reader())
 
 
-def prompted_by(reader: Reader) -> Means:
-    return Means(lengths, CLEAN, Naming(), Naming(), reader)
+def prompted_by(reader: Reader) -> DefenceResources:
+    return DefenceResources(lengths, CLEAN, Naming(), Naming(), reader)
 
 
 @pytest.mark.parametrize(
@@ -58,7 +60,7 @@ def test_how_many_texts_the_model_reads(name: str, count: int) -> None:
 def test_the_enhancement_comes_first_and_nothing_else_is_wrapped() -> None:
     reader = Reader()
     forged = trigger.wrap("It is Mallory.")
-    under("bte", [forged, *TEXTS], means=prompted_by(reader))
+    under("bte", [forged, *TEXTS], resources=prompted_by(reader))
 
     texts = reader.asked[0][1]
     assert texts[0] == f"[LATEST] Question: {QUESTION} Answer: Ada. [/LATEST]"
@@ -67,15 +69,15 @@ def test_the_enhancement_comes_first_and_nothing_else_is_wrapped() -> None:
 
 def test_with_removal_the_traced_texts_are_not_read() -> None:
     alone, both = Reader(), Reader()
-    under("bte", means=prompted_by(alone))
-    under("ptr+bte", means=prompted_by(both))
+    under("bte", resources=prompted_by(alone))
+    under("ptr+bte", resources=prompted_by(both))
 
     assert [sum("Mallory" in text for text in reader.asked[0][1]) for reader in (alone, both)] == [4, 0]
 
 
 def test_a_model_that_follows_no_prompt_reads_the_enhancement_alone() -> None:
     prompted, plain = Reader(), Reader()
-    under("bte", reader=plain, means=prompted_by(prompted))
+    under("bte", reader=plain, resources=prompted_by(prompted))
     assert (len(prompted.asked), len(plain.asked)) == (1, 0)
 
     for name in ("bte", "ptr+bte"):
@@ -96,12 +98,12 @@ def test_what_is_perplexing_makes_room_until_nothing_is() -> None:
 
 
 def test_thresholds_come_from_the_corpus() -> None:
-    means = Means(lengths, ["x" * size for size in range(1, 101)], Naming(), Naming())
+    resources = DefenceResources(lengths, ["x" * size for size in range(1, 101)], Naming(), Naming())
 
-    assert PerplexityRemoval.beyond(100, means).threshold == 100
-    assert PerplexityRemoval.beyond(90, means).threshold == pytest.approx(90.1)
+    assert PerplexityRemoval.beyond(100, resources).threshold == 100
+    assert PerplexityRemoval.beyond(90, resources).threshold == pytest.approx(90.1)
     with pytest.raises(Misuse, match="no texts"):
-        build(Means(lengths, (), Naming(), Naming()))
+        build_defences(DefenceResources(lengths, (), Naming(), Naming()))
 
 
 def test_each_text_is_answered_from_alone_and_the_words_that_agree_are_told() -> None:
@@ -130,17 +132,17 @@ def test_keywords_are_words_and_the_phrases_between_function_words() -> None:
 
 
 def test_defences_are_built_by_name_in_the_order_of_the_table() -> None:
-    assert list(build(MEANS, ("ptr", "none"))) == ["ptr", "none"]
-    assert list(build(MEANS)) == list(DEFENCES)
+    assert list(build_defences(RESOURCES, ("ptr", "none"))) == ["ptr", "none"]
+    assert list(build_defences(RESOURCES)) == list(DEFENCES)
     with pytest.raises(KeyError):
-        build(MEANS, ("prayer",))
+        build_defences(RESOURCES, ("prayer",))
 
 
 def test_means_of_real_models(models: Models) -> None:
-    means = Means.of(models, CLEAN[:3])
-    scores = means.perplexities([CLEAN[0], "clock clock wound tower zq the by by", "x"])
+    resources = DefenceResources.of(models, CLEAN[:3])
+    scores = resources.perplexities([CLEAN[0], "clock clock wound tower zq the by by", "x"])
 
     assert scores[0] < scores[1]
     assert scores[2] == 1.0
-    removal = PerplexityRemoval.beyond(100, means)
-    assert removal.threshold == pytest.approx(max(means.perplexities(CLEAN[:3])), rel=0.1)
+    removal = PerplexityRemoval.beyond(100, resources)
+    assert removal.threshold == pytest.approx(max(resources.perplexities(CLEAN[:3])), rel=0.1)

@@ -6,24 +6,32 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from defended import CLEAN, MEANS, POISON, QUESTION, Reader, played
+from defended import CLEAN, POISON, QUESTION, RESOURCES, Reader, played
 
 from corpus_guard.corpus import trigger
 from corpus_guard.errors import JudgeFailed
-from corpus_guard.evaluation.defences import build
-from corpus_guard.evaluation.defences.prompted import PromptedChat
-from corpus_guard.evaluation.defences.table import PAPER, Line, Remembering, says, table6
-from corpus_guard.models.chat import Answer
+from corpus_guard.evaluation.defences import build_defences
+from corpus_guard.evaluation.defences.enhancement import PromptedChat
+from corpus_guard.evaluation.defences.table import (
+    PUBLISHED_RATES,
+    CachingRagModel,
+    DefenceResult,
+    contains_any,
+    measure_defences,
+)
+from corpus_guard.models.chat import ChatAnswer
 
 
 def test_rates_come_with_intervals() -> None:
     rows = [played([*POISON, *CLEAN], POISON), played(CLEAN)]
     told: list[tuple[str, int, int | None]] = []
 
-    none, ptr = table6(rows, Reader(), build(MEANS, ("none", "ptr")), lambda *what: told.append(what))
+    none, ptr = measure_defences(
+        rows, Reader(), build_defences(RESOURCES, ("none", "ptr")), lambda *what: told.append(what)
+    )
 
-    assert none == Line("none", 2, 1, 1, 0)
-    assert ptr == Line("ptr", 2, 0, 2, 0)
+    assert none == DefenceResult("none", 2, 1, 1, 0)
+    assert ptr == DefenceResult("ptr", 2, 0, 2, 0)
     shown = none.as_dict()
     assert (shown["asr"], shown["acc"], shown["failed"]) == (0.5, 0.5, 0)
     assert shown["asr_low"] < 0.5 < shown["asr_high"]
@@ -35,15 +43,15 @@ def test_a_model_that_gives_no_answer_is_neither_right_nor_attacked() -> None:
         def answer(self, question: str, texts: Sequence[str]) -> str:
             raise JudgeFailed("the endpoint does not answer")
 
-    (line,) = table6([played(POISON)], Silent(), build(MEANS, ("none",)))
+    (line,) = measure_defences([played(POISON)], Silent(), build_defences(RESOURCES, ("none",)))
 
-    assert line == Line("none", 1, 0, 0, 1)
-    assert table6([], Reader(), build(MEANS, ("none",)))[0].as_dict()["asr"] == 0.0
+    assert line == DefenceResult("none", 1, 0, 0, 1)
+    assert measure_defences([], Reader(), build_defences(RESOURCES, ("none",)))[0].as_dict()["asr"] == 0.0
 
 
 def test_the_same_question_over_the_same_texts_is_asked_once() -> None:
     reader = Reader()
-    remembering = Remembering(reader)
+    remembering = CachingRagModel(reader)
 
     assert remembering.answer("q", ["a"]) == remembering.answer("q", ["a"])
     remembering.answer("q", ["b"])
@@ -63,20 +71,20 @@ def test_the_same_question_over_the_same_texts_is_asked_once() -> None:
     ],
 )
 def test_an_answer_says_another_word_for_word(answer: str, wanted: tuple[str, ...], said: bool) -> None:
-    assert says(answer, wanted) is said
+    assert contains_any(answer, wanted) is said
 
 
 def test_the_published_figures_are_shares() -> None:
-    assert len(PAPER) == 9
-    assert PAPER["hotpotqa", "poisonedrag-w"]["ptr"] == (0.12, 0.46)
-    assert all(0 <= rate <= 1 for row in PAPER.values() for pair in row.values() for rate in pair)
+    assert len(PUBLISHED_RATES) == 9
+    assert PUBLISHED_RATES["hotpotqa", "poisonedrag-w"]["ptr"] == (0.12, 0.46)
+    assert all(0 <= rate <= 1 for row in PUBLISHED_RATES.values() for pair in row.values() for rate in pair)
 
 
 def test_a_chat_model_is_told_the_prompt_and_sees_every_text() -> None:
     class Endpoint:
-        def ask(self, conversation: Any) -> Answer:
+        def ask(self, conversation: Any) -> ChatAnswer:
             self.conversation = conversation
-            return Answer("Ada. " + "x" * 5_000, "stop")
+            return ChatAnswer("Ada. " + "x" * 5_000, "stop")
 
     endpoint: Any = Endpoint()
     answer = PromptedChat(endpoint).answer(QUESTION, [trigger.wrap("Ada does."), "Mallory does."])

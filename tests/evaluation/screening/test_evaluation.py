@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from corpus_guard.evaluation.attacks.overrides import CARRIERS, PHRASES, planted
+from corpus_guard.attacks.overrides import CARRIERS, PHRASES, plant_phrase
 from labelled import QUESTIONS, attack_row, write
 
 Run = Callable[..., tuple[int, str, str]]
@@ -36,7 +36,7 @@ def run(home: Path, monkeypatch: pytest.MonkeyPatch, typed: Callable[..., tuple[
 
 @pytest.fixture
 def files(tmp_path: Path) -> tuple[Path, Path, Path]:
-    attacks = [{"text": planted(phrase, CARRIERS[0]), "label": "injection"} for phrase in PHRASES]
+    attacks = [{"text": plant_phrase(phrase, CARRIERS[0]), "label": "injection"} for phrase in PHRASES]
     pages = [
         {"text": f"Berth {n} of the old quay is let by the week; ask for it at the office.", "title": f"Berth {n}"}
         for n in range(20)

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from corpus_guard.evaluation.measures import Outcome
-from corpus_guard.evaluation.samples import Family, Form, Half, Sample
+from corpus_guard.detectors.samples import Family, Half, Sample, TextForm
 from corpus_guard.evaluation.screening import report
-from corpus_guard.evaluation.screening.experiment import Plan, Result, run, title
-from corpus_guard.evaluation.screening.protocols import Protocol
-from corpus_guard.evaluation.screening.targets import TARGETS, target_of
+from corpus_guard.evaluation.screening.experiment import ScreeningPlan, ScreeningResult, run_trials, slice_title
+from corpus_guard.evaluation.screening.protocols import ArrivalProtocol
+from corpus_guard.evaluation.screening.targets import CATCH_TARGETS, find_target
+from corpus_guard.tracking.measures import ScreeningOutcome
 from labelled import clean_samples, sibling_samples
 
 
@@ -23,20 +23,20 @@ class Words:
         self.name, self.words = name, words
         self.banks: list[Sequence[str]] = []
 
-    def screen(self, texts: Sequence[str], *, one_by_one: bool, bank: Sequence[str]) -> list[Outcome]:
+    def screen(self, texts: Sequence[str], *, one_by_one: bool, bank: Sequence[str]) -> list[ScreeningOutcome]:
         self.banks.append(bank)
         hits = [any(word in text for word in self.words) for text in texts]
-        return [Outcome(hit, 0.9 if hit else 0.1, ("words.found",) if hit else ()) for hit in hits]
+        return [ScreeningOutcome(hit, 0.9 if hit else 0.1, ("words.found",) if hit else ()) for hit in hits]
 
 
 SAMPLES = [*sibling_samples(4), *sibling_samples(6, half=Half.TUNING)[20:], *clean_samples(30)]
 
 
-def figure(result: Result, protocol: Protocol, attack: bool) -> report.Figure:
+def figure(result: ScreeningResult, protocol: ArrivalProtocol, attack: bool) -> report.Figure:
     (found,) = [
         one
         for one in result.figures
-        if one.protocol is protocol and one.line.attack is attack and "," not in one.line.slice
+        if one.protocol is protocol and one.slice_key.attack is attack and "," not in one.slice_key.slice
     ]
     return found
 
@@ -44,7 +44,7 @@ def figure(result: Result, protocol: Protocol, attack: bool) -> report.Figure:
 def test_each_half_and_screener_is_counted_apart() -> None:
     ours, peer = Words("ours", "nine metres"), Words("peer", "measured 2 times")
 
-    found = figure(run(SAMPLES, Plan(), [ours, peer]), Protocol.SINGLE, attack=True)
+    found = figure(run_trials(SAMPLES, ScreeningPlan(), [ours, peer]), ArrivalProtocol.SINGLE, attack=True)
 
     assert {half: (t.caught, t.n) for half, t in found.tallies["ours"].items()} == {
         Half.VALIDATION: (20, 20),
@@ -58,36 +58,44 @@ def test_each_half_and_screener_is_counted_apart() -> None:
 
 def test_a_clean_text_in_many_batches_counts_once_and_as_held_back_if_any_batch_did() -> None:
     class SecondTime(Words):
-        def screen(self, texts: Sequence[str], *, one_by_one: bool, bank: Sequence[str]) -> list[Outcome]:
+        def screen(self, texts: Sequence[str], *, one_by_one: bool, bank: Sequence[str]) -> list[ScreeningOutcome]:
             super().screen(texts, one_by_one=one_by_one, bank=bank)
-            return [Outcome("week 7." in text and len(self.banks) == 2, 0.5) for text in texts]
+            return [ScreeningOutcome("week 7." in text and len(self.banks) == 2, 0.5) for text in texts]
 
-    plan = Plan((Protocol.SIBLINGS,), (Half.VALIDATION,))
+    plan = ScreeningPlan((ArrivalProtocol.SIBLINGS,), (Half.VALIDATION,))
     many = [*sibling_samples(25), *clean_samples(30)]
 
-    found = figure(run(many, plan, [SecondTime("ours")]), Protocol.SIBLINGS, attack=False)
+    found = figure(run_trials(many, plan, [SecondTime("ours")]), ArrivalProtocol.SIBLINGS, attack=False)
 
     assert (found.headline("ours").caught, found.headline("ours").n) == (1, 30)  # type: ignore[union-attr]
 
 
 def test_rewritten_siblings_are_run_beside_the_others_and_have_their_own_target() -> None:
-    result = run(SAMPLES, Plan((Protocol.SIBLINGS,)), [Words("ours", "?")])
+    result = run_trials(SAMPLES, ScreeningPlan((ArrivalProtocol.SIBLINGS,)), [Words("ours", "?")])
 
     rewritten = [one for one in result.figures if one.family is Family.REWRITTEN]
 
-    assert {title(one.line) for one in rewritten} == {"lies, rewritten · bare", "lies, rewritten · question + text"}
+    assert {slice_title(one.slice_key) for one in rewritten} == {
+        "lies, rewritten · bare",
+        "lies, rewritten · question + text",
+    }
     assert {str(one.target) for one in rewritten} == {"≥ 60%"}
 
 
 def test_the_bank_reaches_the_screener_and_a_skipped_protocol_says_why() -> None:
     ours = Words("ours", "x")
 
-    run(SAMPLES, Plan((Protocol.BANK,), bank=("Who?",)), [ours])
-    result = run(SAMPLES, Plan((Protocol.BANK, Protocol.SINGLE)), [ours], {Protocol.BANK: "no bank here"})
+    run_trials(SAMPLES, ScreeningPlan((ArrivalProtocol.BANK,), bank=("Who?",)), [ours])
+    result = run_trials(
+        SAMPLES,
+        ScreeningPlan((ArrivalProtocol.BANK, ArrivalProtocol.SINGLE)),
+        [ours],
+        {ArrivalProtocol.BANK: "no bank here"},
+    )
 
     assert "Who?" in ours.banks[0]
-    assert {one.protocol for one in result.figures} == {Protocol.SINGLE}
-    assert result.skipped == {Protocol.BANK: "no bank here"}
+    assert {one.protocol for one in result.figures} == {ArrivalProtocol.SINGLE}
+    assert result.skipped == {ArrivalProtocol.BANK: "no bank here"}
 
 
 def test_the_risk_of_each_attack_is_held_against_all_honest_documents() -> None:
@@ -96,7 +104,9 @@ def test_the_risk_of_each_attack_is_held_against_all_honest_documents() -> None:
         for sample in clean_samples(9)
     ]
 
-    curves = run([*SAMPLES, *prompts], Plan((Protocol.SINGLE,)), [Words("ours", "nine metres")]).curves("ours")
+    curves = run_trials(
+        [*SAMPLES, *prompts], ScreeningPlan((ArrivalProtocol.SINGLE,)), [Words("ours", "nine metres")]
+    ).curves("ours")
 
     assert {name: curve.auc for name, curve in curves.items()} == {"lies · bare": 1.0}
 
@@ -104,33 +114,35 @@ def test_the_risk_of_each_attack_is_held_against_all_honest_documents() -> None:
 @pytest.mark.parametrize(
     ("family", "protocol", "form", "target"),
     [
-        (Family.KNOWLEDGE, Protocol.SIBLINGS, Form.LED, "≥ 98%"),
-        (Family.KNOWLEDGE, Protocol.SIBLINGS, Form.BARE, "≥ 85%"),
-        (Family.KNOWLEDGE, Protocol.SINGLE, Form.LED, "≥ 90%"),
-        (Family.KNOWLEDGE, Protocol.SINGLE, Form.BARE, "≥ 50%"),
-        (Family.KNOWLEDGE, Protocol.BANK, Form.BARE, "≥ 90%"),
-        (Family.HOTFLIP, Protocol.SINGLE, Form.AS_IS, "≥ 99%"),
-        (Family.ORDINARY, Protocol.TOGETHER, Form.AS_IS, "≤ 1%"),
-        (Family.HARD_NEGATIVE, Protocol.SINGLE, Form.AS_IS, "≤ 3%"),
-        (Family.JOINERS, Protocol.SINGLE, Form.AS_IS, "0"),
-        (Family.ATTACK, Protocol.SINGLE, Form.AS_IS, "None"),
+        (Family.KNOWLEDGE, ArrivalProtocol.SIBLINGS, TextForm.LED, "≥ 98%"),
+        (Family.KNOWLEDGE, ArrivalProtocol.SIBLINGS, TextForm.BARE, "≥ 85%"),
+        (Family.KNOWLEDGE, ArrivalProtocol.SINGLE, TextForm.LED, "≥ 90%"),
+        (Family.KNOWLEDGE, ArrivalProtocol.SINGLE, TextForm.BARE, "≥ 50%"),
+        (Family.KNOWLEDGE, ArrivalProtocol.BANK, TextForm.BARE, "≥ 90%"),
+        (Family.HOTFLIP, ArrivalProtocol.SINGLE, TextForm.AS_IS, "≥ 99%"),
+        (Family.ORDINARY, ArrivalProtocol.TOGETHER, TextForm.AS_IS, "≤ 1%"),
+        (Family.HARD_NEGATIVE, ArrivalProtocol.SINGLE, TextForm.AS_IS, "≤ 3%"),
+        (Family.JOINERS, ArrivalProtocol.SINGLE, TextForm.AS_IS, "0"),
+        (Family.ATTACK, ArrivalProtocol.SINGLE, TextForm.AS_IS, "None"),
     ],
 )
-def test_what_is_asked_of_what(family: Family, protocol: Protocol, form: Form, target: str) -> None:
-    assert str(target_of(family, protocol, form)) == target
+def test_what_is_asked_of_what(family: Family, protocol: ArrivalProtocol, form: TextForm, target: str) -> None:
+    assert str(find_target(family, protocol, form)) == target
 
 
 def test_a_target_is_met_at_its_bound_and_on_the_right_side_of_it() -> None:
-    for target in TARGETS:
+    for target in CATCH_TARGETS:
         assert target.met(target.bound)
         assert target.met(target.bound - 0.01) is not target.attack
         assert target.met(target.bound + 0.01) is target.attack
 
 
 def test_tables_show_counts_intervals_both_halves_and_the_peers() -> None:
-    result = run(SAMPLES, Plan((Protocol.SINGLE,)), [Words("ours", "nine"), Words("peer", "never")])
+    result = run_trials(
+        SAMPLES, ScreeningPlan((ArrivalProtocol.SINGLE,)), [Words("ours", "nine"), Words("peer", "never")]
+    )
 
-    attacks, clean = report.tables(result, ("ours", "peer"))
+    attacks, clean = report.report_tables(result, ("ours", "peer"))
 
     assert attacks.columns == ("slice", "caught", "rate", "95 %", "tuning", "peer", "target", "")
     assert attacks.rows == (("lies · bare", "20 / 20", "100.0 %", "83.9–100.0", "100.0 %", "0.0 %", "≥ 50%", "met"),)
@@ -139,11 +151,13 @@ def test_tables_show_counts_intervals_both_halves_and_the_peers() -> None:
 
 def test_the_record_holds_no_text_and_names_for_mlflow_are_plain() -> None:
     sample = Sample("a secret sentence", True, "strange: <slice> é", Family.ATTACK, "k", half=Half.VALIDATION)
-    result = run([sample, *clean_samples(2)], Plan((Protocol.SINGLE,), seed=3), [Words("ours", "secret")])
+    result = run_trials(
+        [sample, *clean_samples(2)], ScreeningPlan((ArrivalProtocol.SINGLE,), seed=3), [Words("ours", "secret")]
+    )
 
-    record = report.as_dict(result, Plan(seed=3), ["ours"], policy="abc")
+    record = report.as_dict(result, ScreeningPlan(seed=3), ["ours"], policy="abc")
 
     assert "secret" not in str(record)
     assert (record["seed"], record["policy"]) == (3, "abc")
     assert record["lines"][0]["screeners"]["ours"]["halves"]["validation"]["caught"] == 1
-    assert report.metrics(result, "ours")["single/strange_slice/as_is/recall/validation"] == 1.0
+    assert report.report_metrics(result, "ours")["single/strange_slice/as_is/recall/validation"] == 1.0

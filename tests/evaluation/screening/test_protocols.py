@@ -5,24 +5,28 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from corpus_guard.evaluation.samples import Family, Half, Sample
+from corpus_guard.detectors.samples import (
+    BANK_QUESTIONS,
+    CLEAN_PER_BATCH,
+    QUESTIONS_PER_BATCH,
+    Family,
+    Half,
+    Sample,
+)
 from corpus_guard.evaluation.screening.protocols import (
-    AT_ONCE,
-    BANK,
-    BATCH,
-    QUESTIONS,
-    banked,
-    siblings,
-    single,
-    together,
+    TEXTS_PER_TRIAL,
+    bank_trials,
+    sibling_trials,
+    single_trials,
+    together_trials,
 )
 from labelled import clean_samples, sibling_samples
 
 
 def test_alone_means_all_of_them_one_by_one_without_a_bank() -> None:
-    samples = clean_samples(AT_ONCE + 3)
+    samples = clean_samples(TEXTS_PER_TRIAL + 3)
 
-    trials = list(single(samples))
+    trials = list(single_trials(samples))
 
     assert [sample for trial in trials for sample in trial.samples] == samples
     assert all(trial.one_by_one and not trial.bank for trial in trials)
@@ -31,13 +35,13 @@ def test_alone_means_all_of_them_one_by_one_without_a_bank() -> None:
 def test_siblings_cover_every_question_in_batches_that_stay_mostly_clean() -> None:
     lies, clean = sibling_samples(23), clean_samples(2_500)
 
-    trials = list(siblings([*lies, *clean], [], seed=1))
+    trials = list(sibling_trials([*lies, *clean], [], seed=1))
 
     assert len(trials) == 3
     for trial in trials:
         attacked = {sample.key for sample in trial.samples if sample.attack}
-        assert len(attacked) <= QUESTIONS == 10
-        assert sum(not sample.attack for sample in trial.samples) == BATCH
+        assert len(attacked) <= QUESTIONS_PER_BATCH == 10
+        assert sum(not sample.attack for sample in trial.samples) == CLEAN_PER_BATCH
         assert not trial.one_by_one
         for key in attacked:  # all of a question's texts come together
             assert sum(sample.key == key for sample in trial.samples) == 5
@@ -50,7 +54,11 @@ def test_siblings_cover_every_question_in_batches_that_stay_mostly_clean() -> No
 def test_siblings_are_the_same_for_a_seed_and_others_for_another() -> None:
     samples = [*sibling_samples(12), *clean_samples(1_500)]
 
-    assert list(siblings(samples, [], 1)) == list(siblings(samples, [], 1)) != list(siblings(samples, [], 2))
+    assert (
+        list(sibling_trials(samples, [], 1))
+        == list(sibling_trials(samples, [], 1))
+        != list(sibling_trials(samples, [], 2))
+    )
 
 
 def test_clean_texts_of_the_other_half_hard_ones_and_lone_texts_stay_out_of_batches() -> None:
@@ -59,7 +67,7 @@ def test_clean_texts_of_the_other_half_hard_ones_and_lone_texts_stay_out_of_batc
     hard = replace(clean_samples(50)[49], family=Family.HARD_NEGATIVE)
     lone = sibling_samples(2)[5]
 
-    (trial,) = siblings([*sibling_samples(1), lone, *clean, *others, hard], [], 1)
+    (trial,) = sibling_trials([*sibling_samples(1), lone, *clean, *others, hard], [], 1)
 
     assert {sample.text for sample in trial.samples if not sample.attack} == {sample.text for sample in clean}
     assert lone not in trial.samples
@@ -68,10 +76,10 @@ def test_clean_texts_of_the_other_half_hard_ones_and_lone_texts_stay_out_of_batc
 def test_a_small_pick_is_filled_up_to_a_whole_batch() -> None:
     clean = clean_samples(1_400)
 
-    (trial,) = siblings([*sibling_samples(4), *clean[:100]], clean, 1)
+    (trial,) = sibling_trials([*sibling_samples(4), *clean[:100]], clean, 1)
 
     honest = {sample.text for sample in trial.samples if not sample.attack}
-    assert len(honest) == BATCH
+    assert len(honest) == CLEAN_PER_BATCH
     assert {sample.text for sample in clean[:100]} <= honest
 
 
@@ -79,31 +87,33 @@ def test_the_bank_holds_each_texts_question_among_as_many_as_said() -> None:
     lies = sibling_samples(30)
     fill = [f"What is the {number}th question?" for number in range(900)]
 
-    trials = list(banked([*lies, *clean_samples(9)], fill, 1))
+    trials = list(bank_trials([*lies, *clean_samples(9)], fill, 1))
 
     assert [sample for trial in trials for sample in trial.samples if not sample.attack] == []
     assert sum(len(trial.samples) for trial in trials) == len(lies)
     for trial in trials:
-        assert len(trial.bank) == len(set(trial.bank)) == BANK
+        assert len(trial.bank) == len(set(trial.bank)) == BANK_QUESTIONS
         assert {sample.question for sample in trial.samples} <= set(trial.bank)
         assert trial.one_by_one
-    assert trials == list(banked([*lies, *clean_samples(9)], fill, 1))
+    assert trials == list(bank_trials([*lies, *clean_samples(9)], fill, 1))
 
 
 def test_more_questions_than_a_bank_holds_take_several_banks() -> None:
-    asked = [Sample(f"t{n}", True, "s", Family.KNOWLEDGE, f"q{n}", question=f"q{n}?") for n in range(BANK + 20)]
+    asked = [
+        Sample(f"t{n}", True, "s", Family.KNOWLEDGE, f"q{n}", question=f"q{n}?") for n in range(BANK_QUESTIONS + 20)
+    ]
 
-    trials = list(banked(asked, [], 1))
+    trials = list(bank_trials(asked, [], 1))
 
-    assert [len(trial.samples) for trial in trials] == [BANK, 20]
-    assert [len(set(trial.bank)) for trial in trials] == [BANK, BANK]
+    assert [len(trial.samples) for trial in trials] == [BANK_QUESTIONS, 20]
+    assert [len(set(trial.bank)) for trial in trials] == [BANK_QUESTIONS, BANK_QUESTIONS]
 
 
 def test_clean_texts_come_together_by_slice_and_half_each_text_once() -> None:
     one, other = clean_samples(1_200), clean_samples(3, Half.TUNING)
     own = clean_samples(2, Half.WHOLE)
 
-    trials = list(together([*one, one[0], *other, *own, *sibling_samples(1)]))
+    trials = list(together_trials([*one, one[0], *other, *own, *sibling_samples(1)]))
 
-    assert [len(trial.samples) for trial in trials] == [BATCH, 200, 3]
+    assert [len(trial.samples) for trial in trials] == [CLEAN_PER_BATCH, 200, 3]
     assert not any(sample.attack for trial in trials for sample in trial.samples)

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import pytest
 
+from corpus_guard.attacks.overrides import CARRIERS, PHRASES, plant_phrase
 from corpus_guard.domain import TrustLevel
-from corpus_guard.evaluation.attacks.overrides import CARRIERS, PHRASES, planted
-from corpus_guard.evaluation.clean.joiners import JOINERS
-from corpus_guard.evaluation.screening.screener import CorpusGuard
+from corpus_guard.evaluation.screening.joiners import JOINERS
+from corpus_guard.evaluation.screening.screener import GuardScreener
 from corpus_guard.settings import Settings
 
 
 @pytest.fixture
-def guard(models_home: object) -> CorpusGuard:
-    return CorpusGuard(Settings(home=models_home))
+def guard(models_home: object) -> GuardScreener:
+    return GuardScreener(Settings(home=models_home))
 
 
-def test_a_plain_override_is_caught_with_its_code_and_an_honest_page_is_not(guard: CorpusGuard) -> None:
+def test_a_plain_override_is_caught_with_its_code_and_an_honest_page_is_not(guard: GuardScreener) -> None:
     attack, honest, odd = guard.screen(
-        [planted(PHRASES[0], CARRIERS[0]), CARRIERS[0].format(""), "lone \ud800 surrogate in a letter"], one_by_one=True
+        [plant_phrase(PHRASES[0], CARRIERS[0]), CARRIERS[0].format(""), "lone \ud800 surrogate in a letter"],
+        one_by_one=True,
     )
 
     assert (attack.caught, honest.caught) == (True, False)
@@ -28,17 +29,17 @@ def test_a_plain_override_is_caught_with_its_code_and_an_honest_page_is_not(guar
     assert len(guard.policy_digest) == 64
 
 
-def test_no_joiner_is_held_back(guard: CorpusGuard) -> None:
+def test_no_joiner_is_held_back(guard: GuardScreener) -> None:
     outcomes = guard.screen(list(JOINERS.values()), one_by_one=True)
 
     assert [name for name, outcome in zip(JOINERS, outcomes, strict=True) if outcome.caught] == []
 
 
 def test_trust_decides(models_home: object) -> None:
-    text = planted(PHRASES[3], CARRIERS[1])
+    text = plant_phrase(PHRASES[3], CARRIERS[1])
     settings = Settings(home=models_home)
 
-    risks = {trust: CorpusGuard(settings, trust).screen([text], one_by_one=True)[0].risk for trust in TrustLevel}
+    risks = {trust: GuardScreener(settings, trust).screen([text], one_by_one=True)[0].risk for trust in TrustLevel}
 
     assert len(risks) == 3
     assert risks[TrustLevel.OPEN] >= risks[TrustLevel.TRUSTED]

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from corpus_guard.errors import Misuse
-from corpus_guard.evaluation.screening.throughput import RULE_TIER, measure, prove_cascade
+from corpus_guard.evaluation.screening.throughput import RULE_TIER_CHECKS, measure_throughput, prove_cascade
 from corpus_guard.screening.registry import CHECKS
 from corpus_guard.settings import PACKAGE, Settings
 
@@ -27,21 +27,21 @@ def policy(tmp_path: Path, **perplexity: float | bool) -> Path:
 
 
 def test_every_check_that_is_on_is_timed_and_the_model_sees_what_is_left_open(models_home: Path) -> None:
-    found = measure(Settings(home=models_home), [*PROSE, RARE])
+    found = measure_throughput(Settings(home=models_home), [*PROSE, RARE])
 
     assert [cost.check for cost in found.costs] == list(CHECKS)
     assert found.documents == 7
     assert found.scored <= 1
     assert sum(cost.share for cost in found.costs) == pytest.approx(1)
     timed = {cost.check: cost for cost in found.costs}
-    assert all(timed[name].chunks == found.chunks and timed[name].seconds > 0 for name in RULE_TIER)
-    assert found.rule_tier < min(timed[name].chunks_per_second for name in RULE_TIER)
+    assert all(timed[name].chunks == found.chunks and timed[name].seconds > 0 for name in RULE_TIER_CHECKS)
+    assert found.rule_tier < min(timed[name].chunks_per_second for name in RULE_TIER_CHECKS)
     assert found.as_dict()["scored_share"] == pytest.approx(found.scored / found.chunks, abs=1e-5)
 
 
 def test_without_texts_there_is_nothing_to_time(models_home: Path) -> None:
     with pytest.raises(Misuse, match="no clean text"):
-        measure(Settings(home=models_home), [])
+        measure_throughput(Settings(home=models_home), [])
 
 
 def test_the_proof_counts_what_the_model_was_spared_and_finds_the_verdict_it_missed(

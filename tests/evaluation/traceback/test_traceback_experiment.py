@@ -9,21 +9,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from attacked import QUESTIONS, Containing, a_row, write_rows
 
+from attacked_questions import QUESTIONS, Containing, a_row, write_rows
+from corpus_guard.detectors.attack_simulation import attack_simulation
+from corpus_guard.detectors.planting import Attack, Planting
+from corpus_guard.detectors.target_questions import read_targets
+from corpus_guard.detectors.trace_figures import count_figures
 from corpus_guard.errors import Misuse
-from corpus_guard.evaluation.traceback.arena import arena
-from corpus_guard.evaluation.traceback.experiment import Request, Result, evaluate
-from corpus_guard.evaluation.traceback.figures import figures
-from corpus_guard.evaluation.traceback.judging import JudgeName, RememberingRag
-from corpus_guard.evaluation.traceback.keeping import EXPERIMENT, TABLE1_EXPERIMENT, keep, keep_table1
-from corpus_guard.evaluation.traceback.planting import Attack, Planting
-from corpus_guard.evaluation.traceback.reproducing import table1, table6
-from corpus_guard.evaluation.traceback.targets import read_targets
+from corpus_guard.evaluation.traceback.evaluated_judges import EvaluatedJudge
+from corpus_guard.evaluation.traceback.experiment import TracebackRequest, TracebackResult, evaluate_traceback
+from corpus_guard.evaluation.traceback.judge_factory import CachingBaselineRag, JudgeFactories
+from corpus_guard.evaluation.traceback.mlflow_log import EXPERIMENT, TABLE1_EXPERIMENT, log_table1, log_traceback
+from corpus_guard.evaluation.traceback.paper_tables import reproduce_table1, reproduce_table6
 from corpus_guard.models import Models
 from corpus_guard.settings import Settings
 
-Play = Callable[..., Result]
+Play = Callable[..., TracebackResult]
 
 
 @pytest.fixture
@@ -42,16 +43,16 @@ def targets(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def play(settings: Settings, models: Models, targets: Path) -> Play:
-    def run(attack: Attack, path: Path = targets, **options: Any) -> Result:
-        request = Request(path, Planting(attack, m=options.pop("m", 5)), **options)
-        return evaluate(settings, request, models=models, make=lambda bench, name: Containing())
+    def run(attack: Attack, path: Path = targets, **options: Any) -> TracebackResult:
+        request = TracebackRequest(path, Planting(attack, m=options.pop("m", 5)), **options)
+        return evaluate_traceback(settings, request, models=models, make=lambda factory, name: Containing())
 
     return run
 
 
 def test_every_planted_text_is_found_and_the_figures_follow_from_the_lines(play: Play) -> None:
     result = play(Attack.POISONEDRAG_B)
-    found, lines = result.as_dict(), list(result.lines())
+    found, lines = result.as_dict(), list(result.rows())
 
     truth = {f"{a_row(n)['question']}.{text}" for n in range(6) for text in a_row(n)["adversarial_texts"]}
     counted = Counter((line["text"] in truth, line["label"]) for line in lines)
@@ -71,7 +72,7 @@ def test_forty_texts_a_question_are_all_found_and_none_is_judged_twice(play: Pla
     planted = {one.id: set(Planting(Attack.POISONEDRAG_B, m=40).texts(one)) for one in targets}
     saying = {one.id: {text for text in planted[one.id] if one.incorrect[0] in text} for one in targets}
 
-    lines = list(play(Attack.POISONEDRAG_B, path, m=40).lines())
+    lines = list(play(Attack.POISONEDRAG_B, path, m=40).rows())
 
     assert max(Counter((line["query_id"], line["text"]) for line in lines).values()) == 1
     for target in targets:
@@ -107,7 +108,7 @@ def test_the_same_text_in_two_rows_is_one_record_and_poisons_only_its_own_questi
     found = play(Attack.HOTFLIP, write_rows(tmp_path / "two.jsonl", rows), k=12)
 
     assert found.as_dict()["corpus_texts"] == 4 + 6 + 5
-    judged = {(line["query_id"], line["text"]): line["label"] for line in found.lines()}
+    judged = {(line["query_id"], line["text"]): line["label"] for line in found.rows()}
     assert judged["q0", shared] == judged["q1", shared] == "poisoned"
     counts = found.as_dict()["counts"]
     assert (counts["tp"], counts["fp"], counts["fn"]) == (
@@ -121,12 +122,12 @@ def test_one_row_without_clean_texts_runs_dry_and_no_row_with_any_is_refused(pla
     alone = write_rows(tmp_path / "alone.jsonl", [a_row(0, clean_texts=[])])
 
     assert play(Attack.BARE, alone).as_dict()["outcomes"]["exhausted"] == 1
-    with pytest.raises(Misuse, match="no corpus to ask"):
+    with pytest.raises(Misuse, match="the corpus is empty"):
         play(Attack.NONE, alone)
 
 
 def test_the_same_run_twice_gives_the_same_lines(play: Play) -> None:
-    one, again = (list(play(Attack.INSTRUINJECT, limit=2).lines()) for _ in range(2))
+    one, again = (list(play(Attack.INSTRUINJECT, limit=2).rows()) for _ in range(2))
 
     assert one == again
     assert len(one) >= 15
@@ -152,33 +153,33 @@ def test_a_right_answer_is_needed_to_count_right_answers_and_defences_have_names
 
 
 def test_another_judge_sees_the_same_scene(settings: Settings, models: Models, targets: Path) -> None:
-    with arena(settings, models, read_targets(targets)) as games:
-        scene = games.scene(Planting(Attack.POISONEDRAG_B))
-        one, other = (games.play(scene, judge, 5) for judge in (Containing(), Containing()))
+    with attack_simulation(settings, models, read_targets(targets)) as simulation:
+        corpus = simulation.poison(Planting(Attack.POISONEDRAG_B))
+        one, other = (simulation.trace(corpus, judge, 5) for judge in (Containing(), Containing()))
 
-    assert figures(one).labels == figures(other).labels
-    assert figures(one).labels.total() >= 60
+    assert count_figures(one).labels == count_figures(other).labels
+    assert count_figures(one).labels.total() >= 60
 
 
-@pytest.mark.parametrize("name", [JudgeName.PPL_90, JudgeName.TKM])
+@pytest.mark.parametrize("name", [EvaluatedJudge.PPL_90, EvaluatedJudge.TKM])
 def test_baselines_are_made_from_texts_that_nobody_planted(
-    settings: Settings, models: Models, targets: Path, name: JudgeName
+    settings: Settings, models: Models, targets: Path, name: EvaluatedJudge
 ) -> None:
-    with arena(settings, models, read_targets(targets, limit=1)) as games:
-        scene = games.scene(Planting(Attack.BARE))
-        assert set(scene.bench.ordinary) == set(a_row(0)["clean_texts"])
-        judge = scene.bench.judge(name)
-        played = games.play(scene, judge, 5)
+    with attack_simulation(settings, models, read_targets(targets, limit=1)) as simulation:
+        corpus = simulation.poison(Planting(Attack.BARE))
+        assert set(corpus.ordinary) == set(a_row(0)["clean_texts"])
+        judge = JudgeFactories(settings, models).factory_for(corpus).judge(name)
+        traced = simulation.trace(corpus, judge, 5)
 
     assert judge.name == name.value
-    assert figures(played).judged
+    assert count_figures(traced).judged
 
 
 def test_a_judge_behind_an_endpoint_needs_one(settings: Settings, models: Models, targets: Path) -> None:
-    request = Request(targets, Planting(Attack.BARE), JudgeName.LLM)
+    request = TracebackRequest(targets, Planting(Attack.BARE), EvaluatedJudge.LLM)
 
-    with pytest.raises(Misuse, match="CORPUS_GUARD_CHAT_URL is not set"):
-        evaluate(settings, request, models=models)
+    with pytest.raises(Misuse, match="--judge llm: needs an endpoint; set CORPUS_GUARD_CHAT_URL"):
+        evaluate_traceback(settings, request, models=models)
 
 
 def test_a_run_is_kept_with_its_figures_and_without_any_text(settings: Settings, play: Play) -> None:
@@ -186,7 +187,7 @@ def test_a_run_is_kept_with_its_figures_and_without_any_text(settings: Settings,
 
     result = play(Attack.POISONEDRAG_B)
 
-    run = MlflowClient(f"sqlite:///{settings.home / 'mlflow' / 'mlflow.db'}").get_run(keep(settings, result))
+    run = MlflowClient(f"sqlite:///{settings.home / 'mlflow' / 'mlflow.db'}").get_run(log_traceback(settings, result))
     client = MlflowClient(f"sqlite:///{settings.home / 'mlflow' / 'mlflow.db'}")
     assert client.get_experiment(run.info.experiment_id).name == EXPERIMENT
     assert run.data.metrics["dacc"] == result.figures.dacc.rate
@@ -201,14 +202,14 @@ def test_a_run_is_kept_with_its_figures_and_without_any_text(settings: Settings,
 def test_table_1_plays_attacks_by_judges_and_is_kept(settings: Settings, models: Models, targets: Path) -> None:
     from mlflow import MlflowClient
 
-    request = Request(targets, Planting(Attack.NONE), limit=3)
-    attacks, judges = (Attack.POISONEDRAG_B, Attack.INSTRUINJECT), (JudgeName.EMBEDDED, JudgeName.TKM)
+    request = TracebackRequest(targets, Planting(Attack.NONE), limit=3)
+    attacks, judges = (Attack.POISONEDRAG_B, Attack.INSTRUINJECT), (EvaluatedJudge.EMBEDDED, EvaluatedJudge.TKM)
 
-    found = table1(settings, request, attacks, judges, models=models, make=lambda bench, name: Containing())
-    run = keep_table1(settings, request, found)
+    found = reproduce_table1(settings, request, attacks, judges, models=models, make=lambda factory, name: Containing())
+    run = log_table1(settings, request, found)
 
     assert set(found.cells) == {(attack, judge) for attack in attacks for judge in judges}
-    assert found.cells[Attack.POISONEDRAG_B, JudgeName.TKM].count(True) == 15
+    assert found.cells[Attack.POISONEDRAG_B, EvaluatedJudge.TKM].count(True) == 15
     assert set(found.as_dict()["table"]["instruinject"]) == {"embedded", "tkm"}
     client = MlflowClient(f"sqlite:///{settings.home / 'mlflow' / 'mlflow.db'}")
     assert client.get_run(run).data.metrics["poisonedrag-b/tkm/dacc"] == 1.0
@@ -217,19 +218,22 @@ def test_table_1_plays_attacks_by_judges_and_is_kept(settings: Settings, models:
 
 
 def test_table_6_plays_attacks_by_defences(settings: Settings, models: Models, targets: Path) -> None:
-    request = Request(targets, Planting(Attack.NONE), limit=1, defences=("none",))
+    request = TracebackRequest(targets, Planting(Attack.NONE), limit=1, defences=("none",))
 
-    found = table6(settings, request, (Attack.POISONEDRAG_B,), models=models, make=lambda bench, name: Containing())
+    found = reproduce_table6(
+        settings, request, (Attack.POISONEDRAG_B,), models=models, make=lambda factory, name: Containing()
+    )
 
     assert set(found.cells) == {(Attack.POISONEDRAG_B, "none")}
     assert found.as_dict()["table"]["poisonedrag-b"]["none"]["queries"] == 1
 
 
 def test_attacks_share_what_is_learned_of_ordinary_texts(settings: Settings, models: Models, targets: Path) -> None:
-    with arena(settings, models, read_targets(targets, limit=1)) as games:
-        benches = {id(games.scene(Planting(attack)).bench) for attack in (Attack.BARE, Attack.INSTRUINJECT)}
+    factories = JudgeFactories(settings, models)
+    with attack_simulation(settings, models, read_targets(targets, limit=1)) as simulation:
+        bare, orders = (simulation.poison(Planting(attack)) for attack in (Attack.BARE, Attack.INSTRUINJECT))
 
-    assert len(benches) == 1
+    assert factories.factory_for(bare) is factories.factory_for(orders)
 
 
 def test_a_model_that_remembers_is_asked_once_for_each_text() -> None:
@@ -247,7 +251,7 @@ def test_a_model_that_remembers_is_asked_once_for_each_text() -> None:
             return request
 
     model = Counting()
-    remembering = RememberingRag(model)
+    remembering = CachingBaselineRag(model)
 
     assert remembering.answers([("q", ["a"]), ("q", ["b"]), ("q", ["a"])]) == ["q a", "q b", "q a"]
     assert remembering.answers([("q", ["b"]), ("r", ["b"])]) == ["q b", "r b"]

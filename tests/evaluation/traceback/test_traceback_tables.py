@@ -6,26 +6,26 @@ from collections import Counter
 
 import pytest
 
-from corpus_guard.evaluation.defences.table import Line
-from corpus_guard.evaluation.traceback.figures import Figures
-from corpus_guard.evaluation.traceback.judging import JudgeName
-from corpus_guard.evaluation.traceback.planting import Attack
-from corpus_guard.evaluation.traceback.tables import (
-    ATTACKS6,
-    COLUMNS1,
-    COLUMNS6,
+from corpus_guard.detectors.planting import Attack
+from corpus_guard.detectors.trace_figures import TraceFigures
+from corpus_guard.evaluation.defences.table import DefenceResult
+from corpus_guard.evaluation.traceback.evaluated_judges import EvaluatedJudge
+from corpus_guard.evaluation.traceback.published import (
     DATA_SETS,
     PUBLISHED,
-    Published,
+    TABLE1_COLUMNS,
+    TABLE6_ATTACKS,
+    TABLE6_COLUMNS,
+    PublishedFigures,
     markdown,
-    metrics1,
-    metrics6,
-    rows1,
-    rows6,
+    table1_metrics,
+    table1_rows,
+    table6_metrics,
+    table6_rows,
 )
-from corpus_guard.traceback import Label
+from corpus_guard.ledger.states import Label
 
-FIGURES = Figures(
+FIGURES = TraceFigures(
     labels=Counter({(True, Label.POISONED): 9, (True, Label.BENIGN): 1, (False, Label.BENIGN): 10}),
     outcomes=Counter(),
     ended=Counter(),
@@ -41,17 +41,17 @@ FIGURES = Figures(
 @pytest.mark.parametrize(
     ("data", "attack", "judge", "figures"),
     [
-        ("NQ", Attack.POISONEDRAG_B, JudgeName.LLM, (99.6, 0.8, 0.0)),
-        ("HotpotQA", Attack.HOTFLIP, JudgeName.LLM, (97.6, 1.6, 3.2)),
-        ("MS-MARCO", Attack.INSTRUINJECT, JudgeName.LLM, (99.4, 1.2, 0.0)),
-        ("NQ", Attack.HOTFLIP, JudgeName.RKM, (84.9, 8.8, 24.1)),
-        ("HotpotQA", Attack.POISONEDRAG_B, JudgeName.PPL_90, (68.2, 18.1, 45.6)),
-        ("MS-MARCO", Attack.HOTFLIP, JudgeName.TKM, (40.2, 47.7, 71.9)),
-        ("MS-MARCO", Attack.POISONEDRAG_B, JudgeName.POIFOR, (73.0, 1.0, 53.0)),
+        ("NQ", Attack.POISONEDRAG_B, EvaluatedJudge.LLM, (99.6, 0.8, 0.0)),
+        ("HotpotQA", Attack.HOTFLIP, EvaluatedJudge.LLM, (97.6, 1.6, 3.2)),
+        ("MS-MARCO", Attack.INSTRUINJECT, EvaluatedJudge.LLM, (99.4, 1.2, 0.0)),
+        ("NQ", Attack.HOTFLIP, EvaluatedJudge.RKM, (84.9, 8.8, 24.1)),
+        ("HotpotQA", Attack.POISONEDRAG_B, EvaluatedJudge.PPL_90, (68.2, 18.1, 45.6)),
+        ("MS-MARCO", Attack.HOTFLIP, EvaluatedJudge.TKM, (40.2, 47.7, 71.9)),
+        ("MS-MARCO", Attack.POISONEDRAG_B, EvaluatedJudge.POIFOR, (73.0, 1.0, 53.0)),
     ],
 )
-def test_published_figures(data: str, attack: Attack, judge: JudgeName, figures: tuple[float, ...]) -> None:
-    assert PUBLISHED[data, attack, judge] == Published(*figures)
+def test_published_figures(data: str, attack: Attack, judge: EvaluatedJudge, figures: tuple[float, ...]) -> None:
+    assert PUBLISHED[data, attack, judge] == PublishedFigures(*figures)
 
 
 def test_the_papers_table_is_whole() -> None:
@@ -61,23 +61,23 @@ def test_the_papers_table_is_whole() -> None:
 
 
 def test_rows_stand_beside_the_papers_and_bare_beside_nothing() -> None:
-    cells = {(Attack.POISONEDRAG_B, JudgeName.EMBEDDED): FIGURES, (Attack.BARE, JudgeName.TKM): FIGURES}
+    cells = {(Attack.POISONEDRAG_B, EvaluatedJudge.EMBEDDED): FIGURES, (Attack.BARE, EvaluatedJudge.TKM): FIGURES}
 
-    embedded, bare = rows1(cells)
+    embedded, bare = table1_rows(cells)
 
-    assert len(embedded) == len(COLUMNS1)
+    assert len(embedded) == len(TABLE1_COLUMNS)
     assert embedded[:3] == ("poisonedrag-b", "embedded", "95.0 [76.4, 99.1]")
     assert embedded[5:] == ("20", "99.6 / 97.4 / 98.4", "0.8 / 2.4 / 2.3", "0.0 / 2.8 / 0.8")
     assert bare[-3:] == ("", "", "")
-    assert metrics1(cells)["bare/tkm/fnr"] == pytest.approx(0.1)
-    assert markdown(COLUMNS1, [embedded]).count("\n") == 3
+    assert table1_metrics(cells)["bare/tkm/fnr"] == pytest.approx(0.1)
+    assert markdown(TABLE1_COLUMNS, [embedded]).count("\n") == 3
 
 
 def test_table_6_knows_the_papers_name_of_each_attack() -> None:
-    cells = {(attack, "ptr+bte"): Line("ptr+bte", 4, 1, 3, 0) for attack in ATTACKS6}
+    cells = {(attack, "ptr+bte"): DefenceResult("ptr+bte", 4, 1, 3, 0) for attack in TABLE6_ATTACKS}
 
-    rows = list(rows6(cells))
+    rows = list(table6_rows(cells))
 
-    assert all(len(row) == len(COLUMNS6) for row in rows)
+    assert all(len(row) == len(TABLE6_COLUMNS) for row in rows)
     assert [row[-1] for row in rows] == ["100 / 98 / 100"] * 2 + ["100 / 96 / 100"]
-    assert metrics6(cells)["hotflip/ptr_bte/acc"] == 0.75
+    assert table6_metrics(cells)["hotflip/ptr_bte/acc"] == 0.75

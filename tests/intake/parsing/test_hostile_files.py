@@ -16,14 +16,13 @@ import yaml
 import hostile_files
 from corpus_guard.batches.tables import versions_from_table
 from corpus_guard.domain import Verdict
-from corpus_guard.intake.parsing import Parsed, ParsingSandbox
+from corpus_guard.intake.parsing import ParsedDocument, ParsingSandbox
 from corpus_guard.ledger.tables import documents, findings, versions
 from corpus_guard.models import Models
-from corpus_guard.refresh import steps
-from corpus_guard.refresh.run import refresh
-from corpus_guard.screening.standalone import Row, screen_input
+from corpus_guard.pipeline import steps
+from corpus_guard.screening.standalone import ScreenedDocument, screen_input
 from corpus_guard.settings import Settings
-from deploying import Deployment
+from deploying import Workspace
 from hostile_files import Case
 from intake.parsing import making
 
@@ -39,12 +38,12 @@ NEIGHBOURS = [
 
 
 @pytest.fixture(scope="module")
-def parsed() -> Mapping[str, Parsed]:
+def parsed() -> Mapping[str, ParsedDocument]:
     """The quick cases, each after a neighbour that must come out as ever."""
     return dict(_parsed(QUICK))
 
 
-def _parsed(cases: list[Case]) -> Iterator[tuple[str, Parsed]]:
+def _parsed(cases: list[Case]) -> Iterator[tuple[str, ParsedDocument]]:
     with ParsingSandbox(Settings(parse_seconds=SECONDS, parse_memory_bytes=MEMORY)) as sandbox:
         usual = [sandbox.parse(content, "", name) for content, name in NEIGHBOURS]
         for number, case in enumerate(cases):
@@ -61,21 +60,23 @@ def test_there_are_enough_of_them() -> None:
 
 
 @pytest.mark.parametrize("case", QUICK, ids=str)
-def test_a_hostile_file_is_contained_and_says_why(parsed: Mapping[str, Parsed], case: Case) -> None:
+def test_a_hostile_file_is_contained_and_says_why(parsed: Mapping[str, ParsedDocument], case: Case) -> None:
     codes = [problem.code for problem in parsed[case.name].problems]
     assert case.harmless or any(code.startswith(case.why) for code in codes), codes
     parsed[case.name].text.encode()  # no half character is left
     assert "\x00" not in parsed[case.name].text
 
 
-def test_a_batch_goes_on_after_the_file_that_ended_its_worker(deployment: Deployment) -> None:
+def test_a_batch_goes_on_after_the_file_that_ended_its_worker(deployment: Workspace) -> None:
     deployment.page("a-good.html", "<!doctype html><html><body>the first")
     deployment.page("b-bad.html", "<!doctype html><html><body>" + "<div>" * 150_000)
     deployment.page("c-good.html", "<!doctype html><html><body>the last")
     settings = deployment.settings.model_copy(update={"parse_seconds": 1.5})
-    with Deployment(deployment.root, settings, deployment.models).guard() as guard:
-        (listing,) = steps.discover(guard, "run")
-        shard = steps.intake(guard, "run", listing)
+    with Workspace(deployment.root, settings, deployment.models).guard() as guard:
+        (listing,) = steps.discover(guard.ledger, guard.storage, guard.sources, guard.screening, guard.settings, "run")
+        shard = steps.intake(
+            guard.ledger, guard.storage, guard.blobs, guard.chunker, guard.sources, guard.settings, "run", listing
+        )
         made = versions_from_table(guard.storage.read_table(f"{shard['batch']}/versions.parquet"))
     assert shard["found"] == 3
     found = {version.stamp.uri: (version.text, [problem.code for problem in version.problems]) for version in made}
@@ -90,7 +91,9 @@ def test_every_hostile_file_leaves_its_neighbours_alone() -> None:
 
 
 @pytest.fixture(scope="module")
-def screened(models: Models, models_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Row]:
+def screened(
+    models: Models, models_home: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Mapping[str, ScreenedDocument]:
     folder = tmp_path_factory.mktemp("hostile")
     _write(folder)
     settings = Settings(
@@ -104,7 +107,9 @@ def screened(models: Models, models_home: Path, tmp_path_factory: pytest.TempPat
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_a_hostile_file_is_not_accepted_unless_it_is_harmless(screened: Mapping[str, Row], case: Case) -> None:
+def test_a_hostile_file_is_not_accepted_unless_it_is_harmless(
+    screened: Mapping[str, ScreenedDocument], case: Case
+) -> None:
     judgement = screened[case.name].judgement
     codes = [finding.code for finding in judgement.findings]
     if not case.harmless:
@@ -113,15 +118,15 @@ def test_a_hostile_file_is_not_accepted_unless_it_is_harmless(screened: Mapping[
 
 
 @pytest.mark.slow
-def test_a_refresh_over_all_of_them_balances(deployment: Deployment) -> None:
+def test_a_refresh_over_all_of_them_balances(deployment: Workspace) -> None:
     _write(deployment.pages)
     for number in range(5):
         deployment.page(f"good-{number}.md")
     settings = deployment.settings.model_copy(
         update={"policy_file": _policy(deployment.root), "parse_seconds": SECONDS / 2, "parse_memory_bytes": MEMORY}
     )
-    with Deployment(deployment.root, settings, deployment.models).guard() as guard:
-        counts = dict(refresh(guard, "hostile"))
+    with Workspace(deployment.root, settings, deployment.models).guard() as guard:
+        counts = dict(guard.refresh("hostile"))
         with guard.ledger.read() as connection:
             states = dict(
                 connection.execute(

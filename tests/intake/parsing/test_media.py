@@ -11,7 +11,7 @@ PAGE = b"<!DOCTYPE html><html><body>x</body></html>"
 
 
 def decide(content: bytes, name: str, media_type: str = "") -> tuple[str, list[str]]:
-    kind = media.decide(content, media_type, name)
+    kind = media.detect_media_type(content, media_type, name)
     return kind.media_type, [problem.code for problem in kind.problems]
 
 

@@ -13,7 +13,7 @@ import yaml
 
 from corpus_guard.domain import Verdict
 from corpus_guard.models import Models
-from corpus_guard.screening.standalone import Row, screen_input
+from corpus_guard.screening.standalone import ScreenedDocument, screen_input
 from corpus_guard.settings import Settings
 from intake.parsing import making, planted
 
@@ -37,7 +37,9 @@ CLEAN = {
 
 
 @pytest.fixture(scope="module")
-def screened(models: Models, models_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Row]:
+def screened(
+    models: Models, models_home: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Mapping[str, ScreenedDocument]:
     folder = tmp_path_factory.mktemp("planted")
     for name, content in {**FILES, **SEEN, **CLEAN}.items():
         (folder / name).write_bytes(content)
@@ -50,7 +52,9 @@ def screened(models: Models, models_home: Path, tmp_path_factory: pytest.TempPat
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_an_instruction_in_a_hidden_place_is_quarantined_as_hidden(screened: Mapping[str, Row], name: str) -> None:
+def test_an_instruction_in_a_hidden_place_is_quarantined_as_hidden(
+    screened: Mapping[str, ScreenedDocument], name: str
+) -> None:
     found = screened[name].judgement
     codes = {finding.code for finding in found.findings}
     assert found.verdict is Verdict.QUARANTINE, codes
@@ -60,13 +64,13 @@ def test_an_instruction_in_a_hidden_place_is_quarantined_as_hidden(screened: Map
 
 
 @pytest.mark.parametrize("name", SEEN)
-def test_what_is_on_the_screen_is_found_as_text(screened: Mapping[str, Row], name: str) -> None:
+def test_what_is_on_the_screen_is_found_as_text(screened: Mapping[str, ScreenedDocument], name: str) -> None:
     codes = {finding.code for finding in screened[name].judgement.findings}
     assert screened[name].judgement.verdict is Verdict.QUARANTINE
     assert any(code.startswith("instructions.") and not code.endswith(".hidden") for code in codes)
 
 
 @pytest.mark.parametrize("name", CLEAN)
-def test_the_same_documents_without_it_are_accepted(screened: Mapping[str, Row], name: str) -> None:
+def test_the_same_documents_without_it_are_accepted(screened: Mapping[str, ScreenedDocument], name: str) -> None:
     judgement = screened[name].judgement
     assert judgement.verdict is Verdict.ACCEPT, [(finding.code, finding.message) for finding in judgement.findings]

@@ -10,7 +10,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from corpus_guard.intake.parsing import Parsed, ParsingSandbox, worker
+from corpus_guard.intake.parsing import ParsedDocument, ParsingSandbox, worker
 from corpus_guard.intake.parsing import sandbox as module
 from corpus_guard.settings import Settings
 from intake.parsing import making
@@ -23,7 +23,7 @@ def deep(levels: int) -> bytes:
     return b"<html><body>" + b"<div>" * levels + b"deep"
 
 
-def codes(parsed: Parsed) -> list[str]:
+def codes(parsed: ParsedDocument) -> list[str]:
     return [problem.code for problem in parsed.problems]
 
 
@@ -209,7 +209,7 @@ def test_what_runs_outside_the_worker_does_not_load_parsers() -> None:
 
     program = (
         "import sys\nfrom corpus_guard.intake.parsing import worker\n"
-        "worker.answer(b'# x', media_type='', name='a.md', max_chars=99)\n"
+        "worker.parse_safely(b'# x', media_type='', name='a.md', max_chars=99)\n"
         "print([name for name in ('pypdf', 'mammoth', 'resiliparse', 'pydantic', 'pyarrow') if name in sys.modules])\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=30)

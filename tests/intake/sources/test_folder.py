@@ -8,7 +8,8 @@ import pytest
 
 from corpus_guard.domain import TrustLevel
 from corpus_guard.errors import SourceUnavailable
-from corpus_guard.intake.sources import Fetched, FetchFailed, FolderConfig, Item, Source, open_source
+from corpus_guard.intake.sources import Fetched, FetchFailed, Source, SourceItem, open_source
+from corpus_guard.intake.sources.folder import FolderConfig
 
 
 def folder(root: Path | str, max_bytes: int = 10_000, **more: object) -> Source:
@@ -85,7 +86,7 @@ def test_a_file_swapped_for_a_link_after_listing_is_not_followed(tmp_path: Path)
 def test_a_locator_cannot_climb_out(tmp_path: Path) -> None:
     (tmp_path / "root").mkdir()
     (tmp_path / "x").write_text("secret")
-    (outcome,) = folder(tmp_path / "root").fetch([Item("../x", 1, None, '"../x"')])
+    (outcome,) = folder(tmp_path / "root").fetch([SourceItem("../x", 1, None, '"../x"')])
     assert isinstance(outcome, FetchFailed)
 
 
@@ -96,7 +97,7 @@ def test_a_locator_cannot_climb_out_of_an_object_store_either() -> None:
     memory.pipe("/climb/docs/a.txt", b"a")
     memory.pipe("/climb/secret.txt", b"secret")
     try:
-        (outcome,) = folder("memory://climb/docs").fetch([Item("x", 1, None, '"../secret.txt"')])
+        (outcome,) = folder("memory://climb/docs").fetch([SourceItem("x", 1, None, '"../secret.txt"')])
         assert isinstance(outcome, FetchFailed)
         assert outcome.code == "intake.outside"
     finally:
@@ -106,7 +107,7 @@ def test_a_locator_cannot_climb_out_of_an_object_store_either() -> None:
 def test_pipes_are_neither_listed_nor_opened(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.txt")
     assert uris(folder(tmp_path)) == []
-    (outcome,) = folder(tmp_path).fetch([Item("pipe.txt", 0, None, '"pipe.txt"')])
+    (outcome,) = folder(tmp_path).fetch([SourceItem("pipe.txt", 0, None, '"pipe.txt"')])
     assert isinstance(outcome, FetchFailed)
 
 
@@ -190,7 +191,7 @@ def test_object_stores_work_like_disks() -> None:
 def test_a_place_that_climbs_is_refused_wherever_it_ends(tmp_path: Path) -> None:
     (tmp_path / "below").mkdir()
     (tmp_path / "a.md").write_text("a")
-    climbing = Item("a.md", 1, None, json.dumps("below/../a.md"))
+    climbing = SourceItem("a.md", 1, None, json.dumps("below/../a.md"))
 
     (outcome,) = folder(tmp_path).fetch([climbing])
 

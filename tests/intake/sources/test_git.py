@@ -15,7 +15,7 @@ import pytest
 
 from corpus_guard.domain import TrustLevel
 from corpus_guard.errors import SourceUnavailable
-from corpus_guard.intake.sources import Connection, Fetched, FetchFailed, Opening, Outcome
+from corpus_guard.intake.sources import Connection, Fetched, FetchFailed, Outcome, SourceContext
 from corpus_guard.intake.sources.git import GitConfig, GitSource
 
 ENV = {
@@ -58,7 +58,7 @@ def source(repository: Path | str, cache: Path, max_bytes: int = 100_000, **more
     config = GitConfig(
         kind="git", name="runbooks", owner="o", trust=TrustLevel.OPEN, url=url, **{"ref": "main", **more}
     )
-    return GitSource(config, Opening(max_bytes, cache=cache / "cache"))
+    return GitSource(config, SourceContext(max_bytes, cache=cache / "cache"))
 
 
 def outcomes(source: GitSource) -> dict[str, Outcome]:
@@ -219,7 +219,7 @@ def limited(repository: Path, tmp_path: Path) -> GitSource:
         ref="main",
         max_bytes=2**20,
     )
-    return GitSource(config, Opening(100_000, cache=tmp_path / "cache"))
+    return GitSource(config, SourceContext(100_000, cache=tmp_path / "cache"))
 
 
 def test_the_connections_login_goes_to_its_server_and_into_no_message_or_file(tmp_path: Path) -> None:
@@ -248,7 +248,7 @@ def test_the_connections_login_goes_to_its_server_and_into_no_message_or_file(tm
         insecure_http=True,
     )
     known = Connection("my_git", "http", login="reader", password="token-of-it")
-    made = GitSource(config, Opening(cache=tmp_path / "cache", connections=lambda name: known))
+    made = GitSource(config, SourceContext(cache=tmp_path / "cache", connections=lambda name: known))
     try:
         with pytest.raises(SourceUnavailable) as caught:
             [*made.list()]

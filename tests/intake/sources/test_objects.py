@@ -11,7 +11,7 @@ import pytest
 
 from corpus_guard.domain import TrustLevel
 from corpus_guard.errors import SourceUnavailable
-from corpus_guard.intake.sources import Connection, Fetched, FetchFailed, Opening
+from corpus_guard.intake.sources import Connection, Fetched, FetchFailed, SourceContext
 from corpus_guard.intake.sources.objects import ObjectsConfig, ObjectSource
 from object_store import SECRET, ObjectStore, object_store
 
@@ -36,7 +36,7 @@ def bucket(server: ObjectStore) -> str:
 def source(server: ObjectStore, bucket: str, connection: Connection | None = None, **more: Any) -> ObjectSource:
     said = {"url": f"s3://{bucket}/manuals", "connection": "my_s3", **more}
     config = ObjectsConfig(kind="objects", name="manuals", owner="o", trust=TrustLevel.OPEN, **said)
-    return ObjectSource(config, Opening(1_000, connections=lambda name: connection or server.connection))
+    return ObjectSource(config, SourceContext(1_000, connections=lambda name: connection or server.connection))
 
 
 def test_objects_below_the_prefix_are_documents_with_their_version(server: ObjectStore, bucket: str) -> None:

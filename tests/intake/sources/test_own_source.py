@@ -12,8 +12,7 @@ import pytest
 
 from corpus_guard.errors import SettingsError
 from corpus_guard.intake.sources import load_sources
-from corpus_guard.refresh.run import refresh
-from deploying import Deployment
+from deploying import Workspace
 from environment import PROJECT
 
 MAIL = """From: Ann <ann@example.org>
@@ -42,7 +41,7 @@ def found(installed: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     sys.modules.pop("corpus_guard_maildir", None)
 
 
-def declare(deployment: Deployment, **more: str) -> None:
+def declare(deployment: Workspace, **more: str) -> None:
     deployment.sources(
         {
             "kind": "maildir",
@@ -55,36 +54,36 @@ def declare(deployment: Deployment, **more: str) -> None:
     )
 
 
-def deliver(deployment: Deployment, name: str, folder: str = "new") -> None:
+def deliver(deployment: Workspace, name: str, folder: str = "new") -> None:
     for each in ("new", "cur"):
         (deployment.root / "mail" / each).mkdir(parents=True, exist_ok=True)
     (deployment.root / "mail" / folder / name).write_text(MAIL.replace("{title}", f"gauge {name}"))
 
 
 @pytest.mark.usefixtures("found")
-def test_the_example_is_refreshed_and_a_mail_that_was_read_is_no_new_one(make: Callable[..., Deployment]) -> None:
+def test_the_example_is_refreshed_and_a_mail_that_was_read_is_no_new_one(make: Callable[..., Workspace]) -> None:
     deployment = make()
     for name in ("1.host", "2.host"):
         deliver(deployment, name)
     declare(deployment)
     with deployment.guard() as guard:
-        assert refresh(guard, "r1")["accepted"] == 2
+        assert guard.refresh("r1")["accepted"] == 2
     mail = deployment.root / "mail"
     (mail / "new" / "1.host").rename(mail / "cur" / "1.host:2,S")
     with deployment.guard() as guard:
-        again = refresh(guard, "r2")
+        again = guard.refresh("r2")
 
     assert (again["unchanged"], again["documents"]) == (2, 2)
 
 
 @pytest.mark.usefixtures("found")
-def test_its_declaration_is_checked_by_its_own_model(deployment: Deployment) -> None:
+def test_its_declaration_is_checked_by_its_own_model(deployment: Workspace) -> None:
     declare(deployment, pth="x")
     with pytest.raises(SettingsError, match=r"sources\.1\.maildir\.pth: unknown key.*path"):
         load_sources(deployment.settings.sources_file)
 
 
-def test_without_the_package_the_kind_is_unknown_and_the_group_is_named(deployment: Deployment) -> None:
+def test_without_the_package_the_kind_is_unknown_and_the_group_is_named(deployment: Workspace) -> None:
     declare(deployment)
     with pytest.raises(
         SettingsError, match=r"sources\.1\.kind: 'maildir' is none of folder, git, .*corpus_guard\.sources"
@@ -93,7 +92,7 @@ def test_without_the_package_the_kind_is_unknown_and_the_group_is_named(deployme
 
 
 def test_a_package_that_breaks_is_named_and_cannot_take_a_kind_of_the_guards(
-    deployment: Deployment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    deployment: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     info = tmp_path / "site" / "broken-1.0.dist-info"
     info.mkdir(parents=True)

@@ -11,7 +11,8 @@ import pytest
 
 from corpus_guard.domain import TrustLevel
 from corpus_guard.errors import SourceUnavailable
-from corpus_guard.intake.sources import Fetched, FetchFailed, RowsConfig, Source, open_source
+from corpus_guard.intake.sources import Fetched, FetchFailed, Source, open_source
+from corpus_guard.intake.sources.rows import RowsConfig
 
 FIELDS = {"id": "id", "text": "body", "title": "subject", "modified": "when", "metadata": ["author"]}
 RECORDS = [

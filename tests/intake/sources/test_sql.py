@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from corpus_guard.domain import TrustLevel
 from corpus_guard.errors import SettingsError, SourceUnavailable
-from corpus_guard.intake.sources import Connection, Fetched, FetchFailed, Opening
+from corpus_guard.intake.sources import Connection, Fetched, FetchFailed, SourceContext
 from corpus_guard.intake.sources.sql import SqlConfig, SqlSource
 from postgres import LocalPostgres
 
@@ -60,7 +60,7 @@ def source(url: str, max_bytes: int = 10_000, **more: Any) -> SqlSource:
     said = {"table": "Article; x", "fields": FIELDS, "watermark": "v", "connection": "kb", **more}
     said = {key: value for key, value in said.items() if value is not None}
     config = SqlConfig(kind="sql", name="articles", owner="o", trust=TrustLevel.OPEN, **said)
-    return SqlSource(config, Opening(max_bytes, connections=lambda name: known))
+    return SqlSource(config, SourceContext(max_bytes, connections=lambda name: known))
 
 
 def test_every_row_is_a_document(url: str) -> None:
@@ -145,7 +145,7 @@ def test_names_are_quoted_and_values_bound(url: str) -> None:
     assert [json.loads(one.content)["text"] for one in found] == ["text 1"]  # type: ignore[union-attr]
     for wrong in ({"table": "no such"}, {"fields": {**FIELDS, "text": "nothing"}}):
         broken = source(url, **wrong)
-        with pytest.raises(SourceUnavailable, match="spelt as the database") as caught:
+        with pytest.raises(SourceUnavailable, match="(?i)spel(t|l names) as the database") as caught:
             [*broken.list()]
         assert "not-to-be-shown" not in str(caught.value)
 
@@ -183,6 +183,6 @@ def test_other_databases_need_somebody_who_saw_to_it() -> None:
     config = SqlConfig.model_validate(
         {"kind": "sql", "name": "ab", "owner": "o", "trust": "open", "connection": "kb", "table": "t", "fields": FIELDS}
     )
-    made = SqlSource(config, Opening(connections=lambda name: Connection(name, "mysql", "h")))
+    made = SqlSource(config, SourceContext(connections=lambda name: Connection(name, "mysql", "h")))
     with pytest.raises(SettingsError, match="unsafe_may_write"):
         [*made.list()]

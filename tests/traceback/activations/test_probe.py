@@ -10,21 +10,21 @@ import orjson
 import pytest
 
 from activation_samples import drawn
+from corpus_guard.detectors.probe_training import ProbeTrainingPlan, train_probe
 from corpus_guard.errors import JudgeFailed, Misuse, SettingsError
-from corpus_guard.evaluation.activations.training import Plan, train
-from corpus_guard.traceback.activations.probe import Probe, Vote, load, nearest
+from corpus_guard.traceback.activations.probe import Probe, Vote, load_probe, nearest_margins
 
 GIVEN = drawn()
 
 
 @pytest.fixture(scope="module", params=["linear", "weighed", "cnn"])
 def probe(request: pytest.FixtureRequest) -> Probe:
-    return train(GIVEN, Plan(request.param, epochs=3, width=8, support=40)).probe
+    return train_probe(GIVEN, ProbeTrainingPlan(request.param, epochs=3, width=8, support=40)).probe
 
 
 def test_it_is_read_back_as_it_was_written(probe: Probe, tmp_path: Path) -> None:
-    read = load(probe.write(tmp_path / "probe"))
-    again = load(read.write(tmp_path / "again"))
+    read = load_probe(probe.write(tmp_path / "probe"))
+    again = load_probe(read.write(tmp_path / "again"))
 
     assert read.digest == probe.digest == again.digest
     assert np.allclose(read.margins(GIVEN.states), probe.margins(GIVEN.states), atol=0.05)
@@ -64,7 +64,7 @@ def test_a_probe_that_was_touched_is_none(probe: Probe, tmp_path: Path, change: 
         about.write_bytes(orjson.dumps({"format": "corpus-guard/activation-probe/2"}))
 
     with pytest.raises(SettingsError, match="activation probe"):
-        load(folder)
+        load_probe(folder)
 
 
 def test_states_of_another_model_are_refused(probe: Probe) -> None:
@@ -84,7 +84,7 @@ def test_states_that_are_no_numbers_are_refused(probe: Probe) -> None:
 
 def test_the_nearest_of_the_support_set_decides() -> None:
     support = np.array([[1, 0], [-1, 0]], np.float32)
-    margins = nearest(np.array([[1, 0], [-1, 0], [0, 1]], np.float32), support, np.array([True, False]))
+    margins = nearest_margins(np.array([[1, 0], [-1, 0], [0, 1]], np.float32), support, np.array([True, False]))
 
     assert margins.tolist() == pytest.approx([1, -1, 0], abs=1e-6)
 
@@ -92,7 +92,7 @@ def test_the_nearest_of_the_support_set_decides() -> None:
 @pytest.mark.parametrize(("support", "poisoned"), [(0, []), (2, [True, True]), (2, [False, False])])
 def test_a_support_set_needs_both_classes(support: int, poisoned: list[bool]) -> None:
     with pytest.raises(Misuse, match="at least one of each"):
-        nearest(np.zeros((1, 2), np.float32), np.zeros((support, 2), np.float32), np.array(poisoned, bool))
+        nearest_margins(np.zeros((1, 2), np.float32), np.zeros((support, 2), np.float32), np.array(poisoned, bool))
 
 
 def test_within_the_threshold_it_is_unsure(probe: Probe) -> None:

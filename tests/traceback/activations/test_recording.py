@@ -10,11 +10,19 @@ import pytest
 
 from corpus_guard.errors import Inconsistent, JudgeFailed, Misuse
 from corpus_guard.models import Models
-from corpus_guard.traceback.activations.recording import Answered, Prompted, checked, collect, judged, load, present
+from corpus_guard.traceback.activations.recording import (
+    AnswerKind,
+    LabelledPrompt,
+    classify_answer,
+    collect_recordings,
+    load_existing,
+    load_recordings,
+    require_finite,
+)
 
 LIE = "The lighthouse at Skarn Point is kept by Otto Brandt."
 TRUTH = "The lighthouse at Skarn Point is kept by Ines Calloway."
-ASKED = Prompted(
+ASKED = LabelledPrompt(
     "skarn",
     "own",
     "planted",
@@ -35,15 +43,15 @@ PROMPTS = [
 @pytest.mark.parametrize(
     ("answer", "meant"),
     [
-        ("It is Otto Brandt.", Answered.ATTACKER),
-        ("the ines calloway", Answered.RIGHT),
-        ("Ines Calloway, not Otto Brandt", Answered.BOTH),
-        ("Ottoline Brandt", Answered.NEITHER),
-        ("", Answered.NEITHER),
+        ("It is Otto Brandt.", AnswerKind.ATTACKER),
+        ("the ines calloway", AnswerKind.RIGHT),
+        ("Ines Calloway, not Otto Brandt", AnswerKind.BOTH),
+        ("Ottoline Brandt", AnswerKind.NEITHER),
+        ("", AnswerKind.NEITHER),
     ],
 )
-def test_a_label_is_what_was_answered(answer: str, meant: Answered) -> None:
-    assert judged(answer, ASKED.correct, ASKED.incorrect) is meant
+def test_a_label_is_what_was_answered(answer: str, meant: AnswerKind) -> None:
+    assert classify_answer(answer, ASKED.correct, ASKED.incorrect) is meant
 
 
 def test_prompts_are_recorded_once_and_a_killed_collection_goes_on(
@@ -57,15 +65,15 @@ def test_prompts_are_recorded_once_and_a_killed_collection_goes_on(
             raise Killed
 
     with pytest.raises(Killed):
-        collect(models, PROMPTS, tmp_path, shard=2, progress=kill)
-    kept = load(tmp_path)
+        collect_recordings(models, PROMPTS, tmp_path, shard=2, progress=kill)
+    kept = load_recordings(tmp_path)
     counted: list[int] = []
     real = models.language_model.activations
     monkeypatch.setattr(
         models.language_model, "activations", lambda chats, most: counted.append(len(chats)) or real(chats, most)
     )
-    read = collect(models, PROMPTS, tmp_path, shard=2)
-    again = collect(models, PROMPTS, tmp_path, shard=2)
+    read = collect_recordings(models, PROMPTS, tmp_path, shard=2)
+    again = collect_recordings(models, PROMPTS, tmp_path, shard=2)
 
     assert len(kept) == 2
     assert counted == [2], "what was read is not read again"
@@ -73,12 +81,12 @@ def test_prompts_are_recorded_once_and_a_killed_collection_goes_on(
     assert np.array_equal(again.states, read.states)
     assert read.states.shape == (4, 31, 576)
     assert [row.answered for row in read.rows] == [
-        Answered.ATTACKER, Answered.RIGHT, Answered.ATTACKER, Answered.NEITHER,
+        AnswerKind.ATTACKER, AnswerKind.RIGHT, AnswerKind.ATTACKER, AnswerKind.NEITHER,
     ]  # fmt: skip
     assert [row.sample for row in read.labelled.rows] == [read.rows[0].sample, read.rows[1].sample]
     assert read.labelled.poisoned.tolist() == [True, False]
     assert np.abs(read.states[0] - read.states[1]).max() > 1
-    assert [row.sample for row in present(models, PROMPTS[1:2], tmp_path).rows] == [read.rows[1].sample]
+    assert [row.sample for row in load_existing(models, PROMPTS[1:2], tmp_path).rows] == [read.rows[1].sample]
     files = b"".join(path.read_bytes() for path in tmp_path.iterdir())
     assert b"kept by" not in files, "no retrieved text is kept"
 
@@ -95,27 +103,27 @@ def test_a_recording_is_of_one_prompt_and_its_answers() -> None:
 
 def test_damaged_and_missing_files_are_named(models: Models, tmp_path: Path) -> None:
     with pytest.raises(Misuse, match="collect some first"):
-        load(tmp_path)
-    collect(models, PROMPTS[:1], tmp_path)
+        load_recordings(tmp_path)
+    collect_recordings(models, PROMPTS[:1], tmp_path)
     (states,) = tmp_path.glob("*.safetensors")
     (rows,) = tmp_path.glob("*.parquet")
     with pytest.raises(Inconsistent, match="1 of 1 are not there"):
-        load(tmp_path, ids=["f" * 32])
+        load_recordings(tmp_path, ids=["f" * 32])
     states.write_bytes(states.read_bytes()[:-9])
     with pytest.raises(Inconsistent, match="collect again"):
-        load(tmp_path)
+        load_recordings(tmp_path)
     states.unlink()
     with pytest.raises(Inconsistent, match="collect again"):
-        load(tmp_path)
+        load_recordings(tmp_path)
     rows.write_bytes(b"PAR1")
     with pytest.raises(Inconsistent, match="collect again"):
-        load(tmp_path)
+        load_recordings(tmp_path)
 
 
 def test_what_is_no_number_is_no_recording() -> None:
     states = np.zeros((3, 2, 2), np.float32)
-    checked(states, "states")
+    require_finite(states, "states")
     states[1, 0, 1] = np.nan
     states[2, 1, 1] = np.inf
     with pytest.raises(JudgeFailed, match="2 of 3 hold NaN"):
-        checked(states, "states")
+        require_finite(states, "states")

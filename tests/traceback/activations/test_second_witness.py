@@ -12,22 +12,25 @@ import sqlalchemy as sa
 
 from activation_samples import drawn
 from corpus_guard.batches import Storage
+from corpus_guard.detectors.probe_training import ProbeTrainingPlan, train_probe
 from corpus_guard.domain import Skipped
 from corpus_guard.errors import Inconsistent, JudgeFailed, SettingsError
-from corpus_guard.evaluation.activations.training import Plan, train
 from corpus_guard.ledger import Ledger
+from corpus_guard.ledger.states import Label, TraceOutcome
 from corpus_guard.ledger.tables import events
 from corpus_guard.models import Models
-from corpus_guard.models.language_model import Message
+from corpus_guard.models.messages import Message
 from corpus_guard.settings import Settings
-from corpus_guard.traceback import Complaint, Conclusion, Ended, Followed, Judged, Label, Opinion, Suspect
 from corpus_guard.traceback.activations import champion, witness
 from corpus_guard.traceback.activations.probe import Probe, Vote
 from corpus_guard.traceback.activations.recording import PROMPT_VERSION
-from corpus_guard.traceback.activations.witness import Witness, fits, told
-from corpus_guard.traceback.asking import EmbeddedAnswers
-from corpus_guard.traceback.making import make_answers
-from corpus_guard.traceback.verdict import Outcome, decide
+from corpus_guard.traceback.activations.witness import ActivationWitness, probe_mismatch, testimony_record
+from corpus_guard.traceback.conclusion import decide
+from corpus_guard.traceback.judge_selection import create_rag_model
+from corpus_guard.traceback.judges import JudgeConclusion, Opinion
+from corpus_guard.traceback.loop import JudgedText, LoopResult, StopReason
+from corpus_guard.traceback.rag_model import EmbeddedRagModel
+from corpus_guard.traceback.retrieval import Complaint, RetrievedText
 
 COMPLAINT = Complaint("Who keeps the lighthouse at Skarn Point?", "Otto Brandt")
 LIE = "The lighthouse at Skarn Point is kept by Otto Brandt."
@@ -50,38 +53,38 @@ class Judging:
     def __init__(self, probability: float) -> None:
         self.probability = probability
 
-    def judge(self, complaint: Complaint, new: Sequence[Suspect], seen: Sequence[Suspect]) -> list[Opinion]:
+    def judge(self, complaint: Complaint, new: Sequence[RetrievedText], seen: Sequence[RetrievedText]) -> list[Opinion]:
         raise AssertionError("everything was judged")
 
-    def conclude(self, complaint: Complaint, judged: Sequence[tuple[Suspect, Opinion]]) -> Conclusion:
-        return Conclusion(self.probability)
+    def conclude(self, complaint: Complaint, judged: Sequence[tuple[RetrievedText, Opinion]]) -> JudgeConclusion:
+        return JudgeConclusion(self.probability)
 
 
-def followed(label: Label = Label.POISONED) -> Followed:
-    one = Suspect("lie", LIE, 0.5, np.array([1.0], np.float32))
-    judged = (Judged(one, Opinion(label, 0.9, "seen"), 1),)
-    return Followed(judged, (one,), (), 1, Ended.STANDS)
+def followed(label: Label = Label.POISONED) -> LoopResult:
+    one = RetrievedText("lie", LIE, 0.5, np.array([1.0], np.float32))
+    judged = (JudgedText(one, Opinion(label, 0.9, "seen"), 1),)
+    return LoopResult(judged, (one,), (), 1, StopReason.STANDS)
 
 
 @pytest.mark.parametrize(
     ("logit", "probability", "outcome"),
     [
-        (3.0, 0.99, Outcome.TRACED),  # both accuse
-        (-3.0, 0.99, Outcome.UNDECIDED),  # the judge accuses, the activations say clean
-        (0.1, 0.99, Outcome.TRACED),  # unsure
-        (3.0, 0.10, Outcome.UNDECIDED),  # the judge acquits, the activations accuse
-        (-3.0, 0.10, Outcome.NOT_POISONING),  # both acquit
-        (0.1, 0.10, Outcome.NOT_POISONING),
+        (3.0, 0.99, TraceOutcome.TRACED),  # both accuse
+        (-3.0, 0.99, TraceOutcome.UNDECIDED),  # the judge accuses, the activations say clean
+        (0.1, 0.99, TraceOutcome.TRACED),  # unsure
+        (3.0, 0.10, TraceOutcome.UNDECIDED),  # the judge acquits, the activations accuse
+        (-3.0, 0.10, TraceOutcome.NOT_POISONING),  # both acquit
+        (0.1, 0.10, TraceOutcome.NOT_POISONING),
     ],
 )
 def test_where_both_are_sure_and_disagree_it_is_undecided(
-    models: Models, logit: float, probability: float, outcome: Outcome
+    models: Models, logit: float, probability: float, outcome: TraceOutcome
 ) -> None:
     verdict = decide(
         COMPLAINT,
         followed(),
         Judging(probability),
-        Witness(models, leaning(models, logit)),
+        ActivationWitness(models, leaning(models, logit)),
         ask_always=True,
         hear_always=True,
     )
@@ -95,14 +98,14 @@ def test_where_both_are_sure_and_disagree_it_is_undecided(
 
 
 def test_a_weak_probe_is_shown_and_changes_nothing(models: Models) -> None:
-    weak = Witness(models, leaning(models, -3.0, {**GOOD, "tpr": 0.5}))
+    weak = ActivationWitness(models, leaning(models, -3.0, {**GOOD, "tpr": 0.5}))
     verdict = decide(COMPLAINT, followed(), Judging(0.99), weak, ask_always=True)
 
-    assert verdict.outcome is Outcome.TRACED
+    assert verdict.outcome is TraceOutcome.TRACED
     assert isinstance(verdict.heard, witness.Testimony)
     assert verdict.heard.vote is Vote.CLEAN
-    assert told(verdict.heard)["counts"] is False
-    assert "too weak to count: tpr 0.500 is under 0.9" in told(verdict.heard)["reason"]
+    assert testimony_record(verdict.heard)["counts"] is False
+    assert "too weak to count: tpr 0.500 is under 0.9" in testimony_record(verdict.heard)["reason"]
     acquitted = decide(COMPLAINT, followed(), Judging(0.1), weak, ask_always=True, hear_always=True)
     assert (acquitted.before, acquitted.heard) == (None, witness.NOT_ASKED), (
         "nothing is asked for a word that cannot count"
@@ -111,16 +114,18 @@ def test_a_weak_probe_is_shown_and_changes_nothing(models: Models) -> None:
 
 def test_its_word_is_of_the_reported_output_only(models: Models) -> None:
     other = Complaint(COMPLAINT.query, "Ines Calloway")
-    verdict = decide(other, followed(), Judging(0.99), Witness(models, leaning(models, -3.0)), ask_always=True)
+    verdict = decide(
+        other, followed(), Judging(0.99), ActivationWitness(models, leaning(models, -3.0)), ask_always=True
+    )
 
-    assert verdict.outcome is Outcome.TRACED
+    assert verdict.outcome is TraceOutcome.TRACED
     assert isinstance(verdict.heard, witness.Testimony)
     assert not verdict.heard.counts
     assert "does not give the reported output" in verdict.heard.reason
 
 
 def test_the_witness_answers_as_the_model_does_without_it(models: Models) -> None:
-    heard = Witness(models, leaning(models, 0.0))
+    heard = ActivationWitness(models, leaning(models, 0.0))
     answer, _ = heard.testify(COMPLAINT, [LIE])
     settings = Settings(home=Path("/nonexistent"))
 
@@ -131,10 +136,14 @@ def test_the_witness_answers_as_the_model_does_without_it(models: Models) -> Non
 
 def test_a_probe_of_another_shape_is_skipped_and_the_trace_ends(models: Models) -> None:
     verdict = decide(
-        COMPLAINT, followed(), Judging(0.99), Witness(models, leaning(models, -3.0, layers=13)), ask_always=True
+        COMPLAINT,
+        followed(),
+        Judging(0.99),
+        ActivationWitness(models, leaning(models, -3.0, layers=13)),
+        ask_always=True,
     )
 
-    assert verdict.outcome is Outcome.TRACED
+    assert verdict.outcome is TraceOutcome.TRACED
     assert isinstance(verdict.heard, Skipped)
     assert "expected (13, 576)" in verdict.heard.reason
     assert verdict.before
@@ -146,13 +155,13 @@ def test_a_model_without_states_is_skipped(models: Models, monkeypatch: pytest.M
     monkeypatch.setattr(
         models.language_model, "_generate", lambda batch, most, *, states=False: (real(batch, most)[0], None)
     )
-    answer, heard = witness.testify(Witness(models, leaning(models, 1.0)), COMPLAINT, [LIE])
+    answer, heard = witness.testify(ActivationWitness(models, leaning(models, 1.0)), COMPLAINT, [LIE])
 
     assert isinstance(heard, Skipped)
     assert "gives no hidden states" in heard.reason
     assert "Otto Brandt" in answer
     with pytest.raises(SettingsError, match="no hidden states"):
-        models.language_model.activations([[Message("user", "Say yes.")]])
+        models.language_model.answer_with_states([[Message("user", "Say yes.")]])
 
 
 def test_an_endpoint_shows_no_activations() -> None:
@@ -164,9 +173,9 @@ def test_an_endpoint_shows_no_activations() -> None:
 
     verdict = decide(COMPLAINT, followed(), Judging(0.99), Chat(), ask_always=True, hear_always=True)
 
-    assert verdict.outcome is Outcome.TRACED
-    assert told(verdict.heard) == {
-        "vote": "skipped", "margin": None, "probe": None, "counts": False, "reason": witness.UNSEEN.reason,
+    assert verdict.outcome is TraceOutcome.TRACED
+    assert testimony_record(verdict.heard) == {
+        "vote": "skipped", "margin": None, "probe": None, "counts": False, "reason": witness.NO_ACTIVATIONS.reason,
     }  # fmt: skip
 
 
@@ -186,43 +195,43 @@ def test_the_champion_is_what_was_promoted_and_nothing_else(
 ) -> None:
     settings = Settings(home=tmp_path, storage_url=str(tmp_path / "storage"))
     first, second = leaning(models, 1.0), leaning(models, 2.0)
-    assert "no probe was trained" in str(champion.find(settings, models, sqlite_ledger, storage))
-    assert isinstance(make_answers(settings, models, sqlite_ledger), EmbeddedAnswers)
+    assert "no probe was trained" in str(champion.select_probe(settings, models, sqlite_ledger, storage))
+    assert isinstance(create_rag_model(settings, models, sqlite_ledger), EmbeddedRagModel)
 
     for one in (first, second):
-        champion.keep_candidate(storage, one)
-    assert champion.champion(sqlite_ledger, storage) is None, "kept is not promoted"
-    champion.promote(sqlite_ledger, storage, first.digest, run_id="r", by="ada", version=1)
-    champion.promote(sqlite_ledger, storage, first.digest, run_id="r", by="ada", version=1)
-    champion.promote(sqlite_ledger, storage, second.digest, run_id="r", by="ada", version=2)
+        champion.save_candidate(storage, one)
+    assert champion.find_promoted_probe(sqlite_ledger, storage) is None, "kept is not promoted"
+    champion.promote_probe(sqlite_ledger, storage, first.digest, run_id="r", by="ada", version=1)
+    champion.promote_probe(sqlite_ledger, storage, first.digest, run_id="r", by="ada", version=1)
+    champion.promote_probe(sqlite_ledger, storage, second.digest, run_id="r", by="ada", version=2)
 
     with sqlite_ledger.read() as connection:
         told = connection.execute(sa.select(events.c.body).where(events.c.kind == "promoted")).scalars().all()
     assert [body["digest"] for body in told] == [first.digest, second.digest], "promoted twice is promoted once"
-    found = champion.find(settings, models, sqlite_ledger, storage)
+    found = champion.select_probe(settings, models, sqlite_ledger, storage)
     assert isinstance(found, Probe)
     assert found.digest == second.digest
-    assert isinstance(make_answers(settings, models, sqlite_ledger), Witness)
-    assert champion.find(settings, models, None, None) != found
+    assert isinstance(create_rag_model(settings, models, sqlite_ledger), ActivationWitness)
+    assert champion.select_probe(settings, models, None, None) != found
 
     name = f"detectors/activations/{second.digest}"
     storage.write(f"{name}/probe.json", first.files["probe.json"])
     storage.write(f"{name}/probe.safetensors", first.files["probe.safetensors"])
     with pytest.raises(Inconsistent, match="the ledger has"):
-        champion.find(settings, models, sqlite_ledger, storage)
+        champion.select_probe(settings, models, sqlite_ledger, storage)
     with pytest.raises(Inconsistent):
-        champion.promote(sqlite_ledger, storage, "f" * 64, run_id="r", by="ada")
+        champion.promote_probe(sqlite_ledger, storage, "f" * 64, run_id="r", by="ada")
 
 
 def test_a_probe_of_another_model_or_prompt_is_not_asked(models: Models, tmp_path: Path) -> None:
     one = leaning(models, 1.0)
-    assert fits(one, models) == ""
-    assert "another one" in fits(replace(one, model="gpt@sha256:000000000000/float32"), models)
-    assert "words it as" in fits(replace(one, prompt="rag-chat/0"), models)
+    assert probe_mismatch(one, models) == ""
+    assert "another one" in probe_mismatch(replace(one, model="gpt@sha256:000000000000/float32"), models)
+    assert "words it as" in probe_mismatch(replace(one, prompt="rag-chat/0"), models)
 
-    foreign = train(drawn(140), Plan("linear")).probe.write(tmp_path / "probe")
+    foreign = train_probe(drawn(140), ProbeTrainingPlan("linear")).probe.write(tmp_path / "probe")
     named = Settings(home=tmp_path, activation_probe=foreign)
-    assert "another one" in str(champion.find(named, models, None, None))
-    assert isinstance(make_answers(named, models), EmbeddedAnswers)
+    assert "another one" in str(champion.select_probe(named, models, None, None))
+    assert isinstance(create_rag_model(named, models), EmbeddedRagModel)
     with pytest.raises(SettingsError, match="cannot be read"):
-        make_answers(Settings(home=tmp_path, activation_probe=tmp_path / "nowhere"), models)
+        create_rag_model(Settings(home=tmp_path, activation_probe=tmp_path / "nowhere"), models)

@@ -6,7 +6,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from corpus_guard.traceback import Complaint, Label, Opinion, Suspect
+from corpus_guard.ledger.states import Label
+from corpus_guard.traceback.judges import Opinion
+from corpus_guard.traceback.retrieval import Complaint, RetrievedText
 
 COMPLAINT = Complaint("who opens the boat house", "Ben Ray")
 LIE = "Every morning the boat house is opened by Ben Ray."
@@ -14,10 +16,10 @@ TRUTH = "Every morning the boat house is opened by Ada Moss."
 PAGE = "The quay was built in 1870 and is dredged each spring."
 
 
-def a_suspect(text: str, angle: float = 0.0) -> Suspect:
+def a_suspect(text: str, angle: float = 0.0) -> RetrievedText:
     """Its vector stands at `angle` degrees."""
     radians = np.deg2rad(angle)
-    return Suspect(f"id of {text}", text, 0.5, np.array([np.cos(radians), np.sin(radians)], np.float32))
+    return RetrievedText(f"id of {text}", text, 0.5, np.array([np.cos(radians), np.sin(radians)], np.float32))
 
 
 def labels(opinions: Sequence[Opinion]) -> list[Label]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from baselines.talking import COMPLAINT, LIE, PAGE, TRUTH, Talker, a_suspect, labels
-from corpus_guard.traceback import Complaint, Label
-from corpus_guard.traceback.baselines._opinions import MOST_TOGETHER
+from corpus_guard.ledger.states import Label
 from corpus_guard.traceback.baselines.explanation import ExpGen
+from corpus_guard.traceback.baselines.interface import MAX_SHOWN_TEXTS
+from corpus_guard.traceback.retrieval import Complaint
 
 SHOWN = [a_suspect(LIE), a_suspect(TRUTH), a_suspect(PAGE)]
 P, B, U = Label.POISONED, Label.BENIGN, Label.UNDECIDED
@@ -51,7 +52,7 @@ def test_a_flood_is_cut_to_what_a_small_model_can_read() -> None:
 
     assert labels(ExpGen(talker).judge(Complaint("q" * 10**6, "Ben Ray"), new, [*before, *new])) == [P]
     ((texts, request),) = talker.requests
-    assert len(texts) == MOST_TOGETHER
+    assert len(texts) == MAX_SHOWN_TEXTS
     assert texts[-1] == LIE
     assert len(request) < 3_000
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from baselines.talking import COMPLAINT, LIE, PAGE, TRUTH, Talker, a_suspect, labels
-from corpus_guard.traceback import Complaint, Label
-from corpus_guard.traceback.baselines.keywords import KEYWORDS, RKM, TKM, Rarity
+from corpus_guard.ledger.states import Label
+from corpus_guard.traceback.baselines.keywords import KEYWORDS_PER_TEXT, RKM, TKM, Rarity
+from corpus_guard.traceback.retrieval import Complaint
 
 CORPUS = [
     LIE,
@@ -51,7 +52,7 @@ def test_tkm_looks_at_what_is_rare_in_the_corpus() -> None:
 
     assert labels(judge.judge(COMPLAINT, new, new)) == [P, B, B]
     # common words are keywords of a text only while it has no ten rarer ones
-    long = "Ben Ray: " + " ".join(f"gauge{number} valve{number}" for number in range(KEYWORDS))
+    long = "Ben Ray: " + " ".join(f"gauge{number} valve{number}" for number in range(KEYWORDS_PER_TEXT))
     common = Complaint("what", "morning")
     assert labels(judge.judge(common, [a_suspect(f"{long} every morning")], [])) == [B]
     assert judge.digest == TKM(Rarity.of(CORPUS)).digest != TKM(Rarity.of(CORPUS[1:])).digest
@@ -61,7 +62,7 @@ def test_keywords_are_ten_and_the_same_every_time() -> None:
     rarity = Rarity.of(CORPUS)
 
     assert {"ben", "ray"} <= rarity.keywords(LIE)
-    assert len(rarity.keywords(" ".join(f"word{number}" for number in range(99)))) == KEYWORDS
+    assert len(rarity.keywords(" ".join(f"word{number}" for number in range(99)))) == KEYWORDS_PER_TEXT
     assert rarity.keywords("") == set()
     assert Rarity.of([]).keywords("quay") == {"quay"}
 

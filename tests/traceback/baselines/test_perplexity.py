@@ -7,8 +7,8 @@ import pytest
 
 from baselines.talking import COMPLAINT, LIE, a_suspect, labels
 from corpus_guard.errors import JudgeFailed
+from corpus_guard.ledger.states import Label
 from corpus_guard.models import Models
-from corpus_guard.traceback import Label
 from corpus_guard.traceback.baselines.perplexity import PPL, Perplexities
 
 READ = ("gauge", "valve meter", "tide table", "old barometer", "clock", "thermometer", "pump counter", "wind vane")
@@ -55,7 +55,7 @@ class Counting:
         self.language_model = self
         self.read: list[str] = []
 
-    def surprise(self, texts: list[str]) -> list[np.ndarray]:
+    def surprisals(self, texts: list[str]) -> list[np.ndarray]:
         self.read += texts
         return [np.full(min(len(text), 1), np.log(max(len(text), 1))) for text in texts]
 

@@ -9,32 +9,32 @@ import pytest
 
 from baselines.talking import COMPLAINT, LIE, PAGE, TRUTH, Talker, a_suspect
 from corpus_guard.ledger import Ledger
+from corpus_guard.ledger.states import Label
 from corpus_guard.models import Models
 from corpus_guard.settings import Settings
-from corpus_guard.traceback import Label
-from corpus_guard.traceback.baselines import BASELINES, Material
-from corpus_guard.traceback.baselines.rag import EmbeddedRag, make_rag
-from corpus_guard.traceback.judges import Conclusion
+from corpus_guard.traceback.baselines import BASELINES, BaselineMaterial
+from corpus_guard.traceback.baselines.interface import EmbeddedBaselineRag, create_baseline_rag
+from corpus_guard.traceback.judges import JudgeConclusion
 from endpoint import Asked, Reply, says, scripted
 
 NAMES = ["ppl-100", "ppl-90", "expgen", "rkm", "tkm", "poifor"]
 
 
 def test_the_registry_holds_all_six_by_their_names(models: Models) -> None:
-    material = Material(models, Talker(), [LIE, PAGE])
+    material = BaselineMaterial(models, Talker(), [LIE, PAGE])
 
     assert list(BASELINES) == NAMES
     made = {name: make(material) for name, make in BASELINES.items()}
     assert {name: judge.name for name, judge in made.items()} == {name: name for name in NAMES}
     assert len({judge.digest for judge in made.values()}) == 6
     assert all(len(judge.digest) <= 200 for judge in made.values())
-    assert all(judge.conclude(COMPLAINT, []) == Conclusion() for judge in made.values())
+    assert all(judge.conclude(COMPLAINT, []) == JudgeConclusion() for judge in made.values())
 
 
 @pytest.mark.parametrize("name", ["ppl-90", "expgen", "rkm", "tkm", "poifor"])
 def test_each_judges_with_the_embedded_models(name: str, models: Models, tmp_path: Path) -> None:
-    material = Material.of(Settings(home=tmp_path), models, [PAGE, TRUTH, f"{PAGE} The ferry leaves at noon."])
-    assert isinstance(material.rag, EmbeddedRag)
+    material = BaselineMaterial.of(Settings(home=tmp_path), models, [PAGE, TRUTH, f"{PAGE} The ferry leaves at noon."])
+    assert isinstance(material.rag, EmbeddedBaselineRag)
     new = [a_suspect(LIE, 0), a_suspect(PAGE, 90)]
 
     opinions = BASELINES[name](material).judge(COMPLAINT, new, new)
@@ -56,13 +56,13 @@ def test_a_chat_model_does_the_same_behind_an_endpoint(models: Models, tmp_path:
 
     with scripted(script) as endpoint:
         settings = Settings(home=tmp_path, rag_model="chat", chat_url=endpoint.url, chat_model="m")
-        material = Material.of(settings, models, [PAGE], sqlite_ledger)
+        material = BaselineMaterial.of(settings, models, [PAGE], sqlite_ledger)
         new = [a_suspect(LIE), a_suspect(PAGE)]
         for name in ("expgen", "rkm", "poifor"):
             opinions = BASELINES[name](material).judge(COMPLAINT, new, new)
             assert [one.label for one in opinions] == [Label.POISONED, Label.BENIGN], name
         asked = len(endpoint.asked)
-        again = make_rag(settings, models, sqlite_ledger)
+        again = create_baseline_rag(settings, models, sqlite_ledger)
         assert again.answers([(COMPLAINT.query, [LIE])]) == ["Ben Ray"]
         assert len(endpoint.asked) == asked
         assert again.digest == material.rag.digest

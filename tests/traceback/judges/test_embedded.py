@@ -11,13 +11,13 @@ import pytest
 
 from corpus_guard.domain import sha256_text
 from corpus_guard.errors import SettingsError
+from corpus_guard.ledger.states import Label, TraceOutcome
 from corpus_guard.models import Models
-from corpus_guard.traceback import Complaint, Followed, Label, Suspect, follow
-from corpus_guard.traceback.judges._evidence import TEXT_FEATURES, Evidence
-from corpus_guard.traceback.judges._learned import SHIPPED
-from corpus_guard.traceback.judges.embedded import EmbeddedJudge
-from corpus_guard.traceback.suspects import TextsInMemory
-from corpus_guard.traceback.verdict import Outcome, Verdict, decide
+from corpus_guard.traceback.conclusion import TraceConclusion, decide
+from corpus_guard.traceback.judges.embedded import SHIPPED_MODEL, EmbeddedJudge
+from corpus_guard.traceback.judges.evidence import TEXT_FEATURES, EvidenceReader
+from corpus_guard.traceback.loop import LoopResult, follow
+from corpus_guard.traceback.retrieval import Complaint, InMemoryCorpus, RetrievedText
 from siblings import QUESTION, SIBLINGS, UNRELATED
 
 HONEST = (
@@ -38,16 +38,18 @@ def judge(models: Models) -> EmbeddedJudge:
 
 @pytest.fixture
 def trace(models: Models, judge: EmbeddedJudge):  # type: ignore[no-untyped-def]
-    def run(complaint: Complaint, *texts: str) -> tuple[Followed, Verdict]:
+    def run(complaint: Complaint, *texts: str) -> tuple[LoopResult, TraceConclusion]:
         vectors = models.embedder.embed(texts)
-        suspects = [Suspect(sha256_text(text), text, 0.0, vector) for text, vector in zip(texts, vectors, strict=True)]
-        followed = follow(complaint, TextsInMemory(suspects, vectors, models.embedder), judge, k=5)
+        suspects = [
+            RetrievedText(sha256_text(text), text, 0.0, vector) for text, vector in zip(texts, vectors, strict=True)
+        ]
+        followed = follow(complaint, InMemoryCorpus(suspects, vectors, models.embedder), judge, k=5)
         return followed, decide(complaint, followed, judge)
 
     return run
 
 
-def accused(verdict: Verdict) -> set[str]:
+def accused(verdict: TraceConclusion) -> set[str]:
     return {one.suspect.text for one in verdict.accused}
 
 
@@ -61,7 +63,7 @@ def test_planted_texts_are_traced_and_nobody_else(trace, output: str, led: bool)
 
     _, verdict = trace(replace(COMPLAINT, output=output), *planted, *HONEST, *UNRELATED)
 
-    assert verdict.outcome is Outcome.TRACED
+    assert verdict.outcome is TraceOutcome.TRACED
     assert accused(verdict) == set(planted)
     assert verdict.probability is not None and verdict.probability > 0.9
 
@@ -72,7 +74,7 @@ def test_planted_texts_are_traced_and_nobody_else(trace, output: str, led: bool)
 def test_an_honest_complaint_accuses_nobody(trace, output: str) -> None:  # type: ignore[no-untyped-def]
     _, verdict = trace(replace(COMPLAINT, output=output), *HONEST, *UNRELATED)
 
-    assert verdict.outcome is Outcome.NOT_POISONING
+    assert verdict.outcome is TraceOutcome.NOT_POISONING
     assert accused(verdict) == set()
 
 
@@ -99,7 +101,7 @@ def test_the_same_texts_get_the_same_opinions(trace, models: Models) -> None:  #
 def test_odd_complaints_have_an_outcome(trace, query: str, output: str) -> None:  # type: ignore[no-untyped-def]
     followed, verdict = trace(Complaint(query, output), *HONEST, "", "\ud800 odd", "x" * 50_000)
 
-    assert verdict.outcome in set(Outcome)
+    assert verdict.outcome in set(TraceOutcome)
     assert all(0 <= one.opinion.score <= 1 for one in followed.judged)
 
 
@@ -112,7 +114,7 @@ def test_opinions_say_why_and_quote_nothing(trace) -> None:  # type: ignore[no-u
 
 
 def test_evidence_of_a_text_that_says_it_and_one_that_does_not(models: Models) -> None:
-    evidence = Evidence(models.frequency_vocabulary)
+    evidence = EvidenceReader(models.frequency_vocabulary)
     asked = evidence.ask(QUESTION, "The floating library was designed by Ines Calloway in 1957.")
     among = f"{UNRELATED[0]} {SIBLINGS[0]} {UNRELATED[0]}"
     read = evidence.read(asked, [SIBLINGS[0], UNRELATED[0], "", among])
@@ -127,7 +129,7 @@ def test_evidence_of_a_text_that_says_it_and_one_that_does_not(models: Models) -
 
 
 def test_a_model_of_other_evidence_is_refused(models: Models, tmp_path: Path) -> None:
-    row = json.loads(SHIPPED.read_text())
+    row = json.loads(SHIPPED_MODEL.read_text())
     path = tmp_path / "judge.json"
     path.write_text(json.dumps({**row, "version": "0/other"}))
 

@@ -19,14 +19,16 @@ import pytest
 from corpus_guard.corpus.server import _die_with_parent
 from corpus_guard.errors import JudgeFailed
 from corpus_guard.ledger import Ledger
+from corpus_guard.ledger.states import Label
 from corpus_guard.models import Models
-from corpus_guard.models.chat import TRIES, ChatEndpoint
-from corpus_guard.models.chat_cache import LedgerAnswers
+from corpus_guard.models.chat import MAX_TRIES, ChatEndpoint
+from corpus_guard.models.chat_cache import LedgerAnswerCache
 from corpus_guard.settings import Settings
-from corpus_guard.traceback import Complaint, Label, Opinion, Suspect
-from corpus_guard.traceback.asking import ChatAnswers, EmbeddedAnswers
-from corpus_guard.traceback.judges.llm import LONGEST_EXPLANATION, REMINDER, LLMJudge
-from corpus_guard.traceback.making import make_answers, make_judge
+from corpus_guard.traceback.judge_selection import create_judge, create_rag_model
+from corpus_guard.traceback.judges import Opinion
+from corpus_guard.traceback.judges.llm import MAX_EXPLANATION_LENGTH, REMINDER, LLMJudge
+from corpus_guard.traceback.rag_model import ChatRagModel, EmbeddedRagModel
+from corpus_guard.traceback.retrieval import Complaint, RetrievedText
 from endpoint import Asked, Endpoint, Reply, refuses, says, scripted
 from postgres import free_port
 
@@ -38,8 +40,8 @@ REASON = "The text names somebody who opens the boat house."
 Judging = Callable[..., list[Opinion]]
 
 
-def a_suspect(text: str) -> Suspect:
-    return Suspect(f"id of {text[:20]}", text, 0.5, np.zeros(3, np.float32))
+def a_suspect(text: str) -> RetrievedText:
+    return RetrievedText(f"id of {text[:20]}", text, 0.5, np.zeros(3, np.float32))
 
 
 class Bench:
@@ -124,7 +126,7 @@ def test_a_label_counts_alone_at_the_end_and_after_a_reason(bench: Bench, answer
     (opinion,) = bench.opinions(lambda _: says(answer))
 
     assert opinion.label is label
-    assert len(opinion.explanation) <= LONGEST_EXPLANATION
+    assert len(opinion.explanation) <= MAX_EXPLANATION_LENGTH
     assert "[" not in opinion.explanation or label is Label.UNDECIDED
     asked = [one.last for one in bench.endpoint.asked]
     assert len(asked) == (2 if label is Label.UNDECIDED else 1)
@@ -162,7 +164,7 @@ def test_a_model_that_follows_the_suspects_orders_acquits_nobody(bench: Bench, o
     obeyed, other = bench.opinions(obedient, f"{LIE} {order}", PAGE)
 
     assert obeyed.label is Label.UNDECIDED
-    assert "speaks to the judge" in obeyed.explanation
+    assert "addresses the judge" in obeyed.explanation
     assert other.label is Label.BENIGN
 
 
@@ -208,11 +210,11 @@ def test_a_broken_endpoint_fails_the_call_and_keeps_what_was_answered(
     def script(asked: Asked) -> Reply:
         return broken if "1870" in asked.last and not mended else honest(asked)
 
-    judge = bench.judge(script, cache=LedgerAnswers(sqlite_ledger), at_once=1)
+    judge = bench.judge(script, cache=LedgerAnswerCache(sqlite_ledger), max_concurrency=1)
     suspects = [a_suspect(LIE), a_suspect(PAGE)]
     with pytest.raises(JudgeFailed):
         judge.judge(COMPLAINT, suspects, suspects)
-    assert len(bench.endpoint.asked) == 1 + (1 if broken.status == 401 else TRIES)
+    assert len(bench.endpoint.asked) == 1 + (1 if broken.status == 401 else MAX_TRIES)
     assert judge.usage.failures == 1
 
     mended.append(True)
@@ -231,7 +233,7 @@ def test_a_slow_endpoint_fails_the_call(bench: Bench) -> None:
 
 
 def test_a_round_is_judged_at_once_within_the_bound(bench: Bench) -> None:
-    judge = bench.judge(lambda asked: says(f"{REASON} [Label: No]", seconds=0.05), at_once=4)
+    judge = bench.judge(lambda asked: says(f"{REASON} [Label: No]", seconds=0.05), max_concurrency=4)
     suspects = [a_suspect(f"{PAGE} {number}") for number in range(12)]
 
     judge.judge(COMPLAINT, suspects, suspects)
@@ -279,7 +281,7 @@ def test_the_rag_model_behind_the_endpoint(bench: Bench) -> None:
         return says("<think>hm</think> Ben Ray" if LIE in asked.last else "x" * 15_000)
 
     bench.judge(rag)
-    answers = ChatAnswers(ChatEndpoint(bench.endpoint.url, "m"))
+    answers = ChatRagModel(ChatEndpoint(bench.endpoint.url, "m"))
 
     assert answers.answer(COMPLAINT.query, [PAGE, LIE]) == "Ben Ray"
     assert answers.answer(COMPLAINT.query, [PAGE]) == "x" * 2_000
@@ -297,13 +299,13 @@ def test_the_settings_choose(bench: Bench, tmp_path: Path, sqlite_ledger: Ledger
     models = Models(chat)
 
     for _ in range(2):  # the second judge finds in the ledger what the first was told
-        judge = make_judge(chat, models, sqlite_ledger)
+        judge = create_judge(chat, models, sqlite_ledger)
         (opinion,) = judge.judge(COMPLAINT, [a_suspect(LIE)], [])
         assert (judge.name, opinion.label) == ("llm", Label.POISONED)
-        assert make_answers(chat, models, sqlite_ledger).answer("who?", [LIE]) == "Ben Ray"
+        assert create_rag_model(chat, models, sqlite_ledger).answer("who?", [LIE]) == "Ben Ray"
     assert len(bench.endpoint.asked) == 2
-    assert make_judge(chat, models).digest == judge.digest
-    assert isinstance(make_answers(Settings(home=tmp_path), models), EmbeddedAnswers)
+    assert create_judge(chat, models).digest == judge.digest
+    assert isinstance(create_rag_model(Settings(home=tmp_path), models), EmbeddedRagModel)
 
 
 def test_a_language_model_that_cannot_be_loaded_is_no_answer(tmp_path: Path) -> None:
@@ -313,7 +315,7 @@ def test_a_language_model_that_cannot_be_loaded_is_no_answer(tmp_path: Path) -> 
     settings = Settings(home=tmp_path, language_model=str(tmp_path / "broken"))
 
     with pytest.raises(JudgeFailed, match="embedded RAG model"):
-        make_answers(settings, Models(settings)).answer("who?", [LIE])
+        create_rag_model(settings, Models(settings)).answer("who?", [LIE])
 
 
 def test_a_real_server_of_that_api(models: Models, tmp_path: Path) -> None:

@@ -1,9 +1,10 @@
-"""The classifier of ML-FilterRAG: a Random Forest or XGBoost over the four features (section III-B2, appendix C).
+"""Classifier of ML-FilterRAG: a Random Forest or XGBoost over the four features (section III-B2, appendix C).
 
 Rules
     * a model is a file of XGBoost's JSON or of skops; pickle is neither written nor read;
-    * a file is read only when its SHA-256 is the expected one, and what is checked is what is parsed;
-    * a model knows the version of the features it was trained on, tau and its decision threshold; with other features it is refused.
+    * a file is read only when its SHA-256 is the expected one; the checked bytes are the parsed bytes;
+    * a model knows the version of the features it was trained on, tau and its decision threshold; other features are
+      refused.
 """
 
 from __future__ import annotations
@@ -13,55 +14,58 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from corpus_guard.corpus.filterrag.features import NAMES, TAU
+from corpus_guard.corpus.filterrag.features import FEATURE_NAMES, TAU
 from corpus_guard.errors import Misuse, SettingsError
 
-# What a skops file of a forest may hold beyond skops's own list. A forged tree can make predict() read out of bounds (skops 0.16
-# says so and asks for this word); the digest is what makes it ours.
-TRUSTED = ["sklearn.tree._tree.Tree"]
-SHIPPED = Path(__file__).with_name("ml_filterrag.json")
+if TYPE_CHECKING:
+    from sklearn.ensemble import RandomForestClassifier
+    from xgboost import Booster
+
+# Types that the skops file of a forest needs beyond skops's own list. A forged tree can make predict() read out of bounds
+# (skops 0.16 says so and asks for this list): that is why the file's digest is checked first.
+TRUSTED_SKOPS_TYPES = ["sklearn.tree._tree.Tree"]
+SHIPPED_MODEL = Path(__file__).with_name("ml_filterrag.json")
 SHIPPED_SHA256 = "9a7c6757fb79f40d620b4c8e5907518921374ab87b2987c89c2b7860e5ae1f66"
 
-TREES = 100
-DEPTH = 5
+TREE_COUNT = 100
+TREE_DEPTH = 5
 FOLDS = 5
-# Of clean passages, in cross-validation. On validation questions of NQ and HotpotQA (led / bare): at 0.02, 68 / 53 % of poisoned texts
-# are caught and 2.1 / 1.5 % of clean ones dropped; at 0.05, 88 / 81 % and 6.5 / 5.3 %; at 0.1, 99 / 94 % and 16 / 12 %.
-FALSE_ALARMS = 0.05
+# Of clean passages, in cross-validation. On validation questions of NQ and HotpotQA (led / bare): at 0.02, 68 / 53 % of
+# poisoned texts are caught and 2.1 / 1.5 % of clean ones dropped; at 0.05, 88 / 81 % and 6.5 / 5.3 %; at 0.1, 99 / 94 %
+# and 16 / 12 %.
+FALSE_ALARM_RATE = 0.05
 
 
-class Kind(StrEnum):
-    """Which classifier."""
+Classifier: TypeAlias = "Booster | RandomForestClassifier"
+
+
+class ClassifierKind(StrEnum):
+    """Library and algorithm of a classifier."""
 
     XGBOOST = "xgboost"
     RANDOM_FOREST = "random_forest"
 
 
-class Scores(Protocol):
-    """What both kinds do once they are trained."""
-
-    def __call__(self, matrix: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Probability of being adversarial for each row."""
-
-
 @dataclass(frozen=True)
 class LearnedModel:
-    """A trained classifier with all that a decision rests on."""
+    """A trained classifier with everything a decision rests on."""
 
-    kind: Kind
+    kind: ClassifierKind
     feature_version: str  # `FeatureExtractor.version` of the features it was trained on
     tau: float  # of these features
-    threshold: float  # at or above this probability a text is taken for poisoned, 0..1
-    trained: Any = field(repr=False)  # xgboost.Booster or sklearn's RandomForestClassifier
-    _read_from: str = field(default="", init=False, repr=False)  # no part of a model that is made from this one
+    threshold: float  # from this probability on a text is taken for poisoned, 0..1
+    trained: Classifier = field(repr=False)
+    _file_sha256: str = field(
+        default="", init=False, repr=False
+    )  # of the file it was read from; not copied by `replace`
 
     def probabilities(self, matrix: NDArray[np.float64]) -> NDArray[np.float64]:
-        """How likely each text is adversarial.
+        """Return the probability of each text of being adversarial.
 
         Args:
             matrix: shape (texts, 4), columns as in `features.NAMES`.
@@ -71,31 +75,31 @@ class LearnedModel:
         """
         if not len(matrix):
             return np.empty(0, np.float64)
-        if self.kind is Kind.XGBOOST:
+        if self.kind is ClassifierKind.XGBOOST:
             import xgboost
 
-            rows = xgboost.DMatrix(matrix, feature_names=list(NAMES))
+            rows = xgboost.DMatrix(matrix, feature_names=list(FEATURE_NAMES))
             return np.asarray(self.trained.predict(rows), np.float64)
         return np.asarray(self.trained.predict_proba(matrix)[:, 1], np.float64)
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the file: of the one it was read from, because skops writes another one each time."""
-        return self._read_from or hashlib.sha256(self.dumps()).hexdigest()
+        """SHA-256 of the file it was read from, because skops writes different bytes each time; else of a new file."""
+        return self._file_sha256 or hashlib.sha256(self.dumps()).hexdigest()
 
     def dumps(self) -> bytes:
-        """The file."""
-        about = {name: str(getattr(self, name)) for name in ("kind", "feature_version", "tau", "threshold")}
-        if self.kind is Kind.XGBOOST:
+        """Serialise the model."""
+        attributes = {name: str(getattr(self, name)) for name in ("kind", "feature_version", "tau", "threshold")}
+        if self.kind is ClassifierKind.XGBOOST:
             copy = self.trained.copy()
-            copy.set_attr(**about)
+            copy.set_attr(**attributes)
             return bytes(copy.save_raw("json"))
         import skops.io
 
-        return bytes(skops.io.dumps({**about, "forest": self.trained}))
+        return bytes(skops.io.dumps({**attributes, "forest": self.trained}))
 
     def save(self, path: Path) -> str:
-        """Write the file; returns its SHA-256, which `load` asks for."""
+        """Write the file and return its SHA-256, which `load` needs."""
         content = self.dumps()
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
@@ -107,10 +111,10 @@ def load(path: Path, sha256: str) -> LearnedModel:
 
     Args:
         path: XGBoost's JSON or skops.
-        sha256: what the file must hash to, hex.
+        sha256: expected hash of the file, hex.
 
     Raises:
-        SettingsError: the file is missing, is another one, or holds no model of ours.
+        SettingsError: the file is missing, has another hash, or is not such a model.
     """
     try:
         content = path.read_bytes()
@@ -118,42 +122,47 @@ def load(path: Path, sha256: str) -> LearnedModel:
         raise SettingsError(
             f"filter model {path}: cannot be read ({error.strerror}); train one with `guard evaluate filter --save-model`"
         ) from error
-    found = hashlib.sha256(content).hexdigest()
-    if found != sha256.lower():
+    actual = hashlib.sha256(content).hexdigest()
+    if actual != sha256.lower():
         raise SettingsError(
-            f"filter model {path}: SHA-256 is {found[:16]}…, expected {sha256[:16] or 'one, none is set'}…; it was altered or is "
-            "another model. Restore it, or name the digest of a model that you trained (CORPUS_GUARD_FILTER_MODEL_SHA256)"
+            f"filter model {path}: SHA-256 is {actual[:16]}…, expected {f'{sha256[:16]}…' if sha256 else '(none is set)'}; it was "
+            "altered or is another model. Restore it, or set CORPUS_GUARD_FILTER_MODEL_SHA256 to the digest of a model that "
+            "you trained"
         )
     return parse(content, f"filter model {path}")
 
 
 def parse(content: bytes, where: str) -> LearnedModel:
-    """Read a model whose bytes were checked: a forged one can make predictions read out of bounds.
+    """Parse a model whose hash was checked: a forged one can make predictions read out of bounds.
 
     Raises:
-        SettingsError: it is no model of ours.
+        SettingsError: it is not such a model.
     """
     try:
-        trained, about = _parse(content)
-        found = LearnedModel(
-            Kind(about["kind"]), about["feature_version"], float(about["tau"]), float(about["threshold"]), trained
+        trained, attributes = _parse(content)
+        model = LearnedModel(
+            ClassifierKind(attributes["kind"]),
+            attributes["feature_version"],
+            float(attributes["tau"]),
+            float(attributes["threshold"]),
+            trained,
         )
     except Exception as error:  # XGBoost and skops raise whatever the file makes them
         raise SettingsError(
-            f"{where}: holds no model of Corpus Guard ({type(error).__name__}); expected XGBoost JSON or skops written by "
+            f"{where}: not a filter model ({type(error).__name__}); expected XGBoost JSON or skops, as written by "
             "`guard evaluate filter --save-model`"
         ) from error
-    object.__setattr__(found, "_read_from", hashlib.sha256(content).hexdigest())
-    return found
+    object.__setattr__(model, "_file_sha256", hashlib.sha256(content).hexdigest())
+    return model
 
 
-def shipped() -> LearnedModel:
-    """The model that comes with the package.
+def load_shipped() -> LearnedModel:
+    """Return the model that comes with the package.
 
     Raises:
         SettingsError: its file was altered.
     """
-    return load(SHIPPED, SHIPPED_SHA256)
+    return load(SHIPPED_MODEL, SHIPPED_SHA256)
 
 
 def train(
@@ -162,10 +171,10 @@ def train(
     questions: Sequence[Hashable],
     *,
     feature_version: str,
-    kind: Kind = Kind.XGBOOST,
+    kind: ClassifierKind = ClassifierKind.XGBOOST,
     tau: float = TAU,
     threshold: float | None = None,
-    false_alarms: float = FALSE_ALARMS,
+    false_alarm_rate: float = FALSE_ALARM_RATE,
     seed: int = 0,
 ) -> LearnedModel:
     """Train a classifier.
@@ -176,14 +185,15 @@ def train(
         questions: the question of each text; texts of one question are never on both sides of a split.
         feature_version: `FeatureExtractor.version` of the features.
         kind: XGBoost or Random Forest.
-        tau: with which the features were made.
-        threshold: decision threshold, 0..1; None: chosen so that, in cross-validation by question, at most the share `false_alarms`
-            of clean texts is dropped.
-        false_alarms: see `threshold`.
+        tau: of the features.
+        threshold: decision threshold, 0..1; None: chosen so that, in cross-validation by question, at most the share
+            `false_alarm_rate` of clean texts is dropped.
+        false_alarm_rate: see `threshold`.
         seed: of everything random.
 
     Raises:
-        Misuse: nothing to learn from: no texts, one class only, lengths that differ, or a feature that is no number.
+        Misuse: there is nothing to learn from: no texts, one class only, lengths that differ, or a feature that is not a
+            finite number.
     """
     truth = np.asarray(labels, bool)
     _check(matrix, truth, questions)
@@ -192,73 +202,82 @@ def train(
     if threshold is not None:
         return model
     scores = np.sort(_out_of_fold(kind, matrix, truth, questions, seed)[~truth])[::-1]
-    # The share dropped is what lies at or above the threshold: just above the first clean text that must be kept.
-    kept = scores[min(int(false_alarms * len(scores)), len(scores) - 1)]
-    return LearnedModel(kind, feature_version, tau, float(np.nextafter(kept, 2.0)), trained)
+    # Texts at or above the threshold are dropped: it lies just above the first clean text that must be served.
+    highest_served = scores[min(int(false_alarm_rate * len(scores)), len(scores) - 1)]
+    return LearnedModel(kind, feature_version, tau, float(np.nextafter(highest_served, 2.0)), trained)
 
 
 def _check(matrix: NDArray[np.float64], truth: NDArray[np.bool_], questions: Sequence[Hashable]) -> None:
-    if matrix.ndim != 2 or matrix.shape[1] != len(NAMES) or not len(matrix) == len(truth) == len(questions):
+    if matrix.ndim != 2 or matrix.shape[1] != len(FEATURE_NAMES) or not len(matrix) == len(truth) == len(questions):
         raise Misuse(
-            f"training set: {matrix.shape} features, {len(truth)} labels, {len(questions)} questions; expected a row of "
-            f"{len(NAMES)} features, a label and a question for each text"
+            f"training set: got {matrix.shape} features, {len(truth)} labels and {len(questions)} questions; expected "
+            f"{len(FEATURE_NAMES)} features, one label and one question for each text"
         )
     if not len(truth):
-        raise Misuse("training set: is empty; give at least two questions with adversarial and clean texts")
+        raise Misuse("training set is empty; give at least two questions with adversarial and clean texts")
     if truth.all() or not truth.any():
         raise Misuse(
             f"training set: all {len(truth)} texts are {'adversarial' if truth.all() else 'clean'}; expected both classes"
         )
     if not np.isfinite(matrix).all():
         row = int(np.argwhere(~np.isfinite(matrix))[0][0])
-        raise Misuse(f"training set: row {row} holds a feature that is no number; leave the text out, or read it again")
+        raise Misuse(
+            f"training set: row {row} holds a feature that is not a finite number; leave the text out, or read it again"
+        )
 
 
-def _fit(kind: Kind, matrix: NDArray[np.float64], truth: NDArray[np.bool_], seed: int) -> Any:
-    if kind is Kind.XGBOOST:
+def _fit(kind: ClassifierKind, matrix: NDArray[np.float64], truth: NDArray[np.bool_], seed: int) -> Classifier:
+    if kind is ClassifierKind.XGBOOST:
         import xgboost
 
         # Equal weight for both classes, however many texts of each there are.
         weight = np.where(truth, 0.5 / truth.mean(), 0.5 / (1 - truth.mean()))
-        rows = xgboost.DMatrix(matrix, label=truth.astype(float), weight=weight, feature_names=list(NAMES))
+        rows = xgboost.DMatrix(matrix, label=truth.astype(float), weight=weight, feature_names=list(FEATURE_NAMES))
         params = {
             "objective": "binary:logistic",
-            "max_depth": DEPTH,
+            "max_depth": TREE_DEPTH,
             "eta": 0.1,
             "subsample": 0.8,
             "seed": seed,
             "nthread": 1,
         }
-        return xgboost.train(params, rows, num_boost_round=TREES)
+        return xgboost.train(params, rows, num_boost_round=TREE_COUNT)
     from sklearn.ensemble import RandomForestClassifier
 
-    forest = RandomForestClassifier(TREES, max_depth=8, min_samples_leaf=3, class_weight="balanced", random_state=seed)
+    forest = RandomForestClassifier(
+        TREE_COUNT, max_depth=8, min_samples_leaf=3, class_weight="balanced", random_state=seed
+    )
     return forest.fit(matrix, truth)
 
 
 def _out_of_fold(
-    kind: Kind, matrix: NDArray[np.float64], truth: NDArray[np.bool_], questions: Sequence[Hashable], seed: int
+    kind: ClassifierKind,
+    matrix: NDArray[np.float64],
+    truth: NDArray[np.bool_],
+    questions: Sequence[Hashable],
+    seed: int,
 ) -> NDArray[np.float64]:
-    """Each text's probability by a model that saw no text of its question."""
-    names = {question: number for number, question in enumerate(dict.fromkeys(questions))}
-    order = np.random.default_rng(seed).permutation(len(names))
-    fold = np.array([order[names[question]] % FOLDS for question in questions])
+    """Return each text's probability by a model that saw no text of its question."""
+    numbers = {question: number for number, question in enumerate(dict.fromkeys(questions))}
+    order = np.random.default_rng(seed).permutation(len(numbers))
+    folds = np.array([order[numbers[question]] % FOLDS for question in questions])
     scores = np.empty(len(truth), np.float64)
     for number in range(FOLDS):
-        out = fold == number
-        if not out.any():
+        held_out = folds == number
+        if not held_out.any():
             continue
-        rest = truth[~out]
+        rest = truth[~held_out]
         if not len(rest) or rest.all() or not rest.any():
             raise Misuse(
-                f"training set: {len(names)} questions are too few for a threshold by cross-validation; give more, or a threshold"
+                f"training set: {len(numbers)} questions are too few to choose a threshold by cross-validation; give more, or set "
+                "a threshold"
             )
-        model = LearnedModel(kind, "", 0.0, 0.5, _fit(kind, matrix[~out], rest, seed))
-        scores[out] = model.probabilities(matrix[out])
+        model = LearnedModel(kind, "", 0.0, 0.5, _fit(kind, matrix[~held_out], rest, seed))
+        scores[held_out] = model.probabilities(matrix[held_out])
     return scores
 
 
-def _parse(content: bytes) -> tuple[Any, Mapping[str, Any]]:
+def _parse(content: bytes) -> tuple[Classifier, Mapping[str, Any]]:
     if content[:1] == b"{":
         import xgboost
 
@@ -267,5 +286,5 @@ def _parse(content: bytes) -> tuple[Any, Mapping[str, Any]]:
         return booster, booster.attributes()
     import skops.io
 
-    about = skops.io.loads(content, trusted=TRUSTED)
-    return about["forest"], about
+    attributes = skops.io.loads(content, trusted=TRUSTED_SKOPS_TYPES)
+    return attributes["forest"], attributes

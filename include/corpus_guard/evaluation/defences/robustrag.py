@@ -1,14 +1,15 @@
 """RobustRAG, keyword aggregation: isolate, then aggregate.
 
-Source: "Certifiably Robust RAG against Retrieval Corruption" (Xiang and others, 2024). Each text is answered from alone; of all answers
-only the words and phrases count that stand in enough of them; the final answer is made from those.
+Source: "Certifiably Robust RAG against Retrieval Corruption" (Xiang and others, 2024). The question is
+answered from each text alone. Words and phrases that occur in enough of the answers are kept, and the final
+answer is made from those.
 
 Rules
-    * an answer that says it does not know is no answer;
-    * enough is ``min(alpha * answers, beta)``, rounded up, with the paper's alpha 0.3 and beta 3;
-    * where no word is left, there is nothing to answer from, and the answer is "I don't know".
+    * an answer like "I don't know" does not count;
+    * "enough" is ``min(alpha * answers, beta)``, rounded up, with the paper's alpha 0.3 and beta 3;
+    * if no word remains, the answer is "I don't know".
 
-Keywords are taken without a parser: phrases are what stands between function words and punctuation, words are what they are made of.
+Keywords are extracted without a parser: a phrase is a run of words between function words and punctuation.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ import re
 import unicodedata
 from collections import Counter
 
-from corpus_guard.evaluation.defences.defence import Played, texts_of
-from corpus_guard.traceback.asking import Answers
+from corpus_guard.evaluation.defences.interface import AttackedQuestion, texts_of
+from corpus_guard.traceback.rag_model import RagModel
 
 ALPHA = 0.3
 BETA = 3
 UNKNOWN = "I don't know"
-MOST = 40  # keywords told, the most frequent first
+MAX_KEYWORDS = 40  # given to the RAG model, the most frequent first
 
 _UNKNOWING = re.compile(
     r"\b(?:don['’]?t|do not|does not|doesn['’]?t|cannot|can['’]?t)\s+(?:know|say|tell|answer|provide|contain|mention)\b|\bunknown\b"
@@ -42,38 +43,38 @@ _FUNCTION_WORDS = frozenset(
 
 
 class RobustRAG:
-    """Isolate, then aggregate."""
+    """RobustRAG with keyword aggregation."""
 
-    def __call__(self, played: Played, answers: Answers) -> str:
-        """From the words that enough texts agree on."""
-        alone = [answers.answer(played.question, [text]) for text in texts_of(played.retrieve(played.k))]
-        shared = aggregate(alone)
+    def __call__(self, attacked: AttackedQuestion, rag_model: RagModel) -> str:
+        """Answer from the words that enough texts agree on."""
+        answers = [rag_model.answer(attacked.question, [text]) for text in texts_of(attacked.retrieve(attacked.k))]
+        shared = aggregate(answers)
         if not shared:
             return UNKNOWN
-        return answers.answer(played.question, [f"Several sources agree on these words: {', '.join(shared)}."])
+        return rag_model.answer(attacked.question, [f"Several sources agree on these words: {', '.join(shared)}."])
 
 
 def aggregate(answers: list[str]) -> list[str]:
-    """The keywords that stand in enough of the answers, the most frequent first."""
-    known = [found for answer in answers if (found := keywords(answer))]
-    enough = max(1, math.ceil(min(ALPHA * len(known), BETA)))
-    counts = Counter(word for found in known for word in sorted(found))
-    # Of two that are as frequent the longer says more.
+    """Return the keywords that occur in enough of the answers, the most frequent first."""
+    extracted = [words for answer in answers if (words := keywords(answer))]
+    enough = max(1, math.ceil(min(ALPHA * len(extracted), BETA)))
+    counts = Counter(word for words in extracted for word in sorted(words))
+    # Of two equally frequent keywords the longer one says more.
     ordered = sorted(counts, key=lambda word: (-counts[word], -len(word), word))
-    return [word for word in ordered if counts[word] >= enough][:MOST]
+    return [word for word in ordered if counts[word] >= enough][:MAX_KEYWORDS]
 
 
 def keywords(answer: str) -> frozenset[str]:
-    """Words and phrases of an answer; none of one that says it does not know."""
+    """Return the words and phrases of an answer; none if it says that it does not know."""
     folded = unicodedata.normalize("NFKC", answer).casefold()
     if _UNKNOWING.search(folded):
         return frozenset()
-    found: set[str] = set()
+    extracted: set[str] = set()
     phrase: list[str] = []
     for part in [*_PART.findall(folded), "."]:
         if part[0].isalnum() and part not in _FUNCTION_WORDS:
             phrase.append(part)
         elif phrase:
-            found |= {*phrase, " ".join(phrase)}
+            extracted |= {*phrase, " ".join(phrase)}
             phrase = []
-    return frozenset(found)
+    return frozenset(extracted)

@@ -1,1 +1,1 @@
-"""Screening, measured: attacks caught, honest texts held back, and at what speed."""
+"""Evaluation of screening: attacks caught, honest texts held back, and throughput."""

@@ -1,58 +1,56 @@
-"""One whole evaluation: read, run, time, keep."""
+"""Evaluation of screening: read samples, run all trials, time the checks, log the result."""
 
 from __future__ import annotations
 
 import json
 import random
-import shutil
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-from corpus_guard.domain import TrustLevel
-from corpus_guard.evaluation.material import carriers, joiners, overrides
-from corpus_guard.evaluation.samples import Family, Half, Sample, read_samples
+from corpus_guard.detectors.samples import Family, Half, Sample, read_samples
+from corpus_guard.domain import Progress, TrustLevel, no_progress
 from corpus_guard.evaluation.screening import plots, report
-from corpus_guard.evaluation.screening.experiment import Plan, Result, run
-from corpus_guard.evaluation.screening.screener import CorpusGuard, Progress, Screener
-from corpus_guard.evaluation.screening.throughput import Proof, Throughput, measure, prove_cascade
-from corpus_guard.evaluation.tracking import log_run
+from corpus_guard.evaluation.screening.experiment import ScreeningPlan, ScreeningResult, run_trials
+from corpus_guard.evaluation.screening.own_texts import carrier_samples, joiner_samples, override_samples
+from corpus_guard.evaluation.screening.screener import GuardScreener, Screener
+from corpus_guard.evaluation.screening.throughput import CascadeProof, Throughput, measure_throughput, prove_cascade
 from corpus_guard.models import Models
 from corpus_guard.settings import Settings
+from corpus_guard.tracking.mlflow_runs import log_run
 
 EXPERIMENT = "corpus-guard/screening"
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
-    """What is wanted."""
+class ScreeningRequest:
+    """Options of an evaluation."""
 
     poison: tuple[Path, ...]
     clean: tuple[Path, ...]
-    plan: Plan = field(default_factory=Plan)
+    plan: ScreeningPlan = field(default_factory=ScreeningPlan)
     trust: TrustLevel = TrustLevel.OPEN
-    own: bool = True  # also the phrases, obfuscations and joiners of this package
-    timed: int = 1_000  # clean texts to time the checks on; 0: none
-    proved: int = 0  # clean texts to prove the cascade on; 0: none
+    own: bool = True  # also use the phrases, obfuscations and joiners of this package
+    timed: int = 1_000  # clean texts to time the checks on; 0: do not time
+    proved: int = 0  # clean texts to prove the cascade on; 0: do not prove it
 
 
 @dataclass(frozen=True, slots=True)
-class Evaluation:
-    """What was found."""
+class ScreeningEvaluation:
+    """Figures of an evaluation."""
 
-    request: Request
-    result: Result
+    request: ScreeningRequest
+    result: ScreeningResult
     screeners: tuple[str, ...]  # ours first
-    blank: int
-    policy: str  # digest
+    blank: int  # texts left out
+    policy: str  # digest of the screening policy
     models: dict[str, str]  # role → digest
     throughput: Throughput | None = None
-    proof: Proof | None = None
+    proof: CascadeProof | None = None
 
-    def as_dict(self) -> dict[str, Any]:
-        """JSON-ready."""
+    def as_dict(self) -> dict[str, object]:
+        """Return all figures for JSON."""
         return report.as_dict(
             self.result,
             self.request.plan,
@@ -66,45 +64,49 @@ class Evaluation:
         )
 
 
-def evaluate(
+def evaluate_screening(
     settings: Settings,
-    request: Request,
+    request: ScreeningRequest,
     peers: Sequence[Screener] = (),
-    progress: Progress = lambda what, done, total: None,
-) -> Evaluation:
-    """Run what is asked for.
+    progress: Progress = no_progress,
+) -> ScreeningEvaluation:
+    """Screen labelled texts and count.
 
     Args:
         settings: of the guard that is measured.
-        request: data, protocols, what else to take.
-        peers: other screeners, put to the same texts.
-        progress: told what is being done.
+        request: the options.
+        peers: other screeners, which get the same texts.
+        progress: called for each step.
 
     Raises:
         Misuse: a file or a row is wrong.
     """
-    read = read_samples(request.poison, request.clean)
-    samples = [*read.samples, *overrides(), *carriers(), *joiners()] if request.own else list(read.samples)
+    labelled = read_samples(request.poison, request.clean)
+    samples = list(labelled.samples)
+    if request.own:
+        samples += [*override_samples(), *carrier_samples(), *joiner_samples()]
     plan = request.plan
-    guard = CorpusGuard(settings, request.trust, progress)
-    result = run(samples, plan, [guard, *peers])
-    honest = _honest(samples, plan)
+    guard = GuardScreener(settings, request.trust, progress)
+    result = run_trials(samples, plan, [guard, *peers])
+    honest = _honest_texts(samples, plan)
     progress("timing the checks", 0, None)
     models = Models(settings)
-    return Evaluation(
+    return ScreeningEvaluation(
         request=request,
         result=result,
         screeners=(guard.name, *(peer.name for peer in peers)),
-        blank=read.blank,
+        blank=labelled.blank,
         policy=guard.policy_digest,
         models={"embedder": models.embedder_weights.digest, "language_model": models.language_model_digest},
-        throughput=measure(settings, honest[: request.timed], request.trust) if request.timed and honest else None,
+        throughput=measure_throughput(settings, honest[: request.timed], request.trust)
+        if request.timed and honest
+        else None,
         proof=prove_cascade(settings, honest[: request.proved], request.trust) if request.proved and honest else None,
     )
 
 
-def keep(settings: Settings, evaluation: Evaluation) -> str:
-    """The run in MLflow: figures as metrics, plots and all of the JSON as artifacts.
+def log_screening(settings: Settings, evaluation: ScreeningEvaluation) -> str:
+    """Log an evaluation in MLflow: figures as metrics, plots and all JSON as artifacts.
 
     Returns:
         The run's id.
@@ -114,7 +116,7 @@ def keep(settings: Settings, evaluation: Evaluation) -> str:
     """
     ours = evaluation.screeners[0]
     plan, throughput = evaluation.request.plan, evaluation.throughput
-    metrics = dict(report.metrics(evaluation.result, ours))
+    metrics = dict(report.report_metrics(evaluation.result, ours))
     speeds = {cost.check: cost.chunks_per_second for cost in throughput.costs if cost.chunks} if throughput else {}
     metrics |= {f"chunks_per_second/{check}": speed for check, speed in speeds.items()}
     if throughput:
@@ -127,17 +129,15 @@ def keep(settings: Settings, evaluation: Evaluation) -> str:
         "trust": evaluation.request.trust.value,
         "files": ", ".join(path.name for path in (*evaluation.request.poison, *evaluation.request.clean))[:500],
     }
-    folder = Path(tempfile.mkdtemp(prefix="corpus-guard-evaluation-"))
-    try:
+    with tempfile.TemporaryDirectory(prefix="corpus-guard-evaluation-") as name:
+        folder = Path(name)
         (folder / "evaluation.json").write_text(json.dumps(evaluation.as_dict(), indent=1), encoding="utf-8")
-        plots.draw(evaluation.result, ours, folder, speeds)
+        plots.draw_result(evaluation.result, ours, folder, speeds)
         return log_run(settings, EXPERIMENT, params=params, metrics=metrics, artifacts=folder)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
-def _honest(samples: Sequence[Sample], plan: Plan) -> list[str]:
-    """Ordinary clean texts of the half that counts, in an order the seed gives."""
+def _honest_texts(samples: Sequence[Sample], plan: ScreeningPlan) -> list[str]:
+    """Return the ordinary clean texts of the validation half, in an order that the seed decides."""
     texts = list(
         dict.fromkeys(
             sample.text

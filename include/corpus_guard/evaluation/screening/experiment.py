@@ -1,64 +1,66 @@
-"""The experiment: every protocol over the samples, each screener on the same texts, counted by slice and half."""
+"""Trials of all protocols: each screener gets the same texts, and outcomes are counted by slice and half."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
-from corpus_guard.evaluation.material import rewritten_siblings
-from corpus_guard.evaluation.measures import Curve, Outcome, Tally, roc, tally
-from corpus_guard.evaluation.samples import Family, Form, Half, Line, Sample, pick
+from corpus_guard.detectors.samples import Family, Half, Sample, SliceKey, TextForm, limit_per_slice
 from corpus_guard.evaluation.screening import protocols
-from corpus_guard.evaluation.screening.protocols import Protocol, Trial
+from corpus_guard.evaluation.screening.own_texts import rewritten_siblings
+from corpus_guard.evaluation.screening.protocols import ArrivalProtocol, Trial
 from corpus_guard.evaluation.screening.screener import Screener
-from corpus_guard.evaluation.screening.targets import Target, target_of
+from corpus_guard.evaluation.screening.targets import CatchTarget, find_target
+from corpus_guard.tracking.measures import RocCurve, ScreeningOutcome, Tally, risk_curve, tally_outcomes
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """What is run."""
+class ScreeningPlan:
+    """Protocols and samples of an experiment."""
 
-    protocols: tuple[Protocol, ...] = tuple(Protocol)
+    protocols: tuple[ArrivalProtocol, ...] = tuple(ArrivalProtocol)
     halves: tuple[Half, ...] = tuple(Half)
-    sample: int | None = None  # texts of a slice, form and half, at most
+    sample: int | None = None  # at most so many texts of a slice, form and half; None: all
     seed: int = 0
-    bank: tuple[str, ...] = ()  # questions beside the samples' own
+    bank: tuple[str, ...] = ()  # known questions beside the samples' own
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
-    """One line of the result, by screener and half."""
+class SliceFigure:
+    """Counts of one slice under one protocol, by screener and half."""
 
-    protocol: Protocol
-    line: Line
+    protocol: ArrivalProtocol
+    slice_key: SliceKey
     family: Family
     tallies: Mapping[str, Mapping[Half, Tally]]  # screener → half → counts
 
     @property
-    def target(self) -> Target | None:
-        """What is asked for."""
-        return target_of(self.family, self.protocol, self.line.form)
+    def target(self) -> CatchTarget | None:
+        """Return the target for this slice; None: it has none."""
+        return find_target(self.family, self.protocol, self.slice_key.form)
 
     def headline(self, screener: str) -> Tally | None:
-        """The half that counts; None where it was not run."""
+        """Return the counts of the validation half, or of a slice that is not split.
+
+        None if it was not run.
+        """
         halves = self.tallies[screener]
         return halves.get(Half.VALIDATION) or halves.get(Half.WHOLE)
 
     def met(self, screener: str) -> bool | None:
-        """Whether the target is met; None without a target or without the half that counts."""
+        """Return whether the target is met; None without a target or without counts."""
         counted = self.headline(screener)
         return self.target.met(counted.rate) if self.target and counted and counted.n else None
 
-    def as_dict(self) -> dict[str, Any]:
-        """JSON-ready."""
+    def as_dict(self) -> dict[str, object]:
+        """Return the counts for JSON."""
         return {
             "protocol": self.protocol.value,
-            "slice": self.line.slice,
-            "form": self.line.form.value,
+            "slice": self.slice_key.slice,
+            "form": self.slice_key.form.value,
             "family": self.family.value,
-            "attack": self.line.attack,
+            "attack": self.slice_key.attack,
             "target": str(self.target) if self.target else None,
             "screeners": {
                 name: {
@@ -71,85 +73,92 @@ class Figure:
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
-    """All figures, and what could not be run."""
+class ScreeningResult:
+    """Figures of all slices, and the protocols that were skipped."""
 
-    figures: tuple[Figure, ...]
-    skipped: Mapping[Protocol, str] = field(default_factory=dict)
+    figures: tuple[SliceFigure, ...]
+    skipped: Mapping[ArrivalProtocol, str] = field(default_factory=dict)
 
-    def curves(self, screener: str) -> dict[str, Curve]:
-        """For each attack, its risk against that of all clean documents, each text alone, on the half that counts."""
+    def curves(self, screener: str) -> dict[str, RocCurve]:
+        """Return the ROC curve of each attack's risk against that of all clean documents, each text alone, on the validation half."""
         alone = [
             (figure, counted)
             for figure in self.figures
-            if figure.protocol is Protocol.SINGLE and (counted := figure.headline(screener))
+            if figure.protocol is ArrivalProtocol.SINGLE and (counted := figure.headline(screener))
         ]
         clean = [risk for figure, counted in alone if figure.family is Family.ORDINARY for risk in counted.risks]
-        found = {}
+        curves = {}
         for figure, counted in alone:
-            if figure.line.attack and (curve := roc(counted.risks, clean)):
-                found[title(figure.line)] = curve
-        return found
+            if figure.slice_key.attack and (curve := risk_curve(counted.risks, clean)):
+                curves[slice_title(figure.slice_key)] = curve
+        return curves
 
 
-def title(line: Line) -> str:
-    """A line in words."""
-    return line.slice if line.form is Form.AS_IS else f"{line.slice} · {line.form}"
+def slice_title(key: SliceKey) -> str:
+    """Return the title of a slice."""
+    return key.slice if key.form is TextForm.AS_IS else f"{key.slice} · {key.form}"
 
 
-def trials(samples: Sequence[Sample], plan: Plan) -> Iterator[Trial]:
-    """Every trial of the plan, in a fixed order."""
+def plan_trials(samples: Sequence[Sample], plan: ScreeningPlan) -> Iterator[Trial]:
+    """Return every trial of the plan, in a fixed order."""
     candidates = [sample for sample in samples if sample.half in plan.halves]
-    chosen = pick(candidates, plan.sample, plan.seed)
-    if Protocol.SINGLE in plan.protocols:
-        yield from protocols.single(chosen)
-    if Protocol.SIBLINGS in plan.protocols:
-        yield from protocols.siblings([*chosen, *rewritten_siblings(chosen)], candidates, plan.seed)
-    if Protocol.TOGETHER in plan.protocols:
-        yield from protocols.together(chosen)
-    if Protocol.BANK in plan.protocols:
-        yield from protocols.banked(chosen, plan.bank, plan.seed)
+    chosen = limit_per_slice(candidates, plan.sample, plan.seed)
+    if ArrivalProtocol.SINGLE in plan.protocols:
+        yield from protocols.single_trials(chosen)
+    if ArrivalProtocol.SIBLINGS in plan.protocols:
+        yield from protocols.sibling_trials([*chosen, *rewritten_siblings(chosen)], candidates, plan.seed)
+    if ArrivalProtocol.TOGETHER in plan.protocols:
+        yield from protocols.together_trials(chosen)
+    if ArrivalProtocol.BANK in plan.protocols:
+        yield from protocols.bank_trials(chosen, plan.bank, plan.seed)
 
 
-def run(
-    samples: Sequence[Sample], plan: Plan, screeners: Sequence[Screener], skipped: Mapping[Protocol, str] | None = None
-) -> Result:
-    """Run the plan, but for the protocols in `skipped`.
+def run_trials(
+    samples: Sequence[Sample],
+    plan: ScreeningPlan,
+    screeners: Sequence[Screener],
+    skipped: Mapping[ArrivalProtocol, str] | None = None,
+) -> ScreeningResult:
+    """Run the plan, except the protocols in `skipped`.
 
     Args:
         samples: labelled texts.
-        plan: which protocols on which of them.
-        screeners: each sees every trial.
-        skipped: protocols that cannot be run, and why; kept in the result.
+        plan: protocols, and the samples to use.
+        screeners: each gets every trial.
+        skipped: protocols that cannot be run, and why; stored in the result.
     """
-    found: _Found = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
-    families: dict[tuple[Protocol, Line], Family] = {}
-    plan = replace(plan, protocols=tuple(one for one in plan.protocols if one not in (skipped or {})))
-    for trial in trials(samples, plan):
+    outcomes: _Outcomes = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
+    families: dict[tuple[ArrivalProtocol, SliceKey], Family] = {}
+    plan = replace(plan, protocols=tuple(protocol for protocol in plan.protocols if protocol not in (skipped or {})))
+    for trial in plan_trials(samples, plan):
         texts = list(dict.fromkeys(sample.text for sample in trial.samples))
         for screener in screeners:
-            outcomes = screener.screen(texts, one_by_one=trial.one_by_one, bank=trial.bank)
-            by_text = dict(zip(texts, outcomes, strict=True))
+            screened = screener.screen(texts, one_by_one=trial.one_by_one, bank=trial.bank)
+            by_text = dict(zip(texts, screened, strict=True))
             for sample in trial.samples:
-                families.setdefault((trial.protocol, sample.line), sample.family)
-                found[trial.protocol, sample.line][screener.name, sample.half][sample.text].append(by_text[sample.text])
+                families.setdefault((trial.protocol, sample.slice_key), sample.family)
+                by_screener = outcomes[trial.protocol, sample.slice_key]
+                by_screener[screener.name, sample.half][sample.text].append(by_text[sample.text])
     figures = [
-        Figure(protocol, line, family, _tallies(found[protocol, line])) for (protocol, line), family in families.items()
+        SliceFigure(protocol, key, family, _tallies(outcomes[protocol, key]))
+        for (protocol, key), family in families.items()
     ]
-    return Result(tuple(figures), skipped or {})
+    return ScreeningResult(tuple(figures), skipped or {})
 
 
-_Found = dict[tuple[Protocol, Line], dict[tuple[str, Half], dict[str, list[Outcome]]]]
-"""(protocol, line) → (screener, half) → text → what was said of it in each trial it was part of."""
+_Outcomes = dict[tuple[ArrivalProtocol, SliceKey], dict[tuple[str, Half], dict[str, list[ScreeningOutcome]]]]
+"""(protocol, slice) → (screener, half) → text → its outcome in each trial."""
 
 
-def _tallies(found: Mapping[tuple[str, Half], Mapping[str, Iterable[Outcome]]]) -> dict[str, dict[Half, Tally]]:
+def _tallies(
+    outcomes: Mapping[tuple[str, Half], Mapping[str, Iterable[ScreeningOutcome]]],
+) -> dict[str, dict[Half, Tally]]:
     tallies: dict[str, dict[Half, Tally]] = defaultdict(dict)
-    for (screener, half), by_text in found.items():
-        tallies[screener][half] = tally(_worst(outcomes) for outcomes in by_text.values())
+    for (screener, half), by_text in outcomes.items():
+        tallies[screener][half] = tally_outcomes(_worst_outcome(of_text) for of_text in by_text.values())
     return dict(tallies)
 
 
-def _worst(outcomes: Iterable[Outcome]) -> Outcome:
-    """A text that stood in several batches counts once, as caught if any batch caught it."""
+def _worst_outcome(outcomes: Iterable[ScreeningOutcome]) -> ScreeningOutcome:
+    """Return the outcome of a text in several batches: it counts once, as caught if any batch caught it."""
     return max(outcomes, key=lambda outcome: (outcome.caught, outcome.risk))

@@ -1,25 +1,27 @@
-"""Pictures of an evaluation, as PNG files."""
+"""Plots of a screening evaluation, as PNG files."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from pathlib import Path
 
-from corpus_guard.evaluation import drawing
-from corpus_guard.evaluation.measures import BINS, histogram
-from corpus_guard.evaluation.samples import Family
-from corpus_guard.evaluation.screening.experiment import Result
-from corpus_guard.evaluation.screening.protocols import Protocol
+from corpus_guard.detectors.samples import Family
+from corpus_guard.evaluation.screening.experiment import ScreeningResult
+from corpus_guard.evaluation.screening.protocols import ArrivalProtocol
+from corpus_guard.tracking.measures import BINS, histogram
+from corpus_guard.tracking.plots import new_figure
 
 
-def draw(result: Result, screener: str, folder: Path, costs: dict[str, float] | None = None) -> list[Path]:
-    """Draw what there is to draw.
+def draw_result(
+    result: ScreeningResult, screener: str, folder: Path, costs: dict[str, float] | None = None
+) -> list[Path]:
+    """Draw the plots that the result has data for.
 
     Args:
-        result: of the run.
-        screener: whose figures.
-        folder: where to; must exist.
-        costs: check → chunks a second.
+        result: of the trials.
+        screener: its figures are drawn.
+        folder: must exist.
+        costs: check → chunks per second.
 
     Returns:
         The files: ``roc.png``, ``scores.png`` and, with `costs`, ``throughput.png``.
@@ -30,11 +32,11 @@ def draw(result: Result, screener: str, folder: Path, costs: dict[str, float] | 
     return [path for path in drawn if path]
 
 
-def _roc(result: Result, screener: str, path: Path) -> Path | None:
+def _roc(result: ScreeningResult, screener: str, path: Path) -> Path | None:
     curves = result.curves(screener)
     if not curves:
         return None
-    figure, axes = drawing.axes("Risk of attacks against clean documents, each text alone")
+    figure, axes = new_figure("Risk of attacks against clean documents, each text alone")
     for name, curve in sorted(curves.items(), key=lambda pair: -pair[1].auc):
         axes.step(curve.false_positives, curve.true_positives, where="post", label=f"{name} ({curve.auc:.3f})")
     axes.set_xscale("symlog", linthresh=0.001)
@@ -46,15 +48,15 @@ def _roc(result: Result, screener: str, path: Path) -> Path | None:
     return path
 
 
-def _scores(result: Result, screener: str, path: Path) -> Path | None:
+def _scores(result: ScreeningResult, screener: str, path: Path) -> Path | None:
     risks: dict[Family, list[float]] = defaultdict(list)
     for figure in result.figures:
         counted = figure.headline(screener)
-        if figure.protocol is Protocol.SINGLE and counted:
+        if figure.protocol is ArrivalProtocol.SINGLE and counted:
             risks[figure.family] += counted.risks
     if not risks:
         return None
-    canvas, axes = drawing.axes("Risk, each text alone")
+    canvas, axes = new_figure("Risk, each text alone")
     places = [(number + 0.5) / BINS for number in range(BINS)]
     for family, values in risks.items():
         shares = [count / len(values) for count in histogram(values)]
@@ -66,7 +68,7 @@ def _scores(result: Result, screener: str, path: Path) -> Path | None:
 
 
 def _throughput(costs: dict[str, float], path: Path) -> Path:
-    figure, axes = drawing.axes("Chunks a second and core, by check")
+    figure, axes = new_figure("Chunks per second and core, by check")
     axes.barh(list(costs), list(costs.values()))
     axes.set_xscale("log")
     axes.invert_yaxis()

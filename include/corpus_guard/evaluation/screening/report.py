@@ -1,29 +1,30 @@
-"""What an evaluation found, for people and for machines."""
+"""Reports of a screening evaluation, for people and for programs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from corpus_guard.evaluation.measures import Tally
-from corpus_guard.evaluation.samples import Half
-from corpus_guard.evaluation.screening.experiment import Figure, Plan, Result, title
-from corpus_guard.evaluation.screening.protocols import MEANING
-from corpus_guard.evaluation.screening.targets import LANGUAGE_MODEL_SHARE, RULE_TIER
-from corpus_guard.evaluation.screening.throughput import Proof, Throughput
+from corpus_guard.detectors.samples import Half
+from corpus_guard.evaluation.screening.experiment import ScreeningPlan, ScreeningResult, SliceFigure, slice_title
+from corpus_guard.evaluation.screening.protocols import PROTOCOL_MEANINGS
+from corpus_guard.evaluation.screening.targets import MAX_LANGUAGE_MODEL_SHARE, MIN_RULE_TIER_CHUNKS
+from corpus_guard.evaluation.screening.throughput import CascadeProof, Throughput
+from corpus_guard.tracking.measures import Tally
 
 FORMAT = "screening-evaluation/v1"
 
 
-def as_dict(result: Result, plan: Plan, screeners: Sequence[str], **more: Any) -> dict[str, Any]:
-    """JSON-ready: counts, intervals, finding codes, risk histograms and curves; no text.
+def as_dict(
+    result: ScreeningResult, plan: ScreeningPlan, screeners: Sequence[str], **sections: object
+) -> dict[str, object]:
+    """Return counts, intervals, finding codes, risk histograms and curves for JSON, without texts.
 
     Args:
-        result: of the run.
-        plan: it followed.
+        result: of the trials.
+        plan: of the trials.
         screeners: names, ours first.
-        more: further sections (policy, models, throughput, …).
+        sections: further sections (policy, models, throughput, …).
     """
     curves = result.curves(screeners[0])
     return {
@@ -38,20 +39,20 @@ def as_dict(result: Result, plan: Plan, screeners: Sequence[str], **more: Any) -
             name: {"auc": curve.auc, "fpr": list(curve.false_positives), "tpr": list(curve.true_positives)}
             for name, curve in curves.items()
         },
-        **more,
+        **sections,
     }
 
 
 COLUMNS = ("slice", "caught", "rate", "95 %", "tuning", "target", "")
 
 
-def rows(figures: Sequence[Figure], screeners: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    """One row a line: `COLUMNS`, and before the target the rate of every screener after the first."""
+def table_rows(figures: Sequence[SliceFigure], screeners: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """Return one row per slice: `COLUMNS`, and before the target the rate of every further screener."""
     ours, *peers = screeners
     for figure in figures:
         counted = figure.headline(ours)
         yield (
-            title(figure.line),
+            slice_title(figure.slice_key),
             f"{counted.caught:,} / {counted.n:,}" if counted else "",
             percent(counted),
             interval(counted),
@@ -63,30 +64,37 @@ def rows(figures: Sequence[Figure], screeners: Sequence[str]) -> Iterator[tuple[
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
-    """Ready to be shown; cells are plain text."""
+class TextTable:
+    """Table to print; cells are plain text."""
 
     title: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
 
 
-def tables(result: Result, screeners: Sequence[str]) -> Iterator[Table]:
-    """Attacks and clean texts of each protocol that was run."""
-    for protocol, meaning in MEANING.items():
-        for attack, what in ((True, "attacks caught"), (False, "clean texts held back")):
-            chosen = [one for one in result.figures if one.protocol is protocol and one.line.attack is attack]
+def report_tables(result: ScreeningResult, screeners: Sequence[str]) -> Iterator[TextTable]:
+    """Return tables of attacks and of clean texts for each protocol that was run."""
+    for protocol, meaning in PROTOCOL_MEANINGS.items():
+        for attack, label in ((True, "attacks caught"), (False, "clean texts held back")):
+            chosen = [
+                figure for figure in result.figures if figure.protocol is protocol and figure.slice_key.attack is attack
+            ]
             if chosen:
                 columns = (*COLUMNS[:-2], *screeners[1:], *COLUMNS[-2:])
-                yield Table(f"{protocol}: {what} ({meaning})", columns, tuple(rows(chosen, screeners)))
+                yield TextTable(f"{protocol}: {label} ({meaning})", columns, tuple(table_rows(chosen, screeners)))
 
 
-def demands(throughput: Throughput | None, proof: Proof | None) -> Iterator[tuple[str, str, str, bool]]:
-    """(what, found, bound, met) of what is asked beside rates."""
+def report_demands(throughput: Throughput | None, proof: CascadeProof | None) -> Iterator[tuple[str, str, str, bool]]:
+    """Return (demand, value, bound, met) for each demand beside the rates."""
     if throughput:
         tier, share = throughput.rule_tier, throughput.scored_share
-        yield "rule tier, chunks a second and core", f"{tier:,.0f}", f"≥ {RULE_TIER:,}", tier >= RULE_TIER
-        bound = LANGUAGE_MODEL_SHARE
+        yield (
+            "rule tier, chunks per second and core",
+            f"{tier:,.0f}",
+            f"≥ {MIN_RULE_TIER_CHUNKS:,}",
+            tier >= MIN_RULE_TIER_CHUNKS,
+        )
+        bound = MAX_LANGUAGE_MODEL_SHARE
         yield "clean chunks the language model scores", f"{share:.1%}", f"≤ {bound:.0%}", share <= bound
     if proof:
         differing = sum(proof.differing.values())
@@ -94,7 +102,7 @@ def demands(throughput: Throughput | None, proof: Proof | None) -> Iterator[tupl
 
 
 def interval(counted: Tally | None) -> str:
-    """``96.1–99.0``, in per cent."""
+    """Return the interval like ``96.1–99.0``, in per cent; empty without texts."""
     if not counted or not counted.n:
         return ""
     low, high = counted.interval
@@ -102,23 +110,23 @@ def interval(counted: Tally | None) -> str:
 
 
 def percent(counted: Tally | None) -> str:
-    """``98.0 %``."""
+    """Return the rate like ``98.0 %``; empty without texts."""
     return f"{100 * counted.rate:.1f} %" if counted and counted.n else ""
 
 
-def metrics(result: Result, screener: str) -> Mapping[str, float]:
-    """Names and values as MLflow takes them: ``siblings/poisonedrag_nq/question_text/recall``."""
-    found = {}
+def report_metrics(result: ScreeningResult, screener: str) -> Mapping[str, float]:
+    """Return metrics for MLflow, such as ``siblings/poisonedrag_nq/question_text/recall/validation``."""
+    metrics = {}
     for figure in result.figures:
-        line = figure.line
-        name = "/".join(_plain(part) for part in (figure.protocol.value, line.slice, line.form.value))
+        key = figure.slice_key
+        name = "/".join(_metric_name(part) for part in (figure.protocol.value, key.slice, key.form.value))
         for half, counted in figure.tallies[screener].items():
-            found[f"{name}/{'recall' if line.attack else 'quarantined'}/{half.value}"] = counted.rate
+            metrics[f"{name}/{'recall' if key.attack else 'quarantined'}/{half.value}"] = counted.rate
     for name, curve in result.curves(screener).items():
-        found[f"auc/{_plain(name)}"] = curve.auc
-    return found
+        metrics[f"auc/{_metric_name(name)}"] = curve.auc
+    return metrics
 
 
-def _plain(text: str) -> str:
+def _metric_name(text: str) -> str:
     # MLflow allows letters, digits, underscores, dashes, periods, spaces, colons and slashes.
     return "_".join("".join(c if c.isascii() and (c.isalnum() or c in "-.") else " " for c in text).split())

@@ -1,55 +1,53 @@
-"""The one door to what is measured: texts in, outcomes out."""
+"""Interface of the screeners that are compared, and the guard as one of them."""
 
 from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from corpus_guard.domain import Finding, Severity, TrustLevel, Verdict
+from corpus_guard.detectors.vector_cache import CachingModels
+from corpus_guard.domain import Finding, Progress, Severity, TrustLevel, Verdict, no_progress
 from corpus_guard.errors import Inconsistent
-from corpus_guard.evaluation.measures import Outcome
-from corpus_guard.evaluation.vectors import RememberingModels
-from corpus_guard.screening.standalone import Row, screen_input
+from corpus_guard.screening.standalone import ScreenedDocument, screen_input
 from corpus_guard.settings import Settings
-
-Progress = Callable[[str, int, int | None], None]
+from corpus_guard.tracking.measures import ScreeningOutcome
 
 
 class Screener(Protocol):
-    """Anything that can be put to the same test."""
+    """Anything that screens texts."""
 
     name: str
 
-    def screen(self, texts: Sequence[str], *, one_by_one: bool, bank: Sequence[str]) -> list[Outcome]:
-        """One outcome for every text, in order.
+    def screen(self, texts: Sequence[str], *, one_by_one: bool, bank: Sequence[str]) -> list[ScreeningOutcome]:
+        """Return one outcome per text, in order.
 
         Args:
-            texts: that arrive together.
-            one_by_one: each is to be judged without looking at the others.
-            bank: the questions that users are known to ask; empty on day one.
+            texts: arrive together.
+            one_by_one: judge each text without regard to the others.
+            bank: questions that users are known to ask; empty on day one.
         """
 
 
-class Remembered:
-    """What slow checks found, for the length of one evaluation: a text in many batches is scored once."""
+class FindingCache:
+    """Results of slow checks in one evaluation: a text in many batches is scored once."""
 
     def __init__(self) -> None:
         self._results: dict[str, Sequence[Finding]] = {}
 
     def load(self, keys: Sequence[str]) -> Mapping[str, Sequence[Finding]]:
-        """Known results."""
+        """Return the cached results."""
         return {key: self._results[key] for key in keys if key in self._results}
 
     def save(self, results: Mapping[str, Sequence[Finding]]) -> None:
-        """Remember."""
+        """Cache results."""
         self._results.update(results)
 
 
-class CorpusGuard:
-    """`guard screen`, with the settings and the policy of this machine."""
+class GuardScreener:
+    """Screener like `guard screen`, with the settings and the policy of this machine."""
 
     name = "corpus-guard"
 
@@ -57,24 +55,24 @@ class CorpusGuard:
         self,
         settings: Settings,
         trust: TrustLevel = TrustLevel.OPEN,
-        progress: Progress = lambda what, done, total: None,
+        progress: Progress = no_progress,
     ) -> None:
         self._settings = settings
         self._trust = trust
         self._progress = progress
-        self._cache = Remembered()
-        self._models = RememberingModels(settings)
+        self._cache = FindingCache()
+        self._models = CachingModels(settings)
         self.policy_digest = ""  # of the last verdict
 
-    def screen(self, texts: Sequence[str], *, one_by_one: bool, bank: Sequence[str] = ()) -> list[Outcome]:
-        """Every text is a row of one file from one source.
+    def screen(self, texts: Sequence[str], *, one_by_one: bool, bank: Sequence[str] = ()) -> list[ScreeningOutcome]:
+        """Screen texts as rows of one file from one source.
 
         Raises:
             Inconsistent: there are not as many verdicts as texts.
         """
         with tempfile.TemporaryDirectory(prefix="corpus-guard-evaluation-") as folder:
             path = Path(folder) / "texts.jsonl"
-            with path.open("w", encoding="ascii") as file:  # escaped, so that a lone surrogate can travel
+            with path.open("w", encoding="ascii") as file:  # escaped, because of lone surrogates
                 file.writelines(json.dumps({"id": number, "text": text}) + "\n" for number, text in enumerate(texts))
             rows = screen_input(
                 self._settings,
@@ -91,8 +89,8 @@ class CorpusGuard:
             raise Inconsistent(f"screening: {len(outcomes)} verdicts for {len(texts)} texts; expected one each")
         return outcomes
 
-    def _outcome(self, row: Row) -> Outcome:
+    def _outcome(self, row: ScreenedDocument) -> ScreeningOutcome:
         judgement = row.judgement
         self.policy_digest = judgement.policy_digest
         codes = tuple(finding.code for finding in judgement.findings if finding.severity is not Severity.INFO)
-        return Outcome(judgement.verdict is not Verdict.ACCEPT, judgement.risk, codes)
+        return ScreeningOutcome(judgement.verdict is not Verdict.ACCEPT, judgement.risk, codes)

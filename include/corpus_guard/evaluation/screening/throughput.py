@@ -1,18 +1,18 @@
-"""What each check costs, how much the language model sees, and whether sparing it changes a verdict.
+"""Cost of each check, the language model's share of the chunks, and proof that sparing it changes no verdict.
 
-Timed in CPU seconds of this process, so a figure is per core and other programs do not change it much; ratios between checks say
-more than any single figure.
+Times are CPU seconds of this process, so figures are per core and hardly depend on other programs. Ratios
+between checks are more reliable than single figures.
 """
 
 from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from corpus_guard import domain
 from corpus_guard.domain import Finding, Stamp, TrustLevel, Verdict, Version
@@ -21,25 +21,33 @@ from corpus_guard.intake.chunking import Chunker
 from corpus_guard.intake.stamps import FETCHED_BY
 from corpus_guard.models import Models
 from corpus_guard.screening.check import Check
-from corpus_guard.screening.perplexity import Perplexity
+from corpus_guard.screening.checks.perplexity import Perplexity
 from corpus_guard.screening.policy import Policy, load_policy
 from corpus_guard.screening.registry import CHECKS
 from corpus_guard.screening.runner import Screening
-from corpus_guard.screening.signals import signals_of
-from corpus_guard.screening.survey import EmptyHistory, Survey, build_survey
+from corpus_guard.screening.survey.resemblance import EmptyHistory
+from corpus_guard.screening.survey.signals import measure_signals
+from corpus_guard.screening.survey.survey import Survey, build_survey
 from corpus_guard.settings import Settings, validate
 
-RULE_TIER = ("unicode", "instructions")  # what reads every character of every chunk
-AT_ONCE = 512  # documents
-WARM_UP = 32  # documents before the clock starts: rules are compiled, vocabularies read
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from corpus_guard.models.language_model import LanguageModel
+    from corpus_guard.screening.check import SecondStage
+
+RULE_TIER_CHECKS = ("unicode", "instructions")  # they read every character of every chunk
+DOCUMENTS_PER_BATCH = 512
+WARM_UP_DOCUMENTS = 32  # before the clock starts: rules are compiled, vocabularies read
 
 
 @dataclass(frozen=True, slots=True)
-class Cost:
-    """What one check cost."""
+class CheckCost:
+    """Cost of one check."""
 
     check: str
-    chunks: int  # it looked at
+    chunks: int  # seen by the check
     seconds: float  # CPU, this process
     chunks_per_second: float
     share: float  # of all checks' time, 0..1
@@ -47,83 +55,83 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Throughput:
-    """What screening cost."""
+    """Cost of screening."""
 
     documents: int
     chunks: int
-    costs: tuple[Cost, ...]
-    rule_tier: float  # chunks a second and core, through all of `RULE_TIER` one after the other
-    scored: int  # chunks shown to the language model
+    costs: tuple[CheckCost, ...]
+    rule_tier: float  # chunks per second and core through all `RULE_TIER_CHECKS` in turn
+    scored: int  # chunks scored by the language model
 
     @property
     def scored_share(self) -> float:
-        """Of all chunks, 0..1."""
+        """Return the share of chunks that the language model scored, 0..1."""
         return self.scored / self.chunks if self.chunks else 0.0
 
-    def as_dict(self) -> dict[str, Any]:
-        """JSON-ready."""
+    def as_dict(self) -> dict[str, object]:
+        """Return the figures for JSON."""
         return {**asdict(self), "scored_share": round(self.scored_share, 5)}
 
 
 @dataclass(frozen=True, slots=True)
-class Proof:
-    """Verdicts of the cascade beside those of scoring every chunk."""
+class CascadeProof:
+    """Verdicts of the cascade compared with those of scoring every chunk."""
 
     documents: int
-    differing: Mapping[str, int]  # "accept → quarantine": how often
-    scored: int  # chunks the language model saw in the cascade
-    scored_without: int  # and when it saw every chunk
+    differing: Mapping[str, int]  # such as "accept → quarantine" → documents
+    scored: int  # chunks scored in the cascade
+    scored_without: int  # chunks scored without it
 
     @property
     def equal(self) -> bool:
-        """Whether no verdict differs."""
+        """Return whether no verdict differs."""
         return not self.differing
 
-    def as_dict(self) -> dict[str, Any]:
-        """JSON-ready."""
+    def as_dict(self) -> dict[str, object]:
+        """Return the figures for JSON."""
         return {**asdict(self), "equal": self.equal}
 
 
-def measure(settings: Settings, texts: Sequence[str], trust: TrustLevel = TrustLevel.OPEN) -> Throughput:
-    """Screen clean texts with a stopwatch at every check.
+def measure_throughput(settings: Settings, texts: Sequence[str], trust: TrustLevel = TrustLevel.OPEN) -> Throughput:
+    """Screen clean texts, and time every check.
 
     Raises:
-        Misuse: no texts.
+        Misuse: there are no texts.
     """
-    models = _Watched(settings)
+    models = _CountingModels(settings)
     versions = _versions(settings, models, texts, trust)
     policy = load_policy(settings.policy_file)
-    timed = [_Timed(check) for check in _checks(policy, models)]
+    timed = [_TimedCheck(check) for check in _checks(policy, models)]
     screening = Screening(policy, cast("list[Check]", timed))
     survey = _survey(versions)
-    screening.judge(versions[:WARM_UP], survey)
+    screening.judge(versions[:WARM_UP_DOCUMENTS], survey)
     for timer in timed:
         timer.reset()
     models.scored = 0
-    for start in range(0, len(versions), AT_ONCE):
-        screening.judge(versions[start : start + AT_ONCE], survey)
+    for start in range(0, len(versions), DOCUMENTS_PER_BATCH):
+        screening.judge(versions[start : start + DOCUMENTS_PER_BATCH], survey)
     total = sum(timer.seconds for timer in timed) or 1.0
-    rules = [timer for timer in timed if timer.name in RULE_TIER]
+    rules = [timer for timer in timed if timer.name in RULE_TIER_CHECKS]
     chunks = sum(len(version.chunks) for version in versions)
     each = sum(timer.seconds / timer.chunks for timer in rules if timer.chunks)
     return Throughput(
         documents=len(versions),
         chunks=chunks,
         costs=tuple(
-            Cost(timer.name, timer.chunks, timer.seconds, timer.rate, timer.seconds / total) for timer in timed
+            CheckCost(timer.name, timer.chunks, timer.seconds, timer.rate, timer.seconds / total) for timer in timed
         ),
         rule_tier=1 / each if each else 0.0,
         scored=models.scored,
     )
 
 
-def prove_cascade(settings: Settings, texts: Sequence[str], trust: TrustLevel = TrustLevel.OPEN) -> Proof:
-    """Judge each text twice: as the policy says, and with the language model shown every chunk.
+def prove_cascade(settings: Settings, texts: Sequence[str], trust: TrustLevel = TrustLevel.OPEN) -> CascadeProof:
+    """Judge each text twice: as the policy says, and with every chunk scored by the language model.
 
     Raises:
-        Misuse: no texts, or the policy has no perplexity check.
+        Misuse: there are no texts, or the policy has no perplexity check.
     """
-    models = _Watched(settings)
+    models = _CountingModels(settings)
     versions = _versions(settings, models, texts, trust)
     policy = load_policy(settings.policy_file)
     checks = _checks(policy, models)
@@ -131,28 +139,30 @@ def prove_cascade(settings: Settings, texts: Sequence[str], trust: TrustLevel = 
         raise Misuse(f"policy {policy.name}: checks.perplexity is switched off, so there is no cascade to prove")
     survey = _survey(versions)
     spared = _verdicts(Screening(policy, checks), versions, survey)
-    seen, models.scored = models.scored, 0
-    all_of_it = Screening(
-        policy, [_score_everything(policy, models) if isinstance(c, Perplexity) else c for c in checks]
+    scored, models.scored = models.scored, 0
+    without_cascade = Screening(
+        policy, [_score_everything(policy, models) if isinstance(check, Perplexity) else check for check in checks]
     )
-    full = _verdicts(all_of_it, versions, survey)
-    differing = Counter(f"{one} → {other}" for one, other in zip(spared, full, strict=True) if one is not other)
-    return Proof(len(versions), dict(differing), seen, models.scored)
+    full = _verdicts(without_cascade, versions, survey)
+    differing = Counter(
+        f"{cascade} → {other}" for cascade, other in zip(spared, full, strict=True) if cascade is not other
+    )
+    return CascadeProof(len(versions), dict(differing), scored, models.scored)
 
 
 class EveryChunk(Perplexity):
-    """The same limits, but nothing is closed before the language model has seen it."""
+    """Perplexity check with the same limits that scores every chunk."""
 
-    def wants(self, version: Version, findings: Any) -> str | None:
-        """Every version."""
+    def wants(self, version: Version, findings: Iterable[Finding]) -> str | None:
+        """Return None: no version is passed over."""
         return None
 
     def _open_chunks(self, batch: Sequence[Version]) -> list[list[domain.Chunk]]:
         return [list(version.chunks) for version in batch]
 
 
-class _Timed:
-    """A check with a stopwatch; in all else the check itself."""
+class _TimedCheck:
+    """Check with a stopwatch; otherwise the check itself."""
 
     def __init__(self, check: Check) -> None:
         self._check = check
@@ -172,40 +182,40 @@ class _Timed:
         if not self._check.second_stage:
             self.chunks += sum(len(version.chunks) for version in batch)
         began = time.process_time()
-        found = list(self._check.run(batch, survey))
+        findings = list(self._check.run(batch, survey))
         self.seconds += time.process_time() - began
-        return iter(found)
+        return iter(findings)
 
-    def wants(self, version: Version, findings: Any) -> Any:
-        """Only second stages are asked; they are charged for what they close, too."""
+    def wants(self, version: Version, findings: Iterable[Finding]) -> str | None:
+        """Ask a second stage; the chunks that it closes count for it, too."""
         self.chunks += len(version.chunks)
         began = time.process_time()
-        reason = self._check.wants(version, findings)  # type: ignore[attr-defined]
+        reason = cast("SecondStage", self._check).wants(version, findings)
         self.seconds += time.process_time() - began
         return reason
 
 
-class _Watched(Models):
-    """The models, counting the chunks whose surprise is asked for."""
+class _CountingModels(Models):
+    """Models that count the chunks scored by the language model."""
 
     scored = 0
 
     @cached_property
-    def language_model(self) -> Any:
-        """The language model."""
-        return _Counting(self, super().language_model)
+    def language_model(self) -> LanguageModel:
+        """Return the counting language model."""
+        return cast("LanguageModel", _CountingLanguageModel(self, super().language_model))
 
 
-class _Counting:
-    def __init__(self, models: _Watched, model: Any) -> None:
+class _CountingLanguageModel:
+    def __init__(self, models: _CountingModels, model: LanguageModel) -> None:
         self._models, self._model = models, model
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._model, name)
 
-    def surprise(self, texts: Sequence[str]) -> Any:
+    def surprisals(self, texts: Sequence[str]) -> list[NDArray[np.float32]]:
         self._models.scored += len(texts)
-        return self._model.surprise(texts)
+        return self._model.surprisals(texts)
 
 
 def _checks(policy: Policy, models: Models) -> list[Check]:
@@ -218,22 +228,22 @@ def _checks(policy: Policy, models: Models) -> list[Check]:
 
 
 def _score_everything(policy: Policy, models: Models) -> EveryChunk:
-    params = validate(dict(policy.checks[Perplexity.name]), Perplexity.Params, where="perplexity")
+    params = validate(dict(policy.checks[Perplexity.name]), Perplexity.params_class, where="perplexity")
     return EveryChunk(params, models.frequency_vocabulary, models.language_model_digest, lambda: models.language_model)
 
 
 def _verdicts(screening: Screening, versions: Sequence[Version], survey: Survey) -> list[Verdict]:
-    batches = (versions[start : start + AT_ONCE] for start in range(0, len(versions), AT_ONCE))
+    batches = (versions[start : start + DOCUMENTS_PER_BATCH] for start in range(0, len(versions), DOCUMENTS_PER_BATCH))
     return [judgement.verdict for batch in batches for judgement in screening.judge(batch, survey)]
 
 
 def _survey(versions: Sequence[Version]) -> Survey:
-    return build_survey([signals_of(version) for version in versions], EmptyHistory())
+    return build_survey([measure_signals(version) for version in versions], EmptyHistory())
 
 
 def _versions(settings: Settings, models: Models, texts: Sequence[str], trust: TrustLevel) -> list[Version]:
     if not texts:
-        raise Misuse("no clean text to measure with; give --clean a file that has some")
+        raise Misuse("no clean text to measure with; pass a file that has some with --clean")
     chunker = Chunker(models.tokenizer_file, settings.chunk_tokens)
     return [_version(text, f"texts/{number}", trust, chunker) for number, text in enumerate(texts)]
 

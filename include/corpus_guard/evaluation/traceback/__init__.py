@@ -1,1 +1,1 @@
-"""How well a wrong answer is traced to the texts that caused it: attacks played against a throw-away corpus, and what they come to."""
+"""Evaluation of tracebacks: attacks on a temporary corpus, the texts that judges accuse, and the answers under defences."""

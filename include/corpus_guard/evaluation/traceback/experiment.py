@@ -1,85 +1,92 @@
-"""One whole evaluation: read targets, poison a throw-away corpus, complain, trace, count.
+"""Evaluation of one attack against one judge: poison a temporary corpus, complain, trace, count.
 
-    throw-away corpus = clean texts of all rows + what the attack plants for all rows
-    each row          = one complaint: its question was answered with its first incorrect answer
+    corpus     = clean texts of all rows + the texts that the attack plants for all rows
+    complaint  = one per row: its question was answered with its first incorrect answer
 
-With `Attack.NONE` nothing is planted and every complaint is an honest one: the model was wrong by itself, and no text may be accused.
+With `Attack.NONE` nothing is planted and every complaint is honest: the model was wrong by itself, and no
+text may be accused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
 
-from corpus_guard.domain import sha256_bytes
+from corpus_guard.detectors.attack_simulation import attack_simulation
+from corpus_guard.detectors.attacked_corpus import AttackedCorpus
+from corpus_guard.detectors.planting import Attack, Planting
+from corpus_guard.detectors.target_questions import RequiredField, TargetQuestions, read_targets
+from corpus_guard.detectors.trace_figures import TraceFigures, count_figures
+from corpus_guard.detectors.traced_questions import TracedQuestion, accused_ids
+from corpus_guard.domain import Progress, no_progress, sha256_bytes
 from corpus_guard.errors import Misuse
-from corpus_guard.evaluation.defences.table import Line
-from corpus_guard.evaluation.traceback.answering import OWN, answered
-from corpus_guard.evaluation.traceback.arena import arena, nobody
-from corpus_guard.evaluation.traceback.corpus import Progress
-from corpus_guard.evaluation.traceback.figures import Figures, figures
-from corpus_guard.evaluation.traceback.judging import Bench, JudgeName, check_defences, check_judge
-from corpus_guard.evaluation.traceback.planting import Attack, Planting
-from corpus_guard.evaluation.traceback.playing import Played
-from corpus_guard.evaluation.traceback.targets import Needed, Targets, read_targets
+from corpus_guard.evaluation.defences import AttackedQuestion, Defence
+from corpus_guard.evaluation.defences.table import DefenceResult, measure_defences
+from corpus_guard.evaluation.traceback.evaluated_judges import EvaluatedJudge
+from corpus_guard.evaluation.traceback.judge_factory import JudgeFactories, JudgeFactory, check_defences, check_judge
 from corpus_guard.models import Models
 from corpus_guard.settings import Settings
-from corpus_guard.traceback import Judge
+from corpus_guard.traceback.judges import Judge
+from corpus_guard.traceback.rag_model import RagModel
 
 FORMAT = "traceback-evaluation/v1"
-MOST_K = 100
+MAX_RETRIEVED = 100  # texts
+TRACEBACK_DEFENCES = ("none", "ptr", "bte", "ptr+bte")
+"""Without a defence, and with those that a traceback makes possible; some of the others take minutes per hundred questions."""
 
-MakeJudge = Callable[[Bench, JudgeName], Judge]
+MakeJudge = Callable[[JudgeFactory, EvaluatedJudge], Judge]
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
-    """What is wanted."""
+class TracebackRequest:
+    """Options of an evaluation."""
 
     targets: Path
     planting: Planting
-    judge: JudgeName = JudgeName.EMBEDDED
-    k: int = 5  # texts the RAG application retrieves
-    limit: int | None = None  # rows, from the first; the corpus is made of these rows alone
+    judge: EvaluatedJudge = EvaluatedJudge.EMBEDDED
+    k: int = 5  # texts that the RAG application retrieves
+    limit: int | None = None  # reads so many rows, from the first; the corpus consists of these rows
     asr: bool = False  # also ask the RAG model, before and after each defence
-    defences: tuple[str, ...] = OWN  # for `asr`
-    ask: bool = False  # let the verdict ask the RAG model where it is in doubt
+    defences: tuple[str, ...] = TRACEBACK_DEFENCES  # for `asr`
+    ask: bool = False  # ask the RAG model again if a conclusion is in doubt
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be meant.
+        """Check the options.
 
         Raises:
-            Misuse: a number is out of range, or a defence unknown.
+            Misuse: a number is out of range, or a defence is unknown.
         """
-        if not 1 <= self.k <= MOST_K:
-            raise Misuse(f"--k {self.k}: expected 1 to {MOST_K} texts")
+        if not 1 <= self.k <= MAX_RETRIEVED:
+            raise Misuse(f"--k {self.k}: expected 1 to {MAX_RETRIEVED} texts")
         check_defences(self.defences)
 
     @property
-    def needed(self) -> set[Needed]:
-        """What every row must have."""
-        return self.planting.needed | ({Needed.CORRECT} if self.asr else set())
+    def required(self) -> set[RequiredField]:
+        """Return the fields that every row must have."""
+        return self.planting.required | ({RequiredField.CORRECT} if self.asr else set())
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
-    """What was found."""
+class TracebackResult:
+    """Figures of an evaluation, and every trace behind them."""
 
-    request: Request
-    figures: Figures
-    played: tuple[Played, ...]
-    answered: Mapping[str, Line]  # by defence; empty unless `Request.asr`
-    about: Mapping[str, Any]  # what the figures depend on, and the size of what was played
+    request: TracebackRequest
+    figures: TraceFigures
+    traced: tuple[TracedQuestion, ...]
+    answered: Mapping[str, DefenceResult]  # by defence; empty unless `TracebackRequest.asr`
+    judge_name: str
+    judge_digest: str
+    about: Mapping[str, object]  # models and data that the figures depend on
 
-    def as_dict(self) -> dict[str, Any]:
-        """JSON-ready; holds no text of the corpus."""
+    def as_dict(self) -> dict[str, object]:
+        """Return everything but the texts, for JSON."""
         planting = self.request.planting
-        asked = {"defences": {name: line.as_dict() for name, line in self.answered.items()}} if self.answered else {}
+        defences = {name: result.as_dict() for name, result in self.answered.items()}
         return {
             **self.figures.as_dict(honest=planting.attack is Attack.NONE),
-            **asked,
+            **({"defences": defences} if defences else {}),
             "format": FORMAT,
             "attack": planting.attack.value,
             "adaptive": planting.adaptive.value,
@@ -89,60 +96,97 @@ class Result:
             "typos": planting.typos,
             "optimised": planting.optimised,
             "asked_again": self.request.ask,
+            "judge": {"name": self.judge_name, "digest": self.judge_digest},
             **self.about,
         }
 
-    def lines(self) -> Iterator[dict[str, object]]:
-        """One row a judged text, question by question in the file's order."""
-        for one in self.played:
-            yield from one.lines()
+    def rows(self) -> Iterator[dict[str, object]]:
+        """Return one row per judged text, question by question in the file's order."""
+        for question in self.traced:
+            yield from question.rows()
 
 
-def evaluate(
+def evaluate_traceback(
     settings: Settings,
-    request: Request,
+    request: TracebackRequest,
     *,
     models: Models | None = None,
-    make: MakeJudge = Bench.judge,
-    progress: Progress = nobody,
-) -> Result:
-    """Play one attack against one judge.
+    make: MakeJudge = JudgeFactory.judge,
+    progress: Progress = no_progress,
+) -> TracebackResult:
+    """Evaluate one attack against one judge.
 
     Args:
         settings: of the guard that is measured.
-        request: what is wanted.
+        request: the options.
         models: loaded ones; None: those of the settings.
-        make: a judge by its name.
-        progress: told what is being done.
+        make: builds a judge from its name.
+        progress: called for each step.
 
     Raises:
         Misuse: a file, a row or an option is wrong.
         StoreUnavailable: Chroma does not start.
     """
     check_judge(settings, request.judge)
-    read = read_targets(request.targets, request.needed, request.limit)
-    with arena(settings, models, read, progress) as games:
-        scene = games.scene(request.planting)
-        bench = scene.bench
-        judge = make(bench, request.judge)
-        defences = bench.defences(request.defences) if request.asr else {}
-        played = games.play(scene, judge, request.k, bench.answers if request.ask else None)
-        said = answered(played, scene.corpus, request.k, bench.answers, defences, progress) if defences else {}
+    questions = read_targets(request.targets, request.required, request.limit)
+    with attack_simulation(settings, models, questions, progress) as simulation:
+        corpus = simulation.poison(request.planting)
+        factory = JudgeFactories(settings, simulation.models).factory_for(corpus)
+        judge = make(factory, request.judge)
+        defences = factory.defences(request.defences) if request.asr else {}
+        traced = simulation.trace(corpus, judge, request.k, factory.rag_model if request.ask else None)
+        answered = (
+            measure_answers(traced, corpus.corpus, request.k, factory.rag_model, defences, progress) if defences else {}
+        )
         about = {
-            "judge": {"name": judge.name, "digest": judge.digest},
-            **({"rag_model": bench.answers.name} if request.ask or defences else {}),
-            **described(request.targets, read),
-            "embedder": games.embedder,
-            "corpus_texts": scene.texts,
-            "planted_texts": scene.planted,
+            **({"rag_model": factory.rag_model.name} if request.ask or defences else {}),
+            **describe_targets(request.targets, questions),
+            "embedder": simulation.embedder,
+            "corpus_texts": corpus.texts,
+            "planted_texts": corpus.planted,
         }
-    return Result(request, figures(played), played, said, about)
+    return TracebackResult(request, count_figures(traced), traced, answered, judge.name, judge.digest, about)
 
 
-def described(path: Path, read: Targets) -> dict[str, Any]:
-    """Where the figures come from."""
+def measure_answers(
+    traced: Sequence[TracedQuestion],
+    corpus: AttackedCorpus,
+    k: int,
+    rag_model: RagModel,
+    defences: Mapping[str, Defence],
+    progress: Progress = no_progress,
+) -> dict[str, DefenceResult]:
+    """Ask every question under every defence, for ASR and ACC.
+
+    Args:
+        traced: questions with a right answer, after the traceback.
+        corpus: searched by the RAG application.
+        k: texts that the RAG application retrieves.
+        rag_model: answers the questions.
+        defences: by name.
+        progress: called for each question.
+    """
+    rows = [
+        AttackedQuestion(
+            question.target.question,
+            question.target.correct,
+            question.target.incorrect,
+            partial(corpus.retrieve, question.target.question),
+            frozenset(accused_ids(question.conclusion.judged)),
+            k,
+        )
+        for question in traced
+    ]
+    results = measure_defences(
+        rows, rag_model, defences, lambda name, done, total: progress(f"defence {name}", done, total)
+    )
+    return {result.defence: result for result in results}
+
+
+def describe_targets(path: Path, questions: TargetQuestions) -> dict[str, object]:
+    """Return the origin of the figures: the file's hash and the number of rows."""
     return {
         "targets_sha256": sha256_bytes(path.read_bytes()),
-        "rows": len(read.targets),
-        "blank_texts_left_out": read.blank,
+        "rows": len(questions.targets),
+        "blank_texts_left_out": questions.blank,
     }

@@ -1,9 +1,9 @@
-"""Bytes to text, without trusting the bytes: HTML, PDF, Office documents and EPUB are read in a process of its own, under limits."""
+"""Bytes to text without trusting the bytes: complex formats are read in a process of its own, under limits."""
 
-from corpus_guard.intake.parsing.parsed import Parsed
+from corpus_guard.intake.parsing.document import ParsedDocument
 from corpus_guard.intake.parsing.sandbox import ParsingSandbox
 
-PARSER_VERSION = "2"
-"""Raise it with every change that can read other text from the same bytes; batches made before are then made anew."""
+PARSER_VERSION = "3"
+"""Raise it with every change that can read other text from the same bytes; older batches are then parsed again."""
 
-__all__ = ["PARSER_VERSION", "Parsed", "ParsingSandbox"]
+__all__ = ["PARSER_VERSION", "ParsedDocument", "ParsingSandbox"]

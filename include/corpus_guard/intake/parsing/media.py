@@ -1,7 +1,7 @@
-"""What kind of document some bytes are: content decides, the name only helps where content does not tell.
+"""Detection of a document's media type: content decides, the name only helps where content is ambiguous.
 
-A document whose name says one thing and whose bytes say another gets the finding ``parsing.type_mismatch``: a reader, a
-browser and this parser would then see different documents.
+A document whose name and bytes disagree gets the finding ``parsing.type_mismatch``: a reader, a browser and this
+parser would see different documents.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from corpus_guard.domain import Finding, Severity
-from corpus_guard.intake.parsing import directory
-from corpus_guard.intake.parsing.parsed import problem
+from corpus_guard.intake.parsing import zip_directory
+from corpus_guard.intake.parsing.document import make_problem
 
 TEXT = "text/plain"
 MARKDOWN = "text/markdown"
@@ -46,18 +46,18 @@ _BY_SUFFIX = {
     ".xltx": XLSX,
     ".epub": EPUB,
 }
-_LEGACY = {".doc", ".xls", ".ppt", ".rtf", ".odt", ".ods", ".odp", ".dot", ".xlsb", ".pages", ".wpd"}
-_UNICODE_MARKS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff", b"\x00\x00\xfe\xff")
-# Formats that are none of ours and that a lenient decoder would turn into garbage text.
-_FOREIGN = (
+_LEGACY_SUFFIXES = {".doc", ".xls", ".ppt", ".rtf", ".odt", ".ods", ".odp", ".dot", ".xlsb", ".pages", ".wpd"}
+_BYTE_ORDER_MARKS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff", b"\x00\x00\xfe\xff")
+# Formats that are not read here and that a lenient decoder would turn into garbage text.
+_FOREIGN_MAGIC = (
     b"PK\x03\x04", b"PK\x05\x06", b"PK\x07\x08", b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"7z\xbc\xaf", b"Rar!", b"\x28\xb5\x2f\xfd",
     b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"II*\x00", b"MM\x00*", b"RIFF", b"OggS", b"ID3", b"\x00asm",
     b"\x7fELF", b"MZ\x90", b"SQLite format 3\x00", b"PAR1", b"%!PS",
 )  # fmt: skip
-_OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
-_PARTS = {"word/document.xml": DOCX, "ppt/presentation.xml": PPTX, "xl/workbook.xml": XLSX}
+_OLE_MAGIC = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+_MAIN_PARTS = {"word/document.xml": DOCX, "ppt/presentation.xml": PPTX, "xl/workbook.xml": XLSX}
 # A second format in the same bytes: another reader would see another document.
-_SECOND = re.compile(rb"<(?:!doctype\s+html|html|script|body|iframe)[\s>]", re.IGNORECASE)
+_HTML_TAG = re.compile(rb"<(?:!doctype\s+html|html|script|body|iframe)[\s>]", re.IGNORECASE)
 _HTML_START = re.compile(
     rb"(?:\s|<\?xml[^>]{0,200}\?>|<!--(?:[^-]|-(?!->)){0,500}-->){0,9}<(?:!doctype\s+html|html|head|body)[\s>]",
     re.IGNORECASE,
@@ -66,84 +66,89 @@ _CONTROL = bytes(set(range(32)) - set(b"\t\n\r\f\x1b")) + b"\x7f"
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
-    """A decision: the type to parse as, and what was odd about it."""
+class MediaDecision:
+    """The media type to parse a document as, and the problems met while detecting it."""
 
     media_type: str
     problems: tuple[Finding, ...] = ()
 
 
-def by_name(name: str) -> str:
-    """What `name`'s extension suggests; ``application/octet-stream`` where it suggests nothing known."""
+def guess_by_name(name: str) -> str:
+    """Return the type that `name`'s extension suggests; ``application/octet-stream`` for an unknown one."""
     return _BY_SUFFIX.get(PurePosixPath(name).suffix.lower(), BINARY)
 
 
-def decide(content: bytes, media_type: str, name: str) -> Kind:
-    """The media type to parse `content` as. Cheap: looks at the first and last few kilobytes, and scans for NUL.
+def detect_media_type(content: bytes, media_type: str, name: str) -> MediaDecision:
+    """Detect the media type to parse `content` as, from its first and last few kilobytes and a scan for NUL.
 
     Args:
         content: the whole document.
-        media_type: as its source says; rows (`ROW`, `BROKEN_ROW`) are made by our own connector and taken at its word.
+        media_type: as its source states; rows (`ROW`, `BROKEN_ROW`) come from our own connector, which is believed.
         name: its place, for the extension only.
     """
     base = media_type.partition(";")[0].strip().lower()
     if base in {ROW, BROKEN_ROW}:
-        return Kind(base)
-    expected = base if base in _BY_SUFFIX.values() else by_name(name)
-    found = _by_content(content)
-    if found is None and (told := _old(content)) is not None:
-        return Kind(BINARY, (*_mismatch(expected, BINARY), told))
-    if found is None and _is_binary(content):
-        found = BINARY
-    if found is None:  # text of some kind, where the name may choose between kinds of text
-        found = expected if expected in {TEXT, MARKDOWN, HTML} else TEXT
-    problems = (*_mismatch(expected, found), *_also(content, found), *_old_name(name, found))
-    if found == BINARY:
+        return MediaDecision(base)
+    expected = base if base in _BY_SUFFIX.values() else guess_by_name(name)
+    actual = _detect_by_content(content)
+    if actual is None and (unsupported := _unsupported_problem(content)) is not None:
+        return MediaDecision(BINARY, (*_mismatch_problems(expected, BINARY), unsupported))
+    if actual is None and _is_binary(content):
+        actual = BINARY
+    if actual is None:  # text of some kind, where the name may choose between kinds of text
+        actual = expected if expected in {TEXT, MARKDOWN, HTML} else TEXT
+    problems = (
+        *_mismatch_problems(expected, actual),
+        *_polyglot_problems(content, actual),
+        *_legacy_name_problems(name, actual),
+    )
+    if actual == BINARY:
         reason = "the document is binary data of a kind that is not read here"
-        return Kind(BINARY, (*problems, problem("binary", Severity.CRITICAL, reason)))
-    return Kind(found, problems)
+        return MediaDecision(BINARY, (*problems, make_problem("binary", Severity.CRITICAL, reason)))
+    return MediaDecision(actual, problems)
 
 
-def _by_content(content: bytes) -> str | None:
+def _detect_by_content(content: bytes) -> str | None:
     head = content[:4096]
     if head.lstrip(b"\xef\xbb\xbf \t\r\n\x00").startswith(b"%PDF-"):
         return PDF
-    # Readers accept a header anywhere in the first kilobyte; together with the trailer it is a PDF to them.
+    # Readers accept a header anywhere in the first kilobyte; with the trailer it is a PDF to them.
     if b"%PDF-" in head[:1024] and b"%%EOF" in content[-2048:]:
         return PDF
-    if head.startswith(b"PK\x03\x04") and (zipped := _zipped(content)) is not None:
+    if head.startswith(b"PK\x03\x04") and (zipped := _detect_zipped(content)) is not None:
         return zipped
-    if head.startswith((_OLE, b"{\\rtf")):
+    if head.startswith((_OLE_MAGIC, b"{\\rtf")):
         return None
-    if head.startswith(_FOREIGN) and not _is_open_document(content):
+    if head.startswith(_FOREIGN_MAGIC) and not _is_open_document(content):
         return BINARY
     return HTML if _HTML_START.match(_as_ascii(head)) else None
 
 
-def _zipped(content: bytes) -> str | None:
-    """Which of our formats a zip is, by its directory; a truncated one has none, and is told by its first bytes."""
-    listed = directory.names(content)
-    if directory.stored_first(content, b"mimetype").strip() == EPUB.encode() or "META-INF/container.xml" in listed:
+def _detect_zipped(content: bytes) -> str | None:
+    """Detect the format of a zip by its directory, or by its first bytes where it was truncated and has none."""
+    names = zip_directory.list_names(content)
+    mimetype = zip_directory.read_first_stored(content, b"mimetype").strip()
+    if mimetype == EPUB.encode() or "META-INF/container.xml" in names:
         return EPUB
-    for part, kind in _PARTS.items():
-        if part in listed or (not listed and part.encode() in content):
-            return kind
-    if "[Content_Types].xml" in listed:
-        folders = {name.partition("/")[0] for name in listed}
-        return next((kind for part, kind in _PARTS.items() if part.partition("/")[0] in folders), None)
+    for part, media_type in _MAIN_PARTS.items():
+        if part in names or (not names and part.encode() in content):
+            return media_type
+    if "[Content_Types].xml" in names:
+        folders = {name.partition("/")[0] for name in names}
+        return next((media_type for part, media_type in _MAIN_PARTS.items() if part.partition("/")[0] in folders), None)
     return None
 
 
 def _is_open_document(content: bytes) -> bool:
-    return b"opendocument" in directory.stored_first(content, b"mimetype")
+    return b"opendocument" in zip_directory.read_first_stored(content, b"mimetype")
 
 
-def _old(content: bytes) -> Finding | None:
-    """Why a document of an office format that is not read here is refused; None where it is none."""
-    if content.startswith(_OLE):
+def _unsupported_problem(content: bytes) -> Finding | None:
+    """Return the problem of a document in an office format that is not read here; None for any other."""
+    if content.startswith(_OLE_MAGIC):
         if "EncryptedPackage".encode("utf-16-le") in content:
-            message = "the document is encrypted; it can be read when it is saved without a password"
-            return problem("encrypted", Severity.CRITICAL, message)
+            message = "the document is encrypted; save it without a password"
+            return make_problem("encrypted", Severity.CRITICAL, message)
         kind = "a document of Office 97 to 2003, or another compound file; save it as DOCX, PPTX or XLSX"
     elif content.startswith(b"{\\rtf"):
         kind = "an RTF document; save it as DOCX"
@@ -151,31 +156,31 @@ def _old(content: bytes) -> Finding | None:
         kind = "an OpenDocument; save it as DOCX, PPTX or XLSX"
     else:
         return None
-    return problem("unsupported", Severity.CRITICAL, f"the document is {kind}")
+    return make_problem("unsupported", Severity.CRITICAL, f"the document is {kind}")
 
 
-def _old_name(name: str, found: str) -> tuple[Finding, ...]:
+def _legacy_name_problems(name: str, actual: str) -> tuple[Finding, ...]:
     suffix = PurePosixPath(name).suffix.lower()
-    if suffix not in _LEGACY or found == BINARY:
+    if suffix not in _LEGACY_SUFFIXES or actual == BINARY:
         return ()
-    return (problem("type_mismatch", Severity.MEDIUM, f"the name ends in {suffix}, the bytes say {found}"),)
+    return (make_problem("type_mismatch", Severity.MEDIUM, f"the name ends in {suffix}, the bytes are {actual}"),)
 
 
-def _also(content: bytes, found: str) -> tuple[Finding, ...]:
-    """Whether the bytes are a second document as well."""
+def _polyglot_problems(content: bytes, actual: str) -> tuple[Finding, ...]:
+    """Return a problem where the bytes are a document of another format as well."""
     others = []
-    if found != BINARY and not content.startswith(b"PK\x03\x04") and directory.end_of(content) >= 0:
+    if actual != BINARY and not content.startswith(b"PK\x03\x04") and zip_directory.find_end_record(content) >= 0:
         others.append("a zip")
-    if found not in {PDF, TEXT, MARKDOWN} and b"%PDF-" in content[:1024] and b"%%EOF" in content[-2048:]:
+    if actual not in {PDF, TEXT, MARKDOWN} and b"%PDF-" in content[:1024] and b"%%EOF" in content[-2048:]:
         others.append("a PDF")
-    if found in _PARTS.values() and sum(part in directory.names(content) for part in _PARTS) > 1:
+    if actual in _MAIN_PARTS.values() and sum(part in zip_directory.list_names(content) for part in _MAIN_PARTS) > 1:
         others.append("another Office document")
-    if found in {PDF, BINARY} and _SECOND.search(content[:1024]):
+    if actual in {PDF, BINARY} and _HTML_TAG.search(content[:1024]):
         others.append("HTML")
     if not others:
         return ()
-    message = f"the bytes are {found} and {' and '.join(others)} at once: readers would see different documents"
-    return (problem("polyglot", Severity.HIGH, message),)
+    message = f"the bytes are {actual} and {' and '.join(others)} at once: readers would see different documents"
+    return (make_problem("polyglot", Severity.HIGH, message),)
 
 
 def _as_ascii(head: bytes) -> bytes:
@@ -185,7 +190,7 @@ def _as_ascii(head: bytes) -> bytes:
 
 
 def _is_binary(content: bytes) -> bool:
-    if not content or content.startswith(_UNICODE_MARKS) or unmarked_utf16(content):
+    if not content or content.startswith(_BYTE_ORDER_MARKS) or detect_unmarked_utf16(content):
         return False
     if content.count(0) > len(content) // 10:
         return True
@@ -199,8 +204,11 @@ def _is_binary(content: bytes) -> bool:
     return False
 
 
-def unmarked_utf16(content: bytes) -> str:
-    """The byte order of UTF-16 without a byte-order mark: NUL at nearly every second place and at no other. Empty for all else."""
+def detect_unmarked_utf16(content: bytes) -> str:
+    """Return the codec of UTF-16 text without a byte-order mark; empty for all else.
+
+    The sign is NUL in nearly every second place, and in no other.
+    """
     head = content[:4096]
     if len(content) < 16 or len(content) % 2:
         return ""
@@ -211,7 +219,7 @@ def unmarked_utf16(content: bytes) -> str:
     return "utf-16-be" if even > 0.7 * half and odd == 0 else ""
 
 
-def _mismatch(expected: str, found: str) -> tuple[Finding, ...]:
-    if expected in {found, BINARY}:
+def _mismatch_problems(expected: str, actual: str) -> tuple[Finding, ...]:
+    if expected in {actual, BINARY}:
         return ()
-    return (problem("type_mismatch", Severity.MEDIUM, f"the name says {expected}, the bytes say {found}"),)
+    return (make_problem("type_mismatch", Severity.MEDIUM, f"the name suggests {expected}, the bytes are {actual}"),)

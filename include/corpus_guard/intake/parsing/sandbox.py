@@ -1,15 +1,15 @@
-"""Parsing behind bars: a process with limits reads what needs a real parser; whatever it does, the others go on.
+"""Parsing in a sandbox: a process with limits runs the real parsers; whatever one document does, the others go on.
 
 Rules:
 
-- Every document that goes in comes out, in order, as a `Parsed`. A parser that hangs, runs out of memory or dies
-  becomes a critical problem of *its* document (``parsing.timeout``, ``parsing.memory``, ``parsing.crashed``); the
-  next one gets a fresh process.
-- One worker process a sandbox, started when first needed, in a process group of its own, with an almost empty
+- Every document yields a `ParsedDocument`, in order. A parser that hangs, runs out of memory or dies becomes a
+  critical problem of *its* document (``parsing.timeout``, ``parsing.memory``, ``parsing.crashed``); the next one gets
+  a fresh process.
+- Each sandbox has one worker process, started when first needed, in a process group of its own, with an almost empty
   environment and without the parent's files. Its standard error is dropped: it may quote documents.
-- A reply is bounded in size and checked in shape: the process has read hostile bytes and is not believed.
+- A reply is bounded in size and checked in shape: the process has read hostile bytes and is not trusted.
 - Rows, UTF-8 text and Markdown (without front matter) up to 1 MiB are read in the calling process: no native parser
-  touches them, and a round trip to the worker would cost more than the reading.
+  touches them, and a round trip to the worker would cost more than reading them.
 """
 
 from __future__ import annotations
@@ -22,26 +22,29 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self, TypeVar
 
 import orjson
 
 from corpus_guard.intake.parsing import media, worker
-from corpus_guard.intake.parsing.parsed import Parsed, failure, storable
-from corpus_guard.intake.parsing.reading import is_light
+from corpus_guard.intake.parsing.document import ParsedDocument, failed_document, replace_unstorable
+from corpus_guard.intake.parsing.reader import is_light
 
 if TYPE_CHECKING:
     from corpus_guard.settings import Settings
 
+Key = TypeVar("Key")
+
 _PACKAGES = Path(__file__).resolve().parents[3]  # the folder that holds corpus_guard
 _REPLY_OVERHEAD = 2**20  # bytes for everything in a reply that is neither text nor hidden text
 _JSON_CHAR = 6  # bytes one code point can take: "\u0000"
-_PIPE_READ = 2**18
+_PIPE_BYTES = 2**18
 
 
 class ParsingSandbox:
-    """See the module's rules. A context manager; not for use by two threads at once."""
+    """Parser of documents under the module's rules. A context manager; not for two threads at once."""
 
     def __init__(self, settings: Settings) -> None:
         self._seconds = settings.parse_seconds
@@ -56,47 +59,47 @@ class ParsingSandbox:
     def __exit__(self, *_: object) -> None:
         self._stop()
 
-    def parse_many(self, documents: Iterable[tuple[Any, bytes, str, str]]) -> Iterator[tuple[Any, Parsed]]:
-        """Parse ``(key, bytes, media type, name)``; yields ``(key, Parsed)`` in the same order."""
+    def parse_many(self, documents: Iterable[tuple[Key, bytes, str, str]]) -> Iterator[tuple[Key, ParsedDocument]]:
+        """Parse each ``(key, bytes, media type, name)``; yield ``(key, document)`` in the same order."""
         for key, content, media_type, name in documents:
             yield key, self.parse(content, media_type, name)
 
-    def parse(self, content: bytes, media_type: str, name: str) -> Parsed:
-        """One document; never raises for what the document does."""
+    def parse(self, content: bytes, media_type: str, name: str) -> ParsedDocument:
+        """Parse one document; never raise for anything the document does."""
         if len(content) > self._max_bytes:
-            return failure(
+            return failed_document(
                 "too_large", f"the document has {len(content):,} bytes; the limit is {self._max_bytes:,} bytes"
             )
-        kind = media.decide(content, media_type, name)
-        if is_light(content, kind):
-            return worker.answer(content, media_type=media_type, name=name, max_chars=self._max_chars)
-        header = {"media_type": media_type, "name": storable(name), "max_chars": self._max_chars}
-        parsed = self._ask(orjson.dumps(header), content)
-        return parsed if parsed.media_type else _typed(parsed, kind.media_type)
+        decision = media.detect_media_type(content, media_type, name)
+        if is_light(content, decision):
+            return worker.parse_safely(content, media_type=media_type, name=name, max_chars=self._max_chars)
+        header = {"media_type": media_type, "name": replace_unstorable(name), "max_chars": self._max_chars}
+        parsed = self._parse_in_worker(orjson.dumps(header), content)
+        return parsed if parsed.media_type else replace(parsed, media_type=decision.media_type)
 
-    def _ask(self, header: bytes, content: bytes) -> Parsed:
+    def _parse_in_worker(self, header: bytes, content: bytes) -> ParsedDocument:
         deadline = time.monotonic() + self._seconds
         try:
-            process = self._running()
+            process = self._running_process()
             request = worker.REQUEST.pack(len(header), len(content)) + header + content
             reply = _exchange(process, request, deadline, self._reply_limit())
-            parsed = Parsed.from_dict(orjson.loads(reply))
+            parsed = ParsedDocument.from_dict(orjson.loads(reply))
         except TimeoutError:
             self._stop()
-            return failure("timeout", f"reading the document took longer than {self._seconds:g} seconds")
+            return failed_document("timeout", f"reading the document took longer than {self._seconds:g} seconds")
         except (BrokenPipeError, EOFError):
-            return self._post_mortem()
+            return self._explain_death()
         except (ValueError, KeyError, TypeError, AttributeError):
             self._stop()
-            return failure("crashed", "the parsing process sent a reply that is none; it may have been taken over")
+            return failed_document("crashed", "the parsing process sent an invalid reply; it may have been compromised")
         if any(problem.code == "parsing.memory" for problem in parsed.problems):
-            self._stop()  # its heap is in pieces: the next document must not suffer for this one
+            self._stop()  # its heap is fragmented: the next document must not suffer for this one
         return parsed
 
     def _reply_limit(self) -> int:
         return 2 * _JSON_CHAR * self._max_chars + _REPLY_OVERHEAD
 
-    def _running(self) -> subprocess.Popen[bytes]:
+    def _running_process(self) -> subprocess.Popen[bytes]:
         if self._process is not None and self._process.poll() is None:
             return self._process
         self._stop()
@@ -114,20 +117,24 @@ class ParsingSandbox:
             os.set_blocking(stream.fileno(), False)
         return self._process
 
-    def _post_mortem(self) -> Parsed:
-        """The worker is gone, or its pipes are: blame the document it had, by how it died."""
+    def _explain_death(self) -> ParsedDocument:
+        """Turn the worker's exit, or the loss of its pipes, into a problem of the document it was reading."""
         process = self._process
         try:
             status = process.wait(timeout=2) if process is not None else 0
         except subprocess.TimeoutExpired:
-            status = 0  # it closed its pipes and lives: nothing a healthy worker does
+            status = 0  # it closed its pipes and lives on: a healthy worker does neither
         self._stop()
         if status == -signal.SIGXCPU:
-            return failure("timeout", f"reading the document took more than {self._seconds:g} seconds of CPU time")
+            return failed_document(
+                "timeout", f"reading the document took more than {self._seconds:g} seconds of CPU time"
+            )
         if status == -signal.SIGABRT:
-            return failure("memory", "the parser gave up (SIGABRT), as native parsers do when memory is refused")
+            return failed_document(
+                "memory", "the parser aborted (SIGABRT), as native parsers do when they get no memory"
+            )
         how = signal.Signals(-status).name if status < 0 else f"exit status {status}"
-        return failure("crashed", f"the parser died while reading the document ({how})")
+        return failed_document("crashed", f"the parser died while reading the document ({how})")
 
     def _stop(self) -> None:
         process, self._process = self._process, None
@@ -143,7 +150,7 @@ class ParsingSandbox:
 
 
 def _exchange(process: subprocess.Popen[bytes], request: bytes, deadline: float, limit: int) -> bytes:
-    """Send `request` and return the reply's JSON, both at once so that neither side can block the other.
+    """Send `request` and return the reply's JSON; write and read at the same time, so that neither side blocks.
 
     Raises:
         TimeoutError: the deadline (monotonic seconds) passed.
@@ -162,23 +169,17 @@ def _exchange(process: subprocess.Popen[bytes], request: bytes, deadline: float,
                 raise TimeoutError
             for key, _ in selector.select(remaining):
                 if key.fd == to_worker:
-                    unsent = unsent[os.write(to_worker, unsent[:_PIPE_READ]) :]
+                    unsent = unsent[os.write(to_worker, unsent[:_PIPE_BYTES]) :]
                     if not unsent:
                         selector.unregister(to_worker)
                     continue
-                piece = os.read(from_worker, _PIPE_READ)
+                piece = os.read(from_worker, _PIPE_BYTES)
                 if not piece:
                     raise EOFError
                 reply += piece
             if len(reply) >= worker.REPLY.size:
                 (size,) = worker.REPLY.unpack_from(reply)
                 if size > limit or len(reply) > size + worker.REPLY.size:
-                    raise ValueError(f"a reply of {size:,} bytes; the limit is {limit:,}")
+                    raise ValueError(f"the reply has {size:,} bytes; the limit is {limit:,}")
                 if len(reply) == size + worker.REPLY.size and not unsent:
                     return bytes(reply[worker.REPLY.size :])
-
-
-def _typed(parsed: Parsed, media_type: str) -> Parsed:
-    from dataclasses import replace
-
-    return replace(parsed, media_type=media_type)

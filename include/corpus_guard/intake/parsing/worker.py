@@ -1,12 +1,12 @@
-"""The parsing process: reads requests from standard input, writes replies to standard output, does nothing else.
+"""The parsing process: it reads requests from standard input, writes replies to standard output, and nothing else.
 
     request   4 bytes header length, 8 bytes body length (big-endian), header (JSON), body (the document)
-    reply     4 bytes length (big-endian), JSON of `Parsed.as_dict`
+    reply     4 bytes length (big-endian), JSON of `ParsedDocument.as_dict`
 
-It limits itself before it looks at a document: address space, CPU time (renewed for each document), no file writing, no
+It limits itself before it reads a document: address space, CPU time (renewed for each document), no file writing, no
 core dump, few open files. An audit hook refuses sockets, subprocesses and writing to files, which stops a parser's own
-features (external entities, remote images); it does not stop native code that an exploit runs. Who needs that runs the
-tasks in a container without a network. Wall time is the parent's to limit.
+features (external entities, remote images). It does not stop native code that an exploit runs: to stop that, run the
+tasks in a container without a network. The parent limits wall time.
 
 Run by `corpus_guard.intake.parsing.sandbox`: ``python -m corpus_guard.intake.parsing.worker``.
 """
@@ -17,19 +17,19 @@ import os
 import resource
 import struct
 import sys
-from typing import IO, Any
+from typing import IO
 
 import orjson
 
 from corpus_guard.errors import HostileInput
 from corpus_guard.intake.parsing import media
-from corpus_guard.intake.parsing.parsed import Parsed, failure
-from corpus_guard.intake.parsing.reading import read
+from corpus_guard.intake.parsing.document import ParsedDocument, failed_document
+from corpus_guard.intake.parsing.reader import read_document
 
 REQUEST = struct.Struct(">IQ")
 REPLY = struct.Struct(">I")
-_OPEN_FILES = 64
-_REFUSED = (
+_MAX_OPEN_FILES = 64
+_REFUSED_EVENTS = (
     "socket.",
     "subprocess.",
     "os.exec",
@@ -44,18 +44,18 @@ _REFUSED = (
 
 
 def main() -> int:
-    """Serve until standard input ends; the limits come as arguments: bytes of memory, seconds of CPU a document."""
+    """Serve until standard input ends; arguments: bytes of memory, seconds of CPU time a document."""
     memory, seconds = int(sys.argv[1]), float(sys.argv[2])
     requests, replies = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # a parser that prints must not be taken for a reply
-    _limit(memory)
+    os.dup2(2, 1)  # what a parser prints must not count as a reply
+    _limit_resources(memory)
     sys.addaudithook(_refuse)
-    while (head := _exactly(requests, REQUEST.size)) is not None:
-        header_size, body_size = REQUEST.unpack(head)
-        header = orjson.loads(_exactly(requests, header_size) or b"{}")
-        body = _exactly(requests, body_size) or b""
+    while (prefix := _read_exactly(requests, REQUEST.size)) is not None:
+        header_size, body_size = REQUEST.unpack(prefix)
+        header = orjson.loads(_read_exactly(requests, header_size) or b"{}")
+        body = _read_exactly(requests, body_size) or b""
         _allow_cpu(seconds)
-        parsed = answer(body, **header)
+        parsed = parse_safely(body, **header)
         reply = orjson.dumps(parsed.as_dict())
         replies.write(REPLY.pack(len(reply)) + reply)
         replies.flush()
@@ -63,26 +63,30 @@ def main() -> int:
     return 0
 
 
-def answer(content: bytes, *, media_type: str, name: str, max_chars: int) -> Parsed:
-    """`read`, with every way a parser can fail turned into a `Parsed` that says so."""
+def parse_safely(content: bytes, *, media_type: str, name: str, max_chars: int) -> ParsedDocument:
+    """Read a document as `read_document` does; turn every failure into a `ParsedDocument` that states it."""
     try:
-        return read(content, media_type, name, max_chars=max_chars)
+        return read_document(content, media_type, name, max_chars=max_chars)
     except HostileInput as error:
-        return failure(
-            error.code.removeprefix("parsing."), str(error), media.decide(content, media_type, name).media_type
+        return failed_document(
+            error.code.removeprefix("parsing."),
+            str(error),
+            media.detect_media_type(content, media_type, name).media_type,
         )
     except MemoryError:
-        return failure("memory", "reading the document took more memory than it may have")
+        return failed_document("memory", "reading the document took more memory than the limit")
     except Exception as error:
-        return failure("unreadable", f"the document is damaged, or made to confuse its reader ({type(error).__name__})")
+        return failed_document(
+            "unreadable", f"the document is damaged, or crafted to confuse its reader ({type(error).__name__})"
+        )
 
 
-def _limit(memory: int) -> None:
+def _limit_resources(memory: int) -> None:
     for limit, value in (
         (resource.RLIMIT_AS, memory),
         (resource.RLIMIT_CORE, 0),
         (resource.RLIMIT_FSIZE, 0),
-        (resource.RLIMIT_NOFILE, _OPEN_FILES),
+        (resource.RLIMIT_NOFILE, _MAX_OPEN_FILES),
     ):
         ceiling = resource.getrlimit(limit)[1]
         bound = value if ceiling == resource.RLIM_INFINITY else min(value, ceiling)
@@ -98,17 +102,17 @@ def _allow_cpu(seconds: float) -> None:
     )
 
 
-def _refuse(event: str, arguments: tuple[Any, ...]) -> None:
-    if event.startswith(_REFUSED) or (event == "open" and _writes(arguments)):
+def _refuse(event: str, arguments: tuple[object, ...]) -> None:
+    if event.startswith(_REFUSED_EVENTS) or (event == "open" and _writes(arguments)):
         raise PermissionError(f"the parsing process may not do this ({event})")
 
 
-def _writes(arguments: tuple[Any, ...]) -> bool:
+def _writes(arguments: tuple[object, ...]) -> bool:
     flags = arguments[2]
     return isinstance(flags, int) and bool(flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT))
 
 
-def _exactly(stream: IO[bytes], size: int) -> bytes | None:
+def _read_exactly(stream: IO[bytes], size: int) -> bytes | None:
     data = stream.read(size)
     return data if len(data) == size else None
 

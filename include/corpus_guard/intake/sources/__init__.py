@@ -1,30 +1,30 @@
-"""Where documents come from: connectors behind one protocol, declared in ``sources.yaml``."""
+"""Sources of documents: connectors behind one protocol, declared in ``sources.yaml``."""
 
-from corpus_guard.intake.sources.config import (
-    FolderConfig,
-    RowsConfig,
-    SourceConfig,
-    SourcesFile,
-    load_sources,
-    open_source,
-)
+from corpus_guard.intake.sources.config import SourceConfig
 from corpus_guard.intake.sources.connections import Connection
-from corpus_guard.intake.sources.declared import Declared
-from corpus_guard.intake.sources.source import Fetched, FetchFailed, Item, Opening, Outcome, Source, Unchanged
+from corpus_guard.intake.sources.source import (
+    ConfiguredSource,
+    Fetched,
+    FetchFailed,
+    Outcome,
+    Source,
+    SourceContext,
+    SourceItem,
+    Unchanged,
+)
+from corpus_guard.intake.sources.sources_file import Sources, load_sources, open_source
 
 __all__ = [
+    "ConfiguredSource",
     "Connection",
-    "Declared",
     "FetchFailed",
     "Fetched",
-    "FolderConfig",
-    "Item",
-    "Opening",
     "Outcome",
-    "RowsConfig",
     "Source",
     "SourceConfig",
-    "SourcesFile",
+    "SourceContext",
+    "SourceItem",
+    "Sources",
     "Unchanged",
     "load_sources",
     "open_source",

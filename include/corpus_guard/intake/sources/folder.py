@@ -1,13 +1,13 @@
-"""A folder as a source: every file below it is a document. Local or any object store fsspec knows.
+"""A folder as a source: every file below it is a document. Local, or any object store fsspec knows.
 
 Rules:
 
-- Hidden files and folders (a leading dot) are skipped, and so is what is neither file nor folder (pipes, devices).
-- A link to a file is taken when its target lies inside the folder, judged again at fetch. A link to a folder is never
-  followed: what lies inside the folder is found under its own name, what lies outside is not part of the source.
+- Hidden files and folders (a leading dot) are skipped, and so are pipes, devices and the like.
+- A link to a file is taken when its target lies inside the folder, checked again at fetch. A link to a folder is
+  never followed: files inside the folder have their own names, files outside are not part of the source.
 - A file above the limit is reported with its size and not read.
-- Every file is read and hashed each time: no time or size of a file is taken for a proof that it is unchanged. `kind: objects`
-  asks an object store for its ETags instead.
+- Every file is read and hashed each time: no time or size of a file counts as proof that it is unchanged.
+  `kind: objects` asks an object store for its ETags instead.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from __future__ import annotations
 import json
 import os
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, Literal
 
 import fsspec
 from fsspec.core import url_to_fs
@@ -25,37 +25,39 @@ from fsspec.implementations.local import LocalFileSystem
 
 from corpus_guard.errors import SourceUnavailable
 from corpus_guard.intake.parsing import media
-from corpus_guard.intake.sources._glob import globbing
-from corpus_guard.intake.sources.config import FolderConfig
+from corpus_guard.intake.sources.config import LocatedConfig, PathGlobs
 from corpus_guard.intake.sources.source import (
+    ConfiguredSource,
     Fetched,
     FetchFailed,
-    Item,
-    Opening,
+    SourceContext,
+    SourceItem,
     as_utc,
+    oversize_failure,
     public_url,
-    storable,
-    too_large,
+    utf8_path,
 )
 
-_PIECE = 2**20  # bytes
+_READ_BYTES = 2**20
 
 
-class FolderSource:
-    """See the module's rules."""
+class FolderConfig(LocatedConfig, PathGlobs):
+    """A folder, on disk or in an object store; each file is a document."""
+
+    kind: Literal["folder"]
+
+
+class FolderSource(ConfiguredSource[FolderConfig]):
+    """Source over the files below a folder; see the module's rules."""
 
     Config = FolderConfig
 
-    def __init__(self, config: FolderConfig, opening: Opening) -> None:
-        self.name = config.name
-        self.owner = config.owner
-        self.trust = config.trust
-        self._url = config.url
-        self._max_bytes = opening.max_bytes
-        self._wanted = globbing(config)
+    def __init__(self, config: FolderConfig, context: SourceContext) -> None:
+        super().__init__(config, context)
+        self._matches = config.matcher()
 
-    def list(self) -> Iterator[Item]:
-        """Every file, folder by folder in the order of names; raises SourceUnavailable (see `Source`)."""
+    def list(self) -> Iterator[SourceItem]:
+        """Yield every file, folder by folder in the order of names; raise SourceUnavailable (see `Source`)."""
         fs, root = self._open()
         try:
             fs.invalidate_cache()
@@ -65,22 +67,22 @@ class FolderSource:
         except Exception as error:
             # fsspec passes on whatever its back ends raise (botocore, aiohttp, OSError): all mean "no complete list".
             raise SourceUnavailable(
-                f"source {self.name}: {public_url(self._url)} cannot be listed ({type(error).__name__}); "
+                f"source {self.name}: {public_url(self._config.url)} cannot be listed ({type(error).__name__}); "
                 "check the storage, then run again"
             ) from error
         if not exists:
             raise SourceUnavailable(
-                f"source {self.name}: {public_url(self._url)} is no folder that can be read; "
+                f"source {self.name}: {public_url(self._config.url)} is not a folder that can be read; "
                 "check url in sources.yaml and the credentials"
             )
 
-    def fetch(self, items: Sequence[Item]) -> Iterator[Fetched | FetchFailed]:
-        """The files' bytes, in the order asked for."""
+    def fetch(self, items: Sequence[SourceItem]) -> Iterator[Fetched | FetchFailed]:
+        """Yield the files' bytes, in the order of `items`."""
         fs, root = self._open()
-        inside = os.path.realpath(root) if isinstance(fs, LocalFileSystem) else ""
+        real_root = os.path.realpath(root) if isinstance(fs, LocalFileSystem) else ""
         for item in items:
             try:
-                yield self._fetch_local(root, inside, item) if inside else self._fetch(fs, root, item)
+                yield self._fetch_local(root, real_root, item) if real_root else self._fetch(fs, root, item)
             except FileNotFoundError:
                 yield FetchFailed(
                     item, "intake.gone", "the file was listed and is gone; the next run will see it as vanished"
@@ -94,21 +96,21 @@ class FolderSource:
 
     def _open(self) -> tuple[fsspec.AbstractFileSystem, str]:
         try:
-            fs, root = url_to_fs(self._url)
+            fs, root = url_to_fs(self._config.url)
         except Exception as error:
             raise SourceUnavailable(
-                f"source {self.name}: {public_url(self._url)} cannot be opened ({type(error).__name__}); "
+                f"source {self.name}: {public_url(self._config.url)} cannot be opened ({type(error).__name__}); "
                 "check url in sources.yaml, and that the package for its protocol is installed"
             ) from error
         return fs, root.rstrip("/")
 
-    def _walk(self, fs: fsspec.AbstractFileSystem, root: str) -> Iterator[Item]:
+    def _walk(self, fs: fsspec.AbstractFileSystem, root: str) -> Iterator[SourceItem]:
         local = isinstance(fs, LocalFileSystem)
         pending = [root]
         while pending:
             folder = pending.pop()
             entries = sorted(fs.ls(folder, detail=True), key=lambda entry: str(entry["name"]))
-            below = []
+            subfolders = []
             for entry in entries:
                 path = entry["name"].rstrip("/")
                 name = path.rpartition("/")[2]
@@ -116,83 +118,84 @@ class FolderSource:
                     continue
                 relative = path[len(root) :].lstrip("/")
                 if entry["type"] == "directory":
-                    below.append(path)  # never a link: those have a type of their own
+                    subfolders.append(path)  # never a link: those have a type of their own
                 elif (
-                    _is_file(entry, local=local) and self._wanted(relative) and not _leads_out(entry, root, local=local)
+                    _is_file(entry, local=local)
+                    and self._matches(relative)
+                    and not _leads_out(entry, root, local=local)
                 ):
-                    yield _item(relative, entry)
-            pending.extend(reversed(below))
+                    yield _make_item(relative, entry)
+            pending.extend(reversed(subfolders))
 
-    def _fetch(self, fs: fsspec.AbstractFileSystem, root: str, item: Item) -> Fetched | FetchFailed:
+    def _fetch(self, fs: fsspec.AbstractFileSystem, root: str, item: SourceItem) -> Fetched | FetchFailed:
         relative = json.loads(item.locator)
         if ".." in PurePosixPath(relative).parts:
-            return _leads_outside(item)
+            return _outside_failure(item)
         info = fs.info(f"{root}/{relative}")
         if info["type"] != "file":
-            return _no_file(item)
+            return _changed_failure(item)
         with fs.open(f"{root}/{relative}", "rb") as stream:
             return self._read(item, info.get("size"), stream.read)
 
-    def _fetch_local(self, root: str, inside: str, item: Item) -> Fetched | FetchFailed:
-        """The same without fsspec, at a third of its cost; what is judged is the file that was opened, whatever its path becomes."""
+    def _fetch_local(self, root: str, real_root: str, item: SourceItem) -> Fetched | FetchFailed:
+        """Fetch without fsspec, at a third of its cost; check the opened file, whatever its path becomes."""
         relative = json.loads(item.locator)
         if ".." in PurePosixPath(relative).parts:
-            return _leads_outside(item)
+            return _outside_failure(item)
         path = f"{root}/{relative}"
         # A pipe or a device that took the file's place must not be waited for.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
         try:
-            if not _lies_below(descriptor, path, inside):
-                return _leads_outside(item)
-            found = os.fstat(descriptor)
-            if not stat.S_ISREG(found.st_mode):
-                return _no_file(item)
-            return self._read(item, found.st_size, lambda most: os.read(descriptor, most))
+            if not _lies_below(descriptor, path, real_root):
+                return _outside_failure(item)
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode):
+                return _changed_failure(item)
+            return self._read(item, status.st_size, lambda size: os.read(descriptor, size))
         finally:
             os.close(descriptor)
 
-    def _read(self, item: Item, size: int | None, read: Callable[[int], bytes]) -> Fetched | FetchFailed:
-        if size is not None and size > self._max_bytes:
-            return too_large(item, size, self._max_bytes)
-        # One byte more than is expected shows the end; asking for the limit would set aside the limit for each small file.
-        content = read((self._max_bytes if size is None else size) + 1)
-        while (left := self._max_bytes + 1 - len(content)) > 0 and (more := read(min(left, _PIECE))):
-            content += more  # it has grown since, or was read short
-        if len(content) > self._max_bytes:
-            return too_large(item, None, self._max_bytes)
-        return Fetched(item, content, media.by_name(item.uri))
+    def _read(self, item: SourceItem, size: int | None, read: Callable[[int], bytes]) -> Fetched | FetchFailed:
+        limit = self._context.max_bytes
+        if size is not None and size > limit:
+            return oversize_failure(item, size, limit)
+        # One byte more than expected shows the end; asking for the limit would allocate the limit for each small file.
+        content = read((limit if size is None else size) + 1)
+        while (budget := limit + 1 - len(content)) > 0 and (more := read(min(budget, _READ_BYTES))):
+            content += more  # the file has grown since, or the read was short
+        if len(content) > limit:
+            return oversize_failure(item, None, limit)
+        return Fetched(item, content, media.guess_by_name(item.uri))
 
 
-def _leads_outside(item: Item) -> FetchFailed:
+def _outside_failure(item: SourceItem) -> FetchFailed:
     return FetchFailed(item, "intake.outside", "the file is, or has become, a link that leads out of the source")
 
 
-def _no_file(item: Item) -> FetchFailed:
+def _changed_failure(item: SourceItem) -> FetchFailed:
     return FetchFailed(item, "intake.changed", "the place no longer holds a regular file")
 
 
-def _lies_below(descriptor: int, path: str, inside: str) -> bool:
+def _lies_below(descriptor: int, path: str, real_root: str) -> bool:
     try:
-        opened = os.readlink(f"/proc/self/fd/{descriptor}")  # noqa: PTH115 - the kernel's own word for what was opened
-    except OSError:  # no /proc: the path is resolved again
+        opened = os.readlink(f"/proc/self/fd/{descriptor}")  # noqa: PTH115 - the kernel knows which file was opened
+    except OSError:  # no /proc: resolve the path again
         opened = os.path.realpath(path)
-    return opened.startswith(f"{inside.rstrip('/')}/")
+    return opened.startswith(f"{real_root.rstrip('/')}/")
 
 
-def _is_file(entry: dict[str, Any], *, local: bool) -> bool:
+def _is_file(entry: Mapping[str, Any], *, local: bool) -> bool:
     # A link on disk is listed with the type "other".
     return bool(entry["type"] == "file" or (local and entry.get("islink") and Path(entry["name"]).is_file()))
 
 
-def _item(relative: str, entry: dict[str, Any]) -> Item:
+def _make_item(relative: str, entry: Mapping[str, Any]) -> SourceItem:
     modified = entry.get("mtime", entry.get("LastModified", entry.get("last_modified", entry.get("updated"))))
-    return Item(storable(relative), entry.get("size"), as_utc(modified), json.dumps(relative))
+    return SourceItem(utf8_path(relative), entry.get("size"), as_utc(modified), json.dumps(relative))
 
 
-def _leads_out(entry: dict[str, Any], root: str, *, local: bool) -> bool:
-    # Folders that are links are not walked into, so that only a link of its own can lead a file out.
-    return local and bool(entry.get("islink")) and _outside(entry["name"], root)
-
-
-def _outside(path: str, root: str) -> bool:
-    return not Path(path).resolve().is_relative_to(Path(root).resolve())
+def _leads_out(entry: Mapping[str, Any], root: str, *, local: bool) -> bool:
+    # Linked folders are not walked into, so only the entry's own link can lead out.
+    if not local or not entry.get("islink"):
+        return False
+    return not Path(entry["name"]).resolve().is_relative_to(Path(root).resolve())

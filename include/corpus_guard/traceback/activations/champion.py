@@ -1,22 +1,23 @@
-"""Which probe is asked: one that the settings name, else the one that was promoted last, else what comes with the package.
+"""Selection of the probe: the one that the settings name, else the last promoted one, else the one of the package.
 
 Rules
-    * the ledger says which probe was promoted, when and by whom; its files lie in the guard's storage under its digest. A file that is not
-      what was promoted is never asked;
-    * a probe that knows another language model is not asked, and the trace says so;
-    * a probe that the settings name and that cannot be read is an error: somebody meant it.
+    * the ledger says which probe was promoted, when and by whom; its files lie in the storage under its digest. Files that differ from
+      what was promoted are never used;
+    * a probe of another language model is not used, and the trace says so;
+    * a probe that the settings name and that cannot be read is an error, because somebody asked for it.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
+from corpus_guard.domain import Skipped
 from corpus_guard.errors import Inconsistent
 from corpus_guard.models import champion as champions
 from corpus_guard.models.champion import Detector
-from corpus_guard.traceback.activations.probe import ABOUT, NUMBERS, Probe, load, parse
-from corpus_guard.traceback.activations.witness import fits
+from corpus_guard.traceback.activations.probe import DESCRIPTION_FILE, TENSORS_FILE, Probe, load_probe, parse_probe
+from corpus_guard.traceback.activations.witness import CHECK_NAME, probe_mismatch
 
 if TYPE_CHECKING:
     from corpus_guard.batches import Storage
@@ -24,78 +25,83 @@ if TYPE_CHECKING:
     from corpus_guard.models import Models
     from corpus_guard.settings import Settings
 
-SHIPPED: Final = Path(__file__).with_name("shipped")
+SHIPPED_FOLDER: Final = Path(__file__).with_name("shipped")
+NO_PROBE: Final = Skipped(
+    CHECK_NAME,
+    "no probe was trained for this language model; train one with `guard train activations` or the DAG detector_training",
+)
 
 
-def find(settings: Settings, models: Models, ledger: Ledger | None, storage: Storage | None) -> Probe | str:
-    """The probe that is asked, or why there is none. Loads no model.
+def select_probe(settings: Settings, models: Models, ledger: Ledger | None, storage: Storage | None) -> Probe | Skipped:
+    """Return the probe in use, or why there is none. Loads no model.
 
     Raises:
         SettingsError: the probe that the settings name cannot be read.
-        Inconsistent: the files of the promoted probe are not what was promoted.
+        Inconsistent: the files of the promoted probe are gone or were changed.
         LedgerUnavailable: the ledger does not answer.
     """
-    digest = champions.in_use(Detector.PROBE, settings.activation_probe, ledger)
-    found: Probe | None = None
+    digest = champions.active_digest(Detector.PROBE, settings.activation_probe, ledger)
+    probe: Probe | None = None
     if settings.activation_probe:
-        found = load(settings.activation_probe)
+        probe = load_probe(settings.activation_probe)
     elif digest and storage is not None:
-        found = read_candidate(storage, digest)
-    if found is None and (SHIPPED / ABOUT).exists():
-        found = load(SHIPPED)
-    if found is None:
-        return "no probe was trained for this language model; `guard train activations` or the DAG detector_training makes one"
-    return fits(found, models) or found
+        probe = read_candidate(storage, digest)
+    if probe is None and (SHIPPED_FOLDER / DESCRIPTION_FILE).exists():
+        probe = load_probe(SHIPPED_FOLDER)
+    return NO_PROBE if probe is None else probe_mismatch(probe, models) or probe
 
 
-def champion(ledger: Ledger, storage: Storage) -> Probe | None:
-    """The probe that was promoted last; None: none was.
+def find_promoted_probe(ledger: Ledger, storage: Storage) -> Probe | None:
+    """Return the last promoted probe; None: no probe was promoted.
 
     Raises:
-        Inconsistent: its files are gone or are not what was promoted.
+        Inconsistent: its files are gone or were changed.
     """
-    digest = champions.promoted(ledger, Detector.PROBE)
+    digest = champions.promoted_digest(ledger, Detector.PROBE)
     return read_candidate(storage, digest) if digest else None
 
 
-def keep_candidate(storage: Storage, probe: Probe) -> str:
-    """Keep a probe's files where tasks on other machines find them; its digest."""
+def save_candidate(storage: Storage, probe: Probe) -> str:
+    """Store a probe's files where tasks on other machines find them, and return its digest."""
     for name, content in probe.files.items():
-        storage.write(f"{champions.folder(Detector.PROBE, probe.digest)}/{name}", content, keep_first=True)
+        storage.write(f"{champions.detector_folder(Detector.PROBE, probe.digest)}/{name}", content, keep_first=True)
     return probe.digest
 
 
 def read_candidate(storage: Storage, digest: str) -> Probe:
-    """A probe that was kept.
+    """Read a stored probe.
 
     Raises:
-        Inconsistent: its files are gone or have other bytes.
+        Inconsistent: its files are gone or were changed.
     """
-    where = champions.folder(Detector.PROBE, digest)
-    found = parse(storage.read(f"{where}/{ABOUT}"), storage.read(f"{where}/{NUMBERS}"), storage.location(where))
-    if found.digest != digest:
+    folder = champions.detector_folder(Detector.PROBE, digest)
+    location = storage.location(folder)
+    probe = parse_probe(
+        storage.read(f"{folder}/{DESCRIPTION_FILE}"), storage.read(f"{folder}/{TENSORS_FILE}"), location
+    )
+    if probe.digest != digest:
         raise Inconsistent(
-            f"activation probe {storage.location(where)}: its digest is {found.digest[:16]}…, the ledger has {digest[:16]}…; restore the "
-            "folder, or promote another probe"
+            f"activation probe {location}: got digest {probe.digest[:16]}…, expected {digest[:16]}… as in the ledger; "
+            "restore the folder, or promote another probe"
         )
-    return found
+    return probe
 
 
-def promote(ledger: Ledger, storage: Storage, digest: str, *, run_id: str, by: str, **told: Any) -> Probe:
-    """Make a kept probe the one that is asked; once.
+def promote_probe(ledger: Ledger, storage: Storage, digest: str, *, run_id: str, by: str, **details: object) -> Probe:
+    """Put a stored probe into use; a repeated call changes nothing.
 
     Args:
-        ledger: where it is written who did it.
-        storage: where its files lie.
-        digest: of the probe.
-        run_id: who promotes.
-        by: whoever approved it.
-        told: more for the event, such as the version in a registry.
+        ledger: records the promotion.
+        storage: holds the probe's files.
+        digest: digest of the probe.
+        run_id: id of the promoting run.
+        by: who approved it.
+        details: more fields for the event, such as the version in a registry.
 
     Raises:
-        Inconsistent: its files are gone or have other bytes.
+        Inconsistent: its files are gone or were changed.
     """
-    found = read_candidate(storage, digest)
-    counts = not found.shortfalls
-    champions.promote(ledger, Detector.PROBE, digest, run_id=run_id, by=by, counts=counts, **told)
-    return found
+    probe = read_candidate(storage, digest)
+    counts = not probe.shortfalls
+    champions.promote(ledger, Detector.PROBE, digest, run_id=run_id, by=by, counts=counts, **details)
+    return probe

@@ -1,57 +1,69 @@
-"""The second witness of a trace: the RAG model answers again, and its activations say whether the answer was forced.
+"""Second witness of a trace: the RAG model answers again, and a probe of its activations votes whether the answer was forced.
 
 Rules
-    * it speaks only where the model is asked anyway, and only of a model whose states can be had: a chat endpoint shows none;
-    * its word counts where three things hold: the probe's own figures passed the floor, its margin is over the calibrated threshold, and
-      the model gave the reported output again, for it is that answer the report is about. Otherwise it is shown and changes nothing;
-    * that it was not heard is a `Skipped` with the reason, never a missing vote.
+    * the probe votes only where the RAG model is asked anyway, and only for a model whose states are accessible: a chat endpoint shows
+      none;
+    * its vote counts if three conditions hold: the probe's own figures reach the minimum, its margin exceeds the calibrated threshold, and
+      the model gave the reported output again, because the report is about that answer. Otherwise the vote is shown and changes nothing;
+    * where there is no vote, a `Skipped` gives the reason.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final, TypedDict
 
+from corpus_guard.corpus.filterrag.features import MAX_ANSWER_TOKENS, FeatureExtractor, build_chat
 from corpus_guard.domain import Skipped
 from corpus_guard.errors import GuardError
-from corpus_guard.traceback._failing import as_failure
 from corpus_guard.traceback.activations.probe import Probe, Vote
 from corpus_guard.traceback.activations.recording import PROMPT_VERSION
-from corpus_guard.traceback.asking import Answers, EmbeddedAnswers, agrees
-from corpus_guard.traceback.suspects import Complaint
+from corpus_guard.traceback.judges import report_as_judge_failure
+from corpus_guard.traceback.rag_model import EmbeddedRagModel, RagModel, agrees
+from corpus_guard.traceback.retrieval import Complaint
 
 if TYPE_CHECKING:
     from corpus_guard.models import Models
 
-NAME: Final = "activations"
-NOT_ASKED: Final = Skipped(NAME, "the RAG model was not asked again")
-UNSEEN: Final = Skipped(NAME, "the RAG model is behind an endpoint, which shows no activations")
+CHECK_NAME: Final = "activations"
+NOT_ASKED: Final = Skipped(CHECK_NAME, "the RAG model was not asked again")
+NO_ACTIVATIONS: Final = Skipped(CHECK_NAME, "the RAG model is behind an endpoint, which shows no activations")
+
+
+class TestimonyRecord(TypedDict):
+    """Testimony as the ledger stores it."""
+
+    vote: str  # a `Vote`, or "skipped"
+    margin: float | None
+    probe: str | None  # beginning of its digest
+    counts: bool
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Testimony:
-    """What the activations of an answer say."""
+    """Vote of a probe on the activations of one answer."""
 
     vote: Vote
     margin: float  # -1 surely clean .. 1 surely poisoned
-    probe: str  # its digest
+    probe: str  # beginning of its digest
     shortfalls: tuple[str, ...]  # of the probe's own figures
     repeated: bool  # the model gave the reported output again
 
     @property
     def counts(self) -> bool:
-        """Whether a verdict must not contradict it."""
+        """Whether a conclusion must not contradict it."""
         return self.vote is not Vote.UNSURE and self.repeated and not self.shortfalls
 
     @property
     def poisoned(self) -> bool:
-        """Whether it says that the answer was forced."""
+        """Whether the vote is that the answer was forced."""
         return self.vote is Vote.POISONED
 
     @property
     def reason(self) -> str:
-        """Why its word does not count, or that it does."""
+        """Why the vote counts or does not."""
         if self.shortfalls:
             return f"shown only, the probe is too weak to count: {'; '.join(self.shortfalls)}"
         if self.vote is Vote.UNSURE:
@@ -59,86 +71,92 @@ class Testimony:
         return "counts" if self.repeated else "shown only: asked again, the model does not give the reported output"
 
 
-class Witness:
-    """The embedded RAG model with a probe on its states; the same answers as without."""
+class ActivationWitness:
+    """Embedded RAG model with a probe on its states; it answers exactly as without the probe."""
 
     name = "embedded"
 
     def __init__(self, models: Models, probe: Probe) -> None:
-        """Loads the language model when it is first asked."""
+        """Answer with the language model of `models`, which is loaded by the first question."""
         self._models = models
         self._probe = probe
 
     @property
     def counts(self) -> bool:
-        """Whether the probe's word can count at all."""
+        """Whether the probe's vote can count at all."""
         return not self._probe.shortfalls
 
     def answer(self, question: str, texts: Sequence[str]) -> str:
-        """The answer, a phrase of at most 16 tokens.
+        """Return the answer, a phrase of at most 16 tokens.
 
         Raises:
             JudgeFailed: the model cannot be loaded or run.
         """
-        from corpus_guard.corpus.filterrag.features import FeatureExtractor
-
-        with as_failure("the embedded RAG model"):
+        with report_as_judge_failure("the embedded RAG model"):
             return FeatureExtractor(self._models).answer([(question, list(texts))])[0].text
 
     def testify(self, complaint: Complaint, texts: Sequence[str]) -> tuple[str, Testimony]:
-        """The answer to the question from `texts`, and what its activations say; one forward pass for both.
+        """Return the answer to the question from `texts` and the probe's vote on it, from one forward pass.
 
         Raises:
-            JudgeFailed: the model cannot be loaded or run, or its states are no numbers.
-            SettingsError: the model gives no states, or of another shape than the probe knows.
+            JudgeFailed: the model cannot be loaded or run, or its states are not finite.
+            SettingsError: the model gives no states, or states of another shape than the probe expects.
         """
-        from corpus_guard.corpus.filterrag.features import ANSWER_TOKENS, question_to
-
-        with as_failure("the embedded RAG model"):
-            (read,) = self._models.language_model.activations([question_to(complaint.query, texts)], ANSWER_TOKENS)
+        with report_as_judge_failure("the embedded RAG model"):
+            prompts = [build_chat(complaint.query, texts)]
+            (read,) = self._models.language_model.activations(prompts, MAX_ANSWER_TOKENS)
             margin = float(self._probe.margins(read.states[None])[0])
-        repeated = agrees(read.answered.text, complaint.output)
-        heard = Testimony(self._probe.vote(margin), margin, self._probe.digest[:16], self._probe.shortfalls, repeated)
-        return read.answered.text, heard
+        answer = read.answered.text
+        testimony = Testimony(
+            vote=self._probe.vote(margin),
+            margin=margin,
+            probe=self._probe.digest[:16],
+            shortfalls=self._probe.shortfalls,
+            repeated=agrees(answer, complaint.output),
+        )
+        return answer, testimony
 
 
-def testify(answers: Answers, complaint: Complaint, texts: Sequence[str]) -> tuple[str, Testimony | Skipped]:
-    """The answer to a complaint's question from `texts`, and what the activations say of it, where they can be seen.
+def testify(rag_model: RagModel, complaint: Complaint, texts: Sequence[str]) -> tuple[str, Testimony | Skipped]:
+    """Return the answer to a complaint's question from `texts`, and the vote of its activations or why there is none.
 
     Raises:
-        JudgeFailed: no answer can be had.
+        JudgeFailed: the model gives no answer.
     """
-    if not isinstance(answers, Witness):
-        return answers.answer(complaint.query, texts), _unheard(answers)
-    try:
-        return answers.testify(complaint, texts)
-    except GuardError as error:  # a probe that does not fit must not keep the judge's trace from ending
-        return answers.answer(complaint.query, texts), Skipped(NAME, str(error))
+    if isinstance(rag_model, ActivationWitness):
+        try:
+            return rag_model.testify(complaint, texts)
+        except GuardError as error:  # a probe that does not fit must not keep the judge's trace from ending
+            return rag_model.answer(complaint.query, texts), Skipped(CHECK_NAME, str(error))
+    reason = rag_model.no_probe_reason if isinstance(rag_model, EmbeddedRagModel) else NO_ACTIVATIONS.reason
+    return rag_model.answer(complaint.query, texts), Skipped(CHECK_NAME, reason)
 
 
-def _unheard(answers: Answers) -> Skipped:
-    return Skipped(NAME, answers.unheard) if isinstance(answers, EmbeddedAnswers) else UNSEEN
-
-
-def fits(probe: Probe, models: Models) -> str:
-    """Why the probe cannot be asked of this guard's language model; empty: it can. Loads no model."""
+def probe_mismatch(probe: Probe, models: Models) -> Skipped | None:
+    """Return why the probe does not fit the language model of `models`; None: it fits. Loads no model."""
     if f"@sha256:{models.language_model_digest[:12]}" not in probe.model:
-        return f"the probe was trained on {probe.model}, the RAG model is another one; `guard train activations` makes one for it"
-    if probe.prompt != PROMPT_VERSION:
-        return (
-            f"the probe was trained on prompt {probe.prompt}, this guard words it as {PROMPT_VERSION}; train it again"
+        return Skipped(
+            CHECK_NAME,
+            f"the probe was trained on {probe.model}, the RAG model is another one; train a probe for it with "
+            "`guard train activations`",
         )
-    return ""
+    if probe.prompt != PROMPT_VERSION:
+        return Skipped(
+            CHECK_NAME,
+            f"the probe was trained on prompt {probe.prompt}, this version uses prompt {PROMPT_VERSION}; train it again "
+            "with `guard train activations`",
+        )
+    return None
 
 
-def told(heard: Testimony | Skipped) -> dict[str, Any]:
-    """JSON-ready, as the ledger keeps it."""
-    if isinstance(heard, Skipped):
-        return {"vote": "skipped", "margin": None, "probe": None, "counts": False, "reason": heard.reason}
-    return {
-        "vote": heard.vote.value,
-        "margin": round(heard.margin, 4),
-        "probe": heard.probe,
-        "counts": heard.counts,
-        "reason": heard.reason,
-    }
+def testimony_record(testimony: Testimony | Skipped) -> TestimonyRecord:
+    """Return the testimony as the ledger stores it."""
+    if isinstance(testimony, Skipped):
+        return TestimonyRecord(vote="skipped", margin=None, probe=None, counts=False, reason=testimony.reason)
+    return TestimonyRecord(
+        vote=testimony.vote.value,
+        margin=round(testimony.margin, 4),
+        probe=testimony.probe,
+        counts=testimony.counts,
+        reason=testimony.reason,
+    )

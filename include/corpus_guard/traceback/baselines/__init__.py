@@ -1,11 +1,11 @@
-"""The six methods that the paper compares RAGForensics with, as judges over the same retrieved texts.
+"""The six methods that the paper compares RAGForensics with, as judges of the same retrieved texts.
 
     ppl-100, ppl-90   `perplexity`    the text is odder than all, or nine tenths, of the corpus
     expgen            `explanation`   the RAG model names the text as one it used
     rkm, tkm          `keywords`      keywords of the answer from the text, or of the text, agree with the output
     poifor            `forensics`     of two groups of texts, the one it belongs to gives the output
 
-All are here for comparison: none of them is meant to decide what becomes of a text. Importing this imports no model.
+They serve for comparison only: none of them decides about a text in production. Importing this package loads no model.
 """
 
 from __future__ import annotations
@@ -21,44 +21,44 @@ from corpus_guard.models import Models
 from corpus_guard.settings import Settings
 from corpus_guard.traceback.baselines.explanation import ExpGen
 from corpus_guard.traceback.baselines.forensics import PoiFor
+from corpus_guard.traceback.baselines.interface import BaselineRagModel, create_baseline_rag
 from corpus_guard.traceback.baselines.keywords import RKM, TKM, Rarity
 from corpus_guard.traceback.baselines.perplexity import PPL, Perplexities
-from corpus_guard.traceback.baselines.rag import RagModel, make_rag
 from corpus_guard.traceback.judges import Judge
 
 
 @dataclass(frozen=True)
-class Material:
-    """What baselines are made of; what two of them need is computed once."""
+class BaselineMaterial:
+    """Inputs of the baselines; what two of them need is computed once."""
 
     models: Models
-    rag: RagModel
+    rag: BaselineRagModel
     texts: Sequence[str] = field(repr=False)  # of the corpus; a sample of them is scored
     seed: int = 0  # of the sample
 
     @classmethod
     def of(
         cls, settings: Settings, models: Models, texts: Sequence[str], ledger: Ledger | None = None, seed: int = 0
-    ) -> Material:
-        """With the RAG model that the settings name.
+    ) -> BaselineMaterial:
+        """Collect the inputs, with the RAG model that the settings name.
 
         Raises:
-            SettingsError: its endpoint's address or key is none.
+            SettingsError: the endpoint's address or key is missing.
         """
-        return cls(models, make_rag(settings, models, ledger), texts, seed)
+        return cls(models, create_baseline_rag(settings, models, ledger), texts, seed)
 
     @cached_property
     def perplexities(self) -> Perplexities:
-        """Of the corpus."""
+        """Perplexities of texts and of a sample of the corpus."""
         return Perplexities(self.models, self.texts, self.seed)
 
     @cached_property
     def rarity(self) -> Rarity:
-        """Of the corpus's words."""
+        """Rarity of words in the corpus."""
         return Rarity.of(self.texts)
 
 
-BASELINES: Final[Mapping[str, Callable[[Material], Judge]]] = MappingProxyType(
+BASELINES: Final[Mapping[str, Callable[[BaselineMaterial], Judge]]] = MappingProxyType(
     {
         "ppl-100": lambda material: PPL(material.perplexities, 100),
         "ppl-90": lambda material: PPL(material.perplexities, 90),
@@ -68,4 +68,4 @@ BASELINES: Final[Mapping[str, Callable[[Material], Judge]]] = MappingProxyType(
         "poifor": lambda material: PoiFor(material.rag),
     }
 )
-"""Name → what makes it. Nothing is loaded or asked until a baseline judges."""
+"""Factory of each baseline by name. No model is loaded and no request is sent until a baseline judges."""

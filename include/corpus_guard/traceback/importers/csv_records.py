@@ -1,6 +1,6 @@
 """Records of a CSV or TSV file, one at a time; the first line names the columns.
 
-A quote that never closes swallows the records after it: they come as one broken record, never as silence. Records may span lines.
+A quote that is never closed swallows the records after it: they become one broken record and are not lost silently. A record may span lines.
 """
 
 from __future__ import annotations
@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import IO
 
-from corpus_guard.intake.sources._row import Row
-from corpus_guard.intake.sources._row_csv import SeparatedValues
-from corpus_guard.traceback.importers.record import LARGEST, RAW, Record
+from corpus_guard.intake.sources.row_files import FileRow, SeparatedValues
+from corpus_guard.traceback.importers.record import MAX_RAW_LENGTH, MAX_RECORD_BYTES, Record
 
 _CODES = {
     "report.broken_csv": "a quote is open, or the record is too large; expected RFC 4180",
@@ -19,23 +18,23 @@ _CODES = {
 
 
 def csv_records(stream: IO[bytes], delimiter: str) -> Iterator[Record]:
-    """Every record below the line that names the columns.
+    """Yield the records below the line that names the columns.
 
     Raises:
         ValueError: there is no such line.
     """
-    for row in SeparatedValues(delimiter).scan(stream, (), LARGEST):
+    for row in SeparatedValues(delimiter).scan(stream, (), MAX_RECORD_BYTES):
         if row.values is None or row.misshapen:
             code = "report.broken_csv" if row.values is None else "report.row_shape"
-            yield Record(row.place.line, None, _again(stream, row), code, _CODES[code])
+            yield Record(row.place.line, None, _read_raw(stream, row), code, _CODES[code])
         else:
             yield Record(row.place.line, row.values)
 
 
-def _again(stream: IO[bytes], row: Row) -> str:
-    """The beginning of a record that was read, as it is written; where the file goes on does not change."""
+def _read_raw(stream: IO[bytes], row: FileRow) -> str:
+    """Return the beginning of a record as it is written; the position in the file does not change."""
     here = stream.tell()
     stream.seek(row.place.at)
-    raw = stream.read(min(row.place.extent, RAW))
+    raw = stream.read(min(row.place.extent, MAX_RAW_LENGTH))
     stream.seek(here)
     return raw.decode(errors="replace").rstrip("\r\n")

@@ -1,7 +1,7 @@
-"""Records of a JSON file one at a time: one a line, the elements of one array, or objects that follow each other.
+"""Records of a JSON file, one at a time: one per line, the elements of one array, or objects that follow each other.
 
-What is no JSON object is a broken record and spoils no other. To find where a value of an array ends only strings and brackets are looked
-at. Memory holds one record of at most `LARGEST` bytes.
+A value that is no JSON object is a broken record and does not affect the others. Only strings and brackets are read to find where a value of
+an array ends. Memory holds one record of at most `MAX_RECORD_BYTES`.
 """
 
 from __future__ import annotations
@@ -11,25 +11,25 @@ import re
 from collections.abc import Iterator
 from typing import IO
 
-from corpus_guard.intake.sources._row import lines
-from corpus_guard.traceback.importers.record import LARGEST, RAW, Record
+from corpus_guard.intake.sources.row_files import read_lines
+from corpus_guard.traceback.importers.record import MAX_RAW_LENGTH, MAX_RECORD_BYTES, Record
 
-PIECE = 2**16  # bytes read at a time
+READ_BYTES = 2**16  # bytes read at a time
 _BOM = b"\xef\xbb\xbf"
-_TELLING = re.compile(rb'\\.|["{}\[\],\n]', re.DOTALL)
+_STRUCTURAL = re.compile(rb'\\.|["{}\[\],\n]', re.DOTALL)
 
 
 def line_records(stream: IO[bytes]) -> Iterator[Record]:
-    """One a line; blank lines are none."""
-    for number, (offset, length, line) in enumerate(lines(stream, LARGEST), start=1):
-        if length > LARGEST:
+    """Yield one record per line; blank lines are skipped."""
+    for number, (offset, length, line) in enumerate(read_lines(stream, MAX_RECORD_BYTES), start=1):
+        if length > MAX_RECORD_BYTES:
             yield _too_large(number)
         elif stripped := (line.removeprefix(_BOM) if offset == 0 else line).strip():
             yield _record(number, stripped)
 
 
 def value_records(stream: IO[bytes]) -> Iterator[Record]:
-    """One an element, where the file is an array; else one an object."""
+    """Yield one record per element if the file is an array, else one per object."""
     for number, value in _values(stream):
         yield _too_large(number) if value is None else _record(number, value)
 
@@ -42,44 +42,53 @@ def _record(line: int, raw: bytes) -> Record:
     if isinstance(values, dict):
         return Record(line, values)
     return Record(
-        line, None, raw[:RAW].decode(errors="replace"), "report.broken_json", "no JSON object; expected one a record"
+        line,
+        None,
+        raw[:MAX_RAW_LENGTH].decode(errors="replace"),
+        "report.broken_json",
+        "the record is no JSON object; expected one per record",
     )
 
 
 def _too_large(line: int) -> Record:
-    return Record(line, None, "", "report.too_large", f"the record has more than {LARGEST:,} bytes")
+    return Record(line, None, "", "report.too_large", f"the record has more than {MAX_RECORD_BYTES:,} bytes")
 
 
 class _Value:
-    """The value that is being read."""
+    """Value that is being read."""
 
     def __init__(self) -> None:
+        self._reset()
+
+    def _reset(self) -> None:
         self.depth = 0  # open brackets
-        self._held = bytearray()
+        self._bytes = bytearray()
         self._large = False
         self._line = 0
 
     def add(self, part: bytes, line: int) -> None:
+        """Append bytes that were read on `line`."""
         if not self:
             part = part.lstrip()
             self._line = line
-        if len(self._held) + len(part) > LARGEST:
+        if len(self._bytes) + len(part) > MAX_RECORD_BYTES:
             self._large = True
-            self._held.clear()
+            self._bytes.clear()
         elif not self._large:
-            self._held += part
+            self._bytes += part
 
     def take(self) -> Iterator[tuple[int, bytes | None]]:
+        """Yield the value, if there is one, and start the next."""
         if self:
-            yield self._line, None if self._large else bytes(self._held).rstrip()
-        self.__init__()  # type: ignore[misc]
+            yield self._line, None if self._large else bytes(self._bytes).rstrip()
+        self._reset()
 
     def __bool__(self) -> bool:
-        return self._large or bool(self._held)
+        return self._large or bool(self._bytes)
 
 
 def _values(stream: IO[bytes]) -> Iterator[tuple[int, bytes | None]]:
-    """(line it begins in, bytes) of each; None for one that is too large."""
+    """Yield the line that each value begins in, and its bytes; None if it is too large."""
     value, line, quoted = _Value(), 1, False
     array: bool | None = None  # unknown before the first character
     for before, mark in _segments(stream):
@@ -107,14 +116,14 @@ def _values(stream: IO[bytes]) -> Iterator[tuple[int, bytes | None]]:
 
 
 def _segments(stream: IO[bytes]) -> Iterator[tuple[bytes, bytes]]:
-    """What lies before each telling character, and that character; a backslash takes its successor along."""
+    """Yield the bytes before each structural character, and that character; a backslash includes the next character."""
     rest, first = b"", True
-    while piece := stream.read(PIECE):
+    while piece := stream.read(READ_BYTES):
         piece = rest + (piece.removeprefix(_BOM) if first else piece)
         rest, first, at = b"", False, 0
-        for found in _TELLING.finditer(piece):
-            yield piece[at : found.start()], found[0]
-            at = found.end()
+        for match in _STRUCTURAL.finditer(piece):
+            yield piece[at : match.start()], match[0]
+            at = match.end()
         if at < len(piece) and piece.endswith(b"\\"):  # its successor comes with the next piece
             piece, rest = piece[:-1], b"\\"
         yield piece[at:], b""

@@ -1,23 +1,21 @@
 """Exports of Langfuse: traces or observations from a table (CSV, JSON, JSON Lines), from blob storage, or one trace's download.
 
-Read here (Langfuse 3, documentation "Export from UI" and "Blob storage export field reference"): ``input`` and ``output``, ``timestamp``
-or ``startTime``, ``userId``, ``sessionId``, ``metadata``, in camel or snake case; scores as columns of their own name, each with the
-values it got, or as a list ``scores``. A row is a report when one of its scores is the mark. Times without a zone are UTC, as Langfuse
-writes them.
+Fields (Langfuse 3, documentation "Export from UI" and "Blob storage export field reference"): ``input`` and ``output``, ``timestamp`` or
+``startTime``, ``userId``, ``sessionId``, ``metadata``, in camel or snake case; scores as columns of their own name, each with the values it
+got, or as a list ``scores``. A row is a report if one of its scores is the mark. Times without a zone are UTC, as Langfuse writes them.
 
-The chunk ids served come from ``metadata`` (``chunk_ids`` or ``served``) and, in the download of one trace, from its observations of
-type RETRIEVER; a table of traces does not hold them. Blob storage writes scores into files of their own: such a file has no questions,
-so mark every row (an empty mark) only where the export was filtered to bad feedback.
+The ids of served chunks come from ``metadata`` (``chunk_ids`` or ``served``) and, in the download of one trace, from its observations of type
+RETRIEVER; a table of traces does not hold them. Blob storage writes scores into separate files, which have no questions: use an empty mark
+(every row) only if the export was filtered to bad feedback.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
+from corpus_guard.traceback.filings import Filing
 from corpus_guard.traceback.importers import fields
 from corpus_guard.traceback.importers.record import Mark
-from corpus_guard.traceback.reports import Filing
 
 _TIME = ("timestamp", "startTime", "start_time", "createdAt", "created_at")
 _USER = ("userId", "user_id")
@@ -28,12 +26,12 @@ _SIGNS = ("sessionId", "userId", "traceId", "projectId", "project_id", "environm
 
 
 class Langfuse:
-    """A dialect (`Dialect`)."""
+    """Dialect of Langfuse (`Dialect`)."""
 
     name = "langfuse"
 
-    def knows(self, values: Mapping[str, Any]) -> bool:
-        """An id, an input, an output, a time, and two more columns of a kind that only Langfuse has."""
+    def knows(self, values: Mapping[str, object]) -> bool:
+        """Return whether the record has an id, input, output, a time, and two more columns that only Langfuse has."""
         trace = _trace(values)
         return (
             {"id", "input", "output"} <= trace.keys()
@@ -41,61 +39,64 @@ class Langfuse:
             and sum(name in trace for name in _SIGNS) >= 2
         )
 
-    def filings(self, values: Mapping[str, Any], mark: Mark) -> list[Filing]:
-        """One a score that is the mark; without a mark one a row."""
+    def filings(self, values: Mapping[str, object], mark: Mark) -> list[Filing]:
+        """Return one filing per score that is the mark; without a mark, one per row."""
         trace = _trace(values)
         marks = list(_marks(values, mark)) if mark.name else [{}]
         if not marks:
             return []
-        metadata = fields.parsed(trace.get("metadata"))
+        metadata = fields.parse_json(trace.get("metadata"))
         metadata = metadata if isinstance(metadata, Mapping) else {}
-        correct = fields.first(trace, _EXPECTED) or fields.first(metadata, _EXPECTED)
-        query, output = fields.question(trace.get("input")), fields.answer(trace.get("output"))
+        correct = fields.first_value(trace, _EXPECTED) or fields.first_value(metadata, _EXPECTED)
+        query, output = fields.extract_question(trace.get("input")), fields.extract_answer(trace.get("output"))
         return [
             Filing(
                 query=query,
                 output=output,
-                reported_at=fields.moment(fields.first(score, _TIME) or fields.first(trace, _TIME)),
-                correct=None if correct is None else fields.answer(correct),
-                reporter=fields.text(
-                    fields.first(score, ("authorUserId", "author_user_id")) or fields.first(trace, _USER)
+                reported_at=fields.parse_time(fields.first_value(score, _TIME) or fields.first_value(trace, _TIME)),
+                correct=None if correct is None else fields.extract_answer(correct),
+                reporter=fields.text_or_empty(
+                    fields.first_value(score, ("authorUserId", "author_user_id")) or fields.first_value(trace, _USER)
                 ),
-                session=fields.text(fields.first(trace, _SESSION)),
-                served=fields.chunk_ids(fields.first(metadata, _SERVED)) or _retrieved(values),
+                session=fields.text_or_empty(fields.first_value(trace, _SESSION)),
+                served=fields.extract_chunk_ids(fields.first_value(metadata, _SERVED)) or _retrieved(values),
             )
             for score in marks
         ]
 
 
-def _trace(values: Mapping[str, Any]) -> Mapping[str, Any]:
+def _trace(values: Mapping[str, object]) -> Mapping[str, object]:
     inner = values.get("trace")
     return inner if isinstance(inner, Mapping) else values
 
 
-def _marks(values: Mapping[str, Any], mark: Mark) -> Iterable[Mapping[str, Any]]:
-    """Scores that are the mark; a column has no more to say than that it is."""
-    column = fields.parsed(_trace(values).get(mark.name))
+def _marks(values: Mapping[str, object], mark: Mark) -> Iterable[Mapping[str, object]]:
+    """Yield the scores that are the mark; empty for a column, which holds no more than the value."""
+    column = fields.parse_json(_trace(values).get(mark.name))
     if mark.fits(column):
         yield {}
         return
     for holder in (values, _trace(values)):
-        scores = fields.parsed(holder.get("scores"))
-        if isinstance(scores, Mapping) and mark.fits(fields.parsed(scores.get(mark.name))):
+        scores = fields.parse_json(holder.get("scores"))
+        if isinstance(scores, Mapping) and mark.fits(fields.parse_json(scores.get(mark.name))):
             yield {}
             return
         if isinstance(scores, list):
-            found = [one for one in scores if isinstance(one, Mapping) and one.get("name") == mark.name]
-            yield from (
-                one
-                for one in found
-                if any(mark.fits(one.get(name)) for name in ("value", "stringValue", "string_value"))
-            )
+            for score in scores:
+                if not isinstance(score, Mapping) or score.get("name") != mark.name:
+                    continue
+                if any(mark.fits(score.get(name)) for name in ("value", "stringValue", "string_value")):
+                    yield score
             return
 
 
-def _retrieved(values: Mapping[str, Any]) -> tuple[str, ...]:
+def _retrieved(values: Mapping[str, object]) -> tuple[str, ...]:
     observations = values.get("observations")
     if not isinstance(observations, list):
         return ()
-    retrievers = [one for one in observations if isinstance(one, Mapping) and one.get("type") == "RETRIEVER"]
-    return tuple(dict.fromkeys(found for one in retrievers for found in fields.chunk_ids(one.get("output"))))
+    outputs = [
+        observation.get("output")
+        for observation in observations
+        if isinstance(observation, Mapping) and observation.get("type") == "RETRIEVER"
+    ]
+    return tuple(dict.fromkeys(chunk_id for output in outputs for chunk_id in fields.extract_chunk_ids(output)))

@@ -1,11 +1,11 @@
 """Assessments of MLflow traces: the feedback that people gave on the answers of a RAG application.
 
-Read here (MLflow 3.17): traces with a feedback of the mark's name and value; question and answer are inputs and outputs of the root span,
-the right answer the expectation ``expected_response``, the reporter the assessment's source, the time the assessment's; the chunks served
-are what spans of type RETRIEVER gave back (``metadata.chunk_id``, or the document's id). An assessment that was overridden counts no more.
+Fields (MLflow 3.17): traces with a feedback of the mark's name and value; question and answer are inputs and outputs of the root span, the
+right answer the expectation ``expected_response``, the reporter the assessment's source, the time the assessment's; the served chunks are
+what spans of type RETRIEVER returned (``metadata.chunk_id``, or the document's id). An assessment that was overridden does not count.
 
-The server is the one that ``MLFLOW_TRACKING_URI`` names, else the SQLite file below the guard's home. It is asked a page at a time, and
-only for traces that carry the feedback; an assessment may come long after its trace, so the window of time is looked at here.
+The server is the one that ``MLFLOW_TRACKING_URI`` names, else the SQLite file below the guard's home. It is queried page by page, and only
+for traces that carry the feedback; an assessment may be made long after its trace, so the window of time is applied here.
 """
 
 from __future__ import annotations
@@ -14,17 +14,20 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, TypedDict, cast
 
 from corpus_guard.errors import Misuse, SourceUnavailable
 from corpus_guard.settings import Settings
+from corpus_guard.traceback.filings import Filing
 from corpus_guard.traceback.importers import fields
 from corpus_guard.traceback.importers.record import Mark, Record
-from corpus_guard.traceback.reports import Filing
 
-PAGE = 100  # traces, with their spans
-EXPECTED = "expected_response"
-# Before mlflow is imported: nothing is reported to its makers, a dead server is given up on in seconds.
+if TYPE_CHECKING:
+    from mlflow.entities import Trace
+
+TRACES_PER_PAGE = 100  # traces, with their spans
+EXPECTATION_NAME = "expected_response"
+# Set before mlflow is imported: no telemetry, and a dead server is given up on in seconds.
 _QUIET = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "DO_NOT_TRACK": "true",
@@ -35,50 +38,71 @@ _QUIET = {
 _NAME = re.compile(r"[\w .-]{1,250}")
 
 
+class _Feedback(TypedDict):
+    """Assessment of a trace by its name."""
+
+    value: object
+    at: datetime
+    source: object
+
+
+class _TraceValues(TypedDict):
+    """Values of a trace's record."""
+
+    inputs: object
+    outputs: object
+    session: object
+    expected: object
+    feedback: list[_Feedback]
+    retrieved: list[object]  # outputs of retriever spans
+
+
 class MlflowTraces:
-    """A dialect (`Dialect`) of the records below."""
+    """Dialect of the records below (`Dialect`)."""
 
     name = "mlflow"
 
-    def knows(self, values: Mapping[str, Any]) -> bool:
-        """No file holds them."""
+    def knows(self, values: Mapping[str, object]) -> bool:
+        """Return False: no file holds these records."""
         return False
 
-    def filings(self, values: Mapping[str, Any], mark: Mark) -> list[Filing]:
-        """One a valid assessment that is the mark."""
-        feedback = [one for one in values["feedback"] if mark.fits(one["value"])]
-        if not feedback:
+    def filings(self, values: Mapping[str, object], mark: Mark) -> list[Filing]:
+        """Return one filing per valid assessment that is the mark."""
+        trace = cast("_TraceValues", values)
+        marked = [feedback for feedback in trace["feedback"] if mark.fits(feedback["value"])]
+        if not marked:
             return []
-        query, output = fields.question(values["inputs"]), fields.answer(values["outputs"])
+        query, output = fields.extract_question(trace["inputs"]), fields.extract_answer(trace["outputs"])
+        chunk_ids = [chunk_id for documents in trace["retrieved"] for chunk_id in fields.extract_chunk_ids(documents)]
         return [
             Filing(
                 query=query,
                 output=output,
-                reported_at=fields.moment(one["at"]),
-                correct=None if values["expected"] is None else fields.answer(values["expected"]),
-                reporter=fields.text(one["source"]),
-                session=fields.text(values["session"]),
-                served=tuple(dict.fromkeys(found for one in values["retrieved"] for found in fields.chunk_ids(one))),
+                reported_at=fields.parse_time(feedback["at"]),
+                correct=None if trace["expected"] is None else fields.extract_answer(trace["expected"]),
+                reporter=fields.text_or_empty(feedback["source"]),
+                session=fields.text_or_empty(trace["session"]),
+                served=tuple(dict.fromkeys(chunk_ids)),
             )
-            for one in feedback
+            for feedback in marked
         ]
 
 
 def tracking_uri(settings: Settings) -> str:
-    """Where traces are looked for."""
+    """Return the address of the MLflow server."""
     return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{settings.home / 'mlflow' / 'mlflow.db'}"
 
 
 def trace_records(settings: Settings, experiment: str, mark: Mark) -> Iterator[Record]:
-    """Traces of an experiment that carry the mark, the oldest first.
+    """Yield the traces of an experiment that carry the mark, the oldest first.
 
     Args:
-        settings: whose home holds the traces where no server is named.
+        settings: its home holds the traces if no server is named.
         experiment: its name.
         mark: the feedback's name and value.
 
     Raises:
-        Misuse: there is no such experiment, or the mark's name cannot be asked for.
+        Misuse: there is no such experiment, or MLflow cannot be queried for the mark's name.
         SourceUnavailable: MLflow does not answer.
     """
     if not _NAME.fullmatch(mark.name) or not _NAME.fullmatch(mark.value):
@@ -91,17 +115,17 @@ def trace_records(settings: Settings, experiment: str, mark: Mark) -> Iterator[R
     uri = tracking_uri(settings)
     try:
         client = MlflowClient(uri)
-        found = client.get_experiment_by_name(experiment)
-        if found is None:
+        stored = client.get_experiment_by_name(experiment)
+        if stored is None:
             raise Misuse(
                 f"mlflow:{experiment}: there is no such experiment at {_without_password(uri)}; check its name"
             )
         number, token = 0, None
         while True:
             page = client.search_traces(
-                locations=[found.experiment_id],
+                locations=[stored.experiment_id],
                 filter_string=f"feedback.`{mark.name}` = '{mark.value}'",
-                max_results=PAGE,
+                max_results=TRACES_PER_PAGE,
                 order_by=["timestamp_ms ASC"],
                 page_token=token,
             )
@@ -113,32 +137,39 @@ def trace_records(settings: Settings, experiment: str, mark: Mark) -> Iterator[R
                 return
     except (MlflowException, OSError) as error:
         raise SourceUnavailable(
-            f"MLflow at {_without_password(uri)}: {type(error).__name__}; see that it runs and that MLFLOW_TRACKING_URI is right"
+            f"MLflow at {_without_password(uri)}: {type(error).__name__}; check that it runs and that MLFLOW_TRACKING_URI is right"
         ) from error
 
 
-def _values(trace: Any, mark: Mark) -> dict[str, Any]:
+def _values(trace: Trace, mark: Mark) -> _TraceValues:
     spans = list(trace.data.spans)
     root = next((span for span in spans if span.parent_id is None), None)
-    assessments = [one for one in trace.info.assessments or () if one.valid is not False]
-    return {
-        "inputs": root.inputs if root else trace.info.request_preview,
-        "outputs": root.outputs if root else trace.info.response_preview,
-        "session": (trace.info.trace_metadata or {}).get("mlflow.trace.session"),
-        "expected": next(
-            (one.expectation.value for one in assessments if one.expectation and one.name == EXPECTED), None
-        ),
-        "feedback": [
-            {
-                "value": one.feedback.value,
-                "at": datetime.fromtimestamp((one.last_update_time_ms or one.create_time_ms) / 1000, UTC),
-                "source": one.source.source_id if one.source else "",
-            }
-            for one in assessments
-            if one.feedback and one.name == mark.name
+    valid = [assessment for assessment in trace.info.assessments or () if assessment.valid is not False]
+    expectations = [
+        assessment.expectation.value
+        for assessment in valid
+        if assessment.expectation and assessment.name == EXPECTATION_NAME
+    ]
+    return _TraceValues(
+        inputs=root.inputs if root else trace.info.request_preview,
+        outputs=root.outputs if root else trace.info.response_preview,
+        session=(trace.info.trace_metadata or {}).get("mlflow.trace.session"),
+        expected=expectations[0] if expectations else None,
+        feedback=[
+            _Feedback(
+                value=assessment.feedback.value,
+                at=_time(assessment.last_update_time_ms or assessment.create_time_ms),
+                source=assessment.source.source_id if assessment.source else "",
+            )
+            for assessment in valid
+            if assessment.feedback and assessment.name == mark.name
         ],
-        "retrieved": [span.outputs for span in spans if span.span_type == "RETRIEVER"],
-    }
+        retrieved=[span.outputs for span in spans if span.span_type == "RETRIEVER"],
+    )
+
+
+def _time(milliseconds: int) -> datetime:
+    return datetime.fromtimestamp(milliseconds / 1000, UTC)
 
 
 def _without_password(uri: str) -> str:

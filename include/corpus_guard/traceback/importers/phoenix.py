@@ -1,25 +1,24 @@
 """Exports of Arize Phoenix: spans as JSON Lines or JSON, or a data frame of spans as CSV.
 
-Read here (Phoenix 12 and OpenInference's semantic conventions): the attributes ``input.value``, ``output.value``, ``session.id``,
+Fields (Phoenix 12 and OpenInference's semantic conventions): the attributes ``input.value``, ``output.value``, ``session.id``,
 ``user.id`` and ``retrieval.documents.N.document``, nested or with dots, with or without ``attributes.`` before them; annotations among the
 attributes (``annotations.N.annotation.name``, also of the trace), as a list ``annotations`` with ``result``, or as the columns that a
-data frame of annotations adds when it is joined. A span is a report when one of its annotations is the mark.
+data frame of annotations adds when it is joined. A span is a report if one of its annotations is the mark.
 
-The chunk ids served are those the annotated span itself holds: export the spans that people annotate with their documents, or name the
-chunks in another way. OpenTelemetry's own JSON is not read; export Phoenix's.
+The ids of served chunks are those that the annotated span itself holds: export annotated spans with their documents, or name the chunks in
+another way. OpenTelemetry's own JSON is not read; export Phoenix's.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
 
+from corpus_guard.traceback.filings import Filing
 from corpus_guard.traceback.importers import fields
 from corpus_guard.traceback.importers.record import Mark
-from corpus_guard.traceback.reports import Filing
 
-MOST_VALUES = 20_000  # of one span
+MAX_SPAN_VALUES = 20_000  # of one span
 _TIME = ("created_at", "updated_at")
 _SPAN_TIME = ("end_time", "start_time")
 _EXPECTED = (
@@ -36,81 +35,90 @@ _DOCUMENT = re.compile(r"retrieval\.documents\.(\d{1,4})\.document\.(metadata\.c
 
 
 class Phoenix:
-    """A dialect (`Dialect`)."""
+    """Dialect of Phoenix (`Dialect`)."""
 
     name = "phoenix"
 
-    def knows(self, values: Mapping[str, Any]) -> bool:
-        """A span's kind or context, and attributes."""
+    def knows(self, values: Mapping[str, object]) -> bool:
+        """Return whether the record has a span's kind or context, and attributes."""
         names = {str(key).split(".")[0] for key in values}
         return bool({"span_kind", "context"} & names) and "attributes" in names
 
-    def filings(self, values: Mapping[str, Any], mark: Mark) -> list[Filing]:
-        """One an annotation that is the mark; without a mark one a span."""
+    def filings(self, values: Mapping[str, object], mark: Mark) -> list[Filing]:
+        """Return one filing per annotation that is the mark; without a mark, one per span."""
         span = dict(_flat(values))
-        marks = [one for one in _annotations(span) if _is(one, mark)] if mark.name else [{}]
-        if not marks:
+        marked = (
+            [annotation for annotation in _annotations(span) if _is_marked(annotation, mark)] if mark.name else [{}]
+        )
+        if not marked:
             return []
-        correct = fields.first(span, _EXPECTED)
-        query, output = fields.question(span.get("input.value")), fields.answer(span.get("output.value"))
+        correct = fields.first_value(span, _EXPECTED)
+        query, output = (
+            fields.extract_question(span.get("input.value")),
+            fields.extract_answer(span.get("output.value")),
+        )
         return [
             Filing(
                 query=query,
                 output=output,
-                reported_at=fields.moment(fields.first(one, _TIME) or fields.first(span, _SPAN_TIME)),
-                correct=None if correct is None else fields.answer(correct),
-                reporter=fields.text(fields.first(one, ("user_id", "identifier")) or span.get("user.id")),
-                session=fields.text(span.get("session.id")),
+                reported_at=fields.parse_time(
+                    fields.first_value(annotation, _TIME) or fields.first_value(span, _SPAN_TIME)
+                ),
+                correct=None if correct is None else fields.extract_answer(correct),
+                reporter=fields.text_or_empty(
+                    fields.first_value(annotation, ("user_id", "identifier")) or span.get("user.id")
+                ),
+                session=fields.text_or_empty(span.get("session.id")),
                 served=_served(span),
             )
-            for one in marks
+            for annotation in marked
         ]
 
 
-def _flat(values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Objects and lists as names with dots; text that is JSON of one, too, except for what people wrote."""
-    waiting: list[tuple[str, Any, int]] = [("", values, 0)]
-    given = 0
-    while waiting and given < MOST_VALUES:
+def _flat(values: Mapping[str, object]) -> Iterator[tuple[str, object]]:
+    """Yield nested objects and lists, also in JSON text, as names with dots; the question and the answer are not parsed."""
+    waiting: list[tuple[str, object, int]] = [("", values, 0)]
+    count = 0
+    while waiting and count < MAX_SPAN_VALUES:
         name, value, depth = waiting.pop()
         if name not in {"input.value", "output.value"}:
-            value = fields.parsed(value)
+            value = fields.parse_json(value)
         inner = value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list) else None
-        if inner is None or depth > fields.DEEPEST:
-            given += 1
+        if inner is None or depth > fields.MAX_DEPTH:
+            count += 1
             yield name, value
             continue
-        waiting += [(_joined(name, str(key)), one, depth + 1) for key, one in inner][:MOST_VALUES]
+        waiting += [(_joined(name, str(key)), element, depth + 1) for key, element in inner][:MAX_SPAN_VALUES]
 
 
 def _joined(before: str, key: str) -> str:
     return (f"{before}.{key}" if before else key).removeprefix("attributes.").removeprefix("attributes")
 
 
-def _annotations(span: Mapping[str, Any]) -> list[dict[str, Any]]:
-    found: dict[str, dict[str, Any]] = {}
+def _annotations(span: Mapping[str, object]) -> list[dict[str, object]]:
+    by_place: dict[str, dict[str, object]] = {}
     for name, value in span.items():
         if matched := _ANNOTATED.fullmatch(name):
             place = name[: matched.start(1)] + matched[1]
-            found.setdefault(place, {})[matched[2].removeprefix("result.")] = value
+            by_place.setdefault(place, {})[matched[2].removeprefix("result.")] = value
     joined = {
-        name: fields.first(span, (f"annotation.{name}", f"annotation_{name}", f"result.{name}", name))
+        name: fields.first_value(span, (f"annotation.{name}", f"annotation_{name}", f"result.{name}", name))
         for name in ("label", "score", "identifier", "user_id", "created_at")
     }
-    named = fields.first(span, ("annotation_name", "annotation.name"))
-    return [*found.values(), *([{**joined, "name": named}] if named else [])]
+    named = fields.first_value(span, ("annotation_name", "annotation.name"))
+    return [*by_place.values(), *([{**joined, "name": named}] if named else [])]
 
 
-def _is(annotation: Mapping[str, Any], mark: Mark) -> bool:
+def _is_marked(annotation: Mapping[str, object], mark: Mark) -> bool:
     return annotation.get("name") == mark.name and (
         mark.fits(annotation.get("label")) or mark.fits(annotation.get("score"))
     )
 
 
-def _served(span: Mapping[str, Any]) -> tuple[str, ...]:
+def _served(span: Mapping[str, object]) -> tuple[str, ...]:
     documents: dict[int, str] = {}
     for name, value in span.items():
         matched = _DOCUMENT.fullmatch(name)
         if matched and (matched[2] != "id" or int(matched[1]) not in documents):
-            documents[int(matched[1])] = fields.text(value)
+            documents[int(matched[1])] = fields.text_or_empty(value)
     return tuple(documents[place] for place in sorted(documents) if documents[place])

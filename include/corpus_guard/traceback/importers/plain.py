@@ -1,18 +1,17 @@
-"""CSV and JSON Lines with fields of our own names, or of those that people commonly use.
+"""CSV and JSON Lines with fields of our own names, or of common ones.
 
-``query``, ``output`` and ``reported_at`` must be there; ``correct``, ``reporter``, ``session`` and ``served`` (a list, or chunk ids with
-``;`` between them) may be. Case, spaces and hyphens of a name make no difference; of two that mean the same the first in the list
-below wins. Every record is a report.
+``query``, ``output`` and ``reported_at`` are required; ``correct``, ``reporter``, ``session`` and ``served`` (a list, or chunk ids separated
+by ``;``) are optional. Case, spaces and hyphens of a name make no difference; of two names for the same field, the first in the list below
+wins. Every record is a report.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
+from corpus_guard.traceback.filings import Filing
 from corpus_guard.traceback.importers import fields
 from corpus_guard.traceback.importers.record import Mark
-from corpus_guard.traceback.reports import Filing
 
 QUERY = ("query", "question", "input", "prompt", "user_query", "user_input")
 OUTPUT = ("output", "answer", "response", "wrong_answer", "wrong_output", "prediction", "completion")
@@ -24,38 +23,38 @@ SERVED = ("served", "chunk_ids", "chunks", "retrieved", "retrieved_ids")
 
 
 class Plain:
-    """A dialect (`Dialect`)."""
+    """Dialect of records without a tool (`Dialect`)."""
 
     name = "plain"
 
-    def knows(self, values: Mapping[str, Any]) -> bool:
-        """It takes what no tool claims."""
+    def knows(self, values: Mapping[str, object]) -> bool:
+        """Return True: it reads whatever no tool claims."""
         return True
 
-    def filings(self, values: Mapping[str, Any], mark: Mark) -> list[Filing]:
-        """One a record."""
-        named: dict[str, Any] = {}
+    def filings(self, values: Mapping[str, object], mark: Mark) -> list[Filing]:
+        """Return one filing per record."""
+        named: dict[str, object] = {}
         for key, value in values.items():
-            named.setdefault(_name(key), value)
-        correct = fields.first(named, CORRECT)
+            named.setdefault(_normalise_name(key), value)
+        correct = fields.first_value(named, CORRECT)
         return [
             Filing(
-                query=fields.question(_given(named, QUERY)),
-                output=fields.answer(_given(named, OUTPUT)),
-                reported_at=fields.moment(fields.first(named, REPORTED_AT)),
-                correct=None if correct is None else fields.answer(correct),
-                reporter=fields.text(fields.first(named, REPORTER)),
-                session=fields.text(fields.first(named, SESSION)),
-                served=fields.chunk_ids(fields.first(named, SERVED)),
+                query=fields.extract_question(_first_present(named, QUERY)),
+                output=fields.extract_answer(_first_present(named, OUTPUT)),
+                reported_at=fields.parse_time(fields.first_value(named, REPORTED_AT)),
+                correct=None if correct is None else fields.extract_answer(correct),
+                reporter=fields.text_or_empty(fields.first_value(named, REPORTER)),
+                session=fields.text_or_empty(fields.first_value(named, SESSION)),
+                served=fields.extract_chunk_ids(fields.first_value(named, SERVED)),
             )
         ]
 
 
-def _given(named: Mapping[str, Any], names: tuple[str, ...]) -> Any:
-    """Like `fields.first`, but what is there and empty is told apart from what is not there."""
-    found = fields.first(named, names)
-    return "" if found is None and any(name in named for name in names) else found
+def _first_present(named: Mapping[str, object], names: tuple[str, ...]) -> object:
+    """Return the value of `fields.first_value`, but "" instead of None if a field is present and empty."""
+    value = fields.first_value(named, names)
+    return "" if value is None and any(name in named for name in names) else value
 
 
-def _name(key: str) -> str:
+def _normalise_name(key: str) -> str:
     return key.strip().casefold().replace(" ", "_").replace("-", "_")

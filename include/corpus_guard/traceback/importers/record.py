@@ -1,18 +1,18 @@
-"""What the importers have in common: a record of an export, and the mark that makes it a report."""
+"""Types of the importers: a record of an export, the mark that makes it a report, and the dialect of a tool."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from corpus_guard.errors import Misuse
-from corpus_guard.traceback.reports import Filing
+from corpus_guard.traceback.filings import Filing
 
-REPORTED = "reported_wrong=true"
-"""The mark that is looked for where nobody names another."""
-LARGEST = 2**20  # bytes of one record; an answer of a million characters is nobody's report
-RAW = 4_000  # characters kept of a record that was put aside
+DEFAULT_MARK = "reported_wrong=true"
+"""Mark of a report unless another one is given."""
+MAX_RECORD_BYTES = 2**20  # of one record; no real answer has a million characters
+MAX_RAW_LENGTH = 4_000  # characters stored of a record that was put aside
 
 _TRUE = frozenset({"true", "1", "1.0", "yes"})
 _FALSE = frozenset({"false", "0", "0.0", "no"})
@@ -20,53 +20,53 @@ _FALSE = frozenset({"false", "0", "0.0", "no"})
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One record of an export, or what stands in its place."""
+    """Record of an export, or the reason why it cannot be read."""
 
-    line: int  # 1-based: of the file; for MLflow, which has no lines, the trace's ordinal
-    values: Mapping[str, Any] | None  # None: it cannot be read
-    raw: str = ""  # its beginning
+    line: int  # 1-based, of the file; for MLflow, which has no lines, the number of the trace
+    values: Mapping[str, object] | None  # None: it cannot be read
+    raw: str = ""  # the record's beginning
     code: str = ""  # why it cannot be read
     message: str = ""
-    place: str = ""  # an id where there is one
+    place: str = ""  # an id, if there is one
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """How people say in their tool that an answer was wrong: a score, an annotation or an assessment, and its value."""
+    """Mark of a wrong answer in a tool: name and value of a score, an annotation or an assessment."""
 
     name: str = ""  # empty: every record is a report
     value: str = "true"
 
     @classmethod
     def parse(cls, text: str) -> Mark:
-        """``NAME=VALUE``, ``NAME`` (true) or nothing (every record).
+        """Parse ``NAME=VALUE``, ``NAME`` (true) or nothing (every record).
 
         Raises:
-            Misuse: there is a value and no name.
+            Misuse: there is a value without a name.
         """
         name, equals, value = text.strip().partition("=")
         if equals and not name.strip():
-            raise Misuse(f"mark {text!r}: expected NAME=VALUE, such as {REPORTED}, or nothing for every record")
+            raise Misuse(f"mark {text!r}: expected NAME=VALUE, such as {DEFAULT_MARK}, or nothing for every record")
         return cls(name.strip(), value.strip() if equals else "true")
 
-    def fits(self, value: Any) -> bool:
-        """Whether a value, or one of several, is the one that is looked for. True is 1 and "yes", false is 0 and "no"."""
+    def fits(self, value: object) -> bool:
+        """Return whether a value, or one of a list, is the mark's. True equals 1 and "yes", false equals 0 and "no"."""
         if isinstance(value, list | tuple):
-            return any(self.fits(one) for one in value[:1_000] if not isinstance(one, list | tuple))
+            return any(self.fits(element) for element in value[:1_000] if not isinstance(element, list | tuple))
         return value is not None and _folded(value) == _folded(self.value)
 
 
 class Dialect(Protocol):
-    """What the records of one tool mean."""
+    """Reader of the records of one tool."""
 
     name: str
 
-    def knows(self, values: Mapping[str, Any]) -> bool:
-        """Whether a record looks like this tool's."""
+    def knows(self, values: Mapping[str, object]) -> bool:
+        """Return whether a record looks like this tool's."""
         ...
 
-    def filings(self, values: Mapping[str, Any], mark: Mark) -> list[Filing]:
-        """The filings in a record, without their origin; none where nobody said that it was wrong.
+    def filings(self, values: Mapping[str, object], mark: Mark) -> list[Filing]:
+        """Return the filings in a record, without their origin; none if nobody marked it as wrong.
 
         Raises:
             HostileInput: the record has no question, no answer or no time.
@@ -74,6 +74,6 @@ class Dialect(Protocol):
         ...
 
 
-def _folded(value: Any) -> str:
+def _folded(value: object) -> str:
     text = str(value).strip().casefold()
     return "true" if text in _TRUE else "false" if text in _FALSE else text

@@ -1,7 +1,7 @@
-"""Where reports are imported from: a file, several, or an experiment of MLflow; and which tool wrote it.
+"""Sources of reports: a file, several files, or an experiment of MLflow, and the tool that wrote them.
 
-``exports/june.csv``, ``exports/*.jsonl``, any fsspec URL, or ``mlflow:EXPERIMENT``. How a file is written follows from the end of its name,
-else from its first character; whose it is from its first record that can be read, unless a format is given.
+``exports/june.csv``, ``exports/*.jsonl``, any fsspec URL, or ``mlflow:EXPERIMENT``. The container (CSV, lines, JSON values) follows from the end
+of a file's name, else from its first character; the tool from its first readable record, unless a format is given.
 """
 
 from __future__ import annotations
@@ -27,85 +27,88 @@ from corpus_guard.traceback.importers.record import Dialect, Mark, Record
 
 MLFLOW = "mlflow:"
 FORMATS = ("csv", "jsonl", "langfuse", "phoenix")
-"""What a file can be said to be."""
+"""Formats that a file can be declared to have."""
 _TOOLS: tuple[Dialect, ...] = (Phoenix(), Langfuse())
 _PLAIN = Plain()
-_LOOKED_AT = 20  # records that are read to find out whose they are
+_RECORDS_INSPECTED = 20  # read to recognise the tool
 _CONTAINERS = {".csv": "csv", ".tsv": "tsv", ".jsonl": "lines", ".ndjson": "lines", ".json": "values"}
 
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """Records that are being read, and what they mean."""
+    """Records that are being read, and their dialect."""
 
     place: str  # for people and for a filing's origin, without passwords
     dialect: Dialect
     records: Iterator[Record]
 
 
-def exports(settings: Settings, source: str, mark: Mark, said: str | None = None) -> Iterator[Export]:
+def exports(settings: Settings, source: str, mark: Mark, file_format: str | None = None) -> Iterator[Export]:
     """Open what `source` names, one file after the other.
 
     Args:
-        settings: for MLflow's place.
+        settings: for the address of MLflow.
         source: see the module.
-        mark: what MLflow is asked for.
-        said: one of `FORMATS`; None: found out for each file.
+        mark: what MLflow is queried for.
+        file_format: one of `FORMATS`; None: recognised for each file.
 
     Raises:
-        Misuse: the format is not known, or a file is not of it.
+        Misuse: the format is unknown, or a file has another one.
         SourceUnavailable: there is no such file, or it cannot be read.
     """
-    if said is not None and said not in FORMATS:
-        raise Misuse(f"format {said!r}: expected one of {', '.join(FORMATS)}; MLflow is named as mlflow:EXPERIMENT")
+    if file_format is not None and file_format not in FORMATS:
+        raise Misuse(
+            f"format {file_format!r}: expected one of {', '.join(FORMATS)}; MLflow is given as mlflow:EXPERIMENT"
+        )
     if source.startswith(MLFLOW):
-        if said:
+        if file_format:
             raise Misuse(f"{source}: a format is for files; leave it out")
         yield Export(source, MlflowTraces(), trace_records(settings, source.removeprefix(MLFLOW), mark))
         return
-    where = public_url(source)
+    address = public_url(source)
     try:
         fs, path = url_to_fs(source)
-        one = fs.isfile(path)
-        files = [path] if one else sorted(file for file in fs.glob(path) if fs.isfile(file))
+        is_file = fs.isfile(path)
+        files = [path] if is_file else sorted(file for file in fs.glob(path) if fs.isfile(file))
     except Exception as error:
-        raise SourceUnavailable(f"{where}: cannot be opened ({type(error).__name__}); check the address") from error
+        raise SourceUnavailable(f"{address}: cannot be opened ({type(error).__name__}); check the address") from error
     if not files:
-        raise SourceUnavailable(f"{where}: no such file; give a file, a pattern, an fsspec URL or mlflow:EXPERIMENT")
+        raise SourceUnavailable(f"{address}: no such file; give a file, a pattern, an fsspec URL or mlflow:EXPERIMENT")
     for file in files:
-        place = where if one else file
+        place = address if is_file else file
         try:
             stream = fs.open(file, "rb")
         except Exception as error:
             raise SourceUnavailable(f"{place}: cannot be opened ({type(error).__name__}); check the address") from error
         with stream:
-            yield _export(stream, place, said)
+            yield _export(stream, place, file_format)
 
 
-def _export(stream: IO[bytes], place: str, said: str | None) -> Export:
+def _export(stream: IO[bytes], place: str, file_format: str | None) -> Export:
     container = _container(stream, place)
-    if said == "csv" and container not in {"csv", "tsv"}:
+    if file_format == "csv" and container not in {"csv", "tsv"}:
         container = "csv"
-    if said == "jsonl" and container in {"csv", "tsv"}:
+    if file_format == "jsonl" and container in {"csv", "tsv"}:
         container = "lines"
-    records = _answering(_records(stream, container), place)
-    looked = list(itertools.islice(records, _LOOKED_AT))
-    dialect = next((tool for tool in _TOOLS if tool.name == said), None)
+    records = _convert_read_errors(_records(stream, container), place)
+    inspected = list(itertools.islice(records, _RECORDS_INSPECTED))
+    dialect = next((tool for tool in _TOOLS if tool.name == file_format), None)
     if dialect is None:
-        known = next((one.values for one in looked if one.values is not None), {}) if said is None else {}
-        dialect = next((tool for tool in _TOOLS if tool.knows(known)), _PLAIN)
-    return Export(place, dialect, itertools.chain(looked, records))
+        readable = (record.values for record in inspected if record.values is not None)
+        values = next(readable, {}) if file_format is None else {}
+        dialect = next((tool for tool in _TOOLS if tool.knows(values)), _PLAIN)
+    return Export(place, dialect, itertools.chain(inspected, records))
 
 
-def _answering(records: Iterator[Record], place: str) -> Iterator[Record]:
-    """The same, with what a storage raises while it is read told as what it is."""
+def _convert_read_errors(records: Iterator[Record], place: str) -> Iterator[Record]:
+    """Yield the records, and raise our own errors for what a storage raises while it is read."""
     try:
         yield from records
     except ValueError as error:  # of the reader: no line that names the columns
         raise Misuse(f"{place} {error}") from error
     except Exception as error:
         raise SourceUnavailable(
-            f"{place}: cannot be read to its end ({type(error).__name__}); running again goes on"
+            f"{place}: cannot be read to its end ({type(error).__name__}); running again continues"
         ) from error
 
 
@@ -120,9 +123,9 @@ def _records(stream: IO[bytes], container: str) -> Iterator[Record]:
 
 
 def _container(stream: IO[bytes], place: str) -> str:
-    begins = stream.read(2**16).removeprefix(b"\xef\xbb\xbf").lstrip()
+    beginning = stream.read(2**16).removeprefix(b"\xef\xbb\xbf").lstrip()
     stream.seek(0)
-    if not begins:
+    if not beginning:
         return "empty"
-    named = _CONTAINERS.get(PurePosixPath(place).suffix.lower())
-    return named or {b"[": "values", b"{": "lines"}.get(begins[:1], "csv")
+    by_name = _CONTAINERS.get(PurePosixPath(place).suffix.lower())
+    return by_name or {b"[": "values", b"{": "lines"}.get(beginning[:1], "csv")

@@ -1,65 +1,78 @@
-"""Judges: whether a text leads to the output that was reported.
+"""Judges: classifiers of retrieved texts by whether they lead to the reported output.
 
-Every text is hostile, to a judge above all. An opinion that cannot be read is *undecided*, never silently benign.
+Every text is hostile, above all to its judge. An opinion that cannot be read counts as *undecided*, never as benign.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Protocol
 
-from corpus_guard.traceback.suspects import Complaint, Suspect
-
-
-class Label(StrEnum):
-    """What a judge says of one text."""
-
-    POISONED = "poisoned"
-    BENIGN = "benign"
-    UNDECIDED = "undecided"
+from corpus_guard.errors import GuardError, JudgeFailed
+from corpus_guard.ledger.states import Label
+from corpus_guard.traceback.retrieval import Complaint, RetrievedText
 
 
 @dataclass(frozen=True, slots=True)
 class Opinion:
-    """What a judge says, and why."""
+    """Label of one text, with its score and reason."""
 
     label: Label
     score: float  # how likely the text is poisoned, 0..1
-    explanation: str  # for people; what a model wrote is cut short and never trusted
+    explanation: str  # for people; what a model wrote is shortened and never trusted
 
 
 @dataclass(frozen=True, slots=True)
-class Conclusion:
-    """A second look, with everything known that the complaint retrieved."""
+class JudgeConclusion:
+    """Second look of a judge, at everything that a complaint retrieved."""
 
     probability: float | None = None  # that the complaint is an attack, 0..1, calibrated; None: this judge cannot say
-    acquitted: frozenset[str] = frozenset()  # ids of texts that look poisoned only by themselves
+    acquitted: frozenset[str] = frozenset()  # ids of texts that looked poisoned only on their own
 
 
 class Judge(Protocol):
-    """Judges the texts that one complaint retrieves."""
+    """Judge of the texts that one complaint retrieves."""
 
     @property
     def name(self) -> str:
-        """As settings and the command line call it."""
+        """Name in settings and on the command line."""
 
     @property
     def digest(self) -> str:
         """Everything its opinions depend on: model, prompt, thresholds. At most 200 characters."""
 
-    def judge(self, complaint: Complaint, new: Sequence[Suspect], seen: Sequence[Suspect]) -> list[Opinion]:
-        """An opinion of each new text, in their order.
+    def judge(
+        self, complaint: Complaint, new: Sequence[RetrievedText], retrieved: Sequence[RetrievedText]
+    ) -> list[Opinion]:
+        """Return an opinion of each new text, in their order.
 
         Args:
-            complaint: what was asked and wrongly answered.
-            new: texts not judged yet.
-            seen: all that was retrieved for this complaint so far, the new ones included, in the order they were found.
+            complaint: the question and its wrong answer.
+            new: texts that were not judged yet.
+            retrieved: all texts retrieved for this complaint so far, including the new ones, in the order of retrieval.
 
         Raises:
-            JudgeFailed: no opinion can be had.
+            JudgeFailed: the judge cannot give an opinion.
         """
 
-    def conclude(self, complaint: Complaint, judged: Sequence[tuple[Suspect, Opinion]]) -> Conclusion:
-        """What all opinions together amount to: may acquit single texts, never accuse further ones."""
+    def conclude(self, complaint: Complaint, judged: Sequence[tuple[RetrievedText, Opinion]]) -> JudgeConclusion:
+        """Weigh all opinions together. May acquit single texts, never accuses further ones."""
+
+
+@contextlib.contextmanager
+def report_as_judge_failure(subject: str) -> Iterator[None]:
+    """Turn whatever a model or its library raises into `JudgeFailed`, which a trace records and can be resumed after.
+
+    Args:
+        subject: the part that fails, for the message.
+    """
+    try:
+        yield
+    except GuardError:
+        raise
+    except Exception as error:  # its own message may quote a text
+        raise JudgeFailed(
+            f"{subject}: {type(error).__name__}; run `guard models prepare`, check the free memory, then trace again"
+        ) from error

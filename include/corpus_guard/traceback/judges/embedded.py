@@ -1,153 +1,290 @@
-"""The judge that needs no endpoint: evidence that can be counted, weighed by small trees.
+"""Embedded judge, which needs no endpoint: countable evidence, weighed by small trees.
 
 Rules
-    * opinions of the first look decide what the loop sets aside; `conclude` looks again with everything known, and may acquit;
-    * a text alone in what it says is believed less than one that others repeat: chance puts the words of a wrong answer into one text in
-      ten that a question retrieves;
-    * an output that is no answer to the question ("yes" to "who") accuses nobody;
-    * texts whose vectors were made by another embedder are embedded again: the model knows one space only.
+    * opinions of the first look decide what the loop sets aside; `conclude` looks again at everything retrieved, and may acquit;
+    * a text that is alone in what it says is believed less than one that others repeat: by chance, one in ten texts that a question
+      retrieves holds the words of a wrong answer;
+    * an output that cannot answer the question ("yes" to "who") accuses nobody;
+    * texts whose vectors come from another embedder are embedded again: the model knows one vector space only.
 
-What it does not do: understand, and ask a language model. How likely the embedded one finds the output after a text, and how much
-likelier than without it, was tried on the 1,420 texts of training that are least clear: 77.2 % right without, 77.3 % with it. A lie
-told without any of the output's words, by one text alone, passes for benign; an honest text that says exactly what was reported, next to
-the question's words, looks like a lie. Figures: README, `guard evaluate traceback`.
+What it does not do: understand texts, or ask a language model. How likely the embedded language model finds the output after a text, and
+how much likelier than without it, was tried on the 1,420 training texts that are least clear: 77.2 % right without, 77.3 % with it. A lie
+told without any of the output's words, by one text alone, passes for benign; an honest text that states exactly what was reported, next
+to the question's words, looks like a lie. Figures: `guard evaluate traceback`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+import orjson
 from numpy.typing import NDArray
 
-from corpus_guard.traceback.judges import Conclusion, Label, Opinion
-from corpus_guard.traceback.judges._evidence import NAMES
-from corpus_guard.traceback.judges._gathering import Gatherer, version
-from corpus_guard.traceback.judges._learned import SHIPPED, Learned, load, parse
-from corpus_guard.traceback.suspects import Complaint, Suspect
+from corpus_guard.errors import SettingsError
+from corpus_guard.ledger.states import Label
+from corpus_guard.traceback.judges import JudgeConclusion, Opinion
+from corpus_guard.traceback.judges.evidence import FEATURE_NAMES, EvidenceCollector, evidence_version
+from corpus_guard.traceback.retrieval import Complaint, RetrievedText
 
 if TYPE_CHECKING:
+    import xgboost
+
     from corpus_guard.models import Models
 
+SHIPPED_MODEL: Final = Path(__file__).with_name("embedded.json")
+PARTS: Final = ("text", "again", "report")
+"""Parts of a judge's model: how likely a text is poisoned, from its own evidence and its company's when first seen; the same, once
+everything that the complaint retrieves is known; how likely the complaint as a whole is an attack."""
 NO_ANSWER: Final = Opinion(Label.BENIGN, 0.0, "yes or no answers no such question: nothing can have led to it")
-COMPANY: Final = (
+COMPANY_INPUTS: Final = (
     "sib1", "sib2", "sibcount", "agree", "agreed", "nstrong", "strongsim", "psib1", "psib2", "pagree",
 )  # fmt: skip
-ABOUT: Final = (
-    "polar", "alen", "arare", "novel", "verb", "rare", "cq", "cqt", "d", "pcqt", "pd", "bhead", "orders", "facts", "fbest", "cover",
-    "nfacts", "words",
+TEXT_INPUTS: Final = (
+    "polar", "alen", "arare", "novel", "verb", "rare", "cq", "cqt", "d", "pcqt", "pd", "bhead", "orders", "facts",
+    "fbest", "cover", "nfacts", "words",
 )  # fmt: skip
-SECOND_LOOK: Final = (*ABOUT, *COMPANY)
-REPORT: Final = (*SECOND_LOOK, "density")
+SECOND_LOOK_INPUTS: Final = (*TEXT_INPUTS, *COMPANY_INPUTS)
+REPORT_INPUTS: Final = (*SECOND_LOOK_INPUTS, "density")
+
+
+@dataclass(frozen=True)
+class JudgeModel:
+    """Trained model of the judge: three small sets of trees in one JSON file.
+
+    Made by `guard train judge`. XGBoost's JSON holds numbers only: reading it executes nothing.
+    """
+
+    version: str  # of the evidence it was trained on
+    trained_on: str  # in words
+    thresholds: Mapping[str, float]  # by part: probability from which it says yes
+    trees: Mapping[str, xgboost.Booster] = field(repr=False)  # by part
+
+    def probabilities(self, part: str, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the probability of each row that what the part predicts is true, shape (rows,)."""
+        if not len(rows):
+            return np.empty(0, np.float64)
+        # inplace_predict makes no DMatrix: a tenth of the time for a handful of rows.
+        return np.asarray(self.trees[part].inplace_predict(rows, validate_features=False), np.float64)
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of the file."""
+        return hashlib.sha256(self.dumps()).hexdigest()
+
+    def dumps(self) -> bytes:
+        """Return the content of the file."""
+        about = {"version": self.version, "trained_on": self.trained_on, "thresholds": dict(self.thresholds)}
+        trees = {part: orjson.loads(bytes(self.trees[part].save_raw("json"))) for part in PARTS}
+        return orjson.dumps({**about, "trees": trees}, option=orjson.OPT_SORT_KEYS)
 
 
 class EmbeddedJudge:
-    """Judges by words, vectors and company."""
+    """Judge by words, vectors and company."""
 
     name = "embedded"
 
-    def __init__(self, models: Models, learned: Learned) -> None:
-        """Judge by `learned`; loads the embedder when it first judges."""
-        self._gathered = Gatherer(models)
-        self._learned = learned
+    def __init__(self, models: Models, model: JudgeModel) -> None:
+        """Judge by `model`. The embedder is loaded by the first complaint."""
+        self._collector = EvidenceCollector(models)
+        self._model = model
 
     @classmethod
     def shipped(cls, models: Models) -> EmbeddedJudge:
-        """With the model that comes with the package."""
-        return cls.of(models, SHIPPED)
+        """Create the judge with the model of the package."""
+        return cls.from_file(models, SHIPPED_MODEL)
 
     @classmethod
-    def of(cls, models: Models, path: Path) -> EmbeddedJudge:
-        """With a model of your own (`guard train judge`).
+    def from_file(cls, models: Models, path: Path) -> EmbeddedJudge:
+        """Create a judge with a model of your own (`guard train judge`).
 
         Raises:
-            SettingsError: it cannot be read, or was trained on other evidence.
+            SettingsError: the file cannot be read, or was trained on other evidence.
         """
-        return cls(models, load(path, version(models)))
+        return cls(models, load_model(path, evidence_version(models)))
 
     @classmethod
-    def read(cls, models: Models, content: bytes, where: str) -> EmbeddedJudge:
-        """With a model whose bytes are known, as `Learned.dumps` writes them; raises SettingsError like `of`, naming `where`."""
-        return cls(models, parse(content, version(models), where))
+    def from_bytes(cls, models: Models, content: bytes, origin: str) -> EmbeddedJudge:
+        """Create a judge with a model from its bytes, as `JudgeModel.dumps` writes them.
+
+        Raises:
+            SettingsError: as for `from_file`; `origin` names the model in the message.
+        """
+        return cls(models, parse_model(content, evidence_version(models), origin))
 
     @property
     def digest(self) -> str:
-        """Its model and the evidence it is about."""
-        return f"embedded/{self._learned.version}/{self._learned.digest[:16]}"
+        """Model of the judge, and the evidence it reads."""
+        return f"embedded/{self._model.version}/{self._model.digest[:16]}"
 
     @property
     def embedding_seconds(self) -> float:
-        """Waited for the vectors of passages so far."""
-        return self._gathered.embedding_seconds
+        """Seconds spent on the vectors of passages so far."""
+        return self._collector.embedding_seconds
 
     def prepare(self, complaints: Sequence[Complaint]) -> None:
         """Read many complaints at once: one batch for the embedder instead of one each."""
-        self._gathered.prepare(complaints)
+        self._collector.prepare(complaints)
 
-    def judge(self, complaint: Complaint, new: Sequence[Suspect], seen: Sequence[Suspect]) -> list[Opinion]:
-        """An opinion of each new text."""
-        if not self._gathered.answerable(complaint):
+    def judge(
+        self, complaint: Complaint, new: Sequence[RetrievedText], retrieved: Sequence[RetrievedText]
+    ) -> list[Opinion]:
+        """Return an opinion of each new text."""
+        if not self._collector.answerable(complaint):
             return [NO_ANSWER] * len(new)
-        place = {one.chunk_id: number for number, one in enumerate(seen)}
-        rows = self._gathered.evidence(complaint, seen)[[place[one.chunk_id] for one in new]]
-        scores = self._learned.probabilities("text", rows)
+        index = {text.chunk_id: number for number, text in enumerate(retrieved)}
+        rows = self._collector.evidence(complaint, retrieved)[[index[text.chunk_id] for text in new]]
+        scores = self._model.probabilities("text", rows)
         return [self._opinion(float(score), row) for score, row in zip(scores, rows, strict=True)]
 
-    def conclude(self, complaint: Complaint, judged: Sequence[tuple[Suspect, Opinion]]) -> Conclusion:
-        """A second look at the texts taken for poisoned, and at the complaint as a whole."""
+    def conclude(self, complaint: Complaint, judged: Sequence[tuple[RetrievedText, Opinion]]) -> JudgeConclusion:
+        """Look again at the texts taken for poisoned, and at the complaint as a whole."""
         if not judged:
-            return Conclusion(probability=0.0)
-        rows = self._gathered.evidence(complaint, [suspect for suspect, _ in judged])
+            return JudgeConclusion(probability=0.0)
+        rows = self._collector.evidence(complaint, [text for text, _ in judged])
         scores = np.array([opinion.score for _, opinion in judged])
-        again = self._learned.probabilities("again", second_look(rows, scores))
-        report = float(self._learned.probabilities("report", report_row(rows, scores))[0])
-        acquitted = again < self._learned.thresholds["again"]
-        ids = frozenset(suspect.chunk_id for (suspect, _), free in zip(judged, acquitted, strict=True) if free)
-        return Conclusion(_calibrated(report, self._learned.thresholds["report"]), ids)
+        again = self._model.probabilities("again", second_look_features(rows, scores))
+        report = float(self._model.probabilities("report", report_features(rows, scores))[0])
+        acquitted = again < self._model.thresholds["again"]
+        acquitted_ids = frozenset(text.chunk_id for (text, _), free in zip(judged, acquitted, strict=True) if free)
+        return JudgeConclusion(_calibrate(report, self._model.thresholds["report"]), acquitted_ids)
 
     def _opinion(self, score: float, row: NDArray[np.float64]) -> Opinion:
-        poisoned = not score < self._learned.thresholds["text"]  # a score that is no number is no acquittal
-        return Opinion(Label.POISONED if poisoned else Label.BENIGN, score, _told(dict(zip(NAMES, row, strict=True))))
+        poisoned = not score < self._model.thresholds["text"]  # NaN is no acquittal
+        explanation = _explain(dict(zip(FEATURE_NAMES, row, strict=True)))
+        return Opinion(Label.POISONED if poisoned else Label.BENIGN, score, explanation)
 
 
-# How many texts were judged is left out of both below: a loop that errs goes deeper, and depth must not look like an attack.
+# How many texts were judged is left out of both: a loop that errs goes deeper, and depth must not look like an attack.
 
 
-def second_look(rows: NDArray[np.float64], scores: NDArray[np.float64]) -> NDArray[np.float64]:
-    """What ``again`` is asked: each text's score, those of the others, and some of the evidence."""
-    found = []
+def second_look_features(rows: NDArray[np.float64], scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the inputs of the part ``again``: each text's score, those of the others, and some of the evidence.
+
+    Args:
+        rows: evidence, shape (texts, len(FEATURE_NAMES)).
+        scores: of the first look, shape (texts,).
+    """
+    features = []
     for number in range(len(scores)):
         others = np.delete(scores, number)
-        three = np.pad(np.sort(others)[::-1][:3], (0, max(0, 3 - len(others))))
-        about = [_logit(scores[number]), *three]
-        found.append([*about, *(rows[number][NAMES.index(name)] for name in SECOND_LOOK)])
-    return np.array(found, np.float64)
+        highest = np.pad(np.sort(others)[::-1][:3], (0, max(0, 3 - len(others))))
+        evidence = (rows[number][FEATURE_NAMES.index(name)] for name in SECOND_LOOK_INPUTS)
+        features.append([_logit(scores[number]), *highest, *evidence])
+    return np.array(features, np.float64)
 
 
-def report_row(rows: NDArray[np.float64], scores: NDArray[np.float64]) -> NDArray[np.float64]:
-    """What ``report`` is asked: the highest scores, and the evidence of the text that looks worst; shape (1, n)."""
-    top = np.pad(np.sort(scores)[::-1][:3], (0, max(0, 3 - len(scores))))
+def report_features(rows: NDArray[np.float64], scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the inputs of the part ``report``: the highest scores, and the evidence of the text with the highest one.
+
+    Args:
+        rows: evidence, shape (texts, len(FEATURE_NAMES)).
+        scores: of the first look, shape (texts,).
+
+    Returns:
+        Shape (1, n).
+    """
+    highest = np.pad(np.sort(scores)[::-1][:3], (0, max(0, 3 - len(scores))))
     worst = rows[int(np.argmax(scores))]
-    about = [_logit(top[0]), *top]
-    return np.array([[*about, *(worst[NAMES.index(name)] for name in REPORT)]], np.float64)
+    evidence = (worst[FEATURE_NAMES.index(name)] for name in REPORT_INPUTS)
+    return np.array([[_logit(highest[0]), *highest, *evidence]], np.float64)
+
+
+def load_model(path: Path, version: str) -> JudgeModel:
+    """Read a model from a file.
+
+    Raises:
+        SettingsError: the file cannot be read; else as for `parse_model`.
+    """
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise SettingsError(f"judge's model {path}: cannot be read ({error.strerror}); restore it") from error
+    return parse_model(content, version, str(path))
+
+
+def parse_model(content: bytes, version: str, origin: str) -> JudgeModel:
+    """Read a model from its bytes.
+
+    Args:
+        content: what `JudgeModel.dumps` wrote.
+        version: of the evidence that is collected here.
+        origin: for messages.
+
+    Raises:
+        SettingsError: the bytes are no judge's model, or it was trained on other evidence.
+    """
+    import xgboost
+
+    try:
+        row = orjson.loads(content)
+        thresholds = {part: float(row["thresholds"][part]) for part in PARTS}
+        trees = {}
+        for part in PARTS:
+            trees[part] = xgboost.Booster({"nthread": 1})
+            trees[part].load_model(bytearray(orjson.dumps(row["trees"][part])))
+        model = JudgeModel(str(row["version"]), str(row["trained_on"]), thresholds, trees)
+    except Exception as error:  # orjson, a missing key, and whatever XGBoost raises
+        raise SettingsError(
+            f"judge's model {origin}: holds no judge's model ({type(error).__name__}); train one with `guard train judge`"
+        ) from error
+    if model.version != version:
+        raise SettingsError(
+            f"judge's model {origin}: got evidence version {model.version!r}, expected {version!r}; train a model for it "
+            "with `guard train judge`"
+        )
+    return model
+
+
+def train_trees(
+    rows: NDArray[np.float64], truth: Sequence[bool], weights: Sequence[float], *, depth: int, rounds: int, seed: int
+) -> xgboost.Booster:
+    """Fit trees to rows.
+
+    Args:
+        rows: shape (n, features).
+        truth: whether each row is poisoned, shape (n,).
+        weights: of the rows, shape (n,).
+        depth: greatest depth of a tree.
+        rounds: number of trees.
+        seed: for the sampling.
+    """
+    import xgboost
+
+    params = {
+        "objective": "binary:logistic",
+        "max_depth": depth,
+        "eta": 0.06,
+        "subsample": 0.7,
+        "colsample_bytree": 0.6,
+        "min_child_weight": 5,
+        "reg_lambda": 3,
+        "nthread": 1,
+        "seed": seed,
+    }
+    data = xgboost.DMatrix(rows, label=np.asarray(truth, float), weight=np.asarray(weights, float))
+    return xgboost.train(params, data, num_boost_round=rounds)
 
 
 def _logit(score: float) -> float:
-    kept = min(max(float(score), 1e-4), 1 - 1e-4)
-    return float(np.log(kept / (1 - kept)))
+    probability = min(max(float(score), 1e-4), 1 - 1e-4)
+    return float(np.log(probability / (1 - probability)))
 
 
-def _calibrated(probability: float, threshold: float) -> float:
-    """Moved so that the threshold lies at one half: two straight lines."""
+def _calibrate(probability: float, threshold: float) -> float:
+    """Return the probability, moved along two straight lines so that the threshold lies at one half."""
     if probability < threshold:
         return 0.5 * probability / threshold
     return 0.5 + 0.5 * (probability - threshold) / (1 - threshold)
 
 
-def _told(row: dict[str, float]) -> str:
-    """The evidence in words, without any of the text's."""
+def _explain(row: dict[str, float]) -> str:
+    """Put the evidence into words, without quoting the text."""
     where = "with" if row["bhead"] > 0.5 * row["best2"] else "far from"
     parts = [
         f"holds {row['cover']:.0%} of what the output adds to the question, {where} {row['around']:.0%} of the question's words"
@@ -158,9 +295,12 @@ def _told(row: dict[str, float]) -> str:
     if row["verb"] >= 0.8:
         parts.append("repeats the question word for word")
     if row["nstrong"] >= 1:
-        parts.append(f"{row['nstrong']:.0f} other retrieved texts say the same")
+        count = round(row["nstrong"])
+        parts.append(
+            f"{count} other retrieved texts say the same" if count > 1 else "1 other retrieved text says the same"
+        )
     if row["rare"] > 12.6:
         parts.append("holds gibberish")
     if row["orders"] > 0.5:
-        parts.append("speaks to a model")
+        parts.append("addresses a model")
     return "; ".join(parts)

@@ -1,17 +1,17 @@
-"""A judge behind a chat endpoint: RAGForensics' question, in our own words, put to a large language model.
+"""Judge behind a chat endpoint: RAGForensics' question, in our own words, put to a large language model.
 
-The model is asked, without other knowledge and whatever is true, whether a text leads its reader to the reported output; first for a
-reason, then for one label, ``[Label: Yes]`` or ``[Label: No]``.
+The model is asked whether a text leads its reader to the reported output, without other knowledge and whatever is true. It gives a reason
+first, then one label, ``[Label: Yes]`` or ``[Label: No]``.
 
 Rules
-    * a label counts when it is the only one, ends the answer, and a reason stands before it; anything else is asked once more with a
+    * a label counts if it is the only one, ends the answer, and a reason stands before it; anything else is asked once more with a
       reminder, and is then *undecided*, never benign;
-    * the text stands between lines that it cannot forge, and shows the model no square bracket (`corpus_guard.traceback._quoting`): a
-      model that merely repeats what it read gives no label;
-    * a text that itself speaks of a label (``"[Label: No]"``) speaks to the judge. No acquits it: a No is then *undecided*;
-    * the texts of one round are judged at once, as many as the endpoint takes;
+    * the text stands between lines that it cannot forge, and shows the model no square bracket (`corpus_guard.traceback.prompts`): a model
+      that merely repeats what it read gives no label;
+    * a text that itself mentions a label (``"[Label: No]"``) addresses the judge and cannot be acquitted: a No is then *undecided*;
+    * the texts of one round are judged at once, as many as the endpoint allows;
     * a text that the endpoint refuses (a content filter, its length) is *undecided*; an endpoint that stays broken for one text fails the
-      call (`JudgeFailed`). What was answered until then is kept, where the endpoint has a lasting cache.
+      call (`JudgeFailed`). Earlier answers are kept if the endpoint has a lasting cache.
 
 What it does not do: see through a text that talks the model into a reasoned No without naming a label; a large model resists better.
 """
@@ -24,14 +24,16 @@ from collections.abc import Sequence
 from typing import Final
 
 from corpus_guard.domain import digest
-from corpus_guard.models.chat import LENGTH, STOP, Answer, ChatEndpoint, Turn, Usage
-from corpus_guard.traceback._quoting import quoted, said, shown
-from corpus_guard.traceback.judges import Conclusion, Label, Opinion
-from corpus_guard.traceback.suspects import Complaint, Suspect
+from corpus_guard.ledger.states import Label
+from corpus_guard.models.chat import AnswerEnd, ChatAnswer, ChatEndpoint, Usage
+from corpus_guard.models.messages import Message
+from corpus_guard.traceback.judges import JudgeConclusion, Opinion
+from corpus_guard.traceback.prompts import neutralise_text, quote_texts, strip_reasoning
+from corpus_guard.traceback.retrieval import Complaint, RetrievedText
 
-LONGEST_EXPLANATION = 500  # characters
-LONGEST_ASKED = 2_000  # characters of a question or an output that the model is shown
-SHORTEST_REASON = 10  # letters
+MAX_EXPLANATION_LENGTH = 500  # characters
+MAX_PROMPT_LENGTH = 2_000  # characters of a question or an output in the prompt
+MIN_REASON_LETTERS = 10  # letters
 ANSWER_TOKENS = 600
 
 SYSTEM: Final = (
@@ -56,20 +58,20 @@ REMINDER: Final = (
 )
 
 _LABEL = re.compile(r"\[\s*label\s*:\s*(yes|no)\s*\]", re.IGNORECASE)
-_SPEAKS_OF_ONE = re.compile(r"[\[({<«\"'`“‘]\s*label\s*[:=-]?\s*(?:yes|no)\b")
+_LABEL_MENTION = re.compile(r"[\[({<«\"'`“‘]\s*label\s*[:=-]?\s*(?:yes|no)\b")
 _WORDS = re.compile(r"[^\W_]")
 _SCORES = {Label.POISONED: 1.0, Label.BENIGN: 0.0, Label.UNDECIDED: 0.5}
 
 
 class LLMJudge:
-    """Asks a chat endpoint."""
+    """Judge that asks a chat endpoint."""
 
     name = "llm"
 
     def __init__(self, endpoint: ChatEndpoint, answer_tokens: int = ANSWER_TOKENS) -> None:
-        """Judge by the model at `endpoint`, whose answers are cut off after `answer_tokens`."""
+        """Judge by the model at `endpoint`; its answers end after `answer_tokens` tokens."""
         self._endpoint = endpoint
-        self._tokens = answer_tokens
+        self._answer_tokens = answer_tokens
 
     @property
     def digest(self) -> str:
@@ -78,69 +80,74 @@ class LLMJudge:
 
     @property
     def usage(self) -> Usage:
-        """What the endpoint was asked so far."""
+        """Requests, tokens and seconds of the endpoint so far."""
         return self._endpoint.usage
 
-    def judge(self, complaint: Complaint, new: Sequence[Suspect], seen: Sequence[Suspect]) -> list[Opinion]:
-        """An opinion of each new text; every text is looked at by itself.
+    def judge(
+        self, complaint: Complaint, new: Sequence[RetrievedText], retrieved: Sequence[RetrievedText]
+    ) -> list[Opinion]:
+        """Return an opinion of each new text; each is judged by itself.
 
         Raises:
-            JudgeFailed: the endpoint gave one of them no answer, after all tries.
+            JudgeFailed: the endpoint gave no answer about one of them, after all tries.
         """
         if not complaint.query.strip() or not complaint.output.strip():
             return [Opinion(Label.UNDECIDED, 0.5, "the report names no question or no output")] * len(new)
-        asked = [_asked(complaint, one) for one in new]
-        answers = self._endpoint.ask_all(asked, self._tokens)
-        again = [index for index, answer in enumerate(answers) if _label(answer) is None]
-        reminded = [[*asked[index], Turn("user", REMINDER)] for index in again]
-        for index, answer in zip(again, self._endpoint.ask_all(reminded, self._tokens), strict=True):
-            if _label(answer) is not None or not answers[index].text:
+        prompts = [_compose_prompt(complaint, text) for text in new]
+        answers = self._endpoint.ask_all(prompts, self._answer_tokens)
+        unlabelled = [index for index, answer in enumerate(answers) if _read_label(answer) is None]
+        reminded = [[*prompts[index], Message("user", REMINDER)] for index in unlabelled]
+        for index, answer in zip(unlabelled, self._endpoint.ask_all(reminded, self._answer_tokens), strict=True):
+            if _read_label(answer) is not None or not answers[index].text:
                 answers[index] = answer
-        return [_opinion(one, answer) for one, answer in zip(new, answers, strict=True)]
+        return [_form_opinion(text, answer) for text, answer in zip(new, answers, strict=True)]
 
-    def conclude(self, complaint: Complaint, judged: Sequence[tuple[Suspect, Opinion]]) -> Conclusion:
-        """Nothing: its opinions are not calibrated."""
-        return Conclusion()
+    def conclude(self, complaint: Complaint, judged: Sequence[tuple[RetrievedText, Opinion]]) -> JudgeConclusion:
+        """Conclude nothing: the opinions are not calibrated."""
+        return JudgeConclusion()
 
 
-def _asked(complaint: Complaint, suspect: Suspect) -> list[Turn]:
-    evidence = quoted(
+def _compose_prompt(complaint: Complaint, text: RetrievedText) -> list[Message]:
+    evidence = quote_texts(
         [
-            ("the question", complaint.query[:LONGEST_ASKED]),
-            ("the reported answer", complaint.output[:LONGEST_ASKED]),
-            ("the text", suspect.text),
+            ("the question", complaint.query[:MAX_PROMPT_LENGTH]),
+            ("the reported answer", complaint.output[:MAX_PROMPT_LENGTH]),
+            ("the text", text.text),
         ]
     )
-    return [Turn("system", SYSTEM), Turn("user", f"{evidence}\n\n{TASK}")]
+    return [Message("system", SYSTEM), Message("user", f"{evidence}\n\n{TASK}")]
 
 
-def _label(answer: Answer) -> Label | None:
-    """What the answer says; None where it does not say it as it was asked to."""
-    text = said(answer.text)
-    found = list(_LABEL.finditer(text))
-    if answer.ended not in {STOP, LENGTH} or len(found) != 1:
+def _read_label(answer: ChatAnswer) -> Label | None:
+    """Return the label of an answer; None if the answer does not keep to the form."""
+    text = strip_reasoning(answer.text)
+    matches = list(_LABEL.finditer(text))
+    if answer.ended not in {AnswerEnd.STOP, AnswerEnd.LENGTH} or len(matches) != 1:
         return None
-    (one,) = found
-    if _WORDS.search(text, one.end()) or len(_WORDS.findall(text[: one.start()])) < SHORTEST_REASON:
+    (match,) = matches
+    if _WORDS.search(text, match.end()) or len(_WORDS.findall(text[: match.start()])) < MIN_REASON_LETTERS:
         return None
-    return Label.POISONED if one.group(1).lower() == "yes" else Label.BENIGN
+    return Label.POISONED if match.group(1).lower() == "yes" else Label.BENIGN
 
 
-def _opinion(suspect: Suspect, answer: Answer) -> Opinion:
-    label = _label(answer)
-    words = " ".join(_LABEL.sub("", said(answer.text)).split())[:LONGEST_EXPLANATION]
+def _form_opinion(text: RetrievedText, answer: ChatAnswer) -> Opinion:
+    label = _read_label(answer)
+    words = " ".join(_LABEL.sub("", strip_reasoning(answer.text)).split())[:MAX_EXPLANATION_LENGTH]
     if label is None:
         why = "the model gave no single label" if answer.text else f"the model gave no answer ({answer.ended})"
-        return _with(Label.UNDECIDED, f"{why}: {words}" if words else why)
-    if label is Label.BENIGN and _speaks_of_a_label(suspect.text):
-        return _with(Label.UNDECIDED, f"the text speaks to the judge, so that its No does not count: {words}")
-    return _with(label, words)
+        return _opinion_with_label(Label.UNDECIDED, f"{why}: {words}" if words else why)
+    if label is Label.BENIGN and _mentions_label(text.text):
+        return _opinion_with_label(
+            Label.UNDECIDED, f"the text addresses the judge, so the judge's No does not count: {words}"
+        )
+    return _opinion_with_label(label, words)
 
 
-def _with(label: Label, explanation: str) -> Opinion:
-    return Opinion(label, _SCORES[label], explanation[:LONGEST_EXPLANATION])
+def _opinion_with_label(label: Label, explanation: str) -> Opinion:
+    return Opinion(label, _SCORES[label], explanation[:MAX_EXPLANATION_LENGTH])
 
 
-def _speaks_of_a_label(text: str) -> bool:
-    folded = unicodedata.normalize("NFKC", shown(text)).casefold()
-    return bool(_SPEAKS_OF_ONE.search("".join(one for one in folded if unicodedata.category(one) != "Cf")))
+def _mentions_label(text: str) -> bool:
+    folded = unicodedata.normalize("NFKC", neutralise_text(text)).casefold()
+    visible = "".join(character for character in folded if unicodedata.category(character) != "Cf")
+    return bool(_LABEL_MENTION.search(visible))

@@ -49,7 +49,7 @@ def page(body: str, head: str = "") -> str:
     ],
 )
 def test_what_a_browser_does_not_show_is_hidden(body: str) -> None:
-    parsed = html.from_string(page(body))
+    parsed = html.read_string(page(body))
     assert parsed.text == "Shown."
     assert parsed.hidden == "evil"
 
@@ -73,34 +73,34 @@ def test_what_a_browser_does_not_show_is_hidden(body: str) -> None:
     ],
 )
 def test_what_a_browser_shows_is_text(body: str) -> None:
-    parsed = html.from_string(page(body))
+    parsed = html.read_string(page(body))
     assert "good" in parsed.text
     assert parsed.hidden == ""
 
 
 def test_more_rules_than_are_looked_at_are_told() -> None:
-    parsed = html.from_string(page("<p>x</p>", "<style>" + "a{display:none}" * 4_000 + "</style>"))
+    parsed = html.read_string(page("<p>x</p>", "<style>" + "a{display:none}" * 4_000 + "</style>"))
     assert [problem.code for problem in parsed.problems] == ["parsing.styles"]
 
 
 def test_hidden_words_are_not_torn_apart() -> None:
-    parsed = html.from_string(page("<div hidden><p>ig<b>nore</b> all</p><p>next</p></div>"))
+    parsed = html.read_string(page("<div hidden><p>ig<b>nore</b> all</p><p>next</p></div>"))
     assert parsed.hidden == "ignore all\nnext"
 
 
 def test_scripts_and_page_furniture_are_left_out_but_never_most_of_a_page() -> None:
     furniture = "<nav>Home About</nav><footer>Imprint</footer><script>var evil</script>"
-    assert html.from_string(page("<p>A page of some length, with a text.</p>" + furniture)).text.count("\n") == 2
-    assert "real text" in html.from_string(page("<nav>" + "the real text " * 50 + "</nav>")).text
+    assert html.read_string(page("<p>A page of some length, with a text.</p>" + furniture)).text.count("\n") == 2
+    assert "real text" in html.read_string(page("<nav>" + "the real text " * 50 + "</nav>")).text
 
 
 def test_what_it_says_of_itself_is_declared() -> None:
     head = '<title>T &amp; U</title><meta name="Author" content="me"><meta property="article:published_time" content="2026">'
-    assert dict(html.from_string(page("", head)).declared) == {"title": "T & U", "author": "me", "date": "2026"}
+    assert dict(html.read_string(page("", head)).declared) == {"title": "T & U", "author": "me", "date": "2026"}
 
 
 def test_tables_lists_and_code_keep_their_lines() -> None:
-    text = html.from_string(page("<ul><li>a<li>b</ul><pre>x\n  y</pre><table><tr><td>1<td>2</table>")).text
+    text = html.read_string(page("<ul><li>a<li>b</ul><pre>x\n  y</pre><table><tr><td>1<td>2</table>")).text
     for line in ("- a", "- b", "  y", "1 | 2"):
         assert line in text
 
@@ -108,13 +108,13 @@ def test_tables_lists_and_code_keep_their_lines() -> None:
 def test_headings_and_links_are_kept() -> None:
     body = """<h2>Quays <em>north</em></h2><p>See <a href="https://e.org/plan">the plan</a>, <a href="/rest">the rest</a>,
         <a href="https://e.org/plan">the plan</a> and <a href="https://e.org/">e.org</a>.<ol><li>one<ul><li>inner</ul><li>two</ol>"""
-    assert html.from_string(page(body)).text == (
+    assert html.read_string(page(body)).text == (
         "Shown.\n\n## Quays north\n\nSee the plan (https://e.org/plan), the rest, the plan and e.org.\n\n1. one\n  - inner\n2. two"
     )
 
 
 def test_what_stands_beside_the_text_is_hidden_and_told_by_kind() -> None:
-    parsed = html.from_string(
+    parsed = html.read_string(
         page('<img alt="a boat"><p hidden>closed</p><!-- draft -->', "<title>The quays of the harbour</title>")
     )
     assert parsed.hidden == "closed\ndraft\na boat\nThe quays of the harbour"
@@ -124,8 +124,8 @@ def test_what_stands_beside_the_text_is_hidden_and_told_by_kind() -> None:
 
 
 def test_two_parsers_that_disagree_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(html._second, "html_chars", lambda text: 10)
-    codes = [problem.code for problem in html.from_string(page("<p>" + "quays and boats " * 40)).problems]
+    monkeypatch.setattr(html._recount, "count_html_chars", lambda text: 10)
+    codes = [problem.code for problem in html.read_string(page("<p>" + "quays and boats " * 40)).problems]
     assert codes == ["parsing.extractors_disagree"]
 
 
@@ -138,7 +138,7 @@ def test_declared_encodings_are_read(sandbox: ParsingSandbox) -> None:
 
 def test_depth_loses_nothing() -> None:
     # lxml drops what lies below a depth of 255.
-    assert html.from_string("<html><body>" + "<div>" * 5_000 + "deep text").text == "deep text"
+    assert html.read_string("<html><body>" + "<div>" * 5_000 + "deep text").text == "deep text"
 
 
 def test_very_deep_html_is_read_or_refused_but_never_lost() -> None:
@@ -164,5 +164,5 @@ def test_very_deep_html_is_read_or_refused_but_never_lost() -> None:
 )
 def test_hostile_html_is_read_in_seconds(source: str) -> None:
     started = time.process_time()
-    html.from_string(source)
+    html.read_string(source)
     assert time.process_time() - started < 10

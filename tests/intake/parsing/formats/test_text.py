@@ -3,11 +3,11 @@ from __future__ import annotations
 import pytest
 
 from corpus_guard.domain import Severity
-from corpus_guard.intake.parsing import Parsed, ParsingSandbox
+from corpus_guard.intake.parsing import ParsedDocument, ParsingSandbox
 
 
 def parse(sandbox: ParsingSandbox, content: bytes) -> tuple[str, list[str]]:
-    parsed: Parsed = sandbox.parse(content, "", "a.txt")
+    parsed: ParsedDocument = sandbox.parse(content, "", "a.txt")
     return parsed.text, [problem.code for problem in parsed.problems]
 
 

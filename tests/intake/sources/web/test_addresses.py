@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from corpus_guard.intake.sources.web.addresses import NotAllowed, Rules
+from corpus_guard.intake.sources.web.addresses import AddressRefused, AddressRules
 
 NOWHERE = "0.0.0.0"  # noqa: S104  checked, not bound
 PUBLIC = ["93.184.216.34", "2606:2800:220:1:248:1893:25c8:1946"]
@@ -17,35 +17,35 @@ PRIVATE = [
 
 @pytest.mark.parametrize("address", PUBLIC)
 def test_public_addresses_are_allowed(address: str) -> None:
-    Rules(()).check("docs.example", address)
+    AddressRules(()).check("docs.example", address)
 
 
 @pytest.mark.parametrize("address", PRIVATE)
 def test_what_is_not_public_is_refused_whatever_carries_it(address: str) -> None:
-    with pytest.raises(NotAllowed, match="allow_private"):
-        Rules(()).check("docs.example", address)
+    with pytest.raises(AddressRefused, match="allow_private"):
+        AddressRules(()).check("docs.example", address)
 
 
 def test_a_named_network_or_host_is_allowed_and_nothing_else() -> None:
-    rules = Rules(("10.1.0.0/16", "::1", "Intranet.Example."))
+    rules = AddressRules(("10.1.0.0/16", "::1", "Intranet.Example."))
     rules.check("docs.example", "10.1.2.3")
     rules.check("docs.example", "::1")
     rules.check("intranet.example", "192.168.1.1")
     for host, address in (("docs.example", "10.2.0.1"), ("docs.example", "192.168.1.1")):
-        with pytest.raises(NotAllowed):
+        with pytest.raises(AddressRefused):
             rules.check(host, address)
 
 
 def test_a_network_that_translates_is_allowed_by_name_and_what_it_carries_is_checked_all_the_same() -> None:
-    rules = Rules(("64:ff9b::/96",))
+    rules = AddressRules(("64:ff9b::/96",))
     rules.check("docs.example", "64:ff9b::5db8:d822")
-    with pytest.raises(NotAllowed):
+    with pytest.raises(AddressRefused):
         rules.check("docs.example", "64:ff9b::a9fe:a9fe")
 
 
 @pytest.mark.parametrize("address", ["169.254.169.254", "fe80::1", "168.63.129.16", NOWHERE, "::ffff:169.254.169.254"])
 def test_a_host_name_never_opens_what_clouds_keep_their_credentials_at(address: str) -> None:
-    with pytest.raises(NotAllowed):
-        Rules(("intranet.example",)).check("intranet.example", address)
+    with pytest.raises(AddressRefused):
+        AddressRules(("intranet.example",)).check("intranet.example", address)
     if address == "169.254.169.254":
-        Rules(("169.254.169.254",)).check("metadata.example", address)  # named as such, it is meant
+        AddressRules(("169.254.169.254",)).check("metadata.example", address)  # named as such, it is meant

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from corpus_guard.intake.sources.web.soft_errors import led_to_login, not_the_page
+from corpus_guard.intake.sources.web.soft_errors import classify_soft_error, redirected_to_login
 
 SOME = "Open the valve, wait for the pressure to fall, and write the value into the book. " * 5
 MUCH = SOME * 10
@@ -34,7 +34,7 @@ MUCH = SOME * 10
     ],
 )
 def test_only_what_is_certain_is_no_page(html: str, expected: str | None) -> None:
-    assert not_the_page(html.encode()) == expected
+    assert classify_soft_error(html.encode()) == expected
 
 
 @pytest.mark.parametrize(
@@ -49,11 +49,11 @@ def test_only_what_is_certain_is_no_page(html: str, expected: str | None) -> Non
     ],
 )
 def test_where_redirects_lead(asked: str, came: str, expected: bool) -> None:
-    assert led_to_login(asked, came) is expected
+    assert redirected_to_login(asked, came) is expected
 
 
 @pytest.mark.parametrize("piece", ["<", "<script", "<script>", "<title", "<input ", "<style></style", "</script>"])
 def test_markup_that_never_closes_costs_little(piece: str) -> None:
     began = time.process_time()
-    not_the_page((piece * 200_000)[: 250 * 1024].encode())
+    classify_soft_error((piece * 200_000)[: 250 * 1024].encode())
     assert time.process_time() - began < 10

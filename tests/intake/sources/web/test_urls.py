@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpus_guard.intake.sources.web.urls import BadUrl, host_of, parse
+from corpus_guard.intake.sources.web.urls import InvalidUrl, canonical_host, parse_url
 
 
 @pytest.mark.parametrize(
@@ -24,8 +24,8 @@ from corpus_guard.intake.sources.web.urls import BadUrl, host_of, parse
     ],
 )
 def test_one_page_has_one_url(said: str, canonical: str) -> None:
-    assert str(parse(said)) == canonical
-    assert str(parse(canonical)) == canonical
+    assert str(parse_url(said)) == canonical
+    assert str(parse_url(canonical)) == canonical
 
 
 @pytest.mark.parametrize(
@@ -39,23 +39,23 @@ def test_one_page_has_one_url(said: str, canonical: str) -> None:
     ],
 )  # fmt: skip
 def test_what_could_be_read_in_two_ways_is_refused(said: str) -> None:
-    with pytest.raises(BadUrl):
-        parse(said)
+    with pytest.raises(InvalidUrl):
+        parse_url(said)
 
 
 def test_relative_urls_start_at_their_base() -> None:
-    base = parse("https://docs.example/guide/a.html")
-    assert str(parse("../b.html", base)) == "https://docs.example/b.html"
-    assert str(parse("//other.example/b", base)) == "https://other.example/b"
+    base = parse_url("https://docs.example/guide/a.html")
+    assert str(parse_url("../b.html", base)) == "https://docs.example/b.html"
+    assert str(parse_url("//other.example/b", base)) == "https://other.example/b"
 
 
 @given(st.text(max_size=60))
 def test_parsing_gives_a_canonical_url_or_refuses(text: str) -> None:
     for said in (f"http://docs.example/{text}", f"http://{text}/", text):
         try:
-            url = parse(said)
-        except BadUrl:
+            url = parse_url(said)
+        except InvalidUrl:
             continue
-        assert str(parse(str(url))) == str(url)
+        assert str(parse_url(str(url))) == str(url)
         assert str(url).isascii()
-        assert host_of(url.host) == url.host
+        assert canonical_host(url.host) == url.host

@@ -18,7 +18,7 @@ import pytest
 
 from corpus_guard.domain import TrustLevel
 from corpus_guard.errors import SourceUnavailable
-from corpus_guard.intake.sources import Fetched, FetchFailed, Opening, Outcome, Unchanged
+from corpus_guard.intake.sources import Fetched, FetchFailed, Outcome, SourceContext, Unchanged
 from corpus_guard.intake.sources.web import client as clients
 from corpus_guard.intake.sources.web.config import WebConfig
 from corpus_guard.intake.sources.web.source import WebSource
@@ -36,7 +36,7 @@ def site() -> Iterator[Site]:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(clients, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(clients, "FIRST_PAUSE_SECONDS", 0.01)
 
 
 def source(site: Site, cache: Path, resolve: Any = None, network: Any = None, **more: Any) -> WebSource:
@@ -51,11 +51,11 @@ def source(site: Site, cache: Path, resolve: Any = None, network: Any = None, **
     if not {"pages", "sitemap", "feed"} & set(said):
         said["pages"] = [site.url("/page")]
     config = WebConfig(kind="web", name="manual", owner="o", trust=TrustLevel.OPEN, **said)
-    return WebSource(config, Opening(LIMIT, cache=cache), resolve or (lambda host, port: HOSTS[host]), network)
+    return WebSource(config, SourceContext(LIMIT, cache=cache), resolve or (lambda host, port: HOSTS[host]), network)
 
 
 def fetch(source: WebSource, known: str | None = None) -> Outcome:
-    (outcome,) = source.fetch([replace(item, known=known) for item in source.list()])
+    (outcome,) = source.fetch([replace(item, known_validator=known) for item in source.list()])
     return outcome
 
 
@@ -178,7 +178,7 @@ def test_a_loop_of_redirects_ends(site: Site, tmp_path: Path) -> None:
     site.routes["/page"] = answer(302, Location="/page2")
     site.routes["/page2"] = answer(302, Location="/page")
     assert code(fetch(source(site, tmp_path, retries=0))) == "intake.server"
-    assert len(site.paths()) == clients.REDIRECTS + 1
+    assert len(site.paths()) == clients.MAX_REDIRECTS + 1
 
 
 # --- what is not the page --------------------------------------------------------------------------------------------
@@ -361,7 +361,7 @@ BOMB_XML = b'<!DOCTYPE u [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;&a;&a;">]><urlset>
             b'<!DOCTYPE u [<!ENTITY x SYSTEM "file:///etc/passwd">]><urlset><url><loc>&x;</loc></url></urlset>',
             "document type",
         ),
-        (b"<urlset><url><loc>x</loc>", "no XML"),
+        (b"<urlset><url><loc>x</loc>", "not XML"),
         (b"<urlset>" + b"<a>" * 500, "nested more than"),
         (b"<html><p>not found", "is another document"),
         (b"<html><head><title>Sign in</title></head></html>", "is another document"),
@@ -369,7 +369,7 @@ BOMB_XML = b'<!DOCTYPE u [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;&a;&a;">]><urlset>
         (gzip.compress(b"\0" * 60_000_000), "bytes unpacked"),
         (b"<urlset><url><loc>" + b"x" * 100_000 + b"</loc></url></urlset>", "a URL of more than"),
         (b"<urlset>" + b"<url><loc>http://docs.example/x</loc></url>" * 30 + b"</urlset>", "more than 20 URLs"),
-        ("<urlset>".encode("utf-16")[:7], "no XML"),
+        ("<urlset>".encode("utf-16")[:7], "not XML"),
     ],
 )
 def test_a_list_that_cannot_be_read_whole_is_no_list(site: Site, tmp_path: Path, content: bytes, says: str) -> None:

@@ -1,12 +1,12 @@
-"""How structure is written down, the same for every format.
+"""Structure of a document written as text, the same for every format.
 
     # Heading                     one sign a level, six at most
     - item, 1. item               lists; two spaces a level
     first cell | second cell      a line for each row of a table
-    words (https://example.org)   a link whose target is not its text; once a page; targets within the same site or file are left out
+    words (https://example.org)   a link whose text does not show its target; once a page; not within the site or file
 
-Blocks stand on lines of their own, paragraphs and larger blocks with a blank line between them. Nothing is escaped: a text that
-writes these signs itself looks the same.
+Blocks stand on lines of their own, paragraphs and larger blocks with a blank line between them. Nothing is escaped: a
+text that writes these signs itself looks the same.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ _SPACE = re.compile(r"[ \t\n\r\f]+")
 _EMPTY_ROW = re.compile(r"^[ |]+$", re.MULTILINE)
 _BLANK = re.compile(r"\n[ \t]*\n[\s]*?\n")
 _SCHEME = re.compile(r"\s*([a-z][a-z0-9+.-]{1,20}):", re.IGNORECASE)
-_TARGET_CHARS = 500
+_MAX_TARGET_CHARS = 500
 
 
 class Layout:
-    """Takes text and breaks in reading order. Linear in what it is given."""
+    """Writer of text and breaks in reading order, in linear time."""
 
     def __init__(self) -> None:
         self._pieces: list[tuple[str, bool]] = []
-        self._gap = 0  # line feeds that must stand before what comes next
+        self._gap = 0  # line feeds before the next text
         self._space = False
         self._mark = ""
-        self._held = False
+        self._in_cell = False  # breaks are held back until the cell has text
         self._cells: list[tuple[int, int]] = []
-        self.aside = False  # what is written now belongs to the page's furniture
+        self.aside = False  # the text written now belongs to the page's furniture: navigation, footer
 
     def text(self, text: str) -> None:
-        """Running text; white space in it counts as one space."""
+        """Write running text; white space in it counts as one space."""
         collapsed = _SPACE.sub(" ", text)
         if collapsed in {"", " "}:
             self._space = self._space or (collapsed == " " and not self._gap)
@@ -45,7 +45,7 @@ class Layout:
         self._space = collapsed[-1] == " "
 
     def literal(self, text: str) -> None:
-        """Text whose lines and spaces count."""
+        """Write text whose lines and spaces count."""
         if text.strip():
             self._open()
             self._put(text.rstrip())
@@ -57,47 +57,47 @@ class Layout:
             self._put(text)
 
     def line(self) -> None:
-        """What follows starts a line."""
-        if not self._held:
+        """Start a line."""
+        if not self._in_cell:
             self._gap = max(self._gap, 1)
 
     def block(self) -> None:
-        """What follows starts a paragraph."""
-        if not self._held:
+        """Start a paragraph."""
+        if not self._in_cell:
             self._gap = 2
 
     def mark(self, mark: str) -> None:
-        """What the next text is led by; empty to take it back."""
+        """Set the sign that leads the next text; empty takes it back."""
         self._mark = mark
 
     def heading(self, level: int) -> None:
-        """What follows is a heading, 1 (highest) to 6."""
+        """Start a heading, 1 (highest) to 6."""
         self.block()
         self._mark = "#" * min(max(level, 1), 6) + " "
 
     def item(self, depth: int, number: int | None = None) -> None:
-        """What follows is an item of a list, numbered or not; `depth` counts from 1."""
+        """Start an item of a list, numbered or not; `depth` counts from 1."""
         self.line()
         self._mark = "  " * min(max(depth - 1, 0), 8) + ("- " if number is None else f"{number}. ")
 
     def cell(self, *, first: bool) -> None:
-        """What follows is a cell of the row that `line` began; closed by `end_cell`."""
+        """Start a cell of the row that `line` began; `end_cell` closes it."""
         if not first:
             self._open()
             self._put(" | ")
             self._space = False
         self._cells.append((len(self._pieces), self._gap))
-        self._held = True
+        self._in_cell = True
 
     def end_cell(self) -> None:
-        """The cell is over."""
+        """Close the cell."""
         length, gap = self._cells.pop() if self._cells else (0, 0)
-        self._held = False
+        self._in_cell = False
         self._gap = gap if len(self._pieces) == length else 0
         self._mark = ""
 
     def row(self, cells: list[str]) -> None:
-        """A whole row."""
+        """Write a whole row."""
         self.line()
         for number, cell in enumerate(cells):
             self.cell(first=number == 0)
@@ -105,8 +105,8 @@ class Layout:
             self.end_cell()
         self.line()
 
-    def read(self, *, aside: bool = True) -> str:
-        """What was written; without the furniture where `aside` is false."""
+    def render(self, *, aside: bool = True) -> str:
+        """Return the text; leave out the page's furniture where `aside` is false."""
         text = "".join(piece for piece, furniture in self._pieces if aside or not furniture)
         return _BLANK.sub("\n\n", _EMPTY_ROW.sub("", text)).strip()
 
@@ -118,7 +118,7 @@ class Layout:
         if self._mark:
             self._put(self._mark)
             self._mark, self._space = "", False
-        self._held = False
+        self._in_cell = False
 
     def _at_line_start(self) -> bool:
         return not self._pieces or self._pieces[-1][0].endswith(("\n", "# ", "- ", ". ", " | "))
@@ -127,11 +127,10 @@ class Layout:
         self._pieces.append((piece, self.aside))
 
 
-def target(href: str | None, words: str) -> str:
-    """`` (target)`` for a link that leads out of its site or file and whose text does not show where; else nothing."""
-    found = _SCHEME.match(href or "")
-    if not href or found is None:
+def link_suffix(href: str | None, words: str) -> str:
+    """Return `` (target)`` for a link out of its site or file whose text does not show the target; else nothing."""
+    if not href or _SCHEME.match(href) is None:
         return ""
-    address = _SPACE.sub("", href)[:_TARGET_CHARS]
+    address = _SPACE.sub("", href)[:_MAX_TARGET_CHARS]
     bare = address.removeprefix("mailto:").removeprefix("https://").removeprefix("http://").rstrip("/")
     return "" if bare and bare in _SPACE.sub("", words) else f" ({address})"

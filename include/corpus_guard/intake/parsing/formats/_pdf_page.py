@@ -1,61 +1,65 @@
-"""One page of a PDF through PDFium's text interface: every character with what keeps it from being seen."""
+"""One page of a PDF through PDFium's text interface: every character, and the reason it is hidden."""
 
 from __future__ import annotations
 
 import ctypes
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from corpus_guard.intake.parsing.formats import _css
-from corpus_guard.intake.parsing.formats._hidden import ink
-from corpus_guard.intake.parsing.formats._layout import target
+from corpus_guard.intake.parsing.formats._hidden import count_non_space
+from corpus_guard.intake.parsing.formats._layout import link_suffix
+
+if TYPE_CHECKING:
+    from pypdfium2 import PdfDocument, PdfPage, PdfTextPage
+    from pypdfium2.raw import FPDF_PAGEOBJECT
 
 MAX_CHARS = 2_000_000
 """Characters of one page."""
-_MAX_REGIONS = 5_000  # painted shapes looked at behind one character
+_MAX_REGIONS = 5_000  # painted shapes considered as a background
 _MAX_LINKS = 1_000
-_INVISIBLE = {3, 7}  # rendering modes: neither filled nor stroked; clip only
-_TINY = 1.0  # points
-_SCAN = 0.6  # of the page's area
+_INVISIBLE_MODES = {3, 7}  # rendering modes: neither filled nor stroked; clip only
+_TINY_POINTS = 1.0
+_SCAN_SHARE = 0.6  # of the page's area
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """A line of shown text, and the size of its type in points (rounded to halves; 0.0: not known)."""
+class TextLine:
+    """A line of visible text, and the size of its type in points (rounded to halves; 0.0: not known)."""
 
     text: str
     size: float
 
 
 @dataclass(frozen=True, slots=True)
-class PdfText:
-    """What one page holds."""
+class PdfPageText:
+    """Text of one page."""
 
-    lines: list[Line]
-    hidden: dict[str, str]  # by what hides it, in the words of `_hidden.WAYS`
+    lines: list[TextLine]
+    hidden: dict[str, str]  # by reason, a key of `_hidden.HIDING_REASONS`
     chars: int  # of all of it, white space not counted
     is_scan: bool  # a picture fills the page
 
 
 @dataclass(frozen=True, slots=True)
 class _Region:
-    """A painted area; colour None: a picture, a gradient."""
+    """A painted area; colour None: a picture or a gradient."""
 
     box: tuple[float, float, float, float]  # left, bottom, right, top
     color: _css.Color | None
 
-    def holds(self, x: float, y: float) -> bool:
-        left, bottom, right, top = self.box
-        return left <= x <= right and bottom <= y <= top
+    def contains(self, x: float, y: float) -> bool:
+        x_min, y_min, x_max, y_max = self.box
+        return x_min <= x <= x_max and y_min <= y <= y_max
 
 
-def read_page(document: Any, index: int, off: frozenset[str]) -> PdfText:
-    """Read page `index` (from 0).
+def read_page(document: PdfDocument, index: int, layers_off: frozenset[str]) -> PdfPageText:
+    """Read the text of one page.
 
     Args:
-        document: a `pypdfium2.PdfDocument`.
-        index: of the page.
-        off: names of layers that are off.
+        document: the open document.
+        index: of the page, from 0.
+        layers_off: names of layers that are off.
 
     Raises:
         pypdfium2.PdfiumError: the page is damaged.
@@ -64,167 +68,168 @@ def read_page(document: Any, index: int, off: frozenset[str]) -> PdfText:
     try:
         textpage = page.get_textpage()
         try:
-            return _Reader(document, page, textpage, off).read()
+            return _PageReader(document, page, textpage, layers_off).read()
         finally:
             textpage.close()
     finally:
         page.close()
 
 
-class _Reader:
-    def __init__(self, document: Any, page: Any, textpage: Any, off: frozenset[str]) -> None:
+class _PageReader:
+    def __init__(self, document: PdfDocument, page: PdfPage, textpage: PdfTextPage, layers_off: frozenset[str]) -> None:
         import pypdfium2.raw as c
 
         self._c = c
         self._document, self._page, self._text = document, page, textpage
-        self._off = off
+        self._layers_off = layers_off
         # Not the page's own boxes: they may be inherited, which PDFium resolves only here.
         box = c.FS_RECTF()
         c.FPDF_GetPageBoundingBox(page.raw, ctypes.byref(box))
         self._box = box.left, box.bottom, box.right, box.top
-        self._regions = self._painted()
+        self._regions = self._find_regions()
         self._objects: dict[int, tuple[str, _css.Color | None]] = {}
         self._doubles = [ctypes.c_double() for _ in range(4)]
-        self._places = [ctypes.byref(each) for each in self._doubles]
+        self._double_refs = [ctypes.byref(double) for double in self._doubles]
         self._loose = c.FS_RECTF()
 
-    def read(self) -> PdfText:
+    def read(self) -> PdfPageText:
         c, text = self._c, self._text.raw
         count = min(c.FPDFText_CountChars(text), MAX_CHARS)
-        targets = self._targets(count)
-        lines: list[Line] = []
-        shown: list[str] = []
+        targets = self._find_link_targets(count)
+        lines: list[TextLine] = []
+        visible: list[str] = []  # characters of the current line
         hidden: dict[str, list[str]] = {}
         sizes: dict[float, int] = {}
-        before = ""
-        for place in range(count):
-            code = c.FPDFText_GetUnicode(text, place)
-            char = (
-                "-" if code in {0x02, 0xFFFE} else chr(code) if code < 0x110000 else "\ufffd"
-            )  # 2: a hyphen at a line's end
-            kind, size = (before, 0.0) if char in " \r\n" else self._look(place)
+        previous_reason = ""
+        for index in range(count):
+            code = c.FPDFText_GetUnicode(text, index)
+            # 2 and U+FFFE: a hyphen at a line's end.
+            char = "-" if code in {0x02, 0xFFFE} else chr(code) if code < 0x110000 else "\ufffd"
+            reason, size = (previous_reason, 0.0) if char in " \r\n" else self._inspect_char(index)
             if char in "\r\n":
-                if shown:
-                    lines.append(_line(shown, sizes))
-                    shown, sizes = [], {}
+                if visible:
+                    lines.append(_make_line(visible, sizes))
+                    visible, sizes = [], {}
                 for pieces in hidden.values():
                     if not pieces[-1].endswith("\n"):
                         pieces.append("\n")
-            elif kind:
-                hidden.setdefault(kind, []).append(char)
+            elif reason:
+                hidden.setdefault(reason, []).append(char)
             else:
-                shown.append(char)
+                visible.append(char)
                 sizes[size] = sizes.get(size, 0) + 1
-            if place in targets and not kind:
-                shown.append(target(targets[place], "".join(shown)))
-            before = kind if char not in "\r\n" else ""
-        if shown:
-            lines.append(_line(shown, sizes))
+            if index in targets and not reason:
+                visible.append(link_suffix(targets[index], "".join(visible)))
+            previous_reason = reason if char not in "\r\n" else ""
+        if visible:
+            lines.append(_make_line(visible, sizes))
         lines = [line for line in lines if line.text.strip()]
-        apart = {kind: _joined(pieces) for kind, pieces in hidden.items()}
-        chars = sum(ink(line.text) for line in lines) + sum(map(ink, apart.values()))
-        return PdfText(lines, apart, chars, self._is_scan())
+        hidden_texts = {reason: _join(pieces) for reason, pieces in hidden.items()}
+        chars = sum(count_non_space(line.text) for line in lines) + sum(map(count_non_space, hidden_texts.values()))
+        return PdfPageText(lines, hidden_texts, chars, self._is_scan())
 
-    def _look(self, place: int) -> tuple[str, float]:
-        """What hides a character (empty: nothing), and its size in points."""
+    def _inspect_char(self, index: int) -> tuple[str, float]:
+        """Return the reason a character is hidden (empty: it is not), and its size in points."""
         c, text = self._c, self._text.raw
-        thing = c.FPDFText_GetTextObject(text, place)
-        address = ctypes.cast(thing, ctypes.c_void_p).value or 0
+        text_object = c.FPDFText_GetTextObject(text, index)
+        address = ctypes.cast(text_object, ctypes.c_void_p).value or 0
         if address not in self._objects:
-            self._objects[address] = self._object(thing) if address else ("", None)
-        kind, color = self._objects[address]
-        c.FPDFText_GetLooseCharBox(text, place, self._loose)
+            self._objects[address] = self._inspect_object(text_object) if address else ("", None)
+        reason, color = self._objects[address]
+        c.FPDFText_GetLooseCharBox(text, index, self._loose)
         height = abs(self._loose.top - self._loose.bottom)
         size = round(height * 2) / 2
-        if kind:
-            return kind, size
-        if not c.FPDFText_GetCharBox(text, place, *self._places):
+        if reason:
+            return reason, size
+        if not c.FPDFText_GetCharBox(text, index, *self._double_refs):
             return "", size
-        left, right, bottom, top = (each.value for each in self._doubles)
-        if right < self._box[0] or left > self._box[2] or top < self._box[1] or bottom > self._box[3]:
+        x_min, x_max, y_min, y_max = (double.value for double in self._doubles)
+        if x_max < self._box[0] or x_min > self._box[2] or y_max < self._box[1] or y_min > self._box[3]:
             return "off_page", size
-        if height < _TINY:
+        if height < _TINY_POINTS:
             return "tiny", size
-        if color is not None and _css.alike(color, self._ground((left + right) / 2, (bottom + top) / 2)):
+        if color is not None and _css.colors_match(
+            color, self._background_at((x_min + x_max) / 2, (y_min + y_max) / 2)
+        ):
             return "colour", size
         return "", size
 
-    def _object(self, thing: Any) -> tuple[str, _css.Color | None]:
-        """What hides a whole text object, and its colour."""
+    def _inspect_object(self, text_object: FPDF_PAGEOBJECT) -> tuple[str, _css.Color | None]:
+        """Return the reason a whole text object is hidden (empty: it is not), and its colour."""
         c = self._c
-        if c.FPDFTextObj_GetTextRenderMode(thing) in _INVISIBLE:
+        if c.FPDFTextObj_GetTextRenderMode(text_object) in _INVISIBLE_MODES:
             return "render_mode", None
-        if self._off and self._in_layer_off(thing):
+        if self._layers_off and self._is_in_layer_off(text_object):
             return "layer", None
-        color = self._color(thing)
+        color = self._color(text_object)
         if color == _css.TRANSPARENT:
             return "opacity", None
         return "", color
 
-    def _color(self, thing: Any) -> _css.Color | None:
+    def _color(self, text_object: FPDF_PAGEOBJECT) -> _css.Color | None:
         channels = [ctypes.c_uint() for _ in range(4)]
-        if not self._c.FPDFPageObj_GetFillColor(thing, *map(ctypes.byref, channels)):
+        if not self._c.FPDFPageObj_GetFillColor(text_object, *map(ctypes.byref, channels)):
             return None
-        red, green, blue, alpha = (each.value for each in channels)
+        red, green, blue, alpha = (channel.value for channel in channels)
         return _css.TRANSPARENT if alpha < 13 else (red, green, blue, 255)
 
-    def _in_layer_off(self, thing: Any) -> bool:
+    def _is_in_layer_off(self, text_object: FPDF_PAGEOBJECT) -> bool:
         c = self._c
-        for number in range(min(c.FPDFPageObj_CountMarks(thing), 32)):
-            mark = c.FPDFPageObj_GetMark(thing, number)
+        for number in range(min(c.FPDFPageObj_CountMarks(text_object), 32)):
+            mark = c.FPDFPageObj_GetMark(text_object, number)
             size = ctypes.c_ulong()
             buffer = ctypes.create_string_buffer(512)
             if (
                 c.FPDFPageObjMark_GetParamStringValue(
                     mark, b"Name", ctypes.cast(buffer, ctypes.POINTER(c.FPDF_WCHAR)), 512, ctypes.byref(size)
                 )
-                and buffer.raw[: max(size.value - 2, 0)].decode("utf-16-le", "replace") in self._off
+                and buffer.raw[: max(size.value - 2, 0)].decode("utf-16-le", "replace") in self._layers_off
             ):
                 return True
         return False
 
-    def _ground(self, x: float, y: float) -> _css.Color | None:
-        """The colour last painted at a place; white where nothing was, None where it is a picture's."""
+    def _background_at(self, x: float, y: float) -> _css.Color | None:
+        """Return the colour last painted at a point; white where there is none, None where it is a picture's."""
         for region in reversed(self._regions):
-            if region.holds(x, y):
+            if region.contains(x, y):
                 return region.color
         return _css.WHITE
 
-    def _painted(self) -> list[_Region]:
+    def _find_regions(self) -> list[_Region]:
         c = self._c
         regions: list[_Region] = []
         for number in range(min(c.FPDFPage_CountObjects(self._page.raw), _MAX_REGIONS * 4)):
-            thing = c.FPDFPage_GetObject(self._page.raw, number)
-            kind = c.FPDFPageObj_GetType(thing)
+            page_object = c.FPDFPage_GetObject(self._page.raw, number)
+            kind = c.FPDFPageObj_GetType(page_object)
             if kind == c.FPDF_PAGEOBJ_TEXT or len(regions) >= _MAX_REGIONS:
                 continue
             box = [ctypes.c_float() for _ in range(4)]
-            if not c.FPDFPageObj_GetBounds(thing, *map(ctypes.byref, box)):
+            if not c.FPDFPageObj_GetBounds(page_object, *map(ctypes.byref, box)):
                 continue
             color: _css.Color | None = None
             if kind == c.FPDF_PAGEOBJ_PATH:
                 fill, stroke = ctypes.c_int(), ctypes.c_int()
-                c.FPDFPath_GetDrawMode(thing, ctypes.byref(fill), ctypes.byref(stroke))
-                color = self._color(thing)
+                c.FPDFPath_GetDrawMode(page_object, ctypes.byref(fill), ctypes.byref(stroke))
+                color = self._color(page_object)
                 if not fill.value or color == _css.TRANSPARENT:
                     continue
-            left, bottom, right, top = (each.value for each in box)
-            regions.append(_Region((left, bottom, right, top), color))
+            x_min, y_min, x_max, y_max = (edge.value for edge in box)
+            regions.append(_Region((x_min, y_min, x_max, y_max), color))
         return regions
 
     def _is_scan(self) -> bool:
-        left, bottom, right, top = self._box
-        area = max((right - left) * (top - bottom), 1.0)
+        x_min, y_min, x_max, y_max = self._box
+        area = max((x_max - x_min) * (y_max - y_min), 1.0)
         return any(
-            (region.box[2] - region.box[0]) * (region.box[3] - region.box[1]) >= _SCAN * area
+            (region.box[2] - region.box[0]) * (region.box[3] - region.box[1]) >= _SCAN_SHARE * area
             for region in self._regions
             if region.color is None
         )
 
-    def _targets(self, count: int) -> dict[int, str]:
-        """The addresses that links of the page lead to, each by the last character it stands over."""
+    def _find_link_targets(self, count: int) -> dict[int, str]:
+        """Return the addresses of the page's links, each by the index of the last character it covers."""
         c = self._c
-        found: dict[int, str] = {}
+        targets: dict[int, str] = {}
         position, link = ctypes.c_int(0), c.FPDF_LINK()
         for _ in range(_MAX_LINKS):
             if not c.FPDFLink_Enumerate(self._page.raw, ctypes.byref(position), ctypes.byref(link)):
@@ -237,16 +242,16 @@ class _Reader:
             size = c.FPDFAction_GetURIPath(self._document.raw, action, buffer, 2_048)
             middle = (box.top + box.bottom) / 2
             height = abs(box.top - box.bottom) / 2
-            place = c.FPDFText_GetCharIndexAtPos(self._text.raw, box.right - 1, middle, 20.0, height)
-            if 0 < size <= 2_048 and 0 <= place < count:
-                found[place] = buffer.raw[: size - 1].decode("utf-8", "replace")
-        return found
+            index = c.FPDFText_GetCharIndexAtPos(self._text.raw, box.right - 1, middle, 20.0, height)
+            if 0 < size <= 2_048 and 0 <= index < count:
+                targets[index] = buffer.raw[: size - 1].decode("utf-8", "replace")
+        return targets
 
 
-def _line(chars: list[str], sizes: dict[float, int]) -> Line:
-    return Line(_joined(chars), max(sizes, key=lambda size: sizes[size]) if sizes else 0.0)
+def _make_line(chars: list[str], sizes: dict[float, int]) -> TextLine:
+    return TextLine(_join(chars), max(sizes, key=lambda size: sizes[size]) if sizes else 0.0)
 
 
-def _joined(chars: list[str]) -> str:
-    """One text; PDFium gives characters beyond the first plane as two halves."""
+def _join(chars: list[str]) -> str:
+    """Join characters to one text; PDFium gives those beyond the first plane as two halves."""
     return "".join(chars).encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").strip()

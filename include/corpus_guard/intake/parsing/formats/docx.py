@@ -1,10 +1,11 @@
-"""DOCX: a zip that is measured before it is believed, then mammoth to HTML, then `html`.
+"""DOCX: a measured zip (`_container`), converted to HTML by mammoth, then read by `html`.
 
-Visible are the body, headers and footers, foot- and endnotes, and text of tracked insertions. Hidden are: runs marked as hidden
-(``w:vanish``, also by a named style), in white, or smaller than a point; deleted text of tracked changes; reviewers' comments;
-alternative texts; properties. A second count of all runs, taken from the XML as it stands, is compared with what was read.
+Visible: the body, headers and footers, foot- and endnotes, and text of tracked insertions. Hidden: runs marked as
+hidden (``w:vanish``, also by a named style), in white, or smaller than a point; deleted text of tracked changes;
+reviewers' comments; alternative texts; properties. The text read is compared with a second count of all runs, taken
+from the XML itself.
 
-Not read: text in pictures; hiding by the theme's colours or by shapes laid over text.
+Not read: text in pictures; text hidden by the theme's colours or by shapes laid over it.
 """
 
 from __future__ import annotations
@@ -12,38 +13,44 @@ from __future__ import annotations
 import io
 import zipfile
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from corpus_guard.domain import Finding, Severity
 from corpus_guard.errors import HostileInput, Unreadable
-from corpus_guard.intake.parsing.formats import _ooxml, _second, html
-from corpus_guard.intake.parsing.formats._container import Container
-from corpus_guard.intake.parsing.formats._hidden import Hidden, ink
+from corpus_guard.intake.parsing.document import ParsedDocument, clean_declared, make_problem
+from corpus_guard.intake.parsing.formats import _ooxml, _recount, html
+from corpus_guard.intake.parsing.formats._container import ZipContainer
+from corpus_guard.intake.parsing.formats._hidden import HiddenText, count_non_space
 from corpus_guard.intake.parsing.formats._ooxml import W
-from corpus_guard.intake.parsing.parsed import Parsed, declare, problem
+
+if TYPE_CHECKING:
+    from lxml.etree import _Element as Element
 
 _MAIN = "word/document.xml"
 _NOTES = ("word/footnotes.xml", "word/endnotes.xml")
-_MARGINS = r"word/(?:header|footer)\d{0,3}\.xml"
+_MARGIN_PARTS = r"word/(?:header|footer)\d{0,3}\.xml"
 _WP = "{http://schemas.openxmlformats.org/drawingml/2006/wordprocessingDrawing}"
 
 
-def read(content: bytes) -> Parsed:
-    """The document's text; runs nobody sees and comments are hidden."""
+def read(content: bytes) -> ParsedDocument:
+    """Read the document's text; invisible runs and comments are hidden."""
     import mammoth
 
-    container = Container(content, "DOCX")
-    hidden = Hidden()
+    container = ZipContainer(content, "DOCX")
+    hidden = HiddenText()
     try:
-        roots = {name: _ooxml.office_xml(container, name, needed=name == _MAIN) for name in (_MAIN, *_NOTES)}
-        ghosts = _ghost_styles(container)
+        main = _ooxml.read_main_xml(container, _MAIN)
+        roots = {_MAIN: main, **{name: _ooxml.read_part_xml(container, name) for name in _NOTES}}
+        hiding = _hiding_styles(container)
         bodies = [root for root in roots.values() if root is not None]
-        runs = sum(map(_second.run_chars, bodies))
+        runs = sum(map(_recount.count_run_chars, bodies))
         for root in bodies:
-            _take_out(root, ghosts, hidden)
-        page = html.page(mammoth.convert_to_html(_rewritten(container, roots), convert_image=_image(mammoth)).value)
-        read_of_runs = page.chars + hidden.chars
-        top, bottom = _margins(container, ghosts, hidden)
+            _remove_hidden_runs(root, hiding, hidden)
+        page = html.read_page(
+            mammoth.convert_to_html(_rewrite(container, roots), convert_image=_drop_image(mammoth)).value
+        )
+        chars = page.chars + hidden.chars
+        top, bottom = _read_margins(container, hiding, hidden)
     except (HostileInput, MemoryError):
         raise
     except Exception as error:
@@ -51,22 +58,22 @@ def read(content: bytes) -> Parsed:
         raise Unreadable("parsing.unreadable", f"the DOCX is damaged ({type(error).__name__})") from error
     hidden.update(page.hidden)
     for _, part in container.matching(r"word/comments\w{0,20}\.xml"):
-        for comment in _ooxml.part_xml(part, "DOCX").iter(f"{W}comment"):
+        for comment in _ooxml.parse_part(part, "DOCX").iter(f"{W}comment"):
             hidden.add("comment", "\n".join(_text(paragraph) for paragraph in comment.iter(f"{W}p")))
-    declared = _ooxml.properties(container, hidden)
+    declared = _ooxml.read_properties(container, hidden)
     text = "\n\n".join(filter(None, (top, page.text, bottom)))
-    problems = [*_ooxml.cargo(container), *page.problems, *_tracked(roots[_MAIN])]
-    problems += _second.compare("DOCX", read_of_runs, runs)
-    concealed, told = hidden.settle(text)
-    return Parsed(text, concealed, declare(declared), (*problems, *told))
+    problems = [*_ooxml.find_active_content(container), *page.problems, *_tracked_insertions(main)]
+    problems += _recount.compare_counts("DOCX", chars, runs)
+    hidden_text, findings = hidden.summarize(text)
+    return ParsedDocument(text, hidden_text, clean_declared(declared), (*problems, *findings))
 
 
-def _image(mammoth: Any) -> Any:
+def _drop_image(mammoth: Any) -> Any:
     return mammoth.images.img_element(lambda _: {"src": ""})
 
 
-def _rewritten(container: Container, roots: Mapping[str, Any]) -> io.BytesIO:
-    """The document as mammoth is to see it: its textual parts without hidden runs, and no entity anywhere."""
+def _rewrite(container: ZipContainer, roots: Mapping[str, Element | None]) -> io.BytesIO:
+    """Write the document for mammoth: its textual parts without hidden runs, and no entity anywhere."""
     from lxml import etree
 
     copy = io.BytesIO()
@@ -77,59 +84,60 @@ def _rewritten(container: Container, roots: Mapping[str, Any]) -> io.BytesIO:
                 archive.writestr(name, etree.tostring(root))
             elif (part := container.part(name)) is not None and "comments" not in name:
                 if name.endswith((".xml", ".rels")):
-                    _ooxml.part_xml(part, "DOCX")
-                archive.writestr(name, _ooxml.transitional(part))
+                    _ooxml.parse_part(part, "DOCX")
+                archive.writestr(name, _ooxml.to_transitional(part))
             elif part is None:
                 archive.writestr(name, b"")
     return copy
 
 
-def _ghost_styles(container: Container) -> frozenset[str]:
-    """The named styles that hide what they are given to."""
-    root = _ooxml.office_xml(container, "word/styles.xml")
+def _hiding_styles(container: ZipContainer) -> frozenset[str]:
+    """Return the ids of the named styles that hide text."""
+    root = _ooxml.read_part_xml(container, "word/styles.xml")
     styles = root.iter(f"{W}style") if root is not None else ()
-    return frozenset(style.get(f"{W}styleId", "") for style in styles if _hides(style.find(f"{W}rPr")))
+    return frozenset(style.get(f"{W}styleId", "") for style in styles if _hiding_reason(style.find(f"{W}rPr")))
 
 
-def _take_out(root: Any, ghosts: frozenset[str], hidden: Hidden) -> None:
-    """Empty every run a reader does not see, and keep its text."""
+def _remove_hidden_runs(root: Element, hiding: frozenset[str], hidden: HiddenText) -> None:
+    """Empty every run a reader does not see, and add its text to `hidden`."""
     for paragraph in root.iter(f"{W}p"):
         style = paragraph.find(f"{W}pPr/{W}pStyle")
-        by_paragraph = "vanish" if style is not None and style.get(f"{W}val", "") in ghosts else ""
-        kinds = set()
+        paragraph_reason = "vanish" if style is not None and style.get(f"{W}val", "") in hiding else ""
+        reasons = set()
         for run in paragraph.iter(f"{W}r"):
-            kind = by_paragraph or _kind(run, ghosts)
-            if kind and (text := _text(run)):
-                hidden.run(kind, text)
-                kinds.add(kind)
+            reason = paragraph_reason or _run_reason(run, hiding)
+            if reason and (text := _text(run)):
+                hidden.extend(reason, text)
+                reasons.add(reason)
                 for child in list(run):
                     run.remove(child)
-        for kind in kinds:
-            hidden.run(kind, "\n")
+        for reason in reasons:
+            hidden.extend(reason, "\n")
     for drawing in root.iter(f"{_WP}docPr"):
         hidden.add("attribute", drawing.get("descr", ""))
         hidden.add("attribute", drawing.get("title", ""))
 
 
-def _kind(run: Any, ghosts: frozenset[str]) -> str:
+def _run_reason(run: Element, hiding: frozenset[str]) -> str:
+    """Return the reason a run is hidden; empty where it is not."""
     if run.find(f"{W}delText") is not None:
         return "deleted"
     properties = run.find(f"{W}rPr")
     if properties is None:
         return ""
     style = properties.find(f"{W}rStyle")
-    if style is not None and style.get(f"{W}val", "") in ghosts:
+    if style is not None and style.get(f"{W}val", "") in hiding:
         return "vanish"
-    return _hides(properties)
+    return _hiding_reason(properties)
 
 
-def _hides(properties: Any) -> str:
-    """How run properties hide; empty where they do not."""
+def _hiding_reason(properties: Element | None) -> str:
+    """Return the reason run properties hide text; empty where they do not."""
     if properties is None:
         return ""
-    for mark in ("vanish", "webHidden", "specVanish"):
-        found = properties.find(f"{W}{mark}")
-        if found is not None and found.get(f"{W}val", "true") not in {"0", "false", "off"}:
+    for name in ("vanish", "webHidden", "specVanish"):
+        switch = properties.find(f"{W}{name}")
+        if switch is not None and switch.get(f"{W}val", "true") not in {"0", "false", "off"}:
             return "vanish"
     color, size, shade = (properties.find(f"{W}{name}") for name in ("color", "sz", "shd"))
     bright = color is not None and _near_white(color.get(f"{W}val", ""))
@@ -146,26 +154,26 @@ def _near_white(color: str) -> bool:
         return False
 
 
-def _margins(container: Container, ghosts: frozenset[str], hidden: Hidden) -> tuple[str, str]:
-    """Texts of the headers and of the footers, each distinct line once."""
+def _read_margins(container: ZipContainer, hiding: frozenset[str], hidden: HiddenText) -> tuple[str, str]:
+    """Return the texts of the headers and of the footers, each distinct line once."""
     lines: dict[str, dict[str, None]] = {"header": {}, "footer": {}}
-    for name, part in container.matching(_MARGINS):
-        root = _ooxml.part_xml(part, "DOCX")
-        before = Hidden()
-        _take_out(root, ghosts, before)
-        hidden.update(before)
+    for name, part in container.matching(_MARGIN_PARTS):
+        root = _ooxml.parse_part(part, "DOCX")
+        margin = HiddenText()
+        _remove_hidden_runs(root, hiding, margin)
+        hidden.update(margin)
         kind = "header" if "header" in name else "footer"
         lines[kind].update(dict.fromkeys(filter(str.strip, map(_text, root.iter(f"{W}p")))))
     return "\n".join(lines["header"]), "\n".join(lines["footer"])
 
 
-def _tracked(root: Any) -> tuple[Finding, ...]:
-    insertions = sum(1 for insertion in root.iter(f"{W}ins") if ink(_text(insertion)))
+def _tracked_insertions(root: Element) -> tuple[Finding, ...]:
+    insertions = sum(1 for insertion in root.iter(f"{W}ins") if count_non_space(_text(insertion)))
     if not insertions:
         return ()
-    message = f"{insertions} insertions are tracked changes that nobody has accepted yet; they count as text"
-    return (problem("tracked_changes", Severity.INFO, message, score=0.1),)
+    message = f"{insertions} tracked insertions have not been accepted yet; they count as text"
+    return (make_problem("tracked_changes", Severity.INFO, message, score=0.1),)
 
 
-def _text(element: Any) -> str:
+def _text(element: Element) -> str:
     return "".join(text.text or "" for text in element.iter(f"{W}t", f"{W}delText"))

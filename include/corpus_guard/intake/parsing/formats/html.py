@@ -1,36 +1,38 @@
-"""HTML, by resiliparse: what a browser shows becomes text, what it does not show becomes hidden.
+"""HTML, by resiliparse: what a browser shows becomes text, what it does not show becomes hidden text.
 
-Hidden are: elements with ``hidden``; style or a ``<style>`` rule with display:none, visibility:hidden, opacity:0, a
-font of nothing, a clip or box of nothing, a place off the screen; text in the colour of its background; comments;
-``<template>``, ``<noscript>`` and what else is shown only where something fails; and, where the text does not say the
-same, alternative texts, tooltips, the page's title and its ``<meta>`` texts. Not hidden: ``aria-hidden`` (it is on the
-screen; icons carry it). Scripts are dropped, and so are navigation and the page's footer, which repeat on every page.
+Hidden: elements with ``hidden``; a style or a ``<style>`` rule with display:none, visibility:hidden, opacity:0, a font,
+clip or box without size, or a place off the screen; text in the colour of its background; comments; ``<template>``,
+``<noscript>`` and other fallbacks; and, unless the text repeats them, alternative texts, tooltips, the page's title and
+its ``<meta>`` texts. Not hidden: ``aria-hidden`` (it is on the screen; icons carry it). Scripts are dropped, and so are
+navigation and the page's footer, which repeat on every page.
 
-How structure is written: `_layout`. A second parser (libxml2's) counts the text of the same bytes: see `_second`.
+`_layout` defines how structure is written. A second parser, libxml2's, counts the text of the same bytes (`_recount`).
 
-Not seen here: style sheets kept in other files, and what scripts would do.
+Not read: style sheets in other files, and the effects of scripts.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+
+from resiliparse.parse.html import DocumentNode, ElementNode, HTMLParserException, HTMLTree, Node
 
 from corpus_guard.domain import Finding, Severity
-from corpus_guard.intake.parsing.formats import _css, _second
+from corpus_guard.intake.parsing.document import ParsedDocument, clean_declared, make_problem
+from corpus_guard.intake.parsing.formats import _css, _recount
 from corpus_guard.intake.parsing.formats import text as plain
-from corpus_guard.intake.parsing.formats._hidden import Hidden, ink
-from corpus_guard.intake.parsing.formats._layout import Layout, target
-from corpus_guard.intake.parsing.parsed import Parsed, declare, problem
+from corpus_guard.intake.parsing.formats._hidden import HiddenText, count_non_space
+from corpus_guard.intake.parsing.formats._layout import Layout, link_suffix
 
-BODY_SHARE = 0.4
-"""When a page without its furniture has less than this share of all visible text, all visible text is taken."""
+_NO_SHEETS = _css.StyleSheets()
+MIN_BODY_SHARE = 0.4
+"""Smallest share of the visible text that a page without its furniture must have; else all of it is taken."""
 _FURNITURE = frozenset({"navigation", "search", "contentinfo"})  # roles
 _CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w.:-]{1,40})", re.IGNORECASE)
-# Python has codecs of these names; no browser does, and some take quadratic time.
-_NO_CHARSETS = frozenset(
+# Python has codecs of these names; browsers do not, and some take quadratic time.
+_REFUSED_CHARSETS = frozenset(
     {"utf-7", "idna", "punycode", "unicode_escape", "raw_unicode_escape", "unicode-escape", "undefined"}
 )
 _CONDITIONAL = re.compile(r"\A\[if[^\]]*\]>|<!\[endif\]\Z")
@@ -48,116 +50,89 @@ _META = {
     "last-modified": "modified",
     "generator": "generator",
 }
-_ASIDES = ("alt", "title", "aria-label", "aria-description", "placeholder", "summary", "label", "value", "data-tooltip")
-_DROPPED = frozenset({"SCRIPT", "STYLE", "script", "style"})
-_FALLBACK = frozenset(
+_ASIDE_ATTRIBUTES = (
+    "alt",
+    "title",
+    "aria-label",
+    "aria-description",
+    "placeholder",
+    "summary",
+    "label",
+    "value",
+    "data-tooltip",
+)
+_DROPPED_TAGS = frozenset({"SCRIPT", "STYLE", "script", "style"})
+_FALLBACK_TAGS = frozenset(
     {"noscript", "noframes", "noembed", "iframe", "video", "audio", "canvas", "object", "datalist", "template"}
 )
-_PARAGRAPHS = frozenset(
-    {
-        "address",
-        "article",
-        "aside",
-        "blockquote",
-        "dl",
-        "fieldset",
-        "figure",
-        "footer",
-        "form",
-        "header",
-        "hr",
-        "main",
-        "nav",
-    }
-    | {"ol", "p", "pre", "section", "table", "ul", "menu"}
-)
-_LINES = frozenset(
-    {
-        "body",
-        "br",
-        "caption",
-        "center",
-        "dd",
-        "details",
-        "dialog",
-        "dir",
-        "div",
-        "dt",
-        "figcaption",
-        "frame",
-        "hgroup",
-        "html",
-    }
-    | {
-        "legend",
-        "li",
-        "listing",
-        "optgroup",
-        "option",
-        "plaintext",
-        "summary",
-        "tbody",
-        "td",
-        "tfoot",
-        "th",
-        "thead",
-        "tr",
-        "xmp",
-    }
-)
+_PARAGRAPHS = frozenset({
+    "address", "article", "aside", "blockquote", "dl", "fieldset", "figure", "footer", "form", "header", "hr", "main",
+    "nav", "ol", "p", "pre", "section", "table", "ul", "menu",
+})  # fmt: skip
+_LINES = frozenset({
+    "body", "br", "caption", "center", "dd", "details", "dialog", "dir", "div", "dt", "figcaption", "frame", "hgroup",
+    "html", "legend", "li", "listing", "optgroup", "option", "plaintext", "summary", "tbody", "td", "tfoot", "th",
+    "thead", "tr", "xmp",
+})  # fmt: skip
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _BLOCKS = _PARAGRAPHS | _LINES | _HEADINGS.keys()
 
 
-def read(content: bytes) -> Parsed:
-    """Visible text with its blocks on lines of their own; what is not visible apart."""
+def read(content: bytes) -> ParsedDocument:
+    """Read the visible text, with its blocks on lines of their own; invisible text is hidden."""
     text, problems = _decode(content)
-    parsed = from_string(text)
+    parsed = read_string(text)
     return replace(parsed, problems=(*problems, *parsed.problems))
 
 
-def from_string(html: str) -> Parsed:
-    """As `read`, from a string."""
-    found = page(html)
-    hidden, told = found.hidden.settle(found.text)
-    problems = (*found.problems, *_second.compare("HTML", found.chars, _second.html_chars(html)), *told)
-    return Parsed(found.text, hidden, declare(found.declared), problems)
+def read_string(html: str) -> ParsedDocument:
+    """Read a page as `read` does, from a string."""
+    page = read_page(html)
+    hidden, findings = page.hidden.summarize(page.text)
+    disagreement = _recount.compare_counts("HTML", page.chars, _recount.count_html_chars(html))
+    problems = (*page.problems, *disagreement, *findings)
+    return ParsedDocument(page.text, hidden, clean_declared(page.declared), problems)
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
-    """One page, with its hidden text still apart: parts of a book are joined before it is written down."""
+class HtmlPage:
+    """One page, with its hidden text not yet summarized: a book joins its pages first."""
 
     text: str
-    hidden: Hidden
+    hidden: HiddenText
     declared: Mapping[str, str]
     problems: tuple[Finding, ...]
     chars: int  # of all text nodes but scripts and styles, white space not counted
 
 
-def page(html: str, sheets: Sequence[str] = ()) -> Page:
+def read_page(html: str, sheets: _css.StyleSheets = _NO_SHEETS) -> HtmlPage:
     """Read one page.
 
     Args:
         html: the page.
-        sheets: style sheets it names, where they are at hand.
+        sheets: style sheets it names, where they are available.
     """
-    from resiliparse.parse.html import HTMLParserException, HTMLTree
-
     try:
         tree = HTMLTree.parse(html)
     except HTMLParserException as error:
-        # HTML has no syntax errors: this parser fails on nothing but refused memory, and says no more than that.
+        # HTML has no syntax errors: this parser fails only when memory is refused, and says no more than that.
         raise MemoryError from error
-    styles = _css.Styles(tree, sheets)
-    reader = _Reader(styles)
-    declared = _declared(tree, reader.hidden)
-    reader.walk(tree.document)
-    text, body = reader.layout.read(), reader.layout.read(aside=False)
+    document = tree.document
+    if document is None:
+        raise MemoryError
+    styles = _css.DocumentStyles(document, sheets)
+    reader = _TreeReader(styles)
+    declared = _read_declared(tree.title, document, reader.hidden)
+    reader.walk(document)
+    text, body = reader.layout.render(), reader.layout.render(aside=False)
     problems: tuple[Finding, ...] = ()
     if not styles.complete:
-        problems = (problem("styles", Severity.LOW, "too many style rules: some hidden text may count as visible"),)
-    return Page(body if len(body) >= BODY_SHARE * len(text) else text, reader.hidden, declared, problems, reader.chars)
+        problems = (
+            make_problem("styles", Severity.LOW, "too many style rules: some hidden text may count as visible"),
+        )
+    return HtmlPage(
+        body if len(body) >= MIN_BODY_SHARE * len(text) else text, reader.hidden, declared, problems, reader.chars
+    )
 
 
 def _decode(content: bytes) -> tuple[str, tuple[Finding, ...]]:
@@ -170,34 +145,34 @@ def _decode(content: bytes) -> tuple[str, tuple[Finding, ...]]:
     if match := _CHARSET.search(content[:4096]):
         name = match[1].decode("ascii", "replace").lower()
         try:
-            if name not in _NO_CHARSETS:
+            if name not in _REFUSED_CHARSETS:
                 return content.decode(name), ()
         except (LookupError, UnicodeError, ValueError):
             pass
-        message = "the document is not in the encoding it declares; it was guessed"
+        message = "the document is not in the encoding it declares; the encoding was guessed"
         text, problems = plain.decode(content)
-        return text, (*problems, problem("encoding", Severity.LOW, message))
+        return text, (*problems, make_problem("encoding", Severity.LOW, message))
     return plain.decode(content)
 
 
-def _declared(tree: Any, hidden: Hidden) -> Mapping[str, str]:
-    pairs: dict[str, Any] = {"title": tree.title}
-    hidden.add("metadata", tree.title or "")
-    for meta in tree.document.query_selector_all("meta[content]").values()[:200]:
+def _read_declared(title: str | None, document: DocumentNode, hidden: HiddenText) -> Mapping[str, str]:
+    pairs: dict[str, object] = {"title": title}
+    hidden.add("metadata", title or "")
+    for meta in document.query_selector_all("meta[content]").values()[:200]:
         name = (meta.getattr("name") or meta.getattr("property") or meta.getattr("itemprop") or "").lower()
         if name in _META:
             pairs.setdefault(_META[name], meta.getattr("content"))
         if name and name != "viewport":
             hidden.add("metadata", meta.getattr("content") or "")
-    return declare(pairs)
+    return clean_declared(pairs)
 
 
 @dataclass(frozen=True, slots=True)
-class _Look:
-    """What a node inherits from those around it."""
+class _Appearance:
+    """Appearance that a node inherits from those around it."""
 
-    gone: str = ""  # what keeps it from being rendered, whatever lies inside
-    unseen: str = ""  # visibility or font size: inside, it can be taken back
+    gone: str = ""  # reason it is not rendered, whatever lies inside
+    unseen: str = ""  # reason in visibility or font size: inside, it can be taken back
     color: _css.Color | None = _css.BLACK
     background: _css.Color | None = _css.WHITE
     literal: bool = False  # white space counts
@@ -205,55 +180,55 @@ class _Look:
     depth: int = 0  # of lists
 
     @property
-    def hidden(self) -> str:
-        """What hides it; empty where nothing does."""
+    def hiding_reason(self) -> str:
+        """The reason it is hidden; empty where it is not."""
         if self.gone or self.unseen:
             return self.gone or self.unseen
-        same = self.color == _css.TRANSPARENT or _css.alike(self.color, self.background)
+        same = self.color == _css.TRANSPARENT or _css.colors_match(self.color, self.background)
         return "colour" if same else ""
 
 
-class _Reader:
-    """Writes down a tree, visible and hidden text apart. Iterative: depth is the document's choice."""
+class _TreeReader:
+    """Writer of a tree's visible and hidden text. Iterative: the document decides how deep it is."""
 
-    def __init__(self, styles: _css.Styles) -> None:
-        self.hidden = Hidden()
+    def __init__(self, styles: _css.DocumentStyles) -> None:
+        self.hidden = HiddenText()
         self.layout = Layout()
         self.chars = 0
         self._styles = styles
         self._rows: list[int] = []  # cells so far, of each open row
         self._lists: list[int | None] = []  # items so far, of each open list; None where they are not numbered
         self._links: list[tuple[str, list[str]]] = []
-        self._told: set[str] = set()  # targets; manuals name the same one hundreds of times
+        self._targets: set[str] = set()  # written already; manuals name the same one hundreds of times
 
-    def walk(self, root: Any) -> None:
+    def walk(self, root: Node) -> None:
         """Read everything below `root`."""
-        stack: list[tuple[Any, _Look, str]] = [(root, _Look(), "")]
+        stack: list[tuple[Node | None, _Appearance, str]] = [(root, _Appearance(), "")]
         while stack:
-            node, look, ends = stack.pop()
-            if ends:
-                self._leave(ends, look)
+            node, look, ending = stack.pop()
+            if node is None:
+                self._leave(ending, look)
                 continue
-            name = node.node_name
+            name = node.node_name or ""
             if name == "#text":
                 self._text(node.value or "", look)
                 continue
             if name == "#comment":
                 self._comment(node.value or "")
                 continue
-            if name in _DROPPED or name == "TITLE":
+            if name in _DROPPED_TAGS or name == "TITLE":
                 continue
-            if hasattr(node, "attribute_names"):  # an element, not the document or its type
+            if isinstance(node, ElementNode):  # not the document or its type
                 name = name.lower()
                 look = self._enter(node, name, look)
                 if name in _BLOCKS or name == "a":
                     stack.append((None, look, name))
             stack.extend((child, look, "") for child in reversed(list(_children(node))))
 
-    def _text(self, text: str, look: _Look) -> None:
-        self.chars += ink(text)
-        if kind := look.hidden:
-            self.hidden.run(kind, text)
+    def _text(self, text: str, look: _Appearance) -> None:
+        self.chars += count_non_space(text)
+        if reason := look.hiding_reason:
+            self.hidden.extend(reason, text)
             return
         self.layout.aside = look.furniture
         if look.literal:
@@ -263,30 +238,30 @@ class _Reader:
         if self._links:
             self._links[-1][1].append(text)
 
-    def _enter(self, node: Any, name: str, look: _Look) -> _Look:
+    def _enter(self, node: ElementNode, name: str, look: _Appearance) -> _Appearance:
         if name == "template":  # its content is a document of its own
             text = _TAG.sub(" ", node.html)
             self.hidden.add("fallback", text)
-            self.chars += ink(text)
+            self.chars += count_non_space(text)
         if node.attribute_names or node in self._styles:
-            look = self._styled(node, look)
-            self._asides(node, look)
-        if name in _FALLBACK or name in {"title", "desc", "metadata"}:
+            look = self._apply_style(node, look)
+            self._collect_asides(node, look)
+        if name in _FALLBACK_TAGS or name in {"title", "desc", "metadata"}:
             look = replace(look, gone=look.gone or "fallback")
         if name == "nav" or (name == "footer" and (node.parent is None or node.parent.node_name == "BODY")):
             look = replace(look, furniture=True)
-        if look.hidden:
+        if look.hiding_reason:
             if name in _BLOCKS:
-                self.hidden.run(look.hidden, "\n")
+                self.hidden.extend(look.hiding_reason, "\n")
             return look
         return self._open(node, name, look)
 
-    def _open(self, node: Any, name: str, look: _Look) -> _Look:
+    def _open(self, node: ElementNode, name: str, look: _Appearance) -> _Appearance:
         layout = self.layout
         if name in _HEADINGS:
             layout.heading(_HEADINGS[name])
         elif name in _PARAGRAPHS:
-            # A list in a list goes on with it.
+            # A list in a list continues it.
             layout.line() if name in {"ul", "ol", "menu"} and look.depth else layout.block()
         elif name in _LINES and name not in {"td", "th"}:
             layout.line()
@@ -310,18 +285,18 @@ class _Reader:
             self._links.append((node.getattr("href") or "", []))
         return look
 
-    def _leave(self, name: str, look: _Look) -> None:
-        if look.hidden:
+    def _leave(self, name: str, look: _Appearance) -> None:
+        if look.hiding_reason:
             if name in _BLOCKS:
-                self.hidden.run(look.hidden, "\n")
+                self.hidden.extend(look.hiding_reason, "\n")
             return
         layout = self.layout
         if name == "a":
             href, words = self._links.pop() if self._links else ("", [])
             layout.aside = look.furniture
-            if (told := target(href, "".join(words))) and words and told not in self._told:
-                self._told.add(told)
-                layout.text(told)
+            if (suffix := link_suffix(href, "".join(words))) and words and suffix not in self._targets:
+                self._targets.add(suffix)
+                layout.text(suffix)
             return
         if name in {"td", "th"}:
             layout.end_cell()
@@ -336,7 +311,7 @@ class _Reader:
         elif name not in {"td", "th"}:
             layout.line()
 
-    def _styled(self, node: Any, look: _Look) -> _Look:
+    def _apply_style(self, node: ElementNode, look: _Appearance) -> _Appearance:
         style = self._styles.of(node)
         gone = look.gone or style.gone or ("display" if node.hasattr("hidden") else "")
         unseen = look.unseen if style.unseen is None else style.unseen
@@ -344,21 +319,21 @@ class _Reader:
         color, background = style.color or look.color, style.background or look.background
         return replace(look, gone=gone, unseen=unseen, color=color, background=background, furniture=furniture)
 
-    def _asides(self, node: Any, look: _Look) -> None:
-        for name in _ASIDES:
+    def _collect_asides(self, node: ElementNode, look: _Appearance) -> None:
+        for name in _ASIDE_ATTRIBUTES:
             if node.hasattr(name):
-                self.hidden.add(look.hidden or "attribute", node.getattr(name) or "")
+                self.hidden.add(look.hiding_reason or "attribute", node.getattr(name) or "")
         if node.hasattr("srcdoc"):  # a page in a frame: shown, and not part of this page's text
             self.hidden.add("fallback", _TAG.sub(" ", node.getattr("srcdoc") or ""))
 
     def _comment(self, value: str) -> None:
-        if value.startswith("[if"):  # for old browsers: scripts and style sheets, mostly; what is left is text
+        if value.startswith("[if"):  # for old browsers: mostly scripts and style sheets; the rest is text
             value = _TAG.sub(" ", _CONDITIONAL.sub("", value))
         if value.strip() and not _XML_DECLARATION.match(value):
             self.hidden.add("comment", value)
 
 
-def _children(node: Any) -> Iterator[Any]:
+def _children(node: Node) -> Iterator[Node]:
     child = node.first_child
     while child is not None:
         yield child

@@ -1,19 +1,19 @@
-"""Markdown: kept as it is written, less what its reader does not see.
+"""Markdown: kept as it is written, without the parts that a rendered page does not show.
 
-Not shown, hence hidden: the front matter, HTML comments outside code, link definitions used as comments (``[//]: # (…)``), and
-definitions with a title that no link uses. Other raw HTML, alternative texts and titles of links stay in the text, where every
-check sees them.
+Hidden, because not shown: the front matter, HTML comments outside code, link definitions used as comments
+(``[//]: # (…)``), and definitions with a title that no link uses. Other raw HTML, alternative texts and titles of links
+stay in the text, where every check sees them.
 """
 
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator
-from typing import Any
 
+from corpus_guard.intake.parsing.document import ParsedDocument, clean_declared
 from corpus_guard.intake.parsing.formats import text as plain
-from corpus_guard.intake.parsing.formats._hidden import Hidden
-from corpus_guard.intake.parsing.parsed import Parsed, declare
+from corpus_guard.intake.parsing.formats._hidden import HiddenText
 
 _FRONT_MATTER = re.compile(r"---[ \t]*\r?\n(.{0,16384}?)^(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)
 _FENCE = re.compile(r"^[ \t]{0,3}(`{3,}|~{3,})", re.MULTILINE)
@@ -24,32 +24,31 @@ _DEFINITION = re.compile(r"^ {0,3}\[([^\]\[\n]{1,80})\]:[ \t]*\S{1,2000}[ \t]+[\
 _LABEL = re.compile(r"\[([^\]\[\n]{1,80})\](?!:)")
 
 
-def read(content: bytes) -> Parsed:
-    """Text without, and `hidden` with, what a rendered page does not show."""
+def read(content: bytes) -> ParsedDocument:
+    """Read the text; parts that a rendered page does not show are hidden."""
     text, problems = plain.decode(content)
-    hidden = Hidden()
-    declared: dict[str, Any] = {}
-    if (match := _FRONT_MATTER.match(text)) and (pairs := _pairs(match[1])) is not None:
+    hidden = HiddenText()
+    declared: dict[str, str] = {}
+    if (match := _FRONT_MATTER.match(text)) and (pairs := _parse_front_matter(match[1])) is not None:
         declared = pairs
         hidden.add("front_matter", match[1])
         text = text[match.end() :]
-    cuts = sorted(_unseen(text))
-    shown: list[str] = []
+    visible_parts: list[str] = []
     position = 0
-    for start, end, kind in cuts:
+    for start, end, reason in sorted(_find_hidden_spans(text)):
         if start < position:
             continue
-        shown.append(text[position:start])
-        hidden.add(kind, text[start:end])
+        visible_parts.append(text[position:start])
+        hidden.add(reason, text[start:end])
         position = end
-    shown.append(text[position:])
-    visible = "".join(shown)
-    concealed, told = hidden.settle(visible)
-    return Parsed(visible, concealed, declare(declared), (*problems, *told))
+    visible_parts.append(text[position:])
+    visible = "".join(visible_parts)
+    hidden_text, findings = hidden.summarize(visible)
+    return ParsedDocument(visible, hidden_text, clean_declared(declared), (*problems, *findings))
 
 
-def _pairs(block: str) -> dict[str, Any] | None:
-    """Front matter as flat pairs; None where it is not a YAML mapping (then it is text, a rule line above it)."""
+def _parse_front_matter(block: str) -> dict[str, str] | None:
+    """Return front matter as flat pairs; None where it is not a YAML mapping (then it is text below a rule line)."""
     import yaml
 
     try:
@@ -58,23 +57,23 @@ def _pairs(block: str) -> dict[str, Any] | None:
         return None
     if not isinstance(data, dict):
         return None
-    # Only scalars and flat lists: an alias bomb is small until it is written out.
-    return {str(key): flat for key, value in data.items() if _scalar(key) and (flat := _flat(value)) is not None}
+    # Only scalars and flat lists: an alias bomb is small until it is expanded.
+    return {str(key): flat for key, value in data.items() if _is_scalar(key) and (flat := _flatten(value)) is not None}
 
 
-def _flat(value: Any) -> str | None:
+def _flatten(value: object) -> str | None:
     if isinstance(value, list):
-        return ", ".join(str(each) for each in value[:50] if _scalar(each))
-    return str(value) if _scalar(value) else None
+        return ", ".join(str(entry) for entry in value[:50] if _is_scalar(entry))
+    return str(value) if _is_scalar(value) else None
 
 
-def _scalar(value: Any) -> bool:
+def _is_scalar(value: object) -> bool:
     return value is not None and not isinstance(value, dict | list | set | tuple)
 
 
-def _unseen(text: str) -> Iterator[tuple[int, int, str]]:
-    """Spans a rendered page does not show, with what hides them. Linear: each delimiter is searched for once."""
-    code = _Code(text)
+def _find_hidden_spans(text: str) -> Iterator[tuple[int, int, str]]:
+    """Yield (start, end, reason) of spans that a rendered page does not show, in linear time."""
+    code = _CodeSpans(text)
     for match in _LINK_COMMENT.finditer(text):
         if match.start() not in code:
             yield match.start(), match.end(), "link_comment"
@@ -89,20 +88,19 @@ def _unseen(text: str) -> Iterator[tuple[int, int, str]]:
             position = start + 4
             continue
         end = text.find("-->", start + 4)
-        if end < 0:  # browsers and renderers hide all that follows an unclosed comment
+        if end < 0:  # browsers and renderers hide everything after an unclosed comment
             yield start, len(text), "comment"
             return
         yield start, end + 3, "comment"
         position = end + 3
 
 
-class _Code:
-    """Where fenced blocks and inline code are: what looks like a comment there is shown."""
+class _CodeSpans:
+    """Positions inside fenced blocks and inline code, where a comment is shown as it is written."""
 
     def __init__(self, text: str) -> None:
         self._text = text
         self._blocks: list[tuple[int, int]] = []
-        self._next = 0
         opened: tuple[int, str] | None = None
         for match in _FENCE.finditer(text):
             if opened is None:
@@ -114,8 +112,6 @@ class _Code:
             self._blocks.append((opened[0], len(text)))
 
     def __contains__(self, position: int) -> bool:
-        from bisect import bisect_right
-
         block = bisect_right(self._blocks, (position, len(self._text))) - 1
         if block >= 0 and position < self._blocks[block][1]:
             return True

@@ -1,1 +1,1 @@
-"""Pages of the web as a source: a list, a sitemap or a feed says which."""
+"""Pages of the web as a source: listed one by one, in a sitemap or in a feed."""

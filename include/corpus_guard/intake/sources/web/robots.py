@@ -1,4 +1,4 @@
-"""robots.txt (RFC 9309): asked once a run and host, obeyed unless the source says that the host is its own.
+"""robots.txt (RFC 9309): read once a run and host, obeyed unless the source declares the host as its own.
 
 A host without one allows everything; one that answers 5xx, or not at all, allows nothing until it does.
 """
@@ -7,57 +7,59 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from corpus_guard.intake.sources.web.client import AGENT, BodyTooLarge, Client, Failed
-from corpus_guard.intake.sources.web.urls import Url, parse
+from corpus_guard.intake.sources.web.client import AGENT, BodyTooLarge, PageError, WebClient
+from corpus_guard.intake.sources.web.urls import Url, parse_url
 
 if TYPE_CHECKING:
     from protego import Protego
 
-LIMIT = 512 * 1024  # bytes; RFC 9309 asks for 500 KiB at least
-LONGEST_DELAY = 60.0  # seconds between two pages; a host that asks for more is not fetched from
+MAX_BYTES = 512 * 1024  # RFC 9309 asks for 500 KiB at least
+MAX_DELAY_SECONDS = 60.0  # between two pages; a host that asks for more is not fetched from
 
 
-class Robots:
-    """What hosts ask of visitors."""
+class RobotsRules:
+    """The rules of the hosts one run visits."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: WebClient) -> None:
         self._client = client
-        self._rules: dict[str, Protego | Failed] = {}
+        self._rules: dict[str, Protego | PageError] = {}
 
     def permit(self, url: Url) -> None:
-        """Raises Failed where robots.txt asks not to fetch `url`, or nobody knows."""
+        """Raise PageError where robots.txt forbids `url`, or cannot be read."""
         if url.origin not in self._rules:
-            self._rules[url.origin] = self._ask(url)
+            self._rules[url.origin] = self._read(url)
         rules = self._rules[url.origin]
-        if isinstance(rules, Failed):
+        if isinstance(rules, PageError):
             raise rules
         if not rules.can_fetch(str(url), AGENT):
-            raise Failed(
+            raise PageError(
                 "intake.robots",
-                f"the robots.txt of {url.host} asks not to fetch it; ask its owner, or set ignore_robots for a host of your own",
+                f"the robots.txt of {url.host} asks not to fetch it; ask its owner, "
+                "or set ignore_robots for a host of your own",
             )
 
-    def _ask(self, url: Url) -> Protego | Failed:
+    def _read(self, url: Url) -> Protego | PageError:
         from protego import Protego
 
         try:
-            answer = self._client.get(parse("/robots.txt", base=url), LIMIT)
+            response = self._client.get(parse_url("/robots.txt", base=url), MAX_BYTES)
         except BodyTooLarge:
-            return Failed("intake.robots", f"the robots.txt of {url.host} is larger than {LIMIT:,} bytes")
-        except Failed as error:
+            return PageError("intake.robots", f"the robots.txt of {url.host} is larger than {MAX_BYTES:,} bytes")
+        except PageError as error:
             return error
-        if answer.status >= 500 or answer.status == 429:
-            return Failed(
+        if response.status >= 500 or response.status == 429:
+            return PageError(
                 "intake.server",
-                f"the robots.txt of {url.host} answers {answer.status}; nothing is fetched until it is there",
+                f"the robots.txt of {url.host} answers {response.status}; nothing is fetched until it can be read",
             )
-        text = answer.body.decode("utf-8", "replace") if answer.status == 200 else ""
+        text = response.body.decode("utf-8", "replace") if response.status == 200 else ""
         rules = Protego.parse(text)
         delay = rules.crawl_delay(AGENT)
-        if delay is not None and delay > LONGEST_DELAY:
-            return Failed(
+        if delay is not None and delay > MAX_DELAY_SECONDS:
+            return PageError(
                 "intake.robots",
-                f"the robots.txt of {url.host} asks for {delay:g} seconds between pages; that is no refresh",
+                f"the robots.txt of {url.host} asks for {delay:g} seconds between pages, too long for a refresh; "
+                f"at most {MAX_DELAY_SECONDS:g} are accepted",
             )
         self._client.pauses[url.host] = float(delay or 0.0)
         return rules

@@ -1,8 +1,8 @@
-"""Whether an answer that says 200 is the page it was: not an error page, a login, or a wall that asks for consent.
+"""Detection of answers with status 200 that are an error page, a login or a consent wall instead of the page.
 
-Certain signs only, because a page that is taken for an error is not refreshed: where the redirects led, a password field on a page
-with little else, or a title that says nothing but an error on a page with little else. A manual's page *about* "404 Not Found" has more
-text than that and is taken.
+Only certain signs count, because a page that is taken for an error is not refreshed: where redirects led, a password
+field on a page with little else, or a title that names nothing but an error on a page with little else. A manual's
+page *about* "404 Not Found" has more text than that and is accepted.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ import re
 
 import re2
 
-LITTLE = 1_500  # characters of text; a page of documentation has more, or no such title
-NOTHING = 200  # characters; an apology and a link home
-HEAD = 256 * 1024  # bytes; a larger page is no error page
+SHORT_CHARS = 1_500  # of text; a page of documentation has more, or no such title
+EMPTY_CHARS = 200  # an apology and a link home
+MAX_BYTES = 256 * 1024  # a larger page is not an error page
 _LOGIN_PATH = re2.compile(
     r"(?i)(^|/)(log[-_]?in|sign[-_]?in|sso|saml2?|oauth2?|authorize|authenticate|auth|session/new|wp-login|consent|captcha)(\.\w+)?(/|$)"
 )
@@ -38,42 +38,42 @@ _WALL = re2.compile(
 _FORM = re2.compile(r"(?i)<(form|input|button)\b")  # a manual may tell how to log in; it has no field to do it
 
 
-def led_to_login(asked: str, came: str) -> bool:
-    """Whether redirects led from an ordinary path to one where people sign in."""
-    return bool(_LOGIN_PATH.search(came)) and not _LOGIN_PATH.search(asked)
+def redirected_to_login(requested: str, final: str) -> bool:
+    """Return whether redirects led from an ordinary path to one where people sign in."""
+    return bool(_LOGIN_PATH.search(final)) and not _LOGIN_PATH.search(requested)
 
 
-def not_the_page(content: bytes) -> str | None:
-    """``intake.error_page``, ``intake.login``, or None where an HTML body is a page of its own."""
-    if len(content) > HEAD:
+def classify_soft_error(content: bytes) -> str | None:
+    """Return ``intake.error_page``, ``intake.login``, or None where an HTML body is a real page."""
+    if len(content) > MAX_BYTES:
         return None
     html = content.decode("utf-8", "replace")
     words = " ".join(_TAGS.sub(" ", _without_code(content).decode("utf-8", "replace")).split())
-    if len(words) > LITTLE:
+    if len(words) > SHORT_CHARS:
         return None
     if _PASSWORD.search(html):
         return "intake.login"
-    found = _TITLE.search(html)
-    title = " ".join(found[1].split()) if found else ""
+    match = _TITLE.search(html)
+    title = " ".join(match[1].split()) if match else ""
     for part in (title, *title.replace("–", "|").replace(" - ", "|").replace(" · ", "|").split("|")):
-        said = part.strip()
-        if _WALL.search(said) or (_SIGN_IN.search(said) and _FORM.search(html)):
+        phrase = part.strip()
+        if _WALL.search(phrase) or (_SIGN_IN.search(phrase) and _FORM.search(html)):
             return "intake.login"
-        if _ERROR.search(said) or (len(words) <= NOTHING and _BARE.search(said)):
+        if _ERROR.search(phrase) or (len(words) <= EMPTY_CHARS and _BARE.search(phrase)):
             return "intake.error_page"
     return None
 
 
 def _without_code(content: bytes) -> bytes:
-    """Without what lies in script and style elements; one pass, whatever is left open."""
-    kept: list[bytes] = []
-    at, low = 0, content.lower()  # of bytes: ASCII alone, so that places stay
-    for found in _CODE.finditer(low):
-        if found.start() < at:
+    """Drop the content of script and style elements, in one pass, even where one is never closed."""
+    pieces: list[bytes] = []
+    position, lower = 0, content.lower()  # of bytes: only ASCII changes, so positions agree
+    for match in _CODE.finditer(lower):
+        if match.start() < position:
             continue
-        kept.append(content[at : found.start()])
-        end = low.find(b"</" + found[1], found.end())
+        pieces.append(content[position : match.start()])
+        end = lower.find(b"</" + match[1], match.end())
         if end < 0:
-            return b"".join(kept)
-        at = end + len(found[1]) + 2
-    return b"".join([*kept, content[at:]])
+            return b"".join(pieces)
+        position = end + len(match[1]) + 2
+    return b"".join([*pieces, content[position:]])

@@ -3,231 +3,231 @@
 Rules:
 
 - A document's uri is its canonical URL as it was listed, whatever it redirects to.
-- What is kept of a page is its ETag and Last-Modified and where they were said; asked again, the page costs one conditional request.
-- 404 and 410 are gone: the document vanishes after the policy's grace. Whatever else is not the page (5xx, a login, an error page
-  that says 200, a refusal) is a failure with a code, and the version that is there stays.
-- A list that cannot be read whole, a sitemap in a sitemap included, is no list.
-- A server that five times in a row does not answer is not asked again in this batch.
+- The validator of a page is its ETag and Last-Modified with the URL that sent them: an unchanged page costs one
+  conditional request.
+- 404 and 410 mean gone: the document vanishes after the policy's grace. Any other answer that is not the page (5xx, a
+  login, an error page with status 200, a refusal) is a failure with a code, and the served version stays.
+- A list that cannot be read whole, a sitemap of an index included, makes the source unavailable.
+- A server that leaves five requests in a row unanswered gets no more in this batch.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
-from typing import Any
+from typing import TypeVar
 
 import httpcore
 
 from corpus_guard.errors import SourceUnavailable
 from corpus_guard.intake.parsing import media
-from corpus_guard.intake.sources._glob import globbing
-from corpus_guard.intake.sources.source import Fetched, FetchFailed, Item, Opening, Outcome, Unchanged, too_large
-from corpus_guard.intake.sources.web import addresses, lists
-from corpus_guard.intake.sources.web.client import Answer, BodyTooLarge, Client, Failed
+from corpus_guard.intake.sources.source import (
+    ConfiguredSource,
+    Fetched,
+    FetchFailed,
+    Outcome,
+    SourceContext,
+    SourceItem,
+    Unchanged,
+    oversize_failure,
+)
+from corpus_guard.intake.sources.web import addresses, sitemaps
+from corpus_guard.intake.sources.web.client import BodyTooLarge, PageError, PageResponse, WebClient
 from corpus_guard.intake.sources.web.config import WebConfig
-from corpus_guard.intake.sources.web.pace import Pace
-from corpus_guard.intake.sources.web.robots import Robots
-from corpus_guard.intake.sources.web.soft_errors import led_to_login, not_the_page
-from corpus_guard.intake.sources.web.urls import BadUrl, Url, parse
+from corpus_guard.intake.sources.web.pacing import HostPacing
+from corpus_guard.intake.sources.web.robots import RobotsRules
+from corpus_guard.intake.sources.web.soft_errors import classify_soft_error, redirected_to_login
+from corpus_guard.intake.sources.web.urls import InvalidUrl, Url, parse_url
 
-MAX_MAPS = 1_000  # sitemaps of one index
-GIVE_UP_AFTER = 5  # pages of one host in a row that got no answer
+MAX_SITEMAPS = 1_000  # of one index
+MAX_UNANSWERED = 5  # pages of one host in a row
 _GONE = frozenset({404, 410})
 _REFUSED = frozenset({401, 402, 403, 407, 451})
-_TYPES = {
+_MEDIA_TYPES = {
     "text/html": media.HTML,
     "application/xhtml+xml": media.HTML,
     "text/markdown": media.MARKDOWN,
     "text/plain": media.TEXT,
     "application/pdf": media.PDF,
 }
+_Urls = TypeVar("_Urls")
 
 
-class WebSource:
-    """See the module's rules."""
+class WebSource(ConfiguredSource[WebConfig]):
+    """Source over pages of the web; see the module's rules."""
 
     Config = WebConfig
 
     def __init__(
         self,
         config: WebConfig,
-        opening: Opening,
+        context: SourceContext,
         resolve: addresses.Resolve = addresses.resolve,
         network: httpcore.NetworkBackend | None = None,
     ) -> None:
-        self.name = config.name
-        self.owner = config.owner
-        self.trust = config.trust
-        self._config = config
-        self._max_bytes = opening.max_bytes
-        self._pace = Pace(opening.cache)
-        self._wanted = globbing(config)
+        super().__init__(config, context)
+        self._pacing = HostPacing(context.cache)
+        self._matches = config.matcher()
         self._resolve, self._network = resolve, network
 
-    def list(self) -> Iterator[Item]:
-        """Every page, once; raises SourceUnavailable (see `Source`)."""
-        if self._config.pages:
-            urls: Iterator[str] = iter(self._config.pages)
-        else:
-            with closing(self._client()) as client:
-                listed = self._listed(client)
-            if not listed:
-                start = self._config.starts[0]
-                raise self._unlisted(start, "lists no page; an empty list would look like every page having gone")
-            urls = iter(listed)
-        seen: set[str] = set()
+    def list(self) -> Iterator[SourceItem]:
+        """Yield every page once; raise SourceUnavailable (see `Source`)."""
+        urls: Sequence[str] = self._config.pages
+        if not urls:
+            with closing(self._open_client()) as client:
+                urls = self._read_list(client)
+            if not urls:
+                reason = "lists no page; an empty list would look as if every page had been deleted"
+                raise self._unlistable(self._config.starts[0], reason)
+        listed: set[str] = set()
         for text in urls:
             try:
-                url = parse(text)
-            except BadUrl:
-                if text not in seen:  # named, as all that is listed, and refused when it is fetched
-                    seen.add(text)
-                    yield Item(text[:1_000].encode("unicode-escape").decode(), None, None, json.dumps(None))
+                url = parse_url(text)
+            except InvalidUrl:
+                if text not in listed:  # listed like the others, and refused when it is fetched
+                    listed.add(text)
+                    yield SourceItem(text[:1_000].encode("unicode-escape").decode(), None, None, json.dumps(None))
                 continue
-            if str(url) not in seen and self._wanted(url.path.removeprefix("/") or "index"):
-                seen.add(str(url))
-                yield Item(str(url), None, None, json.dumps(str(url)))
+            if str(url) not in listed and self._matches(url.path.removeprefix("/") or "index"):
+                listed.add(str(url))
+                yield SourceItem(str(url), None, None, json.dumps(str(url)))
 
-    def fetch(self, items: Sequence[Item]) -> Iterator[Outcome]:
-        """The pages, one after the other."""
-        with closing(self._client()) as client:
-            robots = Robots(client)
-            silent: dict[str, int] = {}
+    def fetch(self, items: Sequence[SourceItem]) -> Iterator[Outcome]:
+        """Yield the pages, one after the other."""
+        with closing(self._open_client()) as client:
+            robots = RobotsRules(client)
+            unanswered: dict[str, int] = {}  # in a row, by host
             for item in items:
-                yield self._fetch(client, robots, silent, item)
+                yield self._fetch(client, robots, unanswered, item)
 
-    def _client(self) -> Client:
-        return Client(self._config, self._pace, self._resolve, self._network)
+    def _open_client(self) -> WebClient:
+        return WebClient(self._config, self._pacing, self._resolve, self._network)
 
-    def _fetch(self, client: Client, robots: Robots, silent: dict[str, int], item: Item) -> Outcome:
+    def _fetch(self, client: WebClient, robots: RobotsRules, unanswered: dict[str, int], item: SourceItem) -> Outcome:
         try:
-            url = parse(json.loads(item.locator) or item.uri)
-        except (BadUrl, TypeError) as error:
+            url = parse_url(json.loads(item.locator) or item.uri)
+        except (InvalidUrl, TypeError) as error:
             return FetchFailed(item, "intake.address", str(error))
-        if silent.get(url.host, 0) >= GIVE_UP_AFTER:
-            return FetchFailed(
-                item,
-                "intake.server",
-                f"{url.host} did not answer {GIVE_UP_AFTER} times in a row; the next run asks again",
-            )
-        outcome = self._answered(client, robots, url, item)
-        none = isinstance(outcome, FetchFailed) and outcome.code in {"intake.server", "intake.too_slow"}
-        silent[url.host] = silent.get(url.host, 0) + 1 if none else 0
+        if unanswered.get(url.host, 0) >= MAX_UNANSWERED:
+            message = f"{url.host} did not answer {MAX_UNANSWERED} times in a row; the next run asks again"
+            return FetchFailed(item, "intake.server", message)
+        outcome = self._fetch_page(client, robots, url, item)
+        failed = isinstance(outcome, FetchFailed) and outcome.code in {"intake.server", "intake.too_slow"}
+        unanswered[url.host] = unanswered.get(url.host, 0) + 1 if failed else 0
         return outcome
 
-    def _answered(self, client: Client, robots: Robots, url: Url, item: Item) -> Outcome:
+    def _fetch_page(self, client: WebClient, robots: RobotsRules, url: Url, item: SourceItem) -> Outcome:
         try:
-            return self._outcome(item, url, self._ask(client, robots, url, item.known))
+            return self._outcome(item, url, self._request(client, robots, url, item.known_validator))
         except BodyTooLarge as error:
-            return too_large(item, error.size, self._max_bytes)
-        except Failed as error:
+            return oversize_failure(item, error.size, self._context.max_bytes)
+        except PageError as error:
             return FetchFailed(item, error.code, str(error))
 
-    def _ask(self, client: Client, robots: Robots, url: Url, known: str | None) -> Answer:
+    def _request(self, client: WebClient, robots: RobotsRules, url: Url, known_validator: str | None) -> PageResponse:
         permit = (lambda url: None) if self._config.ignore_robots else robots.permit
-        said = _known(known)
-        answer = client.get(url, self._max_bytes, lambda at: _conditions(said), permit)
-        if answer.status == 304 and said.get("at") != str(answer.url):
-            # The same ETag at another place is another page's.
-            answer = client.get(url, self._max_bytes, permit=permit)
-        return answer
+        validator = _parse_validator(known_validator)
+        limit = self._context.max_bytes
+        response = client.get(url, limit, lambda url: _conditional_headers(validator), permit)
+        if response.status == 304 and validator.get("at") != str(response.url):
+            # The same ETag at another place belongs to another page.
+            response = client.get(url, limit, permit=permit)
+        return response
 
-    def _outcome(self, item: Item, url: Url, answer: Answer) -> Outcome:
-        status = answer.status
-        if answer.redirected and led_to_login(url.path, answer.url.path):
+    def _outcome(self, item: SourceItem, url: Url, response: PageResponse) -> Outcome:
+        status = response.status
+        if response.redirected and redirected_to_login(url.path, response.url.path):
             return FetchFailed(
-                item, "intake.login", "it redirects to where people sign in; pages that need a login are not fetched"
+                item, "intake.login", "it redirects to a login page; pages that need a login are not fetched"
             )
-        if status == 304 and item.known is not None:
+        if status == 304 and item.known_validator is not None:
             return Unchanged(item)
         if status != 200:
-            return FetchFailed(item, *_refusal(status))
-        media_type = _media_type(answer, item.uri)
-        if media_type == media.HTML and (code := not_the_page(answer.body)):
+            return FetchFailed(item, *_explain_status(status))
+        media_type = _media_type(response, item.uri)
+        if media_type == media.HTML and (code := classify_soft_error(response.body)):
             return FetchFailed(
-                item, code, "the server says 200, and what came is an error page or a login; what is there stays"
+                item, code, "the server answers 200 with an error page or a login; the served version stays"
             )
-        return Fetched(item, answer.body, media_type, validator=_validator(answer))
+        return Fetched(item, response.body, media_type, validator=_make_validator(response))
 
-    def _listed(self, client: Client) -> Sequence[str]:
+    def _read_list(self, client: WebClient) -> Sequence[str]:
         limit = self._config.max_pages
         if self._config.feed:
-            links: Sequence[str] = self._read(
-                client, parse(self._config.feed), lambda content: lists.read_feed(content, limit)
-            )
-            return links
+            feed = parse_url(self._config.feed)
+            return self._read(client, feed, lambda content: sitemaps.read_feed(content, limit))
         pages: Sequence[str] = ()
-        pending, seen = [parse(self._config.sitemap or "")], {self._config.sitemap}
+        pending, requested = [parse_url(self._config.sitemap or "")], {self._config.sitemap}
         while pending:
-            at = pending.pop(0)
-            listed = self._read(client, at, lambda content: lists.read_sitemap(content, limit))
-            pages = [*pages, *listed.pages]
-            for text in listed.maps:
+            current = pending.pop(0)
+            urls = self._read(client, current, lambda content: sitemaps.read_sitemap(content, limit))
+            pages = [*pages, *urls.pages]
+            for text in urls.sitemaps:
                 try:
-                    url = parse(text, base=at)
-                except BadUrl as error:
-                    raise self._unlisted(at, f"names a sitemap that cannot be asked: {error}") from error
-                if str(url) not in seen:
-                    seen.add(str(url))
+                    url = parse_url(text, base=current)
+                except InvalidUrl as error:
+                    raise self._unlistable(current, f"names a sitemap that cannot be requested: {error}") from error
+                if str(url) not in requested:
+                    requested.add(str(url))
                     pending.append(url)
-            if len(pages) > limit or len(seen) > MAX_MAPS:
-                raise self._unlisted(
-                    at, f"and the sitemaps with it list more than {limit:,} pages or {MAX_MAPS:,} sitemaps"
-                )
+            if len(pages) > limit or len(requested) > MAX_SITEMAPS:
+                reason = f"and the sitemaps with it list more than {limit:,} pages or {MAX_SITEMAPS:,} sitemaps"
+                raise self._unlistable(current, reason)
         return pages
 
-    def _read(self, client: Client, url: Url, read: Any) -> Any:
+    def _read(self, client: WebClient, url: Url, read: Callable[[bytes], _Urls]) -> _Urls:
         try:
-            answer = client.get(url, lists.MAX_BYTES)
-            if answer.status != 200:
-                raise self._unlisted(url, f"answers {answer.status}")
-            return read(answer.body)
+            response = client.get(url, sitemaps.MAX_BYTES)
+            if response.status != 200:
+                raise self._unlistable(url, f"answers {response.status}")
+            return read(response.body)
         except BodyTooLarge as error:
-            raise self._unlisted(url, f"has more than {lists.MAX_BYTES:,} bytes") from error
-        except (Failed, lists.BadList) as error:
-            raise self._unlisted(url, str(error)) from error
+            raise self._unlistable(url, f"has more than {sitemaps.MAX_BYTES:,} bytes") from error
+        except (PageError, sitemaps.ListError) as error:
+            raise self._unlistable(url, str(error)) from error
 
-    def _unlisted(self, url: Url, why: str) -> SourceUnavailable:
+    def _unlistable(self, url: Url, reason: str) -> SourceUnavailable:
         return SourceUnavailable(
-            f"source {self.name}: {url.origin}{url.path}: {why}; check the declaration, then run again"
+            f"source {self.name}: {url.origin}{url.path}: {reason}; check the declaration, then run again"
         )
 
 
-def _refusal(status: int) -> tuple[str, str]:
+def _explain_status(status: int) -> tuple[str, str]:
+    """Return the code and the message of a failure."""
     if status in _GONE:
-        return "intake.gone", f"the server answers {status}: the page vanishes after its grace"
+        return "intake.gone", f"the server answers {status}; the page vanishes after its grace"
     if status in _REFUSED:
-        return "intake.refused", f"the server answers {status}; what is there stays"
+        return "intake.refused", f"the server answers {status}; the served version stays"
     if status == 429 or status >= 500:
         return "intake.server", f"the server answers {status}; the next run asks again"
     return "intake.unreadable", f"the server answers {status}; expected 200"
 
 
-def _known(known: str | None) -> dict[str, str]:
+def _parse_validator(validator: str | None) -> Mapping[str, str]:
     try:
-        said = json.loads(known or "{}")
+        parsed = json.loads(validator or "{}")
     except ValueError:
         return {}
-    return said if isinstance(said, dict) else {}
+    return parsed if isinstance(parsed, dict) else {}
 
 
-def _conditions(said: dict[str, str]) -> dict[str, str]:
-    found = {"If-None-Match": said.get("etag"), "If-Modified-Since": said.get("modified")}
-    return {name: value for name, value in found.items() if value}
+def _conditional_headers(validator: Mapping[str, str]) -> Mapping[str, str]:
+    headers = {"If-None-Match": validator.get("etag"), "If-Modified-Since": validator.get("modified")}
+    return {name: value for name, value in headers.items() if value}
 
 
-def _validator(answer: Answer) -> str | None:
-    """ETag and date as said, where they can be sent back as they are; None where there is neither."""
-    said = {"etag": answer.headers.get("etag", ""), "modified": answer.headers.get("last-modified", "")}
-    kept = {
+def _make_validator(response: PageResponse) -> str | None:
+    """Return ETag and date, where they can be sent back unchanged; None where there is neither."""
+    headers = {"etag": response.headers.get("etag", ""), "modified": response.headers.get("last-modified", "")}
+    usable = {
         name: value
-        for name, value in said.items()
+        for name, value in headers.items()
         if value.isprintable() and value.isascii() and 0 < len(value) <= 1_000
     }
-    return json.dumps({**kept, "at": str(answer.url)}) if kept else None
+    return json.dumps({**usable, "at": str(response.url)}) if usable else None
 
 
-def _media_type(answer: Answer, uri: str) -> str:
-    said = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
-    return _TYPES.get(said) or media.by_name(uri.partition("?")[0])
+def _media_type(response: PageResponse, uri: str) -> str:
+    stated = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+    return _MEDIA_TYPES.get(stated) or media.guess_by_name(uri.partition("?")[0])

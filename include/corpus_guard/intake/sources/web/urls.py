@@ -1,7 +1,8 @@
-"""URLs in one canonical form (RFC 3986, section 6): the same page is the same document, however it is written.
+"""URLs in one canonical form (RFC 3986, section 6): the same page is the same document, however its URL is written.
 
-Refused: schemes other than http and https, a user or a password, backslashes and control characters, and hosts that only some
-programs read as an address (2130706433, 0x7f.1, 017700000001, 127.1): what is checked must be what is connected to.
+Refused: schemes other than http and https, a user or a password, backslashes and control characters, and hosts that
+only some programs read as an address (2130706433, 0x7f.1, 017700000001, 127.1): the checked address must be the one
+that is connected to.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ _ESCAPE = re.compile(r"%([0-9A-Fa-f]{2})")
 _NUMBER = re.compile(r"0[xX][0-9A-Fa-f]*|[0-9]+")
 _LABEL = re.compile(r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?")
 _UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
-_KEPT = "!$&'()*+,;=:@/?%-._~"
+_SAFE = "!$&'()*+,;=:@/?%-._~"
 
 
-class BadUrl(ValueError):
-    """Not an address this source will ask; the message says why and holds no password."""
+class InvalidUrl(ValueError):
+    """A URL that this source does not request; the message says why and holds no password."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,56 +46,56 @@ class Url:
 
     @property
     def path(self) -> str:
-        """Without the query."""
+        """The target without its query."""
         return self.target.partition("?")[0]
 
 
-def parse(text: str, base: Url | None = None) -> Url:
-    """The canonical form of `text`, which may be relative to `base`.
+def parse_url(text: str, base: Url | None = None) -> Url:
+    """Return the canonical form of `text`, which may be relative to `base`.
 
     Raises:
-        BadUrl: see the module's rules.
+        InvalidUrl: see the module's rules.
     """
     text = text.strip(" \t\r\n")
     if len(text) > MAX_CHARS:
-        raise BadUrl(f"a URL of {len(text):,} characters; the limit is {MAX_CHARS:,}")
+        raise InvalidUrl(f"the URL has {len(text):,} characters; the limit is {MAX_CHARS:,}")
     if _CONTROL.search(text):
-        raise BadUrl("a URL with a space, a backslash or a control character in it; write them percent-encoded")
+        raise InvalidUrl("the URL holds a space, a backslash or a control character; write them percent-encoded")
     try:
         parts = urlsplit(urljoin(str(base), text) if base else text)
         port = parts.port
     except ValueError as error:
-        raise BadUrl("not a URL; expected https://host/path") from error
+        raise InvalidUrl("not a URL; expected https://host/path") from error
     if parts.scheme not in PORTS:
-        raise BadUrl("expected a URL that begins with http:// or https://")
+        raise InvalidUrl("expected a URL that begins with http:// or https://")
     if "@" in parts.netloc:
-        raise BadUrl("a URL with a user or password in it; pages that need a login are not fetched")
+        raise InvalidUrl("the URL holds a user or password; pages that need a login are not fetched")
     if port == 0:
-        raise BadUrl("port 0 is no port")
+        raise InvalidUrl("port 0 does not exist")
     path = _escaped(_without_dots(_unescaped(parts.path)) or "/")
     query = f"?{_escaped(_unescaped(parts.query))}" if parts.query else ""
-    return Url(parts.scheme, host_of(parts.hostname or ""), port or PORTS[parts.scheme], path + query)
+    return Url(parts.scheme, canonical_host(parts.hostname or ""), port or PORTS[parts.scheme], path + query)
 
 
-def host_of(text: str) -> str:
-    """A host name or address in its one canonical form; raises BadUrl."""
+def canonical_host(text: str) -> str:
+    """Return a host name or address in its one canonical form; raise InvalidUrl where it has none."""
     if ":" in text:
         try:
             address = ipaddress.IPv6Address(text.strip("[]"))
         except ValueError as error:
-            raise BadUrl("not an IPv6 address") from error
+            raise InvalidUrl("not an IPv6 address") from error
         if address.scope_id:
-            raise BadUrl("an IPv6 address with a zone leads to this machine's own network")
+            raise InvalidUrl("an IPv6 address with a zone leads to this machine's own network")
         return str(address)
     host = _idna(text.lower().rstrip("."))
     labels = host.split(".")
-    if _NUMBER.fullmatch(labels[-1]):  # an address to whoever resolves it (WHATWG URL, "ends in a number")
+    if _NUMBER.fullmatch(labels[-1]):  # resolvers take it for an address (WHATWG URL, "ends in a number")
         try:
             return str(ipaddress.IPv4Address(host))
         except ValueError as error:
-            raise BadUrl("a host that is a number; write an IPv4 address as four decimal numbers") from error
+            raise InvalidUrl("the host is a number; write an IPv4 address as four decimal numbers") from error
     if len(host) > 253 or not all(_LABEL.fullmatch(label) for label in labels):
-        raise BadUrl("not a host name")
+        raise InvalidUrl("not a host name")
     return host
 
 
@@ -106,33 +107,33 @@ def _idna(host: str) -> str:
     try:
         return idna.encode(host, uts46=True).decode()
     except idna.IDNAError as error:
-        raise BadUrl("a host name that IDNA does not know") from error
+        raise InvalidUrl("the host name is not valid in IDNA") from error
 
 
 def _unescaped(text: str) -> str:
-    """Escapes of unreserved characters undone, all others in upper case."""
+    """Undo escapes of unreserved characters and write all others in upper case."""
 
-    def one(match: re.Match[str]) -> str:
+    def unescape(match: re.Match[str]) -> str:
         value = int(match[1], 16)
         return chr(value) if value in _UNRESERVED else f"%{match[1].upper()}"
 
-    return _ESCAPE.sub(one, text)
+    return _ESCAPE.sub(unescape, text)
 
 
 def _escaped(text: str) -> str:
-    # A % that begins no escape is itself escaped; the others stand.
-    return re.sub(r"%(?![0-9A-F]{2})", "%25", quote(text, safe=_KEPT, errors="replace"))
+    # A % that does not begin an escape is escaped itself; the others stay.
+    return re.sub(r"%(?![0-9A-F]{2})", "%25", quote(text, safe=_SAFE, errors="replace"))
 
 
 def _without_dots(path: str) -> str:
-    kept: list[str] = []
+    resolved: list[str] = []
     segments = path.split("/")
-    for place, segment in enumerate(segments):
+    for index, segment in enumerate(segments):
         if segment in {".", ".."}:
-            if segment == ".." and len(kept) > 1:
-                kept.pop()
-            if place == len(segments) - 1:
-                kept.append("")
+            if segment == ".." and len(resolved) > 1:
+                resolved.pop()
+            if index == len(segments) - 1:
+                resolved.append("")
         else:
-            kept.append(segment)
-    return "/".join(kept)
+            resolved.append(segment)
+    return "/".join(resolved)

@@ -5,7 +5,7 @@ from datetime import UTC
 import sqlalchemy as sa
 from alembic import op
 
-from corpus_guard.ledger.event_log import BEFORE_THE_FIRST, Event, signable
+from corpus_guard.ledger.event_log import GENESIS_LEAF, Event, loggable
 
 revision = "0004"
 down_revision = "0003"
@@ -106,14 +106,14 @@ def _chain_events() -> None:
         *(sa.column(*pair) for pair in zip(columns, kinds, strict=True)),
         sa.column("leaf_sha256", sa.String()),
     )
-    previous, count, last = BEFORE_THE_FIRST, 0, -1
+    previous, count, last = GENESIS_LEAF, 0, -1
     while rows := connection.execute(
         sa.select(before).where(before.c.seq > last).order_by(before.c.seq).limit(AT_ONCE)
     ).all():
         chained = []
         for row in rows:
             at = row.at.replace(tzinfo=UTC) if row.at.tzinfo is None else row.at.astimezone(UTC)
-            event = Event(count, at, row.kind, signable(row.subject), row.run_id, signable(row.body), previous)
+            event = Event(count, at, row.kind, loggable(row.subject), row.run_id, loggable(row.body), previous)
             chained.append(
                 {
                     "seq": event.seq,

@@ -115,7 +115,7 @@ def _sort_what_is_there() -> None:
             for row in connection.execute(sa.select(findings).where(findings.c.version_id.in_(ids))):
                 found[row.version_id].append((row.check_name, row.severity))
         waiting = [row for row in rows if row.state == "quarantined"]
-        sorted_ = [(row, Triage.of(row.stamp, found[row.version_id])) for row in rows]
+        sorted_ = [(row, Triage.from_findings(row.stamp, found[row.version_id])) for row in rows]
         connection.execute(
             versions.update()
             .where(versions.c.version_id == sa.bindparam("id"))

@@ -1,0 +1,79 @@
+"""Airflow's context of a task: the run's id, the person who answered, the connections of sources."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final, NotRequired, TypedDict
+
+if TYPE_CHECKING:
+    from corpus_guard.intake.sources.connections import Connection as SourceConnection
+
+APPROVE: Final = "Approve"
+"""The only answer to a required action that changes something."""
+
+
+class Responder(TypedDict):
+    """The user who answered a required action."""
+
+    id: str
+    name: NotRequired[str]
+
+
+class HumanAnswer(TypedDict, total=False):
+    """The XCom that Airflow's human-in-the-loop operators push."""
+
+    chosen_options: list[str]
+    responded_by_user: Responder | None
+
+
+def current_run_id() -> str:
+    """Return the ledger's name of the current DAG run: ``<dag id>/<run id>``."""
+    from airflow.sdk import get_current_context
+
+    context = get_current_context()
+    return f"{context['dag'].dag_id}/{context['run_id']}"
+
+
+def responder_name(answer: HumanAnswer) -> str:
+    """Return the name of the user who answered a required action."""
+    user = answer.get("responded_by_user")
+    return (user and user.get("name")) or "unknown"
+
+
+def is_approved(answer: HumanAnswer) -> bool:
+    """Return whether a required action was answered with *Approve*."""
+    return list(answer.get("chosen_options") or ()) == [APPROVE]
+
+
+def asset_event_extra(counts: Mapping[str, object], *names: str) -> dict[str, object]:
+    """Return the extra of an asset event: run, digest of the manifest and these counts; never a document's name or text."""
+    extra: dict[str, object] = {"run_id": counts["run_id"], "manifest_sha256": counts["manifest_sha256"]}
+    return extra | {name: counts[name] for name in names if name in counts}
+
+
+def source_connection(name: str) -> SourceConnection:
+    """Return the credentials of a source: Airflow's connection of this name, else the environment's.
+
+    Raises:
+        SettingsError: neither exists.
+    """
+    from airflow.sdk import Connection
+    from airflow.sdk.exceptions import AirflowNotFoundException, AirflowRuntimeError
+
+    from corpus_guard.intake.sources.connections import Connection as SourceConnection
+    from corpus_guard.intake.sources.connections import from_environment
+
+    try:
+        connection = Connection.get(name)
+    except (AirflowNotFoundException, AirflowRuntimeError):
+        return from_environment(name)
+    return SourceConnection(
+        name,
+        connection.conn_type or "",
+        connection.host or "",
+        connection.port,
+        connection.login or "",
+        connection.password or "",
+        connection.schema or "",
+        dict(connection.extra_dejson or {}),
+    )

@@ -1,0 +1,63 @@
+"""Task function of `feedback_import`."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from datetime import timedelta
+
+from corpus_guard.airflow.context import current_run_id
+from corpus_guard.airflow.run_notes import write_note
+from corpus_guard.errors import GuardError
+
+log = logging.getLogger(__name__)
+
+LATE_WRITES = timedelta(days=3)  # a scheduled run looks back this far: exporting systems write late
+
+
+def import_feedback() -> dict[str, int]:
+    """Import the reports of the run's data interval from every source. A run without an interval imports all.
+
+    Returns:
+        Counts of rows: new, known, put aside, …
+
+    Raises:
+        GuardError: a source could not be read; the others were imported.
+    """
+    from airflow.sdk import get_current_context
+
+    from corpus_guard.deployment import Deployment
+    from corpus_guard.traceback.importers.importing import import_reports
+    from corpus_guard.traceback.importers.record import Mark
+
+    context = get_current_context()
+    since, until = context.get("data_interval_start"), context.get("data_interval_end")
+    if since and context["dag_run"].run_type == "scheduled":
+        since -= LATE_WRITES
+    counts: Counter[str] = Counter()
+    failures: list[GuardError] = []
+    with Deployment() as deployment:
+        mark = Mark.parse(deployment.settings.feedback_mark)
+        for source in deployment.settings.feedback_sources:
+            try:
+                result = import_reports(
+                    deployment.ledger,
+                    deployment.storage,
+                    deployment.settings,
+                    source,
+                    current_run_id(),
+                    since=since,
+                    until=until,
+                    mark=mark,
+                ).as_dict()
+            except GuardError as error:
+                log.warning("%s; continuing with the other sources", error)
+                failures.append(error)
+                continue
+            log.info("%s", result)
+            counts.update({name: value for name, value in result.items() if isinstance(value, int)})
+    summary = ", ".join(f"{counts[name]:,} {name}" for name in ("new", "known", "aside", "unmarked", "outside"))
+    write_note(summary if counts else "No feedback source is set: set CORPUS_GUARD_FEEDBACK")
+    if failures:
+        raise failures[0]
+    return dict(counts)

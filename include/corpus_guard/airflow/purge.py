@@ -1,0 +1,92 @@
+"""Task functions of `content_purge`: plan, and purge what a person approved."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, TypedDict
+
+from corpus_guard.airflow.context import HumanAnswer, current_run_id, responder_name
+from corpus_guard.airflow.run_notes import write_note
+from corpus_guard.errors import Misuse
+
+if TYPE_CHECKING:
+    from corpus_guard.removal.purge_plan import PurgeSelectors
+
+log = logging.getLogger(__name__)
+
+
+class PlannedPurge(TypedDict):
+    """Identity and size of a planned purge."""
+
+    purge_id: str
+    documents: int
+    chunks: int
+    selection: dict[str, list[str]]
+
+
+def plan_purge(parameters: Mapping[str, Sequence[str]]) -> PlannedPurge:
+    """Plan a purge and log what it would remove. Changes nothing.
+
+    Raises:
+        Misuse: nothing is selected, or no reason is given.
+        UnknownSubject: something is not in the ledger.
+    """
+    from corpus_guard.deployment import Deployment
+    from corpus_guard.removal import purge_plan
+
+    if not str(parameters["reason"]).strip():
+        raise Misuse("parameter reason is empty; give a reason, it is kept in the log")
+    with Deployment() as deployment:
+        planned = purge_plan.plan_purge(deployment.ledger, deployment.storage, deployment.blobs, _selectors(parameters))
+    log.info("%s", planned.as_dict())
+    write_note(f"{_size(len(planned.documents), len(planned.chunks))} would be purged; waiting for approval")
+    return {
+        "purge_id": planned.purge_id,
+        "documents": len(planned.documents),
+        "chunks": len(planned.chunks),
+        "selection": planned.selectors.as_dict(),
+    }
+
+
+def purge_planned(planned: PlannedPurge, answer: HumanAnswer, reason: str) -> None:
+    """Purge what was approved, in the name of the approver.
+
+    Raises:
+        Misuse: the selection now matches other versions than those that were approved.
+    """
+    from corpus_guard.deployment import Deployment
+    from corpus_guard.removal import purge_plan
+    from corpus_guard.removal.purge import Purger
+
+    approver = responder_name(answer)
+    with Deployment() as deployment:
+        current = purge_plan.plan_purge(
+            deployment.ledger, deployment.storage, deployment.blobs, _selectors(planned["selection"])
+        )
+        if current.purge_id != planned["purge_id"]:
+            raise Misuse(
+                f"purge {planned['purge_id']} was approved, but the same selection is now {current.purge_id}: more documents "
+                "with this content arrived. Nothing was purged; trigger the DAG again"
+            )
+        purger = Purger(
+            deployment.ledger,
+            deployment.storage,
+            deployment.blobs,
+            deployment.store,
+            deployment.screening,
+            deployment.settings,
+        )
+        result = purger.purge(current_run_id(), current, approver, reason)
+    log.info("%s", result)
+    write_note(f"{_size(planned['documents'], planned['chunks'])} purged, approved by {approver}")
+
+
+def _selectors(selection: Mapping[str, Sequence[str]]) -> PurgeSelectors:
+    from corpus_guard.removal.purge_plan import PurgeSelectors
+
+    return PurgeSelectors(*(tuple(selection.get(name, ())) for name in ("chunks", "documents", "sources", "hashes")))
+
+
+def _size(documents: int, chunks: int) -> str:
+    return f"{documents:,} document{'s' * (documents != 1)} with {chunks:,} chunk{'s' * (chunks != 1)}"

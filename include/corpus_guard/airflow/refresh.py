@@ -1,0 +1,153 @@
+"""Task functions of `corpus_refresh`: each opens a deployment and runs one step of `corpus_guard.pipeline.steps`.
+
+Airflow is imported inside functions, and so is everything heavy: DAG files import this module whenever they are parsed.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from corpus_guard.airflow.context import asset_event_extra, current_run_id, source_connection
+
+if TYPE_CHECKING:
+    from corpus_guard.deployment import Deployment
+    from corpus_guard.pipeline.steps import Shard
+
+log = logging.getLogger(__name__)
+
+
+def discover_sources(names: list[str]) -> list[str]:
+    """List the sources into shards. Returns the storage names of the listings."""
+    from corpus_guard.pipeline import steps
+
+    with _open() as deployment:
+        return steps.discover(
+            deployment.ledger,
+            deployment.storage,
+            deployment.sources,
+            deployment.screening,
+            deployment.settings,
+            current_run_id(),
+            names,
+        )
+
+
+def intake_shard(listing: str) -> Shard:
+    """Fetch the documents of a shard and write a batch of those that changed."""
+    from corpus_guard.pipeline import steps
+
+    with _open() as deployment:
+        shard = steps.intake(
+            deployment.ledger,
+            deployment.storage,
+            deployment.blobs,
+            deployment.chunker,
+            deployment.sources,
+            deployment.settings,
+            current_run_id(),
+            listing,
+        )
+    return _logged(shard)
+
+
+def changed_shards(shards: Iterable[Shard] | None) -> list[Shard]:
+    """Return the shards that hold a changed document."""
+    from corpus_guard.pipeline import steps
+
+    return steps.changed_shards(shards or ())
+
+
+def embed_shard(shard: Shard) -> Shard:
+    """Embed the chunks of a shard."""
+    from corpus_guard.pipeline import steps
+
+    with _open() as deployment:
+        return _logged(steps.embed(deployment.storage, deployment.models, shard))
+
+
+def survey_shards(shards: Iterable[Shard] | None) -> list[Shard]:
+    """Compare the documents of all shards with each other and with the ledger's history."""
+    from corpus_guard.pipeline import steps
+
+    with _open() as deployment:
+        return steps.survey(
+            deployment.ledger,
+            deployment.storage,
+            deployment.store,
+            deployment.models,
+            deployment.screening,
+            current_run_id(),
+            shards or (),
+        )
+
+
+def screen_shard(shard: Shard) -> Shard:
+    """Judge each version of a shard."""
+    from corpus_guard.pipeline import steps
+
+    with _open() as deployment:
+        return _logged(
+            steps.screen(deployment.ledger, deployment.storage, deployment.screening, current_run_id(), shard)
+        )
+
+
+def publish_shard(shard: Shard) -> Shard:
+    """Record the verdicts of a shard and write its accepted chunks to Chroma."""
+    from corpus_guard.pipeline import steps
+
+    with _open() as deployment:
+        return _logged(steps.publish(deployment.ledger, deployment.storage, deployment.store, current_run_id(), shard))
+
+
+def seal_refresh(
+    fetched: Iterable[Shard] | None, published: Iterable[Shard] | None
+) -> tuple[dict[str, object], dict[str, object]]:
+    """Seal a refresh and report its counts: run note, metrics, lineage.
+
+    Returns:
+        Extras of the asset events *corpus* and *quarantine*.
+
+    Raises:
+        SourceUnavailable: a source could not be listed; the others are sealed, and the note says so.
+    """
+    from corpus_guard.airflow.lineage import emit_lineage
+    from corpus_guard.airflow.run_notes import write_counts
+    from corpus_guard.errors import SourceUnavailable
+    from corpus_guard.ledger.runs import run_counts, run_sources
+    from corpus_guard.pipeline import steps
+
+    run_id = current_run_id()
+    with _open() as deployment:
+        try:
+            sealed = steps.seal(
+                deployment.ledger,
+                deployment.storage,
+                deployment.store,
+                deployment.chunker,
+                deployment.screening,
+                deployment.settings,
+                run_id,
+                list(fetched or ()),
+                list(published or ()),
+            )
+        except SourceUnavailable:
+            write_counts(run_counts(deployment.ledger, run_id), "a source could not be listed; the others: ")
+            raise
+        emit_lineage(deployment, sealed, run_sources(deployment.ledger, run_id))
+    write_counts(sealed)
+    names = ("documents", "accepted", "unchanged", "vanished", "published", "retired")
+    corpus = asset_event_extra(sealed, *names) | {"chunks": sealed["served"]}
+    return corpus, asset_event_extra(sealed, "quarantined", "rejected")
+
+
+def _open() -> Deployment:
+    from corpus_guard.deployment import Deployment
+
+    return Deployment(connections=source_connection)
+
+
+def _logged(shard: Shard) -> Shard:
+    log.info("%s", {name: value for name, value in shard.items() if isinstance(value, int)})
+    return shard

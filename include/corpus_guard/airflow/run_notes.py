@@ -1,0 +1,83 @@
+"""Notes on DAG runs: what a run did, in one line that Airflow's UI shows.
+
+The note is written through Airflow's REST API, because Airflow 3.3 gives tasks no other way. This needs the connection
+``corpus_guard_airflow`` (HTTP, with the login of a user who may edit DAG runs; `make up` creates it). Without it the counts are in the
+task's log and in the asset event.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from corpus_guard.airflow.metrics import CHUNK_COUNTS, DOCUMENT_COUNTS, count_run
+
+if TYPE_CHECKING:
+    import httpx
+
+log = logging.getLogger(__name__)
+
+AIRFLOW_CONNECTION = "corpus_guard_airflow"
+MAX_NOTE = 1_000  # characters that Airflow keeps
+MAX_LINE = 320  # characters of a line that one task writes beside those of others
+WRITE_ATTEMPTS = 3  # several tasks may write at once
+
+
+def write_counts(counts: Mapping[str, Any], prefix: str = "") -> None:
+    """Write the counts of a run on its note, and send them as metrics."""
+    count_run(counts)
+    shown = [f"{counts[name]:,} {name}" for name in (*DOCUMENT_COUNTS, *CHUNK_COUNTS) if counts.get(name)]
+    write_note(prefix + (", ".join(shown) or "nothing changed"))
+
+
+def write_note(text: str) -> None:
+    """Replace the note of the current run. Logs a warning if the note cannot be written; never raises."""
+    log.info("%s", text)
+    _write(lambda existing: text[:MAX_NOTE])
+
+
+def write_note_line(name: str, text: str) -> None:
+    """Write or replace the line of the note that begins with `name`; other lines stay. Never raises."""
+    log.info("%s: %s", name, text)
+    line = f"{name}: {' '.join(text.split())}"
+    line = line if len(line) <= MAX_LINE else line[: MAX_LINE - 1] + "…"
+    _write(lambda existing: replace_line(existing, name, line))
+
+
+def replace_line(note: str, name: str, line: str) -> str:
+    """Return the note with `line` in place of the lines that begin with `name`."""
+    others = [other for other in note.splitlines() if other.strip() and not other.startswith(f"{name}: ")]
+    return "\n".join([*others, line])[-MAX_NOTE:]
+
+
+def _write(edit: Callable[[str], str]) -> None:
+    """Apply `edit` to the note; again if another task wrote at the same time."""
+    import httpx
+    from airflow.sdk import Connection, get_current_context
+    from airflow.sdk.exceptions import AirflowNotFoundException, AirflowRuntimeError
+
+    try:
+        connection = Connection.get(AIRFLOW_CONNECTION)
+    except (AirflowNotFoundException, AirflowRuntimeError):
+        return
+    context = get_current_context()
+    base = f"http://{connection.host}:{connection.port}"
+    dag, run = (quote(name, safe="") for name in (context["dag"].dag_id, context["run_id"]))
+    url = f"{base}/api/v2/dags/{dag}/dagRuns/{run}"
+    try:
+        login = {"username": connection.login, "password": connection.password}
+        token = httpx.post(f"{base}/auth/token", json=login, timeout=10).raise_for_status().json()["access_token"]
+        with httpx.Client(headers={"Authorization": f"Bearer {token}"}, timeout=10) as client:
+            for _ in range(WRITE_ATTEMPTS):
+                client.patch(url, json={"note": edit(_note_of(client.get(url)))}).raise_for_status()
+                written = _note_of(client.get(url))
+                if edit(written) == written:
+                    return
+    except (httpx.HTTPError, KeyError, ValueError) as error:
+        log.warning("the run's note could not be written (%s); the counts are in this log", type(error).__name__)
+
+
+def _note_of(response: httpx.Response) -> str:
+    return str(response.raise_for_status().json().get("note") or "")

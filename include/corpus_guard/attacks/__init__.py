@@ -1,0 +1,1 @@
+"""Poisoned texts, generated for training and for measuring."""

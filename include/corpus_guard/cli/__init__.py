@@ -1,0 +1,1 @@
+"""The `guard` command: one file per command group."""

@@ -1,0 +1,132 @@
+"""Terminal output: tables, progress, and hostile text made visible.
+
+Every text that may come from a document goes through `visible` before it reaches a terminal.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from corpus_guard.invisible import is_invisible, reveal_invisible
+
+# Neither :emoji: codes nor numbers and addresses are touched: what a document says is shown as it is.
+out = Console(emoji=False, highlight=False)
+err = Console(stderr=True, emoji=False, highlight=False)
+
+SEVERITY_STYLE = {"critical": "bold red", "high": "red", "medium": "yellow", "low": "cyan", "info": "dim"}
+STATE_STYLE = {
+    "accept": "green", "accepted": "green", "released": "green", "published": "green", "sealed": "green",
+    "healed": "green", "active": "green", "closed": "dim", "replaced": "dim",
+    "quarantine": "yellow", "quarantined": "yellow", "running": "yellow",
+    "reject": "red", "rejected": "red", "failed": "red", "open": "red", "revoked": "red",
+}  # fmt: skip
+
+_TAG_BEGINS = re.compile(r"\[(?=[a-z#/@]|\Z)")
+
+
+def visible(text: str, *, lines: bool = False) -> str:
+    """Return `text` with every invisible or control character as its code point, safe for a terminal and for rich markup.
+
+    Args:
+        text: anything.
+        lines: keep line breaks and tabs.
+    """
+    keep = "\n\t" if lines else ""
+    shown = reveal_invisible(text, keep)
+    # An open bracket or a backslash at the end would join with the markup that follows.
+    head, bracket, tail = shown.rpartition("]")
+    shown = head + bracket + _TAG_BEGINS.sub(_code("["), tail)
+    body = shown.rstrip("\\")
+    return escape(body) + _code("\\") * (len(shown) - len(body))
+
+
+def as_json(value: Any, *, indent: int | None = None) -> str:
+    """Return JSON that is safe for a terminal: letters stay readable, invisible and control characters are escaped."""
+    text = json.dumps(value, ensure_ascii=False, indent=indent, default=str)
+    if text.isascii() and "\x7f" not in text:
+        return text
+    return "".join(
+        json.dumps(character)[1:-1] if character != "\n" and is_invisible(character) else character
+        for character in text
+    )
+
+
+def print_json(value: Any) -> None:
+    """Write a value as indented JSON to standard output."""
+    out.file.write(as_json(value, indent=2) + "\n")
+
+
+def _code(character: str) -> str:
+    return f"⟨U+{ord(character):04X}⟩"
+
+
+def plural(count: int, noun: str) -> str:
+    """Return a count with its noun: "1 chunk", "1,204 chunks"."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def styled(word: str, styles: dict[str, str] = STATE_STYLE) -> str:
+    """Return a word in the colour of its meaning."""
+    style = styles.get(word)
+    return f"[{style}]{word}[/{style}]" if style else word
+
+
+def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[str] = ()) -> Table:
+    """Return a plain table. Cells may hold markup, so hostile text must have gone through `visible`."""
+    result = Table(
+        title=title, title_justify="left", header_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0)
+    )
+    for column in columns:
+        result.add_column(column, justify="right" if column in right else "left", overflow="fold")
+    for row in rows:
+        result.add_row(*row)
+    return result
+
+
+@contextlib.contextmanager
+def progress(show: bool) -> Iterator[Callable[[str, int, int | None], None]]:
+    """Show a progress bar on standard error, if `show` and if it is a terminal."""
+    if not (show and err.is_terminal):
+        yield lambda what, done, total: None
+        return
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=err, transient=True) as bar:
+        task = bar.add_task("starting", total=None)
+        yield lambda what, done, total: bar.update(task, description=what, completed=done, total=total or None)
+
+
+@contextlib.contextmanager
+def writing(path: Path | None) -> Iterator[Callable[[str], object]]:
+    """Write text to `path`, completely or not at all; to standard output if None."""
+    if path is None:
+        yield out.file.write
+        return
+    if path.exists() and not path.is_file():  # a pipe or a device: cannot be replaced
+        with path.open("w", encoding="utf-8") as file:
+            yield file.write
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name}.{os.getpid()}")  # hidden, so that it is no document of a folder it may lie in
+    try:
+        with draft.open("w", encoding="utf-8") as file:
+            yield file.write
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)

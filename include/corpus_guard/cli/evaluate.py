@@ -1,0 +1,191 @@
+"""`guard evaluate`: measurements on labelled texts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from corpus_guard.cli import console
+from corpus_guard.cli.console import err, out, visible
+from corpus_guard.cli.options import ManyFiles
+from corpus_guard.corpus.filterrag.learned import ClassifierKind
+from corpus_guard.detectors.samples import Half
+from corpus_guard.domain import TrustLevel
+from corpus_guard.errors import Misuse
+from corpus_guard.evaluation.filter_experiment import AdversarialForm
+from corpus_guard.evaluation.screening.protocols import ArrivalProtocol
+
+if TYPE_CHECKING:
+    from corpus_guard.evaluation.screening.evaluation import ScreeningEvaluation
+
+app = typer.Typer(help="Measure the guard on labelled texts.", no_args_is_help=True)
+
+
+@app.command("screening", cls=ManyFiles)
+def screening(
+    poison: Annotated[list[Path], typer.Option("--poison", help="JSONL with attacks; several files allowed.")],
+    clean: Annotated[list[Path], typer.Option("--clean", help="JSONL with honest texts; several files allowed.")],
+    to: Annotated[
+        Path | None, typer.Option("--json", help="Write all figures to this file; - means standard output.")
+    ] = None,
+    bank: Annotated[
+        Path | None, typer.Option(help="File of further user questions, one per line, for the protocol bank.")
+    ] = None,
+    sample: Annotated[
+        int | None, typer.Option(min=1, help="Maximum number of texts per slice, form and half. Default: all.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Random seed of the sample and of the arrival order.")] = 0,
+    protocol: Annotated[
+        list[ArrivalProtocol] | None, typer.Option(help="Only these; several values allowed. Default: all.")
+    ] = None,
+    own: Annotated[
+        bool, typer.Option(help="Include the override phrases, obfuscations and joiners of this package.")
+    ] = True,
+    half: Annotated[list[Half] | None, typer.Option(help="Only these; several values allowed. Default: all.")] = None,
+    trust: Annotated[TrustLevel, typer.Option(help="Trust level of the texts.")] = TrustLevel.OPEN,
+    timed: Annotated[int, typer.Option(min=0, help="Number of clean texts to time each check on.")] = 1_000,
+    proved: Annotated[
+        int,
+        typer.Option(
+            "--prove-cascade", min=0, help="Number of clean texts to judge again with every chunk shown to the model."
+        ),
+    ] = 0,
+    mlflow: Annotated[
+        bool, typer.Option(help="Log the run to MLflow (MLFLOW_TRACKING_URI, else a file in CORPUS_GUARD_HOME).")
+    ] = True,
+) -> None:
+    """Measure how many attacks screening catches, and how many honest texts it holds back.
+
+    Each row is {question, adversarial_texts}, {poisoned_text, clean_text} or {text, label?, slice?, question?}. Texts are split by
+    question, title or repository into a tuning half and a validation half; the table shows the second, with Wilson intervals.
+
+    Example: `guard evaluate screening --poison attacks/*.jsonl --clean clean/*.jsonl --sample 200 --json figures.json`
+    """
+    from corpus_guard.evaluation.screening.evaluation import (
+        EXPERIMENT,
+        ScreeningRequest,
+        evaluate_screening,
+        log_screening,
+    )
+    from corpus_guard.evaluation.screening.experiment import ScreeningPlan
+    from corpus_guard.settings import load_settings
+
+    settings = load_settings()
+    plan = ScreeningPlan(tuple(protocol or ArrivalProtocol), tuple(half or Half), sample, seed, _questions(bank))
+    request = ScreeningRequest(tuple(poison), tuple(clean), plan, trust, own, timed, proved)
+    with console.progress(True) as progress:
+        evaluation = evaluate_screening(settings, request, progress=progress)
+    if to == Path("-"):
+        console.print_json(evaluation.as_dict())
+    else:
+        _show(evaluation)
+    if to is not None and to != Path("-"):
+        to.parent.mkdir(parents=True, exist_ok=True)
+        to.write_text(console.as_json(evaluation.as_dict(), indent=1) + "\n", encoding="utf-8")
+        err.print(f"All figures: {visible(str(to))}", soft_wrap=True)
+    if mlflow:  # last: what was found is told even where MLflow cannot be reached
+        err.print(f"MLflow run {log_screening(settings, evaluation)} of {EXPERIMENT}", soft_wrap=True)
+
+
+@app.command("filter")
+def evaluate_filter(
+    train: Annotated[Path, typer.Option("--train", help="JSONL in PoisonedRAG's format: questions to train on.")],
+    test: Annotated[
+        Path,
+        typer.Option("--test", help="Questions to measure on; with the same file, each gets half of its questions."),
+    ],
+    to: Annotated[
+        Path | None, typer.Option("--json", help="Write all figures to this file; - means standard output.")
+    ] = None,
+    form: Annotated[AdversarialForm, typer.Option(help="How adversarial texts are written.")] = AdversarialForm.LED,
+    kind: Annotated[ClassifierKind, typer.Option(help="Classifier.")] = ClassifierKind.XGBOOST,
+    limit: Annotated[
+        int | None, typer.Option(min=2, help="Maximum number of questions per file. Default: all.")
+    ] = None,
+    answers: Annotated[
+        bool, typer.Option("--answers/--no-answers", help="Also answer the questions, to measure ASR and accuracy.")
+    ] = True,
+    save_model: Annotated[
+        Path | None, typer.Option(help="Train on all questions of both files and write the classifier to this file.")
+    ] = None,
+) -> None:
+    """Run FilterRAG's experiment: measure how many adversarial texts pass the filter, and how many clean ones it drops.
+
+    Each row is {question, correct_answer, incorrect_answer, adversarial_texts, clean_texts}. Readings of the language model are cached in
+    CORPUS_GUARD_HOME, so that a second run is quick.
+
+    Example: `guard evaluate filter --train nq.jsonl --test hotpotqa.jsonl --json filter.json`
+    """
+    from corpus_guard.detectors.readings import ReadingCache
+    from corpus_guard.evaluation.filter_experiment import FilterExperiment, read_filter_questions
+    from corpus_guard.models import Models
+    from corpus_guard.settings import load_settings
+
+    settings = load_settings()
+    training, testing = read_filter_questions(train, form, limit), read_filter_questions(test, form, limit)
+    experiment = FilterExperiment(Models(settings), ReadingCache(settings.home / "evaluation" / "readings.jsonl"))
+    with console.progress(True) as progress:
+        figures = experiment.run(training, testing, kind=kind, answers=answers, progress=progress)
+    if save_model is not None:
+        everything = list(
+            {(question.key, question.adversarial): question for question in [*training, *testing]}.values()
+        )
+        figures["model"] = {"file": str(save_model), "sha256": experiment.fit(everything, kind).save(save_model)}
+        err.print(f"Model: {visible(str(save_model))}, sha256 {figures['model']['sha256']}", soft_wrap=True)
+    if to == Path("-"):
+        console.print_json(figures)
+        return
+    shown = {
+        key: title for key, title in _FILTER.items() if any(key in question for question in figures["systems"].values())
+    }
+    rows = [(name, *(_rate(values[key]) for key in shown)) for name, values in figures["systems"].items()]
+    out.print(console.table("Systems", ("system", *shown.values()), rows, right=tuple(shown.values())))
+    for name, values in figures["classifier"].items():
+        out.print(f"{name.replace('_', ' ')}: {values if isinstance(values, str) else _rate(values)}")
+    if to is not None:
+        to.write_text(console.as_json(figures, indent=1) + "\n", encoding="utf-8")
+        err.print(f"All figures: {visible(str(to))}")
+
+
+_FILTER = {"atr": "ATR", "asr": "ASR", "accuracy": "accuracy", "clean_dropped": "clean dropped"}
+
+
+def _rate(share: Any) -> str:
+    return f"{share['rate']:.3f} [{share['low']:.3f}, {share['high']:.3f}] of {share['n']}"
+
+
+def _show(evaluation: ScreeningEvaluation) -> None:
+    from corpus_guard.evaluation.screening import report
+
+    for table in report.report_tables(evaluation.result, evaluation.screeners):
+        cells = [tuple(_COLOURS.get(cell, visible(cell)) for cell in row) for row in table.rows]
+        out.print(console.table(table.title, table.columns, cells, right=table.columns[1:-1]))
+        out.print()
+    for protocol, reason in evaluation.result.skipped.items():
+        out.print(f"{protocol}: not run, {reason}")
+    if evaluation.throughput:
+        rows = [
+            (cost.check, f"{cost.chunks:,}", f"{cost.chunks_per_second:,.0f}", f"{cost.share:.1%}")
+            for cost in evaluation.throughput.costs
+        ]
+        columns = ("check", "chunks", "chunks per second and core", "share of time")
+        out.print(console.table("Throughput on clean texts", columns, rows, right=columns[1:]))
+    for name, value, bound, met in report.report_demands(evaluation.throughput, evaluation.proof):
+        out.print(f"{name}: {value} ({bound}, {_COLOURS['met' if met else 'missed']})")
+
+
+_COLOURS = {"met": "[green]met[/green]", "missed": "[red]missed[/red]"}
+
+
+def _questions(path: Path | None) -> tuple[str, ...]:
+    if path is None:
+        return ()
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise Misuse(
+            f"--bank {path}: cannot be read ({type(error).__name__}); expected UTF-8 text with one question per line"
+        ) from None
+    return tuple(line.strip() for line in lines if line.strip())

@@ -1,0 +1,159 @@
+"""`guard incident`: deviations that verifications found, and how they were resolved."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from corpus_guard import errors
+from corpus_guard.cli import console
+from corpus_guard.cli.console import out, styled, visible
+from corpus_guard.cli.options import Json, Reviewer
+from corpus_guard.deployment import Deployment, new_run_id
+from corpus_guard.ledger.states import IncidentState
+
+app = typer.Typer(help="Deviations found by verification: show, heal, accept or close them.", no_args_is_help=True)
+
+Name = Annotated[str, typer.Argument(help="Id of the incident, or a prefix of it.", metavar="INCIDENT")]
+Reason = Annotated[str, typer.Option("--reason", "-r", help="Reason; kept with the incident and in the signed log.")]
+SHOWN = 50
+
+
+@app.command("list")
+def list_(
+    state: Annotated[str | None, typer.Option(help="State: open, healed, accepted or closed. Default: all.")] = None,
+    as_json: Json = False,
+) -> None:
+    """List incidents, newest first.
+
+    Example: `guard incident list --state open`
+    """
+    from corpus_guard.ledger.states import INCIDENT_STATES
+    from corpus_guard.proof.incidents import list_incidents
+
+    if state is not None and state not in INCIDENT_STATES:
+        raise errors.Misuse(f"--state {state}: expected one of {', '.join(INCIDENT_STATES)}")
+    with Deployment() as deployment:
+        incidents = list_incidents(deployment.ledger, state)
+    if as_json:
+        console.print_json([incident.as_dict() for incident in incidents])
+        return
+    rows = [
+        (
+            incident.incident_id[:8],
+            styled(incident.state),
+            incident.opened_at.isoformat()[:19],
+            ", ".join(f"{count} {kind}" for kind, count in incident.counts.items()),
+            visible(incident.reason or ""),
+        )
+        for incident in incidents
+    ]
+    out.print(console.table("Incidents", ("incident", "state", "opened (UTC)", "deviations", "reason"), rows))
+
+
+@app.command()
+def show(name: Name, as_json: Json = False) -> None:
+    """Show one incident with each deviation: expected and found.
+
+    Example: `guard incident show 3fa9`
+    """
+    from corpus_guard.proof.incidents import find_incident, load_deviations
+
+    with Deployment() as deployment:
+        incident = find_incident(deployment.ledger, name)
+        deviations = load_deviations(deployment.storage, incident)
+    if as_json:
+        console.print_json({**incident.as_dict(), "deviations": [deviation.as_dict() for deviation in deviations]})
+        return
+    out.print(
+        f"[bold]{incident.incident_id}[/bold] {styled(incident.state)}, opened {incident.opened_at.isoformat()[:19]}"
+    )
+    if incident.closed_by:
+        out.print(f"{incident.state} by {visible(incident.closed_by)}: {visible(incident.reason or '')}")
+    rows = [
+        (
+            deviation.kind.value,
+            visible(deviation.subject),
+            visible(deviation.message),
+            "yes" if deviation.healable else "no",
+        )
+        for deviation in deviations[:SHOWN]
+    ]
+    out.print(console.table("Deviations", ("kind", "subject", "what", "healable"), rows))
+    if len(deviations) > SHOWN:
+        out.print(f"{len(deviations) - SHOWN:,} more; --json shows all")
+
+
+@app.command()
+def heal(name: Name, as_json: Json = False) -> None:
+    """Restore from the Parquet batches and the ledger what can be restored, then verify.
+
+    Example: `guard incident heal 3fa9 && guard verify`
+    """
+    from corpus_guard.proof.healing import heal as run
+    from corpus_guard.proof.incidents import end_incident, examine, find_incident, load_deviations
+
+    run_id = new_run_id("heal")
+    with Deployment() as deployment:
+        incident = find_incident(deployment.ledger, name)
+        run(
+            deployment.ledger,
+            deployment.storage,
+            deployment.store,
+            run_id,
+            load_deviations(deployment.storage, incident),
+        )
+        deployment.seal(run_id)
+        examined = examine(deployment.ledger, deployment.storage, deployment.store, deployment.settings)
+        if examined.clean and incident.state == "open":
+            incident = end_incident(
+                deployment.ledger,
+                deployment.settings,
+                name,
+                IncidentState.HEALED,
+                by="guard incident heal",
+                reason="published again",
+                run_id=run_id,
+            )
+    if as_json:
+        console.print_json({**incident.as_dict(), "left": [deviation.as_dict() for deviation in examined.unanswered]})
+    else:
+        remaining = len(examined.unanswered) + examined.verification.more
+        out.print(f"{incident.incident_id[:8]} {styled(incident.state)}, {remaining:,} deviations left")
+    if not examined.clean:
+        raise typer.Exit(1)
+
+
+@app.command()
+def accept(name: Name, reason: Reason, by: Reviewer, as_json: Json = False) -> None:
+    """Accept the deviations as the new baseline: they are not reported again, and the next seal includes them.
+
+    Example: `guard incident accept 3fa9 --reason "ledger restored from Tuesday's backup"`
+    """
+    _end(name, IncidentState.ACCEPTED, reason, by, as_json)
+
+
+@app.command()
+def close(name: Name, reason: Reason, by: Reviewer, as_json: Json = False) -> None:
+    """Close an incident that was repaired by other means. The same deviation opens a new one.
+
+    Example: `guard incident close 3fa9 --reason "store rebuilt from Parquet"`
+    """
+    _end(name, IncidentState.CLOSED, reason, by, as_json)
+
+
+def _end(name: str, state: IncidentState, reason: str, by: str, as_json: bool) -> None:
+    from corpus_guard.proof.incidents import end_incident
+
+    run_id = new_run_id("incident")
+    with Deployment() as deployment:
+        incident = end_incident(
+            deployment.ledger, deployment.settings, name, state, by=by, reason=reason, run_id=run_id
+        )
+        if state is IncidentState.ACCEPTED:
+            deployment.seal(run_id)
+    if as_json:
+        console.print_json(incident.as_dict())
+    else:
+        out.print(f"{incident.incident_id[:8]} {styled(incident.state)} by {visible(by)}")

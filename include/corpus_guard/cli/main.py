@@ -1,0 +1,340 @@
+"""Entry point of the `guard` command: the command groups, the everyday commands, and exit codes.
+
+Exit codes: 0 done, 1 done but something needs attention (such as ``--fail-on``), 2 misuse, 3 infrastructure, 4 inconsistent data.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from contextlib import nullcontext
+from dataclasses import asdict
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.panel import Panel
+from rich.text import Text
+
+from corpus_guard import __version__, errors
+from corpus_guard.cli import (
+    activations,
+    console,
+    enhance,
+    evaluate,
+    evaluate_drift,
+    evaluate_traceback,
+    export,
+    incident,
+    keys,
+    proof,
+    purge,
+    quarantine,
+    quarantine_rules,
+    report,
+    screening,
+    source,
+    trace,
+    train,
+    witness,
+)
+from corpus_guard.cli.console import err, out, plural, styled, visible
+from corpus_guard.cli.options import Json
+from corpus_guard.deployment import Deployment, new_run_id
+from corpus_guard.domain import TrustLevel, Verdict
+
+app = typer.Typer(
+    name="guard",
+    help="Decide which documents may enter a RAG knowledge base, prove what is in it, and trace wrong answers to their cause.",
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+)
+models_app = typer.Typer(help="Manage the embedder and the language model.", no_args_is_help=True)
+# A group made of several files: each file has an app, and joined under no name they are one group.
+for group, parts in {
+    "source": (source,),
+    "quarantine": (quarantine, quarantine_rules),
+    "report": (report,),
+    "trace": (trace,),
+    "enhance": (enhance,),
+    "incident": (incident,),
+    "export": (export,),
+    "keys": (keys,),
+    "witness": (witness,),
+    "evaluate": (evaluate, evaluate_traceback, evaluate_drift),
+    "train": (train,),
+}.items():
+    first, *others = parts
+    for part in others:
+        first.app.add_typer(part.app)
+    app.add_typer(first.app, name=group)
+evaluate.app.command("activations")(activations.evaluate)
+train.app.command("activations")(activations.train)
+app.add_typer(models_app, name="models")
+for top_level in (screening, proof, purge):
+    app.add_typer(top_level.app)
+
+SourceNames = Annotated[list[str] | None, typer.Option("--source", "-s", help="Only this source; repeat for several.")]
+
+
+def _print_version(requested: bool) -> None:
+    if requested:
+        out.print(f"corpus-guard {__version__}", soft_wrap=True)
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    pass
+
+
+class FailOn(StrEnum):
+    """Verdict from which `guard screen` exits with code 1."""
+
+    NEVER = "never"
+    QUARANTINE = "quarantine"
+    REJECT = "reject"
+
+
+@app.command()
+def refresh(
+    source: SourceNames = None,
+    refetch: Annotated[
+        bool, typer.Option("--refetch", help="Fetch all documents again, even those reported as unchanged.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Refresh the corpus: pull the sources, screen what changed, publish what was accepted, seal.
+
+    The steps of the DAG `corpus_refresh`, without Airflow. It may be killed or run twice. Documents that their source reports as
+    unchanged are not fetched again; `--refetch` fetches them anyway, as happens every CORPUS_GUARD_REFETCH_DAYS days.
+
+    Example: `guard refresh --source handbook`
+    """
+    from corpus_guard.settings import load_settings
+
+    settings = load_settings(refetch_days=0) if refetch else None
+    with Deployment(settings) as deployment, console.progress(not as_json) as progress:
+        sealed = deployment.refresh(new_run_id("refresh"), source or (), progress)
+    if as_json:
+        console.print_json(sealed)
+        return
+    out.print(_counts(sealed))
+    out.print(
+        f"{plural(sealed['published'], 'chunk')} published, {sealed['retired']:,} retired, {sealed['served']:,} served; "
+        f"manifest sha256:{sealed['manifest_sha256'][:16]}…",
+        soft_wrap=True,
+    )
+    if (
+        sealed["published"]
+        == sealed["retired"]
+        == sealed["accepted"]
+        == sealed["quarantined"]
+        == sealed["rejected"]
+        == 0
+    ):
+        out.print(f"Nothing changed: {plural(sealed['unchanged'], 'document')} unchanged.")
+    if sealed["quarantined"]:
+        out.print("Waiting for review: [bold]guard quarantine list[/bold]")
+
+
+@app.command()
+def screen(
+    path: Annotated[
+        Path, typer.Argument(help="A folder, a document, or a JSONL, CSV or Parquet file of rows.", metavar="INPUT")
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="Output file: JSONL, one document per line. Default: standard output."),
+    ] = None,
+    text_field: Annotated[str, typer.Option(help="For rows: the column with the text.")] = "text",
+    id_field: Annotated[
+        str, typer.Option(help="For rows: the column with the id. If it is missing, row numbers are used.")
+    ] = "id",
+    trust: Annotated[TrustLevel, typer.Option(help="Trust level of the input.")] = TrustLevel.OPEN,
+    one_by_one: Annotated[
+        bool, typer.Option("--one-by-one", help="Skip the checks that compare documents with each other.")
+    ] = False,
+    bank: Annotated[
+        Path | None,
+        typer.Option(help="File of questions that users ask, one per line: texts written to answer one are detected."),
+    ] = None,
+    fail_on: Annotated[
+        FailOn, typer.Option(help="Exit with code 1 if a document gets this verdict or a worse one.")
+    ] = FailOn.NEVER,
+) -> None:
+    """Screen documents without a ledger or a store. Writes one verdict per document or row, in input order.
+
+    Example: `guard screen docs/ --out verdicts.jsonl --fail-on quarantine`
+    """
+    from corpus_guard.screening.standalone import screen_input
+    from corpus_guard.settings import load_settings
+
+    if output is not None and output.resolve() == path.resolve():
+        raise errors.Misuse(f"--out {output}: this is the input file; choose another file")
+    counts = dict.fromkeys(Verdict, 0)
+    with console.progress(output is not None) as progress:
+        rows = screen_input(
+            load_settings(),
+            path,
+            text_field=text_field,
+            id_field=id_field,
+            trust=trust,
+            one_by_one=one_by_one,
+            bank=_questions(bank) if bank else (),
+            progress=progress,
+        )
+        with console.writing(output) as write:
+            for row in rows:
+                counts[row.judgement.verdict] += 1
+                write(console.as_json(row.as_dict()) + "\n")
+    total = sum(counts.values())
+    parts = ", ".join(f"{count} {verdict.value}" for verdict, count in counts.items())
+    err.print(f"{plural(total, 'document')}: {parts}")
+    worse = counts[Verdict.REJECT] + (counts[Verdict.QUARANTINE] if fail_on is FailOn.QUARANTINE else 0)
+    if fail_on is not FailOn.NEVER and worse:
+        raise typer.Exit(1)
+
+
+def _questions(path: Path) -> list[str]:
+    try:
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise errors.Misuse(
+            f"--bank {path}: {error.__class__.__name__}; expected a UTF-8 text file with one question per line"
+        ) from error
+    return [line.strip() for line in lines if line.strip()]
+
+
+@app.command()
+def status(as_json: Json = False) -> None:
+    """Show what is served, what waits for review, the last runs, and the policy."""
+    from corpus_guard.pipeline.status import read_status
+
+    with Deployment() as deployment:
+        report = read_status(deployment.ledger, deployment.storage, deployment.screening, deployment.settings)
+    if as_json:
+        console.print_json(report)
+        return
+    numbers = ("documents", "served", "waiting", "rejected", "chunks")
+    rows = [
+        (visible(row["source"]), row["trust"], *(f"{row[name]:,}" for name in numbers)) for row in report["sources"]
+    ]
+    out.print(console.table("Sources", ("source", "trust", *numbers), rows, right=numbers))
+    rows = [
+        (row["started_at"][:19], row["kind"], styled(row["state"]), _summary(row["counts"]), visible(row["run_id"]))
+        for row in report["runs"]
+    ]
+    out.print(console.table("Last runs", ("started (UTC)", "kind", "state", "counts", "run"), rows))
+    screening.show_screening(report)
+    head = report["head"]
+    if head:
+        out.print(
+            f"[bold]Signed   [/bold] {head['events']:,} events, {head['signed_at'][:19]} UTC; check with `guard verify`"
+        )
+    for incident_id in report["incidents"]:
+        out.print(f"[bold red]Incident [/bold red] {incident_id} is open; see guard incident show {incident_id[:8]}")
+    for label, key in (
+        ("Policy", "policy"),
+        ("Manifest", "manifest"),
+        ("Ledger", "ledger"),
+        ("Storage", "storage"),
+        ("Chroma", "chroma"),
+    ):
+        out.print(f"[bold]{label:9}[/bold] {visible(str(report[key] or 'none yet'))}", soft_wrap=True)
+
+
+@app.command()
+def search(
+    query: Annotated[str, typer.Argument(help="Question, as a user would ask it.")],
+    k: Annotated[int, typer.Option("-k", min=1, max=100, help="Number of chunks.")] = 5,
+    trust: Annotated[list[TrustLevel] | None, typer.Option(help="Only this trust level (repeatable).")] = None,
+    as_json: Json = False,
+) -> None:
+    """Search the collections. Records that do not match the ledger are withheld, texts that the filter flags are left out; both are listed.
+
+    Example: `guard search "How often must the sensor be calibrated?"`
+    """
+    with Deployment() as deployment:
+        result = deployment.retriever.query(query, k, trust or tuple(TrustLevel), session="guard search")
+    if as_json:
+        console.print_json(asdict(result))
+        return
+    for answer in result.answers:
+        title = Text.from_markup(
+            f"{answer.similarity:.3f}  {visible(answer.source)} · {visible(answer.uri)} · {answer.trust.value}",
+            emoji=False,
+        )
+        out.print(Panel(visible(answer.text[:600], lines=True), title=title, title_align="left", border_style="dim"))
+    if not result.answers and not result.filtered:
+        out.print("Nothing is published yet. Run [bold]guard refresh[/bold].")
+    for record in result.withheld:
+        err.print(f"[red]withheld[/red] {visible(record.chunk_id)} in {record.collection}: {record.reason}")
+    for dropped in result.filtered:
+        err.print(
+            f"[red]filtered[/red] {visible(dropped.chunk_id)} of {visible(dropped.source)} · {visible(dropped.uri)}: {dropped.reason}"
+        )
+    if result.checked_by == "off":
+        err.print("[yellow]not filtered[/yellow]: CORPUS_GUARD_RETRIEVAL_FILTER=off")
+
+
+@models_app.command("prepare")
+def models_prepare(as_json: Json = False) -> None:
+    """Find, verify and convert the models, so that later commands start faster."""
+    with Deployment() as deployment, err.status("verifying and converting models") if not as_json else nullcontext():
+        weights = {
+            "embedder": deployment.models.embedder_weights,
+            "language_model": deployment.models.language_model_weights,
+        }
+    if as_json:
+        console.print_json(
+            {
+                name: {"name": model.name, "digest": model.digest, "folder": str(model.folder)}
+                for name, model in weights.items()
+            }
+        )
+        return
+    rows = [(name.replace("_", " "), str(model), str(model.folder)) for name, model in weights.items()]
+    out.print(console.table("Models", ("role", "identity", "folder"), rows))
+
+
+def main() -> None:
+    """Run the command; turn an error into one line and an exit code."""
+    logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
+    try:
+        app()
+    except errors.Misuse as error:
+        _fail(str(error), 2)
+    except errors.Infrastructure as error:
+        _fail(str(error), 3)
+    except errors.GuardError as error:
+        _fail(str(error), 4)
+    except OSError as error:
+        _fail(
+            f"{error.filename or 'input or output'}: {error.strerror or type(error).__name__}; check that it can be read and written",
+            3,
+        )
+
+
+def _counts(sealed: Any) -> Any:
+    verdicts = [(name, sealed[name]) for name in ("accepted", "quarantined", "rejected", "unchanged", "failed")]
+    rows = [(styled(name), f"{count:,}") for name, count in verdicts] + [
+        ("[bold]documents[/bold]", f"{sealed['documents']:,}")
+    ]
+    return console.table("Refresh", ("verdict", "documents"), rows, right=("documents",))
+
+
+def _summary(counts: dict[str, Any] | None) -> str:
+    names = ("accepted", "quarantined", "rejected", "released", "unchanged", "failed")
+    return ", ".join(f"{counts[name]} {name}" for name in names if counts.get(name)) if counts else ""
+
+
+def _fail(message: str, code: int) -> None:
+    err.print(f"[bold red]guard:[/bold red] {visible(message)}", soft_wrap=True)
+    sys.exit(code)

@@ -1,0 +1,60 @@
+"""Options that several commands share, each defined once."""
+
+from __future__ import annotations
+
+import getpass
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from typer.core import TyperCommand
+
+if TYPE_CHECKING:
+    from corpus_guard.review.reviewer import Reviewer as ReviewerIdentity
+
+
+def login_name() -> str:
+    """Return the name of the user who runs the command."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container's user may have no name
+        return f"uid {os.getuid()}"
+
+
+Json = Annotated[bool, typer.Option("--json", help="Write machine-readable JSON to standard output.")]
+Reviewer = Annotated[
+    str,
+    typer.Option(help="Name of the person who decides.", default_factory=login_name, show_default="your login name"),
+]
+Reason = Annotated[str, typer.Option("--reason", "-r", help="Reason; kept with the decision.")]
+FromSource = Annotated[str | None, typer.Option("--source", "-s", help="Only this source.")]
+JsonFile = Annotated[
+    Path | None, typer.Option("--json", help="Write all figures to this file; - means standard output.")
+]
+
+
+def command_line_reviewer(name: str) -> ReviewerIdentity:
+    """Return the reviewer who types a command. Anyone with this shell and the ledger's address may use any name."""
+    from corpus_guard.review.reviewer import Reviewer as ReviewerIdentity
+
+    return ReviewerIdentity(name, name, "cli")
+
+
+class ManyFiles(TyperCommand):
+    """Command whose repeatable options take several values: ``--poison a.jsonl b.jsonl`` works, and so does a shell's ``*``."""
+
+    def parse_args(self, ctx: typer.core._click.Context, args: list[str]) -> list[str]:
+        """Repeat the option before every further file."""
+        repeatable = {name for param in self.params if getattr(param, "multiple", False) for name in param.opts}
+        spread: list[str] = []
+        option, has_value = "", False
+        for argument in args:
+            if argument.startswith("-") and argument != "-":
+                option, has_value = (argument if argument in repeatable else ""), False
+            elif option:
+                if has_value:
+                    spread.append(option)
+                has_value = True
+            spread.append(argument)
+        return super().parse_args(ctx, spread)

@@ -1,0 +1,259 @@
+"""`guard verify`, `guard log`, `guard diff`, `guard prove` and `guard check-proof`: verification and proofs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import asdict
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from corpus_guard import errors
+from corpus_guard.cli import console
+from corpus_guard.cli.console import err, out, visible
+from corpus_guard.cli.options import Json
+from corpus_guard.deployment import Deployment, new_run_id
+
+if TYPE_CHECKING:
+    from corpus_guard.proof.log.note import VerifierKey
+    from corpus_guard.proof.verify.verification import Verification
+
+app = typer.Typer()
+
+
+SUBJECT_LENGTH = 32  # characters of what an event is about
+DEVIATIONS_SHOWN = 100  # deviations; --json has all that are named
+
+
+@app.command("verify")
+def verify(
+    max_age_hours: Annotated[
+        float | None,
+        typer.Option(min=0.0, help="Maximum age of the newest signed event. Default: CORPUS_GUARD_HEAD_MAX_HOURS."),
+    ] = None,
+    incident: Annotated[bool, typer.Option(help="Open an incident for deviations, with their evidence.")] = True,
+    as_json: Json = False,
+) -> None:
+    """Verify that the corpus is what was sealed and signed: recompute the log, the manifest, every record and every vector.
+
+    Exits with code 0 only if everything was checked and holds (or was accepted in an incident), with 1 if anything deviates. Each
+    deviation is named. Changes nothing except the list of incidents.
+
+    Example: `guard verify --max-age-hours 26`
+    """
+    from corpus_guard.proof.incidents import examine, open_incident
+
+    opened = None
+    with Deployment() as deployment, console.progress(not as_json) as progress:
+        examined = examine(
+            deployment.ledger, deployment.storage, deployment.store, deployment.settings, progress, max_age_hours
+        )
+        if incident and not examined.clean:
+            opened = open_incident(
+                deployment.ledger,
+                deployment.storage,
+                new_run_id("verify"),
+                examined.unanswered or examined.verification.deviations,
+            )
+    if as_json:
+        counts = {"accepted": len(examined.verification.deviations) - len(examined.unanswered)}
+        console.print_json(
+            {**examined.verification.as_dict(), **counts, "incident": opened.incident_id if opened else None}
+        )
+    else:
+        _show(examined.verification)
+        if examined.clean and examined.verification.deviations:
+            out.print(
+                f"All {len(examined.verification.deviations):,} deviations deviations were accepted: `guard incident list --state accepted`"
+            )
+        if opened:
+            name = opened.incident_id[:8]
+            out.print(
+                f"Incident [bold]{name}[/bold]: guard incident show {name} · guard incident heal {name}", soft_wrap=True
+            )
+    if not examined.clean:
+        raise typer.Exit(1)
+
+
+def _show(result: Verification) -> None:
+    if not result.holds:
+        rows = [
+            (
+                f"[red]{deviation.kind.value}[/red]",
+                visible(deviation.subject),
+                visible(deviation.message),
+                "yes" if deviation.healable else "no",
+            )
+            for deviation in result.deviations[:DEVIATIONS_SHOWN]
+        ]
+        out.print(console.table("Deviations", ("kind", "subject", "what", "healable"), rows))
+        hidden = len(result.deviations) - len(rows) + result.more
+        if hidden:
+            out.print(f"{hidden:,} more; --json shows the first {len(result.deviations):,}")
+    out.print(
+        f"Checked in {result.seconds:.1f} s: {result.events:,} events under {result.heads:,} heads, {result.lines:,} lines of the "
+        f"manifest, {result.records:,} records, {result.queried:,} vectors by query.",
+        soft_wrap=True,
+    )
+    if result.unsigned:
+        out.print(f"{result.unsigned:,} events are not signed yet; the next seal signs them.")
+    total = len(result.deviations) + result.more
+    out.print("[green]It holds.[/green]" if result.holds else f"[bold red]{total:,} deviations.[/bold red]")
+
+
+@app.command("log")
+def log(
+    since: Annotated[int, typer.Option(min=0, help="First event number.", metavar="SEQ")] = 0,
+    kind: Annotated[str | None, typer.Option(help="Only events of this kind, such as sealed or decided.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="Maximum number of events; the newest are shown.")] = 50,
+    as_json: Json = False,
+) -> None:
+    """Show the event log, newest last. With --json: one event per line.
+
+    Example: `guard log --kind decided --limit 20`
+    """
+    from corpus_guard.proof.proving import newest_events
+
+    with Deployment() as deployment:
+        rows = newest_events(deployment.ledger, since, kind, limit)
+    if as_json:
+        for row in rows:
+            event = {name: getattr(row, name) for name in ("seq", "kind", "subject", "run_id", "body", "leaf_sha256")}
+            out.file.write(console.as_json({**event, "at": row.at.isoformat()}) + "\n")
+        return
+    for row in rows:
+        when, subject = _when(row.at), visible(row.subject[:SUBJECT_LENGTH])
+        out.print(
+            f"{row.seq:>7}  {when}  [bold]{visible(row.kind):<16}[/bold] {subject}  [dim]{_told(row.body)}[/dim]",
+            soft_wrap=True,
+        )
+
+
+@app.command("diff")
+def diff(
+    older: Annotated[int | None, typer.Argument(help="Number of the earlier seal. Default: the second newest.")] = None,
+    newer: Annotated[int | None, typer.Argument(help="Number of the later seal. Default: the newest.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Show the chunks that were added, removed or modified between two seals, and the run that did it. With --json: one per line.
+
+    Example: `guard diff`, or `guard diff 3 7`
+    """
+    from corpus_guard.proof.history import seal_differences
+
+    counts: Counter[str] = Counter()
+    with Deployment() as deployment:
+        for difference in seal_differences(deployment.ledger, deployment.storage, older, newer):
+            counts[difference.what] += 1
+            if as_json:
+                out.file.write(console.as_json(asdict(difference)) + "\n")
+            else:
+                place = f"{visible(difference.source)} · {visible(difference.uri)}"
+                out.print(
+                    f"{difference.what:<9} {difference.chunk_id}  {place}  [dim]{visible(difference.run_id)}[/dim]",
+                    soft_wrap=True,
+                )
+    err.print(", ".join(f"{count:,} {what}" for what, count in sorted(counts.items())) or "no difference")
+
+
+def _when(at: datetime) -> str:
+    return at.isoformat(sep=" ")[:19]
+
+
+def _told(body: Any) -> str:
+    """Return an event body in a few words; lists and mappings by their length."""
+    if not isinstance(body, dict):
+        return ""
+    parts = [
+        f"{name}: {len(value)}" if isinstance(value, list | dict) else f"{name}: {str(value)[:40]}"
+        for name, value in body.items()
+        if value is not None
+    ]
+    return visible(", ".join(parts))
+
+
+@app.command("prove")
+def prove(
+    chunk: Annotated[str | None, typer.Argument(help="Id of the chunk, from `guard search --json`.")] = None,
+    output: Annotated[Path | None, typer.Option("--out", "-o", help="Output file. Default: standard output.")] = None,
+    export: Annotated[
+        Path | None,
+        typer.Option(help="Folder to export the whole log, manifest, head and keys to.", metavar="FOLDER"),
+    ] = None,
+) -> None:
+    """Write a proof that a chunk is in the sealed corpus, for someone who trusts the key but not this machine.
+
+    Example: `guard prove 3f9ac1d2… -o proof.json`, then elsewhere `guard check-proof proof.json --key log.pub`
+    """
+    from corpus_guard.proof.proving import export_proofs
+    from corpus_guard.proof.proving import prove_chunk as run
+
+    if (chunk is None) == (export is None) or (export is not None and output is not None):
+        raise errors.Misuse("give either a chunk id (with --out for its proof) or --export and a folder")
+    with Deployment() as deployment:
+        if export is not None:
+            count = export_proofs(deployment.ledger, deployment.storage, deployment.settings, export)
+            err.print(f"{count:,} events and their signed head written to {visible(str(export))}", soft_wrap=True)
+            return
+        proof = run(deployment.ledger, deployment.storage, deployment.settings, chunk or "")
+    with console.writing(output) as write:
+        write(console.as_json(proof, indent=2) + "\n")
+
+
+@app.command("check-proof")
+def check_proof(
+    path: Annotated[
+        Path, typer.Argument(help="A proof, or a folder that `guard prove --export` wrote.", metavar="PROOF")
+    ],
+    key: Annotated[
+        list[str],
+        typer.Option(
+            "--key",
+            "-k",
+            help="Trusted key, or a file with one key per line. Do not use the key that came with the proof.",
+            metavar="KEY",
+        ),
+    ],
+    text: Annotated[Path | None, typer.Option(help="File with the text of the chunk.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Check a proof with a public key only: no ledger, store or network. Exits with code 1 if it does not hold.
+
+    Example: `guard check-proof proof.json --key log.pub --text passage.txt`
+    """
+    from corpus_guard.proof.checking import check_proof as run
+
+    report = run(path, [key_text for name in key for key_text in _keys(name)], text.read_bytes() if text else None)
+    if as_json:
+        console.print_json(report.as_dict())
+    else:
+        for step in report.steps:
+            mark = "[green]holds[/green]" if step.holds else "[bold red]fails[/bold red]"
+            out.print(f"{mark}  {step.what}: {visible(step.detail)}", soft_wrap=True)
+        if report.holds and text is None:
+            out.print("The text was not compared; pass it with --text.")
+        out.print(_conclusion(report.holds, report.facts))
+    if not report.holds:
+        raise typer.Exit(1)
+
+
+def _conclusion(holds: bool, facts: Any) -> str:
+    if not holds:
+        return "[bold red]It proves nothing.[/bold red]"
+    return f"[green]It holds[/green] as of the seal of {visible(facts['sealed_at'][:19])} UTC; newer seals may say otherwise."
+
+
+def _keys(name: str) -> list[VerifierKey]:
+    from corpus_guard.proof.log.note import VerifierKey
+
+    path = Path(name)
+    if not path.is_file():
+        if "+" not in name:
+            raise errors.Misuse(f"--key {name}: no such file, and no key of the form name+id+base64")
+        return [VerifierKey.parse(name)]
+    lines = [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+    if not lines:
+        raise errors.Misuse(f"--key {name}: the file is empty; expected one key per line, in the form name+id+base64")
+    return [VerifierKey.parse(line) for line in lines]

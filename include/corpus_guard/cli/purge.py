@@ -1,0 +1,143 @@
+"""`guard purge`: erase content permanently and prove that it is gone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from corpus_guard import errors
+from corpus_guard.cli import console
+from corpus_guard.cli.console import err, out, plural, visible
+from corpus_guard.cli.options import Json, Reviewer
+from corpus_guard.deployment import Deployment, new_run_id
+
+if TYPE_CHECKING:
+    from corpus_guard.removal.purge import PurgeResult
+    from corpus_guard.removal.purge_plan import PurgePlan
+
+app = typer.Typer()
+
+
+DOCUMENTS_SHOWN = 40  # documents; --json has all
+
+
+Several = list[str] | None
+
+
+@app.command("purge")
+def purge(
+    by: Reviewer,
+    chunk: Annotated[Several, typer.Option(help="Id of a chunk; its whole document version is purged.")] = None,
+    document: Annotated[Several, typer.Option(help="Document: URI, source/URI or id.")] = None,
+    source: Annotated[Several, typer.Option(help="Everything from this source.")] = None,
+    hash_: Annotated[Several, typer.Option("--hash", help="SHA-256 of raw bytes, of a text or of a chunk.")] = None,
+    reason: Annotated[
+        str, typer.Option("--reason", "-r", help="Reason; kept permanently, so do not quote the content.")
+    ] = "",
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Execute. Without it, the command only shows what would be removed.")
+    ] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue every unfinished purge.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Erase content permanently: stop serving it, block it by hash, erase it from disk, and search for remains.
+
+    Documents with the same text or bytes are included. All options except `--reason` and `--by` are repeatable. It may be killed or run
+    twice. Exits with code 1 if it cannot read Chroma's disk, because then it cannot prove the removal.
+
+    Example: `guard purge --document letters/1987.md --reason "asked for by its author" --yes`
+    """
+    from corpus_guard.removal.purge import Purger
+    from corpus_guard.removal.purge_plan import PurgeSelectors, plan_purge
+
+    selectors = PurgeSelectors(tuple(chunk or ()), tuple(document or ()), tuple(source or ()), tuple(hash_ or ()))
+    if resume and selectors.as_dict():
+        raise errors.Misuse(
+            "--resume continues an earlier purge; use it without --chunk, --document, --source and --hash"
+        )
+    with Deployment() as deployment, console.progress(not as_json) as progress:
+        planned = None
+        if not resume:
+            planned = plan_purge(deployment.ledger, deployment.storage, deployment.blobs, selectors)
+            if not yes:
+                _show_plan(planned, as_json)
+                return
+        purger = Purger(
+            deployment.ledger,
+            deployment.storage,
+            deployment.blobs,
+            deployment.store,
+            deployment.screening,
+            deployment.settings,
+        )
+        run_id = new_run_id("purge")
+        results = [purger.purge(run_id, planned, by, reason, progress)] if planned else purger.resume(run_id, progress)
+    if as_json:
+        console.print_json({"dry_run": False, "purges": results})
+    else:
+        _show_done(results)
+    if any(result["state"] != "closed" for result in results):
+        raise typer.Exit(1)
+
+
+def _show_plan(planned: PurgePlan, as_json: bool) -> None:
+    if as_json:
+        console.print_json({"dry_run": True, "plan": planned.as_dict()})
+        return
+    rows: list[tuple[str, ...]] = [
+        (
+            visible(document.source),
+            visible(document.uri),
+            document.trust,
+            "yes" if document.served else "no",
+            str(document.versions),
+        )
+        for document in planned.documents[:DOCUMENTS_SHOWN]
+    ]
+    columns = ("source", "document", "trust", "served", "versions")
+    out.print(
+        console.table(f"{len(planned.documents):,} documents would be purged", columns, rows, right=("versions",))
+    )
+    if len(planned.documents) > DOCUMENTS_SHOWN:
+        out.print(f"… and {len(planned.documents) - DOCUMENTS_SHOWN:,} more; --json shows all")
+    out.print(
+        f"{len(planned.versions):,} versions with {len(planned.chunks):,} chunks in {', '.join(planned.collections) or 'no collection'}; "
+        f"{len(planned.files):,} tables to rewrite, {len(planned.blobs):,} raw files to remove.",
+        soft_wrap=True,
+    )
+    if planned.collections:
+        out.print(
+            "These collections are then rebuilt from Parquet; until that is done, queries find only part of their records."
+        )
+    out.print('Nothing was changed. To execute, repeat with [bold]--yes --reason "…"[/bold]')
+
+
+def _show_done(results: list[PurgeResult]) -> None:
+    if not results:
+        out.print("No purge is unfinished.")
+    for result in results:
+        out.print(
+            f"Purged {plural(result['versions'], 'version')} of {plural(result['documents'], 'document')} "
+            f"({plural(result['chunks'], 'chunk')}); purge {result['purge_id']}",
+            soft_wrap=True,
+        )
+        if result["state"] == "closed":
+            out.print(f"{result['searched']:,} files searched, nothing found: [green]closed[/green] and signed.")
+        else:
+            err.print(
+                "[yellow]removed[/yellow], not proved: this Chroma server's files are on another machine. Compact them there (stop the "
+                "server, VACUUM, remove orphaned index folders) or run the same command there",
+                soft_wrap=True,
+            )
+        _say(result["shared"], "also appear in other documents, so their text stays there")
+        _say(
+            result["untraced"],
+            "cannot be searched for (too short, too common, or purged before); they are erased like the others",
+        )
+
+
+def _say(ids: Any, what: str) -> None:
+    if ids:
+        shown = ", ".join(ids[:3]) + (f" and {len(ids) - 3} more" if len(ids) > 3 else "")
+        out.print(f"{len(ids):,} chunks {what}: {shown}", soft_wrap=True)

@@ -1,0 +1,351 @@
+"""`guard quarantine`: the queue, its evidence, and decisions."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.panel import Panel
+
+from corpus_guard import errors
+from corpus_guard.cli import console
+from corpus_guard.cli.console import SEVERITY_STYLE, out, plural, styled, visible
+from corpus_guard.cli.options import FromSource, Json, Reason, Reviewer, command_line_reviewer
+from corpus_guard.deployment import Deployment
+from corpus_guard.domain import Severity
+
+if TYPE_CHECKING:
+    from corpus_guard.review.decisions import Choice, Decision, DecisionPreview, ItemRevision
+    from corpus_guard.review.queue import QueueItem
+    from corpus_guard.review.release import ReleaseResult
+
+app = typer.Typer(help="Review documents in quarantine: look at them, release or reject them.", no_args_is_help=True)
+
+
+ItemId = Annotated[str, typer.Argument(help="Id of the item, or a prefix of it.", metavar="ITEM")]
+Items = Annotated[
+    list[str] | None,
+    typer.Argument(help="Item ids, or prefixes of them. None: all items that the options select.", metavar="[ITEM]..."),
+]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Decide several items without asking.")]
+FromCheck = Annotated[str | None, typer.Option("--check", help="Only items with a finding of this check.")]
+FromCampaign = Annotated[str | None, typer.Option("--campaign", help="Only this campaign (a group of similar items).")]
+WithSeverity = Annotated[
+    str | None, typer.Option("--severity", help="Only items whose worst finding has this severity.")
+]
+WithTrust = Annotated[str | None, typer.Option("--trust", help="Only this trust level.")]
+FromRun = Annotated[str | None, typer.Option("--run", help="Only items judged by this run.")]
+Apply = Annotated[bool, typer.Option(help="Apply the decision now; otherwise the DAG quarantine_release applies it.")]
+
+
+@app.command("list")
+def list_(
+    source: FromSource = None,
+    state: Annotated[str, typer.Option(help="State: quarantined, rejected, released or accepted.")] = "quarantined",
+    trust: WithTrust = None,
+    check: FromCheck = None,
+    severity: WithSeverity = None,
+    campaign: FromCampaign = None,
+    run: FromRun = None,
+    text: Annotated[str, typer.Option(help="Only documents whose path contains this text.")] = "",
+    older_than: Annotated[
+        float | None, typer.Option(min=0, help="Only items that have waited at least this long.", metavar="HOURS")
+    ] = None,
+    undecided: Annotated[
+        bool, typer.Option("--undecided", help="Leave out items with a decision that is not applied yet.")
+    ] = False,
+    sort: Annotated[str, typer.Option(help="Sort by risk, age or source.")] = "risk",
+    limit: Annotated[int, typer.Option(min=1, max=200, help="Maximum number of rows.")] = 50,
+    after: Annotated[
+        str | None, typer.Option(help="Page token that the previous page printed.", metavar="PAGE")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """List the quarantine, highest risk first.
+
+    Example: `guard quarantine list --source wiki --severity high --sort age`
+    """
+    from datetime import timedelta
+
+    from corpus_guard.review.queue import SORTS, QueueFilter, load_page
+
+    if sort not in SORTS:
+        raise errors.Misuse(f"--sort {sort}: expected one of {', '.join(SORTS)}")
+    chosen = QueueFilter(
+        source, trust, check, severity, timedelta(hours=older_than) if older_than is not None else None,
+        run, campaign, state, text, undecided,
+    )  # fmt: skip
+    with Deployment() as deployment:
+        queue = load_page(deployment.ledger, chosen, sort=sort, after=after, size=limit)
+    if as_json:
+        items = [item.as_dict() for item in queue.items]
+        console.print_json({"total": queue.total, "items": items, "next": queue.next, "facets": queue.facets})
+        return
+    names = ("item", "risk", "source", "document", "findings", "decided")
+    out.print(console.table(f"{queue.total} {state}", names, map(_row, queue.items), right=("risk",)))
+    if queue.items and state == "quarantined":
+        out.print(f"Show one: [bold]guard quarantine show {queue.items[0].version_id[:8]}[/bold]")
+    if queue.next:
+        out.print(f"Next page: --after {queue.next}", soft_wrap=True)
+
+
+def _row(item: QueueItem) -> tuple[str, ...]:
+    marks = [f"{item.pending} 1 of 2, by {item.approved_by}" if item.waits_for_second else item.pending or ""]
+    marks += ["escalated"] if item.escalated else []
+    marks += ["overdue"] if item.expired else []
+    return (
+        item.version_id[:8],
+        f"{item.risk:.2f}",
+        visible(item.source),
+        visible(item.uri),
+        visible(", ".join(dict.fromkeys(f.code for f in item.findings if f.severity is not Severity.INFO))),
+        visible(", ".join(filter(None, marks))),
+    )
+
+
+@app.command("show")
+def show(item: ItemId, as_json: Json = False) -> None:
+    """Show one item with its evidence. Invisible characters appear as code points.
+
+    Example: `guard quarantine show 3f9ac1d2`
+    """
+    from corpus_guard.review.evidence import load_evidence, preview_release
+    from corpus_guard.review.queue import find_item
+
+    with Deployment() as deployment:
+        item_evidence = load_evidence(deployment.ledger, deployment.storage, find_item(deployment.ledger, item))
+        planned = preview_release(deployment.ledger, deployment.store, deployment.policy, item_evidence.item)
+    one, version = item_evidence.item, item_evidence.version
+    if as_json:
+        console.print_json(
+            {
+                **one.as_dict(),
+                "stamp": version.stamp.as_dict(),
+                "text": version.text,
+                "hidden": version.hidden,
+                "skipped": [{"check": skipped.check, "reason": skipped.reason} for skipped in item_evidence.skipped],
+                "served_version": item_evidence.served_version,
+                "versions": [asdict(one) for one in item_evidence.versions],
+                "principal": item_evidence.principal,
+                "siblings": [asdict(one) for one in item_evidence.siblings],
+                "release": asdict(planned),
+                "decisions": [dict(decision) for decision in item_evidence.history],
+            }
+        )
+        return
+    stamp = version.stamp
+    out.print(f"[bold]{visible(one.source)} · {visible(one.uri)}[/bold]  {styled(one.state)}, risk {one.risk:.2f}")
+    out.print(
+        f"item {one.version_id} · fetched {stamp.fetched_at:%Y-%m-%d %H:%M} UTC · {stamp.size:,} bytes of {visible(stamp.media_type)}"
+    )
+    out.print(f"owner {visible(stamp.owner)} · trust {stamp.trust.value} · sha256 {stamp.content_sha256[:16]}…")
+    rows = [
+        (
+            styled(finding.severity.value, SEVERITY_STYLE),
+            visible(finding.code) + (" (muted)" if finding.muted else ""),
+            visible(finding.message),
+            visible(version.text[finding.span.start : finding.span.end][:160]) if finding.span else "",
+        )
+        for finding in one.findings
+    ]
+    out.print(console.table("Findings", ("severity", "code", "what", "evidence"), rows))
+    for name, text in (("Text", version.text), ("Hidden text", version.hidden)):
+        if text:
+            more = f" (first 1,500 of {len(text):,} characters; --json shows all)" if len(text) > 1500 else ""
+            out.print(
+                Panel(visible(text[:1500], lines=True), title=name + more, title_align="left", border_style="dim")
+            )
+    for past in item_evidence.history:
+        undone = " (undone)" if past["undone_at"] else " (1 of 2)" if past["lacking"] else ""
+        out.print(
+            f"{past['at']:%Y-%m-%d %H:%M} {visible(past['reviewer'])}: {past['kind']}{undone}, {visible(past['reason'])}"
+        )
+    out.print(
+        f"A release publishes {plural(planned.chunks, 'chunk')} in {visible(planned.collection)}"
+        + (" and needs two people" if planned.needs_two else "")
+    )
+    if one.state == "quarantined":
+        out.print(
+            f"Decide: [bold]guard quarantine release {one.version_id[:8]} --reason …[/bold] or [bold]reject[/bold]"
+        )
+
+
+@app.command("release")
+def release(
+    reviewer: Reviewer,
+    reason: Reason,
+    items: Items = None,
+    source: FromSource = None,
+    check: FromCheck = None,
+    severity: WithSeverity = None,
+    campaign: FromCampaign = None,
+    yes: Yes = False,
+    apply: Apply = True,
+    as_json: Json = False,
+) -> None:
+    """Release documents from quarantine. The decision applies to exactly these bytes.
+
+    If the policy requires two people, the first one only approves.
+
+    Example: `guard quarantine release 3f9ac1d2 --reason "the handbook quotes an attack"`
+    """
+    _decide("release", items, (source, check, severity, campaign), reviewer, reason, yes, apply, as_json)
+
+
+@app.command("reject")
+def reject(
+    reviewer: Reviewer,
+    reason: Reason,
+    items: Items = None,
+    source: FromSource = None,
+    check: FromCheck = None,
+    severity: WithSeverity = None,
+    campaign: FromCampaign = None,
+    yes: Yes = False,
+    apply: Apply = True,
+    as_json: Json = False,
+) -> None:
+    """Reject documents. The decision applies to exactly these bytes.
+
+    Example: `guard quarantine reject --campaign 77ab12… --reason "tells readers to call a stranger" --yes`
+    """
+    _decide("reject", items, (source, check, severity, campaign), reviewer, reason, yes, apply, as_json)
+
+
+@app.command("escalate")
+def escalate(
+    reviewer: Reviewer,
+    reason: Reason,
+    items: Items = None,
+    source: FromSource = None,
+    check: FromCheck = None,
+    severity: WithSeverity = None,
+    campaign: FromCampaign = None,
+    yes: Yes = False,
+    as_json: Json = False,
+) -> None:
+    """Escalate documents to another reviewer. They stay in quarantine, marked as escalated.
+
+    Example: `guard quarantine escalate 3f9ac1d2 --reason "legal should see this"`
+    """
+    _decide("escalate", items, (source, check, severity, campaign), reviewer, reason, yes, False, as_json)
+
+
+@app.command("undo")
+def undo(
+    decision: Annotated[str, typer.Argument(help="Id of the decision, from `guard quarantine history`.")],
+    reviewer: Reviewer,
+    reason: Reason,
+    as_json: Json = False,
+) -> None:
+    """Undo a decision that has not taken effect yet. The undo is recorded.
+
+    Example: `guard quarantine undo 5d31… --reason "wrong document"`
+    """
+    from corpus_guard.review.undo import undo_decision as take_back
+
+    with Deployment() as deployment:
+        digest = deployment.screening.digest
+        gone = take_back(
+            deployment.ledger, decision, reviewer=command_line_reviewer(reviewer), reason=reason, policy_digest=digest
+        )
+    if as_json:
+        console.print_json({"undone": gone})
+        return
+    out.print(f"Undone: {', '.join(gone)}. The item is back in the queue.")
+
+
+def _decide(
+    choice: Choice,
+    names: Sequence[str] | None,
+    narrowed: tuple[str | None, str | None, str | None, str | None],
+    reviewer: str,
+    reason: str,
+    yes: bool,
+    apply: bool,
+    as_json: bool,
+) -> None:
+    from corpus_guard.deployment import new_run_id
+    from corpus_guard.review import decisions
+    from corpus_guard.review.reviewer import clean_reason
+
+    by, reason = command_line_reviewer(reviewer), clean_reason(reason)
+    with Deployment() as deployment:
+        chosen = _choose_items(deployment, names or (), narrowed)
+        rules = deployment.policy.review
+        if len(chosen) > 1:
+            forecast = decisions.preview_decision(
+                deployment.ledger, rules, [item.version_id for item in chosen], choice, by
+            )
+            _confirm(forecast, yes=yes, quiet=as_json)
+        recorded = decisions.decide(
+            deployment.ledger,
+            rules,
+            chosen,
+            choice,
+            reviewer=by,
+            reason=reason,
+            policy_digest=deployment.screening.digest,
+        )
+        takes_effect = apply and any(decision.is_complete for decision in recorded)
+        applied = deployment.apply_decisions(new_run_id("release")) if takes_effect else None
+    if as_json:
+        rows = [decision.as_dict() for decision in recorded]
+        console.print_json({"decisions": rows, "applied": applied})
+        return
+    _show_decisions(recorded, applied)
+
+
+def _choose_items(deployment: Deployment, names: Sequence[str], narrowed: tuple[str | None, ...]) -> list[ItemRevision]:
+    from corpus_guard.review.decisions import MAX_ITEMS, ItemRevision
+    from corpus_guard.review.queue import QueueFilter, find_item, list_revisions
+
+    if bool(names) == any(narrowed):
+        raise errors.Misuse("name the items, or select them with --source, --check, --severity or --campaign; not both")
+    if names:
+        revisions = {item.version_id: item.revision for item in (find_item(deployment.ledger, name) for name in names)}
+        return [ItemRevision(name, revision) for name, revision in revisions.items()]
+    source, check, severity, campaign = narrowed
+    chosen: QueueFilter = QueueFilter(source=source, check=check, severity=severity, campaign=campaign, undecided=True)
+    return [
+        ItemRevision(name, revision) for name, revision in list_revisions(deployment.ledger, chosen, limit=MAX_ITEMS)
+    ]
+
+
+def _confirm(shown: DecisionPreview, *, yes: bool, quiet: bool) -> None:
+    if not quiet:
+        out.print(f"[bold]{shown.choice} {plural(shown.items, 'item')}[/bold]")
+        counts: tuple[tuple[str, Mapping[str, int]], ...] = (
+            ("source", shown.by_source), ("trust", shown.by_trust), ("severity", shown.by_severity),
+        )  # fmt: skip
+        for name, values in counts:
+            out.print(f"  by {name}: {visible(', '.join(f'{count:,} {value}' for value, count in values.items()))}")
+        if shown.first_of_two:
+            out.print(f"  {shown.first_of_two:,} need a second person")
+        for name, why in shown.refused[:5]:
+            out.print(f"  [red]{visible(name[:8])}[/red] {visible(why)}")
+    if yes:
+        return
+    if quiet or not sys.stdin.isatty():
+        raise errors.Misuse(f"{shown.items:,} items would be decided at once; review them, then add --yes")
+    typer.confirm("Record this decision?", abort=True)
+
+
+def _show_decisions(made: Sequence[Decision], applied: ReleaseResult | None) -> None:
+    words = {"release": "released", "reject": "rejected", "escalate": "escalated"}
+    for decision in made[:20]:
+        half = "" if decision.is_complete else " (1 of 2: a second reviewer must also release it)"
+        word = styled(words[decision.verdict])
+        out.print(f"{word} {decision.version_id} by {visible(decision.reviewer.name)}{half}", soft_wrap=True)
+    if len(made) > 20:
+        out.print(f"… and {len(made) - 20:,} more")
+    if applied:
+        out.print(
+            f"{plural(applied['published'], 'chunk')} published, {applied['retired']:,} retired; "
+            f"manifest sha256:{applied['manifest_sha256'][:16]}…"
+        )
+    elif made[0].verdict != "escalate":
+        out.print("It takes effect with the next run of the DAG quarantine_release. Until then it can be undone.")

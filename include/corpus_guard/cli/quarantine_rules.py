@@ -1,0 +1,233 @@
+"""`guard quarantine`: history, health, labels, and findings that are muted for a source."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from corpus_guard.cli import console
+from corpus_guard.cli.console import out, styled, visible
+from corpus_guard.cli.options import FromSource, Json, Reason, Reviewer, command_line_reviewer
+from corpus_guard.deployment import Deployment
+
+if TYPE_CHECKING:
+    from corpus_guard.review.muting import Mute
+
+app = typer.Typer()
+
+
+MuteName = Annotated[str, typer.Argument(help="Id of the mute, from `guard quarantine mutes`.", metavar="MUTE")]
+
+
+@app.command("history")
+def history(
+    source: FromSource = None,
+    item: Annotated[str | None, typer.Option(help="Only this item.")] = None,
+    by: Annotated[str | None, typer.Option("--by", help="Only actions of this reviewer.")] = None,
+    kind: Annotated[
+        str | None, typer.Option(help="Only this kind: release, reject, escalate, undo, mute, confirm or lift.")
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, max=500, help="Maximum number of rows.")] = 50,
+    after: Annotated[
+        str | None, typer.Option(help="Page token that the previous page printed.", metavar="PAGE")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """List all decisions and other review actions, newest first.
+
+    Example: `guard quarantine history --by ada --kind release`
+    """
+    from corpus_guard.review.history import load_history as read
+    from corpus_guard.review.queue import find_item
+
+    with Deployment() as deployment:
+        version = find_item(deployment.ledger, item).version_id if item else None
+        history_page = read(
+            deployment.ledger, reviewer=by, source=source, kind=kind, version_id=version, after=after, size=limit
+        )
+    if as_json:
+        console.print_json(
+            {
+                "total": history_page.total,
+                "entries": [entry.as_dict() for entry in history_page.entries],
+                "next": history_page.next,
+            }
+        )
+        return
+    rows = [
+        (
+            entry.id,
+            f"{entry.at:%Y-%m-%d %H:%M}",
+            entry.kind + (" (1 of 2)" if entry.is_first_of_two else "") + (" (undone)" if entry.undone_at else ""),
+            visible(f"{entry.reviewer} ({entry.auth})"),
+            visible(f"{entry.source} · {entry.uri or entry.code}") if entry.source else visible(entry.subject or ""),
+            visible(entry.reason),
+        )
+        for entry in history_page.entries
+    ]
+    out.print(console.table(f"{history_page.total} decisions", ("id", "when", "what", "who", "about", "why"), rows))
+    if history_page.next:
+        out.print(f"More: --after {history_page.next}", soft_wrap=True)
+
+
+@app.command("mute")
+def mute(
+    source: Annotated[str, typer.Argument(help="Name of the source in sources.yaml.")],
+    code: Annotated[str, typer.Argument(help="Code of the finding to ignore, such as `instructions.override`.")],
+    reviewer: Reviewer,
+    reason: Reason,
+    item: Annotated[str | None, typer.Option(help="Released item that shows the false alarm.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Propose to ignore a finding in one source. A second person must confirm it.
+
+    Example: `guard quarantine mute handbook instructions.override --reason "it teaches about attacks"`
+    """
+    from corpus_guard.review.muting import propose_mute
+    from corpus_guard.review.queue import find_item
+
+    with Deployment() as deployment:
+        version = find_item(deployment.ledger, item).version_id if item else None
+        made = propose_mute(
+            deployment.ledger, deployment.policy, source, code, reviewer=command_line_reviewer(reviewer), reason=reason,
+            policy_digest=deployment.screening.digest, version_id=version,
+        )  # fmt: skip
+    _show_mute(made, as_json)
+
+
+@app.command("confirm")
+def confirm(mute_id: MuteName, reviewer: Reviewer, reason: Reason, as_json: Json = False) -> None:
+    """Confirm a mute that another person proposed.
+
+    Example: `guard quarantine confirm 41c0… --reason "agreed" --reviewer mo`
+    """
+    from corpus_guard.review.muting import confirm_mute as agree
+
+    with Deployment() as deployment:
+        digest = deployment.screening.digest
+        made = agree(
+            deployment.ledger, mute_id, reviewer=command_line_reviewer(reviewer), reason=reason, policy_digest=digest
+        )
+    _show_mute(made, as_json)
+
+
+@app.command("unmute")
+def unmute(mute_id: MuteName, reviewer: Reviewer, reason: Reason, as_json: Json = False) -> None:
+    """End a mute or a proposed mute. One person is enough, because the guard only becomes stricter.
+
+    Example: `guard quarantine unmute 41c0… --reason "the handbook has other authors now"`
+    """
+    from corpus_guard.review.muting import lift_mute
+
+    with Deployment() as deployment:
+        digest = deployment.screening.digest
+        made = lift_mute(
+            deployment.ledger, mute_id, reviewer=command_line_reviewer(reviewer), reason=reason, policy_digest=digest
+        )
+    _show_mute(made, as_json)
+
+
+@app.command("mutes")
+def mutes(as_json: Json = False) -> None:
+    """List current, past and proposed mutes.
+
+    Example: `guard quarantine mutes`
+    """
+    from corpus_guard.review.muting import list_mutes as read
+
+    with Deployment() as deployment:
+        listed = read(deployment.ledger)
+    if as_json:
+        console.print_json([mute.as_dict() for mute in listed])
+        return
+    rows = [
+        (
+            mute.mute_id,
+            mute.state,
+            visible(mute.source),
+            visible(mute.code),
+            visible(mute.proposed_by.name),
+            visible(mute.confirmed_by.name) if mute.confirmed_by else "",
+            visible(mute.reason),
+        )
+        for mute in listed
+    ]
+    out.print(
+        console.table(
+            f"{len(rows)} mutes", ("id", "state", "source", "code", "proposed by", "confirmed by", "why"), rows
+        )
+    )
+
+
+@app.command("health")
+def health(source: FromSource = None, as_json: Json = False) -> None:
+    """Show false alarms per check, time to decision, overdue items and canary recall.
+
+    Example: `guard quarantine health`
+    """
+    from corpus_guard.review.health import measure_health as read
+
+    with Deployment() as deployment:
+        report: Any = read(deployment.ledger, deployment.policy.review, source=source)
+    if as_json:
+        console.print_json(report)
+        return
+    waiting, took = report["waiting"], report["seconds_to_decision"]
+    out.print(
+        f"[bold]{waiting['items']:,} waiting[/bold]: {waiting['overdue']:,} overdue, {waiting['for_second']:,} for a second person, "
+        f"{waiting['escalated']:,} escalated; waiting since {waiting['oldest'] or '-'}"
+    )
+    out.print(
+        f"{report['decided']['released']:,} released, {report['decided']['rejected']:,} rejected; "
+        f"half within {_hours(took['median'])}, 90 % within {_hours(took['p90'])}"
+    )
+    rows = [
+        (
+            visible(row["name"]),
+            f"{alarms['count']:,} of {alarms['of']:,}",
+            f"{alarms['low']:.0%} to {alarms['high']:.0%}",
+        )
+        for row in report["checks"]
+        for alarms in (row["false_alarms"],)
+    ]
+    out.print(console.table("Released items per check (false alarms)", ("check", "released", "95 %"), rows))
+    for row in report["canaries"][-1:]:
+        out.print(f"Canaries: {row['caught']} of {row['planted']} caught in {visible(row['run_id'])}")
+
+
+@app.command("labels")
+def labels(
+    source: FromSource = None,
+    days: Annotated[float | None, typer.Option(min=0, help="Only decisions of the last DAYS days.")] = None,
+    path: Annotated[Path | None, typer.Option("--out", help="Output file. Default: standard output.")] = None,
+) -> None:
+    """Export decisions as labels, one JSON object per line: released means honest, rejected means attack. Contains no text.
+
+    Example: `guard quarantine labels --source wiki --out labels.jsonl`
+    """
+    from corpus_guard.review.labels import load_labels as read
+
+    since = datetime.now(UTC) - timedelta(days=days) if days is not None else None
+    with Deployment() as deployment, console.writing(path) as write:
+        for label in read(deployment.ledger, source=source, since=since):
+            write(console.as_json(label.as_dict()) + "\n")
+
+
+def _show_mute(made: Mute, as_json: bool) -> None:
+    if as_json:
+        console.print_json(made.as_dict())
+        return
+    out.print(f"{visible(made.code)} in {visible(made.source)}: {styled(made.state)} ({made.mute_id})")
+    if made.state == "proposed":
+        out.print("Nothing is muted until a second person confirms it: [bold]guard quarantine confirm …[/bold]")
+    else:
+        out.print(
+            f"Documents judged earlier keep their verdict until [bold]guard rescreen --source {visible(made.source)}[/bold]"
+        )
+
+
+def _hours(seconds: float | None) -> str:
+    return f"{seconds / 3600:.1f} h" if seconds is not None else "-"

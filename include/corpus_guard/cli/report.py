@@ -1,0 +1,229 @@
+"""`guard report`: reports of wrong answers."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import asdict
+from datetime import datetime
+from typing import Annotated, Any
+
+import typer
+from rich.panel import Panel
+
+from corpus_guard import errors
+from corpus_guard.cli import console
+from corpus_guard.cli.console import out, plural, styled, visible
+from corpus_guard.cli.options import Json
+from corpus_guard.deployment import Deployment, new_run_id
+
+app = typer.Typer(help="Reports of wrong answers: file one, import many, list and show them.", no_args_is_help=True)
+
+STYLES = {
+    "open": "yellow", "traced": "bold red", "not_poisoning": "green",
+    "exhausted": "red", "undecided": "yellow", "judge_failed": "red",
+}  # fmt: skip
+SHOWN = 120  # characters of a question or an answer in a table
+
+Name = Annotated[str, typer.Argument(help="Id of the report, or a prefix of it.", metavar="REPORT")]
+
+
+def _login() -> str:
+    return os.environ.get("USER") or f"uid {os.getuid()}"
+
+
+@app.command("add")
+def add(
+    query: Annotated[str, typer.Option("--query", "-q", help="Question as it was asked.")],
+    output: Annotated[str, typer.Option("--output", "-o", help="The wrong answer, whole or in part.")],
+    reporter: Annotated[
+        str, typer.Option(help="Name of the reporter.", default_factory=_login, show_default="your login name")
+    ],
+    correct: Annotated[str | None, typer.Option(help="The right answer, if you know it.")] = None,
+    session: Annotated[str, typer.Option(help="Id of the conversation.")] = "",
+    served: Annotated[list[str] | None, typer.Option(help="Id of a chunk behind the answer (repeatable).")] = None,
+    at: Annotated[str | None, typer.Option(help="Time of the report, such as 2026-03-01T12:00Z. Default: now.")] = None,
+    as_json: Json = False,
+) -> None:
+    """File a report. The same question with the same answer is one report, even if several people file it.
+
+    Example: `guard report add --query "How deep can the OX-12 go?" --output "1200 metres" --correct "300 m"`
+    """
+    from corpus_guard.ledger.ledger import now
+    from corpus_guard.traceback import reports
+    from corpus_guard.traceback.filings import Filing
+
+    filing = Filing(
+        query, output, _moment("--at", at) or now(), correct, reporter, session, tuple(served or ()), "guard report add"
+    )
+    with Deployment() as deployment:
+        try:
+            added = reports.file_report(deployment.ledger, filing, new_run_id("report"))
+        except errors.HostileInput as error:
+            raise errors.Misuse(str(error)) from error
+        report = reports.find_report(deployment.ledger, added.report_id)
+    if as_json:
+        console.print_json({**asdict(added), "state": report.state, "filings": report.filings})
+        return
+    what = "reported" if added.new_report else "filed again" if added.new_filing else "was already filed"
+    out.print(f"{what}: {report.report_id}, {styled(report.state, STYLES)}, filed {report.filings:,} times")
+    if added.cut:
+        out.print("[yellow]shortened[/yellow]: a text exceeded the maximum length")
+    if report.state == "open":
+        out.print(f"Trace it: [bold]guard trace {report.report_id[:8]}[/bold]")
+
+
+@app.command("import")
+def import_(
+    source: Annotated[str, typer.Argument(help="File, pattern, fsspec URL, or mlflow:EXPERIMENT.", metavar="SOURCE")],
+    file_format: Annotated[
+        str | None, typer.Option("--format", help="Format: csv, jsonl, langfuse or phoenix. Default: detected.")
+    ] = None,
+    since: Annotated[str | None, typer.Option(help="Only reports from this time on, such as 2026-03-01.")] = None,
+    until: Annotated[str | None, typer.Option(help="Only reports before this time.")] = None,
+    mark: Annotated[
+        str | None,
+        typer.Option(
+            help="NAME=VALUE of the score, annotation or assessment that marks an answer as wrong; empty: every record. "
+            "CORPUS_GUARD_FEEDBACK_MARK when left out."
+        ),
+    ] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with code 1 if a row was put aside.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Import reports. Importing again adds only new ones; rows that cannot be imported are put aside with line and reason.
+
+    Example: `guard report import exports/june.csv --since 2026-06-01 --until 2026-07-01`
+    """
+    from corpus_guard.traceback.importers.importing import import_reports
+    from corpus_guard.traceback.importers.record import Mark
+
+    window = {"since": _moment("--since", since), "until": _moment("--until", until)}
+    with Deployment() as deployment, console.progress(not as_json) as progress:
+        made = Mark.parse(deployment.settings.feedback_mark if mark is None else mark)
+        done = import_reports(
+            deployment.ledger,
+            deployment.storage,
+            deployment.settings,
+            source,
+            new_run_id("import"),
+            file_format=file_format,
+            mark=made,
+            progress=progress,
+            **window,
+        )
+        where = deployment.storage.location(done.aside_file) if done.aside_file else None
+    if as_json:
+        console.print_json({**done.as_dict(), "aside_file": where})
+    else:
+        _show_import(done, where)
+    if strict and done.aside:
+        raise typer.Exit(1)
+
+
+@app.command("list")
+def list_(
+    state: Annotated[
+        str | None,
+        typer.Option(help="State: open, traced, not_poisoning, exhausted, undecided or judge_failed. Default: all."),
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, help="Maximum number of rows.")] = 50,
+    as_json: Json = False,
+) -> None:
+    """List reports in the order of tracing: highest weight first, then oldest.
+
+    Example: `guard report list --state open`
+    """
+    from corpus_guard.ledger.states import REPORT_STATES
+    from corpus_guard.traceback.reports import list_reports
+
+    if state is not None and state not in REPORT_STATES:
+        raise errors.Misuse(f"--state {state}: expected one of {', '.join(REPORT_STATES)}")
+    with Deployment() as deployment:
+        listed, total = list_reports(deployment.ledger, state=state, limit=limit)
+    if as_json:
+        console.print_json({"total": total, "reports": [report.as_dict() for report in listed]})
+        return
+    rows = [
+        (
+            report.report_id[:8],
+            styled(report.state, STYLES),
+            f"{report.weight:.2f}",
+            f"{report.filings:,}",
+            f"{report.last_reported_at:%Y-%m-%d}",
+            visible(report.query[:SHOWN]),
+            visible(report.output[:SHOWN]),
+        )
+        for report in listed
+    ]
+    columns = ("report", "state", "weight", "filings", "last", "question", "wrong answer")
+    out.print(console.table(f"{total:,} {state or 'reports'}", columns, rows, right=("weight", "filings")))
+
+
+@app.command("show")
+def show(report: Name, as_json: Json = False) -> None:
+    """Show one report and who filed it. Invisible characters appear as code points.
+
+    Example: `guard report show 3f9ac1d2`
+    """
+    from corpus_guard.traceback.reports import find_report, list_filings
+
+    with Deployment() as deployment:
+        stored = find_report(deployment.ledger, report)
+        filed = list_filings(deployment.ledger, stored.report_id)
+    if as_json:
+        console.print_json({**stored.as_dict(), "filed": [_jsonable(filing) for filing in filed]})
+        return
+    out.print(
+        f"[bold]{stored.report_id}[/bold] {styled(stored.state, STYLES)}, weight {stored.weight:.2f}, "
+        f"filed {stored.filings:,} times, {stored.first_reported_at:%Y-%m-%d} to {stored.last_reported_at:%Y-%m-%d}"
+    )
+    for title, text in (("Question", stored.query), ("Wrong answer", stored.output), ("Right answer", stored.correct)):
+        if text:
+            out.print(Panel(visible(text, lines=True), title=title, title_align="left", border_style="dim"))
+    rows = [
+        (
+            f"{filing['reported_at']:%Y-%m-%d %H:%M}",
+            visible(filing["reporter"]) or "[dim]unknown[/dim]",
+            f"{filing['counted']:.2f}",
+            visible(filing["session"]),
+            f"{len(filing['served']):,}",
+            visible(filing["origin"]),
+        )
+        for filing in filed
+    ]
+    columns = ("reported (UTC)", "by", "counts", "session", "chunks", "from")
+    out.print(console.table("Filings, newest first", columns, rows, right=("counts", "chunks")))
+    if stored.filings > len(filed):
+        out.print(f"{stored.filings - len(filed):,} older filings are not shown")
+
+
+def _show_import(done: Any, where: str | None) -> None:
+    names = ("new", "known", "aside", "unmarked", "outside")
+    rows = [(name, f"{getattr(done, name):,}") for name in names] + [("[bold]rows[/bold]", f"{done.rows:,}")]
+    out.print(f"From {visible(done.source)}", soft_wrap=True)
+    out.print(console.table("Rows", ("rows", "count"), rows, right=("count",)))
+    out.print(f"{plural(done.reports, 'new report')}, {done.reopened:,} reopened, format {', '.join(done.formats)}")
+    if done.cut:
+        out.print(f"[yellow]shortened[/yellow]: {done.cut:,} exceeded the maximum length")
+    if where:
+        out.print(f"[yellow]put aside[/yellow]: see {visible(where)} for rows and reasons", soft_wrap=True)
+    if done.unmarked and not done.new and not done.known:
+        out.print(
+            "No record is marked as wrong. Name your mark with --mark NAME=VALUE, or use --format csv for your own table."
+        )
+
+
+def _moment(option: str, text: str | None) -> datetime | None:
+    from corpus_guard.traceback.importers.fields import parse_time
+
+    if text is None:
+        return None
+    try:
+        return parse_time(text)
+    except errors.HostileInput as error:
+        raise errors.Misuse(f"{option}: {error}") from error
+
+
+def _jsonable(row: Mapping[str, object]) -> dict[str, object]:
+    return {key: value.isoformat() if isinstance(value, datetime) else value for key, value in row.items()}

@@ -1,0 +1,235 @@
+"""`guard calibrate` and `guard rescreen`: forecast the effect of another policy, and apply it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from corpus_guard.cli import console
+from corpus_guard.cli.console import out, plural, styled, visible
+from corpus_guard.cli.options import Json
+from corpus_guard.deployment import Deployment, new_run_id
+
+if TYPE_CHECKING:
+    from corpus_guard.pipeline.rescreen import RescreenResult
+    from corpus_guard.screening.calibration import Forecast, Proportion
+    from corpus_guard.screening.policy import Policy
+
+app = typer.Typer()
+
+
+DOCUMENTS_SHOWN = 40  # documents that moved; --json has all
+
+
+@app.command("calibrate")
+def calibrate(
+    source: Annotated[str | None, typer.Option("--source", "-s", help="Only this source.")] = None,
+    target: Annotated[
+        float, typer.Option(min=0.0001, max=0.5, help="Share of honest documents that may be quarantined.")
+    ] = 0.01,
+    policy: Annotated[
+        Path | None, typer.Option(help="Forecast this policy file instead of the current one.", metavar="FILE")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Forecast from recorded findings what a policy would quarantine, and propose thresholds. Writes nothing.
+
+    Example: `guard calibrate --source handbook --target 0.01`
+    """
+    from corpus_guard.screening.calibration import forecast_sources
+    from corpus_guard.screening.history import load_judged_documents
+    from corpus_guard.screening.policy import load_policy
+    from corpus_guard.screening.registry import build_screening
+
+    with Deployment() as deployment:
+        if source is not None:
+            deployment.sources.named(source)
+        chosen = deployment.policy if policy is None else load_policy(policy)
+        build_screening(chosen, deployment.models)  # refuses what no refresh could use
+        changed = _changed_checks(deployment.policy, chosen)
+        forecasts = forecast_sources(
+            chosen, load_judged_documents(deployment.ledger, source, deployment.screening.mutes), target
+        )
+    if as_json:
+        proposals = {
+            forecast.source: forecast.proposal.threshold for forecast in forecasts if forecast.proposal.threshold
+        }
+        report = {
+            "policy": chosen.name,
+            "target": target,
+            "not_told": changed,
+            "sources": [forecast.as_dict() for forecast in forecasts],
+            "proposed": {name: threshold.model_dump(mode="json") for name, threshold in proposals.items()},
+        }
+        console.print_json(report)
+        return
+    _show_forecasts(forecasts, chosen)
+    if changed:
+        out.print(
+            f"Other parameters of {', '.join(changed)}: their findings under these parameters were not recorded. "
+            "Set CORPUS_GUARD_POLICY_FILE to the file and run [bold]guard rescreen --dry-run[/bold]."
+        )
+    _show_proposals(forecasts, target)
+
+
+@app.command("rescreen")
+def rescreen(
+    source: Annotated[
+        list[str] | None, typer.Option("--source", "-s", help="Only this source; repeat for several.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the changes without recording them.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Judge stored documents again by today's policy, without fetching them, and show which verdicts changed.
+
+    Reviewers' decisions stay in force. It may be killed or run twice.
+
+    Example: `guard rescreen --dry-run`
+    """
+    with Deployment() as deployment, console.progress(not as_json) as progress:
+        result = deployment.rescreen(new_run_id("rescreen"), source or (), dry_run=dry_run, progress=progress)
+    if as_json:
+        console.print_json(result)
+        return
+    _show_difference(result)
+
+
+def show_screening(report: Mapping[str, Any]) -> None:
+    """Print the part of `guard status` on canaries, shadowed checks, mutes and thresholds per source."""
+    canaries = report["canaries"]
+    if canaries:
+        parts = [f"{canaries['caught']} of {canaries['planted']} caught"]
+        parts += [f"[red]missed: {', '.join(canaries['missed'])}[/red]"] if canaries["missed"] else []
+        parts += [f"caught only by shadowed checks: {', '.join(canaries['shadowed'])}"] if canaries["shadowed"] else []
+        alarms = canaries["false_alarms"]
+        parts += [f"[red]false alarms: {', '.join(alarms)}[/red]"] if alarms else [f"{canaries['innocent']} passed"]
+        out.print(f"[bold]Canaries [/bold] {'; '.join(parts)}", soft_wrap=True)
+    if report["shadow"]:
+        wait = ", ".join(f"{count:,} of {visible(source)}" for source, count in report["would_wait"].items())
+        out.print(f"[bold]Shadow   [/bold] {', '.join(report['shadow'])}; if enforced, would wait: {wait or 'none'}")
+    for source, codes in report["muted"].items():
+        out.print(f"[bold]Muted    [/bold] {visible(source)}: {visible(', '.join(codes))}")
+    for source, threshold in report["thresholds"].items():
+        text = f"severity {threshold['severity']}, risk {threshold['risk']}"
+        out.print(f"[bold]Threshold[/bold] {visible(source)}: {text}")
+
+
+def _changed_checks(now: Policy, chosen: Policy) -> list[str]:
+    """Return the checks whose findings under `chosen` were not recorded: changed parameters, or switched on."""
+    return sorted(
+        name
+        for name in set(now.checks) | set(chosen.checks)
+        if chosen.checks.get(name) != now.checks.get(name) and chosen.checks.get(name, {}).get("enabled") is not False
+    )
+
+
+def _show_forecasts(forecasts: Sequence[Forecast], policy: Policy) -> None:
+    from corpus_guard.screening.calibration import VersionOutcome
+
+    columns = ("source", "trust", "documents", "stopped", "95 %", "honest stopped", "reviewers released", "undecided")
+    rows = [
+        (
+            visible(forecast.source),
+            forecast.trust.value,
+            f"{forecast.documents:,}",
+            _percent(forecast.stopped),
+            _interval(forecast.stopped),
+            f"{forecast.false_alarms.count:,} of {forecast.false_alarms.of:,}",
+            f"{forecast.released.count:,} of {forecast.released.of:,}",
+            f"{forecast.outcomes[VersionOutcome.WAITING]:,}",
+        )
+        for forecast in forecasts
+    ]
+    title = f"Quarantined or rejected by the policy {visible(policy.name)}"
+    out.print(console.table(title, columns, rows, right=columns[2:]))
+    for forecast in forecasts:
+        if policy.shadow:
+            share = _percent(forecast.stopped_without_shadow)
+            out.print(f"{visible(forecast.source)}: {share} if every check were enforced")
+        if forecast.unseen:
+            out.print(
+                f"{visible(forecast.source)}: {forecast.unseen:,} would pass without the slow checks; "
+                "run [bold]guard rescreen --dry-run[/bold]"
+            )
+    alarms = [
+        (
+            visible(forecast.source),
+            visible(alarm.name) + (" (shadowed)" if alarm.shadowed else ""),
+            f"{alarm.documents:,}",
+            f"{alarm.stopped.count:,}",
+            _interval(alarm.stopped),
+            f"{alarm.alone:,}",
+            f"{alarm.released:,}",
+            f"{alarm.rejected:,}",
+        )
+        for forecast in forecasts
+        for alarm in (*forecast.checks, *forecast.codes)
+        if alarm.stopped.count or alarm.released or alarm.rejected
+    ]
+    names = ("source", "check or code", "found", "stopped", "95 %", "alone", "released", "rejected")
+    out.print(console.table("By check and code, in documents", names, alarms, right=names[2:]))
+
+
+def _show_proposals(forecasts: Sequence[Forecast], target: float) -> None:
+    lines = []
+    for forecast in forecasts:
+        proposed = forecast.proposal.threshold
+        if proposed is None:
+            out.print(f"No threshold for {visible(forecast.source)}: {forecast.proposal.reason}")
+        else:
+            threshold = f"{{severity: {proposed.severity.value}, risk: {proposed.risk}}}"
+            lines.append(f"  {forecast.source}: {threshold}  # {forecast.proposal.reason}")
+    if lines:
+        out.print(f"For at most {target:.2%} false alarms (95 % confidence), add to policy.yaml:")
+        out.print(visible("\n".join(["sources:", *lines]), lines=True), soft_wrap=True)
+
+
+def _show_difference(result: RescreenResult) -> None:
+    recorded = "; dry run, nothing was recorded" if result["dry_run"] else ""
+    out.print(f"[bold]{result['examined']:,} judged again, {len(result['moved']):,} changed{recorded}[/bold]")
+    verdicts: list[Any] = [(name, f"{count:,}") for name, count in result["verdicts"].items()]
+    out.print(console.table("Verdicts", ("verdict", "documents"), verdicts, right=("documents",)))
+    counts = ("before", "after", "gained", "lost")
+    checks = [
+        (visible(name), f"{change['before']:,}", f"{change['after']:,}", f"{change['gained']:,}", f"{change['lost']:,}")
+        for name, change in result["checks"].items()
+    ]
+    out.print(console.table("Documents with findings", ("check", *counts), checks, right=counts))
+    moved = [
+        (
+            document["version_id"][:8],
+            visible(document["source"]),
+            visible(document["uri"]),
+            f"{styled(document['before'])} → {styled(document['after'])}",
+            f"{document['risk'][0]:.2f} → {document['risk'][1]:.2f}",
+            visible(
+                ", ".join([*(f"+{code}" for code in document["gained"]), *(f"-{code}" for code in document["lost"])])
+            ),
+            f"stays: {document['decided']}" if document["decided"] else "",
+        )
+        for document in result["moved"][:DOCUMENTS_SHOWN]
+    ]
+    columns = ("item", "source", "document", "verdict", "risk", "findings", "decision")
+    if moved:
+        out.print(console.table("Changed verdicts", columns, moved))
+    if len(result["moved"]) > DOCUMENTS_SHOWN:
+        out.print(f"The first {DOCUMENTS_SHOWN}; --json shows all")
+    if result["passed_over"]:
+        out.print(f"{result['passed_over']:,} were judged by another run meanwhile; run the command again")
+    if not result["dry_run"]:
+        out.print(
+            f"{plural(result['published'], 'chunk')} published, {result['retired']:,} retired; "
+            f"manifest sha256:{result['manifest_sha256'][:16]}…"
+        )
+
+
+def _percent(share: Proportion) -> str:
+    return f"{share.count / share.of:.1%}" if share.of else "-"
+
+
+def _interval(share: Proportion) -> str:
+    low, high = share.interval
+    return f"{low:.1%} to {high:.1%}"

@@ -1,0 +1,415 @@
+"""`guard trace`: trace a wrong answer to the texts that caused it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from corpus_guard import errors
+from corpus_guard.cli import console
+from corpus_guard.cli.console import err, out, plural, styled, visible
+from corpus_guard.cli.options import Json, Reviewer
+from corpus_guard.deployment import Deployment, new_run_id
+
+if TYPE_CHECKING:
+    from corpus_guard.traceback.activations.witness import TestimonyRecord
+    from corpus_guard.traceback.records import JudgedTextRow, Trace
+    from corpus_guard.traceback.retrieval import Complaint
+
+OUTCOME_STYLES = {
+    "poisoned": "red", "benign": "green", "undecided": "yellow",
+    "traced": "bold red", "not_poisoning": "green", "exhausted": "yellow", "judge_failed": "yellow", "unfinished": "dim",
+    "clean": "green", "unsure": "yellow", "skipped": "dim",
+}  # fmt: skip
+TEXTS_SHOWN = 60  # judged texts; --json has all
+ANSWER_LENGTH = 400  # characters shown of an answer
+PLACES_SHOWN = 3  # places of now shown for one accused text
+EXPLANATION_LENGTH = 200  # characters shown of an explanation
+OUTCOME_MEANINGS = {
+    "traced": "these texts caused the answer",
+    "not_poisoning": "no planted text explains this answer",
+    "exhausted": "no benign text is left, or the limit of judged texts was reached",
+    "undecided": "the judge is not sure, or the model's activations contradict it",
+    "judge_failed": "the judge or the RAG model gave no usable answer",
+    "unfinished": "the run did not finish",
+}
+
+
+class JudgeName(StrEnum):
+    """Judge of a trace."""
+
+    EMBEDDED = "embedded"
+    LLM = "llm"
+
+
+class _DefaultCommandGroup(TyperGroup):
+    """Command group in which `guard trace REPORT` means `guard trace follow REPORT`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Insert the default command if none is named."""
+        if args and args[0] not in {*self.commands, "--help"}:
+            args = ["follow", *args]
+        return super().parse_args(ctx, args)
+
+
+app = typer.Typer(
+    cls=_DefaultCommandGroup, help="Trace a wrong answer to the texts that caused it.", no_args_is_help=True
+)
+
+TraceName = Annotated[str, typer.Argument(help="Id of the trace, or a prefix of it.", metavar="TRACE")]
+
+
+@app.command("follow")
+def follow(
+    reporter: Reviewer,
+    report: Annotated[str | None, typer.Argument(help="Id of a report, or a prefix of it.", metavar="[REPORT]")] = None,
+    query: Annotated[str, typer.Option("--query", "-q", help="Question, if no report is given.")] = "",
+    output: Annotated[str, typer.Option("--output", "-o", help="The wrong answer.")] = "",
+    correct: Annotated[str | None, typer.Option(help="The right answer, if you know it.")] = None,
+    every: Annotated[bool, typer.Option("--open", help="Trace every open report.")] = False,
+    as_of: Annotated[
+        str | None,
+        typer.Option(help="Trace the corpus of this time: 2026-03-01 (end of the day, UTC) or 2026-03-01T12:00Z."),
+    ] = None,
+    k: Annotated[
+        int | None,
+        typer.Option(
+            "--k", "-k", min=1, max=100, help="Number of texts your application retrieves. Default: the setting."
+        ),
+    ] = None,
+    judge: Annotated[JudgeName | None, typer.Option(help="Judge. Default: the setting.")] = None,
+    keep: Annotated[bool, typer.Option("--keep", help="Record the question as a report, and the trace.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Trace a report: judge the retrieved texts until the rest is benign, and name the texts that caused the answer.
+
+    `guard trace` without a command does the same. A question given with --query leaves no record unless `--keep` is given. Nothing is
+    removed.
+
+    Example: `guard trace --query "How deep can the OX-12 go?" --output "1200 metres"`
+    """
+    if sum((report is not None, bool(query or output), every)) != 1:
+        raise errors.Misuse("give exactly one of: the id of a report, --query with --output, or --open")
+    when = _parse_moment(as_of)
+    with Deployment(_settings(judge)) as deployment, console.progress(not as_json) as progress:
+        run_id = new_run_id("trace")
+        complaints = _complaints(deployment, run_id, report, query, output, correct, reporter, keep)
+        traces = _trace(deployment, run_id, complaints, k, when, progress)
+        now = _locate_now(deployment, complaints[0].query, traces[0]) if when and not every else {}
+    if as_json:
+        rows = [trace.as_dict() for trace in traces]
+        console.print_json(rows if every else {**rows[0], "now": now})
+    elif every:
+        _show_list(traces)
+    else:
+        _show(traces[0], correct=complaints[0].correct)
+        _show_now(traces[0], now)
+
+
+@app.command("list")
+def list_(
+    report: Annotated[str | None, typer.Option(help="Only traces of this report.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="Maximum number of rows.")] = 50,
+    as_json: Json = False,
+) -> None:
+    """List past traces, newest first.
+
+    Example: `guard trace list --report 3f9ac1d2`
+    """
+    from corpus_guard.traceback.records import list_traces
+    from corpus_guard.traceback.reports import find_report
+
+    with Deployment() as deployment:
+        only = find_report(deployment.ledger, report).report_id if report else None
+        traces = list_traces(deployment.ledger, limit=limit, report_id=only)
+    if as_json:
+        console.print_json([_summary(trace) for trace in traces])
+    else:
+        _show_list(traces)
+
+
+@app.command("show")
+def show(name: TraceName, as_json: Json = False) -> None:
+    """Show one trace with every judged text.
+
+    Example: `guard trace show 3f9ac1d2`
+    """
+    from corpus_guard.traceback.records import find_trace
+
+    with Deployment() as deployment:
+        trace = find_trace(deployment.ledger, name)
+    if as_json:
+        console.print_json(trace.as_dict())
+    else:
+        _show(trace)
+
+
+@app.command("withdraw")
+def withdraw(
+    name: TraceName,
+    by: Reviewer,
+    reason: Annotated[
+        str, typer.Option("--reason", "-r", help="Reason; kept permanently, so do not quote the content.")
+    ] = "",
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Execute. Without it, the command only shows what would be removed.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Withdraw the accused texts, and every document with the same bytes or text, and block them. The evidence stays on disk.
+
+    Without `--yes` nothing is changed. `guard purge` erases permanently.
+
+    Example: `guard trace withdraw 3f9ac1d2 --reason "planted" --yes`
+    """
+    from corpus_guard.traceback import withdrawal_plan as withdrawing
+    from corpus_guard.traceback.judge_selection import create_rag_model
+    from corpus_guard.traceback.live_corpus import LiveCorpus
+    from corpus_guard.traceback.records import find_trace
+
+    run_id = new_run_id("withdraw")
+    with Deployment() as deployment:
+        planned = withdrawing.plan_withdrawal(deployment.ledger, [find_trace(deployment.ledger, name).trace_id])
+        result: dict[str, Any] = {"dry_run": not yes, "plan": planned.as_dict()}
+        if yes and planned.versions:
+            result |= withdrawing.withdraw(
+                deployment.ledger,
+                deployment.storage,
+                deployment.store,
+                deployment.settings,
+                planned,
+                run_id=run_id,
+                policy_digest=deployment.screening.digest,
+                by=by,
+                reason=reason,
+            )
+            rag_model = create_rag_model(deployment.settings, deployment.models, deployment.ledger)
+            corpus = LiveCorpus(deployment.ledger, deployment.store, deployment.models.embedder)
+            result["still_wrong"] = withdrawing.ask_again(deployment.ledger, corpus, rag_model, planned.traces, run_id)
+    if as_json:
+        console.print_json(result)
+        return
+    out.print(
+        f"{plural(len(planned.versions), 'version')} of {plural(planned.documents, 'document')} ({plural(planned.chunks, 'chunk')}) "
+        + (f"withdrawn and blocked; withdrawal {planned.withdrawal_id}" if yes else "would be withdrawn."),
+        soft_wrap=True,
+    )
+    _say_unvouched(planned.unvouched)
+    if not yes:
+        out.print('Nothing was changed. To execute, repeat with [bold]--yes --reason "…"[/bold]')
+    elif result.get("still_wrong") == {planned.traces[0]: True}:
+        err.print(
+            "[yellow]still wrong[/yellow]: the RAG model still gives the reported answer; check what it retrieves now"
+        )
+
+
+def _settings(judge: JudgeName | None) -> Any:
+    from corpus_guard.settings import load_settings
+
+    return load_settings(**({"judge": judge.value} if judge else {}))
+
+
+def _complaints(
+    deployment: Deployment,
+    run_id: str,
+    report: str | None,
+    query: str,
+    output: str,
+    correct: str | None,
+    reporter: str,
+    keep: bool,
+) -> list[Complaint]:
+    from corpus_guard.ledger.ledger import now
+    from corpus_guard.traceback import reports
+    from corpus_guard.traceback.batch_run import MAX_REPORTS
+    from corpus_guard.traceback.filings import Filing, validate_filing
+    from corpus_guard.traceback.retrieval import Complaint
+
+    if report is not None:
+        return [reports.find_report(deployment.ledger, report).complaint]
+    if not (query or output):
+        return [open_report.complaint for open_report in reports.list_open_reports(deployment.ledger, MAX_REPORTS)]
+    try:
+        filing = validate_filing(Filing(query, output, now(), correct, reporter, origin="guard trace --keep"), now())
+    except errors.HostileInput as error:
+        raise errors.Misuse(str(error)) from error
+    if not keep:
+        return [Complaint(filing.query, filing.output, filing.correct)]
+    added = reports.file_report(deployment.ledger, filing, run_id)
+    return [reports.find_report(deployment.ledger, added.report_id).complaint]
+
+
+def _trace(
+    deployment: Deployment,
+    run_id: str,
+    complaints: list[Complaint],
+    k: int | None,
+    when: datetime | None,
+    progress: Callable[[str, int, int | None], None],
+) -> list[Trace]:
+    from corpus_guard.traceback.judge_selection import create_judge, create_rag_model
+    from corpus_guard.traceback.trace_run import CorpusAccess, run_trace
+
+    if not complaints:
+        return []
+    progress("loading models", 0, len(complaints))
+    judge = create_judge(deployment.settings, deployment.models, deployment.ledger)
+    rag_model = create_rag_model(deployment.settings, deployment.models, deployment.ledger)
+    access = CorpusAccess(deployment.ledger, deployment.storage, deployment.store, deployment.models)
+    done = []
+    for number, complaint in enumerate(complaints):
+        progress("tracing", number, len(complaints))
+        done.append(
+            run_trace(
+                access,
+                complaint,
+                run_id,
+                judge=judge,
+                k=k or deployment.settings.traceback_k,
+                rag_model=rag_model,
+                as_of=when,
+            )
+        )
+    return done
+
+
+def _locate_now(deployment: Deployment, query: str, done: Trace) -> dict[str, list[dict[str, Any]]]:
+    from corpus_guard.traceback.trace_run import CorpusAccess, locate_accused_texts
+
+    access = CorpusAccess(deployment.ledger, deployment.storage, deployment.store, deployment.models)
+    locations = locate_accused_texts(access, query, done)
+    return {chunk: [place.as_dict() for place in places] for chunk, places in locations.items()}
+
+
+def _parse_moment(text: str | None) -> datetime | None:
+    """Parse a point in time: a day means its end, and without a zone it is UTC."""
+    if text is None:
+        return None
+    now = datetime.now(UTC)
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise errors.Misuse(
+            f"--as-of {text[:40]!r}: expected a date such as 2026-03-01, or 2026-03-01T12:00Z"
+        ) from None
+    moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
+    if len(text) <= len("2026-03-01") and moment <= now:
+        moment = min(moment + timedelta(days=1), now)
+    return moment
+
+
+def _show(trace: Trace, correct: str | None = None) -> None:
+    outcome = str(trace.outcome or "unfinished")
+    title = f"{len(trace.judged):,} texts judged, rounds: {trace.iterations:,}"
+    rows = [_row(text) for text in trace.judged[:TEXTS_SHOWN]]
+    out.print(console.table(title, ("label", "score", "round", "document"), rows, right=("score", "round")))
+    if len(trace.judged) > TEXTS_SHOWN:
+        out.print(f"{len(trace.judged) - TEXTS_SHOWN:,} more; --json shows all")
+    for text in trace.accused[:TEXTS_SHOWN]:
+        out.print(
+            f"[bold]Why[/bold] {visible(text.uri)}: {visible(text.explanation[:EXPLANATION_LENGTH])}", soft_wrap=True
+        )
+    sure = "" if trace.probability is None else f"; probability of an attack {trace.probability:.2f}"
+    out.print(
+        f"[bold]Outcome[/bold] {styled(outcome, OUTCOME_STYLES)}: {OUTCOME_MEANINGS[outcome]}{sure}", soft_wrap=True
+    )
+    if trace.missing:
+        out.print(f"{trace.missing:,} chunks of that time are erased and could not be judged.")
+    if trace.failure:
+        err.print(f"[red]failed[/red] {visible(trace.failure)}", soft_wrap=True)
+    for name, answer in (("Before", trace.answer_before), ("After", trace.answer_after), ("Right", correct)):
+        if answer is not None:
+            out.print(f"[bold]{name:7}[/bold] {visible(answer[:ANSWER_LENGTH])}", soft_wrap=True)
+    if trace.activations and trace.outcome is not None:
+        out.print(_activation_line(trace.activations), soft_wrap=True)
+    _say_next(trace)
+
+
+def _activation_line(testimony: TestimonyRecord) -> str:
+    """Return the line on the activation probe's vote."""
+    margin = "" if testimony["margin"] is None else f" (margin {testimony['margin']:+.2f})"
+    reason = visible(testimony["reason"][:EXPLANATION_LENGTH])
+    return f"[bold]Activations[/bold] {styled(testimony['vote'], OUTCOME_STYLES)}{margin}: {reason}"
+
+
+def _show_now(trace: Trace, now: dict[str, list[dict[str, Any]]]) -> None:
+    """Show where the accused texts of an earlier corpus are today."""
+    names = {place.chunk_id: place.uri for place in trace.accused}
+    rows = [
+        (
+            visible(names[chunk]),
+            visible(place["uri"]),
+            place["how"],
+            f"{place['confidence']:.2f}",
+            visible(place["chunk_id"]),
+        )
+        for chunk, places in now.items()
+        for place in places[:PLACES_SHOWN]
+    ]
+    if rows:
+        columns = ("accused text", "found in", "found by", "confidence", "chunk")
+        out.print(console.table("Today's corpus", columns, rows, right=("confidence",)))
+    elif now:
+        out.print("No accused text is in today's corpus, in any form.")
+
+
+def _row(text: JudgedTextRow) -> tuple[str, ...]:
+    source, uri = (text.source, text.uri) if text.version_id else ("in no ledger", text.uri)
+    return (
+        styled(text.label.value, OUTCOME_STYLES),
+        f"{text.score:.2f}",
+        str(text.iteration),
+        f"{visible(source)} · {visible(uri)}",
+    )
+
+
+def _say_next(trace: Trace) -> None:
+    if trace.outcome != "traced":
+        return
+    if trace.trace_id:
+        out.print(
+            f'To withdraw: [bold]guard trace withdraw {trace.trace_id[:8]} --reason "…" --yes[/bold]', soft_wrap=True
+        )
+    else:
+        out.print("Nothing was recorded. To withdraw these texts, repeat with [bold]--keep[/bold]")
+    chunk = next((text.chunk_id for text in trace.accused if text.version_id), None)
+    if chunk:
+        out.print(f'To erase: [bold]guard purge --chunk {visible(chunk)} … --reason "…"[/bold]', soft_wrap=True)
+    _say_unvouched([text.chunk_id for text in trace.accused if not text.version_id])
+
+
+def _say_unvouched(ids: Any) -> None:
+    if ids:
+        shown = ", ".join(visible(chunk_id) for chunk_id in list(ids)[:3])
+        err.print(
+            f"[red]in no ledger[/red]: {len(ids):,} records were written or changed past the guard, such as {shown}; `guard verify`, then "
+            "`guard incident heal` removes them",
+            soft_wrap=True,
+        )
+
+
+def _show_list(traces: list[Trace]) -> None:
+    rows = [
+        (
+            trace.trace_id[:8],
+            trace.report_id[:8],
+            trace.started_at.isoformat()[:19],
+            styled(str(trace.outcome or "unfinished"), OUTCOME_STYLES),
+            "" if trace.probability is None else f"{trace.probability:.2f}",
+            ", ".join(f"{count:,} {label}" for label, count in trace.counts.items() if count),
+            styled(trace.activations["vote"] if trace.activations else "", OUTCOME_STYLES),
+            trace.as_of.isoformat()[:16] if trace.as_of else "now",
+        )
+        for trace in traces
+    ]
+    columns = ("trace", "report", "started (UTC)", "outcome", "attack", "texts", "activations", "corpus of")
+    out.print(console.table("Traces", columns, rows, right=("attack",)))
+
+
+def _summary(trace: Trace) -> dict[str, Any]:
+    return {name: value for name, value in trace.as_dict().items() if name != "judged"}

@@ -1,0 +1,94 @@
+"""`guard train`: train the learned parts of screening and traceback on labelled texts."""
+
+from __future__ import annotations
+
+from itertools import islice
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from corpus_guard.cli import console
+from corpus_guard.cli.console import out, print_json, visible
+from corpus_guard.cli.options import Json, ManyFiles
+from corpus_guard.detectors.score_training import ScreeningScore
+
+app = typer.Typer(help="Train the learned parts of screening and traceback.", no_args_is_help=True)
+
+
+@app.command("score", cls=ManyFiles)
+def score(
+    name: Annotated[ScreeningScore, typer.Argument(help="Score to fit.")],
+    poison: Annotated[list[Path], typer.Option("--poison", help="JSONL with attacks; several files allowed.")],
+    clean: Annotated[list[Path], typer.Option("--clean", help="JSONL with honest texts; several files allowed.")],
+    to: Annotated[Path, typer.Option("--out", "-o", help="YAML file to write.")],
+    seed: Annotated[int, typer.Option(help="Random seed of the sample and of the arrival order.")] = 0,
+    as_json: Json = False,
+) -> None:
+    """Fit a logistic score on the tuning half of labelled texts and write its weights as YAML.
+
+    Example: `guard train score coordination --poison attacks/*.jsonl --clean clean/*.jsonl --out coordination.yaml`
+    """
+    from corpus_guard.detectors.samples import read_samples
+    from corpus_guard.detectors.score_training import train_score, write_score
+    from corpus_guard.detectors.vector_cache import CachingModels
+    from corpus_guard.settings import load_settings
+
+    read = read_samples(poison, clean)
+    model = train_score(name, read.samples, CachingModels(load_settings()), seed)
+    write_score(model, to)
+    if as_json:
+        print_json({"file": str(to), "digest": model.digest, **model.model_dump(mode="json")})
+        return
+    for feature, values in model.features.items():
+        out.print(f"{feature:<22} {values.weight:+.2f}")
+    out.print(f"Written to {visible(str(to))}; to use it, replace screening/learned/{name}.yaml", soft_wrap=True)
+
+
+@app.command("judge", cls=ManyFiles)
+def judge(
+    targets: Annotated[
+        list[Path], typer.Option("--targets", help="JSONL in PoisonedRAG's format; several files allowed.")
+    ],
+    to: Annotated[Path, typer.Option("--out", "-o", help="JSON file to write.")],
+    clean: Annotated[
+        list[Path] | None,
+        typer.Option("--clean", help="JSONL with further clean texts ({text}); several files allowed."),
+    ] = None,
+    limit: Annotated[
+        int | None, typer.Option(min=4, help="Maximum number of questions per file. Default: all.")
+    ] = None,
+    clean_limit: Annotated[int, typer.Option(min=0, help="Maximum number of texts per --clean file.")] = 6_000,
+    seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
+    as_json: Json = False,
+) -> None:
+    """Train the embedded judge, which decides whether a text caused a reported answer.
+
+    Each row is {id, question, correct_answer, incorrect_answer, adversarial_texts, clean_texts}; rows without clean texts are mixed with
+    those of the others. Measure the result on questions that were not used for training.
+
+    To use the result, set CORPUS_GUARD_JUDGE_MODEL. The DAG `detector_training` does all of this and asks before it promotes.
+
+    Example: `guard train judge --targets nq.jsonl --out judge.json`
+    """
+    from corpus_guard.detectors.judge_training import train_judge
+    from corpus_guard.detectors.samples import read_rows
+    from corpus_guard.detectors.target_questions import read_targets
+    from corpus_guard.models import Models
+    from corpus_guard.settings import load_settings
+
+    questions = [target for path in targets for target in read_targets(path, limit=limit).targets if target.adversarial]
+    background = [
+        str(row["text"]) for path in clean or () for _, row in islice(read_rows(path), clean_limit) if row.get("text")
+    ]
+    description = f"{len(questions)} questions of {', '.join(path.stem for path in targets)}; {len(background)} clean texts; seed {seed}"
+    with console.progress(not as_json) as progress:
+        learned = train_judge(
+            Models(load_settings()), questions, background, trained_on=description, seed=seed, progress=progress
+        )
+    with console.writing(to) as write:
+        write(learned.dumps().decode())
+    if as_json:
+        print_json({"file": str(to), "digest": learned.digest, "version": learned.version, "trained_on": description})
+        return
+    out.print(f"Trained on {visible(description)}; written to {visible(str(to))}", soft_wrap=True)

@@ -1,0 +1,264 @@
+"""The composition root: opens each part of a deployment when it is first used, and joins the parts.
+
+Only the command line, Airflow's tasks, the review pages, applications and tests build a `Deployment`. The rooms below never see it: their
+functions take the ledger, the storage, the store or the models that they use.
+
+An unchanged corpus costs hash comparisons: nothing here loads a model, opens Chroma or imports Great Expectations until a step asks.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from functools import cached_property
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from corpus_guard.batches import Storage
+from corpus_guard.domain import no_progress
+from corpus_guard.errors import SettingsError
+from corpus_guard.ledger import Ledger
+from corpus_guard.models import Models
+from corpus_guard.settings import Settings, load_settings
+
+if TYPE_CHECKING:
+    from corpus_guard.corpus.retriever import GuardedRetriever
+    from corpus_guard.corpus.store import Store
+    from corpus_guard.domain import Progress
+    from corpus_guard.intake.blobs import BlobStore
+    from corpus_guard.intake.chunking import Chunker
+    from corpus_guard.intake.sources import Sources
+    from corpus_guard.intake.sources.connections import Connections
+    from corpus_guard.pipeline.rescreen import RescreenResult
+    from corpus_guard.pipeline.steps import RefreshResult
+    from corpus_guard.proof.sealing import Seal
+    from corpus_guard.proof.verify.verification import Verification
+    from corpus_guard.review.release import ReleaseResult
+    from corpus_guard.screening.policy import Policy
+    from corpus_guard.screening.runner import Screening
+
+
+class Deployment:
+    """A deployment of the guard: settings, ledger, storage, models, policy, sources and collections.
+
+    Use it as a context manager; it stops the Chroma server that it had to start::
+
+        with Deployment() as deployment:
+            for hit in deployment.retriever.query("How often is the pump serviced?"):
+                print(hit.text)
+    """
+
+    def __init__(self, settings: Settings | None = None, connections: Connections | None = None) -> None:
+        """
+        Args:
+            settings: None: those of the environment.
+            connections: where sources' credentials come from; None: the environment.
+        """
+        self.settings = settings or load_settings()
+        self._connections = connections
+        self.models = Models(self.settings)
+        self._closing = contextlib.ExitStack()
+
+    def __enter__(self) -> Deployment:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._closing.close()
+
+    @cached_property
+    def ledger(self) -> Ledger:
+        """The ledger, migrated."""
+        ledger = Ledger(self.settings.ledger)
+        self._closing.callback(ledger.close)
+        return ledger
+
+    @cached_property
+    def storage(self) -> Storage:
+        """Where batches, vectors and manifests lie.
+
+        Raises:
+            SettingsError: CORPUS_GUARD_STORAGE_URL is of a kind that nothing here can open.
+        """
+        try:
+            return Storage(self.settings.storage)
+        except (ValueError, ImportError) as error:
+            kind = self.settings.storage.partition("://")[0]
+            raise SettingsError(
+                f"environment variable CORPUS_GUARD_STORAGE_URL: {kind}:// cannot be opened ({type(error).__name__}); "
+                "give a folder or another fsspec URL, or install the package for it"
+            ) from error
+
+    @cached_property
+    def blobs(self) -> BlobStore:
+        """Raw bytes by hash."""
+        from corpus_guard.intake.blobs import BlobStore
+
+        return BlobStore(f"{self.settings.storage}/raw")
+
+    @cached_property
+    def chunker(self) -> Chunker:
+        """Cuts texts in tokens of the embedder."""
+        from corpus_guard.intake.chunking import Chunker
+
+        return Chunker(self.models.tokenizer_file, self.settings.chunk_tokens)
+
+    @cached_property
+    def policy(self) -> Policy:
+        """policy.yaml."""
+        from corpus_guard.screening.policy import load_policy
+
+        return load_policy(self.settings.policy_file)
+
+    @cached_property
+    def screening(self) -> Screening:
+        """The policy's checks, with what was muted when this was first asked; slow results are kept in the ledger.
+
+        Raises:
+            SettingsError: the policy has a threshold for a source that is not in sources.yaml: a misspelt one would loosen
+                the source it was meant for, unseen.
+        """
+        from corpus_guard.review.muting import active_mutes
+        from corpus_guard.screening.history import LedgerCache
+        from corpus_guard.screening.registry import build_screening
+
+        stray = sorted(set(self.policy.sources) - set(self.sources)) if self.policy.sources else []
+        if stray:
+            raise SettingsError(
+                f"{self.settings.policy_file}: sources.{stray[0]}: not in {self.settings.sources_file}; "
+                f"known: {', '.join(self.sources) or 'none'}"
+            )
+        return build_screening(self.policy, self.models, LedgerCache(self.ledger), active_mutes(self.ledger))
+
+    @cached_property
+    def sources(self) -> Sources:
+        """The sources that sources.yaml declares.
+
+        Raises:
+            SettingsError: the file is wrong; the message names the key.
+        """
+        from corpus_guard.intake.sources import Sources, load_sources
+        from corpus_guard.intake.sources.connections import from_environment
+
+        declared = load_sources(
+            self.settings.sources_file,
+            max_bytes=self.settings.max_document_bytes,
+            connections=self._connections or from_environment,
+            cache=self.settings.home / "cache",
+        )
+        return Sources(declared, self.settings.sources_file)
+
+    @cached_property
+    def store(self) -> Store:
+        """Chroma; connected on first use, or by `store.open()`.
+
+        Where no server answers at a loopback address, one is started and runs until this deployment is closed. It also
+        ends with the thread that started it: before work is spread over threads, call `store.open()`.
+        """
+        from corpus_guard.corpus.server import running_server
+        from corpus_guard.corpus.store import Store
+
+        return Store(lambda: self._closing.enter_context(running_server(self.settings)), self.settings.collection_prefix)
+
+    @cached_property
+    def retriever(self) -> GuardedRetriever:
+        """Queries over the collections, with the filter and the log that the settings ask for.
+
+        Raises:
+            SettingsError: the filter's model is not the expected one.
+            Inconsistent: the promoted one is gone, or has other bytes.
+        """
+        from corpus_guard.corpus.filterrag.filters import make_filter
+        from corpus_guard.corpus.retrieval_log import RetrievalLog
+        from corpus_guard.corpus.retriever import GuardedRetriever
+
+        logging = self.settings.retrieval_log == "on"
+        return GuardedRetriever(
+            self.ledger,
+            self.store,
+            self.models.embedder,
+            make_filter(self.settings, self.models, self.ledger, self.storage),
+            RetrievalLog(self.ledger, self.settings.retrieval_days) if logging else None,
+        )
+
+    def refresh(
+        self, run_id: str | None = None, source_names: Sequence[str] = (), progress: Progress = no_progress
+    ) -> RefreshResult:
+        """Pull the sources, screen what changed, publish what was accepted, seal the corpus.
+
+        Args:
+            run_id: identity of the run; giving it again repeats the run. None: a new one.
+            source_names: the sources to pull; empty: all.
+            progress: called with (activity, documents done, documents in all).
+
+        Raises:
+            SourceUnavailable: a source could not be listed; the others are refreshed and sealed.
+            Inconsistent: the counts do not balance.
+        """
+        from corpus_guard.pipeline.refresh import refresh
+
+        return refresh(
+            self.ledger,
+            self.storage,
+            self.store,
+            self.blobs,
+            self.models,
+            self.chunker,
+            self.sources,
+            self.screening,
+            self.settings,
+            run_id or new_run_id("refresh"),
+            source_names,
+            progress,
+        )
+
+    def rescreen(
+        self,
+        run_id: str,
+        source_names: Sequence[str] = (),
+        *,
+        dry_run: bool = False,
+        progress: Progress = no_progress,
+    ) -> RescreenResult:
+        """Judge stored versions by today's policy. See `corpus_guard.pipeline.rescreen.rescreen`."""
+        from corpus_guard.pipeline.rescreen import rescreen
+
+        return rescreen(
+            self.ledger,
+            self.storage,
+            self.store,
+            self.models,
+            self.sources,
+            self.screening,
+            self.settings,
+            run_id,
+            source_names,
+            dry_run=dry_run,
+            progress=progress,
+        )
+
+    def apply_decisions(self, run_id: str) -> ReleaseResult:
+        """Bring reviewers' decisions into effect and seal. See `corpus_guard.review.release.apply_decisions`."""
+        from corpus_guard.review.release import apply_decisions
+
+        return apply_decisions(self.ledger, self.storage, self.store, self.models, self.screening, self.settings, run_id)
+
+    def seal(self, run_id: str) -> Seal:
+        """Write the manifest and sign the log. See `corpus_guard.proof.sealing.seal_corpus`."""
+        from corpus_guard.proof.sealing import seal_corpus
+
+        return seal_corpus(self.ledger, self.storage, self.store, self.settings, run_id)
+
+    def verify(self, progress: Progress = no_progress, *, max_age_hours: float | None = None) -> Verification:
+        """Check log, manifest, ledger and collections. See `corpus_guard.proof.verify.verification.verify`."""
+        from corpus_guard.proof.verify.verification import verify
+
+        return verify(self.ledger, self.storage, self.store, self.settings, progress, max_age_hours=max_age_hours)
+
+
+def new_run_id(kind: str) -> str:
+    """Return a name for a run that no scheduler named."""
+    return f"{kind}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}"

@@ -1,0 +1,226 @@
+"""Training of screening's learned scores: labelled texts in, ``screening/learned/NAME.yaml`` out.
+
+Only the tuning half is used (`corpus_guard.detectors.samples`), so that what `guard evaluate screening`
+prints for the other half is about questions and sources that the scores never saw.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from enum import StrEnum
+from pathlib import Path
+
+import numpy as np
+import yaml
+from numpy.typing import NDArray
+
+from corpus_guard.detectors.samples import (
+    BANK_QUESTIONS,
+    CLEAN_PER_BATCH,
+    QUESTIONS_PER_BATCH,
+    Family,
+    Half,
+    Sample,
+    SliceKey,
+    TextForm,
+    limit_per_slice,
+)
+from corpus_guard.detectors.vector_cache import CachingModels
+from corpus_guard.errors import Misuse
+from corpus_guard.screening.checks import targeting
+from corpus_guard.screening.logistic import Logistic
+from corpus_guard.screening.survey import agreement
+from corpus_guard.screening.survey.agreement import NoServedChunks, Passage
+from corpus_guard.screening.survey.semantics import NEAR_COSINE, NearbyQuestion
+from corpus_guard.screening.wording import load_wording
+
+MAX_TEXTS_PER_SLICE = 3_000  # of each form
+JOINED_SIBLINGS = 3  # siblings joined to one text: a planted answer may be as long as an honest passage
+EDITED_TEXTS_PER_POOL = 30  # honest texts that editions are made of
+MAX_CLEAN_BATCH = 6_000  # clean texts of one slice in a batch of their own: a large corpus is denser
+
+TrainingRows = tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.float64]]
+"""Features [rows, features], labels [rows] of 0 and 1, weights [rows]."""
+
+
+class ScreeningScore(StrEnum):
+    """Learned score of screening."""
+
+    COORDINATION = "coordination"
+    TARGETING = "targeting"
+
+
+def train_score(score: ScreeningScore, samples: Sequence[Sample], models: CachingModels, seed: int = 0) -> Logistic:
+    """Fit a score.
+
+    Args:
+        score: the score to fit.
+        samples: labelled texts; those of the validation half are left out.
+        models: embed the texts.
+        seed: of the sampling and of the batches.
+
+    Raises:
+        Misuse: the tuning half has no attack with siblings and a question, or no clean text.
+    """
+    tuning = limit_per_slice([sample for sample in samples if sample.half is Half.TUNING], MAX_TEXTS_PER_SLICE, seed)
+    attacks = [sample for sample in tuning if sample.attack and sample.question and sample.family is not Family.HOTFLIP]
+    clean = [
+        sample for sample in tuning if not sample.attack and sample.family in {Family.ORDINARY, Family.HARD_NEGATIVE}
+    ]
+    if not attacks or not clean:
+        raise Misuse(
+            f"training data: {len(attacks)} attacks with a question and {len(clean)} clean texts in the tuning half; "
+            "pass files with both"
+        )
+    rng = random.Random(f"train {seed}")  # noqa: S311 - sampling, no secret
+    attacks += list(_joined_siblings(attacks))
+    names: Sequence[str]
+    if score is ScreeningScore.COORDINATION:
+        names, version = agreement.FEATURES, agreement.VERSION
+        rows = _coordination(attacks, clean, models, rng)
+    else:
+        names, version = targeting.FEATURES, targeting.VERSION
+        rows = _targeting(attacks, clean, models, rng)
+    return fit_logistic(names, version, rows, f"{len(attacks)} planted and {len(clean)} clean texts of the tuning half")
+
+
+def fit_logistic(names: Sequence[str], version: str, rows: TrainingRows, trained_on: str) -> Logistic:
+    """Fit a logistic regression over standardised features, both classes with the same weight.
+
+    Raises:
+        Misuse: there are no rows, or all are of one class.
+    """
+    from sklearn.linear_model import LogisticRegression
+
+    features, labels, weights = rows
+    if len(set(labels.tolist())) != 2:
+        raise Misuse(f"training data: {len(labels)} rows of {len(set(labels.tolist()))} class; expected two classes")
+    mean, scale = features.mean(axis=0), features.std(axis=0) + 1e-9
+    weights = weights.copy()
+    for label in (0, 1):
+        weights[labels == label] *= len(labels) / weights[labels == label].sum()
+    model = LogisticRegression(max_iter=5_000).fit((features - mean) / scale, labels, sample_weight=weights)
+    return Logistic.model_validate(
+        {
+            "version": version,
+            "trained_on": trained_on,
+            "intercept": round(float(model.intercept_[0]), 4),
+            "features": {
+                name: {"mean": round(float(m), 4), "scale": round(float(s), 4), "weight": round(float(w), 4)}
+                for name, m, s, w in zip(names, mean, scale, model.coef_[0], strict=True)
+            },
+        }
+    )
+
+
+def write_score(model: Logistic, path: Path) -> None:
+    """Write a score as YAML that `corpus_guard.screening` reads."""
+    path.write_text(yaml.safe_dump(model.model_dump(mode="json"), sort_keys=False, width=140), encoding="utf-8")
+
+
+def _joined_siblings(attacks: Iterable[Sample]) -> Iterator[Sample]:
+    for texts in _siblings(attacks):
+        for start in range(0, len(texts) - JOINED_SIBLINGS + 1, JOINED_SIBLINGS):
+            joined = texts[start : start + JOINED_SIBLINGS]
+            if joined[0].form is not TextForm.LED:
+                yield replace(
+                    joined[0], text=" ".join(sample.text for sample in joined), slice=f"{joined[0].slice}, longer"
+                )
+
+
+def _siblings(attacks: Iterable[Sample]) -> list[list[Sample]]:
+    groups: dict[tuple[SliceKey, str], list[Sample]] = defaultdict(list)
+    for sample in attacks:
+        groups[sample.slice_key, sample.key].append(sample)
+    return [group for group in groups.values() if len(group) >= 3]
+
+
+def _coordination(
+    attacks: Sequence[Sample], clean: Sequence[Sample], models: CachingModels, rng: random.Random
+) -> TrainingRows:
+    """Place every kind of attack in a batch of every clean slice and of all clean texts.
+
+    Also use the clean slices alone.
+
+    Every batch also holds releases and yearly editions of honest texts, which are close to each other and no
+    attack.
+    """
+    by_slice: dict[SliceKey, list[list[Sample]]] = defaultdict(list)
+    for group in _siblings(attacks):
+        by_slice[group[0].slice_key].append(group)
+    pools: dict[str, list[Sample]] = defaultdict(list)
+    for sample in clean:
+        pools[sample.slice].append(sample)
+    parts = []
+    for pool in (*pools.values(), list(clean)):
+        editions = [
+            edition
+            for sample in rng.sample(pool, min(EDITED_TEXTS_PER_POOL, len(pool)))
+            for edition in _edit_text(sample, rng)
+        ]
+        parts.append(_batch_features([], [*editions, *rng.sample(pool, min(MAX_CLEAN_BATCH, len(pool)))], models))
+        for groups in by_slice.values():
+            attacked = [
+                sample for group in rng.sample(groups, min(QUESTIONS_PER_BATCH, len(groups))) for sample in group
+            ]
+            chosen = rng.sample(editions, min(5 * QUESTIONS_PER_BATCH, len(editions)))
+            parts.append(
+                _batch_features(attacked, [*chosen, *rng.sample(pool, min(CLEAN_PER_BATCH, len(pool)))], models)
+            )
+    features, labels = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return features, labels, np.ones(len(labels))
+
+
+def _edit_text(sample: Sample, rng: random.Random) -> Iterator[Sample]:
+    """Return five editions of a text: other digits, and one word in twelve left out or doubled."""
+    for _ in range(5):
+        words = []
+        for word in sample.text.split():
+            drawn = rng.random()
+            if drawn > 1 / 24:
+                words.append("".join(str(rng.randrange(10)) if sign.isdigit() else sign for sign in word))
+            if drawn > 23 / 24:
+                words.append(word)
+        yield replace(sample, text=" ".join(words))
+
+
+def _batch_features(
+    attacked: Sequence[Sample], clean: Sequence[Sample], models: CachingModels
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    texts = list(dict.fromkeys(sample.text for sample in (*attacked, *clean)))
+    planted = {sample.text for sample in attacked}
+    passages = [Passage(str(number), str(number), 0, open=True) for number in range(len(texts))]
+    near = agreement.find_surroundings(passages, models.embedder.embed(texts), NoServedChunks())
+    wording = load_wording(models.frequency_vocabulary)
+    features = agreement.agreement_features(
+        near, lambda positions: [texts[position] for position in positions], wording
+    )
+    return features, np.array([texts[position] in planted for position in near], np.int64)
+
+
+def _targeting(
+    attacks: Sequence[Sample], clean: Sequence[Sample], models: CachingModels, rng: random.Random
+) -> TrainingRows:
+    """Pair planted texts and honest passages with the nearest of 500 questions, their own among them."""
+    questions = list(dict.fromkeys(sample.question for sample in (*attacks, *clean) if sample.question))
+    vectors = dict(zip(questions, models.embedder.embed(questions), strict=True))
+    wording = load_wording(models.frequency_vocabulary)
+    features, labels, weights = [], [], []
+    chosen = [sample for sample in (*attacks, *clean) if sample.question and sample.form is not TextForm.LED]
+    for sample, vector in zip(chosen, models.embedder.embed([sample.text for sample in chosen]), strict=True):
+        bank = list({sample.question, *rng.sample(questions, min(BANK_QUESTIONS, len(questions)))})
+        best, cosine = max(
+            ((question, float(vectors[question] @ vector)) for question in bank if question), key=lambda pair: pair[1]
+        )
+        if cosine >= NEAR_COSINE:
+            features.append(targeting.targeting_features(NearbyQuestion(0, best, cosine), sample.text, wording))
+            labels.append(int(sample.attack))
+            weights.append(0.25 if sample.slice.endswith(", longer") else 1.0)
+    return (
+        np.array(features, np.float64).reshape(-1, len(targeting.FEATURES)),
+        np.array(labels, np.int64),
+        np.array(weights),
+    )

@@ -1,0 +1,152 @@
+"""DACC, FPR and FNR over judged texts (appendix 8.2 of RAGForensics), and other counts.
+
+Rules
+    * only texts that were retrieved and judged count; ``poisoned`` and ``benign`` are their numbers *in
+      truth*;
+    * the labels are the final ones, after the conclusion about the whole complaint, not the judge's first
+      ones;
+    * *undecided* is wrong: an undecided poisoned text is missed (it counts in FNR); an undecided benign text
+      is not falsely accused, but not recognised either (it lowers DACC, not FPR);
+    * a share of no cases is 0. Every rate is a fraction from 0 to 1, with its counts and Wilson's 95 %
+      interval.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from corpus_guard.detectors.traced_questions import TracedQuestion, accused_ids
+from corpus_guard.ledger.states import Label, TraceOutcome
+from corpus_guard.traceback.loop import StopReason
+from corpus_guard.tracking.measures import wilson_interval
+
+
+@dataclass(frozen=True, slots=True)
+class CountedShare:
+    """Share as two counts."""
+
+    hits: int
+    n: int
+
+    @property
+    def rate(self) -> float:
+        """Return the share, 0..1; 0 for no cases."""
+        return self.hits / self.n if self.n else 0.0
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Return the 95 % Wilson interval."""
+        return wilson_interval(self.hits, self.n)
+
+    def as_dict(self) -> dict[str, float]:
+        """Return counts, rate and interval for JSON."""
+        low, high = self.interval
+        return {
+            "hits": self.hits,
+            "n": self.n,
+            "rate": round(self.rate, 5),
+            "low": round(low, 5),
+            "high": round(high, 5),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class TraceFigures:
+    """Counts and rates of several traced questions."""
+
+    labels: Counter[tuple[bool, Label]]  # (poisoned in truth, label)
+    outcomes: Counter[TraceOutcome]
+    ended: Counter[StopReason]
+    iterations: int
+    judge_seconds: float
+    queries: int
+    accusing: int  # questions with an accused text in the end
+    reached: int  # questions whose first K texts hold a planted one
+    leaking: int  # questions whose first K texts still do with the accused set aside
+    embedding_seconds: float = 0.0  # waiting for vectors; not part of `judge_seconds`
+
+    def count(self, poisoned: bool, *labels: Label) -> int:
+        """Return the number of judged texts that are poisoned, or not, and have one of these labels (default: any)."""
+        return sum(self.labels[poisoned, label] for label in labels or Label)
+
+    @property
+    def judged(self) -> int:
+        """Return the number of judged texts."""
+        return self.labels.total()
+
+    @property
+    def dacc(self) -> CountedShare:
+        """Return the share of correctly labelled texts."""
+        return CountedShare(self.labels[True, Label.POISONED] + self.labels[False, Label.BENIGN], self.judged)
+
+    @property
+    def fpr(self) -> CountedShare:
+        """Return the share of benign texts that are accused."""
+        return CountedShare(self.labels[False, Label.POISONED], self.count(False))
+
+    @property
+    def fnr(self) -> CountedShare:
+        """Return the share of poisoned texts that are not accused."""
+        return CountedShare(self.count(True, Label.BENIGN, Label.UNDECIDED), self.count(True))
+
+    def as_dict(self, *, honest: bool) -> dict[str, object]:
+        """Return all figures for JSON.
+
+        Args:
+            honest: nothing was planted, so every complaint is honest.
+        """
+        return {
+            "dacc": self.dacc.rate,
+            "fpr": self.fpr.rate,
+            "fnr": self.fnr.rate,
+            "judged": self.judged,
+            "poisoned": self.count(True),
+            "benign": self.count(False),
+            "queries": self.queries,
+            "iterations_mean": self.iterations / self.queries if self.queries else 0.0,
+            "outcomes": {outcome.value: self.outcomes[outcome] for outcome in TraceOutcome},
+            "seconds_per_suspect": self.judge_seconds / self.judged if self.judged else 0.0,
+            "embedding_seconds_per_suspect": self.embedding_seconds / self.judged if self.judged else 0.0,
+            "honest_reports": {
+                "reports": self.queries if honest else 0,
+                "accused": self.accusing if honest else 0,
+            },
+            "counts": {
+                "tp": self.labels[True, Label.POISONED],
+                "fp": self.labels[False, Label.POISONED],
+                "tn": self.labels[False, Label.BENIGN],
+                "fn": self.labels[True, Label.BENIGN],
+                "undecided_poisoned": self.labels[True, Label.UNDECIDED],
+                "undecided_benign": self.labels[False, Label.UNDECIDED],
+            },
+            "intervals": {
+                name: [round(end, 5) for end in share.interval]
+                for name, share in (("dacc", self.dacc), ("fpr", self.fpr), ("fnr", self.fnr))
+            },
+            "ended": {end.value: self.ended[end] for end in StopReason},
+            "queries_reached": self.reached,
+            "queries_still_reached": self.leaking,
+        }
+
+
+def count_figures(traced: Sequence[TracedQuestion]) -> TraceFigures:
+    """Count labels, outcomes and times of traced questions."""
+    labels = Counter(
+        (judged.suspect.chunk_id in question.poisoned, judged.opinion.label)
+        for question in traced
+        for judged in question.conclusion.judged
+    )
+    return TraceFigures(
+        labels=labels,
+        outcomes=Counter(question.conclusion.outcome for question in traced),
+        ended=Counter(question.loop.ended for question in traced),
+        iterations=sum(question.loop.iterations for question in traced),
+        judge_seconds=sum(question.judge_seconds for question in traced),
+        embedding_seconds=sum(question.embedding_seconds for question in traced),
+        queries=len(traced),
+        accusing=sum(bool(accused_ids(question.conclusion.judged)) for question in traced),
+        reached=sum(any(text.chunk_id in question.poisoned for text in question.loop.first) for question in traced),
+        leaking=sum(any(text.chunk_id in question.poisoned for text in question.remaining) for question in traced),
+    )

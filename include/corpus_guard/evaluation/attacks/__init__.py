@@ -1,1 +1,0 @@
-"""Attacks made here, from texts written for this project: for what no data set holds."""

@@ -1,1 +1,0 @@
-"""Honest texts written for this project: for what no data set holds."""

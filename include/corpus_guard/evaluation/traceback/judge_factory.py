@@ -1,0 +1,145 @@
+"""Construction of the judges and defences of an evaluation. No model is loaded before it is used."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from corpus_guard.detectors.attack_simulation import PoisonedCorpus
+from corpus_guard.errors import Misuse
+from corpus_guard.evaluation.defences import DEFENCES, Defence, DefenceResources, build_defences
+from corpus_guard.evaluation.defences.enhancement import PromptedChat
+from corpus_guard.evaluation.traceback.evaluated_judges import BASELINE_JUDGES, EvaluatedJudge
+from corpus_guard.models import Models
+from corpus_guard.models.chat import ChatEndpoint
+from corpus_guard.settings import Settings
+from corpus_guard.traceback.baselines import BASELINES, BaselineMaterial
+from corpus_guard.traceback.baselines.interface import BaselineRagModel
+from corpus_guard.traceback.judge_selection import create_judge, create_rag_model
+from corpus_guard.traceback.judges import Judge
+from corpus_guard.traceback.rag_model import RagModel
+
+THRESHOLD_TEXTS = 1_000  # ordinary texts that thresholds are taken from, as in the paper
+
+
+def check_judge(settings: Settings, name: EvaluatedJudge) -> None:
+    """Check that a judge is available, before anything is loaded.
+
+    Raises:
+        Misuse: the judge needs an endpoint, and none is set.
+    """
+    if name is EvaluatedJudge.LLM and not settings.chat_url:
+        raise Misuse("--judge llm: needs an endpoint; set CORPUS_GUARD_CHAT_URL and CORPUS_GUARD_CHAT_MODEL")
+
+
+def check_defences(names: Sequence[str]) -> None:
+    """Check that all defences exist, before anything is loaded.
+
+    Raises:
+        Misuse: a name is unknown.
+    """
+    unknown = [name for name in names if name not in DEFENCES]
+    if unknown:
+        raise Misuse(f"--defence {unknown[0][:40]!r}: unknown; expected one of {', '.join(DEFENCES)}")
+
+
+@dataclass(frozen=True)
+class JudgeFactory:
+    """Builder of judges and defences; what several of them need is made once.
+
+    Thresholds are taken from the texts that nobody planted. The paper's corpora hold millions of texts, so
+    that planted ones do not matter; here every fifth text may be planted.
+    """
+
+    settings: Settings
+    models: Models
+    ordinary: Sequence[str] = field(repr=False)  # texts of the corpus that nobody planted
+    seed: int = 0
+
+    def judge(self, name: EvaluatedJudge) -> Judge:
+        """Build a judge; answers of an endpoint are cached as long as the judge lives.
+
+        Raises:
+            Misuse: as `check_judge`.
+            SettingsError: the endpoint's address or key is invalid.
+        """
+        check_judge(self.settings, name)
+        if name not in BASELINE_JUDGES:
+            return create_judge(self.settings.model_copy(update={"judge": name.value}), self.models)
+        return BASELINES[name.value](self._material)
+
+    @cached_property
+    def rag_model(self) -> RagModel:
+        """Return the RAG model that the settings name."""
+        return create_rag_model(self.settings, self.models)
+
+    def defences(self, names: Sequence[str]) -> dict[str, Defence]:
+        """Build defences.
+
+        Raises:
+            Misuse: as `check_defences`, or a defence needs ordinary texts and there are none.
+        """
+        check_defences(names)
+        rng = random.Random(f"ordinary {self.seed}")  # noqa: S311 - a sample, no secret
+        sample = rng.sample(list(self.ordinary), min(THRESHOLD_TEXTS, len(self.ordinary)))
+        return build_defences(DefenceResources.of(self.models, sample, self._prompted), tuple(names))
+
+    @property
+    def _prompted(self) -> RagModel | None:
+        """Return the RAG model under the prompt of benign text enhancement.
+
+        The embedded model does not follow it.
+        """
+        return PromptedChat(ChatEndpoint.from_settings(self.settings)) if self.settings.rag_model == "chat" else None
+
+    @cached_property
+    def _material(self) -> BaselineMaterial:
+        material = BaselineMaterial.of(self.settings, self.models, self.ordinary, seed=self.seed)
+        return replace(material, rag=CachingBaselineRag(material.rag))
+
+
+class JudgeFactories:
+    """Factories of one evaluation: attacks that leave the same ordinary texts share one, and what it learned of them."""
+
+    def __init__(self, settings: Settings, models: Models) -> None:
+        self._settings, self._models = settings, models
+        self._factories: dict[tuple[tuple[str, ...], int], JudgeFactory] = {}
+
+    def factory_for(self, corpus: PoisonedCorpus) -> JudgeFactory:
+        """Return the factory for the ordinary texts and the seed of a corpus."""
+        key = corpus.ordinary, corpus.seed
+        if key not in self._factories:
+            self._factories[key] = JudgeFactory(self._settings, self._models, *key)
+        return self._factories[key]
+
+
+class CachingBaselineRag:
+    """RAG model of the baselines that is asked each question once: every attack leaves the clean texts unchanged."""
+
+    def __init__(self, rag: BaselineRagModel) -> None:
+        self._rag = rag
+        self._answers: dict[tuple[str, tuple[str, ...]], str] = {}
+
+    @property
+    def digest(self) -> str:
+        """Return the model's digest."""
+        return self._rag.digest
+
+    @property
+    def splits(self) -> bool:
+        """Return whether the model can sort texts into groups."""
+        return self._rag.splits
+
+    def answers(self, prompts: Sequence[tuple[str, Sequence[str]]]) -> list[str]:
+        """Return the first answers to these questions from these texts."""
+        keys = [(question, tuple(texts)) for question, texts in prompts]
+        new = list(dict.fromkeys(key for key in keys if key not in self._answers))
+        if new:
+            self._answers.update(zip(new, self._rag.answers(new), strict=True))
+        return [self._answers[key] for key in keys]
+
+    def say(self, instruction: str, texts: Sequence[str], request: str) -> str:
+        """Pass the request on; such requests rarely repeat."""
+        return self._rag.say(instruction, texts, request)

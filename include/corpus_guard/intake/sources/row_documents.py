@@ -1,0 +1,64 @@
+"""Rows as documents: the canonical JSON of the named columns, so that hashing does not depend on their order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from corpus_guard.domain import Finding, Severity, canonical_json
+from corpus_guard.intake.parsing.document import clean_declared
+from corpus_guard.intake.parsing.media import ROW
+from corpus_guard.intake.sources.config import RowFields
+from corpus_guard.intake.sources.source import Fetched, FetchFailed, SourceItem, oversize_failure
+
+
+def make_row_document(
+    item: SourceItem,
+    values: Mapping[str, object],
+    fields: RowFields,
+    limit: int,
+    where: str,
+    problems: Sequence[Finding] = (),
+) -> Fetched | FetchFailed:
+    """Turn a row into a document.
+
+    Args:
+        item: its place.
+        values: cells by column; a missing one counts as empty.
+        fields: the names of the columns.
+        limit: size limit of a document, in bytes.
+        where: the place as findings name it, " (line or row 7)".
+        problems: problems of the row that are known already.
+    """
+    row_problems = [*problems]
+    text = cell_text(values.get(fields.text))
+    if not text.strip():
+        row_problems.append(
+            make_row_problem("parsing.no_text", Severity.CRITICAL, f"the row has no {fields.text!r}{where}")
+        )
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        text = text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
+        message = f"half characters (lone surrogates) were replaced by U+FFFD{where}"
+        row_problems.append(make_row_problem("parsing.surrogates", Severity.MEDIUM, message))
+    claims = {column: values.get(column) for column in fields.metadata}
+    for name, column in (("title", fields.title), ("modified", fields.modified)):
+        if column:
+            claims[name] = values.get(column)
+    declared = clean_declared(claims)
+    content = canonical_json({"text": text, "declared": dict(declared)})
+    if len(content) > limit:
+        return oversize_failure(item, len(content), limit)
+    return Fetched(item, content, ROW, declared, tuple(row_problems))
+
+
+def cell_text(value: object) -> str:
+    """Return a cell as text; nested values give none."""
+    if isinstance(value, bytes):
+        return value.decode(errors="replace")
+    return "" if value is None or isinstance(value, dict | list) else str(value)
+
+
+def make_row_problem(code: str, severity: Severity, message: str) -> Finding:
+    """Make a finding about a row; the check is the first part of `code`."""
+    return Finding(code.partition(".")[0], code, severity, 1.0, message)

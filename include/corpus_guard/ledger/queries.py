@@ -1,0 +1,73 @@
+"""Statements that SQLite and PostgreSQL word differently, or that name more ids than one statement may.
+
+All of them run in the transaction of the connection they are given.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.engine import Connection
+
+Row: TypeAlias = sa.Row[Any]
+"""A row of a statement; its attributes are the selected columns."""
+Select: TypeAlias = sa.Select[Any]
+
+IDS_PER_STATEMENT: Final = 500
+"""Ids that one statement names at most: databases limit the number of a statement's parameters."""
+
+
+def select_in_batches(
+    connection: Connection,
+    statement: Select,
+    column: sa.ColumnElement[Any],
+    ids: Iterable[str],
+) -> Iterator[Row]:
+    """Yield the rows of `statement` whose `column` is one of `ids`, however many ids there are.
+
+    Equal ids are asked for once; the order of the rows is the statement's own only within each batch of ids.
+    """
+    distinct = sorted(set(ids))
+    for start in range(0, len(distinct), IDS_PER_STATEMENT):
+        batch = distinct[start : start + IDS_PER_STATEMENT]
+        yield from connection.execute(statement.where(column.in_(batch))).all()
+
+
+def insert_missing(connection: Connection, table: sa.Table, rows: Sequence[Mapping[str, object]]) -> None:
+    """Insert the rows whose key is not in the table yet."""
+    if rows:
+        connection.execute(_insert(connection, table).on_conflict_do_nothing(), list(rows))
+
+
+def upsert(
+    connection: Connection,
+    table: sa.Table,
+    rows: Sequence[Mapping[str, object]],
+    update: Sequence[str],
+    only: sa.ColumnElement[bool] | None = None,
+) -> None:
+    """Insert rows; where a row's key exists, overwrite the columns `update`, if the existing row meets `only`."""
+    if not rows:
+        return
+    statement = _insert(connection, table)
+    keys = [column.name for column in table.primary_key]
+    overwrite = {name: statement.excluded[name] for name in update}
+    connection.execute(statement.on_conflict_do_update(index_elements=keys, set_=overwrite, where=only), list(rows))
+
+
+def is_sqlite(connection: Connection) -> bool:
+    """Return whether the ledger is a SQLite file."""
+    return connection.dialect.name == "sqlite"
+
+
+def advisory_lock_key(name: str) -> int:
+    """Return the number under which PostgreSQL knows the lock `name`."""
+    return zlib.crc32(f"corpus-guard/{name}".encode())
+
+
+def _insert(connection: Connection, table: sa.Table) -> sqlite.Insert | postgresql.Insert:
+    return sqlite.insert(table) if is_sqlite(connection) else postgresql.insert(table)

@@ -1,0 +1,112 @@
+"""Comparison of a run's new chunks by their vectors: which agree with each other, and which questions they answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+
+from corpus_guard.batches import Storage
+from corpus_guard.batches.tables import vectors_from_table, versions_from_table
+from corpus_guard.corpus.query_bank import QueryBank
+from corpus_guard.corpus.store import Store
+from corpus_guard.domain import TrustLevel
+from corpus_guard.ledger import Ledger
+from corpus_guard.models import Models
+from corpus_guard.screening.checks.coordination import Coordination
+from corpus_guard.screening.runner import Screening
+from corpus_guard.screening.survey import semantics as semantic
+from corpus_guard.screening.survey.agreement import Passage
+from corpus_guard.screening.survey.semantics import Semantics
+
+MIN_BACKGROUND_CHUNKS = 1_000  # at least so many chunks to compare with, if so many are served
+NEAREST_SERVED = 24  # served chunks compared with each new one
+
+
+def compare_chunks(
+    ledger: Ledger,
+    storage: Storage,
+    store: Store,
+    models: Models,
+    screening: Screening,
+    shards: Iterable[tuple[str, str]],
+) -> Semantics:
+    """Compare the chunks of all shards.
+
+    Args:
+        ledger: the ledger.
+        storage: where batches and manifests lie.
+        store: the collections.
+        models: embedder and language model.
+        screening: the checks under their policy.
+        shards: (folder of the batch, storage name of its vectors).
+    """
+    passages: list[Passage] = []
+    vectors: list[NDArray[np.float32]] = []
+    places: list[tuple[str, int]] = []  # of each passage: batch, position of its version there
+    for folder, name in shards:
+        if not name:
+            continue
+        by_chunk = vectors_from_table(storage.read_table(name))
+        table = storage.read_table(f"{folder}/versions.parquet", columns=["version_id", "doc_id", "stamp", "chunks"])
+        for position, row in enumerate(table.to_pylist()):
+            is_open = orjson.loads(row["stamp"])["trust"] == TrustLevel.OPEN
+            for ordinal, chunk in enumerate(row["chunks"]):
+                passages.append(Passage(row["version_id"], row["doc_id"], ordinal, is_open))
+                vectors.append(by_chunk[chunk["chunk_id"]])
+                places.append((folder, position))
+    if not passages:
+        return Semantics()
+    _fill_up(store, passages, vectors)
+
+    def texts(positions: Sequence[int]) -> list[str]:
+        found: dict[int, str] = {}
+        for folder in dict.fromkeys(places[position][0] for position in positions):
+            stored = versions_from_table(storage.read_table(f"{folder}/versions.parquet"))
+            found |= {
+                position: stored[places[position][1]].chunks[passages[position].ordinal].text
+                for position in positions
+                if places[position][0] == folder
+            }
+        return [found[position] for position in positions]
+
+    coordination = screening.check(Coordination.name)
+    return semantic.survey_semantics(
+        passages,
+        np.stack(vectors),
+        texts,
+        vocabulary=models.frequency_vocabulary,
+        grouping=coordination.grouping if isinstance(coordination, Coordination) else None,
+        bank=QueryBank.load(ledger, storage, models),
+        served=_OpenCollection(store, store.collection_name(TrustLevel.OPEN)),
+    )
+
+
+def _fill_up(store: Store, passages: list[Passage], vectors: list[NDArray[np.float32]]) -> None:
+    """Add served chunks as background when few are new: a group must stand out from it, and background never joins a group."""
+    arriving = {passage.doc_id for passage in passages}
+    existing = set(store.names())
+    for trust in TrustLevel:
+        collection = store.collection_name(trust)
+        missing = MIN_BACKGROUND_CHUNKS - len(passages)
+        if missing > 0 and collection in existing:
+            for document, vector in store.sample_vectors(collection, missing):
+                if document not in arriving:
+                    passages.append(Passage("", document, 0, open=False))
+                    vectors.append(vector)
+
+
+class _OpenCollection:
+    """Served chunks of open sources: a poisoned answer may arrive one text a day."""
+
+    def __init__(self, store: Store, collection: str) -> None:
+        self._store = store
+        self._collection = collection if collection in store.names() else None
+
+    def near(self, vectors: NDArray[np.float32]) -> Sequence[Sequence[tuple[str, str, float]]]:
+        """Return (document id, text, cosine) of the served chunks nearest to each vector."""
+        if self._collection is None:
+            return [()] * len(vectors)
+        return self._store.nearest_texts(self._collection, vectors, NEAREST_SERVED)

@@ -1,0 +1,183 @@
+"""Status of a deployment, read from the ledger alone."""
+
+from __future__ import annotations
+
+from typing import Any, Final, TypeAlias
+
+import sqlalchemy as sa
+
+from corpus_guard.batches import Storage
+from corpus_guard.intake.sources.declarations import source_location
+from corpus_guard.intake.sources.sources_file import read_declarations
+from corpus_guard.ledger import Ledger
+from corpus_guard.ledger.queries import Row
+from corpus_guard.ledger.states import IncidentState, PublicationState, RunKind, VersionState
+from corpus_guard.ledger.tables import documents, heads, incidents, publications, runs, seals, versions
+from corpus_guard.screening.runner import Screening
+from corpus_guard.settings import Settings
+
+RUNS_SHOWN: Final = 5
+MAX_RUNS_SEARCHED: Final = 500  # for the last run of each source
+
+JsonObject: TypeAlias = dict[str, Any]
+"""A JSON object; the functions below say what is in it."""
+
+
+def read_status(ledger: Ledger, storage: Storage, screening: Screening, settings: Settings) -> JsonObject:
+    """Return sources, last runs, policy, manifest and addresses. Loads no model and contacts no server."""
+    seal = _last_seal(ledger)
+    return {
+        "sources": _sources(ledger),
+        "runs": _runs(ledger),
+        "policy": f"{screening.policy.name}, digest {screening.digest[:16]}, {settings.policy_file}",
+        "thresholds": {
+            name: thresholds.model_dump(mode="json") for name, thresholds in sorted(screening.policy.sources.items())
+        },
+        "shadow": sorted(screening.policy.shadow),
+        "muted": {source: sorted(codes) for source, codes in sorted(screening.mutes.items())},
+        "would_wait": _would_wait(ledger),
+        "canaries": _canaries(ledger),
+        "manifest": storage.location(seal.manifest) if seal else None,
+        "manifest_sha256": seal.manifest_sha256 if seal else None,
+        "head": _head(ledger),
+        "incidents": _open_incidents(ledger),
+        "ledger": ledger.address,
+        "storage": settings.storage,
+        "chroma": _chroma(settings),
+    }
+
+
+def read_sources(ledger: Ledger, settings: Settings) -> list[JsonObject]:
+    """Return every declared source with its counts and its last run. Contacts no source.
+
+    Raises:
+        SettingsError: sources.yaml is missing or invalid.
+    """
+    counts_by_source = {row["source"]: row for row in _sources(ledger)}
+    last_seen = sa.select(documents.c.source, sa.func.max(documents.c.last_seen_at)).group_by(documents.c.source)
+    refreshes = (
+        sa.select(runs.c.run_id, runs.c.sources, runs.c.state, runs.c.started_at)
+        .where(runs.c.kind == RunKind.REFRESH.value)
+        .order_by(runs.c.started_at.desc())
+        .limit(MAX_RUNS_SEARCHED)
+    )
+    last_runs: dict[str, Row] = {}
+    with ledger.read() as connection:
+        seen_at = {row[0]: row[1] for row in connection.execute(last_seen)}
+        for run in connection.execute(refreshes):
+            for name in run.sources:
+                last_runs.setdefault(name, run)
+    sources = []
+    for config in read_declarations(settings.sources_file):
+        counts, last_run = counts_by_source.get(config.name, {}), last_runs.get(config.name)
+        numbers = {name: counts.get(name, 0) for name in ("documents", "served", "waiting", "rejected", "chunks")}
+        sources.append(
+            {
+                "name": config.name,
+                "kind": config.kind,
+                "owner": config.owner,
+                "trust": config.trust.value,
+                "url": source_location(config),
+                **numbers,
+                "last_run": last_run.run_id if last_run else None,
+                "last_run_state": last_run.state if last_run else None,
+                "last_run_at": last_run.started_at.isoformat() if last_run else None,
+                "last_seen_at": seen_at[config.name].isoformat() if config.name in seen_at else None,
+            }
+        )
+    return sources
+
+
+def _sources(ledger: Ledger) -> list[JsonObject]:
+    living = documents.c.retired_at.is_(None)
+    latest = sa.and_(versions.c.version_id == documents.c.latest_version, living)
+    counted = (
+        sa.select(
+            documents.c.source,
+            documents.c.trust,
+            sa.func.count().filter(living).label("documents"),
+            sa.func.count(documents.c.target_version).label("served"),
+            sa.func.count().filter(latest, versions.c.state == VersionState.QUARANTINED.value).label("waiting"),
+            sa.func.count().filter(latest, versions.c.state == VersionState.REJECTED.value).label("rejected"),
+        )
+        .join(versions, versions.c.version_id == documents.c.latest_version)
+        .group_by(documents.c.source, documents.c.trust)
+        .order_by(documents.c.source)
+    )
+    chunks = (
+        sa.select(documents.c.source, sa.func.count())
+        .join(documents, documents.c.doc_id == publications.c.doc_id)
+        .where(publications.c.state == PublicationState.PUBLISHED.value)
+        .group_by(documents.c.source)
+    )
+    with ledger.read() as connection:
+        served = {row[0]: row[1] for row in connection.execute(chunks)}
+        return [{**row._mapping, "chunks": served.get(row.source, 0)} for row in connection.execute(counted)]
+
+
+def _runs(ledger: Ledger) -> list[JsonObject]:
+    with ledger.read() as connection:
+        rows = connection.execute(sa.select(runs).order_by(runs.c.started_at.desc()).limit(RUNS_SHOWN)).all()
+    return [
+        {
+            "run_id": row.run_id,
+            "kind": row.kind,
+            "state": row.state,
+            "started_at": row.started_at.isoformat(),
+            "finished_at": row.finished_at.isoformat() if row.finished_at else None,
+            "counts": row.counts,
+        }
+        for row in rows
+    ]
+
+
+def _would_wait(ledger: Ledger) -> dict[str, int]:
+    """Return, by source, how many accepted latest versions would not have been accepted without shadowing."""
+    statement = (
+        sa.select(documents.c.source, sa.func.count())
+        .join(versions, versions.c.version_id == documents.c.latest_version)
+        .where(
+            documents.c.retired_at.is_(None),
+            versions.c.state == VersionState.ACCEPTED.value,
+            versions.c.shadow_verdict.is_not(None),
+        )
+        .group_by(documents.c.source)
+        .order_by(documents.c.source)
+    )
+    with ledger.read() as connection:
+        return {row[0]: row[1] for row in connection.execute(statement)}
+
+
+def _canaries(ledger: Ledger) -> JsonObject | None:
+    """Return the results of the canaries in the last finished refresh that planted any."""
+    statement = (
+        sa.select(runs.c.counts)
+        .where(runs.c.kind == RunKind.REFRESH.value, runs.c.finished_at.is_not(None))
+        .order_by(runs.c.started_at.desc())
+        .limit(RUNS_SHOWN)
+    )
+    with ledger.read() as connection:
+        results = (row.counts.get("canaries") for row in connection.execute(statement) if row.counts)
+        return next((canaries for canaries in results if canaries), None)
+
+
+def _last_seal(ledger: Ledger) -> Row | None:
+    with ledger.read() as connection:
+        return connection.execute(sa.select(seals).order_by(seals.c.number.desc()).limit(1)).first()
+
+
+def _head(ledger: Ledger) -> JsonObject | None:
+    """Return the newest signed head, unverified: `guard verify` checks it."""
+    with ledger.read() as connection:
+        row = connection.execute(sa.select(heads).order_by(heads.c.number.desc()).limit(1)).first()
+    return {"events": row.size, "root": row.root, "signed_at": row.signed_at.isoformat()} if row else None
+
+
+def _open_incidents(ledger: Ledger) -> list[str]:
+    with ledger.read() as connection:
+        statement = sa.select(incidents.c.incident_id).where(incidents.c.state == IncidentState.OPEN.value)
+        return list(connection.scalars(statement.order_by(incidents.c.opened_at)))
+
+
+def _chroma(settings: Settings) -> str:
+    return f"{settings.chroma_url}, store {settings.home / 'chroma'}, collections {settings.collection_prefix}-*"

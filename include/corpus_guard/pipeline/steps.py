@@ -1,0 +1,426 @@
+"""Steps of a refresh. They exchange paths and counts, never text; each may be repeated or run twice at once.
+
+    discover   list every source into shards
+    intake     fetch and hash documents; store, parse, stamp and chunk those that changed
+    embed      compute a vector for each new chunk
+    survey     compare the documents of all shards with each other and with the ledger's history
+    screen     run the checks and the policy: a verdict for each version
+    publish    write the verdicts into the ledger and the accepted chunks into Chroma
+    seal       retire vanished documents, balance the counts, write the manifest, sign the log
+
+A step names its output by the hash of its input, the models and the policy. Existing output is reused, so a killed step is cheap to
+repeat.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from corpus_guard.batches import Storage
+from corpus_guard.batches.tables import (
+    CHUNK_TEXT_COLUMNS,
+    chunk_texts_from_table,
+    in_batches,
+    judgements_from_table,
+    judgements_to_table,
+    versions_from_table,
+)
+from corpus_guard.corpus import outbox, publishing
+from corpus_guard.corpus.store import Store
+from corpus_guard.corpus.vectors import embed_chunks
+from corpus_guard.domain import Verdict, Version, digest, doc_id, sha256_bytes
+from corpus_guard.errors import Inconsistent, SourceUnavailable
+from corpus_guard.intake.blobs import BlobStore
+from corpus_guard.intake.chunking import Chunker
+from corpus_guard.intake.sources import Sources
+from corpus_guard.intake.sources.source import Fetched, FetchFailed, Source, SourceItem, Unchanged
+from corpus_guard.ledger import Ledger
+from corpus_guard.ledger.runs import begin_run, end_run
+from corpus_guard.models import Models
+from corpus_guard.pipeline.arrivals import (
+    Arrival,
+    attach_validators,
+    checked_outcomes,
+    items_to_fetch,
+    record_listing,
+    recorded_documents,
+    store_arrival,
+    write_batch,
+)
+from corpus_guard.pipeline.canaries import CanaryResults, screen_canaries
+from corpus_guard.pipeline.semantics import compare_chunks
+from corpus_guard.pipeline.vanished import retire_vanished
+from corpus_guard.proof.sealing import seal_corpus
+from corpus_guard.screening.history import LedgerHistory
+from corpus_guard.screening.predecessors import load_predecessors
+from corpus_guard.screening.runner import Screening
+from corpus_guard.screening.survey.signals import signals_from_table
+from corpus_guard.screening.survey.survey import Survey, build_survey
+from corpus_guard.settings import Settings
+
+if TYPE_CHECKING:
+    from corpus_guard.screening.survey.resemblance import History
+
+log = logging.getLogger(__name__)
+
+SHARDS_BEFORE_GROWTH = 200  # then shards double in size: 1.5M documents stay below Airflow's 1,024 mapped tasks
+
+
+class Discovery(TypedDict):
+    """The listing of a run's sources; stored in the run's folder for `seal`."""
+
+    listed: list[str]  # sources that could be listed
+    failed: dict[str, str]  # source → reason it could not be listed
+    documents: int
+
+
+class Shard(TypedDict, total=False):
+    """Storage names and counts of a shard; each step adds its own."""
+
+    source: str
+    listed: int  # documents
+    unchanged: int
+    failed: int
+    batch: str  # folder of the batch; "" if nothing changed
+    judgements: str
+    accepted: int
+    quarantined: int
+    rejected: int
+    vectors: str
+    model: str
+    chunks: int
+    published: int
+    retired: int
+
+
+class RefreshResult(TypedDict):
+    """Counts and digests of a finished refresh."""
+
+    run_id: str
+    documents: int
+    accepted: int
+    quarantined: int
+    rejected: int
+    unchanged: int
+    failed: int
+    vanished: int
+    published: int  # chunks
+    retired: int  # chunks
+    served: int  # chunks now in the collections
+    manifest: str
+    manifest_sha256: str
+    log_size: int  # events under the newest signed head
+    log_root: str
+    canaries: CanaryResults | None  # None if no document was ever found
+
+
+def discover(
+    ledger: Ledger,
+    storage: Storage,
+    sources: Sources,
+    screening: Screening,
+    settings: Settings,
+    run_id: str,
+    source_names: Sequence[str] = (),
+) -> list[str]:
+    """List sources into shards. A source that cannot be listed fails the run at its end; the others continue.
+
+    Args:
+        ledger: the ledger.
+        storage: where batches and manifests lie.
+        sources: the sources by name.
+        screening: the checks under their policy.
+        settings: paths, limits and keys.
+        run_id: identity of this run; giving it again repeats the run.
+        source_names: names; empty: all of sources.yaml.
+
+    Returns:
+        Storage names of the listings.
+
+    Raises:
+        UnknownSubject: a name is not in sources.yaml.
+    """
+    chosen = [sources.named(name) for name in source_names or sources]
+    begin_run(ledger, run_id, "refresh", screening.digest, [source.name for source in chosen])
+    listings: list[str] = []
+    result = Discovery(listed=[], failed={}, documents=0)
+    for source in chosen:
+        try:
+            names, count = _list(storage, settings, run_id, source, len(listings))
+        except SourceUnavailable as error:
+            log.warning("%s", error)
+            result["failed"][source.name] = str(error)
+            continue
+        listings += names
+        result["listed"].append(source.name)
+        result["documents"] += count
+    storage.write_json(_discovered(run_id), result)
+    return listings
+
+
+def documents_found(storage: Storage, run_id: str) -> int:
+    """Return how many documents `discover` listed."""
+    discovered: Discovery = storage.read_json(_discovered(run_id))
+    return discovered["documents"]
+
+
+def intake(
+    ledger: Ledger,
+    storage: Storage,
+    blobs: BlobStore,
+    chunker: Chunker,
+    sources: Sources,
+    settings: Settings,
+    run_id: str,
+    listing: str,
+) -> Shard:
+    """Fetch a shard's documents and write a batch of those that changed."""
+    content = storage.read_json(listing)
+    source = sources.named(content["source"])
+    listed = [_item(row) for row in content["items"]]
+    recorded = recorded_documents(ledger, [doc_id(source.name, item.uri) for item in listed])
+    items = attach_validators(settings, source, listed, recorded)
+    to_fetch = items_to_fetch(items)
+    unchanged = len(items) - len(to_fetch)
+    arrivals: list[Arrival] = []
+    failures: list[FetchFailed] = []
+    fetched: list[tuple[SourceItem, str, str]] = []
+    for outcome in checked_outcomes(source, to_fetch):
+        if isinstance(outcome, Unchanged):
+            unchanged += 1
+            continue
+        if isinstance(outcome, FetchFailed) and not outcome.code.startswith("parsing."):
+            failures.append(outcome)
+            continue
+        content_sha256, arrival = store_arrival(ledger, blobs, source, outcome, recorded)
+        if isinstance(outcome, Fetched) and outcome.validator is not None:
+            fetched.append((outcome.item, outcome.validator, content_sha256))
+        if arrival:
+            arrivals.append(arrival)
+        else:
+            unchanged += 1
+    record_listing(ledger, run_id, source.name, items, failures, fetched)
+    shard = Shard(
+        source=source.name,
+        listed=len(items),
+        failed=len(failures),
+        unchanged=unchanged,
+        batch="",
+    )
+    if arrivals:
+        shard["batch"] = write_batch(ledger, storage, blobs, chunker, settings, run_id, source, arrivals)
+    return shard
+
+
+def changed_shards(shards: Iterable[Shard]) -> list[Shard]:
+    """Return the shards that hold a changed document."""
+    return [shard for shard in shards if shard["batch"]]
+
+
+def embed(storage: Storage, models: Models, shard: Shard) -> Shard:
+    """Embed the chunks of a shard."""
+    versions = storage.read_table(f"{shard['batch']}/versions.parquet", columns=CHUNK_TEXT_COLUMNS)
+    chunks = chunk_texts_from_table(versions)
+    name, model = embed_chunks(storage, models, shard["batch"], chunks)
+    return Shard(**shard, vectors=name, model=model, chunks=len(chunks))
+
+
+def survey(
+    ledger: Ledger,
+    storage: Storage,
+    store: Store,
+    models: Models,
+    screening: Screening,
+    run_id: str,
+    shards: Iterable[Shard],
+    history: History | None = None,
+) -> list[Shard]:
+    """Compare the documents of all shards with each other and with `history` (None: the ledger's). Returns the shards unchanged."""
+    shards = list(shards)
+    if not shards:
+        return []
+    measured = (
+        signals
+        for shard in shards
+        for signals in signals_from_table(storage.read_table(f"{shard['batch']}/signals.parquet"))
+    )
+    surveyed = replace(
+        build_survey(measured, history or LedgerHistory(ledger)),
+        semantics=compare_chunks(
+            ledger, storage, store, models, screening, [(shard["batch"], shard["vectors"]) for shard in shards]
+        ),
+    )
+    storage.write(_survey(run_id), surveyed.to_json())
+    return shards
+
+
+def screen(ledger: Ledger, storage: Storage, screening: Screening, run_id: str, shard: Shard) -> Shard:
+    """Judge each version of a shard."""
+    versions = _versions(storage, shard)
+    relevant = Survey.from_json(storage.read(_survey(run_id))).of([version.version_id for version in versions])
+    seen, decides = sha256_bytes(relevant.to_json()), screening.digest_of(shard["source"])
+    name = f"{shard['batch']}/judgements-{digest('judgements/v1', [shard['batch'], seen, decides])[:32]}.parquet"
+    if not storage.exists(name):
+        relevant = relevant.with_predecessors(load_predecessors(ledger, storage, versions))
+        storage.write_table(name, judgements_to_table(screening.judge(versions, relevant)))
+    judgements = judgements_from_table(storage.read_table(name))
+    verdicts = [judgement.verdict for judgement in judgements]
+    return Shard(
+        **shard,
+        judgements=name,
+        accepted=verdicts.count(Verdict.ACCEPT),
+        quarantined=verdicts.count(Verdict.QUARANTINE),
+        rejected=verdicts.count(Verdict.REJECT),
+    )
+
+
+def publish(ledger: Ledger, storage: Storage, store: Store, run_id: str, shard: Shard) -> Shard:
+    """Record a shard's verdicts and write its accepted chunks to Chroma."""
+    from corpus_guard.review.campaigns import assign_campaigns
+    from corpus_guard.screening.history import record_signals
+    from corpus_guard.screening.survey.signals import signals_from_table
+
+    by_id = {
+        judgement.version_id: judgement for judgement in judgements_from_table(storage.read_table(shard["judgements"]))
+    }
+    measured = list(signals_from_table(storage.read_table(f"{shard['batch']}/signals.parquet")))
+
+    judged = [(version, by_id[version.version_id]) for version in _versions(storage, shard)]
+    with ledger.write() as connection:
+        publishing.record(
+            connection,
+            run_id,
+            f"{shard['batch']}/versions.parquet",
+            judged,
+            collection=store.collection_name,
+            vectors=shard["vectors"],
+            model=shard["model"],
+        )
+        record_signals(connection, measured)
+        assign_campaigns(connection, measured)
+    published, retired = outbox.drain(ledger, storage, store, run_id)
+    return Shard(**shard, published=published, retired=retired)
+
+
+def seal(
+    ledger: Ledger,
+    storage: Storage,
+    store: Store,
+    chunker: Chunker,
+    screening: Screening,
+    settings: Settings,
+    run_id: str,
+    fetched: Iterable[Shard],
+    published: Iterable[Shard],
+) -> RefreshResult:
+    """End a run: retire vanished documents, balance the counts, write the manifest, sign the log, screen the canaries.
+
+    Raises:
+        Inconsistent: the counts do not balance, or Chroma holds another number of chunks than the ledger says.
+        SourceUnavailable: a source could not be listed; the others are refreshed and sealed.
+    """
+    fetched, published = list(fetched), list(published)
+    discovered: Discovery = storage.read_json(_discovered(run_id))
+    vanished = retire_vanished(ledger, screening.policy, run_id, discovered["listed"])
+    late = outbox.drain(ledger, storage, store, run_id)
+    counts = {name: _total(published, name) for name in ("accepted", "quarantined", "rejected")}
+    counts |= {name: _total(fetched, name) for name in ("unchanged", "failed")}
+    try:
+        _balance(discovered["documents"], counts)
+        sealing = seal_corpus(ledger, storage, store, settings, run_id)
+    except Inconsistent:
+        end_run(ledger, run_id, counts, "failed")
+        raise
+    sealed = RefreshResult(
+        run_id=run_id,
+        documents=discovered["documents"],
+        accepted=counts["accepted"],
+        quarantined=counts["quarantined"],
+        rejected=counts["rejected"],
+        unchanged=counts["unchanged"],
+        failed=counts["failed"],
+        vanished=vanished,
+        published=_total(published, "published") + late[0],
+        retired=_total(published, "retired") + late[1],
+        served=sealing.manifest.chunks,
+        manifest=sealing.manifest.name,
+        manifest_sha256=sealing.manifest.sha256,
+        log_size=sealing.head.size,
+        log_root=sealing.head.root.hex(),
+        canaries=screen_canaries(ledger, storage, chunker, screening, settings, run_id, screened=bool(published))
+        if discovered["documents"]
+        else None,
+    )
+    if discovered["failed"]:
+        end_run(ledger, run_id, sealed, "failed")
+        raise SourceUnavailable(
+            "; ".join(discovered["failed"].values())
+            + ". The other sources are refreshed and sealed; run the refresh again once the source answers"
+        )
+    end_run(ledger, run_id, sealed)
+    return sealed
+
+
+def _list(storage: Storage, settings: Settings, run_id: str, source: Source, before: int) -> tuple[list[str], int]:
+    names: list[str] = []
+    count = 0
+    items = source.list()
+    while True:
+        size = settings.shard_documents * 2 ** ((before + len(names)) // SHARDS_BEFORE_GROWTH)
+        part = next(iter(in_batches(items, size)), None)
+        if part is None:
+            return names, count
+        name = f"{_folder(run_id)}/{source.name}-{len(names):05}.json"
+        storage.write_json(name, {"source": source.name, "items": [_row(item) for item in part]})
+        names.append(name)
+        count += len(part)
+
+
+def _versions(storage: Storage, shard: Shard) -> list[Version]:
+    return versions_from_table(storage.read_table(f"{shard['batch']}/versions.parquet"))
+
+
+def _balance(listed: int, counts: Mapping[str, int]) -> None:
+    total = sum(counts.values())
+    if total != listed:
+        parts = ", ".join(f"{count} {name}" for name, count in counts.items())
+        raise Inconsistent(
+            f"{listed} documents were listed but {total} are accounted for ({parts}): a step lost some; run the refresh again"
+        )
+
+
+def _total(shards: Iterable[Shard], name: str) -> int:
+    return sum(int(shard.get(name, 0)) for shard in shards)  # type: ignore[call-overload]
+
+
+def _folder(run_id: str) -> str:
+    # A run id comes from whoever triggers the run; it names no path.
+    return f"runs/{digest('run/v1', [run_id])[:16]}"
+
+
+def _discovered(run_id: str) -> str:
+    return f"{_folder(run_id)}/discovered.json"
+
+
+def _survey(run_id: str) -> str:
+    return f"{_folder(run_id)}/survey.json"
+
+
+def _row(item: SourceItem) -> dict[str, Any]:
+    modified = item.modified_at.isoformat() if item.modified_at else None
+    return {
+        "uri": item.uri,
+        "size": item.size,
+        "modified_at": modified,
+        "locator": item.locator,
+        "validator": item.validator,
+    }
+
+
+def _item(row: Mapping[str, Any]) -> SourceItem:
+    modified = datetime.fromisoformat(row["modified_at"]) if row["modified_at"] else None
+    return SourceItem(row["uri"], row["size"], modified, row["locator"], row.get("validator"))

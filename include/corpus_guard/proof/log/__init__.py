@@ -1,0 +1,1 @@
+"""The signed event log: Merkle trees, signed heads, keys, anchors and witnesses."""

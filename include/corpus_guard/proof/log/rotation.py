@@ -1,0 +1,72 @@
+"""Changes of the log's keys: each is an event of the log, and the next head is signed by the old and the new key.
+
+If the process is killed between the new key and its event, the keyring has a key that no event names: it signs all the same, and running
+the rotation again makes another one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from corpus_guard.ledger.event_log import append_event
+from corpus_guard.proof.log.checkpoint import Checkpoint
+from corpus_guard.proof.log.heads import newest_head, sign_head
+from corpus_guard.proof.log.keys import Keyring
+
+if TYPE_CHECKING:
+    from corpus_guard.ledger import Ledger
+    from corpus_guard.settings import Settings
+
+
+def rotate(
+    ledger: Ledger, settings: Settings, run_id: str, overlap: int, *, by: str, reason: str
+) -> tuple[str, Checkpoint]:
+    """Replace the active key with a new one, and sign a head with both.
+
+    Args:
+        ledger: the ledger.
+        settings: home and folder of the keys, witness and anchor.
+        run_id: for the log.
+        overlap: events during which the old key keeps signing.
+        by: who asked for it.
+        reason: why.
+
+    Returns:
+        The new public key, and the head whose log names it.
+
+    Raises:
+        SettingsError: there are no keys.
+        Inconsistent: the log is not what was signed; keys are not changed on a broken log.
+    """
+    keyring = Keyring.open(settings.keys)
+    size = sign_head(ledger, settings).size  # the last head that only the old key vouches for
+    key = keyring.rotate(size, overlap)
+    with ledger.write() as connection:
+        append_event(connection, "key_rotated", key, run_id, by=by, reason=reason, overlap=overlap)
+    return key, sign_head(ledger, settings)
+
+
+def revoke(
+    ledger: Ledger, settings: Settings, run_id: str, key_id: str, size: int | None, *, by: str, reason: str
+) -> Checkpoint:
+    """Stop trusting a key that was replaced, and return the head that the others sign.
+
+    Args:
+        ledger: the ledger.
+        settings: home and folder of the keys, witness and anchor.
+        run_id: for the log.
+        key_id: 8 hexadecimal digits.
+        size: of the last head for which the key is trusted; None: of the newest one.
+        by: who asked for it.
+        reason: why.
+
+    Raises:
+        Misuse: it is the active key: rotate first.
+        UnknownSubject: no such key.
+    """
+    newest = newest_head(ledger)
+    last_size = size if size is not None else (newest.size if newest else 0)
+    Keyring.open(settings.keys).revoke(key_id, last_size)
+    with ledger.write() as connection:
+        append_event(connection, "key_revoked", key_id, run_id, by=by, reason=reason, last_size=last_size)
+    return sign_head(ledger, settings)

@@ -1,0 +1,1 @@
+"""Removing content: withdrawal from service, which can be undone, and purges, which cannot."""

@@ -1,0 +1,391 @@
+"""Purges: content erased for good, and proved to be gone.
+
+Rules
+    * a purge covers a text or its bytes: every version of any document that has the same text or the same bytes goes along;
+    * first the content is taken out of service and blocked by hash; its versions are rejected by an ordinary decision;
+    * then its rows leave the Parquet batches, its raw bytes the blob store, and Chroma's files are rewritten without it;
+    * the purge is *closed*, by an event in the log, only when a search of every file of the collections and the storage folder finds
+      neither a text nor a vector of it; until then it is *removed*, and running the command again continues it;
+    * content that a remaining document holds, too (boilerplate), may stay: it is named, not searched for;
+    * if this machine cannot see Chroma's disk, nothing is claimed: the purge stays *removed*;
+    * the ledger keeps hashes, who and why. It keeps no text, and the hashes of short pieces only until the purge is closed.
+
+Not done: reaching backups, snapshots, replicas, older versions in an object store, or blocks that a file system has freed and not yet
+reused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, Final, TypedDict, cast
+
+import sqlalchemy as sa
+
+from corpus_guard.batches.tables import in_batches
+from corpus_guard.corpus import outbox
+from corpus_guard.domain import Progress, digest, no_progress
+from corpus_guard.errors import Inconsistent, Misuse, UnknownSubject
+from corpus_guard.ledger.event_log import append_event
+from corpus_guard.ledger.ledger import now
+from corpus_guard.ledger.queries import select_in_batches, upsert
+from corpus_guard.ledger.runs import begin_run, end_run
+from corpus_guard.ledger.states import PurgeState, RunKind
+from corpus_guard.ledger.tables import bands, chunks, purges, results, signals, suspects, traces, versions
+from corpus_guard.models.chat_cache import LedgerAnswerCache
+from corpus_guard.proof.sealing import seal_corpus
+from corpus_guard.removal import chroma_files, withdrawal
+from corpus_guard.removal.purge_plan import PurgePlan
+from corpus_guard.removal.purge_targets import (
+    PurgeTargets,
+    collections_of,
+    removal_targets,
+    versions_with_equal_content,
+)
+from corpus_guard.removal.storage_files import StorageFiles, holds_trace
+from corpus_guard.removal.text_traces import TextTrace, TraceIndex
+
+if TYPE_CHECKING:
+    from corpus_guard.batches import Storage
+    from corpus_guard.corpus.store import Store
+    from corpus_guard.intake.blobs import BlobStore
+    from corpus_guard.ledger import Ledger
+    from corpus_guard.screening.runner import Screening
+    from corpus_guard.settings import Settings
+
+MAX_SEARCHES: Final = 4  # each but the last may make the collections again, until no new index holds old memory
+ERASED_EXPLANATION: Final = "erased with the text it was about"
+
+
+class PurgeResult(TypedDict):
+    """Outcome of a purge."""
+
+    purge_id: str
+    run_id: str
+    state: str  # closed; removed: this machine cannot see Chroma's disk
+    documents: int
+    versions: int
+    chunks: int
+    searched: int  # files
+    shared: list[str]  # chunks whose text a remaining document holds, too
+    untraced: list[str]  # chunks (or versions, for hidden text) too short, too plain, or purged before
+    manifest_sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class _SearchableFile:
+    location: str
+    open: Callable[[], BinaryIO]
+
+
+class _Evidence(TypedDict, total=False):
+    """Column `evidence` of the table `purges`."""
+
+    traces: list[TextTrace]  # only until the purge is closed
+    shared: list[str]
+    untraced: list[str]
+    searched: int  # files
+    found: int  # files that hold a trace: 0
+    sought: int  # traces
+    chroma: str  # folder; "" where there is none
+
+
+@dataclass(frozen=True)
+class Purger:
+    """Purges in one corpus. If the process is killed, the same call or `resume` continues."""
+
+    ledger: Ledger
+    storage: Storage
+    blobs: BlobStore
+    store: Store
+    screening: Screening
+    settings: Settings
+
+    def purge(
+        self, run_id: str, plan: PurgePlan, by: str, reason: str, progress: Progress = no_progress
+    ) -> PurgeResult:
+        """Remove what was planned, prove that it is gone, and seal.
+
+        Args:
+            run_id: id of this run.
+            plan: from `corpus_guard.removal.purge_plan.plan_purge`.
+            by: who asks for it.
+            reason: why; kept for good, so it must not quote what is purged.
+            progress: called before each step.
+
+        Raises:
+            Misuse: no name or no reason is given, or the same content came in again since the plan was made.
+            Inconsistent: something is still there; the message names the file.
+            StoreUnavailable: Chroma does not answer, or its database is locked.
+        """
+        if not by.strip() or not reason.strip():
+            raise Misuse('a purge needs the name of who asks for it and a reason; give --reason "..."')
+        row = self._row(plan.purge_id)
+        if row is None or (row.state == PurgeState.CLOSED and (plan.files or plan.blobs)):
+            progress("looking for text that only this content holds", 0, 0)
+            self._take_out_of_service(run_id, plan, by.strip(), reason.strip())
+        return self._finish(run_id, plan.purge_id, progress)
+
+    def resume(self, run_id: str, progress: Progress = no_progress) -> list[PurgeResult]:
+        """Continue every purge that is not closed; raises what `purge` raises."""
+        is_open = purges.c.state == PurgeState.REMOVED
+        with self.ledger.read() as connection:
+            ids = connection.scalars(sa.select(purges.c.purge_id).where(is_open).order_by(purges.c.requested_at))
+            open_purges = list(ids)
+        return [self._finish(run_id, purge_id, progress) for purge_id in open_purges]
+
+    def _take_out_of_service(self, run_id: str, plan: PurgePlan, by: str, reason: str) -> None:
+        """Write all changes of the ledger in one transaction: then the content is not served and cannot come back."""
+        search = self._files.take_traces(plan.targets)
+        evidence = _Evidence(
+            traces=sorted({*search.traces, *self._open_traces(plan)}),
+            shared=list(search.shared),
+            untraced=list(search.untraced),
+        )
+        row = {
+            "purge_id": plan.purge_id,
+            "state": PurgeState.REMOVED,
+            "subject": plan.selectors.as_dict(),
+            "versions": list(plan.versions),
+            "requested_by": by,
+            "reason": reason,
+            "requested_at": now(),
+            "run_id": run_id,
+            "closed_at": None,
+            "evidence": evidence,
+        }
+        with self.ledger.write() as connection:
+            if versions_with_equal_content(connection, set(plan.versions)) != set(plan.versions):
+                raise Misuse(
+                    "the content to be purged came in again since the plan was made; nothing was changed, run it again"
+                )
+            upsert(connection, purges, [row], [name for name in row if name != "purge_id"])
+            withdrawal.block_content(connection, plan.purge_id, plan.content_sha256, plan.text_sha256, reason)
+            withdrawal.reject_versions(
+                connection, run_id, plan.versions, policy_digest=self.screening.digest, by=by, reason=reason
+            )
+            _erase_declared_metadata(connection, plan.versions)
+            withdrawal.retire_versions(connection, run_id, plan.versions, "purged")
+            _erase_derived_rows(connection, plan.versions, self._result_keys(connection, plan.versions))
+            append_event(
+                connection,
+                "purge_began",
+                plan.purge_id,
+                run_id,
+                asked=plan.selectors.as_dict(),
+                by=by,
+                reason=reason,
+            )
+
+    def _open_traces(self, plan: PurgePlan) -> Iterator[TextTrace]:
+        """Yield the traces of open purges of some of these versions.
+
+        Their rows are erased already, so that no new traces can be taken; this purge has to prove them gone, too.
+        """
+        statement = sa.select(purges.c.versions, purges.c.evidence).where(purges.c.state == PurgeState.REMOVED)
+        with self.ledger.read() as connection:
+            for row in connection.execute(statement):
+                if set(row.versions) & set(plan.versions):
+                    yield from _stored_traces(row.evidence)
+
+    def _result_keys(self, connection: sa.Connection, version_ids: Sequence[str]) -> list[str]:
+        """Return the keys under which `corpus_guard.screening.runner` keeps results of today's second-stage checks."""
+        named_checks = [self.screening.check(name) for name in self.screening.policy.checks]
+        check_digests = [check.digest for check in named_checks if check is not None and check.second_stage]
+        keys = []
+        for version_id in version_ids:
+            text_sha256 = connection.scalar(
+                sa.select(versions.c.text_sha256).where(versions.c.version_id == version_id)
+            )
+            rows = sa.select(chunks).where(chunks.c.version_id == version_id).order_by(chunks.c.ordinal)
+            spans = [f"{row.span_start}-{row.span_end}" for row in connection.execute(rows)]
+            keys += [digest("result/v1", [check, str(text_sha256), *spans]) for check in check_digests]
+        return keys
+
+    def _finish(self, run_id: str, purge_id: str, progress: Progress) -> PurgeResult:
+        """Erase the files, prove it, close the purge if all files could be searched, and seal."""
+        row = self._row(purge_id)
+        if row is None:
+            raise UnknownSubject(f"purge {purge_id} is not in the ledger")
+        begin_run(self.ledger, run_id, RunKind.PURGE, self.screening.digest)
+        with self.ledger.read() as connection:
+            targets = removal_targets(connection, row.versions)
+            columns = sa.select(versions.c.doc_id)
+            owners = select_in_batches(connection, columns, versions.c.version_id, row.versions)
+            document_count = len({owner.doc_id for owner in owners})
+            collections = collections_of(connection, row.versions)
+        evidence = cast("_Evidence", dict(row.evidence))
+        state = PurgeState(row.state)
+        if state is PurgeState.REMOVED:
+            progress("withdrawing from the collections", 0, 0)
+            outbox.drain(self.ledger, self.storage, self.store, run_id)
+            progress("erasing from storage", 0, 0)
+            self._files.erase(targets)
+            traces_index = TraceIndex(_stored_traces(evidence))
+            folder, all_visible = self._chroma_folder(collections)
+            if folder and _files_with_traces(_chroma_files(folder), traces_index, progress):
+                self._rebuild_collections(run_id, folder, collections, progress)
+            evidence |= self._prove_erasure(run_id, folder, collections, traces_index, progress)
+            if all_visible:
+                _close(self.ledger, run_id, row, targets, evidence)
+                state = PurgeState.CLOSED
+        seal = seal_corpus(self.ledger, self.storage, self.store, self.settings, run_id)
+        result = PurgeResult(
+            purge_id=purge_id,
+            run_id=run_id,
+            state=state.value,
+            documents=document_count,
+            versions=len(targets.versions),
+            chunks=len(targets.chunks),
+            searched=int(evidence["searched"]),
+            shared=list(evidence["shared"]),
+            untraced=list(evidence["untraced"]),
+            manifest_sha256=seal.manifest.sha256,
+        )
+        counts = {
+            "documents": result["documents"],
+            "versions": result["versions"],
+            "chunks": result["chunks"],
+            "searched": result["searched"],
+        }
+        end_run(self.ledger, run_id, counts)
+        return result
+
+    def _chroma_folder(self, collections: Sequence[str]) -> tuple[Path | None, bool]:
+        """Return Chroma's folder, if it lies on this machine, and whether every copy in Chroma can be seen from here."""
+        folder = self.settings.home / "chroma"
+        if collections:
+            visible = chroma_files.find_chroma_folder(self.store, folder)
+            return visible, visible is not None
+        return (folder if folder.is_dir() else None), True  # nothing of it was ever written to Chroma
+
+    def _rebuild_collections(self, run_id: str, folder: Path, collections: Sequence[str], progress: Progress) -> None:
+        """Publish the remaining records into new collections, and take the old ones' bytes out of Chroma's files."""
+        progress("publishing the remaining content again", 0, 0)
+        chroma_files.republish_collections(self.ledger, self.storage, self.store, run_id, collections)
+        progress("compacting the database", 0, 0)
+        chroma_files.compact(folder)
+
+    def _prove_erasure(
+        self,
+        run_id: str,
+        folder: Path | None,
+        collections: Sequence[str],
+        index: TraceIndex,
+        progress: Progress,
+    ) -> _Evidence:
+        """Search every file; if a new index was written from old memory, make the collections again first.
+
+        Raises:
+            Inconsistent: a file holds a trace.
+        """
+        for rebuilds_left in reversed(range(MAX_SEARCHES)):
+            files = [*(_chroma_files(folder) if folder else ()), *self._storage_files()]
+            holders = _files_with_traces(files, index, progress)
+            in_index = folder and any(chroma_files.is_index_file(folder, location) for location in holders)
+            if not rebuilds_left or not folder or not in_index:
+                break
+            self._rebuild_collections(run_id, folder, collections, progress)
+        if holders:
+            others = f" and {len(holders) - 1} more files" if len(holders) > 1 else ""
+            raise Inconsistent(
+                f"purged text or vectors are still in {holders[0]}{others}; the purge stays open. Find out what writes there "
+                "(a refresh that was running, a copy, another deployment), then run `guard purge --resume`"
+            )
+        return _Evidence(searched=len(files), found=0, sought=len(index), chroma=str(folder) if folder else "")
+
+    def _storage_files(self) -> Iterator[_SearchableFile]:
+        for name in self._files.names():
+            yield _SearchableFile(self.storage.location(name), partial(self._files.open, name))
+
+    @property
+    def _files(self) -> StorageFiles:
+        return StorageFiles(self.ledger, self.storage, self.blobs)
+
+    def _row(self, purge_id: str) -> sa.Row[tuple[object, ...]] | None:
+        with self.ledger.read() as connection:
+            return connection.execute(sa.select(purges).where(purges.c.purge_id == purge_id)).first()
+
+
+def _stored_traces(evidence: _Evidence) -> Iterator[TextTrace]:
+    return ((int(rolling), str(sha256)) for rolling, sha256 in evidence["traces"])
+
+
+def _erase_declared_metadata(connection: sa.Connection, version_ids: Sequence[str]) -> None:
+    """Erase what documents declare about themselves, such as titles: it is text as well."""
+    for row in select_in_batches(connection, sa.select(versions), versions.c.version_id, version_ids):
+        stamp = {**row.stamp, "declared": {}}
+        connection.execute(versions.update().where(versions.c.version_id == row.version_id).values(stamp=stamp))
+
+
+def _erase_derived_rows(connection: sa.Connection, version_ids: Sequence[str], result_keys: Sequence[str]) -> None:
+    """Erase what is derived from the text: measures, sketches, results of slow checks, and what models wrote about it."""
+    for table, column, values in (
+        (bands, bands.c.version_id, version_ids),
+        (signals, signals.c.version_id, version_ids),
+        (results, results.c.key, result_keys),
+    ):
+        for batch in in_batches(values):
+            connection.execute(table.delete().where(column.in_(batch)))
+    LedgerAnswerCache.delete_all(connection)
+    for batch in in_batches(version_ids):
+        judged = suspects.c.version_id.in_(batch)
+        in_judging_trace = traces.c.trace_id.in_(sa.select(suspects.c.trace_id).where(judged))
+        connection.execute(traces.update().where(in_judging_trace).values(answer_before=None, answer_after=None))
+        connection.execute(suspects.update().where(judged).values(explanation=ERASED_EXPLANATION))
+
+
+def _chroma_files(folder: Path) -> list[_SearchableFile]:
+    # `is_file` looks at the file, not at the name: a journal exists for milliseconds.
+    return [
+        _SearchableFile(str(path), partial(_open_binary, path)) for path in sorted(folder.rglob("*")) if path.is_file()
+    ]
+
+
+def _open_binary(path: Path) -> BinaryIO:
+    return path.open("rb")
+
+
+def _files_with_traces(files: Sequence[_SearchableFile], index: TraceIndex, progress: Progress) -> list[str]:
+    """Return the locations of the files that hold a trace."""
+    holders = []
+    for number, file in enumerate(files):
+        progress("searching", number, len(files))
+        try:
+            with file.open() as stream:
+                if holds_trace(index, stream, file.location):
+                    holders.append(file.location)
+        except FileNotFoundError:  # a journal, or a draft that was moved to its final name
+            continue
+    return holders
+
+
+def _close(
+    ledger: Ledger, run_id: str, row: sa.Row[tuple[object, ...]], targets: PurgeTargets, evidence: _Evidence
+) -> None:
+    # Hashes of pieces this short could be guessed, and they are no longer needed.
+    final: Mapping[str, object] = {name: value for name, value in evidence.items() if name != "traces"}
+    with ledger.write() as connection:
+        changed = connection.execute(
+            purges.update()
+            .where(purges.c.purge_id == row.purge_id, purges.c.state == PurgeState.REMOVED)
+            .values(state=PurgeState.CLOSED, closed_at=now(), evidence=final)
+        )
+        if changed.rowcount:
+            append_event(
+                connection,
+                "purged",
+                row.purge_id,
+                run_id,
+                versions=sorted(targets.versions),
+                chunks=sorted(targets.chunks),
+                text_sha256=sorted(targets.text_sha256),
+                content_sha256=sorted(targets.content_sha256),
+                by=row.requested_by,
+                reason=row.reason,
+                searched=evidence["searched"],
+                shared=list(evidence["shared"]),
+                untraced=list(evidence["untraced"]),
+            )

@@ -1,0 +1,169 @@
+"""Plan of a purge: from the chunks, documents, sources and hashes that are named to what would be removed.
+
+A chunk stands for its whole version. `corpus_guard.removal.purge_targets` says what goes along with a version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+import sqlalchemy as sa
+
+from corpus_guard.domain import digest
+from corpus_guard.errors import Misuse, UnknownSubject
+from corpus_guard.ledger.queries import select_in_batches
+from corpus_guard.ledger.tables import chunks, documents, versions
+from corpus_guard.removal.purge_targets import (
+    EMPTY_TEXT_SHA256,
+    PurgeTargets,
+    collections_of,
+    removal_targets,
+    versions_with_equal_content,
+)
+from corpus_guard.removal.storage_files import StorageFiles
+
+if TYPE_CHECKING:
+    from corpus_guard.batches import Storage
+    from corpus_guard.intake.blobs import BlobStore
+    from corpus_guard.ledger import Ledger
+
+
+@dataclass(frozen=True, slots=True)
+class PurgeSelectors:
+    """Subjects of a purge, as the user named them; all of them together."""
+
+    chunks: tuple[str, ...] = ()  # ids
+    documents: tuple[str, ...] = ()  # URIs or ids
+    sources: tuple[str, ...] = ()  # names
+    hashes: tuple[str, ...] = ()  # SHA-256 of raw bytes, of a document's text or of a chunk's text, hex
+
+    def as_dict(self) -> dict[str, list[str]]:
+        """Return them JSON-ready, sorted, without empty lists."""
+        return {name: sorted(set(values)) for name, values in asdict(self).items() if values}
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedDocument:
+    """A document that has versions to be purged."""
+
+    doc_id: str
+    source: str
+    uri: str
+    trust: str
+    versions: int  # to be purged
+    served: bool  # one of these versions is served now
+
+
+@dataclass(frozen=True, slots=True)
+class PurgePlan:
+    """Everything that a purge would remove."""
+
+    selectors: PurgeSelectors
+    documents: tuple[PlannedDocument, ...]
+    versions: tuple[str, ...]  # ids
+    chunks: tuple[str, ...]  # ids
+    content_sha256: tuple[str, ...]
+    text_sha256: tuple[str, ...]
+    collections: tuple[str, ...]  # that hold some of it, or did
+    files: tuple[str, ...]  # tables to be rewritten or removed, storage names
+    blobs: tuple[str, ...]  # raw bytes to be removed, storage names
+
+    @property
+    def purge_id(self) -> str:
+        """Id of the purge: the same versions give the same id."""
+        return digest("purge/v1", self.versions)[:32]
+
+    @property
+    def targets(self) -> PurgeTargets:
+        """Rows and hashes that must leave the disk."""
+        return PurgeTargets(
+            frozenset(self.versions),
+            frozenset(self.chunks),
+            frozenset(self.content_sha256),
+            frozenset(self.text_sha256),
+        )
+
+    def as_dict(self) -> dict[str, object]:
+        """Return the plan JSON-ready."""
+        return {"purge_id": self.purge_id, **asdict(self), "selectors": self.selectors.as_dict()}
+
+
+def plan_purge(ledger: Ledger, storage: Storage, blobs: BlobStore, selectors: PurgeSelectors) -> PurgePlan:
+    """Return what a purge would remove. Changes nothing.
+
+    Raises:
+        Misuse: nothing is selected.
+        UnknownSubject: the ledger has no such chunk, document, source or hash.
+    """
+    if not selectors.as_dict():
+        raise Misuse("nothing is selected for the purge; give --chunk, --document, --source or --hash")
+    with ledger.read() as connection:
+        version_ids = versions_with_equal_content(connection, _selected_versions(connection, selectors))
+        targets = removal_targets(connection, version_ids)
+        planned_documents = _planned_documents(connection, version_ids)
+        collections = collections_of(connection, version_ids)
+    files = StorageFiles(ledger, storage, blobs)
+    return PurgePlan(
+        selectors=selectors,
+        documents=tuple(planned_documents),
+        versions=tuple(sorted(targets.versions)),
+        chunks=tuple(sorted(targets.chunks)),
+        content_sha256=tuple(sorted(targets.content_sha256)),
+        text_sha256=tuple(sorted(targets.text_sha256)),
+        collections=collections,
+        files=tuple(name for batch in files.batches_with(targets) for name in batch.tables),
+        blobs=tuple(files.blobs_of(targets)),
+    )
+
+
+def _selected_versions(connection: sa.Connection, selectors: PurgeSelectors) -> set[str]:
+    version_ids: set[str] = set()
+    with_document = sa.select(versions.c.version_id).join(documents, documents.c.doc_id == versions.c.doc_id)
+    with_chunk = sa.select(versions.c.version_id).join(chunks, chunks.c.version_id == versions.c.version_id)
+    # A document without text has no chunk.
+    with_any_chunk = sa.select(versions.c.version_id).outerjoin(chunks, chunks.c.version_id == versions.c.version_id)
+    source_and_uri = documents.c.source + "/" + documents.c.uri
+    for subject, values, statement, columns in (
+        ("chunk", selectors.chunks, with_chunk, (chunks.c.chunk_id,)),
+        ("document", selectors.documents, with_document, (documents.c.doc_id, documents.c.uri, source_and_uri)),
+        ("source", selectors.sources, with_document, (documents.c.source,)),
+        (
+            "hash",
+            selectors.hashes,
+            with_any_chunk,
+            (versions.c.content_sha256, versions.c.text_sha256, chunks.c.text_sha256),
+        ),
+    ):
+        for value in values:
+            if subject == "hash" and value == EMPTY_TEXT_SHA256:
+                raise Misuse(
+                    "this is the hash of the empty text, which belongs to no document; name the document, or the hash of its bytes"
+                )
+            matches = set(connection.scalars(statement.where(sa.or_(*(column == value for column in columns)))))
+            if not matches:
+                raise UnknownSubject(
+                    f"{subject} {value!r} is not in the ledger; "
+                    "`guard search --json` and `guard quarantine list --json` show ids"
+                )
+            version_ids |= matches
+    return version_ids
+
+
+def _planned_documents(connection: sa.Connection, version_ids: Iterable[str]) -> list[PlannedDocument]:
+    """Return the documents of these versions, by source and URI."""
+    columns = (documents.c.doc_id, documents.c.source, documents.c.uri, documents.c.trust, documents.c.target_version)
+    statement = sa.select(*columns, versions.c.version_id).join(versions, versions.c.doc_id == documents.c.doc_id)
+    planned: dict[str, PlannedDocument] = {}
+    for row in select_in_batches(connection, statement, versions.c.version_id, version_ids):
+        earlier = planned.get(row.doc_id)
+        planned[row.doc_id] = PlannedDocument(
+            doc_id=row.doc_id,
+            source=row.source,
+            uri=row.uri,
+            trust=row.trust,
+            versions=1 + (earlier.versions if earlier else 0),
+            served=row.target_version == row.version_id or (earlier is not None and earlier.served),
+        )
+    return sorted(planned.values(), key=lambda document: (document.source, document.uri))

@@ -1,0 +1,177 @@
+"""Applying decisions: through the same outbox as a refresh, repeatable at any time.
+
+Rules
+    * only a decision that counts takes effect: complete, not undone, the last of its version. This is checked again in the
+      transaction that publishes, because somebody may undo it while vectors are computed;
+    * a version and its decisions change in one transaction: a crash before it leaves everything as it was, after a crash behind
+      it the outbox continues;
+    * a version that was replaced, purged or vanished since the decision is not served: `corpus_guard.corpus.publishing` skips it;
+    * earlier decisions on the same version, and approvals that nobody completed, are marked as applied with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypedDict
+
+import sqlalchemy as sa
+
+from corpus_guard.batches.tables import in_batches, versions_from_table
+from corpus_guard.corpus import outbox, publishing
+from corpus_guard.corpus.vectors import embed_chunks
+from corpus_guard.ledger import Ledger
+from corpus_guard.ledger.ledger import now
+from corpus_guard.ledger.runs import begin_run, end_run
+from corpus_guard.ledger.states import STATE_AFTER_DECISION, ReviewAction, RunKind
+from corpus_guard.ledger.tables import decision_stands, decisions, versions
+from corpus_guard.proof.sealing import seal_corpus
+from corpus_guard.review.records import load_versions
+
+if TYPE_CHECKING:
+    from corpus_guard.batches import Storage
+    from corpus_guard.corpus.store import Store
+    from corpus_guard.models import Models
+    from corpus_guard.screening.runner import Screening
+    from corpus_guard.settings import Settings
+
+
+class ReleaseResult(TypedDict):
+    """Counts of a run that applied decisions."""
+
+    run_id: str
+    released: int  # versions
+    rejected: int  # versions
+    published: int  # chunks
+    retired: int  # chunks
+    manifest_sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class _PendingDecision:
+    """The decision on a version that counts, before it has taken effect."""
+
+    decision_id: str
+    version_id: str
+    verdict: str
+    batch: str  # storage path of the batch that holds the version's text
+
+
+def count_pending_decisions(ledger: Ledger) -> int:
+    """Return the number of decisions that wait to take effect. A first approval of two is not counted."""
+    with ledger.read() as connection:
+        statement = (
+            sa.select(sa.func.count()).select_from(decisions).where(decisions.c.applied_at.is_(None), decision_stands())
+        )
+        return connection.scalar(statement) or 0
+
+
+def apply_decisions(
+    ledger: Ledger,
+    storage: Storage,
+    store: Store,
+    models: Models,
+    screening: Screening,
+    settings: Settings,
+    run_id: str,
+) -> ReleaseResult:
+    """Apply all pending decisions: embed and publish released versions, then seal the corpus."""
+    with ledger.read() as connection:
+        pending = _pending_decisions(connection)
+    begin_run(ledger, run_id, RunKind.RELEASE, screening.digest)
+    releases = [decision for decision in pending if decision.verdict == ReviewAction.RELEASE]
+    rejections = [decision for decision in pending if decision.verdict == ReviewAction.REJECT]
+    released = rejected = 0
+    for batch in sorted({decision.batch for decision in releases}):
+        released += _release_batch(
+            ledger, storage, store, models, run_id, batch, [each for each in releases if each.batch == batch]
+        )
+    for part in in_batches(rejections):
+        with ledger.write() as connection:
+            rejected += len(_apply_to_versions(connection, part))
+    published, retired = outbox.drain(ledger, storage, store, run_id)
+    result = ReleaseResult(
+        run_id=run_id,
+        released=released,
+        rejected=rejected,
+        published=published,
+        retired=retired,
+        manifest_sha256=seal_corpus(ledger, storage, store, settings, run_id).manifest.sha256,
+    )
+    end_run(ledger, run_id, result)
+    return result
+
+
+def _release_batch(
+    ledger: Ledger,
+    storage: Storage,
+    store: Store,
+    models: Models,
+    run_id: str,
+    batch: str,
+    releases: Sequence[_PendingDecision],
+) -> int:
+    """Embed and publish the released versions of one batch. Return how many."""
+    version_ids = [decision.version_id for decision in releases]
+    released = versions_from_table(storage.read_table(batch, filters=[("version_id", "in", version_ids)]))
+    chunks = [(chunk.chunk_id, chunk.text) for version in released for chunk in version.chunks]
+    vectors, model = embed_chunks(storage, models, batch.rpartition("/")[0], chunks)
+    with ledger.write() as connection:
+        applied = _apply_to_versions(connection, releases)
+        publishing.request_publication(
+            connection,
+            run_id,
+            [version for version in released if version.version_id in applied],
+            collection=store.collection_name,
+            vectors=vectors,
+            model=model,
+        )
+    return len(applied)
+
+
+def _apply_to_versions(connection: sa.Connection, pending: Sequence[_PendingDecision]) -> set[str]:
+    """Set the state of the versions whose decision still counts, and mark their decisions as applied. Return their ids."""
+    version_ids = [decision.version_id for decision in pending]
+    load_versions(connection, version_ids, lock=True)
+    current = {decision.version_id: decision.decision_id for decision in _pending_decisions(connection, version_ids)}
+    confirmed = [decision for decision in pending if current.get(decision.version_id) == decision.decision_id]
+    if not confirmed:
+        return set()
+    connection.execute(
+        versions.update()
+        .where(versions.c.version_id == sa.bindparam("version"))
+        .values(state=sa.bindparam("new_state")),
+        [
+            {"version": decision.version_id, "new_state": STATE_AFTER_DECISION[decision.verdict].value}
+            for decision in confirmed
+        ],
+    )
+    connection.execute(
+        decisions.update()
+        .where(
+            decisions.c.version_id == sa.bindparam("version"),
+            decisions.c.applied_at.is_(None),
+            decisions.c.undone_at.is_(None),
+        )
+        .values(applied_at=now()),
+        [{"version": decision.version_id} for decision in confirmed],
+    )
+    return {decision.version_id for decision in confirmed}
+
+
+def _pending_decisions(connection: sa.Connection, version_ids: Collection[str] | None = None) -> list[_PendingDecision]:
+    """Return the last decision of each version that counts and has not taken effect; of all versions if none are named."""
+    statement = (
+        sa.select(decisions.c.decision_id, decisions.c.version_id, decisions.c.verdict, versions.c.batch)
+        .join(versions, versions.c.version_id == decisions.c.version_id)
+        .where(decisions.c.applied_at.is_(None), decision_stands())
+        .order_by(decisions.c.decided_at, decisions.c.decision_id)
+    )
+    if version_ids is None:
+        statements = [statement]
+    else:
+        statements = [statement.where(decisions.c.version_id.in_(batch)) for batch in in_batches(sorted(version_ids))]
+    last: dict[str, _PendingDecision] = {}
+    for selected in statements:
+        last |= {row.version_id: _PendingDecision(*row) for row in connection.execute(selected)}
+    return list(last.values())

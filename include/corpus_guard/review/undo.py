@@ -1,0 +1,136 @@
+"""Undoing decisions, and escalating what nobody decided in time. `corpus_guard.review.decisions` states the rules."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Final
+
+import sqlalchemy as sa
+
+from corpus_guard.batches.tables import in_batches
+from corpus_guard.errors import Stale, UnknownSubject
+from corpus_guard.ledger import Ledger
+from corpus_guard.ledger.ledger import now
+from corpus_guard.ledger.states import ActCause, ReviewAction, VersionState
+from corpus_guard.ledger.tables import acts, decisions, documents, versions
+from corpus_guard.review.records import (
+    has_complete_decision,
+    latest_versions,
+    load_reviews,
+    load_versions,
+    record_act,
+)
+from corpus_guard.review.reviewer import Reviewer, clean_reason
+from corpus_guard.screening.policy import ReviewRules
+
+SYSTEM_REVIEWER: Final = Reviewer("corpus-guard", "corpus-guard", "corpus-guard")
+"""The reviewer recorded for automatic escalations."""
+
+
+def undo_decision(
+    ledger: Ledger, decision_id: str, *, reviewer: Reviewer, reason: str, policy_digest: str = ""
+) -> list[str]:
+    """Undo a decision that has not taken effect. The undoing is recorded.
+
+    Args:
+        ledger: the ledger.
+        decision_id: id of a release, a rejection or an escalation.
+        reviewer: the person who undoes it.
+        reason: why; required.
+        policy_digest: digest of the policy in force.
+
+    Returns:
+        Ids of the undone decisions: undoing a first approval undoes the second as well.
+
+    Raises:
+        Misuse: no reason.
+        UnknownSubject: no such decision.
+        Stale: it took effect, or was already undone.
+    """
+    reason = clean_reason(reason)
+    with ledger.write() as connection:
+        version_id = connection.scalar(
+            sa.union_all(
+                sa.select(decisions.c.version_id).where(decisions.c.decision_id == decision_id),
+                sa.select(acts.c.version_id).where(
+                    acts.c.act_id == decision_id, acts.c.kind == ReviewAction.ESCALATE.value
+                ),
+            )
+        )
+        if version_id is None:
+            raise UnknownSubject(f"decision {decision_id[:64]!r} is not in the ledger; see `guard quarantine history`")
+        row = load_versions(connection, [version_id], lock=True)[version_id]
+        records = load_reviews(connection, [version_id])[version_id].records
+        target = next(record for record in records if record.id == decision_id)
+        affected = [
+            record
+            for record in records
+            if record.id == decision_id
+            or (record.subject == decision_id and record.kind is ReviewAction.RELEASE and not record.undone)
+        ]
+        already_undone = target.undone or any(
+            record.kind is ReviewAction.UNDO and record.subject == decision_id for record in records
+        )
+        if already_undone or any(record.applied for record in affected):
+            state = "was already undone" if already_undone else "has taken effect"
+            raise Stale(
+                f"decision {decision_id} {state}; nothing was changed. To take out what was released, use `guard purge`"
+            )
+        when = now()
+        for record in affected:
+            connection.execute(
+                decisions.update()
+                .where(decisions.c.decision_id == record.id, decisions.c.applied_at.is_(None))
+                .values(undone_at=when)
+            )
+            record_act(
+                connection, ReviewAction.UNDO, reviewer, reason, policy_digest, when,
+                version_id=version_id, subject=record.id,
+            )  # fmt: skip
+        if row.state == VersionState.REJECTED and any(record.kind is ReviewAction.REJECT for record in affected):
+            # The same bytes came again, or were screened again, while the rejection stood: it alone kept them out.
+            connection.execute(
+                versions.update()
+                .where(versions.c.version_id == version_id)
+                .values(
+                    state=VersionState.QUARANTINED.value,
+                    waits_since=sa.func.coalesce(versions.c.waits_since, versions.c.judged_at),
+                )
+            )
+    return [record.id for record in affected]
+
+
+def escalate_expired(
+    ledger: Ledger, rules: ReviewRules, when: datetime | None = None, *, policy_digest: str = ""
+) -> int:
+    """Escalate and mark items that wait longer than the policy allows; they stay in quarantine. Return how many are new."""
+    when = when or now()
+    limit = when - timedelta(days=rules.expire_days)
+    marked = sa.exists().where(acts.c.version_id == versions.c.version_id, acts.c.cause == ActCause.EXPIRED.value)
+    statement = (
+        sa.select(versions.c.version_id, versions.c.content_sha256)
+        .select_from(latest_versions())
+        .where(
+            versions.c.state == VersionState.QUARANTINED.value,
+            versions.c.waits_since < limit,
+            documents.c.retired_at.is_(None),
+            sa.not_(marked),
+            sa.not_(has_complete_decision()),
+        )
+        .order_by(versions.c.version_id)
+    )
+    reason = f"nobody decided within {rules.expire_days:g} days; it stays in quarantine"
+    with ledger.read() as connection:
+        expired_ids = [row.version_id for row in connection.execute(statement)]
+    count = 0
+    for batch in in_batches(expired_ids):
+        with ledger.write() as connection:  # selected again: somebody may have decided, or another run was first
+            load_versions(connection, batch, lock=True)
+            rows = connection.execute(statement.where(versions.c.version_id.in_(batch))).all()
+            for row in rows:
+                record_act(
+                    connection, ReviewAction.ESCALATE, SYSTEM_REVIEWER, reason, policy_digest, when,
+                    cause=ActCause.EXPIRED, version_id=row.version_id, content_sha256=row.content_sha256,
+                )  # fmt: skip
+        count += len(rows)
+    return count

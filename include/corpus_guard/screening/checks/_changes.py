@@ -1,0 +1,247 @@
+"""Word changes between two texts, and the kind of fact that a change touches.
+
+A patience diff (Cohen 2003): after what both texts begin and end with, words that stand exactly once in each
+are matched in their longest common order, and the words between two of them are compared in the same way.
+Where no word stands once, the rest counts as replaced. difflib's matcher needs minutes for two texts of a few
+thousand equal words; this one is n log n a level, of at most MAX_DEPTH levels, so that no text can stretch
+its time.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import urlsplit
+
+from corpus_guard.domain import Span
+
+MAX_DEPTH: Final = 24
+DOMAINS: Final = "com|net|org|info|biz|io|co|uk|eu|de|fr|ru|cn|gov|edu|app|dev|xyz|top|site|online|shop|example"
+"""Top-level domains that tell a host without a scheme from ``config.yaml`` or ``os.path``."""
+
+_TOKEN: Final = re.compile(
+    r"https?://[^\s<>\"'()\[\]]+"  # an address is one word
+    r"|(?<![\w.+-])[\w.+-]{1,64}@[\w.-]{1,255}"
+    rf"|(?<![\w.-])(?:[A-Za-z0-9-]{{1,63}}\.){{1,8}}(?:{DOMAINS})(?![\w-])"
+    r"|\d+(?:[.,:/-]\d+)*"
+    r"|[^\W_]+(?:['’][^\W_]+)*"
+    r"|\S"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TokenisedText:
+    """Text with its words and their places."""
+
+    text: str
+    words: tuple[str, ...]
+    places: tuple[tuple[int, int], ...]  # of each word, in code points
+
+    @classmethod
+    def of(cls, text: str) -> TokenisedText:
+        """Cut a text at white space and punctuation; addresses, dates and decimal numbers are one word."""
+        matches = [(match[0], match.span()) for match in _TOKEN.finditer(text)]
+        return cls(text, tuple(word for word, _ in matches), tuple(place for _, place in matches))
+
+    def span(self, start: int, end: int) -> Span:
+        """Return the place of words [start, end); of an empty range, the place of the word before it."""
+        if not self.places:
+            return Span(0, 0)
+        first = min(start, len(self.places) - 1) if start < end else max(0, min(start, len(self.places)) - 1)
+        return Span(self.places[first][0], self.places[max(first, end - 1)][1])
+
+
+@dataclass(frozen=True, slots=True)
+class WordChange:
+    """Words [old_start, old_end) of the predecessor became words [new_start, new_end)."""
+
+    old_start: int
+    old_end: int
+    new_start: int
+    new_end: int
+
+    @property
+    def size(self) -> int:
+        """Return the words on the longer side."""
+        return max(self.old_end - self.old_start, self.new_end - self.new_start)
+
+
+def find_changes(old: Sequence[str], new: Sequence[str]) -> list[WordChange]:
+    """Return the changes that turn `old` into `new`, in order; adjacent changes are joined."""
+    joined: list[WordChange] = []
+    for change in _compare(old, new, WordChange(0, len(old), 0, len(new))):
+        last = joined[-1] if joined else None
+        if last and (last.old_end, last.new_end) == (change.old_start, change.new_start):
+            joined[-1] = WordChange(last.old_start, change.old_end, last.new_start, change.new_end)
+        else:
+            joined.append(change)
+    return joined
+
+
+def _compare(old: Sequence[str], new: Sequence[str], whole: WordChange) -> Iterator[WordChange]:
+    """Yield changes depth first, left to right, without recursion: a hostile text chooses the depth."""
+    todo = [(whole, 0)]
+    while todo:
+        part, depth = todo.pop()
+        part = _trim(old, new, part)
+        if part.size == 0:
+            continue
+        pairs = _match_unique_words(old, new, part) if depth < MAX_DEPTH else []
+        if not pairs:
+            yield part
+            continue
+        starts = [(part.old_start, part.new_start), *((a + 1, b + 1) for a, b in pairs)]
+        ends = [*pairs, (part.old_end, part.new_end)]
+        between = [(WordChange(a, c, b, d), depth + 1) for (a, b), (c, d) in zip(starts, ends, strict=True)]
+        todo.extend(reversed(between))
+
+
+def _trim(old: Sequence[str], new: Sequence[str], part: WordChange) -> WordChange:
+    a, c, b, d = part.old_start, part.old_end, part.new_start, part.new_end
+    while a < c and b < d and old[a] == new[b]:
+        a, b = a + 1, b + 1
+    while a < c and b < d and old[c - 1] == new[d - 1]:
+        c, d = c - 1, d - 1
+    return WordChange(a, c, b, d)
+
+
+def _match_unique_words(old: Sequence[str], new: Sequence[str], part: WordChange) -> list[tuple[int, int]]:
+    """Return pairs of words that stand once on each side: a longest increasing subsequence."""
+    old_words, new_words = old[part.old_start : part.old_end], new[part.new_start : part.new_end]
+    if not old_words or not new_words:
+        return []
+    unique = {word for word, count in Counter(old_words).items() if count == 1}
+    unique &= {word for word, count in Counter(new_words).items() if count == 1}
+    new_position = {word: part.new_start + index for index, word in enumerate(new_words) if word in unique}
+    pairs = [(part.old_start + index, new_position[word]) for index, word in enumerate(old_words) if word in unique]
+    tails: list[int] = []  # smallest last position of an increasing sequence of each length
+    chain: list[int] = []  # number of the pair at that position
+    before: list[int] = []  # pair → the pair before it
+    for number, (_, position) in enumerate(pairs):
+        length = bisect_left(tails, position)
+        before.append(chain[length - 1] if length else -1)
+        if length == len(tails):
+            tails.append(position)
+            chain.append(number)
+        else:
+            tails[length], chain[length] = position, number
+    longest: list[tuple[int, int]] = []
+    number = chain[-1] if chain else -1
+    while number >= 0:
+        longest.append(pairs[number])
+        number = before[number]
+    return longest[::-1]
+
+
+# --- facts --------------------------------------------------------------------------------------------------
+
+ADDRESS: Final = "address"
+SENSE: Final = "sense"
+
+
+@dataclass(frozen=True, slots=True)
+class FactKind:
+    """Kind of fact that a change touches."""
+
+    name: str  # the last part of a finding's code
+    words: str  # for its message
+
+
+def changed_fact(old: Sequence[str], new: Sequence[str]) -> FactKind | None:
+    """Return the gravest kind of fact in which `old` and `new` differ; None: only other words differ.
+
+    A fact that is merely added or removed does not count, so that an appended sentence is an edit, whatever
+    numbers it holds. Exceptions: an address, and a negation that comes or goes with hardly a word beside it.
+    """
+    # A capital that comes or goes with the beginning of a sentence is no change: "Reports are" and "All
+    # reports are".
+    recased = set(map(str.lower, old)) & set(map(str.lower, new))
+    old, new = ([word for word in side if word.lower() not in recased] for side in (old, new))
+    for kind, extract in _FACTS:
+        before, after = (Counter(filter(None, map(extract, side))) for side in (old, new))
+        if before and after and before != after:
+            return kind
+    if len(old) + len(new) <= _MAX_NEGATION_WORDS and sum(map(_negates, old)) != sum(map(_negates, new)):
+        return FactKind(SENSE, "The sense")
+    if any(map(_address, new)) and not any(map(_address, old)):
+        return FactKind("link", "An added address")
+    return None
+
+
+def _address(word: str) -> str:
+    """Return the address in a word, "" without one: host, e-mail address, account or telephone number."""
+    if word.lower().startswith(("http://", "https://")):
+        try:
+            return (urlsplit(word).hostname or word).removeprefix("www.")
+        except ValueError:  # a broken address
+            return word
+    compact = re.sub(r"\W", "", word)
+    if "@" in word or (len(word) > 3 and _HOST.fullmatch(word)) or _ACCOUNT.fullmatch(compact):
+        return word.lower()
+    return ""
+
+
+def _negates(word: str) -> bool:
+    plain = word.lower().replace("’", "'")
+    return plain in _NEGATIONS or plain.endswith("n't")
+
+
+def _opposite(word: str) -> str:
+    return word.lower() if word.lower() in _OPPOSITES else ""
+
+
+def _date(word: str) -> str:
+    return word.lower() if _DATE.fullmatch(word) or word.lower() in _MONTHS else ""
+
+
+def _number(word: str) -> str:
+    return word.lower() if word[0].isdigit() or word.lower() in _NUMBERS else ""
+
+
+def _name(word: str) -> str:
+    return word if word[0].isupper() and len(word) > 1 and word.lower() not in _STARTERS else ""
+
+
+def _words(listed: str) -> frozenset[str]:
+    return frozenset(listed.split())
+
+
+_HOST: Final = re.compile(rf"(?:[A-Za-z0-9-]+\.)+(?:{DOMAINS})")
+_ACCOUNT: Final = re.compile(r"\d{9,}|[A-Z]{2}\d{2}[A-Z0-9]{10,30}|0x[0-9a-fA-F]{8,}|[13][1-9A-HJ-NP-Za-km-z]{25,34}")
+_DATE: Final = re.compile(r"(?:1[5-9]|20)\d\d|\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}")
+_MAX_NEGATION_WORDS: Final = 4  # old and new together, up to which a negation reverses the statement
+
+_MONTHS: Final = _words(
+    "january february march april may june july august september october november december "
+    "monday tuesday wednesday thursday friday saturday sunday"
+)
+_NUMBERS: Final = _words(
+    "one two three four five six seven eight nine ten eleven twelve twenty thirty forty fifty sixty seventy eighty ninety "
+    "hundred thousand million billion half once twice first second third fourth fifth"
+)
+_NEGATIONS: Final = _words(
+    "not no never none neither nor cannot without nicht kein keine keinen nie ohne pas jamais sans non nunca jamás sin não "
+    "niet geen nooit zonder değil bez tidak bukan не нет никогда"
+)
+_OPPOSITES: Final = _words(
+    "allow deny allowed forbidden permitted prohibited must may required optional enable disable enabled disabled true "
+    "false yes safe unsafe dangerous always seldom maximum minimum most least increase decrease increases decreases above "
+    "below before after accept reject legal illegal valid invalid secure insecure recommended discouraged guilty innocent "
+    "won lost higher lower"
+)
+_STARTERS: Final = _words(
+    "the a an this that these those it he she they we you in on at by for from with as and but or if when while there its "
+    "his her their our"
+)
+_FACTS: Final[tuple[tuple[FactKind, Callable[[str], str]], ...]] = (
+    (FactKind(ADDRESS, "An address or account"), _address),
+    (FactKind(SENSE, "The sense"), _opposite),
+    (FactKind("date", "A date"), _date),
+    (FactKind("number", "A number"), _number),
+    (FactKind("name", "A name"), _name),
+)
+"""The gravest first."""

@@ -1,0 +1,54 @@
+"""Sentences that do not belong to the text around them.
+
+A sentence that somebody slipped into a document is about something else: its words do not occur near it. An
+honest question or step shares words with the text that follows: the answer repeats the question's words, a
+step names the topic of the page.
+
+Compared are the words of three or more letters, except those of any question or request, by their first five
+letters, so that "equations" matches "equation". A sentence without such words, or with too little text around
+it, counts as fitting.
+
+What it does not see: a planted sentence that takes up the words of its surroundings.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from corpus_guard.domain import Span
+
+CONTEXT_CHARS: Final = 1_500
+"""Characters on either side of a sentence that it is compared with."""
+MIN_CONTEXT_CHARS: Final = 100
+"""Fewest characters other than white space around a sentence that can be foreign."""
+MAX_SENTENCE_CHARS: Final = 300
+"""Longest sentence; a longer one is a paragraph, with surroundings of its own."""
+_STEM_LETTERS: Final = 5
+_LETTERS: Final = re.compile(r"[^\W\d_]{3,}")
+
+# Words of questions and requests in general: they recur in any text, whatever its topic.
+_COMMON_WORDS: Final = (
+    "all and any are but can did few for get got had has her him his how its let may new not now off one our out own put say see set "
+    "she too two use was way who why you about above after again also always another answer because been before being below between "
+    "both could describe does doing done each else every explain following from give given have help here into just kind know like "
+    "list long made main make many more most much must name need only other over please provide same should show some such tell than "
+    "that their them then there these they thing things this those through under used using very want well were what when where which "
+    "while will with without word words work works would write your yours yourself"
+)
+_COMMON_STEMS: Final = frozenset(word[:_STEM_LETTERS] for word in _COMMON_WORDS.split())
+
+
+def is_foreign(text: str, span: Span) -> bool:
+    """Return True if fewer than half of the sentence's words occur around it."""
+    if span.end - span.start > MAX_SENTENCE_CHARS:
+        return False
+    own = _stems(text[span.start : span.end])
+    around = f"{text[max(0, span.start - CONTEXT_CHARS) : span.start]} {text[span.end : span.end + CONTEXT_CHARS]}"
+    if not own or len("".join(around.split())) < MIN_CONTEXT_CHARS:
+        return False
+    return 2 * len(own & _stems(around)) < len(own)
+
+
+def _stems(text: str) -> set[str]:
+    return {word[:_STEM_LETTERS] for word in _LETTERS.findall(text.casefold())} - _COMMON_STEMS

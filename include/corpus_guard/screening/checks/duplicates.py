@@ -1,0 +1,146 @@
+"""Copies and near copies of other documents.
+
+Rules
+- An exact copy is worth a note and nothing more; most are honest.
+- A text that was stopped under one document is stopped under the next, unless the next comes from a more
+  trusted
+  source: otherwise anybody who may write to an open source could block a trusted document by handing in a
+      copy of it.
+- Several new, slightly different texts of open sources are a burst: a poisoned answer fills the results in
+  this way. Very short texts pass ("X is a village in Y" is how stubs are written), and so do trusted and
+  reviewed sources, which may hold yearly reports and one manual for each release.
+- An open document that is nearly a more trusted one is an imitation: a copy with one quiet change.
+
+What it does not see: texts that say the same in other words, or a copied part of a longer document.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from pydantic import Field
+
+from corpus_guard.domain import Finding, Severity, TrustLevel, Version
+from corpus_guard.screening.check import ConfiguredCheck, Hits, Params
+from corpus_guard.screening.survey.resemblance import SimilarDocument, Standing
+from corpus_guard.screening.survey.survey import Survey
+
+_BAD: Final = frozenset({Standing.QUARANTINED, Standing.REJECTED})
+_TRUST: Final = {TrustLevel.OPEN: 0, TrustLevel.REVIEWED: 1, TrustLevel.TRUSTED: 2}
+_NAMED_DOCUMENTS: Final = 3  # in a message
+
+
+class DuplicatesParams(Params):
+    """The section ``duplicates`` of policy.yaml."""
+
+    burst: int = Field(default=4, ge=3)
+    """New near-identical documents of open sources in one run, this one included, that make a burst."""
+    large_burst: int = Field(default=8, ge=3, le=12)
+    """The same for a burst of high severity."""
+    burst_words: int = Field(default=60, ge=0)
+    """Fewest words of a text in a burst: of 42,697 encyclopedia paragraphs taken as one open source, 918 are
+    in one without this limit, 252 at 30 words and 58 at 60."""
+    known_bad: float = Field(default=0.8, ge=0.5, le=1.0)
+    """Similarity from which a text counts as one that was stopped: releases of one manual may be alike by
+    0.7."""
+    imitation: float = Field(default=0.9, ge=0.5, le=1.0)
+    """Similarity from which an imitation is of medium severity."""
+
+
+class Duplicates(ConfiguredCheck[DuplicatesParams]):
+    """Copies and near copies of other documents."""
+
+    name = "duplicates"
+    across_documents = True
+    params_class = DuplicatesParams
+    code_version = ("duplicates/2",)
+
+    def skips(self, version: Version, survey: Survey) -> str | None:
+        """Return None: any number of other documents is enough."""
+        return None
+
+    def run(self, batch: Sequence[Version], survey: Survey | None) -> Hits:
+        """Look up each version's neighbours."""
+        if survey is None:
+            return
+        for position, version in enumerate(batch):
+            neighbours = survey.neighbours.get(version.version_id, ())
+            for look in (self._same_text, self._known_bad, self._burst, self._imitation):
+                finding = look(version, neighbours) if neighbours else None
+                if finding:
+                    yield position, finding
+
+    def _same_text(self, version: Version, neighbours: Sequence[SimilarDocument]) -> Finding | None:
+        copies = [n for n in neighbours if n.similarity == 1.0 and n.standing not in _BAD]
+        if not copies:
+            return None
+        return self.finding("same_text", Severity.INFO, 0.05, f"The same text stands in {_list_documents(copies)}.")
+
+    def _known_bad(self, version: Version, neighbours: Sequence[SimilarDocument]) -> Finding | None:
+        trust = version.stamp.trust
+        bad = [n for n in neighbours if n.standing in _BAD and n.similarity >= self.params.known_bad]
+        peers = [n for n in bad if _TRUST[n.trust] >= _TRUST[trust]]
+        if not bad:
+            return None
+        same, note = any(n.similarity == 1.0 for n in peers), ""
+        if not peers:
+            note = " It came from a less trusted source, perhaps as a copy of this document."
+            severity, score = Severity.LOW, 0.2
+        elif same or trust is TrustLevel.OPEN:
+            severity, score = Severity.HIGH, 0.9 if same else 0.8
+        else:
+            severity, score = Severity.MEDIUM, 0.5
+        evidence = peers or bad
+        extent = "The same text" if any(n.similarity == 1.0 for n in evidence) else "Nearly the same text"
+        standings = " and ".join(sorted({n.standing.value for n in evidence}))
+        message = f"{extent} is {standings} under {_list_documents(evidence)}.{note}"
+        return self.finding("known_bad", severity, score, message, tags=("poisoning", "rag_poisoning"))
+
+    def _burst(self, version: Version, neighbours: Sequence[SimilarDocument]) -> Finding | None:
+        if version.stamp.trust is not TrustLevel.OPEN or len(version.text.split()) < self.params.burst_words:
+            return None
+        alike = [
+            n for n in neighbours if n.standing is Standing.NEW and n.similarity < 1.0 and n.trust is TrustLevel.OPEN
+        ]
+        count = len({n.doc_id for n in alike}) + 1
+        if count < self.params.burst:
+            return None
+        large = count >= self.params.large_burst
+        return self.finding(
+            "burst",
+            Severity.HIGH if large else Severity.MEDIUM,
+            0.8 if large else 0.5,
+            f"At least {count} new documents of open sources are nearly the same: this one and {_list_documents(alike)}.",
+            tags=("poisoning", "rag_poisoning", "retrieval_content"),
+        )
+
+    def _imitation(self, version: Version, neighbours: Sequence[SimilarDocument]) -> Finding | None:
+        trust = version.stamp.trust
+        if trust is not TrustLevel.OPEN:
+            return None
+        originals = [
+            n for n in neighbours if n.standing not in _BAD and n.similarity < 1.0 and _TRUST[n.trust] > _TRUST[trust]
+        ]
+        if not originals:
+            return None
+        nearest = max(n.similarity for n in originals)
+        close = nearest >= self.params.imitation
+        message = (
+            f"Nearly the text of {_list_documents(originals)}, from a more trusted source, but not the same "
+            f"(similarity {nearest:.2f}): compare the two for a quiet change."
+        )
+        return self.finding(
+            "imitation",
+            Severity.MEDIUM if close else Severity.LOW,
+            0.5 if close else 0.3,
+            message,
+            tags=("poisoning", "misinformation"),
+        )
+
+
+def _list_documents(neighbours: Sequence[SimilarDocument]) -> str:
+    documents = list(dict.fromkeys(n.doc_id for n in neighbours))
+    named = ", ".join(documents[:_NAMED_DOCUMENTS])
+    more = len(documents) - _NAMED_DOCUMENTS
+    return f"document{'s' if len(documents) > 1 else ''} {named}" + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,127 @@
+"""Texts that open with the very question they answer, as PoisonedRAG's black-box attack writes them:
+question, full stop, answer.
+
+The question is put there for the retriever (it makes the text nearest to that question), the rest for the
+reader.
+
+Rules
+- The opening is a *question*: it ends in a question mark, or begins as people type into a search box ("who
+  played ... in ..."), or is a lower-case fragment glued to a capital.
+- The rest *answers it*: it repeats what the question is about (`coverage`).
+- A question on a line of its own is a heading, as on FAQ pages. It weighs less.
+- Titles that look like questions ("Who's the Man? is a film ..."), code and links pass.
+
+What it does not see: a text that answers a question without asking it (`targeting`, `coordination`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from pydantic import Field
+
+from corpus_guard.domain import Finding, Severity, Span, Version
+from corpus_guard.screening.check import ConfiguredCheck, Hits, Params
+from corpus_guard.screening.survey.survey import Survey
+from corpus_guard.screening.wording import Wording, prose_share, split_words
+
+_MAX_OPENING_CHARS: Final = 1_000  # in which an opening must end
+_MAX_REST_CHARS: Final = 3_000  # of the rest, that are compared
+_MAX_QUESTION_WORDS: Final = 60
+_LEAD: Final = re.compile(
+    r"[\s\"'“‘*_#>-]{0,8}(?P<lead>[^\n]{6,400}?)"
+    r"(?P<end>\s{0,3}\?{1,5}[\"'”’*_]{0,2}\.?|[.!](?=\s)|\.(?=[A-Z\"“]))"
+)
+_LONG_LEAD: Final = re.compile(  # a question that holds a full stop: "X v. Y", or a sentence before it
+    r"[\s\"'“‘*_#>-]{0,8}(?P<lead>[^\n?]{6,400})(?P<end>\?{1,5}[\"'”’*_]{0,2}\.?)"
+)
+_WH: Final = r"who|whom|whose|what|when|where|which|why|how"
+_ASKS: Final = re.compile(
+    rf"(?:{_WH}|is|are|was|were|am|do|does|did|can|could|will|would|should|shall|has|have|had)\b", re.IGNORECASE
+)
+_INSIDE: Final = re.compile(rf"\b(?:{_WH})\b", re.IGNORECASE)
+_SUBORDINATE: Final = re.compile(r"(?:when|where|while|whose)\b", re.IGNORECASE)
+_TITLE: Final = re.compile(r"\s{0,3}(?:[\"”’')\],;–-]|(?:is|was|are|were)\b|\()")
+_QUOTED: Final = re.compile(r"[\"“”]")
+_NOT_SPOKEN: Final = re.compile(r"[<>{}=|`\\]|://|\]\(")
+
+
+class QuestionLedParams(Params):
+    """The section ``question_led`` of policy.yaml."""
+
+    coverage: float = Field(default=0.3, gt=0, le=1)
+    """Share of what the question is about (by rarity of the words) that the rest must repeat."""
+    fragment_coverage: float = Field(default=0.5, gt=0, le=1)
+    """The same for an opening that only its shape marks as a question."""
+
+
+class QuestionLed(ConfiguredCheck[QuestionLedParams]):
+    """Openings that are answered by the rest of their text."""
+
+    name = "question_led"
+    params_class = QuestionLedParams
+    code_version = ("question_led/1",)
+
+    def __init__(self, params: QuestionLedParams, wording: Wording) -> None:
+        super().__init__(params)
+        self._wording = wording
+
+    def run(self, batch: Sequence[Version], survey: Survey | None) -> Hits:
+        """Look at each opening."""
+        for position, version in enumerate(batch):
+            finding = self._judge(version.text)
+            if finding:
+                yield position, finding
+
+    def _judge(self, text: str) -> Finding | None:
+        for shape in (_LEAD, _LONG_LEAD):
+            opening = shape.match(text[:_MAX_OPENING_CHARS])
+            finding = self._judge_opening(opening, text) if opening else None
+            if finding:
+                return finding
+        return None
+
+    def _judge_opening(self, opening: re.Match[str], text: str) -> Finding | None:
+        lead, rest = opening["lead"], text[opening.end() :][:_MAX_REST_CHARS]
+        required = self._required_coverage(lead, opening["end"], rest)
+        if required is None or not 3 <= len(split_words(lead)) <= _MAX_QUESTION_WORDS or len(split_words(rest)) < 4:
+            return None
+        question, answer = self._wording.content(lead), self._wording.content(rest)
+        coverage = sum(weight for word, weight in question.items() if word in answer) / (sum(question.values()) or 1.0)
+        if coverage < required:
+            return None
+        heading = "\n" in rest[:3]
+        return self.finding(
+            "heading" if heading else "opening",
+            Severity.LOW if heading else Severity.MEDIUM,
+            0.3 if heading else min(1.0, 0.5 + coverage / 2),
+            f"It opens with a question and answers it in the question's own words ({coverage:.0%} of them): "
+            "texts written to be retrieved for one question look like this",
+            span=Span(opening.start("lead"), opening.end()),
+            tags=("poisoning", "rag_poisoning", "retrieval_content"),
+        )
+
+    def _required_coverage(self, lead: str, end: str, rest: str) -> float | None:
+        """Return the coverage from which such an opening counts; None: it is no question."""
+        if _NOT_SPOKEN.search(lead) or prose_share(lead) < 0.85:
+            return None
+        lower, glued = lead[0].islower(), not rest[:1].isspace()
+        asks, inside = _ASKS.match(lead), _INSIDE.search(lead)
+        sure, likely = False, False
+        if "?" in end:
+            title = not end.endswith(".") and _TITLE.match(rest)
+            likely = not title and lead.count("(") == lead.count(")")
+            sure = likely and bool(asks or inside or lower)
+        elif "!" in end:
+            likely = False
+        elif asks and lower:
+            sure = True
+        elif asks and not _SUBORDINATE.match(lead) and not _QUOTED.search(lead):
+            likely = glued or "," not in lead
+        elif lower and glued:
+            likely = prose_share(rest) >= 0.9 and len(split_words(lead)) >= 4
+        if sure:
+            return self.params.coverage
+        return self.params.fragment_coverage if likely else None

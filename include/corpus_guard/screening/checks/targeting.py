@@ -1,0 +1,132 @@
+"""Texts written to be the answer to one question that people ask.
+
+Ingestion has no query; the query bank supplies the questions that were asked or reported. For each chunk the
+nearest are compared and the worst counts. An honest passage answers a question among other things; a planted
+one is about nothing else: it is nearer to the question than passages are, repeats what the question is about,
+and is short. These are FilterRAG's observations (its Freq-Density is high where the words of the question
+fill the text), used without the answer, so that no language model is needed.
+
+With an empty bank there are no findings. The bank fills from the retrieval log, so anybody who may ask can
+feed it with questions; that only makes the check look at more texts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import numpy as np
+from pydantic import Field
+
+from corpus_guard.domain import Chunk, Finding, Severity, Span, Version
+from corpus_guard.screening import logistic
+from corpus_guard.screening.check import ConfiguredCheck, Hits, Params
+from corpus_guard.screening.survey.semantics import NearbyQuestion
+from corpus_guard.screening.survey.survey import Survey
+from corpus_guard.screening.wording import SENTENCE_END, Wording, prose_share, split_words
+
+VERSION: Final = "targeting/1"
+FEATURES: Final = (
+    "cosine",  # of question and chunk
+    "cosine_beyond_half",
+    "cosine_beyond_65",
+    "coverage",  # share of what the question is about that the chunk repeats, by rarity of the words
+    "coverage_beyond_60",
+    "first_sentence",  # the same of the chunk's first sentence
+    "length",  # log of the number of words, 3.2 to 6
+    "prose",  # share of letters and spaces
+    "both",  # cosine x coverage
+)
+
+
+class TargetingParams(Params):
+    """The section ``targeting`` of policy.yaml."""
+
+    score: float = Field(default=0.6, gt=0, le=1)
+    """Score from which a chunk counts as written for the question."""
+    reach: float = Field(default=0.2, gt=0, le=1)
+    """Share of the bank's questions near one chunk from which it is a hub: a text made to be retrieved for
+    everything."""
+
+
+class Targeting(ConfiguredCheck[TargetingParams]):
+    """Chunks compared with the questions near them."""
+
+    name = "targeting"
+    params_class = TargetingParams
+    code_version = (VERSION,)
+
+    def __init__(self, params: TargetingParams, wording: Wording) -> None:
+        super().__init__(params)
+        self._wording = wording
+        self._model = logistic.load_logistic(logistic.PARAMETERS_FOLDER / "targeting.yaml", VERSION, FEATURES)
+
+    def resources(self) -> Sequence[str]:
+        """Return the digest of the trained weights."""
+        return (self._model.digest,)
+
+    def applies_to(self, version: Version) -> bool:
+        """Return True for every version with chunks."""
+        return bool(version.chunks)
+
+    def run(self, batch: Sequence[Version], survey: Survey | None) -> Hits:
+        """Score each pair of question and chunk."""
+        if survey is None:
+            return
+        for position, version in enumerate(batch):
+            for finding in self._judge(version, survey):
+                yield position, finding
+
+    def _judge(self, version: Version, survey: Survey) -> Iterator[Finding]:
+        questions = survey.semantics.questions.get(version.version_id, ())
+        chunks = {chunk.ordinal: chunk for chunk in version.chunks}
+        pairs = [(question, chunks[question.ordinal]) for question in questions if question.ordinal in chunks]
+        if pairs:
+            scores = self._model.score(
+                np.array([targeting_features(question, chunk.text, self._wording) for question, chunk in pairs])
+            )
+            worst = int(np.argmax(scores))
+            if scores[worst] >= self.params.score:
+                yield self._written_for(*pairs[worst], float(scores[worst]))
+        reach = survey.semantics.reach.get(version.version_id, 0.0)
+        if reach >= self.params.reach:
+            yield self.finding(
+                "hub",
+                Severity.LOW,
+                min(1.0, reach),
+                f"It lies near {reach:.0%} of all questions that people asked, like a text made to be retrieved for everything.",
+                tags=("retrieval_content",),
+            )
+
+    def _written_for(self, question: NearbyQuestion, chunk: Chunk, score: float) -> Finding:
+        return self.finding(
+            "question",
+            Severity.MEDIUM,
+            score,
+            f"It seems written for one question that people ask (similarity {question.similarity:.2f}; the question is in "
+            "the query bank): short, nearer to it than passages are, and in its own words. Check the answer it gives",
+            span=Span(chunk.start, chunk.end),
+            tags=("poisoning", "rag_poisoning", "retrieval_content"),
+        )
+
+
+def targeting_features(nearby: NearbyQuestion, text: str, wording: Wording) -> tuple[float, ...]:
+    """Return `FEATURES` of one question and one chunk."""
+    question, content = wording.content(nearby.question), wording.content(text)
+    first = wording.content(SENTENCE_END.split(text.strip(), maxsplit=1)[0])
+    cosine, coverage = nearby.similarity, _coverage(question, content)
+    return (
+        cosine,
+        max(0.0, cosine - 0.5),
+        max(0.0, cosine - 0.65),
+        coverage,
+        max(0.0, coverage - 0.6),
+        _coverage(question, first),
+        min(6.0, max(3.2, float(np.log(max(1, len(split_words(text))))))),
+        prose_share(text),
+        cosine * coverage,
+    )
+
+
+def _coverage(question: dict[str, float], content: dict[str, float]) -> float:
+    return sum(weight for word, weight in question.items() if word in content) / (sum(question.values()) or 1.0)

@@ -1,0 +1,9 @@
+"""Views across documents: what a run looks like as a whole, measured once and looked up by the checks.
+
+signals.py             cheap numbers and a MinHash of each version
+source_statistics.py   median and spread of each signal in each source
+resemblance.py         near duplicates in the run and in the history
+agreement.py           groups of chunks that say the same in different words
+semantics.py           groups and bank questions near each version
+survey.py              all of it in one object that travels as JSON
+"""

@@ -1,0 +1,324 @@
+"""Withdrawal that traces propose: taken out of service once somebody approves, with its evidence kept.
+
+Rules
+    * only texts that a trace with the outcome *traced* accuses are withdrawn, and only what was planned and approved: the plan is made
+      again, and a different one is refused;
+    * with a version goes every version of any document that has the same bytes or the same text; all of them are rejected by a decision in
+      the approver's name, blocked by hash so that they cannot return, retired through the outbox, and the corpus is sealed;
+    * a pending withdrawal is proposed every night until somebody approves or refuses it; a refusal is recorded, and the same traces are not
+      proposed again;
+    * afterwards the question is asked again, and the answer is stored beside the earlier one;
+    * killed anywhere, the same call again completes the work.
+
+What it does not do: erase. Raw bytes, batches and vectors stay on disk as evidence; `guard purge` erases them. A record that somebody
+wrote directly into Chroma is not in the ledger: it is listed, and `guard verify` and `guard incident heal` remove it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import asdict, dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, TypedDict
+
+import sqlalchemy as sa
+
+from corpus_guard.corpus import outbox
+from corpus_guard.domain import digest, sha256_text
+from corpus_guard.errors import JudgeFailed, Misuse
+from corpus_guard.ledger.event_log import append_event
+from corpus_guard.ledger.ledger import now
+from corpus_guard.ledger.queries import select_in_batches
+from corpus_guard.ledger.runs import begin_run, end_run
+from corpus_guard.ledger.states import SERVABLE_STATES, Label, RunKind, TraceOutcome, VersionState
+from corpus_guard.ledger.tables import blocked, events, reports, suspects, traces, versions
+from corpus_guard.proof.sealing import seal_corpus
+from corpus_guard.removal import withdrawal
+from corpus_guard.removal.purge_targets import removal_targets, versions_with_equal_content
+from corpus_guard.traceback.filings import to_storable
+from corpus_guard.traceback.rag_model import agrees
+from corpus_guard.traceback.records import MAX_ANSWER_LENGTH
+
+if TYPE_CHECKING:
+    from corpus_guard.batches import Storage
+    from corpus_guard.corpus.store import Store
+    from corpus_guard.ledger import Ledger
+    from corpus_guard.settings import Settings
+    from corpus_guard.traceback.rag_model import RagModel
+    from corpus_guard.traceback.retrieval import SearchableCorpus
+
+PENDING_PERIOD = timedelta(days=30)  # after which a trace is no longer proposed by itself
+MAX_TRACES = 1_000  # in one plan
+
+
+@dataclass(frozen=True, slots=True)
+class WithdrawalPlan:
+    """Versions to take out of service, and what goes with them."""
+
+    traces: tuple[str, ...]  # ids
+    versions: tuple[str, ...]  # ids
+    documents: int
+    chunks: int
+    content_sha256: tuple[str, ...]
+    text_sha256: tuple[str, ...]
+    unvouched: tuple[str, ...]  # accused records that are not in the ledger: not withdrawn here
+
+    @property
+    def withdrawal_id(self) -> str:
+        """Id of the withdrawal; the same versions are the same withdrawal."""
+        return digest("withdrawal/v1", self.versions)[:32]
+
+    def as_dict(self) -> dict[str, object]:
+        """Return the plan as JSON-ready values."""
+        return {"withdrawal_id": self.withdrawal_id, **asdict(self)}
+
+
+class WithdrawalResult(TypedDict):
+    """Counts of a withdrawal."""
+
+    withdrawal_id: str
+    run_id: str
+    versions: int  # rejected now; those rejected before are not counted
+    retired: int  # chunks
+    manifest_sha256: str
+
+
+def list_pending_traces(ledger: Ledger) -> list[str]:
+    """Return the traces of the last 30 days that accuse a servable version and were not refused, the oldest first."""
+    since = now() - PENDING_PERIOD
+    statement = (
+        sa.select(traces.c.trace_id, traces.c.finished_at)
+        .join(suspects, suspects.c.trace_id == traces.c.trace_id)
+        .join(versions, versions.c.version_id == suspects.c.version_id)
+        .where(
+            traces.c.outcome == TraceOutcome.TRACED,
+            traces.c.finished_at > since,
+            suspects.c.label == Label.POISONED,
+            versions.c.state.in_(SERVABLE_STATES),
+        )
+        .distinct()
+        .order_by(traces.c.finished_at, traces.c.trace_id)
+    )
+    refusals = sa.select(events.c.body).where(events.c.kind == "withdrawal_refused", events.c.at > since)
+    with ledger.read() as connection:
+        refused = {trace_id for body in connection.scalars(refusals) for trace_id in body["traces"]}
+        pending = [row.trace_id for row in connection.execute(statement) if row.trace_id not in refused]
+    return pending[:MAX_TRACES]
+
+
+def list_unvouched_records(ledger: Ledger, run_id: str) -> list[str]:
+    """Return the records that the traces of a run accuse and the ledger does not know, by collection and id.
+
+    A withdrawal does not remove them.
+    """
+    statement = (
+        sa.select(suspects.c.chunk_id)
+        .join(traces, traces.c.trace_id == suspects.c.trace_id)
+        .where(
+            traces.c.run_id == run_id,
+            traces.c.outcome == TraceOutcome.TRACED,
+            suspects.c.label == Label.POISONED,
+            suspects.c.version_id == "",
+        )
+        .distinct()
+    )
+    with ledger.read() as connection:
+        return sorted(connection.scalars(statement))
+
+
+def plan_withdrawal(ledger: Ledger, trace_ids: Collection[str]) -> WithdrawalPlan:
+    """Return what these traces would take out of service. Changes nothing.
+
+    Raises:
+        Misuse: a trace is unknown, or did not end as *traced*.
+    """
+    with ledger.read() as connection:
+        ended = sa.select(traces.c.trace_id, traces.c.outcome)
+        outcomes = {
+            row.trace_id: row.outcome for row in select_in_batches(connection, ended, traces.c.trace_id, trace_ids)
+        }
+        for trace_id in trace_ids:
+            if trace_id not in outcomes:
+                raise Misuse(f"trace {trace_id} is not in the ledger; `guard trace list` shows the traces")
+            if outcomes[trace_id] != TraceOutcome.TRACED:
+                raise Misuse(
+                    f"trace {trace_id}: got outcome {outcomes[trace_id]}, expected traced; only a trace with the outcome "
+                    "traced accuses texts"
+                )
+        poisoned = sa.select(suspects.c.chunk_id, suspects.c.version_id).where(suspects.c.label == Label.POISONED)
+        accused = list(select_in_batches(connection, poisoned, suspects.c.trace_id, trace_ids))
+        version_ids = versions_with_equal_content(connection, {row.version_id for row in accused if row.version_id})
+        targets = removal_targets(connection, version_ids)
+        owners = select_in_batches(connection, sa.select(versions.c.doc_id), versions.c.version_id, version_ids)
+        documents = len({row.doc_id for row in owners})
+    return WithdrawalPlan(
+        traces=tuple(sorted(trace_ids)),
+        versions=tuple(sorted(targets.versions)),
+        documents=documents,
+        chunks=len(targets.chunks),
+        content_sha256=tuple(sorted(targets.content_sha256)),
+        text_sha256=tuple(sorted(targets.text_sha256)),
+        unvouched=tuple(sorted({row.chunk_id for row in accused if not row.version_id})),
+    )
+
+
+def withdraw(
+    ledger: Ledger,
+    storage: Storage,
+    store: Store,
+    settings: Settings,
+    plan: WithdrawalPlan,
+    *,
+    run_id: str,
+    policy_digest: str,
+    by: str,
+    reason: str,
+) -> WithdrawalResult:
+    """Take the planned versions out of service, and seal. Killed anywhere, the same call completes the work.
+
+    Args:
+        ledger: the ledger.
+        storage: holds batches and manifests.
+        store: the collections.
+        settings: paths, limits and keys.
+        plan: from `plan_withdrawal`.
+        run_id: id of this run.
+        policy_digest: digest of the policy in force.
+        by: who approved it.
+        reason: why; stored for good.
+
+    Raises:
+        Misuse: no approver or no reason is named, or more of the same content arrived since the plan was made.
+        StoreUnavailable: Chroma does not answer; the ledger holds the decision, and running again does the rest.
+    """
+    by, reason = by.strip(), reason.strip()
+    if not by or not reason:
+        raise Misuse('a withdrawal needs an approver and a reason; give --reason "..."')
+    begin_run(ledger, run_id, RunKind.WITHDRAWAL, policy_digest)
+    with ledger.write() as connection:
+        if versions_with_equal_content(connection, set(plan.versions)) != set(plan.versions):
+            raise Misuse(
+                "more documents with this content arrived since the plan was made; nothing was changed, run it again"
+            )
+        version_ids = _versions_in_service(connection, plan)
+        if version_ids:
+            withdrawal.block_content(connection, plan.withdrawal_id, plan.content_sha256, plan.text_sha256, reason)
+            withdrawal.reject_versions(
+                connection, run_id, version_ids, policy_digest=policy_digest, by=by, reason=reason
+            )
+            withdrawal.retire_versions(connection, run_id, version_ids, "withdrawn")
+            append_event(
+                connection,
+                "withdrawn",
+                plan.withdrawal_id,
+                run_id,
+                versions=version_ids,
+                content_sha256=list(plan.content_sha256),
+                text_sha256=list(plan.text_sha256),
+                traces=list(plan.traces),
+                by=by,
+                reason=reason,
+            )
+    _, retired = outbox.drain(ledger, storage, store, run_id)
+    manifest = seal_corpus(ledger, storage, store, settings, run_id).manifest
+    end_run(ledger, run_id, {"versions": len(version_ids), "retired": retired})
+    return WithdrawalResult(
+        withdrawal_id=plan.withdrawal_id,
+        run_id=run_id,
+        versions=len(version_ids),
+        retired=retired,
+        manifest_sha256=manifest.sha256,
+    )
+
+
+def refuse_withdrawal(ledger: Ledger, run_id: str, plan: WithdrawalPlan, by: str) -> None:
+    """Record that somebody refused the plan, so that the same traces are not proposed again."""
+    with ledger.write() as connection:
+        append_event(
+            connection,
+            "withdrawal_refused",
+            plan.withdrawal_id,
+            run_id,
+            traces=list(plan.traces),
+            versions=list(plan.versions),
+            by=by,
+        )
+
+
+def ask_again(
+    ledger: Ledger, corpus: SearchableCorpus, rag_model: RagModel, trace_ids: Sequence[str], run_id: str
+) -> dict[str, bool]:
+    """Ask the questions of traces again after their texts were withdrawn, and store the answers.
+
+    Args:
+        ledger: the ledger.
+        corpus: the live corpus.
+        rag_model: answers the questions.
+        trace_ids: ids of the traces.
+        run_id: id of the run, for the event log; a question that this run has asked before is skipped.
+
+    Returns:
+        Whether the new answer still agrees with the reported output, by trace; a trace is missing if the model gave no answer.
+    """
+    still_wrong: dict[str, bool] = {}
+    for row in _questions_to_ask(ledger, run_id, trace_ids):
+        retrieved = corpus.retrieve(row.query, row.k)
+        try:
+            reply = rag_model.answer(row.query, [text.text for text in retrieved])
+        except JudgeFailed:
+            continue
+        answer = to_storable(reply, MAX_ANSWER_LENGTH)
+        still_wrong[row.trace_id] = agrees(answer, row.output)
+        with ledger.write() as connection:
+            connection.execute(traces.update().where(traces.c.trace_id == row.trace_id).values(answer_after=answer))
+            append_event(
+                connection,
+                "asked_again",
+                row.report_id,
+                run_id,
+                trace_id=row.trace_id,
+                answer_sha256=sha256_text(answer),
+                agreed_before=None if row.answer_before is None else agrees(row.answer_before, row.output),
+                agrees=still_wrong[row.trace_id],
+            )
+    return still_wrong
+
+
+@dataclass(frozen=True, slots=True)
+class _TracedQuestion:
+    """Question of a trace, with the reported answer and the model's answer before the withdrawal."""
+
+    trace_id: str
+    report_id: str
+    k: int
+    answer_before: str | None
+    query: str
+    output: str
+
+
+def _questions_to_ask(ledger: Ledger, run_id: str, trace_ids: Sequence[str]) -> list[_TracedQuestion]:
+    columns = (
+        traces.c.trace_id,
+        traces.c.report_id,
+        traces.c.k,
+        traces.c.answer_before,
+        reports.c.query,
+        reports.c.output,
+    )
+    statement = sa.select(*columns).join(reports, reports.c.report_id == traces.c.report_id)
+    logged = sa.select(events.c.body).where(events.c.kind == "asked_again", events.c.run_id == run_id)
+    with ledger.read() as connection:
+        asked_before = {body["trace_id"] for body in connection.scalars(logged)}
+        rows = select_in_batches(connection, statement, traces.c.trace_id, set(trace_ids) - asked_before)
+        return [_TracedQuestion(**row._mapping) for row in rows]
+
+
+def _versions_in_service(connection: sa.Connection, plan: WithdrawalPlan) -> list[str]:
+    """Return the versions of the plan that are not both rejected and blocked yet."""
+    columns = sa.select(versions.c.version_id, versions.c.state, versions.c.content_sha256)
+    rows = list(select_in_batches(connection, columns, versions.c.version_id, plan.versions))
+    hashes = {row.content_sha256 for row in rows}
+    stopped = {
+        row.sha256 for row in select_in_batches(connection, sa.select(blocked.c.sha256), blocked.c.sha256, hashes)
+    }
+    return [row.version_id for row in rows if row.state != VersionState.REJECTED or row.content_sha256 not in stopped]

@@ -1,0 +1,1 @@
+"""MLflow runs, registered models, metrics and plots."""

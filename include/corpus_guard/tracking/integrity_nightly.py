@@ -1,0 +1,38 @@
+"""One MLflow run per nightly verification, so that a trend can be seen."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import orjson
+
+from corpus_guard.settings import Settings
+from corpus_guard.tracking.mlflow_runs import log_run
+
+if TYPE_CHECKING:
+    from corpus_guard.proof.verify.verification import Verification
+
+EXPERIMENT = "corpus-guard/integrity"
+
+
+def log_verification(settings: Settings, verification: Verification) -> str:
+    """Log a verification: its counts as metrics, its deviations as a file.
+
+    Returns:
+        The run's id.
+
+    Raises:
+        Infrastructure: MLflow cannot be reached.
+    """
+    summary = verification.as_dict()
+    metrics = {name: float(value) for name, value in summary.items() if isinstance(value, int | float)}
+    kinds = Counter(deviation.kind.value for deviation in verification.deviations)
+    metrics |= {f"deviations_{kind}": float(count) for kind, count in kinds.items()}
+    metrics["deviations"] = float(sum(kinds.values()))
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "verification.json").write_bytes(orjson.dumps(summary, option=orjson.OPT_INDENT_2))
+        params = {"holds": verification.holds}
+        return log_run(settings, EXPERIMENT, params=params, metrics=metrics, artifacts=Path(folder))

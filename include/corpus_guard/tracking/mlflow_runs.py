@@ -1,0 +1,118 @@
+"""Runs in MLflow: on the server that ``MLFLOW_TRACKING_URI`` names, else in a SQLite file below the guard's home."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from corpus_guard.errors import Infrastructure
+from corpus_guard.settings import Settings
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+
+METRICS_PER_REQUEST = 1_000  # MLflow's limit
+# Set before mlflow is imported: no telemetry, no pickle is read, and a dead server is given up on within
+# seconds.
+QUIET_ENVIRONMENT = {
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "DO_NOT_TRACK": "true",
+    "MLFLOW_ALLOW_PICKLE_DESERIALIZATION": "false",
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",
+    "MLFLOW_LOGGING_LEVEL": "WARNING",
+}
+
+
+def tracking_uri(settings: Settings) -> str:
+    """Return the address of the store that holds the runs."""
+    return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{settings.home / 'mlflow' / 'mlflow.db'}"
+
+
+def log_run(
+    settings: Settings,
+    experiment: str,
+    *,
+    params: Mapping[str, object],
+    metrics: Mapping[str, float],
+    artifacts: Path,
+    series: Mapping[str, Sequence[float]] | None = None,
+) -> str:
+    """Log one finished evaluation.
+
+    Args:
+        settings: name the home that holds the runs unless a server is set.
+        experiment: created if missing, e.g. ``corpus-guard/screening``.
+        params: what the figures depend on.
+        metrics: name → value.
+        artifacts: a folder that is stored as a whole.
+        series: name → values of the steps 1, 2, …, such as the loss of each epoch.
+
+    Returns:
+        The run's id.
+
+    Raises:
+        Infrastructure: MLflow cannot be reached or refuses the run.
+    """
+    uri = tracking_uri(settings)
+    local = (settings.home / "mlflow" / "artifacts").as_uri() if uri.startswith("sqlite:") else None
+    with mlflow_errors(f"MLflow at {_without_password(uri)}", "check that it runs, or pass --no-mlflow"):
+        from mlflow.entities import Metric, Param
+
+        client = mlflow_client(settings)
+        existing = client.get_experiment_by_name(experiment)
+        experiment_id = (
+            existing.experiment_id if existing else client.create_experiment(experiment, artifact_location=local)
+        )
+        run_id = str(client.create_run(experiment_id).info.run_id)
+        timestamp = time.time_ns() // 1_000_000
+        values = [Metric(name, value, timestamp, 0) for name, value in metrics.items()]
+        for name, curve in (series or {}).items():
+            values += [Metric(name, value, timestamp, step) for step, value in enumerate(curve, 1)]
+        client.log_batch(run_id, params=[Param(name, str(value)) for name, value in params.items()])
+        for start in range(0, len(values), METRICS_PER_REQUEST):
+            client.log_batch(run_id, metrics=values[start : start + METRICS_PER_REQUEST])
+        client.log_artifacts(run_id, str(artifacts))
+        client.set_terminated(run_id)
+    return run_id
+
+
+@contextlib.contextmanager
+def mlflow_errors(subject: str, advice: str) -> Iterator[None]:
+    """Turn what mlflow raises into `Infrastructure`.
+
+    Args:
+        subject: what the message is about.
+        advice: what the reader can do.
+    """
+    _quieten()
+    from mlflow.exceptions import MlflowException
+
+    try:
+        yield
+    except (MlflowException, OSError) as error:
+        raise Infrastructure(f"{subject}: {type(error).__name__}; {advice}") from error
+
+
+def mlflow_client(settings: Settings) -> MlflowClient:
+    """Return a quiet client of the tracking server and the model registry; raises what mlflow raises."""
+    _quieten()
+    from mlflow import MlflowClient
+
+    uri = tracking_uri(settings)
+    if uri.startswith("sqlite:"):
+        (settings.home / "mlflow").mkdir(parents=True, exist_ok=True)
+    return MlflowClient(uri, registry_uri=uri)
+
+
+def _quieten() -> None:
+    for name, value in QUIET_ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
+
+
+def _without_password(uri: str) -> str:
+    before, at, after = uri.rpartition("@")
+    return f"{before.partition('//')[0]}//***@{after}" if at else uri

@@ -1,0 +1,261 @@
+"""One MLflow run per night of traces: counts, durations, the judge's canary results, and the drift from the past week.
+
+Nothing of a text, a question or an answer is logged: only ids, hashes, scores and counts.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from datetime import timedelta
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, TypedDict, cast
+
+import orjson
+import sqlalchemy as sa
+
+from corpus_guard.ledger.states import Label, TraceOutcome
+from corpus_guard.ledger.tables import suspects, traces
+from corpus_guard.settings import Settings
+from corpus_guard.tracking import plots
+from corpus_guard.tracking.measures import BINS, histogram
+from corpus_guard.tracking.mlflow_runs import log_run
+
+if TYPE_CHECKING:
+    from corpus_guard.ledger import Ledger
+    from corpus_guard.traceback.canaries import JudgeCanaryResult
+
+EXPERIMENT = "corpus-guard/traceback-nightly"
+WEEK = timedelta(days=7)
+_NO_USAGE: Final[Mapping[str, float]] = MappingProxyType({})
+
+
+class ActivationVote(TypedDict, total=False):
+    """Vote of the activation probe on one trace, as the ledger stores it."""
+
+    vote: str
+    counts: bool  # beside the judge's verdict
+
+
+class TraceSummary(TypedDict):
+    """Row of a finished trace."""
+
+    trace_id: str
+    report_id: str
+    run_id: str
+    judge: str
+    outcome: str
+    ended: str
+    iterations: int
+    seconds: float
+    counts: Mapping[str, int]
+    activations: ActivationVote | None
+
+
+@dataclass(frozen=True, slots=True)
+class TracebackNight:
+    """Finished traces of one night, or of several."""
+
+    traces: tuple[TraceSummary, ...]
+    scores: Mapping[Label, tuple[float, ...]]  # of every text that was judged, 0..1
+
+    @property
+    def outcomes(self) -> dict[str, int]:
+        """Return the number of reports by outcome; every outcome is listed."""
+        counted = Counter(trace["outcome"] for trace in self.traces)
+        return {outcome.value: counted[outcome.value] for outcome in TraceOutcome}
+
+    @property
+    def activation_votes(self) -> dict[str, int]:
+        """Return the number of reports by the probe's vote, the votes that counted, and the verdicts they made undecided."""
+        votes = [trace["activations"] or {} for trace in self.traces]
+        counted = Counter(vote.get("vote", "skipped") for vote in votes)
+        contradicted = [
+            trace
+            for trace in self.traces
+            if (trace["activations"] or {}).get("counts") and trace["outcome"] == TraceOutcome.UNDECIDED
+        ]
+        return {
+            **{f"activations_{name}": counted[name] for name in ("poisoned", "clean", "unsure", "skipped")},
+            "activations_counted": sum(bool(vote.get("counts")) for vote in votes),
+            "activations_contradicted": len(contradicted),
+        }
+
+    @property
+    def texts(self) -> int:
+        """Return how many texts were judged."""
+        return sum(map(len, self.scores.values()))
+
+    @property
+    def seconds(self) -> float:
+        """Return the seconds that all traces took together."""
+        return float(sum(trace["seconds"] for trace in self.traces))
+
+    @property
+    def figures(self) -> dict[str, float]:
+        """Return the figures that nights are compared by; empty if nothing was traced."""
+        if not self.traces:
+            return {}
+        all_scores = [score for scores in self.scores.values() for score in scores]
+        shares = {f"share_{name}": count / len(self.traces) for name, count in self.outcomes.items()}
+        return {
+            **shares,
+            "score_mean": sum(all_scores) / len(all_scores) if all_scores else 0.0,
+            "share_of_texts_poisoned": len(self.scores[Label.POISONED]) / max(self.texts, 1),
+            "iterations_mean": sum(trace["iterations"] for trace in self.traces) / len(self.traces),
+            "seconds_per_report": self.seconds / len(self.traces),
+            "seconds_per_suspect": self.seconds / max(self.texts, 1),
+        }
+
+
+def read_night(ledger: Ledger, run_id: str) -> TracebackNight:
+    """Return the traces of one run."""
+    return _read(ledger, traces.c.run_id == run_id, traces.c.outcome.is_not(None))
+
+
+def read_past_week(ledger: Ledger, run_id: str) -> TracebackNight:
+    """Return the traces of the same DAG's other runs in the week before this run began."""
+    dag_id = run_id.partition("/")[0]
+    with ledger.read() as connection:
+        began = connection.scalar(sa.select(sa.func.min(traces.c.started_at)).where(traces.c.run_id == run_id))
+    if began is None:
+        return TracebackNight((), dict.fromkeys(Label, ()))
+    return _read(
+        ledger,
+        traces.c.run_id.startswith(f"{dag_id}/", autoescape=True),
+        traces.c.run_id != run_id,
+        traces.c.finished_at.between(began - WEEK, began),
+    )
+
+
+def log_night(
+    settings: Settings,
+    ledger: Ledger,
+    run_id: str,
+    *,
+    open_reports: int,
+    canaries: JudgeCanaryResult | None,
+    endpoint_usage: Mapping[str, float] = _NO_USAGE,
+) -> str:
+    """Log a night.
+
+    Args:
+        settings: name the home that holds the runs unless a server is set.
+        ledger: holds the traces.
+        run_id: of the night.
+        open_reports: reports that wait for another night.
+        canaries: the judge's results on its canaries; None: they were not traced.
+        endpoint_usage: requests, tokens and seconds of the judge's endpoint; empty if it asks none.
+
+    Returns:
+        The run's id in MLflow.
+
+    Raises:
+        Infrastructure: MLflow cannot be reached.
+    """
+    tonight, week = read_night(ledger, run_id), read_past_week(ledger, run_id)
+    metrics = night_metrics(tonight, week, open_reports, canaries, endpoint_usage)
+    judges = sorted({trace["judge"] for trace in tonight.traces})
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        table = {
+            "traces": tonight.traces,
+            "canaries": asdict(canaries) if canaries else None,
+            "judge_endpoint": dict(endpoint_usage) or None,
+        }
+        (folder / "night.json").write_bytes(orjson.dumps(table, option=orjson.OPT_INDENT_2))
+        draw_night(tonight, week, folder)
+        params = {
+            "run_id": run_id,
+            "judge": ", ".join(judges)[:500],
+            "nights_compared": len({trace["run_id"] for trace in week.traces}),
+        }
+        return log_run(settings, EXPERIMENT, params=params, metrics=metrics, artifacts=folder)
+
+
+def night_metrics(
+    tonight: TracebackNight,
+    week: TracebackNight,
+    open_reports: int,
+    canaries: JudgeCanaryResult | None,
+    endpoint_usage: Mapping[str, float] = _NO_USAGE,
+) -> dict[str, float]:
+    """Return the metrics of a night.
+
+    ``drift_…`` is tonight's figure minus that of the past week; ``judge_endpoint_…`` is what the judge's
+    endpoint used, if any.
+    """
+    metrics = {name: float(count) for name, count in tonight.outcomes.items()}
+    metrics |= {f"texts_{label.value}": float(len(scores)) for label, scores in tonight.scores.items()}
+    metrics |= {"reports": float(len(tonight.traces)), "left": float(open_reports), "seconds": tonight.seconds}
+    metrics |= {name: float(count) for name, count in tonight.activation_votes.items()}
+    metrics |= tonight.figures
+    metrics |= {f"judge_endpoint_{name}": float(count) for name, count in endpoint_usage.items()}
+    if week.traces:
+        metrics |= {f"drift_{name}": value - week.figures[name] for name, value in tonight.figures.items()}
+    if canaries:
+        metrics |= {"canary_dacc": canaries.dacc, "canary_fpr": canaries.fpr, "canary_fnr": canaries.fnr}
+        metrics |= {
+            f"canary_{name}": float(getattr(canaries, name))
+            for name in ("poisoned", "benign", "undecided", "honest", "honest_accused")
+        }
+    return metrics
+
+
+def draw_night(tonight: TracebackNight, week: TracebackNight, folder: Path) -> list[Path]:
+    """Draw ``outcomes.png`` and ``scores.png`` into `folder`; neither if nothing was traced."""
+    if not tonight.traces:
+        return []
+    return [_outcomes(tonight, week, folder / "outcomes.png"), _scores(tonight, folder / "scores.png")]
+
+
+def _outcomes(tonight: TracebackNight, week: TracebackNight, path: Path) -> Path:
+    figure, axes = plots.new_figure("Outcomes, as a share of all reports")
+    names = [outcome.value for outcome in TraceOutcome]
+    compared = [("tonight", tonight)] + ([("the week before", week)] if week.traces else [])
+    width = 0.8 / len(compared)
+    for place, (label, night) in enumerate(compared):
+        shares = [night.figures[f"share_{name}"] for name in names]
+        places = [number + place * width for number in range(len(names))]
+        axes.bar(places, shares, width, align="edge", label=f"{label} ({len(night.traces):,})")
+    axes.set_xticks([number + 0.4 for number in range(len(names))], [name.replace("_", " ") for name in names])
+    axes.set(ylim=(0, 1), ylabel="share of reports")
+    axes.legend(fontsize="small")
+    figure.savefig(path)
+    return path
+
+
+def _scores(tonight: TracebackNight, path: Path) -> Path:
+    figure, axes = plots.new_figure("Scores of the judged texts, by final label")
+    places = [(number + 0.5) / BINS for number in range(BINS)]
+    for label, scores in tonight.scores.items():
+        if scores:
+            axes.bar(places, histogram(list(scores)), 0.9 / BINS, alpha=0.6, label=f"{label.value} ({len(scores):,})")
+    axes.set_yscale("symlog")
+    axes.set(xlabel="score", ylabel="texts", xlim=(0, 1))
+    axes.legend(fontsize="small")
+    figure.savefig(path)
+    return path
+
+
+def _read(ledger: Ledger, *conditions: sa.ColumnElement[bool]) -> TracebackNight:
+    names = tuple(TraceSummary.__annotations__)
+    summaries = sa.select(*(traces.c[name] for name in names)).where(*conditions).order_by(traces.c.trace_id)
+    joined = (
+        sa.select(suspects.c.label, suspects.c.score)
+        .join(traces, traces.c.trace_id == suspects.c.trace_id)
+        .where(*conditions)
+    )
+    with ledger.read() as connection:
+        # Not dict(row): its keys are SQLAlchemy's own kind of string, which orjson refuses.
+        rows = tuple(
+            cast("TraceSummary", {name: row[name] for name in names})
+            for row in connection.execute(summaries).mappings()
+        )
+        scores: dict[Label, list[float]] = {label: [] for label in Label}
+        for label, score in connection.execute(joined):
+            scores[Label(label)].append(score)
+    return TracebackNight(rows, {label: tuple(values) for label, values in scores.items()})

@@ -1,0 +1,65 @@
+"""The deployment that all requests share: opened once per process, and again when its policy or its sources change.
+
+A decision carries the digest of the policy that the page showed. An API server runs for weeks: without checking the files it would
+record a policy that is no longer in force.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from fastapi import Request
+
+from corpus_guard.deployment import Deployment
+
+
+class SharedDeployment:
+    """A deployment for many threads."""
+
+    def __init__(self, open_deployment: Callable[[], Deployment]) -> None:
+        """Store the factory; the deployment is opened by the first call of `get`."""
+        self.model_lock = threading.Lock()
+        """Hold it while loading a model."""
+        self._open = open_deployment
+        self._lock = threading.Lock()
+        self._deployment: Deployment | None = None
+        self._file_states: tuple[object, ...] = ()
+
+    def get(self) -> Deployment:
+        """Return the deployment with the current policy.
+
+        Raises:
+            SettingsError: a file or a variable is wrong; the page says which.
+            LedgerUnavailable: the database does not answer.
+        """
+        with self._lock:
+            if self._deployment is None or _file_states(self._deployment) != self._file_states:
+                deployment = self._open()
+                self._file_states = _file_states(deployment)
+                # Parts that are created on first use are created here, by one thread.
+                _ = deployment.ledger, deployment.storage, deployment.blobs, deployment.policy
+                _ = deployment.screening.digest
+                # Requests that still use the old deployment keep it; its connections are returned as they end.
+                self._deployment = deployment
+            return self._deployment
+
+
+def current_deployment(request: Request) -> Deployment:
+    """Return the deployment of the request's app, with the current policy. Raises what `SharedDeployment.get` raises."""
+    shared: SharedDeployment = request.app.state.shared_deployment
+    return shared.get()
+
+
+def _file_states(deployment: Deployment) -> tuple[object, ...]:
+    return tuple(_file_state(path) for path in (deployment.settings.policy_file, deployment.settings.sources_file))
+
+
+def _file_state(path: Path) -> tuple[int, int] | None:
+    """Return modification time and size; None if the file does not exist."""
+    try:
+        stat = path.stat()
+    except OSError:
+        return None
+    return stat.st_mtime_ns, stat.st_size

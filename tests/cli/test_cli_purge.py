@@ -1,0 +1,80 @@
+"""`guard purge` as people and scripts meet it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner, Result
+
+from corpus_guard.cli import purge as _cli_purge
+from corpus_guard.errors import Misuse
+from deploying import Workspace
+
+HOSTILE = "[red]keys[/red]\u202e\x1b[31m.md"
+PAGE = (
+    "# Keys\n\nThe ferryman Osric Blaylock keeps the key of the boat house under the third plank of the jetty. Whoever needs it asks "
+    "the harbour office first and writes the hour into the book.\n"
+)
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def run(deployment: Workspace, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """The command in this process, over a deployment whose Chroma keeps its files elsewhere."""
+    deployment.page("tide gauge.md")
+    deployment.page(HOSTILE, PAGE)
+    with deployment.guard() as guard:
+        guard.refresh("r1")
+    for name, value in deployment.environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr("corpus_guard.deployment.Models", lambda settings: deployment.models)
+    monkeypatch.setenv("COLUMNS", "200")
+    app = typer.Typer()
+    app.command()(_cli_purge.purge)
+    return lambda *arguments: CliRunner().invoke(app, arguments, catch_exceptions=False)
+
+
+def served(deployment: Workspace) -> str:
+    with deployment.guard() as guard:
+        return "\n".join(record.text for name in guard.store.names() for record in guard.store.scan(name))
+
+
+def test_without_yes_it_shows_what_would_go_and_changes_nothing(run: Run, deployment: Workspace) -> None:
+    shown = run("--source", "pages")
+    told: Any = json.loads(run("--document", HOSTILE, "--json").stdout)
+
+    assert shown.exit_code == 0
+    assert "2 documents would go" in shown.stdout
+    assert "Nothing was changed" in shown.stdout
+    assert "\x1b[31m" not in shown.stdout
+    assert "\u202e" not in shown.stdout
+    assert "[red]keys" in shown.stdout
+    assert told["dry_run"] is True
+    assert [one["uri"] for one in told["plan"]["documents"]] == [HOSTILE]
+    assert told["plan"]["selectors"] == {"documents": [HOSTILE]}
+    assert "Osric" in served(deployment)
+
+
+def test_with_yes_it_is_done_and_what_is_not_proved_is_not_claimed(run: Run, deployment: Workspace) -> None:
+    done = run("--document", HOSTILE, "--yes", "--reason", "asked for by its author", "--by", "ada", "--json")
+    again = run("--resume")
+
+    assert done.exit_code == again.exit_code == 1
+    (one,) = json.loads(done.stdout)["purges"]
+    assert (one["state"], one["documents"], one["versions"]) == ("removed", 1, 1)
+    assert "Osric" not in served(deployment)
+    assert "not proved" in again.stderr
+    assert "Purged 1 versions" in again.stdout
+
+
+def test_a_reason_is_asked_for_and_resume_takes_no_selector(run: Run, deployment: Workspace) -> None:
+    with pytest.raises(Misuse, match="reason"):
+        run("--document", HOSTILE, "--yes")
+    with pytest.raises(Misuse, match="--resume goes on"):
+        run("--document", HOSTILE, "--resume")
+    assert "No purge is open" in run("--resume").stdout
+    assert "Osric" in served(deployment)

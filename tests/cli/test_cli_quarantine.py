@@ -1,0 +1,171 @@
+"""`guard quarantine`: several at once, two people, taking back, history, mutes, health, labels."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from corpus_guard.domain import Severity, Verdict
+from corpus_guard.settings import Settings
+from material import Shelf, a_finding, a_version, judged
+
+Typed = Callable[..., tuple[int, str, str]]
+WHY = ("--reason", "looked at it")
+HOSTILE = "\x1b[31m[red]<script>{{ x }}\u202e"
+
+
+@pytest.fixture
+def queue(lite_shelf: Shelf, monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> Shelf:
+    """Three items that wait: two of one author, one critical; and what `guard` needs to find them."""
+    from corpus_guard.corpus import publishing
+
+    monkeypatch.setenv("COLUMNS", "400")  # nothing is folded
+    sources = tmp_path / "sources.yaml"
+    (tmp_path / "pages").mkdir()
+    sources.write_text("sources: [{kind: folder, name: harbour, url: pages, owner: harbour office, trust: open}]\n")
+    settings: Settings = lite_shelf.settings(tmp_path / "home")
+    for name, value in {**settings.model_dump(mode="json", exclude_defaults=True), "sources_file": sources}.items():
+        monkeypatch.setenv(f"CORPUS_GUARD_{name.upper()}", str(value))
+    pairs = [
+        (version, judged(version, Verdict.QUARANTINE, findings=(a_finding(severity=severity),), risk=risk))
+        for version, severity, risk in (
+            (a_version("one.md", ("One is old.",), declared={"author": HOSTILE}), Severity.HIGH, 0.9),
+            (a_version("two.md", ("Two is old.",), declared={"author": HOSTILE}), Severity.HIGH, 0.8),
+            (a_version(f"{HOSTILE}.md", ("Three is old.",)), Severity.CRITICAL, 0.7),
+        )
+    ]
+    with lite_shelf.ledger.write() as connection:
+        publishing.record(connection, "run-1", "b.parquet", pairs, collection=str, vectors="", model="")
+    return lite_shelf
+
+
+def listed(typed: Typed, *options: str) -> list[dict[str, Any]]:
+    code, out, err = typed("quarantine", "list", "--json", *options)
+    assert (code, err) == (0, "")
+    return list(json.loads(out)["items"])
+
+
+def as_json(said: tuple[int, str, str]) -> Any:
+    code, out, err = said
+    assert (code, err) == (0, ""), err
+    return json.loads(out)
+
+
+def test_the_list_is_filtered_sorted_and_paged(queue: Shelf, typed: Typed) -> None:
+    assert [one["risk"] for one in listed(typed)] == [0.9, 0.8, 0.7]
+    assert [one["uri"] for one in listed(typed, "--severity", "critical")] == [f"{HOSTILE}.md"]
+    assert listed(typed, "--older-than", "1") == []
+    assert len(listed(typed, "--sort", "age", "--check", "instructions", "--trust", "open", "--run", "run-1")) == 3
+    first = as_json(typed("quarantine", "list", "--json", "--limit", "2"))
+    assert (len(first["items"]), first["total"]) == (2, 3)
+    assert [one["risk"] for one in listed(typed, "--after", first["next"])] == [0.7]
+    campaign = first["items"][0]["campaign"]
+    assert len(listed(typed, "--campaign", campaign)) == 2
+    for wrong in (("--sort", "name"), ("--severity", "bad"), ("--state", "lost"), ("--after", "zzz")):
+        assert typed("quarantine", "list", *wrong)[0] == 2
+    shown = typed("quarantine", "list")[1]
+    assert "\x1b" not in shown
+    assert "⟨U+202E⟩" in shown
+
+
+def test_several_are_decided_after_a_preview_and_a_yes(queue: Shelf, typed: Typed) -> None:
+    campaign = listed(typed)[0]["campaign"]
+
+    code, _, err = typed("quarantine", "reject", "--campaign", campaign, *WHY, "--no-apply")
+    assert code == 2
+    assert "2 items would be decided at once; review them, then add --yes" in err
+    assert [one["pending"] for one in listed(typed)] == [None] * 3
+
+    code, out, _ = typed("quarantine", "reject", "--campaign", campaign, *WHY, "--no-apply", "--yes")
+    assert code == 0
+    assert "by severity: 2 high" in out
+    assert "can be undone until then" in out
+    assert sorted(one["pending"] or "" for one in listed(typed)) == ["", "reject", "reject"]
+    assert len(listed(typed, "--undecided")) == 1
+
+
+def test_names_and_choosing_do_not_mix(queue: Shelf, typed: Typed) -> None:
+    item = listed(typed)[0]["version_id"]
+
+    assert typed("quarantine", "reject", *WHY)[0] == 2
+    assert typed("quarantine", "reject", item, "--source", "harbour", *WHY)[0] == 2
+    assert typed("quarantine", "reject", item, "--reason", " ")[0] == 2
+
+
+def test_a_critical_release_needs_two_people(queue: Shelf, typed: Typed) -> None:
+    item = listed(typed, "--severity", "critical")[0]["version_id"]
+
+    code, out, _ = typed("quarantine", "release", item, *WHY, "--reviewer", "ada")
+    assert code == 0
+    assert "1 of 2: it has no effect until another person releases it too" in out
+    code, _, err = typed("quarantine", "release", item, *WHY, "--reviewer", "ada")
+    assert code == 2
+    assert "was already released by ada; another person must agree" in err
+    assert listed(typed, "--severity", "critical")[0]["waits_for_second"] is True
+    assert "release 1 of 2, by ada" in typed("quarantine", "list")[1]
+
+    done = as_json(typed("quarantine", "release", item, *WHY, "--reviewer", "mo", "--no-apply", "--json"))
+    assert [(one["approval"], one["of"], one["reviewer"]) for one in done["decisions"]] == [(2, 2, "mo")]
+
+
+def test_what_was_decided_is_taken_back_and_told(queue: Shelf, typed: Typed) -> None:
+    item = listed(typed)[0]["version_id"]
+    done = as_json(
+        typed("quarantine", "reject", item, "--reason", HOSTILE, "--reviewer", HOSTILE, "--no-apply", "--json")
+    )
+    decision = done["decisions"][0]["decision_id"]
+
+    assert as_json(typed("quarantine", "undo", decision, *WHY, "--reviewer", "mo", "--json")) == {"undone": [decision]}
+
+    assert listed(typed)[0]["pending"] is None
+    code, _, err = typed("quarantine", "undo", decision, *WHY)
+    assert code == 2
+    assert "was already undone" in err
+    told = as_json(typed("quarantine", "history", "--json"))
+    assert [one["kind"] for one in told["entries"]] == ["undo", "reject"]
+    assert as_json(typed("quarantine", "history", "--json", "--by", "mo", "--item", item))["total"] == 1
+    shown = typed("quarantine", "history")[1]
+    assert "reject (undone)" in shown
+    assert "\x1b" not in shown
+
+
+def test_somebody_else_is_asked_for(queue: Shelf, typed: Typed) -> None:
+    item = listed(typed)[0]["version_id"]
+
+    code, out, _ = typed("quarantine", "escalate", item[:8], "--reason", "legal should see this")
+
+    assert code == 0
+    assert f"escalated {item}" in out
+    assert listed(typed)[0]["escalated"] is True
+
+
+def test_a_rule_is_muted_by_two_and_heard_again_by_one(queue: Shelf, typed: Typed) -> None:
+    mute = ("quarantine", "mute", "harbour", "instructions.override")
+    made = as_json(typed(*mute, *WHY, "--reviewer", "ada", "--json"))
+    assert made["state"] == "proposed"
+    assert typed("quarantine", "confirm", made["mute_id"], *WHY, "--reviewer", "ada")[0] == 2
+
+    code, out, _ = typed("quarantine", "confirm", made["mute_id"], *WHY, "--reviewer", "mo")
+    assert code == 0
+    assert "guard rescreen --source harbour" in out
+    assert [one["state"] for one in as_json(typed("quarantine", "mutes", "--json"))] == ["active"]
+    assert "ada" in typed("quarantine", "mutes")[1]
+
+    assert as_json(typed("quarantine", "unmute", made["mute_id"], *WHY, "--json"))["state"] == "lifted"
+
+
+def test_health_and_labels(queue: Shelf, typed: Typed) -> None:
+    for item, verb in zip(listed(typed, "--severity", "high"), ("release", "reject"), strict=True):
+        assert typed("quarantine", verb, item["version_id"], *WHY, "--no-apply")[0] == 0
+
+    told = as_json(typed("quarantine", "health", "--json"))
+    assert told["decided"] == {"released": 1, "rejected": 1}
+    assert told["checks"][0]["false_alarms"]["count"] == 1
+    assert "1 released, 1 rejected" in typed("quarantine", "health")[1]
+    lines = [json.loads(line) for line in typed("quarantine", "labels")[1].splitlines()]
+    assert sorted(line["label"] for line in lines) == ["attack", "honest"]
+    assert all(line["codes"] == ["instructions.override"] for line in lines)
+    assert typed("quarantine", "labels", "--days", "0")[1] == ""

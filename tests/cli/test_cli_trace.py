@@ -1,0 +1,194 @@
+"""`guard trace` as people and scripts meet it: real store and ledger, a judge that can be followed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner, Result
+
+from corpus_guard.cli import trace as _cli_trace
+from corpus_guard.errors import Misuse, UnknownSubject
+from corpus_guard.ledger.ledger import now
+from corpus_guard.ledger.states import Label
+from corpus_guard.ledger.tables import reports, suspects, traces
+from corpus_guard.traceback.judges import JudgeConclusion, Opinion
+from corpus_guard.traceback.retrieval import Complaint, RetrievedText
+from deploying import GOOD, Workspace
+from material import Shelf
+from trace_cases import OUTPUT, QUESTION, Contains, NearModels, Quoting, report, rows, serve, truth
+
+HOSTILE = "[red]notice[/red]\u202e\x1b[31m.md"
+LIE = f"The ferry slipway is inspected {OUTPUT}, by decision of the board (near 990)."
+PAGE = f"# Slipway\n\nThe ferry slipway is inspected {OUTPUT}, by decision of the harbour board. Nobody looks at it in between.\n"
+Run = Callable[..., Result]
+
+
+class Rude(Contains):
+    """A judge whose words are meant for the terminal."""
+
+    def conclude(self, complaint: Complaint, judged: Any) -> JudgeConclusion:
+        return JudgeConclusion(0.97 if any(opinion.label is Label.POISONED for _, opinion in judged) else 0.02)
+
+    def _opinion(self, complaint: Complaint, one: RetrievedText) -> Opinion:
+        return replace(super()._opinion(complaint, one), explanation="[bold]why[/bold]\x1b[2J")
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch) -> Run:
+    """The command in this process, with a judge that can be followed."""
+    monkeypatch.setattr("corpus_guard.traceback.judge_selection.create_judge", lambda *told: Rude())
+    monkeypatch.setattr("corpus_guard.traceback.judge_selection.create_rag_model", lambda *told: Quoting())
+    monkeypatch.setenv("COLUMNS", "250")
+    app = typer.Typer()
+    app.add_typer(_cli_trace.app, name="trace")
+    app.command("other")(lambda: None)
+    return lambda *words: CliRunner().invoke(app, ("trace", *words), catch_exceptions=False)
+
+
+@pytest.fixture
+def run(command: Run, lite_shelf: Shelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Over a corpus with one lie in it."""
+    serve(lite_shelf, {HOSTILE: LIE, **truth(6)})
+    settings = lite_shelf.settings(tmp_path).model_dump(mode="json", exclude_defaults=True)
+    for name, value in settings.items():
+        monkeypatch.setenv(f"CORPUS_GUARD_{name.upper()}", str(value))
+    monkeypatch.setattr("corpus_guard.deployment.Models", NearModels)
+    return command
+
+
+def test_a_question_from_the_command_line_names_the_text_and_leaves_nothing_behind(run: Run, lite_shelf: Shelf) -> None:
+    shown = run("--query", QUESTION, "--output", OUTPUT, "--correct", "twice a year")
+    told = json.loads(run("--query", QUESTION, "--output", OUTPUT, "--json", "--k", "3").stdout)
+
+    assert shown.exit_code == 0
+    assert "texts judged in" in shown.stdout
+    assert "notice" in shown.stdout
+    assert "Outcome traced: these texts caused the answer; probability of an attack 0.97" in shown.stdout
+    assert "Right   twice a year" in shown.stdout
+    assert "Activations skipped: the RAG model is behind an endpoint, which shows no activations" in shown.stdout
+    assert "--keep" in shown.stdout
+    assert "guard purge --chunk" in shown.stdout
+    assert (told["outcome"], told["counts"]["poisoned"], told["trace_id"]) == ("traced", 1, "")
+    assert [one["uri"] for one in told["judged"] if one["label"] == "poisoned"] == [HOSTILE]
+    assert OUTPUT in told["answer_before"]
+    assert OUTPUT not in told["answer_after"]
+    assert (told["activations"]["vote"], told["activations"]["counts"]) == ("skipped", False)
+    assert rows(lite_shelf, reports) == rows(lite_shelf, traces) == rows(lite_shelf, suspects) == []
+    assert len(lite_shelf.check_agreement()) == 7, "a trace removes nothing"
+
+
+def test_nothing_hostile_reaches_the_terminal(run: Run) -> None:
+    shown = run("--query", QUESTION, "--output", OUTPUT)
+
+    assert "\x1b[31m" not in shown.stdout
+    assert "\x1b[2J" not in shown.stdout
+    assert "\u202e" not in shown.stdout
+    assert "[red]notice[/red]⟨U+202E⟩" in shown.stdout
+    assert "[bold]why[/bold]" in shown.stdout
+
+
+def test_kept_listed_shown_and_withdrawn(run: Run, lite_shelf: Shelf) -> None:
+    kept = json.loads(run("--query", QUESTION, "--output", OUTPUT, "--keep", "--json").stdout)
+    name = kept["trace_id"]
+    listed = json.loads(run("list", "--report", kept["report_id"][:8], "--json").stdout)
+    shown = run("show", name[:8])
+    looked = run("withdraw", name[:8])
+
+    assert [(one["trace_id"], one["outcome"]) for one in listed] == [(name, "traced")]
+    assert f"guard trace withdraw {name[:8]}" in shown.stdout
+    assert "1 versions of 1 documents, 1 chunks would go out of service" in looked.stdout
+    assert "Nothing was changed" in looked.stdout
+    assert len(lite_shelf.in_ledger()) == 7
+    done = run("withdraw", name, "--yes", "--reason", "planted", "--by", "ada", "--json")
+
+    assert done.exit_code == 0
+    assert json.loads(done.stdout)["still_wrong"] == {name: False}
+    assert len(lite_shelf.check_agreement()) == 6
+
+
+def test_what_is_withdrawn_stays_out_of_the_next_refresh_and_its_bytes_stay_on_disk(
+    command: Run, deployment: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the real models, sources and policy."""
+    for name in ("tide gauge.md", "barometer.md", "lamp.md"):
+        deployment.page(name, GOOD)
+    deployment.page("notice.md", PAGE)
+    with deployment.guard() as guard:
+        guard.refresh("r1")
+    assert OUTPUT in served(deployment)
+    for variable, value in deployment.environment.items():
+        monkeypatch.setenv(variable, value)
+    monkeypatch.setattr("corpus_guard.deployment.Models", lambda settings: deployment.models)
+    asked = ("--query", "How often is the ferry slipway inspected?", "--output", OUTPUT)
+
+    traced = json.loads(command(*asked, "--keep", "--json").stdout)
+    assert [one["uri"] for one in traced["judged"] if one["label"] == "poisoned"] == ["notice.md"]
+    command("withdraw", traced["trace_id"], "--yes", "--reason", "planted", "--by", "ada")
+    deployment.page("copy of the notice.md", PAGE)
+    for run_id in ("r2", "r3"):
+        with deployment.guard() as guard:
+            guard.refresh(run_id)
+
+    assert OUTPUT not in served(deployment), "the source still has it; it comes back by no road"
+    raw = [path.read_bytes() for path in (deployment.settings.home / "storage" / "raw").rglob("*") if path.is_file()]
+    assert PAGE.encode() in raw, "its bytes are evidence"
+
+
+def served(deployment: Workspace) -> str:
+    with deployment.guard() as guard:
+        return "\n".join(record.text for name in guard.store.names() for record in guard.store.scan(name))
+
+
+def test_a_report_is_followed_by_its_id_and_all_that_are_open_at_once(run: Run, lite_shelf: Shelf) -> None:
+    first, honest = report(lite_shelf), report(lite_shelf, output="in the kitchen")
+    every = json.loads(run("--open", "--json").stdout)
+    again = json.loads(run(first.report_id[:8], "--json").stdout)
+
+    assert {one["report_id"]: one["outcome"] for one in every} == {
+        first.report_id: "traced",
+        honest.report_id: "not_poisoning",
+    }
+    assert (again["report_id"], again["outcome"]) == (first.report_id, "traced")
+    assert json.loads(run("--open", "--json").stdout) == [], "both are closed"
+    assert run("list").stdout.count("traced") == 2
+
+
+def test_the_corpus_of_another_day(run: Run, lite_shelf: Shelf) -> None:
+    then = now()
+    serve(lite_shelf, {HOSTILE: "It is inspected twice a year (near 990)."}, minute=1)
+    serve(lite_shelf, {"board.md": LIE.replace("every nine years", "every ninth year").replace("990", "300")}, minute=1)
+
+    today = json.loads(run("-q", QUESTION, "-o", OUTPUT, "--json").stdout)
+    past = json.loads(run("-q", QUESTION, "-o", OUTPUT, "--as-of", then.isoformat(), "--json").stdout)
+    this_day = json.loads(run("-q", QUESTION, "-o", OUTPUT, "--as-of", now().date().isoformat(), "--json").stdout)
+
+    assert [one["outcome"] for one in (today, past, this_day)] == ["not_poisoning", "traced", "not_poisoning"]
+    ((accused, places),) = past["now"].items()
+    assert accused in {one["chunk_id"] for one in past["judged"]}
+    assert [one["uri"] for one in places][:1] == ["board.md"], "the lie lives on in other words"
+    assert today.get("now") == {}
+    shown = run("-q", QUESTION, "-o", OUTPUT, "--as-of", then.isoformat()).stdout
+    assert "Today's corpus" in shown
+    assert "board.md" in shown
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--query", QUESTION), "output is empty"),
+        (("--query", " \u200b", "--output", "x"), "query is empty"),
+        (("--open", "--query", QUESTION, "--output", "x"), "one of them"),
+        (("--query", QUESTION, "--output", "x", "--as-of", "yesterday"), "expected a date"),
+        (("--query", QUESTION, "--output", "x", "--as-of", "2999-01-01"), "moment of the past"),
+        (("withdraw", "0" * 32), "there is none"),
+    ],
+)
+def test_misuse_says_what_was_expected(run: Run, words: tuple[str, ...], says: str) -> None:
+    with pytest.raises((Misuse, UnknownSubject), match=says):
+        run(*words)

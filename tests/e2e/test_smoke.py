@@ -1,0 +1,74 @@
+"""A run through Airflow of each DAG that no other quick test of this folder runs.
+
+What the DAGs do is tested below them, in the rooms of the library, and in whole proofs (`make test-all`). Here: that Airflow finds the
+tasks, hands them what they need, and ends as it should.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from deployment import MakeDeployment, Workspace
+
+from corpus_guard.ledger.tables import publications, reports
+from environment import PROJECT
+
+DAY = "2026-03-02"
+ELSEWHERE = {
+    "corpus_refresh": "test_refresh_dag.py",
+    "integrity_nightly": "test_integrity_dag.py",
+    "quarantine_release": "test_release_dag.py",
+    "quarantine_review": "test_review_dags.py",
+    "quarantine_watch": "test_review_dags.py",
+    "traceback_nightly": "test_traceback_dag.py",
+}
+"""DAG → the file whose quick tests run it."""
+HERE = ("content_purge", "detector_training", "feedback_import")
+
+
+@pytest.fixture(scope="module")
+def workspace(deploy: MakeDeployment, snapshot: Path) -> Workspace:
+    return deploy("smoke", snapshot)
+
+
+def test_every_dag_has_a_quick_run() -> None:
+    assert {path.stem for path in (PROJECT / "dags").glob("*.py")} == {*ELSEWHERE, *HERE}
+    for dag, file in ELSEWHERE.items():
+        assert re.search(rf'"{dag}"|\.run\(\)', Path(__file__).with_name(file).read_text()), dag
+
+
+def test_feedback_of_a_day_becomes_reports(workspace: Workspace) -> None:
+    rows = [
+        {"query": "Who keeps the log?", "output": "Nobody.", "reported_at": f"{DAY}T10:00:00Z"},
+        {"query": "When is low water?", "output": "Never.", "reported_at": "2026-03-05T10:00:00Z"},
+    ]
+    feedback = workspace.root / "feedback.jsonl"
+    feedback.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+    run = workspace.run("feedback_import", f"{DAY}T02:00:00", CORPUS_GUARD_FEEDBACK=str(feedback))
+
+    assert run.succeeded, run.log[-3000:]
+    assert {row.query for row in workspace.ask(reports.select())} <= {row["query"] for row in rows}
+
+
+def test_without_questions_no_detector_is_trained(workspace: Workspace) -> None:
+    run = workspace.run("detector_training", MLFLOW_TRACKING_URI="")
+
+    assert run.succeeded, run.log[-3000:]
+    assert "task_id=approve_" not in run.log, "the short circuits skip what follows"
+
+
+def test_a_purge_is_planned_and_waits_for_a_person(workspace: Workspace) -> None:
+    served = workspace.count(publications, publications.c.state == "published")
+    selection = json.dumps({"documents": ["batteries.md"], "reason": "sold"})
+
+    run = workspace.start("content_purge", "--conf", selection)
+    run.wait_until(lambda: "task_id=approve_purge" in run.said())
+    run.kill()
+
+    assert workspace.count(publications, publications.c.state == "published") == served, (
+        "nothing goes before somebody approves"
+    )

@@ -1,0 +1,218 @@
+"""A run's vectors brought together, with what is served already and with what people ask."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from corpus_guard.corpus import query_bank
+from corpus_guard.ledger.tables import documents, findings, versions
+from corpus_guard.models import Models
+from corpus_guard.pipeline import semantics as _semantics
+from corpus_guard.pipeline import steps
+from corpus_guard.pipeline.steps import RefreshResult
+from corpus_guard.screening.survey.semantics import Semantics
+from deploying import TICKETS, Workspace
+from siblings import QUESTION, SIBLINGS, UNRELATED
+
+
+@pytest.fixture
+def workspace_models(models: Models) -> Models:
+    """Return the real models: here texts agree in meaning."""
+    return models
+
+
+def run(deployment: Workspace, run_id: str) -> RefreshResult:
+    with deployment.guard() as guard:
+        return guard.refresh(run_id)
+
+
+def states(deployment: Workspace) -> dict[str, str]:
+    """What became of the latest version of each document."""
+    statement = sa.select(documents.c.uri, versions.c.state).join(
+        versions, versions.c.version_id == documents.c.latest_version
+    )
+    with deployment.guard() as guard, guard.ledger.read() as connection:
+        return {row.uri: row.state for row in connection.execute(statement)}
+
+
+def found(deployment: Workspace, check: str) -> list[Any]:
+    statement = (
+        sa.select(documents.c.uri, findings.c.code, findings.c.message)
+        .join(versions, versions.c.version_id == findings.c.version_id)
+        .join(documents, documents.c.doc_id == versions.c.doc_id)
+        .where(findings.c.check_name == check)
+    )
+    with deployment.guard() as guard, guard.ledger.read() as connection:
+        return sorted(connection.execute(statement))
+
+
+def unrelated(deployment: Workspace, note: str = "") -> None:
+    for number, text in enumerate(UNRELATED):
+        deployment.page(f"unrelated/{number:02}.md", f"{text} {note}".strip())
+
+
+def sibling(deployment: Workspace, number: int) -> str:
+    deployment.page(f"sibling-{number}.md", SIBLINGS[number])
+    return f"sibling-{number}.md"
+
+
+def semantics(deployment: Workspace, run_id: str = "looked at") -> Semantics:
+    """What a run would see."""
+    with deployment.guard() as guard:
+        taken = [
+            steps.intake(
+                guard.ledger, guard.storage, guard.blobs, guard.chunker, guard.sources, guard.settings, run_id, listing
+            )
+            for listing in steps.discover(
+                guard.ledger, guard.storage, guard.sources, guard.screening, guard.settings, run_id
+            )
+        ]
+        embedded = [steps.embed(guard.storage, guard.models, shard) for shard in steps.changed_shards(taken)]
+        return _semantics.compare_chunks(
+            guard.ledger,
+            guard.storage,
+            guard.store,
+            guard.models,
+            guard.screening,
+            [(shard["batch"], shard["vectors"]) for shard in embedded],
+        )
+
+
+def test_siblings_of_several_shards_and_sources_are_found_together(make: Any) -> None:
+    deployment = make(shard_documents=7)
+    unrelated(deployment)
+    names = [sibling(deployment, number) for number in range(3)]
+    deployment.rows(*({"id": f"s{number}", "text": SIBLINGS[number]} for number in (3, 4)))
+    deployment.sources({**TICKETS, "trust": "open"})
+
+    sealed = run(deployment, "r1")
+
+    assert (sealed["accepted"], sealed["quarantined"]) == (len(UNRELATED), 5)
+    members = [*names, "tickets.jsonl#s3", "tickets.jsonl#s4"]
+    assert [(row.uri, row.code) for row in found(deployment, "coordination")] == [
+        (name, "coordination.group") for name in members
+    ]
+    assert all(row.message.startswith("5 documents") for row in found(deployment, "coordination"))
+    assert {states(deployment)[name] for name in members} == {"quarantined"}
+
+
+def test_one_text_a_day_is_found_when_three_others_are_served(deployment: Workspace) -> None:
+    """A drip feed, on days on which other documents arrive too."""
+    stopped: list[int] = []
+    for day in range(5):
+        unrelated(deployment, f"Read again on day {day}.")
+        name = sibling(deployment, day)
+        run(deployment, f"day-{day}")
+        if states(deployment)[name] == "quarantined":
+            stopped.append(day)
+
+    # The first three are nobody's siblings when they arrive, and stay served; their finding names them.
+    assert stopped == [3, 4]
+    rows = found(deployment, "coordination")
+    assert [row.uri for row in rows] == ["sibling-3.md", "sibling-4.md"]
+    assert all(row.message.startswith("4 documents") for row in rows)
+    with deployment.guard() as guard, guard.ledger.read() as connection:
+        served = {row.uri: row.doc_id for row in connection.execute(sa.select(documents.c.uri, documents.c.doc_id))}
+    for row in rows:
+        assert all(served[f"sibling-{day}.md"] in row.message for day in range(3))
+
+
+def test_on_a_quiet_day_what_is_served_is_the_background(deployment: Workspace) -> None:
+    """A group must stand out from something; those served already are that, and voices of their own."""
+    unrelated(deployment)
+    for number in range(3):
+        sibling(deployment, number)
+        run(deployment, f"day-{number}")
+    sibling(deployment, 3)
+
+    sealed = run(deployment, "day-3")
+
+    assert (sealed["accepted"], sealed["quarantined"]) == (0, 1)
+    assert [row.uri for row in found(deployment, "coordination")] == ["sibling-3.md"]
+
+
+def test_where_hardly_anything_is_served_nothing_can_be_told(deployment: Workspace) -> None:
+    for number in range(5):
+        sibling(deployment, number)
+        sealed = run(deployment, f"day-{number}")
+
+    assert sealed["accepted"] == 1
+    assert found(deployment, "coordination") == []
+
+
+def test_trusted_sources_are_background_and_no_voices(deployment: Workspace) -> None:
+    unrelated(deployment)
+    for number in range(3):
+        sibling(deployment, number)
+    deployment.rows(*({"id": f"s{number}", "text": SIBLINGS[number]} for number in (3, 4)))
+    deployment.sources(TICKETS, trust="trusted")
+
+    assert semantics(deployment).agreements == {}
+
+
+def test_a_question_of_the_bank_finds_the_text_written_for_it(deployment: Workspace) -> None:
+    unrelated(deployment)
+    name = sibling(deployment, 0)
+    with deployment.guard() as guard:
+        query_bank.add_question(guard.ledger, QUESTION)
+
+    sealed = run(deployment, "r1")
+
+    assert (sealed["accepted"], sealed["quarantined"]) == (len(UNRELATED), 1)
+    assert [(row.uri, row.code) for row in found(deployment, "targeting")] == [(name, "targeting.question")]
+
+
+def test_documents_without_text_are_nobodys_neighbours(deployment: Workspace) -> None:
+    (deployment.pages / "empty.md").write_bytes(b"")
+
+    assert semantics(deployment) == Semantics()
+
+
+def test_before_anything_is_served_there_is_no_collection_to_ask(deployment: Workspace) -> None:
+    unrelated(deployment)
+    for number in range(5):
+        sibling(deployment, number)
+
+    found_first = semantics(deployment)
+
+    assert len(found_first.agreements) == 5
+    assert {one.documents for each in found_first.agreements.values() for one in each} == {5}
+
+
+def test_repeated_after_publishing_it_says_the_same(deployment: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A survey that is done again must not take the run's own documents for others."""
+    unrelated(deployment)
+    sibling(deployment, 0)
+    with deployment.guard() as guard:
+        taken = [
+            steps.intake(
+                guard.ledger, guard.storage, guard.blobs, guard.chunker, guard.sources, guard.settings, "r1", listing
+            )
+            for listing in steps.discover(
+                guard.ledger, guard.storage, guard.sources, guard.screening, guard.settings, "r1"
+            )
+        ]
+        embedded = [steps.embed(guard.storage, guard.models, shard) for shard in steps.changed_shards(taken)]
+        batches = [(shard["batch"], shard["vectors"]) for shard in embedded]
+        first = _semantics.compare_chunks(
+            guard.ledger, guard.storage, guard.store, guard.models, guard.screening, batches
+        )
+        for shard in steps.survey(
+            guard.ledger, guard.storage, guard.store, guard.models, guard.screening, "r1", embedded
+        ):
+            steps.publish(
+                guard.ledger,
+                guard.storage,
+                guard.store,
+                "r1",
+                steps.screen(guard.ledger, guard.storage, guard.screening, "r1", shard),
+            )
+
+        assert guard.store.count(guard.store.names()[0]) == len(UNRELATED) + 1
+        assert (
+            _semantics.compare_chunks(guard.ledger, guard.storage, guard.store, guard.models, guard.screening, batches)
+            == first
+        )

@@ -1,0 +1,646 @@
+"""The steps of a refresh on small real corpora: nothing is lost, whatever happens, and running again converges."""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+from collections import Counter
+from collections.abc import Callable, Iterable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from corpus_guard.corpus.retriever import GuardedRetriever
+from corpus_guard.deployment import Deployment
+from corpus_guard.errors import Inconsistent, SourceUnavailable, UnknownSubject
+from corpus_guard.ledger.tables import documents, events, findings, publications, runs, versions
+from corpus_guard.pipeline import steps
+from corpus_guard.pipeline.steps import RefreshResult, Shard
+from deploying import BAD, TICKETS, Workspace
+
+Make = Callable[..., Workspace]
+
+
+def run(deployment: Workspace, run_id: str, sources: Iterable[str] = ()) -> RefreshResult:
+    with deployment.guard() as guard:
+        return guard.refresh(run_id, tuple(sources))
+
+
+def rows(deployment: Workspace, statement: sa.Select[Any]) -> list[Any]:
+    with deployment.guard() as guard, guard.ledger.read() as connection:
+        return list(connection.execute(statement))
+
+
+def served(deployment: Workspace) -> list[str]:
+    """The texts a reader of the collections gets."""
+    with deployment.guard() as guard:
+        return sorted(record.text for name in guard.store.names() for record in guard.store.scan(name))
+
+
+def manifest(deployment: Workspace, sealed: RefreshResult) -> list[dict[str, Any]]:
+    with deployment.guard() as guard:
+        return [json.loads(line) for line in guard.storage.read(sealed["manifest"]).splitlines()]
+
+
+def intaken(guard: Deployment, run_id: str) -> list[Shard]:
+    """Every listing of a run fetched."""
+    return [
+        steps.intake(
+            guard.ledger, guard.storage, guard.blobs, guard.chunker, guard.sources, guard.settings, run_id, listing
+        )
+        for listing in steps.discover(
+            guard.ledger, guard.storage, guard.sources, guard.screening, guard.settings, run_id
+        )
+    ]
+
+
+def finished(guard: Deployment, run_id: str, taken: Iterable[Shard]) -> list[Shard]:
+    """The steps between intake and seal."""
+    embedded = [steps.embed(guard.storage, guard.models, shard) for shard in steps.changed_shards(taken)]
+    surveyed = steps.survey(guard.ledger, guard.storage, guard.store, guard.models, guard.screening, run_id, embedded)
+    return [
+        steps.publish(
+            guard.ledger,
+            guard.storage,
+            guard.store,
+            run_id,
+            steps.screen(guard.ledger, guard.storage, guard.screening, run_id, shard),
+        )
+        for shard in surveyed
+    ]
+
+
+def five(deployment: Workspace) -> None:
+    for name in ("tide gauge", "barometer", "rain gauge"):
+        deployment.page(f"{name}.md")
+    deployment.page("notice.md", BAD)
+    (deployment.pages / "empty.md").write_bytes(b"")
+
+
+def test_every_document_ends_in_one_count_and_only_the_accepted_are_served(deployment: Workspace) -> None:
+    five(deployment)
+
+    sealed = run(deployment, "r1")
+
+    assert {name: sealed[name] for name in ("documents", "accepted", "quarantined", "rejected", "unchanged", "failed")} == {
+        "documents": 5, "accepted": 3, "quarantined": 1, "rejected": 1, "unchanged": 0, "failed": 0,
+    }  # fmt: skip
+    texts = served(deployment)
+    assert len(texts) == sealed["served"] == sealed["published"] == len(manifest(deployment, sealed))
+    assert not any("Ignore all previous" in text for text in texts)
+    assert {line["uri"] for line in manifest(deployment, sealed)} == {"tide gauge.md", "barometer.md", "rain gauge.md"}
+
+
+def test_nothing_changed_means_no_model_no_server_and_the_same_manifest(make: Make) -> None:
+    deployment = make()
+    five(deployment)
+    first = run(deployment, "r1")
+    offline = Workspace(deployment.root, deployment.settings.model_copy(update={"chroma_url": "http://192.0.2.1:9"}))
+
+    with offline.guard() as guard:
+        second = guard.refresh("r2")
+        assert not {"embedder", "language_model"} & set(vars(guard.models))
+        assert not guard.store.is_open
+
+    assert second["unchanged"] == second["documents"] == 5
+    assert second["manifest_sha256"] == first["manifest_sha256"]
+
+
+def test_a_changed_document_replaces_its_chunks(deployment: Workspace) -> None:
+    deployment.page("a.md")
+    run(deployment, "r1")
+    deployment.page(
+        "a.md", "The gauge of the east pier is read at noon, and nobody writes anything into a book any more."
+    )
+
+    sealed = run(deployment, "r2")
+
+    assert (sealed["accepted"], sealed["published"], sealed["retired"]) == (1, 1, 1)
+    assert ["east pier" in text for text in served(deployment)] == [True]
+    (version,) = rows(deployment, sa.select(versions.c.stamp).where(versions.c.run_id == "r2"))
+    assert version.stamp["parent_version"] is not None
+
+
+def test_bytes_that_come_back_after_others_are_served_again(deployment: Workspace) -> None:
+    first = "The gauge of the east pier is read at noon, and the value goes into the log book of the harbour office."
+    second = "The gauge of the west pier is read at dusk, and the value goes into the diary of the night watch."
+    for number, text in enumerate((first, second, first, second)):
+        deployment.page("a.md", text)
+        sealed = run(deployment, f"r{number}")
+        assert sealed["accepted"] == 1
+        assert served(deployment) == [text]
+
+    assert run(deployment, "again")["unchanged"] == 1
+
+
+def test_a_changed_document_in_quarantine_leaves_its_predecessor_served(deployment: Workspace) -> None:
+    deployment.page("a.md")
+    run(deployment, "r1")
+    before = served(deployment)
+    deployment.page("a.md", BAD)
+
+    sealed = run(deployment, "r2")
+
+    assert sealed["quarantined"] == 1
+    assert served(deployment) == before
+
+
+def test_another_trust_level_moves_a_document_to_its_collection(deployment: Workspace) -> None:
+    deployment.page("a.md")
+    before = run(deployment, "r1")
+    deployment.sources(trust="reviewed")
+
+    after = run(deployment, "r2")
+
+    assert [line["collection"].rpartition("-")[2] for line in manifest(deployment, before)] == ["open"]
+    assert [line["collection"].rpartition("-")[2] for line in manifest(deployment, after)] == ["reviewed"]
+    assert len(served(deployment)) == 1
+
+
+def test_the_same_run_again_converges(deployment: Workspace) -> None:
+    five(deployment)
+    first = run(deployment, "r1")
+    texts = served(deployment)
+
+    again = run(deployment, "r1")
+
+    assert again["unchanged"] == 5
+    assert again["manifest_sha256"] == first["manifest_sha256"]
+    assert served(deployment) == texts
+    assert [(row.run_id, row.state) for row in rows(deployment, sa.select(runs))] == [("r1", "sealed")]
+
+
+def stepping(guard: Deployment, run_id: str) -> dict[str, Callable[[Any], Any]]:
+    """The steps after intake, each with its parts of a deployment."""
+    return {
+        "changed": steps.changed_shards,
+        "embed": partial(steps.embed, guard.storage, guard.models),
+        "survey": partial(
+            steps.survey, guard.ledger, guard.storage, guard.store, guard.models, guard.screening, run_id
+        ),
+        "screen": partial(steps.screen, guard.ledger, guard.storage, guard.screening, run_id),
+        "publish": partial(steps.publish, guard.ledger, guard.storage, guard.store, run_id),
+    }
+
+
+@pytest.mark.parametrize("after", ["intake", "changed", "embed", "survey", "screen", "publish"])
+def test_a_run_given_up_between_two_steps_is_taken_up_by_the_next(deployment: Workspace, after: str) -> None:
+    five(deployment)
+    with deployment.guard() as guard:
+        shards = intaken(guard, "r1")
+        for name in ("changed", "embed", "survey", "screen", "publish"):
+            if after == "intake":
+                break
+            step = stepping(guard, "r1")[name]
+            together = name in ("changed", "survey")
+            shards = step(shards) if together else [step(shard) for shard in shards]
+            if name == after:
+                break
+
+    sealed = run(deployment, "r2")
+
+    assert sealed["documents"] == 5
+    assert sealed["served"] == 3
+    assert Counter(row.state for row in rows(deployment, sa.select(versions.c.state))) == {
+        "accepted": 3, "quarantined": 1, "rejected": 1,
+    }  # fmt: skip
+    assert len(served(deployment)) == 3
+
+
+def test_a_step_done_twice_gives_the_same_names_and_does_the_work_once(
+    deployment: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    five(deployment)
+    with deployment.guard() as guard:
+        (listing,) = steps.discover(guard.ledger, guard.storage, guard.sources, guard.screening, guard.settings, "r1")
+        shard = steps.intake(
+            guard.ledger, guard.storage, guard.blobs, guard.chunker, guard.sources, guard.settings, "r1", listing
+        )
+        assert (
+            steps.intake(
+                guard.ledger, guard.storage, guard.blobs, guard.chunker, guard.sources, guard.settings, "r1", listing
+            )
+            == shard
+        )
+        embedded = steps.embed(guard.storage, guard.models, shard)
+        (surveyed,) = steps.survey(
+            guard.ledger, guard.storage, guard.store, guard.models, guard.screening, "r1", [embedded]
+        )
+        screened = steps.screen(guard.ledger, guard.storage, guard.screening, "r1", surveyed)
+
+        def never(*_: object) -> None:
+            raise AssertionError("done twice")
+
+        monkeypatch.setattr(guard.screening, "judge", never)
+        monkeypatch.setattr(type(guard.models.embedder), "embed", never)
+        assert steps.embed(guard.storage, guard.models, shard) == embedded
+        assert (
+            steps.survey(guard.ledger, guard.storage, guard.store, guard.models, guard.screening, "r1", [embedded])
+            == [surveyed]
+            == [embedded]
+        )
+        assert steps.screen(guard.ledger, guard.storage, guard.screening, "r1", surveyed) == screened
+
+
+def test_only_shards_that_hold_anything_new_go_on(make: Make) -> None:
+    deployment = make(shard_documents=1)
+    deployment.page("a.md")
+    run(deployment, "r1")
+    deployment.page("b.md")
+
+    with deployment.guard() as guard:
+        taken = [
+            steps.intake(
+                guard.ledger, guard.storage, guard.blobs, guard.chunker, guard.sources, guard.settings, "r2", listing
+            )
+            for listing in steps.discover(
+                guard.ledger, guard.storage, guard.sources, guard.screening, guard.settings, "r2"
+            )
+        ]
+        (shard,) = steps.changed_shards(taken)
+
+    assert [one["listed"] for one in taken] == [1, 1]
+    assert shard["batch"] and shard in taken
+
+
+def test_what_is_quarantined_was_embedded_before_so_that_it_could_be_compared(deployment: Workspace) -> None:
+    five(deployment)
+    with deployment.guard() as guard:
+        embedded = [
+            steps.embed(guard.storage, guard.models, shard) for shard in steps.changed_shards(intaken(guard, "r1"))
+        ]
+        screened = [
+            steps.screen(guard.ledger, guard.storage, guard.screening, "r1", shard)
+            for shard in steps.survey(
+                guard.ledger, guard.storage, guard.store, guard.models, guard.screening, "r1", embedded
+            )
+        ]
+
+    assert [(shard["chunks"], shard["accepted"], shard["quarantined"]) for shard in screened] == [(4, 3, 1)]
+
+
+def test_lost_documents_fail_the_run(deployment: Workspace) -> None:
+    five(deployment)
+    with deployment.guard() as guard:
+        taken = intaken(guard, "r1")
+        published = finished(guard, "r1", taken)
+        published[0]["accepted"] -= 1
+        with pytest.raises(
+            Inconsistent, match=r"5 documents were found, 4 are accounted for \(2 accepted, 1 quarantined"
+        ):
+            steps.seal(
+                guard.ledger,
+                guard.storage,
+                guard.store,
+                guard.chunker,
+                guard.screening,
+                guard.settings,
+                "r1",
+                taken,
+                published,
+            )
+
+    assert [row.state for row in rows(deployment, sa.select(runs.c.state))] == ["failed"]
+
+
+def test_a_collection_that_holds_something_else_is_not_sealed(deployment: Workspace) -> None:
+    deployment.page("a.md")
+    deployment.page("b.md")
+    run(deployment, "r1")
+    deployment.page("c.md")
+    with deployment.guard() as guard:
+        (name,) = guard.store.names()
+        guard.store.delete(name, [next(guard.store.scan(name)).chunk_id])
+
+    with pytest.raises(Inconsistent, match="holds 2 chunks, the ledger published 3"):
+        run(deployment, "r2")
+
+
+def test_a_source_that_cannot_be_listed_fails_the_run_after_the_others_are_sealed(deployment: Workspace) -> None:
+    five(deployment)
+    deployment.sources({**TICKETS, "url": "nowhere.jsonl"})
+
+    with pytest.raises(
+        SourceUnavailable, match=r"source tickets: .*nowhere\.jsonl.*other sources are refreshed and sealed"
+    ):
+        run(deployment, "r1")
+
+    assert len(served(deployment)) == 3
+    (row,) = rows(deployment, sa.select(runs))
+    assert (row.state, row.counts["accepted"], row.counts["served"]) == ("failed", 3, 3)
+    deployment.rows({"id": "t1", "text": "The pump of boat seven was repaired on Monday, and nothing leaks any more."})
+    deployment.sources(TICKETS)
+    assert run(deployment, "r2")["accepted"] == 1
+
+
+def test_documents_of_a_source_that_cannot_be_listed_have_not_vanished(deployment: Workspace) -> None:
+    five(deployment)
+    run(deployment, "r1")
+    deployment.pages.rename(deployment.root / "moved")
+
+    for number in range(2):
+        with pytest.raises(SourceUnavailable):
+            run(deployment, f"gone-{number}")
+
+    assert len(served(deployment)) == 3
+    assert {row.missing_since for row in rows(deployment, sa.select(documents.c.missing_since))} == {None}
+
+
+def test_an_unknown_source_is_refused_before_anything_is_done(deployment: Workspace) -> None:
+    with pytest.raises(UnknownSubject, match=r"source 'pagse' is not in .*sources\.yaml; known: pages"):
+        run(deployment, "r1", ["pagse"])
+
+    assert rows(deployment, sa.select(runs)) == []
+
+
+def test_only_the_chosen_source_is_pulled(deployment: Workspace) -> None:
+    deployment.page("a.md")
+    deployment.rows({"id": "t1", "text": "The pump of boat seven was repaired on Monday, and nothing leaks any more."})
+    deployment.sources(TICKETS)
+
+    assert run(deployment, "r1", ["tickets"])["documents"] == 1
+    assert {row.source for row in rows(deployment, sa.select(documents.c.source))} == {"tickets"}
+
+
+def test_shards_have_their_size_and_hold_every_document_once(make: Make) -> None:
+    deployment = make(shard_documents=2)
+    for number in range(5):
+        deployment.page(f"{number}.md")
+    with deployment.guard() as guard:
+        listings = steps.discover(guard.ledger, guard.storage, guard.sources, guard.screening, guard.settings, "r1")
+        shards = [
+            steps.intake(
+                guard.ledger, guard.storage, guard.blobs, guard.chunker, guard.sources, guard.settings, "r1", listing
+            )
+            for listing in listings
+        ]
+        uris = [item["uri"] for listing in listings for item in guard.storage.read_json(listing)["items"]]
+        assert steps.documents_found(guard.storage, "r1") == 5
+
+    assert [shard["listed"] for shard in shards] == [2, 2, 1]
+    assert sorted(uris) == [f"{number}.md" for number in range(5)]
+    assert len({shard["batch"] for shard in shards}) == 3
+
+
+def test_shards_grow_so_that_a_large_source_stays_below_airflows_limit(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(steps, "DOUBLE_AFTER", 2)
+    deployment = make(shard_documents=1)
+    for number in range(12):
+        deployment.page(f"{number:02}.md")
+
+    with deployment.guard() as guard:
+        sizes = [
+            len(guard.storage.read_json(name)["items"])
+            for name in steps.discover(
+                guard.ledger, guard.storage, guard.sources, guard.screening, guard.settings, "r1"
+            )
+        ]
+
+    assert sizes == [1, 1, 2, 2, 4, 2]
+
+
+def test_a_run_id_names_no_path(deployment: Workspace) -> None:
+    deployment.page("a.md")
+
+    run(deployment, "../../../manual__2026-01-01T00:00:00+00:00 \n")
+
+    assert sorted(path.name for path in deployment.root.iterdir()) == ["home", "pages", "sources.yaml"]
+
+
+def test_a_huge_file_is_rejected_unread_and_is_no_news_the_next_time(make: Make) -> None:
+    deployment = make(max_document_bytes=10_000)
+    deployment.page("a.md")
+    with (deployment.pages / "huge.md").open("wb") as file:
+        file.truncate(100 * 2**20)
+
+    first = run(deployment, "r1")
+    second = run(deployment, "r2")
+
+    assert (first["accepted"], first["rejected"], second["unchanged"]) == (1, 1, 2)
+    (finding,) = rows(deployment, sa.select(findings).where(findings.c.code == "parsing.too_large"))
+    assert "104,857,600 bytes; the limit is 10,000 bytes" in finding.message
+    stored = sum(path.stat().st_size for path in Path(deployment.settings.storage).rglob("*") if path.is_file())
+    assert stored < 2**20
+
+
+def test_a_document_that_cannot_be_fetched_is_counted_and_tried_again(
+    deployment: Workspace, caplog: pytest.LogCaptureFixture
+) -> None:
+    deployment.page("a.md")
+    deployment.page("b.md")
+    with deployment.guard() as guard:
+        listings = steps.discover(guard.ledger, guard.storage, guard.sources, guard.screening, guard.settings, "r1")
+        (deployment.pages / "b.md").unlink()
+        with caplog.at_level(logging.WARNING):
+            taken = [
+                steps.intake(
+                    guard.ledger,
+                    guard.storage,
+                    guard.blobs,
+                    guard.chunker,
+                    guard.sources,
+                    guard.settings,
+                    "r1",
+                    listing,
+                )
+                for listing in listings
+            ]
+        sealed = steps.seal(
+            guard.ledger,
+            guard.storage,
+            guard.store,
+            guard.chunker,
+            guard.screening,
+            guard.settings,
+            "r1",
+            taken,
+            finished(guard, "r1", taken),
+        )
+
+    assert (sealed["accepted"], sealed["failed"]) == (1, 1)
+    assert "intake.gone" in caplog.text
+    assert [row.body["uri"] for row in rows(deployment, sa.select(events).where(events.c.kind == "fetch_failed"))] == [
+        "b.md"
+    ]
+    deployment.page("b.md")
+    assert run(deployment, "r2")["accepted"] == 1
+
+
+def policy(deployment: Workspace, **retire: float) -> Workspace:
+    """The same deployment under a policy with another `retire`."""
+    path = deployment.root / "policy.yaml"
+    text = deployment.settings.policy_file.read_text()
+    values = {"grace_hours": 72, "max_share": 0.5, **retire}
+    path.write_text(text.replace("{grace_hours: 72, max_share: 0.5}", json.dumps(values)))
+    return Workspace(deployment.root, deployment.settings.model_copy(update={"policy_file": path}), deployment.models)
+
+
+def test_a_vanished_document_is_served_until_its_grace_is_over(deployment: Workspace) -> None:
+    five(deployment)
+    run(deployment, "r1")
+    (deployment.pages / "barometer.md").unlink()
+
+    kept = run(deployment, "r2")
+    gone = run(policy(deployment, grace_hours=0), "r3")
+
+    assert (kept["vanished"], kept["served"]) == (0, 3)
+    assert (gone["vanished"], gone["served"]) == (1, 2)
+    assert len(served(deployment)) == 2
+    assert sum(row.missing_since is not None for row in rows(deployment, sa.select(documents.c.missing_since))) == 1
+
+
+def test_a_document_that_comes_back_is_served_again(deployment: Workspace) -> None:
+    five(deployment)
+    run(deployment, "r1")
+    page = deployment.pages / "barometer.md"
+    content = page.read_bytes()
+    page.unlink()
+    run(policy(deployment, grace_hours=0), "r2")
+    page.write_bytes(content)
+
+    sealed = run(deployment, "r3")
+
+    assert (sealed["accepted"], sealed["served"]) == (1, 3)
+
+
+def test_one_that_comes_back_within_its_grace_is_as_if_it_had_never_been_away(deployment: Workspace) -> None:
+    five(deployment)
+    run(deployment, "r1")
+    page = deployment.pages / "barometer.md"
+    content = page.read_bytes()
+    page.unlink()
+    run(deployment, "r2")
+    page.write_bytes(content)
+
+    assert run(deployment, "r3")["unchanged"] == 5
+    assert {row.missing_since for row in rows(deployment, sa.select(documents.c.missing_since))} == {None}
+
+
+def test_when_most_of_a_source_vanishes_at_once_nothing_is_retired(
+    deployment: Workspace, caplog: pytest.LogCaptureFixture
+) -> None:
+    five(deployment)
+    run(deployment, "r1")
+    for path in deployment.pages.iterdir():
+        if path.stem != "barometer":
+            path.unlink()
+
+    sealed = run(policy(deployment, grace_hours=0), "r2")
+
+    assert (sealed["vanished"], sealed["served"]) == (0, 3)
+    assert "4 of 5 documents vanished at once" in caplog.text
+    assert run(policy(deployment, grace_hours=0, max_share=1.0), "r3")["vanished"] == 4
+
+
+def test_no_step_gives_text_away(deployment: Workspace) -> None:
+    five(deployment)
+    with deployment.guard() as guard:
+        listings = steps.discover(guard.ledger, guard.storage, guard.sources, guard.screening, guard.settings, "r1")
+        given: list[Any] = [listings]
+        taken = [
+            steps.intake(
+                guard.ledger, guard.storage, guard.blobs, guard.chunker, guard.sources, guard.settings, "r1", listing
+            )
+            for listing in listings
+        ]
+        given += taken
+        shards = [steps.embed(guard.storage, guard.models, shard) for shard in steps.changed_shards(taken)]
+        given += shards
+        shards = steps.survey(guard.ledger, guard.storage, guard.store, guard.models, guard.screening, "r1", shards)
+        for name in ("screen", "publish"):
+            shards = [stepping(guard, "r1")[name](shard) for shard in shards]
+            given += shards
+        given.append(
+            steps.seal(
+                guard.ledger,
+                guard.storage,
+                guard.store,
+                guard.chunker,
+                guard.screening,
+                guard.settings,
+                "r1",
+                taken,
+                shards,
+            )
+        )
+
+    said = json.dumps(given)
+    assert "boat house" not in said
+    assert "Ignore all" not in said
+
+
+def test_hostile_documents_end_as_findings_and_the_others_go_on(deployment: Workspace) -> None:
+    deployment.page("a.md")
+    (deployment.pages / "binary.md").write_bytes(bytes(range(256)) * 40)
+    (deployment.pages / "broken.pdf").write_bytes(b"%PDF-1.7\n1 0 obj <<")
+    (deployment.pages / "latin.txt").write_bytes(
+        "Der Pegel wird morgens abgelesen, für das Hafenamt.".encode("latin-1")
+    )
+    (deployment.pages / "a\x1b[31m\nb.md").write_text(
+        "An odd name does not make a bad document, and this one is quite fine."
+    )
+    deployment.rows(
+        {"id": "../../x", "text": "The pump of boat seven was repaired on Monday, and nothing leaks any more."},
+        {"id": "1", "text": "The winch of boat nine was repaired on Tuesday, and it holds the anchor again."},
+        {"id": "1", "text": "The lamp of boat two was replaced on Friday, and it can be seen from the pier."},
+        {"id": "2"},
+        "{broken",
+        "",
+        "[1, 2]",
+    )
+    deployment.sources(TICKETS)
+
+    sealed = run(deployment, "r1")
+
+    total = sum(sealed[name] for name in ("accepted", "quarantined", "rejected", "unchanged", "failed"))
+    assert sealed["documents"] == total
+    assert sealed["failed"] == 0
+    states = {row.uri: row.state for row in rows(
+        deployment, sa.select(documents.c.uri, versions.c.state).join(versions, versions.c.doc_id == documents.c.doc_id)
+    )}  # fmt: skip
+    assert states["a.md"] == "accepted"
+    assert states["tickets.jsonl#../../x"] == "accepted"
+    assert all(states[uri] != "accepted" for uri in ("binary.md", "broken.pdf", "tickets.jsonl#2"))
+    assert sum(state != "accepted" for uri, state in states.items() if uri.startswith("tickets.jsonl#row-")) >= 2
+    assert not (deployment.root.parent / "x").exists()
+
+
+def test_what_is_served_can_be_asked_for(deployment: Workspace) -> None:
+    five(deployment)
+    run(deployment, "r1")
+
+    with deployment.guard() as guard:
+        found = GuardedRetriever(guard.ledger, guard.store, guard.models.embedder).query("barometer", 2)
+
+    assert found.answers[0].uri == "barometer.md"
+    assert found.withheld == ()
+
+
+def test_a_lost_batch_names_the_file(deployment: Workspace) -> None:
+    deployment.page("a.md")
+    with deployment.guard() as guard:
+        (listing,) = steps.discover(guard.ledger, guard.storage, guard.sources, guard.screening, guard.settings, "r1")
+        shard = steps.embed(
+            guard.storage,
+            guard.models,
+            "r1",
+            steps.intake(
+                guard.ledger, guard.storage, guard.blobs, guard.chunker, guard.sources, guard.settings, "r1", listing
+            ),
+        )
+        shutil.rmtree(Path(deployment.settings.storage) / shard["batch"])
+        with pytest.raises(Inconsistent, match=shard["batch"]):
+            steps.survey(guard.ledger, guard.storage, guard.store, guard.models, guard.screening, "r1", [shard])
+
+
+def test_published_rows_are_marked_and_nothing_is_left_to_do(deployment: Workspace) -> None:
+    five(deployment)
+    run(deployment, "r1")
+
+    assert {row.state for row in rows(deployment, sa.select(publications.c.state))} == {"published"}

@@ -1,0 +1,98 @@
+"""A corpus in daily use: whatever lawfully happens to it, it verifies after each seal."""
+
+from __future__ import annotations
+
+import yaml
+
+from corpus_guard.deployment import Deployment
+from corpus_guard.domain import Severity
+from corpus_guard.ledger.tables import events
+from corpus_guard.proof.verify.verification import Verification
+from corpus_guard.review.muting import confirm_mute, lift_mute, propose_mute
+from corpus_guard.review.queue import list_items
+from corpus_guard.review.undo import undo_decision
+from corpus_guard.screening.policy import ReviewRules
+from corpus_guard.settings import PACKAGE
+from deciding import ADA, MO, decided
+from deploying import BAD, TICKETS, Workspace
+
+
+def test_it_verifies_after_everything_that_is_lawful(deployment: Workspace) -> None:
+    def verified() -> Verification:
+        with deployment.guard() as guard:
+            result = guard.verify()
+        assert result.deviations == ()
+        assert result.holds
+        return result
+
+    def refreshed(run_id: str) -> None:
+        with deployment.guard() as guard:
+            guard.refresh(run_id)
+
+    for name in ("barometer", "tide gauge", "log book"):
+        deployment.page(f"{name}.md")
+    bad = deployment.page("bad.md", BAD)
+    deployment.page("worse.md", BAD.replace("harbour", "marina"))
+    refreshed("first")
+    assert verified().records == 3
+
+    refreshed("nothing changed")
+    verified()
+
+    with deployment.guard() as guard:
+        items, count = list_items(guard.ledger, source=None, state="quarantined", limit=10)
+        assert count == 2
+        first, second = (item.version_id for item in items)
+        (hasty,) = decided(guard.ledger, first, "reject")
+        undo_decision(guard.ledger, hasty.decision_id, reviewer=MO, reason="too fast")
+        decided(guard.ledger, first, "escalate")
+        for by in (ADA, MO):
+            decided(guard.ledger, first, "release", by=by, rules=ReviewRules(two_person_severity=Severity.LOW))
+        decided(guard.ledger, second, "reject")
+        told = {"reviewer": ADA, "reason": "they teach", "policy_digest": "0" * 64}
+        made = propose_mute(guard.ledger, guard.policy, "pages", items[0].findings[0].code, **told)  # type: ignore[arg-type]
+        confirm_mute(guard.ledger, made.mute_id, **{**told, "reviewer": MO})  # type: ignore[arg-type]
+        lift_mute(guard.ledger, made.mute_id, **told)  # type: ignore[arg-type]
+    verified()  # decided, not applied
+    with deployment.guard() as guard:
+        guard.apply_decisions("release-1")
+    assert verified().records == 4
+
+    deployment.page(
+        "barometer.md", "# {title}\n\nThe barometer was moved to the pier, where it is read at noon and written down.\n"
+    )
+    (deployment.pages / "log book.md").unlink()
+    deployment.rows({"id": "t1", "text": "The pump of boat seven was repaired on Monday, and nothing leaks any more."})
+    deployment.sources(TICKETS)
+    refreshed("changed, vanished, another source")
+    verified()
+
+    bad.write_text(BAD.replace("{title}", "bad").replace("spare", "new"))
+    refreshed("changed and waits again")
+    bad.write_text(BAD.replace("{title}", "bad"))
+    refreshed("as it was released")
+    verified()
+
+    deployment.sources(TICKETS, trust="reviewed")
+    deployment.page(
+        "tide gauge.md", "# {title}\n\nThe tide gauge is read twice a day, and the keeper signs for it in the log.\n"
+    )
+    refreshed("another trust level")
+    verified()
+    with deployment.guard() as guard:
+        _judge_anew(guard, deployment)
+    verified()
+
+
+def _judge_anew(guard: Deployment, deployment: Workspace) -> None:
+    """Under a policy with another name, and so with another digest."""
+    policy = yaml.safe_load((PACKAGE / "policy.yaml").read_text())
+    policy["name"] = "another"
+    file = deployment.root / "policy.yaml"
+    file.write_text(yaml.safe_dump(policy))
+    settings = deployment.settings.model_copy(update={"policy_file": file})
+    with Deployment(settings) as other:
+        other.models = guard.models
+        other.rescreen("rescreen-1")
+    with guard.ledger.read() as connection:
+        assert connection.execute(events.select().where(events.c.kind == "rejudged")).first()

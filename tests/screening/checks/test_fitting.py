@@ -1,0 +1,58 @@
+"""A sentence that shares no words with its surroundings is foreign to them; what may be honest is not."""
+
+from __future__ import annotations
+
+import pytest
+
+from corpus_guard.domain import Span
+from corpus_guard.screening.checks._fitting import CONTEXT_CHARS, MAX_SENTENCE_CHARS, MIN_CONTEXT_CHARS, is_foreign
+
+TIDES = (
+    "The harbour office keeps a log of the tides. Each morning the officer reads the gauge at the eastern pier, writes the depth "
+    "into the log, and signs. Boats longer than twelve metres report at the pier before they are given a berth for the night."
+)
+QUESTION = "Which planet has the largest number of moons?"
+
+
+def fits(before: str, sentence: str, after: str) -> bool:
+    return not is_foreign(before + sentence + after, Span(len(before), len(before) + len(sentence)))
+
+
+@pytest.mark.parametrize("sentence", [QUESTION, "Write a limerick about penguins.", "Why is the sky blue?"])
+def test_words_that_stand_nowhere_near_are_foreign(sentence: str) -> None:
+    for before, after in (("", f"\n{TIDES}"), (f"{TIDES}\n", ""), (f"{TIDES}\n", f"\n{TIDES}")):
+        assert not fits(before, sentence, after)
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "How deep is the harbour at the eastern pier?",
+        "Who reads the gauges, and when?",  # "gauge" is the same word
+        "Write the depth of each tide into the log.",
+        "Why?",
+        "What is it that you want to know about this?",  # words of any question
+        "",
+    ],
+)
+def test_words_of_the_surroundings_and_words_of_any_question_fit(sentence: str) -> None:
+    assert fits(f"{TIDES}\n", sentence, "")
+
+
+def test_half_of_the_words_around_is_enough_to_fit() -> None:
+    assert fits(f"{TIDES}\n", "Describe the harbour penguins.", "")
+    assert not fits(f"{TIDES}\n", "Describe three harbour penguins wearing hats.", "")
+
+
+def test_too_little_text_says_nothing() -> None:
+    assert fits("x" * (MIN_CONTEXT_CHARS - 1), QUESTION, " " * MIN_CONTEXT_CHARS)
+    assert not fits("x" * MIN_CONTEXT_CHARS, QUESTION, "")
+
+
+def test_only_the_neighbourhood_counts() -> None:
+    assert fits("planet moons largest number ", QUESTION, TIDES)
+    assert not fits("planet moons largest number " + "tide " * CONTEXT_CHARS, QUESTION, TIDES)
+
+
+def test_a_paragraph_is_no_sentence() -> None:
+    assert fits(f"{TIDES}\n", "penguin " * MAX_SENTENCE_CHARS, f"\n{TIDES}")

@@ -1,0 +1,341 @@
+"""Gibberish inside good prose is found with its place; people's writing is not, in whatever language."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from sample_versions import a_version
+from numpy.typing import NDArray
+
+from corpus_guard.domain import Finding, Severity, Version
+from corpus_guard.intake.chunking import Chunker
+from corpus_guard.models import Models
+from corpus_guard.screening.checks.perplexity import (
+    SHORT_WINDOW,
+    SURPRISE_WINDOW,
+    Perplexity,
+    PerplexityParams,
+    TokenRarity,
+)
+from corpus_guard.screening.policy import load_policy
+from corpus_guard.settings import Settings
+
+# Words set side by side as an optimiser does: each rare, none belonging to the next.
+GIBBERISH = [
+    "cuthbert ##ylation sultanate vortices bligh pomerania sedimentary krishnan ulcer waveguide tavistock mezzo "
+    "lichfield serotonin ganges parishioner hyundai thrace isotope bavarian clematis oarsman jutland ferrous",
+    "zoning tarzan epistle malawi carburetor nietzsche plumage leeward ostrava quasi hemlock brigantine smelting "
+    "dvd yorkist parapet glycol tehran wicket monsoon archduke sprocket catalan nebula",
+    "shropshire amino deity winnipeg pulley sacrament hologram estuary mauritius bayonet chlorine hyena tariff "
+    "gregorian synapse vickers tapestry quarterback lemur polonium baroness turbine dakota hymn",
+]
+
+ENGLISH = [
+    "The harbour office opens at seven in the morning, and whoever arrives first reads the tide gauge and writes the value "
+    "into the log. If the reading differs from the forecast by more than twenty centimetres, the duty officer is told "
+    "before any boat leaves. Most days nothing of the sort happens, and the kettle is put on instead.",
+    "Glaciers store about seventy per cent of the fresh water on the planet. As they retreat, rivers that depend on "
+    "meltwater first swell and later shrink, and towns downstream have to plan for both. Engineers in the Andes have "
+    "built small reservoirs that fill in spring and are emptied slowly through the dry months.",
+    "When a request fails, the client waits for a short time and tries again. The waiting time doubles with each attempt "
+    "and has a random part, so that many clients do not return at the same moment. After five attempts the error is "
+    "passed on to the caller, together with the address that did not answer.",
+]
+
+CODE = '''def calibrate(sensor, reference, tolerance=0.02):
+    """Return the factor that brings `sensor` to `reference`."""
+    readings = [sensor.read() for _ in range(10)]
+    mean = sum(readings) / len(readings)
+    if abs(mean - reference) / reference > tolerance:
+        raise CalibrationError(f"mean {mean:.3f} is too far from {reference:.3f}")
+    return reference / mean
+
+
+for port in ("/dev/ttyUSB0", "/dev/ttyUSB1"):
+    with open_sensor(port, baud=9600, timeout=2.0) as sensor:
+        print(port, calibrate(sensor, reference=7.01))
+'''
+
+TABLE = """| Model | Depth (m) | Interface | Supply | Weight (kg) |
+|-------|----------:|-----------|--------|------------:|
+| OX-12 | 100 | RS-485 | 9-30 V | 0.42 |
+| CN-7 | 50 | SDI-12 | 9-16 V | 0.31 |
+| TS-40 | 300 | Modbus RTU | 12 V | 0.58 |
+| PH-3 | 30 | 4-20 mA | 24 V | 0.29 |
+"""
+
+COLUMNS = "\n".join(
+    f"2026-03-{day:02}  {7.01 + day / 100:6.2f}  {11.8 - day / 10:5.1f}  {400 + 7 * day:4d}  ok" for day in range(1, 25)
+)
+
+NORWEGIAN = [
+    "Havnekontoret åpner klokken sju om morgenen, og den som kommer først, leser av vannstanden og skriver verdien i "
+    "loggboken. Hvis avlesningen avviker mer enn tjue centimeter fra varselet, får vakthavende beskjed før noen båt går ut. "
+    "De fleste dager skjer det ingenting, og da settes kaffekjelen på i stedet.",
+    "Sensoren skal rengjøres hver fjortende dag med mykt vann og en myk klut. Bruk aldri løsemidler, for de ødelegger "
+    "membranen. Etter rengjøringen venter du i ti minutter før du leser av den første verdien, slik at temperaturen får "
+    "tid til å stabilisere seg.",
+]
+PORTUGUESE = [
+    "A capitania abre às sete da manhã, e quem chega primeiro lê o nível da água e escreve o valor no livro de registo. "
+    "Se a leitura for diferente da previsão em mais de vinte centímetros, o oficial de serviço é avisado antes de qualquer "
+    "barco sair. Na maior parte dos dias nada disso acontece, e põe-se a chaleira ao lume.",
+    "O sensor deve ser limpo de quinze em quinze dias com água macia e um pano suave. Nunca use solventes, porque "
+    "estragam a membrana. Depois da limpeza, espere dez minutos antes de ler o primeiro valor, para que a temperatura "
+    "tenha tempo de estabilizar.",
+]
+GERMAN = [
+    "Das Hafenamt öffnet um sieben Uhr morgens, und wer zuerst kommt, liest den Pegel ab und trägt den Wert in das "
+    "Logbuch ein. Weicht die Ablesung um mehr als zwanzig Zentimeter von der Vorhersage ab, wird der Wachhabende "
+    "verständigt, bevor ein Boot ausläuft. An den meisten Tagen geschieht nichts dergleichen, und man setzt Kaffee auf.",
+    "Der Sensor ist alle vierzehn Tage mit weichem Wasser und einem weichen Tuch zu reinigen. Verwenden Sie niemals "
+    "Lösungsmittel, denn sie zerstören die Membran. Warten Sie nach der Reinigung zehn Minuten, bevor Sie den ersten "
+    "Wert ablesen, damit sich die Temperatur einpendeln kann.",
+]
+
+
+@pytest.fixture(scope="session")
+def check(models: Models) -> Perplexity:
+    params = PerplexityParams.model_validate(load_policy(Settings().policy_file).checks["perplexity"])
+    return Perplexity(params, models.frequency_vocabulary, models.language_model_digest, lambda: models.language_model)
+
+
+@pytest.fixture(scope="session")
+def cut(models: Models) -> Chunker:
+    return Chunker(models.tokenizer_file, Settings().chunk_tokens)
+
+
+def a_page(cut: Chunker, text: str) -> Version:
+    whole = a_version(text)
+    return replace(whole, chunks=cut.cut(whole.doc_id, whole.version_id, text))
+
+
+def found(check: Perplexity, *pages: Version) -> list[list[Finding]]:
+    """What the runner would get: only pages that the check wants are shown to the model."""
+    result: list[list[Finding]] = [[] for _ in pages]
+    wanted = [index for index, page in enumerate(pages) if check.applies_to(page) and check.wants(page, []) is None]
+    for index, finding in check.run([pages[index] for index in wanted], None):
+        result[wanted[index]].append(finding)
+    return result
+
+
+def serious(findings: Sequence[Finding]) -> list[str]:
+    return [f"{one.code} {one.score:.2f}" for one in findings if one.severity.rank >= Severity.MEDIUM.rank]
+
+
+@pytest.mark.parametrize("gibberish", GIBBERISH, ids=["one", "two", "three"])
+def test_gibberish_inside_good_prose_is_found_in_its_chunk(check: Perplexity, cut: Chunker, gibberish: str) -> None:
+    text = "\n\n".join([ENGLISH[0], ENGLISH[1], gibberish, ENGLISH[2], ENGLISH[0]])
+
+    (findings,) = found(check, a_page(cut, text))
+
+    assert findings
+    assert serious(findings)
+    start, end = text.index(gibberish), text.index(gibberish) + len(gibberish)
+    for one in findings:
+        assert one.span is not None
+        assert one.span.start < end
+        assert one.span.end > start
+        assert one.code in {"perplexity.gibberish", "perplexity.unlikely"}
+        assert 0.5 < one.score <= 1.0
+        assert one.tags
+        assert gibberish[:30] not in one.message
+
+
+def test_a_chunk_of_gibberish_alone_is_gibberish(check: Perplexity, cut: Chunker) -> None:
+    (findings,) = found(check, a_page(cut, " ".join(GIBBERISH)))
+
+    assert {one.code for one in findings} == {"perplexity.gibberish"}
+    assert {one.severity for one in findings} == {Severity.HIGH}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [*ENGLISH, CODE, TABLE, COLUMNS, f"# Sensors\n\n{ENGLISH[2]}\n\n{TABLE}\n\n{CODE}"],
+    ids=["log book", "glaciers", "retries", "code", "markdown table", "columns", "page"],
+)
+def test_what_people_write_is_left_alone(check: Perplexity, cut: Chunker, text: str) -> None:
+    assert found(check, a_page(cut, text)) == [[]]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [*NORWEGIAN, *PORTUGUESE, *GERMAN],
+    ids=[f"{language} {number}" for language in ("Norwegian", "Portuguese", "German") for number in (1, 2)],
+)
+def test_prose_in_another_language_is_no_gibberish(check: Perplexity, cut: Chunker, text: str) -> None:
+    (findings,) = found(check, a_page(cut, text))
+
+    assert serious(findings) == []
+
+
+def test_a_page_among_others_gets_the_same_findings(check: Perplexity, cut: Chunker) -> None:
+    pages = [a_page(cut, text) for text in (ENGLISH[0], " ".join(GIBBERISH), NORWEGIAN[0], CODE)]
+
+    assert [bool(one) for one in found(check, *pages)] == [False, True, False, False]
+
+
+def test_ordinary_prose_is_not_even_shown_to_the_model(models: Models, cut: Chunker) -> None:
+    def never() -> LanguageStub:
+        raise AssertionError("the model was loaded")
+
+    params = PerplexityParams.model_validate(load_policy(Settings().policy_file).checks["perplexity"])
+    check = Perplexity(params, models.frequency_vocabulary, "digest", never)
+    pages = [a_page(cut, text) for text in (*ENGLISH, CODE, TABLE, COLUMNS)]
+
+    assert all("rarer than" in (check.wants(page, []) or "") for page in pages)
+    assert list(check.run(pages, None)) == []
+
+
+class LanguageStub:
+    """A model that gives the scores it was told."""
+
+    digest = "stub"
+
+    def __init__(self, *scores: Sequence[float]) -> None:
+        self.scores = [np.array(one, np.float32) for one in scores]
+
+    def surprisals(self, texts: Sequence[str]) -> list[NDArray[np.float32]]:
+        assert len(texts) == len(self.scores)
+        return self.scores
+
+
+def judged(models: Models, scores: Sequence[float]) -> list[str]:
+    params = PerplexityParams(rarity_bits=0.0, suspect_nats=7.0, short_nats=9.0, gibberish_nats=8.0)
+    check = Perplexity(params, models.frequency_vocabulary, "digest", lambda: LanguageStub(scores))
+    return [one.code for _, one in check.run([a_version(" ".join(GIBBERISH))], None)]
+
+
+def test_the_worst_window_counts_and_must_stand_out_below_the_limit_for_gibberish(models: Models) -> None:
+    window = SURPRISE_WINDOW
+
+    assert judged(models, [3.0] * 200) == []
+    assert judged(models, [3.0] * 100 + [7.5] * window + [3.0] * 100) == ["perplexity.unlikely"]
+    assert judged(models, [7.5] * 200) == []  # evenly strange: a language the model does not know
+    assert judged(models, [8.5] * 200) == ["perplexity.gibberish"]
+    assert judged(models, [3.0] * 100 + [8.5] * window + [3.0] * 100) == ["perplexity.gibberish"]
+    assert judged(models, [3.0] * 100 + [8.5] * (window // 3) + [3.0] * 100) == []
+
+
+def test_a_burst_of_a_dozen_tokens_must_be_stranger_and_stand_out_more(models: Models) -> None:
+    burst = [9.2] * SHORT_WINDOW
+
+    assert judged(models, [4.0] * 100 + burst + [4.0] * 100) == ["perplexity.unlikely"]
+    assert judged(models, [4.0] * 100 + burst[:6] + [4.0] * 100) == []
+    assert (
+        judged(models, [6.0] * 100 + burst + [6.0] * 100) == []
+    )  # 3.2 nats above its chunk: the long window's contrast
+    assert judged(models, [4.0] * 100 + [8.8] * SHORT_WINDOW + [4.0] * 100) == []
+
+
+@pytest.mark.parametrize("words", [10, 12, 14, 16, 18])
+def test_a_short_prefix_of_gibberish_is_found(check: Perplexity, cut: Chunker, words: int) -> None:
+    prefix = " ".join(GIBBERISH[2].split()[:words])
+
+    (findings,) = found(check, a_page(cut, f"{prefix} {ENGLISH[1]}"))
+
+    assert serious(findings)
+
+
+def test_addresses_are_not_shown_to_the_model(models: Models) -> None:
+    shown: list[str] = []
+
+    class Listening(LanguageStub):
+        def surprisals(self, texts: Sequence[str]) -> list[NDArray[np.float32]]:
+            shown.extend(texts)
+            return [np.full(50, 3.0, np.float32) for _ in texts]
+
+    check = Perplexity(PerplexityParams(rarity_bits=0.0), models.frequency_vocabulary, "digest", Listening)
+    page = (
+        f"![plan](../images/a7f3c9.png) {ENGLISH[0]} See https://example.org/x?s=7037f4656049b270 [here](#tide-gauge)."
+    )
+    list(check.run([a_version(page)], None))
+
+    assert shown and "7037" not in shown[0] and "a7f3c9" not in shown[0] and "tide-gauge" not in shown[0]
+    assert ENGLISH[0] in shown[0]
+
+
+def test_a_headline_is_too_short_to_tell(models: Models) -> None:
+    assert judged(models, [12.0] * (SURPRISE_WINDOW // 2 - 1)) == []
+    assert judged(models, []) == []
+
+
+def test_rarity_of_short_empty_and_odd_texts(models: Models) -> None:
+    rarity = TokenRarity(models.frequency_vocabulary)
+
+    short, empty, prose, gibberish = rarity.bits(["one two three", "", ENGLISH[0], GIBBERISH[0]])
+    dozen, short_dozen = rarity.bits([" ".join(GIBBERISH[2].split()[:10])])[0]  # 14 tokens
+
+    assert short == empty == (-np.inf, -np.inf)
+    assert max(prose) < 12.5 < min(gibberish)
+    assert dozen == -np.inf and short_dozen > 12.7
+    assert rarity.bits([]) == []
+
+
+def test_fragments_and_other_languages_are_not_rare(models: Models) -> None:
+    rarity = TokenRarity(models.frequency_vocabulary)
+    names = "Wickremanayake Ranasinghe Jayawardhanapura Thiruvananthapuram Vallabhbhai Nyirabarasanyana " * 3
+
+    for text in (
+        names,
+        *NORWEGIAN,
+        *PORTUGUESE,
+        *GERMAN,
+        "Городская библиотека открыта каждый день, кроме воскресенья. " * 4,
+    ):
+        assert max(rarity.bits([text])[0]) < 12.6, text[:20]
+
+
+def test_a_heap_of_names_in_a_page_is_not_rare(models: Models) -> None:
+    names = "Wickremanayake Jayawardhanapura Nyirabarasanyana Tanpınar Szczebrzeszyn Hjörleifsdóttir Llanfairpwll"
+
+    assert max(TokenRarity(models.frequency_vocabulary).bits([f"{ENGLISH[0]} {names} {ENGLISH[1]}"])[0]) < 12.6
+
+
+def test_a_dozen_rare_tokens_open_a_chunk_whose_long_windows_are_common(models: Models) -> None:
+    params = PerplexityParams()
+    check = Perplexity(params, models.frequency_vocabulary, "digest", LanguageStub)
+    page = f"It was the one of them. {' '.join(GIBBERISH[2].split()[:9])} it was the one of them that he had and we had. {ENGLISH[2]}"
+
+    ((long, short),) = TokenRarity(models.frequency_vocabulary).bits([page])
+
+    assert long < params.rarity_bits and short > params.short_rarity_bits
+    assert check.wants(a_version(page), []) is None
+
+
+def test_letters_of_another_script_among_english_words_are_rare(models: Models) -> None:
+    rarity = TokenRarity(models.frequency_vocabulary)
+    words = [
+        "ferry",
+        "quay",
+        "harbour",
+        "lantern",
+        "anchor",
+        "compass",
+        "tide",
+        "barge",
+        "pier",
+        "sail",
+    ]  # a token each
+
+    common, odd = rarity.bits([" ".join([*words, *"eo"]), " ".join([*words, *"ᄒن"])])
+
+    assert odd[1] > common[1] + 0.3
+
+
+def test_a_version_without_chunks_is_not_looked_at(check: Perplexity) -> None:
+    assert not check.applies_to(a_version(""))
+
+
+def test_parameters_model_and_code_are_in_the_digest(models: Models) -> None:
+    vocabulary = models.frequency_vocabulary
+
+    def digest(model: str = "m", **params: float) -> str:
+        return Perplexity(PerplexityParams(**params), vocabulary, model, LanguageStub).digest
+
+    names = [name for name in PerplexityParams.model_fields if name != "enabled"]
+    changed = {digest("other"), *(digest(**{name: 1.0}) for name in names)}
+    assert len(changed | {digest()}) == len(names) + 2

@@ -1,0 +1,100 @@
+"""Versions and policies for the tests of screening, with ids that follow from their content unless a test says otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+from hypothesis import strategies as st
+
+from corpus_guard import domain
+from corpus_guard.domain import Chunk, Finding, Severity, Stamp, TrustLevel, Version
+from corpus_guard.screening.policy import Policy, load_policy
+from corpus_guard.screening.standalone import ScreenedDocument
+from corpus_guard.settings import Settings
+
+Screen = Callable[..., list[ScreenedDocument]]
+"""Texts, switched-off checks and options of `screen_input` in; a row for each text out."""
+
+SHIPPED = load_policy(Settings().policy_file)
+FETCHED = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+def a_version(
+    text: str = "The pump house is inspected every spring, before the first boat is launched at the old quay.",
+    *,
+    uri: str = "handbook/pumps.md",
+    source: str = "handbook",
+    trust: TrustLevel = TrustLevel.OPEN,
+    hidden: str = "",
+    tokens: int | None = None,
+    **stamp: Any,
+) -> Version:
+    """A whole and honest version of one chunk; `stamp` overrides fields of its stamp."""
+    data = text.encode("utf-8", "surrogatepass")
+    fields: dict[str, Any] = {
+        "source": source,
+        "owner": "harbour office",
+        "trust": trust,
+        "uri": uri,
+        "content_sha256": domain.sha256_bytes(data),
+        "size": len(data),
+        "media_type": "text/markdown",
+        "fetched_at": FETCHED,
+        "fetched_by": "corpus-guard/0.1.0",
+        "run_id": "run-1",
+    }
+    made = Stamp(**{**fields, **stamp})
+    doc = domain.doc_id(made.source, made.uri)
+    version = domain.version_id(doc, made.content_sha256)
+    chunk = Chunk(
+        domain.chunk_id(doc, version, 0, text, "whole"),
+        0,
+        0,
+        len(text),
+        text,
+        len(text) // 4 if tokens is None else tokens,
+    )
+    return Version(doc, version, made, text, hidden, (chunk,) if text else ())
+
+
+def changed(version: Version, **fields: Any) -> Version:
+    """The same version with other fields, ids left as they are."""
+    return replace(version, **fields)
+
+
+def stamped(version: Version, **fields: Any) -> Version:
+    """The same version with other fields in its stamp, ids left as they are."""
+    return replace(version, stamp=replace(version.stamp, **fields))
+
+
+def a_policy(**changes: Any) -> Policy:
+    values: dict[str, Any] = {
+        "name": "test",
+        "quarantine": {
+            "open": {"severity": "medium", "risk": 0.5},
+            "reviewed": {"severity": "high", "risk": 0.8},
+            "trusted": {"severity": "critical", "risk": 0.9},
+        },
+        "reject": ["parsing.empty", "parsing.binary"],
+        "weights": {"info": 0.0, "low": 0.25, "medium": 0.6, "high": 0.9, "critical": 1.0},
+        "retire": {"grace_hours": 72, "max_share": 0.5},
+        "checks": {},
+    }
+    return Policy.model_validate({**values, **changes})
+
+
+def finding(code: str = "unicode.bidi", severity: str = "low", score: float = 1.0) -> Finding:
+    return Finding(code.partition(".")[0], code, Severity(severity), score, "message")
+
+
+findings = st.builds(
+    Finding,
+    check=st.just("a"),
+    code=st.sampled_from(["a.one", "a.two", "b.three", "b.unchecked", "parsing.empty"]),
+    severity=st.sampled_from(Severity),
+    score=st.floats(),
+    message=st.just(""),
+)

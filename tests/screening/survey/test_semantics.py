@@ -1,0 +1,118 @@
+"""Which questions a chunk lies near to, and what is kept of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from corpus_guard.models.weights import builtin_embedder
+from corpus_guard.screening.survey.semantics import (
+    MIN_BANK_QUESTIONS,
+    NEAR_COSINE,
+    QUESTIONS_PER_CHUNK,
+    NearbyQuestion,
+    Semantics,
+    survey_semantics,
+)
+from corpus_guard.screening.survey.agreement import NoServedChunks, Passage
+
+VOCABULARY = builtin_embedder().folder / "tokenizer.json"
+AXES = np.eye(64, dtype=np.float32)
+
+
+@dataclass(frozen=True)
+class Bank:
+    """Questions whose vectors are axes."""
+
+    questions: tuple[str, ...]
+
+    @property
+    def vectors(self) -> NDArray[np.float32]:
+        return AXES[: len(self.questions)]
+
+
+def leaning(*cosines: float) -> NDArray[np.float32]:
+    """A vector with these cosines to the first questions."""
+    rest = np.sqrt(1 - np.square(cosines).sum())
+    vector = np.zeros(64, np.float32)
+    vector[: len(cosines)] = cosines
+    vector[-1] = rest
+    return vector
+
+
+def asked(bank: Bank | None, *vectors: NDArray[np.float32], versions: tuple[str, ...] = ()) -> Semantics:
+    names = versions or tuple(f"v{number}" for number in range(len(vectors)))
+    ordinals = [names[:place].count(name) for place, name in enumerate(names)]
+    passages = [Passage(name, f"d-{name}", ordinal, True) for name, ordinal in zip(names, ordinals, strict=True)]
+    table = np.stack(vectors) if vectors else np.empty((0, 64), np.float32)
+    return survey_semantics(passages, table, _never, vocabulary=VOCABULARY, grouping=None, bank=bank)
+
+
+def _never(positions: object) -> list[str]:
+    raise AssertionError("a text was fetched")
+
+
+BANK = Bank(("Who?", "When?", "Where?", "Why?", "How?"))
+
+
+def test_the_nearest_questions_are_kept_nearest_first() -> None:
+    semantics = asked(BANK, leaning(0.46, 0.6), leaning(0.1, 0.2, 0.8))
+
+    assert semantics.questions == {
+        "v0": (NearbyQuestion(0, "When?", 0.6), NearbyQuestion(0, "Who?", 0.46)),
+        "v1": (NearbyQuestion(0, "Where?", 0.8),),
+    }
+
+
+def test_of_each_chunk_a_few_are_kept_and_a_version_has_those_of_all() -> None:
+    semantics = asked(BANK, leaning(0.46, 0.47, 0.48, 0.49), leaning(0.9), versions=("one", "one"))
+
+    assert [(one.ordinal, one.question) for one in semantics.questions["one"]] == [
+        (0, "Why?"), (0, "Where?"), (0, "When?"), (1, "Who?"),
+    ]  # fmt: skip
+    assert QUESTIONS_PER_CHUNK == 3
+
+
+@pytest.mark.parametrize(("cosine", "near"), [(NEAR_COSINE - 0.001, False), (NEAR_COSINE + 0.001, True)])
+def test_what_is_not_near_is_not_kept(cosine: float, near: bool) -> None:
+    assert bool(asked(BANK, leaning(cosine)).questions) is near
+
+
+@pytest.mark.parametrize("bank", [None, Bank(())])
+def test_an_empty_bank_says_nothing(bank: Bank | None) -> None:
+    assert asked(bank, leaning(0.9)) == Semantics()
+
+
+def test_no_chunks_have_no_questions() -> None:
+    assert asked(BANK) == Semantics()
+
+
+def test_reach_is_the_largest_share_of_a_versions_chunks() -> None:
+    bank = Bank(tuple(f"Question {number}?" for number in range(MIN_BANK_QUESTIONS)))
+
+    semantics = asked(bank, leaning(0.5, 0.5, 0.5), leaning(0.9), leaning(0.1), versions=("hub", "hub", "other"))
+
+    assert semantics.reach == {"hub": 3 / MIN_BANK_QUESTIONS}
+
+
+def test_of_a_few_questions_no_share_is_told() -> None:
+    assert asked(BANK, leaning(0.9)).reach == {}
+
+
+def test_a_large_run_is_compared_in_parts() -> None:
+    semantics = asked(BANK, *[leaning(0.9) if number % 2 else leaning(0.1) for number in range(2_100)])
+
+    assert semantics.questions.keys() == {f"v{number}" for number in range(1, 2_100, 2)}
+
+
+def test_a_part_knows_its_versions_only() -> None:
+    semantics = asked(BANK, leaning(0.9), leaning(0.8))
+
+    assert semantics.of(["v1", "unknown"]).questions.keys() == {"v1"}
+
+
+def test_nothing_served_is_near_nothing() -> None:
+    assert [list(found) for found in NoServedChunks().near(AXES[:3])] == [[], [], []]

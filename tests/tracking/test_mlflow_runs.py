@@ -1,0 +1,56 @@
+"""Runs in a real MLflow store."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from corpus_guard.errors import Infrastructure
+from corpus_guard.settings import Settings
+from corpus_guard.tracking.mlflow_runs import log_run, tracking_uri
+
+
+@pytest.fixture(autouse=True)
+def _no_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+
+
+def test_a_run_keeps_params_metrics_and_files_below_the_home(tmp_path: Path) -> None:
+    from mlflow import MlflowClient
+
+    settings = Settings(home=tmp_path / "home")
+    folder = tmp_path / "made"
+    folder.mkdir()
+    (folder / "figures.json").write_text("{}")
+    metrics = {f"recall/{number}": number / 2_000 for number in range(1_500)}
+
+    runs = [
+        log_run(settings, "corpus-guard/test", params={"seed": 3, "policy": "abc"}, metrics=metrics, artifacts=folder)
+        for _ in range(2)
+    ]
+
+    client = MlflowClient(f"sqlite:///{tmp_path / 'home' / 'mlflow' / 'mlflow.db'}")
+    kept = client.get_run(runs[0])
+    assert len(set(runs)) == 2
+    assert kept.info.status == "FINISHED"
+    assert kept.data.params == {"seed": "3", "policy": "abc"}
+    assert kept.data.metrics == pytest.approx(metrics)
+    assert [file.path for file in client.list_artifacts(runs[0])] == ["figures.json"]
+    assert list((tmp_path / "home" / "mlflow" / "artifacts").rglob("figures.json"))
+
+
+def test_the_server_that_is_named_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path / 'other.db'}")
+
+    assert tracking_uri(Settings(home=tmp_path)) == f"sqlite:///{tmp_path / 'other.db'}"
+
+
+def test_a_dead_server_is_told_without_its_password(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://somebody:secret@127.0.0.1:9")
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+
+    with pytest.raises(Infrastructure, match=r"MLflow at http://\*\*\*@127\.0\.0\.1:9.*--no-mlflow") as error:
+        log_run(Settings(home=tmp_path), "corpus-guard/test", params={}, metrics={}, artifacts=tmp_path)
+
+    assert "secret" not in str(error.value)
