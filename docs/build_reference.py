@@ -281,8 +281,8 @@ def _lowered(text: str) -> str:
 
 def _rest(page: io.StringIO) -> None:
     page.write(REST.format(api=API))
-    door: Any = SimpleNamespace(see=lambda: None, decide=lambda: None)
-    for method, path, summary in _routes(make_app(lambda: None, door)):  # type: ignore[arg-type, return-value]
+    access: Any = SimpleNamespace(authorize_view=lambda: None, authorize_decision=lambda: None)
+    for method, path, summary in _routes(make_app(lambda: None, access)):  # type: ignore[arg-type, return-value]
         page.write(f"| {method} | `{path.removeprefix(API)}` | {_plain(summary)} |\n")
 
 

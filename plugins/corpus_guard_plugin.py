@@ -1,7 +1,7 @@
-"""The review pages in Airflow's navigation: one app and one entry. Everything they do is in `corpus_guard.web`.
+"""Airflow plugin for the review pages: one app and one entry in the navigation. The pages are in `corpus_guard.web`.
 
-Airflow executes this file in every task: it imports no web framework and opens nothing. The link is relative, so that it holds below
-a prefix that a proxy adds.
+Airflow executes this file in every task: it imports no web framework and opens nothing. The link is relative, so that it works below
+any prefix a proxy adds.
 """
 
 from airflow.plugins_manager import AirflowPlugin
@@ -10,7 +10,7 @@ from corpus_guard.airflow.plugin import PREFIX, ROUTE, LazyApp, airflow_app
 
 
 class CorpusGuardReview(AirflowPlugin):
-    """Registers the app and its entry."""
+    """Plugin that registers the app and its entry in the navigation."""
 
     name = "corpus_guard_review"
     fastapi_apps = [{"app": LazyApp(airflow_app), "url_prefix": PREFIX, "name": "Corpus Guard review"}]  # noqa: RUF012

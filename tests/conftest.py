@@ -29,6 +29,7 @@ from postgres import LocalPostgres, free_port
 
 PASSWORD = "not-to-be-shown"
 MAX_MEMORY = 2 * 2**30  # bytes a test process may hold at its peak
+AIRFLOW_SECONDS, SLOW_SECONDS = 900, 2_400  # instead of the 300 of pyproject.toml
 PEAKS = pytest.StashKey[dict[str, int]]()
 BOTH_KINDS = ["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)]
 """By default PostgreSQL is asked only where its contract is tested: tests/ledger and tests/corpus/test_publishing.py."""
@@ -44,10 +45,16 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give each process of xdist whole files, and one of them all runs of Airflow: they begin with the same corpus."""
+    """Give each process of xdist whole files, and one of them all runs of Airflow: they begin with the same corpus.
+
+    A run of Airflow may take longer than other tests, a whole proof longer still.
+    """
     for item in items:
-        folder = item.path.parent
-        item.add_marker(pytest.mark.xdist_group("airflow" if folder.name == "e2e" else item.path.as_posix()))
+        is_airflow = item.path.parent.name == "e2e"
+        is_slow = item.get_closest_marker("slow") is not None
+        item.add_marker(pytest.mark.xdist_group("airflow" if is_airflow else item.path.name))
+        if (is_airflow or is_slow) and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(SLOW_SECONDS if is_slow else AIRFLOW_SECONDS))
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -128,8 +128,8 @@ def test_a_missing_file_is_named_with_its_variable(tmp_path: Path) -> None:
         (b"a: 1\n\tb: 2", "line 2: not valid YAML"),
         (b"\xff\xfe\x00", "cannot be read"),
         (b"a: \x00", "not valid YAML"),
-        (b"- a\n- b", "expected keys and values at the top, found list"),
-        (b"", "expected keys and values at the top, found NoneType"),
+        (b"- a\n- b", "expected keys and values at the top level, got list"),
+        (b"", "expected keys and values at the top level, got NoneType"),
         (b"a: !!python/object/apply:os.system ['true']", "not valid YAML"),
     ],
 )
@@ -215,7 +215,7 @@ def test_a_misspelt_threshold_of_a_check_is_refused(
 def test_a_check_that_does_not_exist_and_one_left_out_are_refused(tmp_path: Path, policy_text: str) -> None:
     path = tmp_path / "policy.yaml"
     path.write_text(policy_text + "  perplexty: {}\n")
-    assert "checks.perplexty: no such check; known: structure, " in refused(path)
+    assert "checks.perplexty: no such check; expected one of: structure, " in refused(path)
 
     path.write_text(policy_text.replace("  unicode: {}\n", ""))
     assert "checks.unicode: missing; add it, or switch it off with `unicode: {enabled: false}`" in refused(path)
@@ -225,7 +225,7 @@ def test_several_wrong_keys_are_counted(tmp_path: Path, policy_text: str) -> Non
     path = tmp_path / "policy.yaml"
     path.write_text(policy_text.replace("name: default", "a: 1\nb: 2\nc: 3"))
 
-    assert "3 more after this one" in refused(path)
+    assert "(3 more problems)" in refused(path)
 
 
 def test_the_policy_that_is_shipped_is_valid_and_means_what_its_file_says(policy_text: str) -> None:

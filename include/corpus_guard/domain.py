@@ -1,8 +1,9 @@
-"""The words of the trade, as frozen values.
+"""The domain's vocabulary, as frozen values.
 
-A *source* holds *documents*; a document's bytes at one time are a *version*, with a *stamp* that says who fetched what,
-when and from where. A version's text is cut into *chunks*. *Checks* look at versions and leave *findings*; the *policy*
-turns findings into a *verdict*. Ids come from content and canonical places, never from what a document says of itself.
+A *source* holds *documents*; a document's bytes at one time are a *version*, with a *stamp* that says who
+fetched what, when and from where. A version's text is cut into *chunks*. *Checks* look at versions and leave
+*findings*; the *policy* turns findings into a *verdict*. Ids come from content and canonical places, never
+from what a document declares.
 """
 
 from __future__ import annotations
@@ -26,17 +27,16 @@ def no_progress(activity: str, done: int, total: int | None) -> None:
     """Report nothing: the default where nobody watches."""
 
 
-
 class TrustLevel(StrEnum):
-    """How far a source's owner vouches for it. Each level lives in a collection of its own."""
+    """Trust in a source. Each level has its own collection."""
 
     TRUSTED = "trusted"  # written and reviewed by people who answer for it
-    REVIEWED = "reviewed"  # written inside, or reviewed before it is taken
+    REVIEWED = "reviewed"  # written inside, or reviewed before it is taken in
     OPEN = "open"  # anybody can write to it
 
 
 class Severity(StrEnum):
-    """How bad a finding is by itself, before the policy weighs it."""
+    """Severity of a finding by itself, before the policy weighs it."""
 
     INFO = "info"
     LOW = "low"
@@ -54,7 +54,7 @@ _SEVERITIES = list(Severity)
 
 
 class Verdict(StrEnum):
-    """What the policy says of a version."""
+    """The policy's decision on a version."""
 
     ACCEPT = "accept"
     QUARANTINE = "quarantine"
@@ -63,7 +63,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Where in a version's text: code points, end excluded."""
+    """Range of a version's text, in code points, end excluded."""
 
     start: int
     end: int
@@ -71,19 +71,19 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What one check saw in one version."""
+    """An observation of one check in one version."""
 
     check: str  # the check's name
-    code: str  # "<check>.<what>", stable: the policy and the docs refer to it
+    code: str  # "<check>.<name>", stable: the policy and the docs refer to it
     severity: Severity
-    score: float  # 0..1: how sure the check is that this is an attack or a defect
+    score: float  # 0..1: certainty of the check that this is an attack or a defect
     message: str  # plain language for a reviewer; never the document's text
     span: Span | None = None  # evidence; None where it lies outside the text
     tags: tuple[str, ...] = ()  # OWASP and ATLAS ids, see `corpus_guard.screening.tags`
-    muted: bool = False  # two people said that it means nothing in this source: it is kept and does not count
+    muted: bool = False  # two people declared it meaningless in this source: it does not count
 
     def as_dict(self) -> dict[str, Any]:
-        """JSON-ready; the span as ``[start, end]``."""
+        """Return a JSON-ready dictionary; the span as ``[start, end]``."""
         return {
             "check": self.check,
             "code": self.code,
@@ -97,7 +97,7 @@ class Finding:
 
     @classmethod
     def from_dict(cls, row: Mapping[str, Any]) -> Finding:
-        """The inverse of `as_dict`."""
+        """Build from a dictionary made by `as_dict`."""
         span = row["span"]
         return cls(
             check=row["check"],
@@ -113,7 +113,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """A check that did not look at a version, and why. Not checked is a fact, never a missing row."""
+    """A check that did not look at a version, with the reason: a check that is left out is never just missing."""
 
     check: str
     reason: str
@@ -121,7 +121,7 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """Who fetched what, when, from where. What the document says of itself is kept apart, in `declared`."""
+    """Provenance of a version: who fetched what, when, from where. The document's own claims are only in `declared`."""
 
     source: str
     owner: str
@@ -133,15 +133,14 @@ class Stamp:
     fetched_at: datetime  # UTC
     fetched_by: str  # program and version
     run_id: str
-    parent_version: str | None = None  # the version this one follows
-    modified_at: datetime | None = None  # as the source's storage reports it, UTC
-    declared: Mapping[str, str] = field(
-        default_factory=lambda: MappingProxyType({})
-    )  # title, author, dates: data, not trusted
-    revision: str | None = None  # where in the source's history: a git commit, a version of an object
+    parent_version: str | None = None  # the version before it
+    modified_at: datetime | None = None  # as reported by the source's storage, UTC
+    # title, author, dates: data, not trusted
+    declared: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    revision: str | None = None  # in the source's history: a git commit, a version of an object
 
     def as_dict(self) -> dict[str, Any]:
-        """JSON-ready."""
+        """Return a JSON-ready dictionary."""
         return {
             "source": self.source,
             "owner": self.owner,
@@ -161,7 +160,7 @@ class Stamp:
 
     @classmethod
     def from_dict(cls, row: Mapping[str, Any]) -> Stamp:
-        """The inverse of `as_dict`."""
+        """Build from a dictionary made by `as_dict`."""
         return cls(
             **{
                 **row,
@@ -187,25 +186,25 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """A document's bytes at one time, parsed: what screening looks at."""
+    """A document's bytes at one time, parsed."""
 
     doc_id: str
     version_id: str
     stamp: Stamp
-    text: str  # what a reader sees; what is chunked, embedded and published
-    hidden: str  # text a reader does not see (comments, display:none, …): screened, never published
+    text: str  # visible text: chunked, embedded and published
+    hidden: str  # text that readers do not see (comments, display:none, …): screened, never published
     chunks: tuple[Chunk, ...]
-    problems: tuple[Finding, ...] = ()  # what parsing found wrong; findings of check "parsing"
+    problems: tuple[Finding, ...] = ()  # findings of the check "parsing"
 
     @property
     def text_sha256(self) -> str:
-        """Of the text's exact UTF-8 bytes (lone surrogates kept), hex."""
+        """Hex SHA-256 of the text's exact UTF-8 bytes; lone surrogates stay."""
         return sha256_text(self.text)
 
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """A version's verdict with all it rests on."""
+    """A version's verdict, with its reasons."""
 
     version_id: str
     verdict: Verdict
@@ -213,51 +212,54 @@ class Judgement:
     policy_digest: str
     findings: tuple[Finding, ...]
     skipped: tuple[Skipped, ...] = ()
-    shadow_verdict: Verdict | None = None  # with the shadowed findings; None: the same
+    shadow_verdict: Verdict | None = None  # with shadowed findings counted; None: the same
 
 
 def sha256_bytes(data: bytes) -> str:
-    """Hex SHA-256."""
+    """Return the hex SHA-256."""
     return hashlib.sha256(data).hexdigest()
 
 
 def sha256_text(text: str) -> str:
-    """Hex SHA-256 of the exact UTF-8 bytes; nothing is normalised."""
+    """Return the hex SHA-256 of the exact UTF-8 bytes; nothing is normalised."""
     return sha256_bytes(text.encode("utf-8", "surrogatepass"))
 
 
-def canonical_json(value: Any) -> bytes:
-    """The one byte form of a record: sorted keys, no spaces, UTF-8. Equal to RFC 8785 for text, integers and booleans."""
+def canonical_json(value: object) -> bytes:
+    """Return the one byte form of a record: sorted keys, no spaces, UTF-8.
+
+    It equals RFC 8785 for text, integers and booleans.
+    """
     return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
 
 
 def digest(kind: str, parts: Iterable[str]) -> str:
-    """Hex SHA-256 of an ordered list of strings, separated by domain.
+    """Return the hex SHA-256 of an ordered list of strings, separated by domain.
 
-    `kind` keeps ids of different things apart ("chunk/v1" never equals "version/v1"), and the JSON form keeps
-    ``["ab", "c"]`` apart from ``["a", "bc"]``.
+    `kind` separates ids of different things ("chunk/v1" never equals "version/v1"), and the JSON form
+    separates ``["ab", "c"]`` from ``["a", "bc"]``.
     """
     return sha256_bytes(b"corpus-guard/" + kind.encode() + b"\n" + orjson.dumps([_encodable(part) for part in parts]))
 
 
 @lru_cache(maxsize=4_096)  # one shard asks for each of its documents several times
 def doc_id(source: str, uri: str) -> str:
-    """A place in a source."""
+    """Return the id of a place in a source."""
     return digest("document/v1", [source, uri])[:32]
 
 
 def version_id(document: str, content_sha256: str) -> str:
-    """The bytes of a document at one time."""
+    """Return the id of a document's bytes at one time."""
     return digest("version/v1", [document, content_sha256])[:32]
 
 
 def chunk_id(document: str, version: str, ordinal: int, text: str, chunker: str) -> str:
-    """A piece of a version, cut by a given chunker."""
+    """Return the id of a piece of a version, cut by a given chunker."""
     return digest("chunk/v1", [document, version, str(ordinal), sha256_text(text), chunker])[:32]
 
 
 def record_digest(text_sha256: str, vector_sha256: str, metadata_sha256: str) -> str:
-    """What a collection holds under a chunk's id, in one hash."""
+    """Return one hash of what a collection holds under a chunk's id."""
     return digest("record/v1", [text_sha256, vector_sha256, metadata_sha256])
 
 

@@ -1,24 +1,25 @@
-"""The ways Corpus Guard fails.
+"""Exceptions of Corpus Guard.
 
     GuardError
     ├── Misuse                  the caller or a configuration file is wrong; a person must change something
     │   ├── SettingsError       sources.yaml, policy.yaml, an environment variable
     │   ├── UnknownSubject      a source, document or quarantine item that does not exist
-    │   ├── NotEnough           too little to learn from, or to measure on; more of the same is wanted
+    │   ├── NotEnough           too little data to learn from or to measure on
     │   ├── Stale               somebody else changed it meanwhile; look again
-    │   └── NotAllowed          a rule of the review keeps this person from doing this
-    ├── HostileInput            a document broke a rule; it becomes a finding, the others go on
-    │   ├── Unreadable          no text can be taken from the bytes
+    │   └── NotAllowed          a rule of the review forbids this to this person
+    ├── HostileInput            a document broke a rule; it becomes a finding, the other documents go on
+    │   ├── Unreadable          no text can be extracted from the bytes
     │   └── LimitExceeded       size, time or memory
-    ├── Infrastructure          a server or a disk; the task fails, a re-run converges
+    ├── Infrastructure          a server or a disk failed; the task fails, and a new run completes the work
     │   ├── StoreUnavailable    Chroma
     │   ├── LedgerUnavailable   the database
     │   ├── SourceUnavailable   a source as a whole cannot be listed
-    │   ├── FilterFailed        a model could not look at what was retrieved; nothing is served
-    │   └── JudgeFailed         a model or endpoint could not judge, or not answer; the trace says so
-    └── Inconsistent            a promise did not hold (counts, read-back, digests); never ignored
+    │   ├── FilterFailed        the filter could not check the retrieved texts; nothing is served
+    │   └── JudgeFailed         a judge or the RAG model failed; the trace says so
+    └── Inconsistent            two things that must agree do not (counts, read-back, digests); never ignored
 
-A message names the subject, what was found, what was expected and what to do next. It never holds a document's text.
+A message names the subject, what it got, what it expected and what to do next. It never quotes a document's
+text.
 """
 
 from __future__ import annotations
@@ -33,30 +34,30 @@ class Misuse(GuardError):
 
 
 class SettingsError(Misuse):
-    """A configuration file or variable is wrong: says which file, which key, and the fix."""
+    """A configuration file or variable is wrong; the message names file, key and fix."""
 
 
 class UnknownSubject(Misuse):
-    """Something was named that does not exist."""
+    """A source, document or other thing that does not exist was named."""
 
 
 class NotEnough(Misuse):
-    """There is too little to learn from, or to measure on: says of what, and how much."""
+    """There is too little data to learn from or to measure on; the message says of what, and how much is needed."""
 
 
 class Stale(Misuse):
-    """It was decided, replaced or retired after it was looked at; nothing was changed."""
+    """An item was decided, replaced or retired after it was looked at; nothing was changed."""
 
 
 class NotAllowed(Misuse):
-    """A rule of the review keeps this person from doing this; nothing was changed."""
+    """A rule of the review forbids this to this person; nothing was changed."""
 
 
 class HostileInput(GuardError):
     """A document broke a rule.
 
     Attributes:
-        code: what kind, as findings carry it (``parsing.too_large``).
+        code: of the finding (``parsing.too_large``).
     """
 
     def __init__(self, code: str, message: str) -> None:
@@ -65,15 +66,15 @@ class HostileInput(GuardError):
 
 
 class Unreadable(HostileInput):
-    """No text can be taken from the bytes."""
+    """No text can be extracted from the bytes."""
 
 
 class LimitExceeded(HostileInput):
-    """A document asked for more bytes, seconds or memory than it may have."""
+    """A document needs more bytes, seconds or memory than it may have."""
 
 
 class Infrastructure(GuardError):
-    """A server or a disk failed; running again converges."""
+    """A server or a disk failed; a new run completes the work."""
 
 
 class StoreUnavailable(Infrastructure):
@@ -89,11 +90,11 @@ class SourceUnavailable(Infrastructure):
 
 
 class FilterFailed(Infrastructure):
-    """What was retrieved could not be checked, so nothing of it is served."""
+    """The retrieved texts could not be checked, so none of them is served."""
 
 
 class JudgeFailed(Infrastructure):
-    """A judge or the RAG model gave nothing that can be used; the trace ends as *judge failed* and is tried again."""
+    """A judge or the RAG model gave no usable answer; the trace ends as *judge failed* and is tried again."""
 
 
 class Inconsistent(GuardError):

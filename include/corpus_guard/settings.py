@@ -1,16 +1,18 @@
-"""The knobs, typed: environment variables with the prefix ``CORPUS_GUARD_``, and the loading of YAML files.
+"""Typed settings: environment variables with the prefix ``CORPUS_GUARD_``, and the loading of YAML files.
 
-Thresholds that decide verdicts are not here but in ``policy.yaml`` (`corpus_guard.screening.policy`): its digest goes into
-every verdict, and whoever may set an environment variable or trigger a DAG must not be able to loosen it unseen.
+Thresholds that decide verdicts are not here but in ``policy.yaml`` (`corpus_guard.screening.policy`): its
+digest goes into every verdict, so that nobody who may set an environment variable or trigger a DAG can loosen
+it unnoticed.
 """
 
 from __future__ import annotations
 
 import os
 import re
+from collections.abc import Hashable
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 from urllib.parse import urlsplit
 
 import yaml
@@ -19,29 +21,32 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from corpus_guard.errors import SettingsError
 
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
+
 PROJECT = Path(__file__).resolve().parents[2]  # the checkout, when installed editable
 PACKAGE = Path(__file__).resolve().parent
 
 
 class Settings(BaseSettings):
-    """Where things are and how much one step may take. Verdicts depend on none of it."""
+    """Locations and limits of a deployment. Verdicts depend on none of them."""
 
     model_config = SettingsConfigDict(
         env_prefix="CORPUS_GUARD_", frozen=True, extra="forbid", use_attribute_docstrings=True
     )
 
     home: Path = PROJECT / "var"
-    """Everything the guard writes, unless a URL below says otherwise."""
+    """Folder for everything the guard writes, unless a URL below says otherwise."""
     sources_file: Path = PROJECT / "include" / "sources.yaml"
-    """What to pull, from where, owned by whom."""
+    """Sources of documents, with their owners and trust levels."""
     policy_file: Path = PACKAGE / "policy.yaml"
-    """What the checks look for and which findings quarantine."""
+    """Policy: the checks and their thresholds."""
     storage_url: str = ""
     """Raw bytes and Parquet batches: any fsspec URL. Empty: ``<home>/storage``."""
     ledger_url: str = ""
     """SQLAlchemy URL of the ledger. Empty: SQLite at ``<home>/ledger.sqlite``."""
     chroma_url: str = "http://127.0.0.1:8765"
-    """The Chroma server. When none answers on a loopback address, a command starts one for its own time."""
+    """URL of the Chroma server. If none answers at a loopback address, a command starts one for as long as it runs."""
     collection_prefix: str = "corpus"
     """Collections are named ``<prefix>-<trust level>``."""
 
@@ -50,86 +55,86 @@ class Settings(BaseSettings):
     language_model: str = "builtin:smollm2-135m"
     """``builtin:smollm2-135m``, a transformers folder (causal LM), or a hub id."""
     models_folder: Path | None = None
-    """Where the converted language model lies; the image brings one that is. Empty: ``<home>/models``."""
+    """Folder of the converted language model; the image contains one. Empty: ``<home>/models``."""
     chunk_tokens: int = Field(default=200, ge=32, le=2048)
-    """Longest chunk, in tokens of the embedder."""
+    """Length of a chunk at most, in tokens of the embedder."""
 
     retrieval_filter: Literal["off", "filterrag", "ml_filterrag"] = "off"
-    """What looks at retrieved texts before they are served. ``ml_filterrag`` catches 8 or 9 of 10 poisoned texts and drops 5 to 7 % of
-    clean encyclopaedia passages, but most short pages that answer the question they were found for: try it on your corpus first. It
-    takes the language model a third of a second a chunk on one core. ``filterrag`` costs the same and drops more than half of clean
-    passages; ``off`` serves what the ledger vouches for, and says so."""
+    """Filter of retrieved texts. ``ml_filterrag`` catches 8 or 9 of 10 poisoned texts and drops 5 to 7 % of clean encyclopaedia
+    passages, but most short pages that answer the question: try it on your corpus first. It takes the
+    language model a third of a second per chunk on one core. ``filterrag`` costs the same and drops more than
+    half of clean passages. ``off`` serves whatever the ledger vouches for, and says so."""
     filter_model: Path | None = None
-    """A model for ``ml_filterrag`` that you trained. Empty: the one that the DAG ``detector_training`` promoted last, else what comes with
-    the package."""
+    """A model for ``ml_filterrag`` that you trained. Empty: the one that the DAG ``detector_training`` promoted last, else the one of the
+    package."""
     filter_model_sha256: str = ""
-    """SHA-256 of ``filter_model``; a file with another one is not read."""
+    """SHA-256 of ``filter_model``; a file with another hash is not read."""
     retrieval_log: Literal["on", "off"] = "on"
-    """Whether queries and what was served for them are kept in the ledger: for the query bank and for forensics."""
+    """``on``: the ledger logs queries and the chunks served for them, for the query bank and for forensics."""
     retrieval_days: int = Field(default=90, ge=1, le=3_650)
-    """After so many days a retrieval, and a question that nobody reported, is deleted."""
+    """Days after which a retrieval, and a question that nobody reported, is deleted."""
 
     judge: Literal["embedded", "llm"] = "embedded"
-    """What decides whether a text led to a reported wrong answer. ``embedded`` needs no endpoint; ``llm`` asks ``chat_url``."""
+    """Judge of whether a text led to a reported wrong answer. ``embedded`` needs no endpoint; ``llm`` asks ``chat_url``."""
     judge_model: Path | None = None
-    """What the embedded judge learned, where you trained it (`guard train judge`). Empty: the one that the DAG ``detector_training``
-    promoted last, else what comes with the package."""
+    """An embedded judge that you trained (`guard train judge`). Empty: the one that the DAG ``detector_training`` promoted last, else the
+    one of the package."""
     rag_model: Literal["embedded", "chat"] = "embedded"
-    """What answers a reported question again, once the traced texts are set aside: the small language model, or ``chat_url``."""
+    """Model that answers a reported question again without the traced texts: the small language model, or ``chat_url``."""
     activation_probe: Path | None = None
-    """A folder with a probe of the embedded RAG model's activations (`guard train activations`). Empty: the one that the DAG
-    ``detector_training`` promoted last, else what comes with the package."""
+    """Folder of a probe of the embedded RAG model's activations (`guard train activations`). Empty: the one that the DAG
+    ``detector_training`` promoted last, else the one of the package."""
     detector_questions: str = ""
-    """Where the DAG ``detector_training`` finds questions under attack: JSONL files in PoisonedRAG's format, with ``;`` between them.
-    Empty: those of the sample corpus, as long as ``sources_file`` is the sample's; else nothing is trained."""
+    """Questions under attack for the DAG ``detector_training``: JSONL files in PoisonedRAG's format, separated by ``;``. Empty: those of
+    the sample corpus if ``sources_file`` is the sample's; otherwise nothing is trained."""
     chat_url: str = ""
     """An OpenAI-compatible endpoint, such as ``http://127.0.0.1:8000/v1``, for ``judge=llm`` and ``rag_model=chat``."""
     chat_model: str = ""
-    """The model's name there."""
+    """Name of the model at ``chat_url``."""
     chat_key: SecretStr = SecretStr("")
-    """The key the endpoint asks for. Empty: none."""
+    """Key for the endpoint. Empty: none."""
     chat_seconds: float = Field(default=60.0, gt=0)
-    """How long one answer may take."""
+    """Seconds that one answer may take."""
     chat_at_once: int = Field(default=4, ge=1, le=64)
-    """How many questions the endpoint gets at a time."""
+    """Requests that the endpoint gets at a time."""
     traceback_k: int = Field(default=5, ge=1, le=100)
-    """How many texts your RAG application retrieves for a question."""
+    """Number of texts that your RAG application retrieves for a question."""
     feedback: str = ""
-    """Where the DAG ``feedback_import`` finds reports of wrong answers: files, fsspec URLs or ``mlflow:EXPERIMENT``, with ``;`` between
-    them. Empty: those of the sample corpus, as long as ``sources_file`` is the sample's; else nothing is imported."""
+    """Reports of wrong answers for the DAG ``feedback_import``: files, fsspec URLs or ``mlflow:EXPERIMENT``, separated by ``;``. Empty:
+    those of the sample corpus if ``sources_file`` is the sample's; otherwise nothing is imported."""
     feedback_mark: str = "reported_wrong=true"
-    """How people say there that an answer was wrong: name and value of an MLflow assessment, a Langfuse score or a Phoenix annotation.
-    Empty: every record is a report. Files with fields of our own names need no mark."""
+    """Mark of a wrong answer in these records: name and value of an MLflow assessment, a Langfuse score or a Phoenix annotation. Empty:
+    every record is a report. Files with Corpus Guard's own field names need no mark."""
 
     keys_folder: Path | None = None
-    """Signing keys and the keys that are trusted; made by the first seal. Mount a secret here where several machines seal. Empty:
+    """Folder of the signing keys and of the trusted keys; created by the first seal. If several machines seal, mount a secret here. Empty:
     ``<home>/keys``."""
     log_origin: str = Field(default="corpus-guard.local/corpus", pattern=r"^[A-Za-z0-9._/-]{3,200}$")
-    """What this corpus's log is called in its checkpoints; a name of your own keeps two corpora apart."""
+    """Name of this corpus's log in its checkpoints; give each corpus its own."""
     head_max_hours: float = Field(default=48.0, gt=0)
-    """A newest signed event older than this is stale: somebody may be serving yesterday's corpus."""
+    """Hours after which the newest signed head is stale: somebody may be serving an old corpus."""
     witness_url: str = ""
-    """A witness (`guard witness run`) that cosigns every head and remembers the last one. Empty: none."""
+    """URL of a witness (`guard witness run`) that cosigns every head and remembers the last one. Empty: none."""
     witness_key: str = ""
-    """The witness's public key, as `guard witness init` prints it."""
+    """Public key of the witness, as `guard witness init` prints it."""
     anchor_url: str = ""
-    """Where every head is kept besides: an fsspec URL (a bucket with object lock) or ``git+URL``. Empty: nowhere."""
+    """Second place for every head: an fsspec URL (a bucket with object lock) or ``git+URL``. Empty: none."""
 
     refresh_deadline_hours: float = Field(default=4.0, ge=0)
-    """A run of ``corpus_refresh`` that is not done so many hours after it was queued is late: people are told. 0: never."""
+    """Hours after which a queued run of ``corpus_refresh`` that is not done is late, and people are notified. 0: never."""
     shard_documents: int = Field(default=256, ge=1, le=10_000)
     """Documents in one shard: the unit of retry and of scale."""
     refetch_days: float = Field(default=30.0, ge=0)
-    """A source that says "unchanged" (304, an ETag, a watermark) is believed for so many days since the bytes were last read; then they are
-    read and hashed again, because a server can lie. The days are spread over the documents. 0: believe no source."""
+    """Days for which a source's "unchanged" (304, an ETag, a watermark) is trusted after the bytes were last read; then they are read and
+    hashed again, because a server can lie. The documents are spread over these days. 0: trust no source."""
     max_document_bytes: int = Field(default=32 * 2**20, ge=1024)
-    """A larger document is rejected unread."""
+    """Size of a document at most, in bytes; a larger one is rejected without reading it."""
     max_text_chars: int = Field(default=4_000_000, ge=1024)
-    """A longer text is rejected."""
+    """Length of a text at most, in characters; a longer one is rejected."""
     parse_seconds: float = Field(default=20.0, gt=0)
-    """Wall time one document may take to parse."""
+    """Seconds that parsing one document may take."""
     parse_memory_bytes: int = Field(default=2 * 2**30, ge=256 * 2**20)
-    """Address space of the parsing process."""
+    """Address space of the parsing process, in bytes."""
 
     @field_validator("home", "sources_file", "policy_file")
     @classmethod
@@ -161,10 +166,11 @@ class Settings(BaseSettings):
 
     @model_validator(mode="after")
     def _chat_with_model(self) -> Self:
-        asked = self.judge == "llm" or self.rag_model == "chat"
-        if bool(self.chat_url) != bool(self.chat_model) or (asked and not self.chat_url):
+        needs_chat = self.judge == "llm" or self.rag_model == "chat"
+        if bool(self.chat_url) != bool(self.chat_model) or (needs_chat and not self.chat_url):
             raise ValueError(
-                "CORPUS_GUARD_CHAT_URL and CORPUS_GUARD_CHAT_MODEL go together, and JUDGE=llm and RAG_MODEL=chat need them; set both"
+                "CORPUS_GUARD_CHAT_URL and CORPUS_GUARD_CHAT_MODEL go together, and CORPUS_GUARD_JUDGE=llm and "
+                "CORPUS_GUARD_RAG_MODEL=chat need them; set both"
             )
         return self
 
@@ -176,12 +182,12 @@ class Settings(BaseSettings):
 
     @cached_property
     def ledger(self) -> str:
-        """SQLAlchemy URL."""
+        """SQLAlchemy URL of the ledger."""
         return self.ledger_url or f"sqlite:///{self.home / 'ledger.sqlite'}"
 
     @cached_property
     def feedback_sources(self) -> tuple[str, ...]:
-        """Where reports come from; none: nowhere."""
+        """Places that reports are imported from; may be empty."""
         if self.feedback.strip():
             return tuple(part.strip() for part in self.feedback.split(";") if part.strip())
         sample = PROJECT / "include" / "sample_corpus" / "feedback.jsonl"
@@ -189,7 +195,7 @@ class Settings(BaseSettings):
 
     @cached_property
     def detector_files(self) -> tuple[Path, ...]:
-        """Questions that detectors are trained on; none: nothing is trained."""
+        """Files of questions that detectors are trained on; may be empty."""
         if self.detector_questions.strip():
             return tuple(Path(part.strip()) for part in self.detector_questions.split(";") if part.strip())
         sample = PROJECT / "include" / "sample_corpus" / "questions.jsonl"
@@ -212,16 +218,19 @@ class Settings(BaseSettings):
 
 
 def load_settings(**overrides: Any) -> Settings:
-    """Read the environment, and the files of ``CORPUS_GUARD_SECRETS_DIR``, where it names a folder: one file a setting, named like its
-    variable, in small letters, as container platforms mount secrets. A variable wins over a file.
+    """Read the environment, and the files of the folder ``CORPUS_GUARD_SECRETS_DIR``, if it is set.
+
+    That folder holds one file per setting, named like its variable in lower case, as container platforms
+    mount secrets. A variable wins over a file.
 
     Raises:
-        SettingsError: a variable is malformed, or that folder does not exist; the message names it.
+        SettingsError: a variable is malformed, or the folder does not exist; the message names it.
     """
     folder = os.environ.get("CORPUS_GUARD_SECRETS_DIR")
     if folder and not Path(folder).is_dir():
         raise SettingsError(
-            f"environment variable CORPUS_GUARD_SECRETS_DIR: expected a folder of files such as corpus_guard_ledger_url, found {folder!r}"
+            "environment variable CORPUS_GUARD_SECRETS_DIR: expected a folder of files such as corpus_guard_ledger_url, got "
+            f"{folder!r}"
         )
     try:
         return Settings(**{"_secrets_dir": folder or None, **overrides})
@@ -231,12 +240,12 @@ def load_settings(**overrides: Any) -> Settings:
         name = key if key.isupper() else f"CORPUS_GUARD_{key.upper()}"
         # `from None`: pydantic's own message quotes the value with its password.
         raise SettingsError(
-            f"environment variable {name}: {problem['msg']} (found {_without_password(problem['input'])!r})"
+            f"environment variable {name}: {problem['msg']} (got {_without_password(problem['input'])!r})"
         ) from None
 
 
 def source_names() -> list[str]:
-    """The names in sources.yaml, for forms; reads one small file and imports no connector.
+    """Return the names in sources.yaml, for forms; imports no connector.
 
     Raises:
         SettingsError: the file is missing or malformed.
@@ -261,7 +270,8 @@ def load_yaml(path: Path, model: type[Model]) -> Model:
     """Read a YAML file into a typed value.
 
     Raises:
-        SettingsError: the file is missing, is no YAML, or a key is wrong; the message names file, key and fix.
+        SettingsError: the file is missing, is not YAML, or has a wrong key; the message names file, key and
+            fix.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -272,22 +282,28 @@ def load_yaml(path: Path, model: type[Model]) -> Model:
     except (OSError, UnicodeDecodeError) as error:
         raise SettingsError(f"{path}: cannot be read ({error}); expected a UTF-8 YAML file") from error
     try:
-        data = yaml.load(text, _OneOfEach)  # noqa: S506 - a SafeLoader
+        data = yaml.load(text, _UniqueKeyLoader)  # noqa: S506 - a SafeLoader
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f", line {mark.line + 1}" if mark else ""
         problem = getattr(error, "problem", None) or getattr(error, "reason", "a control character")
         raise SettingsError(f"{path}{where}: not valid YAML ({problem}); check the indentation") from error
     if not isinstance(data, dict):
-        raise SettingsError(f"{path}: expected keys and values at the top, found {type(data).__name__}")
+        raise SettingsError(f"{path}: expected keys and values at the top level, got {type(data).__name__}")
     return validate(data, model, where=str(path))
 
 
-def validate(data: Any, model: type[Model], *, where: str, below: str = "") -> Model:
-    """Validate `data`, blaming `where` and the key, which is said to stand `below` another.
+def validate(data: object, model: type[Model], *, where: str, below: str = "") -> Model:
+    """Convert `data` to a typed value.
+
+    Args:
+        data: of a YAML file.
+        model: the type.
+        where: the file, for messages.
+        below: the key that holds `data`, for messages.
 
     Raises:
-        SettingsError: the first thing that is wrong, and how many more there are.
+        SettingsError: something is wrong; the message names the first problem and counts the others.
     """
     try:
         return model.model_validate(data)
@@ -295,37 +311,47 @@ def validate(data: Any, model: type[Model], *, where: str, below: str = "") -> M
         problems = error.errors()
         first = problems[0]
         key = ".".join([*filter(None, [below]), *map(str, first["loc"])]) or "(top)"
-        more = f"; {len(problems) - 1} more after this one" if len(problems) > 1 else ""
-        raise SettingsError(f"{where}: {key}: {_plainly(first, model)}{more}") from error
+        others = len(problems) - 1
+        more = f" ({others} more {'problem' if others == 1 else 'problems'})" if others else ""
+        raise SettingsError(f"{where}: {key}: {_explanation(first, model)}{more}") from error
 
 
-class _OneOfEach(yaml.CSafeLoader):  # libyaml: a tenth of the time, and every command reads policy.yaml
-    """YAML lets the last of two equal keys win; here a second `quarantine:` below would loosen the first unseen."""
+class _UniqueKeyLoader(yaml.CSafeLoader):  # libyaml: a tenth of the time, and every command reads policy.yaml
+    """YAML loader that refuses duplicate keys.
 
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        """Refuse a key that is there already."""
-        seen = set()
+    In YAML the last of two equal keys wins: a second `quarantine:` further down would loosen the first
+    unnoticed.
+    """
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        """Build the mapping.
+
+        Raises:
+            ConstructorError: a key is there twice.
+        """
+        keys: set[object] = set()
         for key, _ in node.value:
-            if key.tag != "tag:yaml.org,2002:merge" and key.value in seen:
+            if key.tag != "tag:yaml.org,2002:merge" and key.value in keys:
                 raise yaml.constructor.ConstructorError(
-                    None, None, f"the key {key.value!r} is there twice; keep one", key.start_mark
+                    None, None, f"the key {key.value!r} is there twice; remove one", key.start_mark
                 )
-            seen.add(key.value if isinstance(key.value, str) else id(key))
+            keys.add(key.value if isinstance(key.value, str) else id(key))
         return super().construct_mapping(node, deep)
 
 
-def _without_password(value: Any) -> Any:
+def _without_password(value: object) -> object:
     return re.sub(r"//[^/@\s]*@", "//***@", value) if isinstance(value, str) else value
 
 
-def _plainly(problem: Any, model: type[BaseModel]) -> str:
+def _explanation(problem: ErrorDetails, model: type[BaseModel]) -> str:
     if problem["type"] == "extra_forbidden":
-        return f"unknown key; remove it or correct its spelling (known here: {_known_keys(problem['loc'], model)})"
+        return f"unknown key; remove it or correct its spelling (known keys: {_known_keys(problem['loc'], model)})"
     if problem["type"] == "missing":
         return "missing; add it"
-    return f"{problem['msg']} (found {_without_password(repr(problem['input']))})"
+    return f"{problem['msg']} (got {_without_password(repr(problem['input']))})"
 
 
-def _known_keys(location: tuple[Any, ...], model: type[BaseModel]) -> str:
-    # Only the top level is resolved; below it the message names the full key, which is enough to find it.
+def _known_keys(location: tuple[int | str, ...], model: type[BaseModel]) -> str:
+    # Only the top level is resolved; for a nested key the message names its full path, which is enough to
+    # find it.
     return ", ".join(model.model_fields) if len(location) == 1 else "see the comments in the file"

@@ -71,7 +71,7 @@ def test_a_small_source_is_told_how_many_documents_it_lacks(deployment: Workspac
 
     assert code == 0
     assert "No threshold for pages: too few documents: 3, 299 are needed" in out
-    assert "need 99" in run("calibrate", "--target", "0.03")[1]
+    assert "99 are needed" in run("calibrate", "--target", "0.03")[1]
 
 
 def test_a_proposal_is_yaml_that_the_policy_takes(deployment: Workspace, run: Run, tmp_path: Path) -> None:

@@ -58,8 +58,8 @@ def test_whatever_the_index_loses_everything_written_is_found(store: Store, name
         records = crowded(seed)
         written = reach.write_reachable(store, name, records, MODEL, reach.claim_nothing)
 
-        assert written.lost == ()
-        assert {record.fingerprint for record in written.found} == {record.fingerprint for record in records}
+        assert written.unreachable == ()
+        assert {record.fingerprint for record in written.reachable} == {record.fingerprint for record in records}
         assert sorted(record.chunk_id for record in store.scan(name)) == sorted(record.chunk_id for record in records)
         assert _not_answered(store, name, records) == []
         store.delete(name, [record.chunk_id for record in records])
@@ -78,8 +78,8 @@ def test_what_is_lost_is_written_again_with_its_neighbours(
     written = reach.write_reachable(store, name, records, MODEL, reach.claim_nothing)
 
     assert written.rewritten > 2, "neighbours are written again, too"
-    assert written.lost == ()
-    assert {record.fingerprint for record in written.found} == {record.fingerprint for record in records}
+    assert written.unreachable == ()
+    assert {record.fingerprint for record in written.reachable} == {record.fingerprint for record in records}
     assert sorted(record.chunk_id for record in store.scan(name)) == sorted(record.chunk_id for record in records)
     assert _not_answered(store, name, records) == []
 
@@ -109,7 +109,7 @@ def test_what_is_not_claimed_is_not_touched(store: Store, name: str, monkeypatch
     assert others
     assert set(others) < {record.chunk_id for record in records[1:]}
     assert anew == [records[0].chunk_id]
-    assert (written.found, written.lost, written.rewritten) == ((records[0],), (), 1)
+    assert (written.reachable, written.unreachable, written.rewritten) == ((records[0],), (), 1)
     assert {record.chunk_id for record in store.scan(name)} == {record.chunk_id for record in records}
     assert real(store, name, records) == []
 

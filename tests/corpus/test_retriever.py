@@ -277,7 +277,7 @@ def test_a_filter_that_breaks_serves_nothing(served: Shelf) -> None:
 
     for broken in (Broken(), Forgetful()):
         with pytest.raises(
-            FilterFailed, match=r"filter refusing: failed on 3 retrieved chunks .*nothing is served"
+            FilterFailed, match=r"filter refusing failed on 3 retrieved chunks .*nothing is served"
         ) as caught:
             filtering(served, broken).query("passage 1", k=3)
         assert "passage" not in str(caught.value)

@@ -23,9 +23,9 @@ from postgres import free_port
 
 HOLD = """
 import sys, time
-from corpus_guard.corpus.server import serving
+from corpus_guard.corpus.server import running_server
 from corpus_guard.settings import Settings
-with serving(Settings(home=sys.argv[1], chroma_url=sys.argv[2])) as url:
+with running_server(Settings(home=sys.argv[1], chroma_url=sys.argv[2])) as url:
     print(url, flush=True)
     time.sleep(600)
 """

@@ -89,7 +89,7 @@ def test_misspelling_keeps_the_answers_and_the_claim() -> None:
     assert planted != Planting(Attack.POISONEDRAG_B, AdaptiveAttack.DECEIVE).texts(a_target())
 
 
-def test_what_each_attack_needs_of_a_row() -> None:
+def test_fields_that_each_attack_requires() -> None:
     assert Planting(Attack.NONE).required == set()
     assert Planting(Attack.INSTRUINJECT).required == set()
     assert Planting(Attack.INSTRUINJECT, AdaptiveAttack.DISGUISE).required == {RequiredField.CORRECT}
@@ -107,6 +107,6 @@ def test_what_each_attack_needs_of_a_row() -> None:
         ({"attack": Attack.BARE, "optimised": True}, "--optimise works with --attack hotflip only"),
     ],
 )
-def test_what_cannot_be_meant_is_refused(options: dict[str, Any], told: str) -> None:
+def test_contradictory_options_are_refused(options: dict[str, Any], told: str) -> None:
     with pytest.raises(Misuse, match=told):
         Planting(**options)

@@ -37,7 +37,7 @@ def test_it_is_measured_registered_and_promoted(
     guard: Deployment, models: Models, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[int] = []
-    monkeypatch.setattr(models.language_model, "activations", lambda *told: asked.append(1))
+    monkeypatch.setattr(models.language_model, "answer_with_states", lambda *told: asked.append(1))
     with guard:
         first = train_probe_candidate(guard.ledger, guard.storage, guard.models, guard.settings, epochs=1)
         client = mlflow_client(guard.settings)

@@ -101,7 +101,7 @@ def test_one_file_may_hold_both_sides(tmp_path: Path) -> None:
         ("[" * 100_000, "not JSON"),
     ],
 )
-def test_a_row_that_fits_nothing_is_named_with_its_line(tmp_path: Path, line: str, told: str) -> None:
+def test_a_row_of_unknown_shape_is_named_with_its_line(tmp_path: Path, line: str, told: str) -> None:
     path = tmp_path / "bad.jsonl"
     path.write_text('{"text": "a good one"}\n\n' + line + "\n", encoding="utf-8")
 
@@ -112,7 +112,7 @@ def test_a_row_that_fits_nothing_is_named_with_its_line(tmp_path: Path, line: st
     assert "perhaps" not in str(error.value)
 
 
-def test_a_file_that_is_missing_no_text_or_all_on_the_other_side_is_told(tmp_path: Path) -> None:
+def test_missing_and_mislabelled_files_are_named(tmp_path: Path) -> None:
     latin = tmp_path / "latin.jsonl"
     latin.write_bytes(b'{"text": "caf\xe9"}')
     benign = write(tmp_path / "benign.jsonl", [{"text": "x", "label": "benign"}])

@@ -95,7 +95,7 @@ def test_what_poisons_a_question_is_what_was_planted_for_it_in_any_row() -> None
     assert found[a_target(1).key] == {sha256_text("b")}
 
 
-def test_lines_hold_what_was_judged_in_its_order() -> None:
+def test_rows_hold_the_judged_texts_in_order() -> None:
     lines = list(GAMES[1].rows())
 
     assert [line["label"] for line in lines] == ["undecided", "undecided", "benign"]
@@ -106,5 +106,5 @@ def test_the_labels_that_hold_in_the_end_count_and_not_those_of_the_first_look()
     first, final = a_game((False, P), (True, P)), a_game((False, B), (True, P))
     game = TracedQuestion(first.target, first.poisoned, first.loop, final.conclusion, final.remaining, 0.0)
 
-    assert [line["label"] for line in game.lines()] == ["benign", "poisoned"]
+    assert [line["label"] for line in game.rows()] == ["benign", "poisoned"]
     assert count_figures([game]).as_dict(honest=False)["counts"]["fp"] == 0

@@ -11,7 +11,7 @@ import pytest
 from deployment import MakeDeployment, Run, Workspace
 from small_corpus import ATTACK
 
-from corpus_guard.corpus.retriever import RetrievedChunk, GuardedRetriever
+from corpus_guard.corpus.retriever import GuardedRetriever, RetrievedChunk
 from corpus_guard.domain import TrustLevel
 from corpus_guard.ledger.tables import decisions
 from corpus_guard.review.queue import list_items

@@ -108,7 +108,7 @@ def decide(session: Watched, frame: FrameLocator, document: str, choice: str, re
     frame.get_by_role("link", name=document).click()
     frame.get_by_role("heading", name=document).wait_for()
     frame.locator("#decide").get_by_text(choice, exact=True).click()
-    frame.get_by_label("Why (required").fill(reason)
+    frame.get_by_label("Reason (required").fill(reason)
     frame.get_by_role("button", name="Decide", exact=True).click()
     frame.get_by_role("status").get_by_text("takes effect with the next run").wait_for()
     frame.get_by_role("link", name="Queue").first.click()
@@ -147,10 +147,10 @@ def found(local: Local, question: str) -> list[str]:
 def test_a_viewer_looks_and_is_offered_nothing(local: Local, browser: Browser) -> None:
     session = signed_in(browser, local, "viewer")
     frame = from_home(session)
-    frame.get_by_text("may look").wait_for()
+    frame.get_by_text("read-only", exact=True).wait_for()
     assert frame.locator("input[type=checkbox]").count() == 0
     frame.get_by_role("link", name="calibration.md").click()
-    frame.get_by_text("Deciding needs the human-in-the-loop permission").wait_for()
+    frame.get_by_text("Deciding requires the human-in-the-loop permission").wait_for()
     assert frame.get_by_role("button", name="Decide").count() == 0
     session.quiet()
 

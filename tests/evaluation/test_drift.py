@@ -82,7 +82,7 @@ def test_sentences_change_places_and_chunks_their_borders() -> None:
     assert len(left.split()) > 5
 
 
-def test_what_drifted_is_found_and_what_left_is_not(models: Models) -> None:
+def test_drifted_texts_are_attributed_and_absent_ones_are_not(models: Models) -> None:
     none, half = (
         measure_drift(
             build_cases(PAGES[:24], PAGES[24:], models.embedder, TextEdit.WORDS, share, absent=4), TextEdit.WORDS, share
@@ -90,16 +90,16 @@ def test_what_drifted_is_found_and_what_left_is_not(models: Models) -> None:
         for share in (0.0, 0.5)
     )
 
-    assert (none.n, none.absent, none.found, none.wrong) == (18, 6, 18, 0)
+    assert (none.n, none.absent, none.attributed, none.wrong) == (18, 6, 18, 0)
     assert none.how == {AttributionMethod.HASH: 18}
-    assert half.found >= 14
+    assert half.attributed >= 14
     assert AttributionMethod.SHINGLES in half.how
     shown = half.as_dict()
     assert shown["low"] < shown["rate"] <= shown["high"]
     assert shown["drift"] == 0.5
 
 
-def test_a_sibling_is_no_stranger() -> None:
+def test_a_sibling_is_not_a_false_attribution() -> None:
     vector = np.ones(1, np.float32)
     other = RetrievedText("x", PAGES[0].text.replace("week", "month"), 1.0, vector)
     for siblings, counted in ((frozenset("x"), (0, 1)), (frozenset(), (1, 0))):

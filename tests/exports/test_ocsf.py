@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from jsonschema import ValidationError
 from remembered import HOSTILE, NOON, SECRET, Validate, decide, remember
 
 from corpus_guard.domain import Severity
@@ -43,9 +44,9 @@ def test_the_schema_would_notice(full: Ledger, valid_ocsf: Validate, broken: str
     one = events(full)[0]
     del one[broken]
 
-    with pytest.raises(Exception, match="required property"):
+    with pytest.raises(ValidationError, match="required property"):
         valid_ocsf(one)
-    with pytest.raises(Exception, match=r"is not one of|was expected"):
+    with pytest.raises(ValidationError, match=r"is not one of|was expected"):
         valid_ocsf({**events(full)[0], "severity_id": 7})
 
 

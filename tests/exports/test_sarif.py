@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from jsonschema import ValidationError
 from remembered import HOSTILE, NOON, SECRET, Validate, remember
 
 from corpus_guard.domain import Severity
@@ -43,7 +44,7 @@ def test_the_schema_would_notice(full: Ledger, valid_sarif: Validate) -> None:
     made = log(*export_findings(full))
     made["runs"][0]["results"][0]["level"] = "fatal"
 
-    with pytest.raises(Exception, match="fatal"):
+    with pytest.raises(ValidationError, match="fatal"):
         valid_sarif(made)
 
 

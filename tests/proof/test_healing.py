@@ -90,7 +90,7 @@ def test_it_says_how_much_and_logs_what(corpus: Corpus) -> None:
     a_record_put_in(corpus)
     a_record_taken_away(corpus)
 
-    assert healed(corpus) == HealingReport(deleted=2, republished=1, left=())
+    assert healed(corpus) == HealingReport(deleted=2, republished=1, unhealed=())
     [event] = [event for event in corpus.events() if event.kind == "healed"]
     assert event.subject == corpus.name()
     assert event.body == {"deleted": [STRANGER, "no id of ours"], "republished": [CHUNK]}
@@ -152,7 +152,7 @@ def test_killed_between_deleting_and_publishing_it_converges(corpus: Corpus, mon
         healed(corpus)
     assert named(corpus) == {(DeviationKind.UNSEALED, "manifest")}
 
-    assert healed(corpus).left == (("manifest", "no record of a collection: it takes a person"),)
+    assert healed(corpus).unhealed == (("manifest", "not a record of a collection: a person has to decide"),)
     corpus.shelf.drain()
     corpus.seal()
     assert named(corpus) == set()

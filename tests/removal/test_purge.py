@@ -49,10 +49,10 @@ PAGE = f"# Keys\n\n{SECRET} Whoever needs it asks the harbour office first and w
 
 
 @pytest.fixture(scope="module")
-def template(tmp_path_factory: pytest.TempPathFactory, models: Models, models_home: Path) -> Workspace:
+def template(tmp_path_factory: pytest.TempPathFactory, hashed_models: Models, models_home: Path) -> Workspace:
     """Refreshed once; copied for each test, since a refresh takes longer than most of them."""
     url = f"http://127.0.0.1:{free_port()}"
-    made = deploy(tmp_path_factory.mktemp("template"), chroma_url=url, models_home=models_home, models=models)
+    made = deploy(tmp_path_factory.mktemp("template"), chroma_url=url, models_home=models_home, models=hashed_models)
     for name in ("tide gauge", "barometer", "rain gauge"):
         made.page(f"{name}.md")
     made.page("keys.md", PAGE)
@@ -70,6 +70,7 @@ def filled(template: Workspace, tmp_path: Path) -> Workspace:
         sources_file=root / "sources.yaml",
         chroma_url=f"http://127.0.0.1:{free_port()}",
         collection_prefix=template.settings.collection_prefix,
+        policy_file=template.settings.policy_file,
     )
     return Workspace(root, settings, template.models)
 
@@ -340,12 +341,28 @@ STEPS = [
 ]
 
 
+QUICK = {"erase", "republish_collections", "_close"}
+"""A quick run is killed after these alone."""
+
+
 class Killed(BaseException):
     """Nothing catches it."""
 
 
-@pytest.mark.parametrize("after", [pytest.param(False, marks=pytest.mark.slow), True], ids=["before", "after"])
-@pytest.mark.parametrize(("where", "what"), STEPS, ids=lambda one: one if isinstance(one, str) else "")
+@pytest.mark.parametrize(
+    ("where", "what", "after"),
+    [
+        pytest.param(
+            where,
+            what,
+            after,
+            id=f"{'after' if after else 'before'} {what}",
+            marks=() if after and what in QUICK else pytest.mark.slow,
+        )
+        for where, what in STEPS
+        for after in (True, False)
+    ],
+)
 def test_killed_anywhere_the_same_command_or_resume_ends_in_the_same_place(
     filled: Workspace, where: Any, what: str, after: bool
 ) -> None:

@@ -12,9 +12,9 @@ from corpus_guard.errors import Misuse, StoreUnavailable, UnknownSubject
 from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.tables import decisions as table
 from corpus_guard.ledger.tables import documents, events, publications, seals, versions
-from corpus_guard.review.release import ReleaseResult, count_pending_decisions
 from corpus_guard.review.decisions import Choice
 from corpus_guard.review.queue import QueueItem, list_items
+from corpus_guard.review.release import ReleaseResult, count_pending_decisions
 from deploying import BAD, GOOD, Workspace
 
 OTHER = BAD.replace("spare pump", "spare winch")

@@ -8,14 +8,14 @@ import sqlalchemy as sa
 from corpus_guard.domain import Severity, Verdict
 from corpus_guard.errors import Misuse, NotAllowed, Stale, UnknownSubject
 from corpus_guard.ledger.tables import events, findings, versions
-from corpus_guard.review.history import load_history
-from corpus_guard.review.muting import active_mutes, confirm_mute, lift_mute, list_mutes, propose_mute, mutable_codes
-from corpus_guard.review.queue import QueueFilter, load_page, list_items
-from corpus_guard.screening.calibration import forecast_sources
-from corpus_guard.screening.policy import Policy, load_policy
-from corpus_guard.screening.history import load_judged_documents
-from corpus_guard.settings import Settings
 from corpus_guard.pipeline.status import read_status
+from corpus_guard.review.history import load_history
+from corpus_guard.review.muting import active_mutes, confirm_mute, lift_mute, list_mutes, mutable_codes, propose_mute
+from corpus_guard.review.queue import QueueFilter, list_items, load_page
+from corpus_guard.screening.calibration import forecast_sources
+from corpus_guard.screening.history import load_judged_documents
+from corpus_guard.screening.policy import Policy, load_policy
+from corpus_guard.settings import Settings
 from deciding import ADA, MO
 from deploying import BAD, TICKETS, Workspace
 from material import Shelf, a_version

@@ -13,7 +13,13 @@ from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.tables import versions
 from corpus_guard.review.labels import load_labels
-from corpus_guard.review.notices import escalate_undecided, overdue_to_report, overdue_message, mark_overdue_reported, count_waiting
+from corpus_guard.review.notices import (
+    count_waiting,
+    escalate_undecided,
+    mark_overdue_reported,
+    overdue_message,
+    overdue_to_report,
+)
 from corpus_guard.review.queue import QueueFilter, load_page
 from corpus_guard.screening.policy import ReviewRules
 from deciding import ADA, ALONE, MO, decided

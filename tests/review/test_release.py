@@ -14,12 +14,13 @@ from corpus_guard.domain import Severity
 from corpus_guard.errors import Stale
 from corpus_guard.ledger.tables import decisions, publications, versions
 from corpus_guard.review import release as applying
-from corpus_guard.review.release import count_pending_decisions
 from corpus_guard.review.queue import QueueItem, list_items
+from corpus_guard.review.release import count_pending_decisions
 from corpus_guard.review.undo import undo_decision
 from corpus_guard.screening.policy import ReviewRules
 from deciding import ADA, MO, decided
 from deploying import BAD, Workspace
+from hashed_models import HashedModels
 
 RULES = ReviewRules(two_person_severity=Severity.LOW)
 PROCESSES = multiprocessing.get_context(
@@ -172,7 +173,7 @@ def test_killed_between_deciding_and_serving_a_second_run_converges(
 ) -> None:
     with deployment.guard() as guard:
         decided(guard.ledger, item.version_id)
-    alone = Workspace(deployment.root, deployment.settings)  # models are loaded there
+    alone = Workspace(deployment.root, deployment.settings, HashedModels(deployment.settings))
     process = PROCESSES.Process(target=die_at, args=(alone, moment))
     process.start()
     process.join(240)

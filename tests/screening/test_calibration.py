@@ -28,7 +28,9 @@ NOW = Threshold(severity=Severity.MEDIUM, risk=0.5)
 CLEAN = (-1, 0.0)
 
 
-def a_version(*codes: tuple[str, str, float], outcome: VersionOutcome = VersionOutcome.ACCEPTED, **fields: Any) -> JudgedDocument:
+def a_version(
+    *codes: tuple[str, str, float], outcome: VersionOutcome = VersionOutcome.ACCEPTED, **fields: Any
+) -> JudgedDocument:
     found = tuple(finding(code, severity, score) for code, severity, score in codes)
     return JudgedDocument(**{"source": "wiki", "trust": OPEN, "findings": found, "outcome": outcome, **fields})
 
@@ -79,7 +81,9 @@ def test_a_small_source_is_told_how_many_documents_it_lacks() -> None:
 
     assert proposal.threshold is None
     assert proposal.reason == "too few documents: 298, 299 are needed"
-    assert propose_threshold(NOW, [CLEAN] * 299, 0, 0.01).threshold == Threshold(severity=Severity.MEDIUM, risk=MIN_RISK)
+    assert propose_threshold(NOW, [CLEAN] * 299, 0, 0.01).threshold == Threshold(
+        severity=Severity.MEDIUM, risk=MIN_RISK
+    )
 
 
 def test_undecided_documents_come_first() -> None:

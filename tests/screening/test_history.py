@@ -16,8 +16,8 @@ from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.tables import bands, documents, signals, versions
 from corpus_guard.screening import history
 from corpus_guard.screening.history import LedgerCache, LedgerHistory, record_signals
-from corpus_guard.screening.survey.signals import Signals, measure_signals
 from corpus_guard.screening.survey.resemblance import Standing, band_keys
+from corpus_guard.screening.survey.signals import Signals, measure_signals
 
 PAGE = "The gauge of the {} pier is read at noon, and the value goes into the log book of the harbour office at once."
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from corpus_guard.domain import Verdict, Version
-from corpus_guard.screening.history import record_signals
-from corpus_guard.screening.history import ReplayedHistory
-from corpus_guard.screening.survey.signals import measure_signals
+from corpus_guard.screening.history import ReplayedHistory, record_signals
 from corpus_guard.screening.survey.resemblance import Standing, band_keys
+from corpus_guard.screening.survey.signals import measure_signals
 from material import Shelf, a_version
 
 LONG = ["The pump of the old quay is inspected in spring and in autumn by two people from the office of the harbour. "]

@@ -6,6 +6,7 @@ import json
 import os
 import stat
 from collections.abc import Iterator
+from dataclasses import FrozenInstanceError
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from corpus_guard.domain import TrustLevel
+from corpus_guard.domain import TrustLevel, Verdict
 from corpus_guard.errors import Misuse, SourceUnavailable
-from corpus_guard.screening.standalone import screen_input
+from corpus_guard.screening.standalone import screen, screen_input
 from corpus_guard.settings import Settings
 from deploying import BAD, GOOD
 
@@ -298,3 +299,45 @@ def test_the_input_is_not_touched(settings: Settings, tmp_path: Path) -> None:
 
     after = path.stat()
     assert (after.st_mtime_ns, after.st_size, after.st_mode) == (before.st_mtime_ns, before.st_size, before.st_mode)
+
+
+def test_screen_judges_several_paths_together(settings: Settings, tmp_path: Path) -> None:
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "page.md").write_text(GOOD)
+    rows = jsonl(tmp_path / "rows.jsonl", {"id": "bad", "text": BAD})
+
+    screened_documents = screen(tmp_path / "a", str(tmp_path / "b" / "page.md"), rows, settings=settings)
+
+    assert [(document.id, document.judgement.verdict) for document in screened_documents] == [
+        ("page.md", Verdict.ACCEPT),
+        ("page.md", Verdict.ACCEPT),
+        ("bad", Verdict.QUARANTINE),
+    ]
+    for document in screened_documents[:2]:  # the same text in two folders is two documents
+        assert "duplicates.same_text" in {finding.code for finding in document.judgement.findings}
+        assert "structure.twice" not in {finding.code for finding in document.judgement.findings}
+    with pytest.raises(FrozenInstanceError):
+        screened_documents[0].id = "other"  # type: ignore[misc]
+
+
+def test_screen_takes_questions_and_trust(settings: Settings, tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(
+        "Contrary to popular belief, the gauge of the east pier is read at midnight, by the harbour master alone."
+    )
+    questions = ["When is the gauge of the east pier read?"]
+
+    def codes_of(**options: Any) -> set[str]:
+        (document,) = screen(page, settings=settings, **options)
+        return {finding.code for finding in document.judgement.findings}
+
+    assert codes_of(trust=TrustLevel.TRUSTED) == set()
+    assert codes_of() == {"overruling.belief"}
+    assert codes_of(questions=questions) == {"overruling.belief", "targeting.question"}
+
+
+def test_screen_of_nothing_is_nothing_and_a_missing_path_is_named(settings: Settings, tmp_path: Path) -> None:
+    assert screen(settings=settings) == []
+    with pytest.raises(Misuse, match=r"nowhere: no such file or folder"):
+        screen(tmp_path / "nowhere", settings=settings)

@@ -629,7 +629,7 @@ class TestJsonValues:
     def test_elements_are_found_wherever_the_pieces_end(self, values: list[Any], piece: int, array: bool) -> None:
         text = json.dumps(values, indent=1) if array else "\n".join(json.dumps(one, indent=1) for one in values)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(json_records, "PIECE", piece)
+            patch.setattr(json_records, "READ_BYTES", piece)
             found = list(value_records(io.BytesIO(text.encode())))
 
         assert json.dumps([one.values for one in found]) == json.dumps(values)
@@ -733,7 +733,7 @@ class TestMlflow:
     @pytest.fixture(autouse=True)
     def _tracking(self, mlflow_server: str, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("MLFLOW_TRACKING_URI", mlflow_server)
-        monkeypatch.setattr(mlflow_traces, "PAGE", 1)
+        monkeypatch.setattr(mlflow_traces, "TRACES_PER_PAGE", 1)
 
     def test_assessments_become_reports_with_what_was_served(self, guard: Deployment) -> None:
         done = run(guard, "mlflow:rag")

@@ -127,10 +127,10 @@ def test_the_same_moment_in_another_zone_is_the_same_filing() -> None:
 
 
 def test_ten_thousand_identical_complaints_are_one_report_and_weigh_once(sqlite_ledger: Ledger) -> None:
-    desk = ReportInbox(sqlite_ledger, "run-1", NOW)
+    inbox = ReportInbox(sqlite_ledger, "run-1", NOW)
     flood = [a_filing(session=f"s-{number}") for number in range(10_000)]
     for start in range(0, len(flood), 500):
-        desk.file(flood[start : start + 500])
+        inbox.file(flood[start : start + 500])
 
     assert (the_only(sqlite_ledger).filings, the_only(sqlite_ledger).weight) == (10_000, 1.0)
     assert count(sqlite_ledger, filings, filings.c.counted > 0) == 1
@@ -322,9 +322,9 @@ def test_a_report_is_found_by_the_beginning_of_its_id(sqlite_ledger: Ledger) -> 
 
 def test_memory_of_what_counted_is_bounded_and_only_a_memory(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(filings_module, "MAX_CACHED_ENTRIES", 3)
-    desk = ReportInbox(ledger, "run-1", NOW)
+    inbox = ReportInbox(ledger, "run-1", NOW)
     for number in range(FILINGS_PER_DAY + 5):
-        desk.file([a_filing(f"question {number}"), a_filing("the same", session=str(number))])
+        inbox.file([a_filing(f"question {number}"), a_filing("the same", session=str(number))])
 
     assert count(ledger, filings, filings.c.counted > 0) == FILINGS_PER_DAY
-    assert max(len(memory) for memory in (desk._weighing._days, desk._weighing._pairs, desk._weighing._trust)) <= 5
+    assert max(len(memory) for memory in (inbox._weigher._days, inbox._weigher._pairs, inbox._weigher._trust)) <= 5

@@ -40,13 +40,13 @@ def test_a_run_keeps_params_metrics_and_files_below_the_home(tmp_path: Path) -> 
     assert list((tmp_path / "home" / "mlflow" / "artifacts").rglob("figures.json"))
 
 
-def test_the_server_that_is_named_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_configured_server_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path / 'other.db'}")
 
     assert tracking_uri(Settings(home=tmp_path)) == f"sqlite:///{tmp_path / 'other.db'}"
 
 
-def test_a_dead_server_is_told_without_its_password(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreachable_server_is_named_without_its_password(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://somebody:secret@127.0.0.1:9")
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
 

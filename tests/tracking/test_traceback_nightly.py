@@ -54,7 +54,7 @@ def test_tonight_is_compared_with_the_nights_of_the_past_week_alone(guard: Deplo
     assert metrics["seconds_per_suspect"] > 0
 
 
-def test_the_votes_of_the_activations_are_counted(guard: Deployment) -> None:
+def test_activation_votes_are_counted(guard: Deployment) -> None:
     skipped = night_metrics(read_night(guard.ledger, NIGHTS[2]), read_past_week(guard.ledger, NIGHTS[2]), 0, None)
     vote = {"vote": "clean", "margin": -0.9, "probe": "p", "counts": True, "reason": "counts"}
     of_tonight = traces.c.run_id == NIGHTS[2]
@@ -79,7 +79,7 @@ def test_the_first_night_drifts_from_nothing_and_an_empty_one_is_no_fault(guard:
     assert (empty["reports"], empty["seconds"]) == (0, 0)
 
 
-def test_it_is_kept_with_plots_and_without_texts(
+def test_a_night_is_logged_with_plots_and_without_texts(
     guard: Deployment, lite_shelf: Shelf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)

@@ -43,7 +43,7 @@ def main() -> None:
             page = ask("GET", "/", token, cookie=True, headers={"Accept": "text/html"})
             told[role] = {
                 "sees": page.status_code,
-                "offered": "may decide" in page.text,
+                "offered": "can decide" in page.text,
                 "sees_api": ask("GET", "/api/v1/queue", token).status_code,
                 "previews": ask(
                     "POST",

@@ -1,6 +1,6 @@
 """A quarantine to look at through the app: a real ledger and real batches, no model and no Chroma.
 
-The door is a plain one: whoever sends the header `Who` is signed in as that, and may decide unless the name begins with ``viewer``.
+Access control is simple: the header `Who` names the person, who may decide unless the name begins with ``viewer``.
 `test_airflow_roles.py` has Airflow's own.
 """
 
@@ -29,30 +29,30 @@ from corpus_guard.review.queue import QueueItem, find_item
 from corpus_guard.review.reviewer import Reviewer
 from corpus_guard.screening.runner import Screening
 from corpus_guard.settings import Settings
-from corpus_guard.web.app import make_app
 from corpus_guard.web.access import AccessControl, RateLimit
+from corpus_guard.web.app import make_app
 from material import MODEL, a_finding, a_version, judged
 
 HEADERS = {"Sec-Fetch-Site": "same-origin", "X-Corpus-Guard": "test"}
 
 
-def plain_door() -> AccessControl:
-    def see(request: Request) -> Reviewer:
+def plain_access() -> AccessControl:
+    def authorize_view(request: Request) -> Reviewer:
         name = request.headers.get("who")
         if not name:
             raise HTTPException(401, "Not authenticated")
-        return Reviewer(name, name, "PlainDoor")
+        return Reviewer(name, name, "PlainAccess")
 
     def may_decide(request: Request) -> bool:
         return not request.headers["who"].startswith("viewer")
 
-    def decide(request: Request) -> Reviewer:
-        reviewer = see(request)
+    def authorize_decision(request: Request) -> Reviewer:
+        reviewer = authorize_view(request)
         if not may_decide(request):
             raise HTTPException(403, "Forbidden")
         return reviewer
 
-    return AccessControl(see, decide, may_decide)
+    return AccessControl(authorize_view, authorize_decision, may_decide)
 
 
 @dataclass
@@ -60,7 +60,7 @@ class Reviewing:
     """A home, a ledger, and people who look at it."""
 
     home: Path
-    pace: RateLimit = field(default_factory=RateLimit)
+    rate_limit: RateLimit = field(default_factory=RateLimit)
     ledger_url: str = ""
 
     def __post_init__(self) -> None:
@@ -68,7 +68,7 @@ class Reviewing:
         self.settings = Settings(home=self.home, ledger_url=self.ledger_url, chroma_url="http://127.0.0.1:9")
         self.ledger = Ledger(self.settings.ledger)
         self.storage = Storage(self.settings.storage)
-        self.app = make_app(self.guard, plain_door(), self.pace)
+        self.app = make_app(self.guard, plain_access(), self.rate_limit)
 
     def guard(self) -> Deployment:
         """A guard of this home; building the checks takes two seconds, and the pages ask for their digest alone."""
@@ -152,4 +152,4 @@ def _judgement(version: Version, verdict: Verdict, findings: Sequence[Finding] |
     return judged(version, verdict, findings=tuple(findings), risk=risk)
 
 
-__all__ = ["HEADERS", "Reviewing", "TrustLevel", "a_finding", "deciding", "plain_door"]
+__all__ = ["HEADERS", "Reviewing", "TrustLevel", "a_finding", "deciding", "plain_access"]

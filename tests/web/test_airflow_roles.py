@@ -1,4 +1,4 @@
-"""Airflow's own auth manager at the door: what each role may, and which credentials are none."""
+"""Access by Airflow's own auth manager: what each role may do, and which credentials are refused."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_one_file_is_a_plugin_and_it_imports_nothing_heavy() -> None:
 
     assert (
         ran.stdout.splitlines()[-1]
-        == "['corpus_guard', 'corpus_guard.web', 'corpus_guard.airflow.plugin', 'corpus_guard_plugin']"
+        == "['corpus_guard', 'corpus_guard.airflow', 'corpus_guard.airflow.plugin', 'corpus_guard_plugin']"
     )
 
 

@@ -27,7 +27,7 @@ WORDS = st.text(max_size=300) | st.sampled_from(["quarantined", "risk", "high", 
 def quarantine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reviewing]:
     from corpus_guard.web.access import RateLimit
 
-    one = Reviewing(tmp_path_factory.mktemp("api") / "home", RateLimit(most=10**9))
+    one = Reviewing(tmp_path_factory.mktemp("api") / "home", RateLimit(max_actions=10**9))
     one.wait()
     one.wait("two.md", "another")
     yield one
@@ -56,8 +56,8 @@ def test_it_describes_every_route_of_the_api_and_no_other(quarantine: Reviewing,
             assert "X-Corpus-Guard" in {parameter["name"] for parameter in one["parameters"]}, path
 
 
-def test_it_is_signed_with_a_bearer_token_where_airflow_keeps_the_door(described: Any) -> None:
-    # The plain door of these tests has no scheme; Airflow's is seen in test_airflow_roles.
+def test_it_is_signed_with_a_bearer_token_where_airflow_controls_access(described: Any) -> None:
+    # The simple access control of these tests has no scheme; Airflow's is seen in test_airflow_roles.
     assert "Bearer" in described["info"]["description"]
 
 

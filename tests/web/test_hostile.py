@@ -175,7 +175,9 @@ def test_there_are_enough_payloads() -> None:
 def test_a_payload_is_text_on_every_page(reviewing: Reviewing, benign: list[Shape], payload: str) -> None:
     for (path, html), expected in zip(_shapes(reviewing, payload), benign, strict=True):
         assert shape(html) == expected, f"{path}: {shape(html) - expected} {expected - shape(html)}"
-        assert not any(is_invisible(one) for one in html if one not in "\n\t"), f"{path}: something in it cannot be seen"
+        assert not any(is_invisible(one) for one in html if one not in "\n\t"), (
+            f"{path}: something in it cannot be seen"
+        )
         for address in links(html):
             assert re.match(r"(\./|\.\./|\?|#|items/|history|reports|health|corpus|api/)", address) or not address, (
                 address

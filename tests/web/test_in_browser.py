@@ -84,10 +84,10 @@ def test_an_item_is_found_read_and_decided_by_keyboard_alone(reviewing: Reviewin
     page.get_by_role("status").get_by_text("rejected").wait_for()
 
     assert reviewing.item(item.version_id).pending == "reject"
-    tab_to(ada, "why it is undone")
+    tab_to(ada, "reason for undoing")
     page.keyboard.type("read it again")
     page.keyboard.press("Enter")
-    page.get_by_role("status").get_by_text("The decision is undone").wait_for()
+    page.get_by_role("status").get_by_text("Undone. The item is waiting again.").wait_for()
     assert reviewing.item(item.version_id).pending is None
 
 
@@ -99,12 +99,12 @@ def test_many_are_previewed_and_then_decided(reviewing: Reviewing, address: str,
     page.get_by_role("button", name="Decide…").click()
     dialog = page.get_by_role("dialog")
     dialog.get_by_text("Release").click()
-    dialog.get_by_label("Why").fill("a drill")
+    dialog.get_by_label("Reason").fill("a drill")
     assert dialog.get_by_role("button", name="Decide", exact=True).is_disabled()
     dialog.get_by_role("button", name="Preview").click()
     dialog.get_by_text("harbour 3").wait_for()
     dialog.get_by_role("button", name="Decide", exact=True).click()
-    page.get_by_role("status").get_by_text("3 items are released").wait_for()
+    page.get_by_role("status").get_by_text("3 items released").wait_for()
 
     assert [reviewing.item(item.version_id).pending for item in items] == ["release"] * 3
 
@@ -118,7 +118,7 @@ def test_the_second_of_two_reviewers_is_told(
     ben.page.goto(f"{address}items/{item.version_id}")
     for session, choice in ((ada, "Release"), (ben, "Reject")):
         session.page.locator("#decide").get_by_text(choice, exact=True).click()
-        session.page.get_by_label("Why (required").fill("mine")
+        session.page.get_by_label("Reason (required").fill("mine")
         session.page.get_by_role("button", name="Decide", exact=True).click()
         session.page.get_by_role("status").wait_for()
 

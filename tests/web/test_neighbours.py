@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reviewing import plain_door
+from reviewing import plain_access
 from starlette.testclient import TestClient
 
 from corpus_guard.review.queue import list_items
@@ -18,7 +18,7 @@ def test_the_nearest_trusted_texts_stand_beside_the_item(deployment: Workspace) 
     with deployment.guard() as guard:
         guard.refresh("r1")
         (item,) = list_items(guard.ledger, source="tickets")[0]
-    with TestClient(make_app(deployment.guard, plain_door()), headers={"Who": "ada"}) as client:
+    with TestClient(make_app(deployment.guard, plain_access()), headers={"Who": "ada"}) as client:
         page = client.get(f"/items/{item.version_id}/neighbours")
         told = client.get(f"/api/v1/items/{item.version_id}/neighbours").json()["neighbours"]
 

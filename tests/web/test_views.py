@@ -26,7 +26,7 @@ def told(answer: Any) -> Any:
 
 def test_an_empty_queue_says_so(reviewing: Reviewing) -> None:
     with reviewing.client() as client:
-        assert "Nothing waits" in client.get("/").text
+        assert "Nothing is waiting" in client.get("/").text
         for path in ("/history", "/corpus", "/reports", "/health"):
             assert client.get(path).status_code == 200
 
@@ -105,7 +105,7 @@ def test_a_new_version_is_compared_with_the_served_one(reviewing: Reviewing) -> 
     with reviewing.client() as client:
         page = client.get(f"/items/{item.version_id}").text
 
-    assert served.version_id[:12] in page and "What changed since the served version" in page
+    assert served.version_id[:12] in page and "Changes since the served version" in page
     assert "the limit is 4 bar" in page and "the limit is 9 bar" in page
 
 
@@ -116,7 +116,7 @@ def test_an_item_is_found_by_the_beginning_of_its_id(reviewing: Reviewing) -> No
         assert client.get("/items/ffffffff").status_code == 404
         assert client.get("/items/abc").status_code == 400
         unknown = client.get("/items/ffffffff", headers={"Accept": "text/html"})
-    assert "There is no such thing here" in unknown.text
+    assert "Not found" in unknown.text
 
 
 def test_a_decision_is_kept_with_who_and_why(reviewing: Reviewing) -> None:
@@ -129,7 +129,7 @@ def test_a_decision_is_kept_with_who_and_why(reviewing: Reviewing) -> None:
         page = client.get("/history").text
         digest = told(client.get("/api/v1/queue"))["policy_digest"]
 
-    assert (made["reviewer"], made["auth"], made["reason"]) == ("ada", "PlainDoor", "asks for passwords")
+    assert (made["reviewer"], made["auth"], made["reason"]) == ("ada", "PlainAccess", "asks for passwords")
     assert (kept["id"], kept["policy_digest"]) == (made["decision_id"], digest)
     assert "asks for passwords" in page and "ada" in page and "Undo" in page
 
@@ -162,7 +162,7 @@ def test_what_was_replaced_or_retired_meanwhile_is_a_conflict(reviewing: Reviewi
 
     assert answer.status_code == 409
     assert 'name="choice"' not in page
-    assert ("A newer version of the document is there" if event == "replaced" else "vanished from its source") in page
+    assert ("There is a newer version of the document" if event == "replaced" else "vanished from its source") in page
 
 
 def test_a_policy_that_changed_after_the_page_was_shown_is_a_conflict(reviewing: Reviewing) -> None:
@@ -253,7 +253,7 @@ def test_an_item_whose_text_was_purged_says_so(reviewing: Reviewing) -> None:
     with reviewing.client() as client:
         page = client.get(f"/items/{item.version_id}")
 
-    assert page.status_code == 200 and "Its text is gone" in page.text
+    assert page.status_code == 200 and "This document was purged" in page.text
 
 
 def test_files_hold_everything_that_matches(reviewing: Reviewing) -> None:
@@ -276,12 +276,12 @@ def test_the_policy_is_read_again_when_its_file_changes(reviewing: Reviewing, tm
 
     policy = tmp_path / "policy.yaml"
     policy.write_text((PACKAGE / "policy.yaml").read_text())
-    desk = SharedDeployment(lambda: Deployment(Settings(home=reviewing.home, policy_file=policy)))
-    first = desk.guard()
-    assert desk.guard() is first
+    shared = SharedDeployment(lambda: Deployment(Settings(home=reviewing.home, policy_file=policy)))
+    first = shared.get()
+    assert shared.get() is first
     policy.write_text(policy.read_text().replace("risk: 0.5", "risk: 0.4"))
 
-    assert desk.guard().screening.digest != first.screening.digest
+    assert shared.get().screening.digest != first.screening.digest
 
 
 def test_health_tells_what_waits_and_what_people_said(reviewing: Reviewing) -> None:

@@ -50,7 +50,7 @@ class LazyApp:
 
 
 def airflow_app() -> ASGIApp:
-    """Create the review app of the environment's deployment, behind Airflow's auth manager."""
+    """Create the review app of the environment's deployment, with access control by Airflow's auth manager."""
     from corpus_guard.airflow.auth import airflow_access
     from corpus_guard.deployment import Deployment
     from corpus_guard.web.app import make_app

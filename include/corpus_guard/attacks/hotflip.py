@@ -1,4 +1,6 @@
-"""PoisonedRAG, white box: words in front of a text are replaced one by one until its vector is close to the question's.
+"""PoisonedRAG, white box: words in front of a text bring it close to the question.
+
+The words are replaced one by one until the vector of the whole text is close to the question's.
 
 HotFlip (Ebrahimi and others, 2018), as PoisonedRAG uses it against a retriever whose weights are known:
 
@@ -122,7 +124,10 @@ class HotFlip:
         return [[*front[:place], self._words[column], *front[place + 1 :]] for place, column in pairs]
 
     def _gains(self, front: Sequence[str], text: str, target: Tensor, places: Sequence[int]) -> NDArray[np.float32]:
-        """Estimate how much each word of the vocabulary would raise the cosine at each place, shape (places, vocabulary)."""
+        """Estimate how much each word of the vocabulary would raise the cosine at each place.
+
+        The shape is (places, vocabulary).
+        """
         import torch
 
         leaves: list[Tensor] = []  # embeddings of the words, detached so that they get gradients

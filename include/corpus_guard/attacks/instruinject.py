@@ -1,4 +1,6 @@
-"""Instruction injection (InstruInject, section 5.1.2 of RAGForensics): the question, then an order to answer it as the attacker wants.
+"""Instruction injection (InstruInject, section 5.1.2 of RAGForensics).
+
+The question, then an order to give the attacker's answer to it.
 
 Such a text holds no claim, only an order. The forty phrasings are this project's own: eight openings by five
 orders.

@@ -1,4 +1,6 @@
-"""Misspellings that readers overlook, as GARAG plants them ("Typos that Broke the RAG's Back", Cho and others, 2024).
+"""Misspellings that readers overlook, as GARAG plants them.
+
+Source: "Typos that Broke the RAG's Back" (Cho and others, 2024).
 
 GARAG searches for the edits that hurt a retriever and a reader most. Here they are drawn at random, which is
 a weaker attack: it tests whether a text is still recognised. Answers to keep are never changed.

@@ -3,8 +3,8 @@
 Rules
     * names are relative to the folder's root, so that the ledger stays right when the folder moves;
     * a file appears under its name only when it is complete;
-    * a table's name is a hash of its inputs: an existing table is never made again, and of two that are made at the same
-      time the first stands, so that all readers see the same.
+    * a table's name is a hash of its inputs: an existing table is never made again, and of two that are made
+      at the same time the first stands, so that all readers see the same.
 """
 
 from __future__ import annotations
@@ -144,7 +144,8 @@ class Storage:
                 Path(draft).replace(self._path(name))  # atomic; fsspec's own `mv` copies when the target exists
             _flush(Path(draft).parent)
         elif keep_existing and self._fs.exists(self._path(name)):
-            # An object store has no atomic step for this: between this check and the move the last writer wins.
+            # An object store has no atomic step for this: between this check and the move the last writer
+            # wins.
             self._fs.rm_file(draft)
         else:
             self._fs.mv(draft, self._path(name))

@@ -63,7 +63,7 @@ def _show(lines: list[DriftRow]) -> None:
             line.edit.value,
             f"{line.share:.0%}",
             f"{line.n}",
-            _rate(line.found, line.n),
+            _rate(line.attributed, line.n),
             f"{line.wrong}",
             _rate(line.false, line.absent),
             f"{line.sibling}",

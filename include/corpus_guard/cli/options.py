@@ -5,7 +5,7 @@ from __future__ import annotations
 import getpass
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperCommand
@@ -44,7 +44,7 @@ def command_line_reviewer(name: str) -> ReviewerIdentity:
 class ManyFiles(TyperCommand):
     """Command whose repeatable options take several values: ``--poison a.jsonl b.jsonl`` works, and so does a shell's ``*``."""
 
-    def parse_args(self, ctx: typer.core._click.Context, args: list[str]) -> list[str]:
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Repeat the option before every further file."""
         repeatable = {name for param in self.params if getattr(param, "multiple", False) for name in param.opts}
         spread: list[str] = []

@@ -2,10 +2,10 @@
 
 Rules
     * one process drains at a time, under a lock that is freed when its holder dies;
-    * a written record is read back by id and looked for by its vector, and only then marked as published; a record that no
-      query finds stays in the outbox, the others go on;
-    * to repair an index, neighbours of an unreachable record may have to be written again: the ledger first says that they
-      are to be published, and only records that are as they were published are touched;
+    * a written record is read back by id and looked for by its vector, and only then marked as published; a
+      record that no query finds stays in the outbox, the others go on;
+    * to repair an index, neighbours of an unreachable record may have to be written again: the ledger first
+      says that they are to be published, and only records that are as they were published are touched;
     * a document's new chunks are served before its old ones are retired;
     * killed anywhere, running again ends in the same place.
 """
@@ -55,8 +55,8 @@ def drain(ledger: Ledger, storage: Storage, store: Store, run_id: str) -> Draine
 
     Raises:
         StoreUnavailable: Chroma does not answer; what was done is marked, running again does the rest.
-        Inconsistent: what was read back is not what was written, or no query finds it; the latter is raised when everything
-            else is done.
+        Inconsistent: what was read back is not what was written, or no query finds it; the latter is raised
+            when everything else is done.
     """
     if not _has_work(ledger):
         return Drained(0, 0)
@@ -135,15 +135,16 @@ def _publish(ledger: Ledger, storage: Storage, store: Store, run_id: str, group:
     for row in group:
         record = build_record(row, by_id[row.version_id], vectors)
         by_target.setdefault((row.collection, row.model), []).append(record)
-    found: dict[str, list[ChunkRecord]] = {}
+    reachable: dict[str, list[ChunkRecord]] = {}
     lost: list[ChunkRecord] = []
     for (collection, model), records in by_target.items():
         claim = functools.partial(_claim_neighbours, ledger, store, run_id, collection)
-        # The number format is left out: vectors of one model in bfloat16 and float32 agree to 0.9998 and may be mixed.
+        # The number format is left out: vectors of one model in bfloat16 and float32 agree to 0.9998 and may
+        # be mixed.
         written = reach.write_reachable(store, collection, records, model.rpartition("/")[0], claim)
-        found.setdefault(collection, []).extend(written.found)
-        lost += written.lost
-    _mark_published(ledger, run_id, found)
+        reachable.setdefault(collection, []).extend(written.reachable)
+        lost += written.unreachable
+    _mark_published(ledger, run_id, reachable)
     return lost
 
 

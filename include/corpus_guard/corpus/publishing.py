@@ -1,14 +1,14 @@
 """From verdicts to what the collections should hold, in the ledger.
 
-A document's *target version* is the newest one that was accepted or released. `publications` is the outbox between the
-ledger and Chroma; `corpus_guard.corpus.outbox` makes Chroma follow. Every function works in the transaction of the
-connection it is given.
+A document's *target version* is the newest one that was accepted or released. `publications` is the outbox
+between the ledger and Chroma; `corpus_guard.corpus.outbox` makes Chroma follow. Every function works in the
+transaction of the connection it is given.
 
 Rules
     * `record` writes verdicts and outbox rows together, and can be repeated;
     * a version that waits in quarantine leaves its accepted predecessor where it is;
-    * bytes that were accepted and are refused when judged again (another policy, a lower trust level) are no longer served,
-      nor is what was accepted while the source had another trust level;
+    * bytes that were accepted and are refused when judged again (another policy, a lower trust level) are no
+      longer served, nor is what was accepted while the source had another trust level;
     * a person's decision on the same bytes is kept when they come again;
     * content that was purged is rejected, whatever screening found.
 """
@@ -109,17 +109,19 @@ def rejudge(
 ) -> dict[str, VersionState]:
     """Write new verdicts for known versions and what they change in the collections.
 
-    A version that was served and may still be served is left untouched; one that was not and may be now is asked for; one
-    that may no longer be served is retired.
+    A version that was served and may still be served is left untouched; one that was not and may be now is
+    asked for; one that may no longer be served is retired.
 
     Args:
         connection: of a `Ledger.write`.
         run_id: the run that judged again.
         batch: storage name of the Parquet file with the versions' texts.
         judged: versions and their new judgements.
-        as_of: version id → time of its last judgement, as read before; a version that was judged since is passed over.
+        as_of: version id → time of its last judgement, as read before; a version that was judged since is
+            passed over.
         collection: returns the name of a trust level's collection.
-        vectors: storage name of the Parquet file with the vectors of versions that were not served and may be now.
+        vectors: storage name of the Parquet file with the vectors of versions that were not served and may be
+            now.
         model: identity of the embedder; "" where there are no vectors.
 
     Returns:
@@ -151,8 +153,8 @@ def request_publication(
 ) -> None:
     """Make versions the targets of their documents and put their chunks into the outbox.
 
-    A version is passed over when a newer one is the target already, when its document was retired after it was fetched, and
-    when its source has another trust level by now. The arguments are those of `record`.
+    A version is passed over when a newer one is the target already, when its document was retired after it
+    was fetched, and when its source has another trust level by now. The arguments are those of `record`.
     """
     if not served:
         return
@@ -217,7 +219,8 @@ def request_publication(
         for version in targets
         for chunk in version.chunks
     ]
-    # A served record stays untouched: writing equal records again is what damaged indexes upstream (chroma #7678).
+    # A served record stays untouched: writing equal records again is what damaged indexes upstream (chroma
+    # #7678).
     upsert(
         connection,
         publications,
@@ -225,7 +228,8 @@ def request_publication(
         ["state", "vectors", "model", "changed_at", "run_id"],
         only=publications.c.state != PublicationState.PUBLISHED,
     )
-    # Where nothing has to be published (no chunks, or all of them are still served), no publishing will retire the old ones.
+    # Where nothing has to be published (no chunks, or all of them are still served), no publishing will
+    # retire the old ones.
     retire_replaced(connection, run_id, [version.doc_id for version in targets], when)
 
 
@@ -371,7 +375,8 @@ def _write_documents(connection: sa.Connection, judged: Judged) -> None:
             for row in rows
         ],
     )
-    # The document is there again, whatever its verdict: a vanished document does not wait in the quarantine's queue.
+    # The document is there again, whatever its verdict: a vanished document does not wait in the quarantine's
+    # queue.
     connection.execute(
         documents.update()
         .where(

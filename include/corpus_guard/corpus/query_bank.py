@@ -1,11 +1,11 @@
 """Questions that real people asked: a poisoned text would have to be retrieved for one of them.
 
-FilterRAG's features need a question, and at ingestion nobody has asked one. The bank supplies the questions most worth
-checking: first those that were reported, then the most frequent, then the latest. It works empty and gets better as the
-retrieval log fills.
+FilterRAG's features need a question, and at ingestion nobody has asked one. The bank supplies the questions
+most worth checking: first those that were reported, then the most frequent, then the latest. It works empty
+and gets better as the retrieval log fills.
 
-What it does not do: keep strangers out. Anyone who may ask questions can put questions into it; it is bounded, and reported
-questions cannot be crowded out.
+What it does not do: keep strangers out. Anyone who may ask questions can put questions into it; it is
+bounded, and reported questions cannot be crowded out.
 """
 
 from __future__ import annotations
@@ -94,7 +94,8 @@ class QueryBank:
             k: questions per chunk; fewer where the bank is smaller, none where it is empty.
 
         Returns:
-            Indices into `questions`, nearest first, and their cosines; both of shape (chunks, min(k, questions)).
+            Indices into `questions`, nearest first, and their cosines; both of shape (chunks, min(k,
+            questions)).
         """
         count = min(k, len(self))
         indices = np.empty((len(vectors), count), np.intp)

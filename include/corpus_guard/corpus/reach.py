@@ -2,21 +2,23 @@
 
 Rules
     * a record is reachable when a query for its own vector returns it, or an equal vector with the same text;
-    * written records are looked for at once; an unreachable one is deleted and written again together with its nearest
-      neighbours, at most `MAX_REPAIR_ROUNDS` times;
-    * another writer's record is rewritten only if the caller claims it first: then the ledger already says that it is to be
-      published.
+    * written records are looked for at once; an unreachable one is deleted and written again together with
+      its nearest neighbours, at most `MAX_REPAIR_ROUNDS` times;
+    * another writer's record is rewritten only if the caller claims it first: then the ledger already says
+      that it is to be published.
 
-Equal vectors are legal: equal texts have them. Where a query returns neither the record nor an equal one, it is repeated for
-more answers until these are farther away than the record is from itself.
+Equal vectors are legal: equal texts have them. Where a query returns neither the record nor an equal one, it
+is repeated for more answers until these are farther away than the record is from itself.
 
-Facts this rests on (chromadb 1.5.9: a graph of neighbours, each with room for 16 or 32 links; measured with 384 dimensions)
-    * one fresh record in some hundreds gets no link that leads to it: it is stored, `get` returns it, and no query does
-      (#7678, #7758). Beside 600 vectors that are nearly equal it was 1 to 6 of 650 in two trials of three; beside 120 that
-      are equal some of 8 others;
-    * written again in its place it was found after three rounds in 1 of 12 trials, deleted and written alone in 13 of 37,
-      and up to 49 others were lost on the way: links move. Deleted and written *together with its nearest that are found*
-      it was in 42 of 42; the delete and the write in direct succession: with a query between them it mostly was not.
+Facts this rests on (chromadb 1.5.9: a graph of neighbours, each with room for 16 or 32 links; measured with
+384 dimensions)
+    * one fresh record in some hundreds gets no link that leads to it: it is stored, `get` returns it, and no
+      query does (#7678, #7758). Beside 600 vectors that are nearly equal it was 1 to 6 of 650 in two trials
+      of three; beside 120 that are equal some of 8 others;
+    * written again in its place it was found after three rounds in 1 of 12 trials, deleted and written alone
+      in 13 of 37, and up to 49 others were lost on the way: links move. Deleted and written *together with
+      its nearest that are found* it was in 42 of 42; the delete and the write in direct succession: with a
+      query between them it mostly was not.
 """
 
 from __future__ import annotations
@@ -49,8 +51,8 @@ deleted and written again."""
 class ReachableWrite:
     """Result of `write_reachable`."""
 
-    found: tuple[ChunkRecord, ...]  # the caller's records and claimed neighbours that queries find
-    lost: tuple[ChunkRecord, ...]  # those that are stored and no query finds
+    reachable: tuple[ChunkRecord, ...]  # the caller's records and claimed neighbours that queries find
+    unreachable: tuple[ChunkRecord, ...]  # those that are stored and no query finds
     rewritten: int  # records deleted and written again, summed over the rounds
 
 
@@ -92,7 +94,8 @@ def write_reachable(
         claim: called before another writer's record is deleted and written again.
 
     Raises:
-        Inconsistent: the collection belongs to another embedder, or what came back by id is not what was written.
+        Inconsistent: the collection belongs to another embedder, or what came back by id is not what was
+            written.
         StoreUnavailable: the server does not answer.
     """
     store.upsert(collection, records, model)

@@ -6,8 +6,9 @@ Rules
       ``CORPUS_GUARD_RETRIEVAL_DAYS``;
     * with ``CORPUS_GUARD_RETRIEVAL_LOG=off`` nothing is written; older rows are still deleted in time.
 
-Questions may hold personal data: the log lies in the ledger's database and nowhere else, and no message quotes a question.
-Anyone who may ask questions can write to this log: it says what was asked, not who meant it.
+Questions may hold personal data: the log lies in the ledger's database and nowhere else, and no message
+quotes a question. Anyone who may ask questions can write to this log: it says what was asked, not who meant
+it.
 """
 
 from __future__ import annotations

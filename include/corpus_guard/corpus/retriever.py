@@ -1,19 +1,21 @@
 """Queries over the collections that trust the ledger, not Chroma.
 
 Rules
-    * a record that Chroma returns is compared with the ledger before it is served: one that was never published, or whose
-      text, vector or metadata is not the published one, is withheld and named. Anyone who can reach Chroma's port can write
-      to it without the guard; their records are stopped here;
-    * a published text may still be poisoned: a filter (FilterRAG, ML-FilterRAG) looks at each text before it is served. What
-      it drops is named, with score and reason;
-    * when the filter fails nothing is served: the query ends with an error. A `Retrieval` names the filter that checked it;
-    * an enhancement (`corpus_guard.corpus.trigger`) is served only while the ledger says it is active, is marked as one, and
-      is not filtered: a person vouched for it, and filters take a text that answers its question for poison. In every other
-      text the trigger is defused, so that no text passes for an enhancement by its words;
+    * a record that Chroma returns is compared with the ledger before it is served: one that was never
+      published, or whose text, vector or metadata is not the published one, is withheld and named. Anyone who
+      can reach Chroma's port can write to it without the guard; their records are stopped here;
+    * a published text may still be poisoned: a filter (FilterRAG, ML-FilterRAG) looks at each text before it
+      is served. What it drops is named, with score and reason;
+    * when the filter fails nothing is served: the query ends with an error. A `Retrieval` names the filter
+      that checked it;
+    * an enhancement (`corpus_guard.corpus.trigger`) is served only while the ledger says it is active, is
+      marked as one, and is not filtered: a person vouched for it, and filters take a text that answers its
+      question for poison. In every other text the trigger is defused, so that no text passes for an
+      enhancement by its words;
     * each query is logged, if there is a log.
 
-At least 2k records are retrieved for k answers. A text is filtered by itself, so only as many are read as it takes to find k
-that pass: the answers are the same as if all had been filtered first.
+At least 2k records are retrieved for k answers. A text is filtered by itself, so only as many are read as it
+takes to find k that pass: the answers are the same as if all had been filtered first.
 """
 
 from __future__ import annotations
@@ -110,7 +112,8 @@ class GuardedRetriever:
             ledger: vouches for what may be served.
             store: the collections.
             embedder: of questions.
-            poison_filter: None: everything the ledger vouches for is served, and every `Retrieval` says "off".
+            poison_filter: None: everything the ledger vouches for is served, and every `Retrieval` says
+                "off".
             log: None: no log is written.
         """
         self._ledger = ledger

@@ -1,8 +1,9 @@
 """The local Chroma server: one process owns the store.
 
-Several processes on one store folder corrupt its index while every write is acknowledged (chromadb 1.5.9, 3 of 3 trials).
-Therefore a starter first takes a lock on the folder, the server inherits it, and the operating system frees it when the
-server dies, however it dies. The server is Chroma's Rust one; its Python server has CVE-2026-45829 and is never run.
+Several processes on one store folder corrupt its index while every write is acknowledged (chromadb 1.5.9, 3
+of 3 trials). Therefore a starter first takes a lock on the folder, the server inherits it, and the operating
+system frees it when the server dies, however it dies. The server is Chroma's Rust one; its Python server has
+CVE-2026-45829 and is never run.
 
     python -m corpus_guard.corpus.server --home var --port 8765      stays in the foreground
 """
@@ -131,9 +132,9 @@ def _free_port() -> int:
 
 
 def _die_with_parent() -> None:
-    # Linux: a killed command takes its server along; otherwise the lock would outlive it. On other systems the error of
-    # `_store_lock` says what to stop. The signal comes when the starting *thread* ends: start the server from a thread that
-    # lives as long as the server is needed.
+    # Linux: a killed command takes its server along; otherwise the lock would outlive it. On other systems
+    # the error of `_store_lock` says what to stop. The signal comes when the starting *thread* ends: start
+    # the server from a thread that lives as long as the server is needed.
     if sys.platform == "linux":
         pr_set_pdeathsig = 1
         ctypes.CDLL(None, use_errno=True).prctl(pr_set_pdeathsig, signal.SIGKILL)

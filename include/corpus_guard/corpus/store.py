@@ -3,17 +3,20 @@
 Rules
     * nothing is connected before the first operation, or before `Store.open`;
     * every write is read back and compared whole;
-    * an error of the client names the server's address and never quotes Chroma's message, which can hold ids and texts.
+    * an error of the client names the server's address and never quotes Chroma's message, which can hold ids
+      and texts.
 
 Facts this rests on (chromadb 1.5.9, each was measured)
-    * ``space="ip"`` with unit vectors ranks like cosine and returns vectors bit-equal; ``cosine`` alters them;
+    * ``space="ip"`` with unit vectors ranks like cosine and returns vectors bit-equal; ``cosine`` alters
+      them;
     * `get` gives float64: cast to little-endian float32 before hashing;
-    * `upsert` merges metadata, so a stale key survives: ids come from content, and what is read back is compared whole;
+    * `upsert` merges metadata, so a stale key survives: ids come from content, and what is read back is
+      compared whole;
     * `update` and `delete` of a missing id do nothing, silently: every write is read back;
     * a request for ids alone is answered from SQLite, whatever the state of the vector index;
     * a `get` fails as a whole where one of its records has no vector: `read` finds such records by halving;
-    * a query returns what the index finds: a record that is stored and cannot be reached is noticed only by a query for
-      it (#7678, #7758), as `corpus_guard.corpus.reach` does.
+    * a query returns what the index finds: a record that is stored and cannot be reached is noticed only by a
+      query for it (#7678, #7758), as `corpus_guard.corpus.reach` does.
 """
 
 from __future__ import annotations
@@ -102,7 +105,8 @@ class Store:
         """Describe a store, without connecting.
 
         Args:
-            connect: URL of the server, or a function that returns it and may start the server first; called once.
+            connect: URL of the server, or a function that returns it and may start the server first; called
+                once.
             prefix: collections are named ``<prefix>-<trust level>``.
         """
         self.prefix = prefix
@@ -168,7 +172,8 @@ class Store:
             anew: delete the records first.
 
         Raises:
-            Inconsistent: the collection belongs to another embedder, or what came back is not what was written.
+            Inconsistent: the collection belongs to another embedder, or what came back is not what was
+                written.
             StoreUnavailable: the server does not answer.
         """
         target = self._collection(collection, model)
@@ -290,8 +295,8 @@ class Store:
     ) -> list[list[tuple[str, str, float]]]:
         """Return (document id, text, cosine) of the `count` nearest records to each vector, nearest first.
 
-        The records are not compared with the ledger; a record that somebody else wrote without a document id or a text
-        has an empty one.
+        The records are not compared with the ledger; a record that somebody else wrote without a document id
+        or a text has an empty one.
         """
         nearest: list[list[tuple[str, str, float]]] = []
         for start in range(0, len(vectors), VECTORS_PER_QUERY):

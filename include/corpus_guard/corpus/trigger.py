@@ -1,14 +1,17 @@
 """The trigger of benign text enhancement (BTE): it wraps right answers that a person vouched for, and no other text.
 
-Source: "Traceback of Poisoning Attacks to Retrieval-Augmented Generation" (Zhang and others, WWW 2025), appendix 8.3.
+Source: "Traceback of Poisoning Attacks to Retrieval-Augmented Generation" (Zhang and others, WWW 2025),
+appendix 8.3.
 
 Rules
-    * a text is an enhancement because the ledger says so: its source is `SOURCE`, a name that sources.yaml cannot give. The
-      text itself proves nothing;
-    * a RAG application that follows `system_prompt` ranks wrapped texts first, so the guarded retriever serves no other text
-      with a trigger in it: brackets around the word, however they are drawn, spaced or padded, become round ones (`defuse`).
+    * a text is an enhancement because the ledger says so: its source is `SOURCE`, a name that sources.yaml
+      cannot give. The text itself proves nothing;
+    * a RAG application that follows `system_prompt` ranks wrapped texts first, so the guarded retriever
+      serves no other text with a trigger in it: brackets around the word, however they are drawn, spaced or
+      padded, become round ones (`defuse`).
 
-What it does not do: keep a model from trusting other words ("UPDATED:", "official correction"). Screening looks for those.
+What it does not do: keep a model from trusting other words ("UPDATED:", "official correction"). Screening
+looks for those.
 """
 
 from __future__ import annotations
@@ -29,7 +32,8 @@ _LEFT: Final = (
 _RIGHT: Final = "\\]\u2046\u2773\u27e7\u27ed\u298c\u2998\u3011\u3015\u3017\u301b\uff3d"
 _BRACKETED: Final = re.compile(f"[{_LEFT}]([^{_LEFT}{_RIGHT}]+)[{_RIGHT}]")
 _FILLERS: Final = "\u115f\u1160"  # letters that draw nothing; NFKD makes the others these
-# Cyrillic and Greek letters that are drawn like those of the word; NFKC folds full-width and mathematical ones.
+# Cyrillic and Greek letters that are drawn like those of the word; NFKC folds full-width and mathematical
+# ones.
 _DRAWN_ALIKE: Final = str.maketrans("\u0430\u03b1\u0442\u03c4\u0435\u03b5\u0455\u04cf\u0131", "aatteesll")
 
 _PROMPT: Final = f"""\

@@ -16,7 +16,8 @@ def embed_chunks(storage: Storage, models: Models, folder: str, chunks: Sequence
     """Embed (chunk id, text) pairs, unless their vectors exist.
 
     Returns:
-        The storage name of the vectors and the embedder's identity; two empty strings where there are no chunks.
+        The storage name of the vectors and the embedder's identity; two empty strings where there are no
+        chunks.
     """
     if not chunks:
         return "", ""

@@ -57,7 +57,10 @@ class TextVectors:
         return np.stack([self._vectors[text] for text in texts]) if texts else self._embedder.embed([])
 
     def prepare(self, texts: Iterable[str], progress: Progress = no_progress) -> None:
-        """Embed the new texts, sorted, so that the same texts come in the same batches and get the same vectors."""
+        """Embed the new texts, sorted, so that the same texts always come in the same batches.
+
+        The same batches give the same vectors.
+        """
         new = sorted({text for text in texts if text not in self._vectors})
         for start in range(0, len(new), TEXTS_PER_BATCH):
             batch = new[start : start + TEXTS_PER_BATCH]
@@ -138,9 +141,9 @@ def fill_collection(
     progress("planting", 0, None)
     if records:
         written = reach.write_reachable(store, name, records, model, reach.claim_nothing)
-        if written.lost:
+        if written.unreachable:
             raise Inconsistent(
-                f"{len(written.lost)} of {len(records)} texts planted in {name} are found by no query, first "
-                f"{written.lost[0].chunk_id}: figures about retrieval would be wrong. Run again with a new collection"
+                f"{len(written.unreachable)} of {len(records)} texts planted in {name} are found by no query, first "
+                f"{written.unreachable[0].chunk_id}: figures about retrieval would be wrong. Run again with a new collection"
             )
     return AttackedCorpus(store, name, len(records), vectors)

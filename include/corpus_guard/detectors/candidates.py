@@ -171,7 +171,7 @@ def register_candidate(
 def setting_note(detector: Detector, configured: object) -> str:
     """Return a note for the approver if a setting names a file, which then stays in use.
 
-    Else an empty text.
+    Otherwise the text is empty.
     """
     return f"; {SETTING_NAMES[detector]} names it, and it stays in use until that is unset" if configured else ""
 

@@ -82,7 +82,7 @@ def train_filter_candidate(
 
 
 def filter_questions(target: TargetQuestion) -> list[FilterQuestion]:
-    """Return a target as the filter meets it: with the question in front of the planted texts, and without."""
+    """Return a target with the question in front of the planted texts, and without."""
     planted, clean = target.adversarial[:TEXTS_PER_KIND], target.clean[:TEXTS_PER_KIND]
     right, wrong = target.correct[0], target.incorrect[0]
     led = tuple(f"{target.question}.{text}" for text in planted)

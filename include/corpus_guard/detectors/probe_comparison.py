@@ -104,7 +104,10 @@ class ProbeComparison:
 
     @property
     def best(self) -> str:
-        """Return the kind with the highest AUC on unseen questions, among the kinds whose vote counts if there are any."""
+        """Return the kind with the highest AUC on unseen questions.
+
+        Kinds whose vote counts come first.
+        """
         return max(self.trained, key=lambda kind: _rank(self.trained[kind].probe))
 
     def as_dict(self) -> dict[str, object]:
@@ -236,13 +239,19 @@ def _slices(testing: Recordings) -> dict[str, RowFilter]:
 
 
 def is_attackers_or_right(kind: str, data_set: str, row: Recording) -> bool:
-    """Return whether a row is an attacker's answer from planted texts, or a right answer to one kind of prompt."""
+    """Return whether a row is an attacker's answer from planted texts, or a right answer.
+
+    Right answers count from one kind of prompt only.
+    """
     attackers = row.kind == "planted" and row.answered is AnswerKind.ATTACKER
     return row.source == data_set and (attackers or (row.kind == kind and row.answered is AnswerKind.RIGHT))
 
 
 def is_as_in_the_paper(data_set: str, row: Recording) -> bool:
-    """Return whether a row is what section 4.3 uses: a right answer from clean texts or an attacker's one from planted texts."""
+    """Return whether a row belongs to the data of the paper's section 4.3.
+
+    That is, a right answer from clean texts or an attacker's answer from planted texts.
+    """
     return is_attackers_or_right("clean", data_set, row)
 
 

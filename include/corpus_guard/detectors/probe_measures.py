@@ -80,7 +80,9 @@ def vote_rates(margins: NDArray[np.float64], poisoned: NDArray[np.bool_], thresh
 
 
 def calibrate_threshold(margins: NDArray[np.float64], poisoned: NDArray[np.bool_]) -> float:
-    """Return the lowest threshold beyond which at most `MAX_ERROR_SHARE` of the votes of either class are wrong.
+    """Return the lowest threshold at which few of the sure votes are wrong.
+
+    "Few" is at most `MAX_ERROR_SHARE` of the votes of either class.
 
     `NEVER_SURE` is returned if fewer than `MIN_SURE_SHARE` of the votes would be sure.
     """
@@ -145,7 +147,9 @@ def margin_figures(margins: NDArray[np.float64], labelled: Recordings, threshold
 
 
 def single_feature_auc(tested: Recordings) -> dict[str, float]:
-    """Return the AUC of features that need no state, in whichever direction is better: a probe must beat these.
+    """Return the AUC of features that need no state: a probe must beat these.
+
+    Each feature counts in its better direction.
 
     Raises:
         Misuse: all recordings are of one class.
@@ -185,7 +189,9 @@ def randomise_labels(recordings: Recordings, seed: int) -> Recordings:
 
 
 def is_chance(margins: NDArray[np.float64], tested: Recordings) -> bool:
-    """Return whether margins predict coins no better than chance: the AUC is within `CHANCE_DEVIATIONS` of one half.
+    """Return whether margins predict coins no better than chance.
+
+    The AUC must be within `CHANCE_DEVIATIONS` of one half.
 
     The deviation is counted in questions, which have one coin each. If some have more samples than others,
     the effective number of questions is smaller: the square of the sum of their sizes over the sum of the

@@ -57,7 +57,9 @@ def is_tested(key: str) -> bool:
 def build_prompts(
     paths: Sequence[Path], *, passages: Passages = NO_PASSAGES, limit: int | None = None, seed: int = 0
 ) -> list[LabelledPrompt]:
-    """Return prompts of every kind except *noisy* and *variant*, beginning with the first questions of every file.
+    """Return prompts of every kind except *noisy* and *variant*.
+
+    The first questions of every file come first.
 
     Args:
         paths: JSONL.
@@ -144,7 +146,10 @@ def _question_prompts(target: TargetQuestion, source: str, rng: random.Random) -
 
 
 def mixed_prompt(target: TargetQuestion, source: str, planted: int) -> LabelledPrompt:
-    """Return a prompt with five texts, the first `planted` of them the attacker's: those are nearest to the question."""
+    """Return a prompt with five texts, the first `planted` of them the attacker's.
+
+    Planted texts come first, as they are nearest to the question.
+    """
     texts = (*target.adversarial[:planted], *target.clean[: RETRIEVED_TEXTS - planted])
     key = question_key(target.question)
     return LabelledPrompt(key, source, "mixed", planted, target.question, texts, target.correct, target.incorrect)

@@ -1,4 +1,6 @@
-"""Trainings of probes in MLflow: each network's loss by epoch, a t-SNE plot, the confusion, all figures, and the best probe's two files.
+"""Trainings of probes in MLflow: plots, all figures, and the best probe's two files.
+
+The plots show each network's loss by epoch, t-SNE, and the confusion.
 
 No question, text or answer is logged.
 """
@@ -75,7 +77,10 @@ def log_comparison(
 
 
 def draw_comparison(comparison: ProbeComparison, testing: Recordings, folder: Path) -> list[Path]:
-    """Draw the best probe's ``confusion.png`` and ``tsne.png``, and ``loss.png`` if a network was trained, into `folder`."""
+    """Draw the best probe's ``confusion.png`` and ``tsne.png`` into `folder`.
+
+    If a network was trained, ``loss.png`` is drawn, too.
+    """
     labelled = testing.labelled
     plotted = labelled if len(labelled) <= MAX_PLOTTED_SAMPLES else _draw_sample(labelled)
     best = comparison.trained[comparison.best]

@@ -170,7 +170,10 @@ def _train_linear(labelled: Recordings, seed: int, trained_on: str) -> Probe:
 
 
 def _calibrate(probe: Probe, margins: NDArray[np.float64], calibration: Recordings) -> Probe:
-    """Return the probe with border, threshold and figures from margins of samples that it did not learn from."""
+    """Return the probe with border, threshold and figures.
+
+    They come from margins of samples that the probe did not learn from.
+    """
     probe = replace(probe, centre=best_border(margins, calibration.poisoned))
     margins = probe.centre_margins(margins)
     probe = replace(probe, threshold=calibrate_threshold(margins, calibration.poisoned))
@@ -224,7 +227,10 @@ def _fit_linear(normalised: NDArray[np.float32], poisoned: NDArray[np.bool_]) ->
 
 
 def _unit_weights(normalised: NDArray[np.float32], poisoned: NDArray[np.bool_]) -> NDArray[np.float32]:
-    """Return a linear probe's weights of the units, scaled to a mean square of one, so that weighed values have the usual size."""
+    """Return a linear probe's weights of the units, scaled to a mean square of one.
+
+    So weighed values are as large as unweighed ones.
+    """
     weight = _fit_linear(normalised, poisoned)["weight"]
     return np.asarray(weight / max(float(np.sqrt((weight**2).mean())), 1e-12), np.float32)
 
@@ -263,7 +269,10 @@ def _train_network(
 
 
 def _reset_batch_norms(network: Module, data: Tensor) -> None:
-    """Recompute the batch norms' statistics from every sample: after few steps running averages still depend on their start."""
+    """Recompute the batch norms' statistics from every sample.
+
+    After few steps their running averages still depend on the start.
+    """
     import torch
 
     norms = [module for module in network.modules() if isinstance(module, torch.nn.BatchNorm2d)]
@@ -277,7 +286,9 @@ def _reset_batch_norms(network: Module, data: Tensor) -> None:
 
 
 def triplet_loss(embedded: Tensor, poisoned: Tensor, margin: float = MARGIN) -> Tensor:
-    """Return the mean of ``max(d(a, p) - d(a, n) + margin, 0)`` over the triplets of a batch above zero (equation 2 of the paper).
+    """Return the triplet loss of a batch (equation 2 of the paper).
+
+    It is the mean of ``max(d(a, p) - d(a, n) + margin, 0)`` over the triplets above zero.
 
     Args:
         embedded: shape [batch, units], rows of length one.

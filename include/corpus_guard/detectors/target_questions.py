@@ -49,7 +49,9 @@ class TargetQuestion:
         return question_key(self.question) or self.question, question_key(self.incorrect[0]) or self.incorrect[0]
 
     def corrected_texts(self, limit: int | None = None) -> list[str]:
-        """Return honest texts in the style of an attack: adversarial ones with the right answer in place of the wrong one.
+        """Return honest texts in the style of an attack.
+
+        They are adversarial texts with the right answer in place of the wrong one.
 
         Args:
             limit: uses so many adversarial texts, from the first; None: all of them.

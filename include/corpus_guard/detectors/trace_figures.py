@@ -68,7 +68,7 @@ class TraceFigures:
     embedding_seconds: float = 0.0  # waiting for vectors; not part of `judge_seconds`
 
     def count(self, poisoned: bool, *labels: Label) -> int:
-        """Return the number of judged texts that are poisoned, or not, and have one of these labels (default: any)."""
+        """Return the number of judged texts with this truth and one of these labels (default: any)."""
         return sum(self.labels[poisoned, label] for label in labels or Label)
 
     @property

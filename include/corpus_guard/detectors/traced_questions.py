@@ -1,4 +1,4 @@
-"""Trace of one attacked question: users report the wrong answer, the report is traced, and a conclusion is reached.
+"""Trace of one attacked question, from the users' complaint to the conclusion.
 
 Truth
     A text is poisoned for a question if it was planted for it: for this row, or for another row with the same

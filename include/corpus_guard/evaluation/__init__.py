@@ -1,1 +1,4 @@
-"""Experiments: attacks, defences, the papers' tables, drift, and the evaluation of screening. Production imports nothing from here."""
+"""Experiments: defences, the papers' tables, drift, and the evaluation of screening.
+
+Production imports nothing from here.
+"""

@@ -1,4 +1,7 @@
-"""Tables of RevPRAG's paper over recorded answers: within a data set, across data sets, and by kind of prompt."""
+"""Tables of RevPRAG's paper over recorded answers.
+
+They show probes within a data set, across data sets, and by kind of prompt.
+"""
 
 from __future__ import annotations
 
@@ -90,6 +93,8 @@ def _is_kind_or_clean(kind: str, row: Recording) -> bool:
 
 def _across(training: Recordings, testing: Recordings, plan: ProbeTrainingPlan, progress: Progress) -> list[ProbeCell]:
     """Train on each data set and test on all.
+
+    Networks are also measured with other sizes of the support set (Figure 5 of the paper).
 
     Networks also with other sizes of the support set (Figure 5 of the paper).
     """

@@ -61,7 +61,7 @@ class DriftRow:
     edit: TextEdit
     share: float  # the drift
     n: int  # texts that are in today's corpus
-    found: int  # the right chunk is the most confident one
+    attributed: int  # the right chunk is the most confident one
     wrong: int  # an unrelated chunk is
     absent: int  # texts that are not in today's corpus
     false: int  # attributed to an unrelated chunk nevertheless
@@ -70,14 +70,14 @@ class DriftRow:
 
     def as_dict(self) -> dict[str, object]:
         """Return counts, rates and intervals for JSON."""
-        low, high = wilson_interval(self.found, self.n)
+        low, high = wilson_interval(self.attributed, self.n)
         false_low, false_high = wilson_interval(self.false, self.absent)
         return {
             "edit": self.edit.value,
             "drift": self.share,
             "n": self.n,
-            "found": self.found,
-            "rate": round(self.found / self.n, 4) if self.n else 0.0,
+            "found": self.attributed,
+            "rate": round(self.attributed / self.n, 4) if self.n else 0.0,
             "low": round(low, 4),
             "high": round(high, 4),
             "wrong": self.wrong,
@@ -232,13 +232,13 @@ def measure_drift(cases: Sequence[DriftCase], edit: TextEdit, share: float) -> D
             continue
         best = attributions[0]
         if best.chunk_id in case.right:
-            counts["found"] += 1
+            counts["attributed"] += 1
             how[best.how] += 1
         elif best.chunk_id in case.siblings:
             counts["sibling"] += 1
         else:
             counts["wrong" if is_present else "false"] += 1
-    names = ("n", "found", "wrong", "absent", "false", "sibling")
+    names = ("n", "attributed", "wrong", "absent", "false", "sibling")
     return DriftRow(edit, share, how=dict(how), **{name: counts[name] for name in names})
 
 

@@ -1,4 +1,6 @@
-"""FilterRAG's own experiment (sections IV and V): the adversarial texts that still reach the answer after filtering.
+"""FilterRAG's own experiment (sections IV and V).
+
+It measures how many adversarial texts still reach the answer after filtering.
 
 Protocol
     * for each question s = 10 texts: 5 adversarial, 5 clean ones that were retrieved for it, ordered by

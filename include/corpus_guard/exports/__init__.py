@@ -1,6 +1,6 @@
-"""Findings in the forms other tools read.
+"""Findings in the formats that other tools read.
 
-findings.py   what leaves: findings of the ledger and deviations of a verification, as values that hold no document's text
+findings.py   findings of the ledger and deviations of a verification, as values without any document's text
 jsonl.py      native JSON Lines, complete
 ocsf.py       OCSF Detection Finding events, for a SIEM
 sarif.py      a SARIF 2.1.0 log, for code hosts and editors

@@ -1,16 +1,17 @@
-"""What leaves: findings as the ledger holds them, and deviations as a verification found them.
+"""Content of an export: findings from the ledger, and deviations from a verification.
 
 Rules
-    * no document's text leaves: neither the text nor what a document declares of itself (title, author, dates);
+    * no document's text is exported: neither the text nor a document's claims (title, author, dates);
     * a URI is data: percent-encoded, relative, and never leading out of its source;
-    * every other string is shown without invisible or steering characters, every number is finite and in its range;
-    * ids follow from content: what is exported twice has the same id twice;
-    * reading is one moment of the ledger and streams by version: memory does not grow with the corpus.
+    * every other string comes without invisible or steering characters, every number is finite and in its range;
+    * ids follow from content: a finding exported twice has the same id;
+    * reading sees the ledger at one moment and streams by version: memory does not grow with the corpus.
 """
 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -22,9 +23,10 @@ import sqlalchemy as sa
 
 from corpus_guard.domain import Finding, Severity, Span, Stamp, digest
 from corpus_guard.errors import Misuse, UnknownSubject
+from corpus_guard.invisible import code_point
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.states import VERSION_STATES
-from corpus_guard.ledger.tables import decisions, documents, findings, decision_stands, versions
+from corpus_guard.ledger.tables import decision_stands, decisions, documents, findings, versions
 from corpus_guard.proof.deviations import HEALABLE_KINDS, Deviation, DeviationKind
 from corpus_guard.screening.tags import tag_ids
 
@@ -33,27 +35,27 @@ ROWS_PER_FETCH: Final = 1_000  # rows held at a time
 CHECK_MEANINGS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "intake": "A document could not be fetched as it was listed.",
-        "parsing": "A document's bytes could not be read as text, or tried to harm their reader.",
+        "parsing": "A document's bytes could not be read as text, or were crafted to harm their reader.",
         "structure": "A parsed version is broken, or beyond the limits that real documents keep.",
         "unicode": "Characters make the text read differently to a model than to a person.",
-        "instructions": "The text gives orders to the model that will read it.",
-        "typos": "Misspelt words stand together in numbers that people do not write.",
+        "instructions": "The text gives instructions to the model that will read it.",
+        "typos": "The text has clusters of misspelt words that people do not write.",
         "question_led": "The text opens with the very question it answers.",
-        "overruling": "A short text sets itself against what its readers know.",
-        "provenance": "The stamp and what the document says of itself disagree, or break the order of time.",
-        "modification": "A new version changed something that its accepted predecessor said, or hides that it did.",
-        "duplicates": "The text, or nearly the text, stands somewhere else already.",
-        "coordination": "Several new texts of open sources answer one question and agree.",
+        "overruling": "A short text tells its readers to disregard what they know.",
+        "provenance": "The stamp and the document's claims contradict each other, or its dates are out of order.",
+        "modification": "A new version changes a statement of its accepted predecessor, or hides such a change.",
+        "duplicates": "The text, or nearly the same text, already exists elsewhere.",
+        "coordination": "Several new texts of open sources give the same answer to one question.",
         "targeting": "The text was written to be the answer to a question that people ask.",
-        "statistics": "The document does not look like the others of its source.",
-        "perplexity": "The text was hardly written by a person.",
+        "statistics": "The document differs from the others of its source.",
+        "perplexity": "The text is unlikely to have been written by a person.",
         "integrity": "The corpus is no longer what was sealed and signed.",
     }
 )
-"""Check → what its findings mean, for readers of an export who do not have the documentation at hand."""
+"""Meaning of each check's findings, for readers of an export without the documentation."""
 
 _POISONED: Final = tag_ids(("poisoning", "embedding_weakness", "rag_poisoning"))
-_CONTENT: Final = frozenset(
+_CONTENT_KINDS: Final = frozenset(
     {
         DeviationKind.ADDED,
         DeviationKind.TEXT_CHANGED,
@@ -68,7 +70,7 @@ _NOT_PROVED_YET: Final = frozenset({DeviationKind.UNSEALED, DeviationKind.STALE}
 
 @dataclass(frozen=True, slots=True)
 class ExportedDecision:
-    """What a person decided last about a version."""
+    """A person's last decision on a version."""
 
     verdict: str  # release or reject
     reviewer: str
@@ -77,8 +79,8 @@ class ExportedDecision:
     at: datetime  # UTC
     applied: bool
 
-    def as_dict(self) -> dict[str, Any]:
-        """JSON-ready."""
+    def as_dict(self) -> dict[str, object]:
+        """Return a JSON-ready form."""
         return {
             "verdict": self.verdict,
             "reviewer": self.reviewer,
@@ -91,9 +93,9 @@ class ExportedDecision:
 
 @dataclass(frozen=True, slots=True)
 class ExportedFinding:
-    """One finding of one version, with all that is needed to judge it elsewhere."""
+    """One finding of one version, with everything needed to judge it elsewhere."""
 
-    uid: str  # 32 hex digits, of the version, the code, the place, and which of several such it is
+    uid: str  # 32 hex digits, from the version, the code, the place, and a number among equal ones
     finding: Finding
     doc_id: str
     version_id: str
@@ -110,9 +112,9 @@ class ExportedFinding:
 
 @dataclass(frozen=True, slots=True)
 class ExportedDeviation:
-    """One deviation of a verification."""
+    """One deviation that a verification found."""
 
-    uid: str  # 32 hex digits, of what deviates and how
+    uid: str  # 32 hex digits, from the subject and the kind of deviation
     deviation: Deviation
     severity: Severity
     tags: tuple[str, ...]
@@ -120,13 +122,13 @@ class ExportedDeviation:
 
 
 ExportItem = ExportedFinding | ExportedDeviation
-"""What every form can carry."""
+"""An entry that every format can hold."""
 
 
 def export_findings(
     ledger: Ledger, *, source: str | None = None, state: str | None = None, since: datetime | None = None
 ) -> Iterator[ExportedFinding]:
-    """Findings in the order of versions, streamed.
+    """Yield findings in the order of versions.
 
     Args:
         ledger: the ledger.
@@ -135,49 +137,51 @@ def export_findings(
         since: only versions judged then or later.
 
     Raises:
-        Misuse: `state` is none.
-        UnknownSubject: the ledger never saw a document of `source`; an export that is empty by a typing error looks clean.
+        Misuse: `state` is not a state.
+        UnknownSubject: the ledger has no document of `source`; a typing error must not look like a clean export.
     """
     if state is not None and state not in VERSION_STATES:
         raise Misuse(f"state {state!r}: expected one of {', '.join(VERSION_STATES)}")
-    condition = []
+    conditions = []
     if source is not None:
-        condition.append(documents.c.source == source)
+        conditions.append(documents.c.source == source)
     if state is not None:
-        condition.append(versions.c.state == state)
+        conditions.append(versions.c.state == state)
     if since is not None:
-        condition.append(versions.c.judged_at >= since)
+        conditions.append(versions.c.judged_at >= since)
     with ledger.read() as connection:
         if source is not None:
-            _require(connection, source)
-        before: dict[tuple[Any, ...], int] = {}
+            _require_source(connection, source)
+        counts: Counter[tuple[str, int | None, int | None]] = Counter()  # of equal findings of one version
         version = ""
-        for row in connection.execute(_statement().where(*condition)):
+        for row in connection.execute(_select_findings().where(*conditions)):
             if row.version_id != version:
-                version, before = row.version_id, {}
+                version = row.version_id
+                counts.clear()
             place = (row.code, row.span_start, row.span_end)
-            before[place] = before.get(place, 0) + 1
-            yield _sighting(row, before[place])
+            counts[place] += 1
+            yield _make_finding(row, counts[place])
 
 
-def export_deviations(found: Iterable[Deviation], at: datetime) -> Iterator[ExportedDeviation]:
-    """Deviations of a verification at `at`, ready to leave."""
-    for one in found:
-        shown = {name: escape_unprintable(value) for name, value in one.as_dict().items()}
-        healable = one.kind in HEALABLE_KINDS or one.kind in _NOT_PROVED_YET
+def export_deviations(deviations: Iterable[Deviation], at: datetime) -> Iterator[ExportedDeviation]:
+    """Yield the deviations that a verification found at `at`, ready for export."""
+    for deviation in deviations:
+        kind = deviation.kind
+        key = [kind, deviation.collection, deviation.subject, deviation.expected, deviation.actual]
+        escaped = {name: escape_unprintable(value) for name, value in deviation.as_dict().items()}
         yield ExportedDeviation(
-            digest("deviation/v1", [one.kind, one.collection, one.subject, one.expected, one.actual])[:32],
-            Deviation.from_dict(shown),
-            Severity.HIGH if healable else Severity.CRITICAL,
-            _POISONED if one.kind in _CONTENT else (),
+            digest("deviation/v1", key)[:32],
+            Deviation.from_dict(escaped),
+            Severity.HIGH if kind in HEALABLE_KINDS or kind in _NOT_PROVED_YET else Severity.CRITICAL,
+            _POISONED if kind in _CONTENT_KINDS else (),
             at,
         )
 
 
 def portable_uri(uri: str) -> str:
-    """`uri` as a relative URI reference (RFC 3986, 4.2) that no reader can take for a scheme, a host, or a way out of its source.
+    """Return `uri` as a relative reference (RFC 3986, 4.2) without a scheme, a host, or a way out of its source.
 
-    Slashes stay where they part ordinary names; where a name is empty, ``.`` or ``..``, slashes and dots are encoded too.
+    Slashes stay between ordinary names; where a name is empty, ``.`` or ``..``, slashes and dots are encoded too.
     """
     if {"", ".", ".."} & set(uri.split("/")):
         return quote(uri, safe="", errors="surrogatepass").replace(".", "%2E")
@@ -185,16 +189,16 @@ def portable_uri(uri: str) -> str:
 
 
 def escape_unprintable(text: str) -> str:
-    """`text` with each character that cannot be printed as its code point."""
-    return "".join(one if one.isprintable() else f"⟨U+{ord(one):04X}⟩" for one in text)
+    """Return `text` with each character that cannot be printed as its code point."""
+    return "".join(char if char.isprintable() else f"⟨{code_point(char)}⟩" for char in text)
 
 
-def dump_json(value: Any) -> str:
-    """One line of JSON in ASCII; a number that is none is refused (ValueError)."""
+def dump_json(value: object) -> str:
+    """Return one line of JSON in ASCII; raise ValueError on NaN and infinity."""
     return json.dumps(value, allow_nan=False, separators=(",", ":"))
 
 
-def _statement() -> sa.Select[Any]:
+def _select_findings() -> sa.Select[Any]:
     latest = (
         sa.func.row_number()
         .over(partition_by=decisions.c.version_id, order_by=(decisions.c.decided_at.desc(), decisions.c.decision_id))
@@ -230,7 +234,7 @@ def _statement() -> sa.Select[Any]:
     )
 
 
-def _sighting(row: Any, nth: int) -> ExportedFinding:
+def _make_finding(row: sa.Row[Any], nth: int) -> ExportedFinding:
     span = Span(row.span_start, row.span_end) if row.span_start is not None else None
     place = [str(span.start), str(span.end)] if span else ["", ""]
     stamp = Stamp.from_dict(row.stamp)
@@ -240,7 +244,7 @@ def _sighting(row: Any, nth: int) -> ExportedFinding:
             row.check_name,
             row.code,
             Severity(row.severity),
-            _share(row.score),
+            _clamp_share(row.score),
             escape_unprintable(row.message),
             span,
             tuple(row.tags),
@@ -257,7 +261,7 @@ def _sighting(row: Any, nth: int) -> ExportedFinding:
         ),
         state=row.state,
         verdict=row.verdict,
-        risk=_share(row.risk),
+        risk=_clamp_share(row.risk),
         policy_digest=row.policy_digest,
         run_id=row.run_id,
         judged_at=row.judged_at,
@@ -275,23 +279,23 @@ def _sighting(row: Any, nth: int) -> ExportedFinding:
     )
 
 
-def _share(value: float) -> float:
-    # What cannot be weighed (not a number, infinite) weighs most: nothing becomes harmless by being broken.
+def _clamp_share(value: float) -> float:
+    # A value that is not a share (NaN, infinite) counts as the worst: a broken one must not look harmless.
     return round(value, 4) if 0 <= value <= 1 else 1.0
 
 
-def _require(connection: sa.Connection, source: str) -> None:
-    known = connection.scalars(sa.select(documents.c.source).distinct().order_by(documents.c.source)).all()
-    if source not in known:
-        raise UnknownSubject(f"source {source!r} has no document in the ledger; known: {', '.join(known) or 'none'}")
+def _require_source(connection: sa.Connection, source: str) -> None:
+    names = connection.scalars(sa.select(documents.c.source).distinct().order_by(documents.c.source)).all()
+    if source not in names:
+        raise UnknownSubject(f"source {source!r} has no document in the ledger; known: {', '.join(names) or 'none'}")
 
 
 @dataclass(frozen=True, slots=True)
 class Taxon:
-    """A risk or technique of somebody else's catalogue."""
+    """A risk or technique in an external catalogue."""
 
     taxonomy: str  # a key of TAXONOMIES
-    uid: str  # as the catalogue has it: LLM01, AML.T0051.001
+    uid: str  # in the catalogue: LLM01, AML.T0051.001
     name: str
 
 
@@ -302,7 +306,7 @@ TAXONOMIES: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
         "ATLAS": ("MITRE ATLAS", "5.6.0"),
     }
 )
-"""Key → name and edition."""
+"""Name and edition of each catalogue."""
 
 _NAMES: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -331,4 +335,4 @@ def _taxon(tag: str, name: str) -> Taxon:
 
 
 TAXA: Final[Mapping[str, Taxon]] = MappingProxyType({tag: _taxon(tag, name) for tag, name in _NAMES.items()})
-"""Tag, as findings carry it (`corpus_guard.screening.tags`) → what it stands for."""
+"""Meaning of each tag that findings carry (`corpus_guard.screening.tags`)."""

@@ -1,14 +1,13 @@
 """Native JSON Lines: everything an export may hold, one finding or deviation a line.
 
-The first key tells the two kinds apart. Times are ISO 8601 in UTC, scores and risks 0..1, spans code points of the text as parsed
-with their end excluded. Lines are ASCII: no terminal is steered by what a document is called. The form is versioned by `v`; keys are
-added, never changed.
+The first key is the kind of entry. Times are ISO 8601 in UTC, scores and risks 0..1, spans are code points of the text
+as parsed with their end excluded. Lines are ASCII, so no document's name can steer a terminal. `v` is the version of
+the format; keys are added, never changed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 from corpus_guard.exports.findings import ExportedDeviation, ExportedFinding, ExportItem, dump_json
 
@@ -16,12 +15,12 @@ VERSION = 1
 
 
 def format_lines(items: Iterable[ExportItem]) -> Iterator[str]:
-    """One line an item, without newline, in the order they come."""
+    """Yield one line an item, without newline, in their order."""
     for item in items:
         yield dump_json(_finding(item) if isinstance(item, ExportedFinding) else _deviation(item))
 
 
-def _finding(item: ExportedFinding) -> dict[str, Any]:
+def _finding(item: ExportedFinding) -> dict[str, object]:
     stamp = {name: value for name, value in item.stamp.as_dict().items() if name not in {"uri", "source", "declared"}}
     return {
         "kind": "finding",
@@ -44,7 +43,7 @@ def _finding(item: ExportedFinding) -> dict[str, Any]:
     }
 
 
-def _deviation(item: ExportedDeviation) -> dict[str, Any]:
+def _deviation(item: ExportedDeviation) -> dict[str, object]:
     return {
         "kind": "deviation",
         "v": VERSION,

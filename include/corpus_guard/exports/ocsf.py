@@ -1,15 +1,16 @@
 """OCSF Detection Finding (class 2004, schema 1.5.0, profile `security_control`), one event a line, for a SIEM.
 
-How our words become theirs
-    * *disposition* is what the guard did: allowed, quarantined, approved (released by a person), blocked;
-    * *status* is what people did: new, in progress (decided, not in effect yet), suppressed (released), resolved (rejected), archived
-      (nobody decided, and the version was replaced or vanished);
-    * *activity* is Close where a person's decision is in effect or nobody can decide any more, else Create; `time` is when that happened;
-    * MITRE ATLAS techniques stand in `attacks`, OWASP risks in `finding_info.tags`;
-    * the document is the one resource, the evidence says where in its text something was seen, and never what is written there.
+Mapping
+    * *disposition* is the action of the guard: allowed, quarantined, approved (released by a person), blocked;
+    * *status* is the action of people: new, in progress (decided, not in effect yet), suppressed (released), resolved
+      (rejected), archived (nobody decided, and the version was replaced or vanished);
+    * *activity* is Close where a person's decision is in effect or nobody can decide any more, else Create; `time` is
+      the time of that;
+    * MITRE ATLAS techniques go to `attacks`, OWASP risks to `finding_info.tags`;
+    * the document is the one resource; the evidence holds the place in its text, never the text.
 
-`finding_info.uid` is the finding, `metadata.uid` this event about it: exporting again repeats both, so a receiver can drop what it has.
-Times are milliseconds since 1970.
+`finding_info.uid` identifies the finding, `metadata.uid` this event about it. Another export repeats both, so a
+receiver can drop duplicates. Times are milliseconds since 1970.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
 from corpus_guard import __version__
 from corpus_guard.domain import Severity, digest
@@ -30,6 +31,7 @@ from corpus_guard.exports.findings import (
     ExportItem,
     dump_json,
 )
+from corpus_guard.ledger.states import ReviewAction, VersionState
 
 SCHEMA: Final = "1.5.0"
 CLASS: Final = 2004
@@ -41,25 +43,30 @@ SEVERITY: Final = MappingProxyType(
 )
 _SEVERITY_NAME: Final = ("Unknown", "Informational", "Low", "Medium", "High", "Critical")
 _STATUS_NAME: Final = ("Unknown", "New", "In Progress", "Suppressed", "Resolved", "Archived")
-_DONE: Final = MappingProxyType(  # state → (action, disposition)
-    {"accepted": (1, 1), "quarantined": (2, 3), "released": (1, 8), "rejected": (2, 2)}
+_ACTION: Final = MappingProxyType(  # state → (action, disposition)
+    {
+        VersionState.ACCEPTED: (1, 1),
+        VersionState.QUARANTINED: (2, 3),
+        VersionState.RELEASED: (1, 8),
+        VersionState.REJECTED: (2, 2),
+    }
 )
 _DETECTED: Final = (3, 15)  # observed, detected: a verification changes nothing
 _OTHER, _SHA256 = 99, 3
 
 
 def format_lines(items: Iterable[ExportItem]) -> Iterator[str]:
-    """One event a line, without newline, in the order they come."""
+    """Yield one event a line, without newline, in their order."""
     for item in items:
         yield dump_json(format_event(item))
 
 
-def format_event(item: ExportItem) -> dict[str, Any]:
-    """One OCSF event, JSON-ready."""
+def format_event(item: ExportItem) -> dict[str, object]:
+    """Return one OCSF event, JSON-ready."""
     return _finding(item) if isinstance(item, ExportedFinding) else _deviation(item)
 
 
-def _finding(item: ExportedFinding) -> dict[str, Any]:
+def _finding(item: ExportedFinding) -> dict[str, object]:
     finding, stamp, decision = item.finding, item.stamp, item.decision
     status = _status(item)
     closed = status in {SUPPRESSED, RESOLVED, ARCHIVED}
@@ -75,9 +82,9 @@ def _finding(item: ExportedFinding) -> dict[str, Any]:
             finding.message,
             item.judged_at,
             finding.tags,
-            _DONE[item.state],
+            _ACTION[VersionState(item.state)],
         ),
-        "is_alert": item.state == "quarantined" and status == NEW,
+        "is_alert": item.state == VersionState.QUARANTINED and status == NEW,
         "confidence_score": round(finding.score * 100),
         "risk_score": round(item.risk * 100),
         "policy": {"uid": item.policy_digest, "desc": f"verdict: {item.verdict}"},
@@ -114,9 +121,9 @@ def _finding(item: ExportedFinding) -> dict[str, Any]:
     }
 
 
-def _deviation(item: ExportedDeviation) -> dict[str, Any]:
-    one = item.deviation
-    resource = {"uid": one.subject, "type": "corpus record", "namespace": one.collection}
+def _deviation(item: ExportedDeviation) -> dict[str, object]:
+    deviation = item.deviation
+    resource = {"uid": deviation.subject, "type": "corpus record", "namespace": deviation.collection}
     return {
         **_event(
             item.uid,
@@ -124,15 +131,23 @@ def _deviation(item: ExportedDeviation) -> dict[str, Any]:
             CREATE,
             NEW,
             item.severity,
-            f"integrity.{one.kind}",
-            one.message,
+            f"integrity.{deviation.kind}",
+            deviation.message,
             item.at,
             item.tags,
             _DETECTED,
         ),
         "is_alert": True,
         "resources": [{name: value for name, value in resource.items() if value}],
-        "evidences": [{"data": {"expected": one.expected, "found": one.found, "doc_id": one.doc_id}}],
+        "evidences": [
+            {
+                "data": {
+                    "expected": deviation.expected,
+                    "found": deviation.actual,
+                    "doc_id": deviation.doc_id,
+                }
+            }
+        ],
     }
 
 
@@ -144,11 +159,11 @@ def _event(
     severity: Severity,
     code: str,
     message: str,
-    first: datetime,
+    created: datetime,
     tags: tuple[str, ...],
-    done: tuple[int, int],
-) -> dict[str, Any]:
-    check, _, what = code.partition(".")
+    action: tuple[int, int],  # action, disposition
+) -> dict[str, object]:
+    check, _, detail = code.partition(".")
     attacks = _attacks(tags)
     owasp = _owasp(tags)
     return {
@@ -163,8 +178,8 @@ def _event(
         "severity": _SEVERITY_NAME[SEVERITY[severity]],
         "status_id": status,
         "status": _STATUS_NAME[status],
-        "action_id": done[0],
-        "disposition_id": done[1],
+        "action_id": action[0],
+        "disposition_id": action[1],
         "message": message,
         "metadata": {
             "version": SCHEMA,
@@ -175,12 +190,12 @@ def _event(
         },
         "finding_info": {
             "uid": uid,
-            "title": f"{check}: {what.replace('_', ' ').replace('.', ', ')}",
+            "title": f"{check}: {detail.replace('_', ' ').replace('.', ', ')}",
             "desc": CHECK_MEANINGS.get(check, message),
             "types": [check],
             "analytic": {"uid": code, "name": check, "type_id": _OTHER, "type": "Check"},
-            "created_time": _milliseconds(first),
-            # Here by the class, at the top by the profile: receivers look in one of the two.
+            "created_time": _milliseconds(created),
+            # The class wants them here, the profile at the top: receivers look in either place.
             **({"attacks": attacks} if attacks else {}),
             **({"tags": owasp} if owasp else {}),
         },
@@ -193,23 +208,23 @@ def _status(item: ExportedFinding) -> int:
         return NEW if item.current else ARCHIVED
     if not item.decision.applied:
         return IN_PROGRESS
-    return SUPPRESSED if item.decision.verdict == "release" else RESOLVED
+    return SUPPRESSED if item.decision.verdict == ReviewAction.RELEASE else RESOLVED
 
 
-def _attacks(tags: tuple[str, ...]) -> list[dict[str, Any]]:
+def _attacks(tags: tuple[str, ...]) -> list[dict[str, object]]:
     edition = TAXONOMIES["ATLAS"][1]
-    found: list[dict[str, Any]] = []
+    attacks: list[dict[str, object]] = []
     for taxon in (TAXA[tag] for tag in tags if tag in TAXA and TAXA[tag].taxonomy == "ATLAS"):
         parent, _, child = taxon.uid.removeprefix("AML.").partition(".")
         name, _, part = taxon.name.partition(": ")
-        attack: dict[str, Any] = {"version": edition, "technique": {"uid": f"AML.{parent}", "name": name}}
+        attack: dict[str, object] = {"version": edition, "technique": {"uid": f"AML.{parent}", "name": name}}
         if child:
             attack["sub_technique"] = {"uid": taxon.uid, "name": part}
-        found.append(attack)
-    return found
+        attacks.append(attack)
+    return attacks
 
 
-def _owasp(tags: tuple[str, ...]) -> list[dict[str, Any]]:
+def _owasp(tags: tuple[str, ...]) -> list[dict[str, object]]:
     by_edition: dict[str, list[str]] = {}
     for taxon in (TAXA[tag] for tag in tags if tag in TAXA and TAXA[tag].taxonomy != "ATLAS"):
         by_edition.setdefault(TAXONOMIES[taxon.taxonomy][0], []).append(taxon.uid)

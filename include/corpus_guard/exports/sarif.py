@@ -1,18 +1,21 @@
 """SARIF 2.1.0 (OASIS): one log with one run, for code hosts and editors.
 
 Rules
-    * results are written as they come and the rules they used after them: memory grows with the number of rules, not of results;
-      who reads a SARIF log usually holds all of it, so take JSON Lines for a large corpus;
-    * an artifact is named relative to its source (`uriBaseId`), percent-encoded; the base has no address, so nothing resolves elsewhere;
-    * a region counts code points of the text *as parsed*: in HTML, PDF or DOCX the fetched bytes have other offsets. No snippet is given;
-    * messages are plain: braces and brackets are escaped, so that no file name makes a placeholder or a link (3.11.5, 3.11.6);
-    * a finding that a person released is suppressed, with their verdict; every finding has a fingerprint that follows from content.
+    * results are written as they come, and the rules they use after them: memory grows with the number of rules, not of
+      results. Readers of a SARIF log usually hold all of it, so prefer JSON Lines for a large corpus;
+    * an artifact is named relative to its source (`uriBaseId`), percent-encoded; the base has no address, so nothing
+      resolves elsewhere;
+    * a region counts code points of the text *as parsed*: in HTML, PDF or DOCX the fetched bytes have other offsets.
+      No snippet is given;
+    * messages are plain: braces and brackets are escaped, so that no file name makes a placeholder or a link (3.11.5,
+      3.11.6);
+    * a finding that a person released is suppressed; every finding has a fingerprint that follows from content.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
 
 from corpus_guard import __version__
 from corpus_guard.domain import Severity
@@ -26,53 +29,62 @@ from corpus_guard.exports.findings import (
     dump_json,
     portable_uri,
 )
+from corpus_guard.ledger.states import VersionState
 
 SCHEMA: Final = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/os/schemas/sarif-schema-2.1.0.json"
 FINGERPRINT: Final = "corpusGuardFinding/v1"
-CORPUS: Final = "corpus"  # the base of what a verification names: records, heads, events
+CORPUS: Final = "corpus"  # base of the records, heads and events that a verification names
 _ESCAPED: Final = str.maketrans({"{": "{{", "}": "}}", "[": "\\[", "]": "\\]"})
 _TAXONOMY: Final = {name: index for index, name in enumerate(TAXONOMIES)}
 _BY_TAXONOMY: Final = {
     key: sorted({taxon.uid: taxon for taxon in TAXA.values() if taxon.taxonomy == key}.items()) for key in TAXONOMIES
 }
-_PLACE: Final = {key: {uid: index for index, (uid, _) in enumerate(found)} for key, found in _BY_TAXONOMY.items()}
+_POSITION: Final = {key: {uid: index for index, (uid, _) in enumerate(taxa)} for key, taxa in _BY_TAXONOMY.items()}
 
 
 def format_log(items: Iterable[ExportItem]) -> Iterator[str]:
-    """A SARIF log in pieces that are to be joined with nothing between them; one piece a result."""
+    """Yield a SARIF log in pieces to be joined with nothing between them; one piece a result."""
     rules: dict[str, int] = {}
     bases: dict[str, None] = {}
     yield f'{{"$schema":{dump_json(SCHEMA)},"version":"2.1.0","runs":[{{"columnKind":"unicodeCodePoints","results":['
     for number, item in enumerate(items):
         result = _finding(item) if isinstance(item, ExportedFinding) else _deviation(item)
-        result["ruleIndex"] = rules.setdefault(result["ruleId"], len(rules))
-        bases[result["locations"][0]["physicalLocation"]["artifactLocation"]["uriBaseId"]] = None
+        rule, base = _rule_and_base(item)
+        result["ruleIndex"] = rules.setdefault(rule, len(rules))
+        bases[base] = None
         yield ("," if number else "") + "\n" + dump_json(result)
     rest = {
         "tool": {"driver": _driver(rules)},
         "taxonomies": [_taxonomy(key) for key in TAXONOMIES],
-        "originalUriBaseIds": {base: {"description": {"text": _plain(f"source {base}")}} for base in bases},
+        "originalUriBaseIds": {base: {"description": {"text": _escape(f"source {base}")}} for base in bases},
     }
     yield "\n]," + dump_json(rest)[1:] + "]}"
 
 
 def sarif_level(severity: Severity) -> str:
-    """SARIF's level of ours."""
+    """Return the SARIF level of a severity."""
     if severity.rank >= Severity.HIGH.rank:
         return "error"
     return "warning" if severity is Severity.MEDIUM else "note"
 
 
-def _finding(item: ExportedFinding) -> dict[str, Any]:
+def _rule_and_base(item: ExportItem) -> tuple[str, str]:
+    """Return the rule of an item's result, and the base of its artifact's URI."""
+    if isinstance(item, ExportedFinding):
+        return item.finding.code, item.stamp.source
+    return f"integrity.{item.deviation.kind}", item.deviation.collection or CORPUS
+
+
+def _finding(item: ExportedFinding) -> dict[str, object]:
     finding = item.finding
-    location: dict[str, Any] = {"artifactLocation": {"uri": item.stamp.uri, "uriBaseId": item.stamp.source}}
+    location: dict[str, object] = {"artifactLocation": {"uri": item.stamp.uri, "uriBaseId": item.stamp.source}}
     if finding.span:
         location["region"] = {
             "charOffset": finding.span.start,
             "charLength": finding.span.end - finding.span.start,
         }
     result = {
-        **_result(item.uid, finding.code, finding.severity, finding.message, finding.tags, location),
+        **_result(item, finding.severity, finding.message, finding.tags, location),
         "rank": round(finding.score * 100, 1),
         "properties": {
             "docId": item.doc_id,
@@ -83,42 +95,43 @@ def _finding(item: ExportedFinding) -> dict[str, Any]:
             "policyDigest": item.policy_digest,
         },
     }
-    if item.state == "released" and item.decision:
+    if item.state == VersionState.RELEASED and item.decision:
         result["suppressions"] = [{"kind": "external", "status": "accepted"}]
     return result
 
 
-def _deviation(item: ExportedDeviation) -> dict[str, Any]:
-    one = item.deviation
-    location = {"artifactLocation": {"uri": portable_uri(one.subject), "uriBaseId": one.collection or CORPUS}}
+def _deviation(item: ExportedDeviation) -> dict[str, object]:
+    deviation = item.deviation
+    uri, base = portable_uri(deviation.subject), deviation.collection or CORPUS
+    location = {"artifactLocation": {"uri": uri, "uriBaseId": base}}
     return {
-        **_result(item.uid, f"integrity.{one.kind}", item.severity, one.message, item.tags, location),
-        "properties": {"docId": one.doc_id, "expected": one.expected, "found": one.found},
+        **_result(item, item.severity, deviation.message, item.tags, location),
+        "properties": {"docId": deviation.doc_id, "expected": deviation.expected, "found": deviation.actual},
     }
 
 
 def _result(
-    uid: str, code: str, severity: Severity, message: str, tags: tuple[str, ...], location: dict[str, Any]
-) -> dict[str, Any]:
+    item: ExportItem, severity: Severity, message: str, tags: tuple[str, ...], location: Mapping[str, object]
+) -> dict[str, object]:
+    taxa = [TAXA[tag] for tag in tags if tag in TAXA]
     return {
-        "ruleId": code,
+        "ruleId": _rule_and_base(item)[0],
         "level": sarif_level(severity),
-        "message": {"text": _plain(message)},
+        "message": {"text": _escape(message)},
         "locations": [{"physicalLocation": location}],
-        "partialFingerprints": {FINGERPRINT: uid},
+        "partialFingerprints": {FINGERPRINT: item.uid},
         "taxa": [
             {
-                "id": TAXA[tag].uid,
-                "index": _PLACE[TAXA[tag].taxonomy][TAXA[tag].uid],
-                "toolComponent": _component(TAXA[tag].taxonomy),
+                "id": taxon.uid,
+                "index": _POSITION[taxon.taxonomy][taxon.uid],
+                "toolComponent": _component(taxon.taxonomy),
             }
-            for tag in tags
-            if tag in TAXA
+            for taxon in taxa
         ],
     }
 
 
-def _driver(rules: dict[str, int]) -> dict[str, Any]:
+def _driver(rules: Iterable[str]) -> dict[str, object]:
     return {
         "name": "Corpus Guard",
         "semanticVersion": __version__,
@@ -127,26 +140,26 @@ def _driver(rules: dict[str, int]) -> dict[str, Any]:
     }
 
 
-def _rule(code: str) -> dict[str, Any]:
-    check, _, what = code.partition(".")
-    rule: dict[str, Any] = {
+def _rule(code: str) -> dict[str, object]:
+    check, _, detail = code.partition(".")
+    rule: dict[str, object] = {
         "id": code,
-        "shortDescription": {"text": f"{check}: {what.replace('_', ' ').replace('.', ', ')}"},
+        "shortDescription": {"text": f"{check}: {detail.replace('_', ' ').replace('.', ', ')}"},
     }
     if check in CHECK_MEANINGS:
         rule["fullDescription"] = {"text": CHECK_MEANINGS[check]}
     return rule
 
 
-def _taxonomy(key: str) -> dict[str, Any]:
+def _taxonomy(key: str) -> dict[str, object]:
     name, edition = TAXONOMIES[key]
     taxa = [{"id": uid, "shortDescription": {"text": taxon.name}} for uid, taxon in _BY_TAXONOMY[key]]
     return {"name": name, "version": edition, "taxa": taxa}
 
 
-def _component(key: str) -> dict[str, Any]:
+def _component(key: str) -> dict[str, object]:
     return {"name": TAXONOMIES[key][0], "index": _TAXONOMY[key]}
 
 
-def _plain(text: str) -> str:
+def _escape(text: str) -> str:
     return text.translate(_ESCAPED)

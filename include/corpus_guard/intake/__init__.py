@@ -1,8 +1,8 @@
-"""Intake: take documents from their sources, read them behind bars, stamp them and cut them into chunks.
+"""Intake: fetch documents from their sources, parse them in a sandbox, stamp them and split them into chunks.
 
-sources    list and fetch; one connector a file
-blobs      the raw bytes, kept by their SHA-256
+sources    list and fetch documents; one connector a file
+blobs      the raw bytes, stored by their SHA-256
 parsing    bytes to text, in a process of its own with limits
 chunking   text to chunks with exact offsets
-stamps     all of it as one `corpus_guard.domain.Version`
+stamps     the result as one `corpus_guard.domain.Version`
 """

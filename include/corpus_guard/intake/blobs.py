@@ -1,7 +1,7 @@
-"""The raw bytes of every fetched version, kept by their SHA-256.
+"""The raw bytes of every fetched version, stored by their SHA-256.
 
-A name that came with a document is never part of a path here. A blob appears under its name only when it is whole: it
-is written beside it and moved. Blobs are read back by hash, so a changed one is noticed, not used.
+A name that came with a document is never part of a path here. A blob gets its name only when it is complete: it is
+written under another name and moved. Blobs are checked against their hash when read, so a changed one is never used.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 class BlobStore:
-    """Content-addressed bytes below `url` (any fsspec URL; the folder is made when first written to)."""
+    """Content-addressed bytes below `url` (any fsspec URL; the folder is created at the first write)."""
 
     def __init__(self, url: str) -> None:
         self._fs, root = url_to_fs(url)
         self._root = root.rstrip("/")
 
     def path(self, sha: str) -> str:
-        """Where the blob `sha` (64 hex digits) lies, in the terms of the store's file system.
+        """Return the path of the blob `sha` (64 hex digits) in the store's file system.
 
         Raises:
-            Misuse: `sha` is no SHA-256 in lower-case hex.
+            Misuse: `sha` is not a SHA-256 in lower-case hex.
         """
         if not _SHA256.fullmatch(sha):
-            raise Misuse(f"a blob is named by 64 lower-case hex digits, found {len(sha)} characters of another kind")
+            raise Misuse(f"expected the SHA-256 of a blob, 64 lower-case hex digits; got {len(sha)} characters")
         return f"{self._root}/sha256/{sha[:2]}/{sha}"
 
     def put(self, content: bytes) -> str:
-        """Keep `content` and return its SHA-256. Putting the same bytes again writes nothing.
+        """Store `content` and return its SHA-256. Storing the same bytes again writes nothing.
 
-        A file of the right name and the wrong size (a disk that was full, a tampered store) is written anew.
+        A file of the right name and the wrong size (a full disk, a tampered store) is written again.
         """
         sha = sha256_bytes(content)
         path = self.path(sha)
@@ -63,7 +63,7 @@ class BlobStore:
         return sha
 
     def get(self, sha: str) -> bytes:
-        """The bytes whose SHA-256 is `sha`.
+        """Return the bytes whose SHA-256 is `sha`.
 
         Raises:
             Inconsistent: the blob is missing, or its bytes have another hash.
@@ -76,15 +76,15 @@ class BlobStore:
             raise Inconsistent(
                 f"blob sha256:{sha} is missing from the store; restore it, or fetch its document again"
             ) from None
-        if (found := sha256_bytes(content)) != sha:
+        if (actual := sha256_bytes(content)) != sha:
             raise Inconsistent(
-                f"blob sha256:{sha} holds bytes with the hash sha256:{found}; the store was changed from outside: "
+                f"blob sha256:{sha} holds bytes with the hash sha256:{actual}; the store was changed from outside: "
                 "keep it for the investigation and fetch the document again"
             )
         return content
 
     def remove(self, sha: str) -> None:
-        """Forget the bytes whose SHA-256 is `sha`; nothing happens where they are not kept."""
+        """Delete the bytes whose SHA-256 is `sha`, if they are stored."""
         with suppress(FileNotFoundError):
             self._fs.rm_file(self.path(sha))
 

@@ -1,16 +1,16 @@
-"""Text to chunks: pieces of at most so many tokens, cut where the text breaks, with exact offsets.
+"""Text to chunks: pieces with a limited number of tokens, split where the text breaks, with exact offsets.
 
 Guarantees:
 
 - ``text[chunk.start:chunk.end] == chunk.text``; chunks are in order and do not overlap; every character that is not
   white space is in one of them.
-- No chunk has more tokens than asked for, nor more than 16 characters a token: a tokenizer that calls a megabyte of
-  base64 one unknown word does not make it one chunk.
-- Time is linear in the text. semchunk recurses once for each length of white space it meets, so it is given blocks of
-  at most 20,000 characters, in which hostile spacing stays harmless.
+- No chunk has more tokens than the limit, nor more than 16 characters a token: a megabyte of base64 does not become
+  one chunk because the tokenizer takes it for one unknown word.
+- Time is linear in the text. semchunk recurses once for each length of white space it meets, so it gets blocks of at
+  most 20,000 characters, in which hostile spacing stays harmless.
 
-The cutting is semchunk's (Isaacus, MIT). Words are counted once and remembered, and every chunk is counted again as a
-whole before it is returned.
+semchunk (Isaacus, MIT) does the splitting. The tokens of a word are counted once and cached, and every chunk is counted
+again as a whole before it is returned.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ if TYPE_CHECKING:
 NAME = "semchunk-blocks"
 VERSION = "1"  # raise it with every change that can move a boundary
 _BLOCK_CHARS = 20_000
-_RUN_CHARS = 2_000  # longest run without white space that is left in one piece before cutting
+_RUN_CHARS = 2_000  # longest run without white space that semchunk gets in one piece
 _CHARS_PER_TOKEN = 16
-_REMEMBERED_WORDS = 200_000
-_REMEMBERED_CHARS = 40  # longer words are rare and would fill the memory
+_CACHED_WORDS = 200_000
+_CACHED_WORD_CHARS = 40  # longer words are rare and would fill the memory
 
 
 class Chunker:
-    """Cuts texts for one tokenizer and one size.
+    """Splitter of texts for one tokenizer and one chunk size.
 
     Args:
         tokenizer_file: a ``tokenizer.json`` of the `tokenizers` library: the embedder's own.
-        chunk_tokens: the most tokens a chunk may have, special tokens not counted.
+        chunk_tokens: limit of a chunk's tokens, special tokens not counted.
     """
 
     def __init__(self, tokenizer_file: Path, chunk_tokens: int) -> None:
@@ -50,15 +50,15 @@ class Chunker:
 
     @cached_property
     def digest(self) -> str:
-        """Hex SHA-256 of all that decides where a text is cut; part of every chunk's id."""
+        """Hex SHA-256 of everything that decides where a text is split; part of every chunk's id."""
         return domain.digest(
             "chunker/v1", [NAME, VERSION, str(self._limit), domain.sha256_bytes(self._file.read_bytes())]
         )
 
     def cut(self, doc_id: str, version_id: str, text: str) -> tuple[Chunk, ...]:
-        """The chunks of `text`, in order; none for text of white space only."""
+        """Return the chunks of `text`, in order; none for text of white space only."""
         spans = [span for block in _blocks(text) for span in self._spans(text, *block)]
-        counts = self._exact([text[start:end] for start, end in spans])
+        counts = self._count_tokens([text[start:end] for start, end in spans])
         return tuple(
             Chunk(
                 chunk_id=domain.chunk_id(doc_id, version_id, ordinal, text[start:end], self.digest),
@@ -82,13 +82,13 @@ class Chunker:
 
     def _spans(self, text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
         block = text[start:end]
-        spans = self._semchunk(block, self._estimate)
-        counts = self._exact([block[first:last] for first, last in spans])
+        spans = self._semchunk(block, self._sum_words)
+        counts = self._count_tokens([block[first:last] for first, last in spans])
         for (first, last), count in zip(spans, counts, strict=True):
             if count <= self._limit:
                 yield start + first, start + last
             else:  # a tokenizer that joins words: the sum over words was too low
-                for inner, outer in self._semchunk(block[first:last], self._count):
+                for inner, outer in self._semchunk(block[first:last], self._count_text):
                     yield start + first + inner, start + first + outer
 
     def _semchunk(self, block: str, counter: Callable[[str], int]) -> list[tuple[int, int]]:
@@ -99,8 +99,8 @@ class Chunker:
         _, spans = semchunk.chunk(block, self._limit, counter, memoize=False, offsets=True)
         return list(spans)
 
-    def _estimate(self, text: str) -> int:
-        """The sum over words, remembered; exact for tokenizers that never join words (BERT's)."""
+    def _sum_words(self, text: str) -> int:
+        """Return the sum over cached words; exact for tokenizers that never join words (BERT's)."""
         floor = -(-len(text) // _CHARS_PER_TOKEN)
         if floor > self._limit:
             return floor
@@ -108,43 +108,43 @@ class Chunker:
         for word in text.split():
             count = words.get(word)
             if count is None:
-                count = self._exact([word])[0]
-                if len(word) <= _REMEMBERED_CHARS:
-                    if len(words) >= _REMEMBERED_WORDS:
+                count = self._count_tokens([word])[0]
+                if len(word) <= _CACHED_WORD_CHARS:
+                    if len(words) >= _CACHED_WORDS:
                         words.clear()
                     words[word] = count
             total += count
         return total
 
-    def _count(self, text: str) -> int:
+    def _count_text(self, text: str) -> int:
         floor = -(-len(text) // _CHARS_PER_TOKEN)
-        return floor if floor > self._limit else self._exact([text])[0]
+        return floor if floor > self._limit else self._count_tokens([text])[0]
 
-    def _exact(self, texts: list[str]) -> list[int]:
+    def _count_tokens(self, texts: list[str]) -> list[int]:
         return [len(encoding) for encoding in self._tokenizer.encode_batch_fast(texts, add_special_tokens=False)]
 
 
 def _blocks(text: str) -> Iterator[tuple[int, int]]:
-    """Spans that cover `text`, each at most a block long, ending at a paragraph, a line or a word if it can."""
+    """Yield spans that cover `text`, each at most a block long and ending at a paragraph, line or word if possible."""
     start = 0
     while start < len(text):
         end = min(start + _BLOCK_CHARS, len(text))
         if end < len(text):
-            end = _break(text, start, end)
-        yield from _runs(text, start, end)
+            end = _find_break(text, start, end)
+        yield from _split_runs(text, start, end)
         start = end
 
 
-def _break(text: str, start: int, end: int) -> int:
+def _find_break(text: str, start: int, end: int) -> int:
     for mark in ("\n\n", "\n", " "):
-        found = text.rfind(mark, start + _BLOCK_CHARS // 2, end)
-        if found >= 0:
-            return found + len(mark)
+        position = text.rfind(mark, start + _BLOCK_CHARS // 2, end)
+        if position >= 0:
+            return position + len(mark)
     return end
 
 
-def _runs(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """The block, cut inside runs without white space that are longer than any word or sentence."""
+def _split_runs(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """Split a block inside runs without white space that are longer than any word or sentence."""
     first = start
     run = start
     for word in text[start:end].split():

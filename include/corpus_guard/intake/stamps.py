@@ -1,4 +1,4 @@
-"""The last step of intake: everything known of a document's bytes, as one `corpus_guard.domain.Version`."""
+"""The last step of intake: a document, its provenance and its chunks as one `corpus_guard.domain.Version`."""
 
 from __future__ import annotations
 
@@ -32,27 +32,27 @@ def make_version(
     chunker: Chunker,
     revision: str | None = None,
 ) -> Version:
-    """Stamp and cut one document. Pure: the same arguments give the same version.
+    """Stamp one document and split it into chunks. Pure: the same arguments give the same version.
 
     Args:
-        source: whose name, owner and trust the stamp carries.
+        source: gives the stamp its source name, owner and trust level.
         item: the document's place.
-        content_sha256: of the bytes as fetched, hex; of what stands in for bytes that were refused unread.
-        size: of the bytes.
-        parsed: what was read of them.
-        problems: what fetching found wrong, beside what parsing did.
-        declared: what the source's columns say of the document.
-        run_id: of the run that fetched.
-        fetched_at: with a time zone.
-        parent_version: the version this one follows; None for a document seen for the first time.
-        chunker: cuts the text.
-        revision: where in the source's history the bytes are from.
+        content_sha256: hash of the bytes as fetched, hex, or of a stand-in for bytes that were refused unread.
+        size: number of bytes.
+        parsed: the result of parsing them.
+        problems: problems met while fetching.
+        declared: the document's claims in the source's columns.
+        run_id: id of the run that fetched the document.
+        fetched_at: time with a time zone.
+        parent_version: the version this one follows; None for a new document.
+        chunker: splits the text.
+        revision: place in the source's history that the bytes are from.
     """
     document = domain.doc_id(source.name, item.uri)
     version = domain.version_id(document, content_sha256)
-    # What the source's columns say goes before what the bytes say of themselves.
-    said = {**declared, **{key: value for key, value in parsed.declared.items() if key not in declared}}
-    named = {problem.code for problem in problems}
+    # Claims in the source's columns take precedence over those in the bytes.
+    claims = {**declared, **{key: value for key, value in parsed.declared.items() if key not in declared}}
+    codes = {problem.code for problem in problems}
     stamp = Stamp(
         source=source.name,
         owner=source.owner,
@@ -66,7 +66,7 @@ def make_version(
         run_id=run_id,
         parent_version=parent_version,
         modified_at=item.modified_at,
-        declared=MappingProxyType(dict(list(said.items())[:MAX_DECLARED])),
+        declared=MappingProxyType(dict(list(claims.items())[:MAX_DECLARED])),
         revision=revision,
     )
     return Version(
@@ -76,6 +76,9 @@ def make_version(
         text=parsed.text,
         hidden=parsed.hidden,
         chunks=chunker.cut(document, version, parsed.text),
-        # A row without text was named by its source, with its line; that its text is empty says nothing more.
-        problems=(*problems, *(one for one in parsed.problems if one.code != EMPTY or NO_TEXT not in named)),
+        # The source reported a row without text, with its line; that its text is empty adds nothing.
+        problems=(
+            *problems,
+            *(problem for problem in parsed.problems if problem.code != EMPTY or NO_TEXT not in codes),
+        ),
     )

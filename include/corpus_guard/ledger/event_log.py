@@ -2,15 +2,15 @@
 
 Rules
     * events are numbered 0, 1, 2, … without a gap, in the order in which their transactions commit;
-    * an event's line is canonical JSON and names the leaf of its predecessor: no line can change without every later one
-      changing;
+    * an event's line is canonical JSON and names the leaf of its predecessor: no line can change without
+      every later one changing;
     * its leaf is the RFC 6962 leaf hash of the line, so that the same hash serves the chain and the tree;
     * a line holds text, integers and booleans: languages print fractional numbers in different ways;
-    * events are chained when their transaction is about to commit, under a lock that is taken last: a transaction never
-      waits for one that waits for it.
+    * events are chained when their transaction is about to commit, under a lock that is taken last: a
+      transaction never waits for one that waits for it.
 
-What is not done here: signing. `corpus_guard.proof.log.heads` signs the tree's root, `corpus_guard.proof.verify.verification`
-recomputes it.
+What is not done here: signing. `corpus_guard.proof.log.heads` signs the tree's root,
+`corpus_guard.proof.verify.verification` recomputes it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from corpus_guard.domain import canonical_json
-from corpus_guard.ledger.queries import advisory_lock_key, is_sqlite
+from corpus_guard.ledger.queries import Row, advisory_lock_key, is_sqlite
 from corpus_guard.ledger.tables import events
 
 GENESIS_LEAF: Final = "0" * 64
@@ -69,7 +69,7 @@ class Event:
         return event_leaf(self.line)
 
     @classmethod
-    def from_row(cls, row: sa.Row[Any], previous: str) -> Event:
+    def from_row(cls, row: Row, previous: str) -> Event:
         """Build the event of a row of `events`; `previous` is the leaf of the row before it."""
         return cls(row.seq, row.at, row.kind, row.subject, row.run_id, row.body, previous)
 

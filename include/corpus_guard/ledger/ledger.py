@@ -1,11 +1,12 @@
 """Opening the ledger, transactions and locks.
 
 Rules
-    * every write is one transaction; SQLite takes the write lock at its start (BEGIN IMMEDIATE), so that two writers queue
-      instead of failing in the middle;
+    * every write is one transaction; SQLite takes the write lock at its start (BEGIN IMMEDIATE), so that two
+      writers queue instead of failing in the middle;
     * foreign keys are enforced; a commit is on disk when it returns (WAL, synchronous=FULL);
     * events are chained when their transaction is about to commit (`corpus_guard.ledger.event_log`);
-    * `exclusive` is held by one process at a time; the operating system or the database frees it when its holder dies.
+    * `exclusive` is held by one process at a time; the operating system or the database frees it when its
+      holder dies.
 """
 
 from __future__ import annotations
@@ -107,7 +108,8 @@ class Ledger:
         try:
             yield
         except sa.exc.DatabaseError as error:
-            # SQLite reports a damaged file by the bare class; its other children are wrong statements, not outages.
+            # SQLite reports a damaged file by the bare class; its other children are wrong statements, not
+            # outages.
             if not isinstance(error, sa.exc.OperationalError) and type(error) is not sa.exc.DatabaseError:
                 raise
             reason = (str(error.orig).strip() or type(error.orig).__name__).splitlines()[0]

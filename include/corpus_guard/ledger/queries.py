@@ -13,9 +13,9 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import Connection
 
-Row: TypeAlias = sa.Row[Any]
+Row: TypeAlias = "sa.Row[*tuple[Any, ...]]"
 """A row of a statement; its attributes are the selected columns."""
-Select: TypeAlias = sa.Select[Any]
+Select: TypeAlias = "sa.Select[*tuple[Any, ...]]"
 
 IDS_PER_STATEMENT: Final = 500
 """Ids that one statement names at most: databases limit the number of a statement's parameters."""

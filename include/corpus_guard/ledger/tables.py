@@ -1,6 +1,7 @@
 """The ledger's tables: the one source of truth. Chroma and the manifest are derived from it.
 
-Times are UTC; ids and hashes are lower-case hex. Text is not kept here but in the Parquet batch a version names.
+Times are UTC; ids and hashes are lower-case hex. Text is not kept here but in the Parquet batch a version
+names.
 """
 
 from __future__ import annotations

@@ -3,10 +3,11 @@
 They say who stands behind the version, how bad its worst finding is, and which checks reported it.
 
 Rules
-    * the principal is the author the document declares, within its source; where it declares none, its source's owner. What
-      a document declares is data: it groups documents for a reviewer's eye and decides nothing;
-    * versions of one principal with findings of the same checks are one campaign, until near-duplicates say otherwise
-      (`corpus_guard.review.campaigns`).
+    * the principal is the author the document declares, within its source; where it declares none, its
+      source's owner. What a document declares is data: it groups documents for a reviewer's eye and decides
+      nothing;
+    * versions of one principal with findings of the same checks are one campaign, until near-duplicates say
+      otherwise (`corpus_guard.review.campaigns`).
 """
 
 from __future__ import annotations

@@ -1,16 +1,17 @@
 """Trained detectors in use: the ledger says which, and a file that is not what was promoted is never used.
 
 Rules
-    * a detector's files lie in the storage under their digest, where tasks on other machines find them; a file that is
-      there is not in use for that reason;
-    * an event in the ledger puts a detector into use: its digest, who approved it, in which run. The last event of a
-      detector holds;
-    * a promoted file is read through this module, or its reader checks the digest: other bytes are an error, not another
-      detector;
+    * a detector's files lie in the storage under their digest, where tasks on other machines find them; a
+      file that is there is not in use for that reason;
+    * an event in the ledger puts a detector into use: its digest, who approved it, in which run. The last
+      event of a detector holds;
+    * a promoted file is read through this module, or its reader checks the digest: other bytes are an error,
+      not another detector;
     * a file that a setting names wins over the promoted one, and that is logged.
 
-What is not done here: deciding whether a detector is any good (`corpus_guard.detectors`), or keeping a promoted file from
-being deleted. A missing file is an error, too, until it is restored or another detector is promoted.
+What is not done here: deciding whether a detector is any good (`corpus_guard.detectors`), or keeping a
+promoted file from being deleted. A missing file is an error, too, until it is restored or another detector is
+promoted.
 """
 
 from __future__ import annotations

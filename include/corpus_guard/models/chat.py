@@ -1,20 +1,21 @@
 """A language model behind an endpoint that speaks OpenAI's chat API: OpenAI itself, vLLM, Ollama, `transformers serve`.
 
 Rules
-    * temperature 0; an answer has a bounded number of tokens and at most `MAX_ANSWER_CHARS` characters, a response at most
-      128 KiB;
-    * at most `max_concurrency` requests are open, over all threads; a request that waits for its next try keeps its place,
-      so that an endpoint which asks for quiet gets it;
-    * a busy or failing endpoint, and one that answers something else, is asked again, `MAX_TRIES` times in all, after 1, 2,
-      … seconds or what `Retry-After` says; one that asks for more than `MAX_PAUSE_SECONDS` has failed;
-    * a problem with one conversation (its length, a content filter, an answer without end) is an *answer* without text
-      that says why: a hostile text must not be able to stop the work on the others;
-    * answers are cached by content (address, model, messages, limits); an answered conversation is never sent, or paid
-      for, again;
+    * temperature 0; an answer has a bounded number of tokens and at most `MAX_ANSWER_CHARS` characters, a
+      response at most 128 KiB;
+    * at most `max_concurrency` requests are open, over all threads; a request that waits for its next try
+      keeps its place, so that an endpoint which asks for quiet gets it;
+    * a busy or failing endpoint, and one that answers something else, is asked again, `MAX_TRIES` times in
+      all, after 1, 2, … seconds or what `Retry-After` says; one that asks for more than `MAX_PAUSE_SECONDS`
+      has failed;
+    * a problem with one conversation (its length, a content filter, an answer without end) is an *answer*
+      without text that says why: a hostile text must not be able to stop the work on the others;
+    * answers are cached by content (address, model, messages, limits); an answered conversation is never
+      sent, or paid for, again;
     * everything is counted (`Usage`).
 
-Keys, messages and the endpoint's error messages appear in no log, exception or `repr`. Redirects are not followed: the
-texts go to the configured address and nowhere else.
+Keys, messages and the endpoint's error messages appear in no log, exception or `repr`. Redirects are not
+followed: the texts go to the configured address and nowhere else.
 
 What it does not do: end a response whose header arrives byte by byte.
 """
@@ -35,7 +36,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from pydantic import SecretStr
-from tenacity import RetryCallState, Retrying, retry_if_exception_type, stop_after_attempt, stop_any
+from tenacity import RetryCallState, Retrying, retry_if_exception_type
 
 from corpus_guard.domain import digest
 from corpus_guard.errors import JudgeFailed, SettingsError
@@ -119,7 +120,8 @@ class ChatEndpoint:
             pause: waits a number of seconds.
 
         Raises:
-            SettingsError: `url` is no http or https URL, or holds what may be secret; `key` cannot stand in a header.
+            SettingsError: `url` is no http or https URL, or holds what may be secret; `key` cannot stand in a
+                header.
         """
         parts = urlsplit(url)
         is_http = parts.scheme in {"http", "https"} and parts.hostname
@@ -178,8 +180,8 @@ class ChatEndpoint:
             max_tokens: where an answer is cut off.
 
         Raises:
-            JudgeFailed: a conversation got no answer in `MAX_TRIES` tries. The others that were under way are answered
-                and cached first; those not begun are not sent.
+            JudgeFailed: a conversation got no answer in `MAX_TRIES` tries. The others that were under way are
+                answered and cached first; those not begun are not sent.
             LedgerUnavailable: the cache does not answer.
         """
         keys = [self._cache_key(conversation, max_tokens) for conversation in conversations]
@@ -225,7 +227,7 @@ class ChatEndpoint:
     def _ask(self, conversation: Conversation, max_tokens: int) -> ChatAnswer:
         retrying = Retrying(
             retry=retry_if_exception_type(_TemporaryFailure),
-            stop=stop_any(stop_after_attempt(MAX_TRIES), _pause_is_too_long),
+            stop=_is_last_try,
             wait=_next_pause,
             sleep=self._pause,
             before_sleep=lambda _: self._count(retries=1),
@@ -336,8 +338,8 @@ def _next_pause(state: RetryCallState) -> float:
     return _pause_after(state) or BACKOFF_SECONDS * 2 ** (state.attempt_number - 1)
 
 
-def _pause_is_too_long(state: RetryCallState) -> bool:
-    return _pause_after(state) > MAX_PAUSE_SECONDS
+def _is_last_try(state: RetryCallState) -> bool:
+    return state.attempt_number >= MAX_TRIES or _pause_after(state) > MAX_PAUSE_SECONDS
 
 
 def _pause_after(state: RetryCallState) -> float:

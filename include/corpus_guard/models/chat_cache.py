@@ -1,7 +1,8 @@
 """Answers of a chat endpoint, cached by content: in memory, or in the ledger's table of slow results.
 
-A cached answer is what a model said of texts; no text itself is cached, but a model may quote. An answer is therefore as
-hostile as its question, and a purge deletes them all (`LedgerAnswerCache.delete_all`): which of them quote is not known.
+A cached answer is what a model said of texts; no text itself is cached, but a model may quote. An answer is
+therefore as hostile as its question, and a purge deletes them all (`LedgerAnswerCache.delete_all`): which of
+them quote is not known.
 """
 
 from __future__ import annotations

@@ -46,7 +46,8 @@ def make_client(url: str, key: str, seconds: float) -> OpenAI:
             timeout=seconds, follow_redirects=False, event_hooks={"request": [mark_start], "response": [bound]}
         ),
     )
-    # The client takes these from OPENAI_... variables, which are not meant for the endpoint that is configured here.
+    # The client takes these from OPENAI_... variables, which are not meant for the endpoint that is
+    # configured here.
     client.organization = client.project = client.admin_api_key = None
     return client
 

@@ -20,8 +20,8 @@ def number_format() -> str:
 def release_memory() -> None:
     """Return freed memory to the operating system.
 
-    Batches of ever new lengths fragment glibc's heap: without this a process grew by 20 MiB each 256 chunks, with it by a
-    third of that, and levels off.
+    Batches of ever new lengths fragment glibc's heap: without this a process grew by 20 MiB each 256 chunks,
+    with it by a third of that, and levels off.
     """
     if sys.platform == "linux":
         trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc alone has it

@@ -22,8 +22,8 @@ TEXTS_PER_BATCH = 32  # small batches of like lengths are the fastest on CPUs (4
 class Embedder:
     """A sentence-transformers model on the CPU.
 
-    It computes in bfloat16 where the CPU does so natively (2.5 times faster, cosine to float32 >= 0.9998), elsewhere in
-    float32.
+    It computes in bfloat16 where the CPU does so natively (2.5 times faster, cosine to float32 >= 0.9998),
+    elsewhere in float32.
     """
 
     def __init__(self, weights: Weights) -> None:
@@ -47,7 +47,8 @@ class Embedder:
         """Embed texts.
 
         Returns:
-            float32 array, shape (len(texts), dimensions); every row has length 1, so that inner product is cosine.
+            float32 array, shape (len(texts), dimensions); every row has length 1, so that inner product is
+            cosine.
         """
         if not texts:
             return np.empty((0, self.dimensions), np.float32)

@@ -1,8 +1,8 @@
 """A small causal language model: the surprisal of texts, and short answers.
 
-Everything given to it may be hostile. A message can therefore not leave its place: its text never becomes a control token
-of the chat template (``<|im_end|>`` in a message is nine ordinary tokens), so that only this module opens and closes
-messages.
+Everything given to it may be hostile. A message can therefore not leave its place: its text never becomes a
+control token of the chat template (``<|im_end|>`` in a message is nine ordinary tokens), so that only this
+module opens and closes messages.
 """
 
 from __future__ import annotations
@@ -73,9 +73,9 @@ class LanguageModel:
         """Score texts.
 
         Returns:
-            For each text the negative log-likelihood of its tokens after the first, in nats, shape (tokens - 1,); their
-            mean is the logarithm of perplexity. Only the first 512 tokens are scored. Empty for texts of fewer than two
-            tokens.
+            For each text the negative log-likelihood of its tokens after the first, in nats, shape (tokens -
+            1,); their mean is the logarithm of perplexity. Only the first 512 tokens are scored. Empty for
+            texts of fewer than two tokens.
         """
         encoded = [
             self._tokenizer(_readable(text), truncation=True, max_length=MAX_TOKENS)["input_ids"] for text in texts
@@ -189,7 +189,8 @@ class LanguageModel:
         with torch.inference_mode():
             hidden = self._model.model(input_ids=tokens, attention_mask=mask).last_hidden_state
             for row, ids in enumerate(batch):
-                # Only real positions reach the vocabulary (49,152 wide), one text at a time: padding would dominate memory.
+                # Only real positions reach the vocabulary (49,152 wide), one text at a time: padding would
+                # dominate memory.
                 logits = self._model.lm_head(hidden[row, : len(ids) - 1]).float()
                 target = tokens[row, 1 : len(ids)]
                 yield torch.nn.functional.cross_entropy(logits, target, reduction="none").numpy().astype(np.float32)
@@ -201,8 +202,8 @@ class LanguageModel:
 
         Prompts are padded on the left, so that all continue at one position.
 
-        With `states` also return those of the prompts' last tokens, shape (batch, layers + 1, hidden); None where the model
-        gives none.
+        With `states` also return those of the prompts' last tokens, shape (batch, layers + 1, hidden); None
+        where the model gives none.
         """
         longest = max(len(ids) for ids in batch)
         tokens = torch.zeros(len(batch), longest, dtype=torch.long)

@@ -1,10 +1,10 @@
 """Weights of the models: found, verified and converted.
 
 Rules
-    * ``builtin:`` names are files that packages from the package index bring (requirements-models.txt): no model hub, no
-      account. Their SHA-256 is pinned here and checked; one different byte stops everything;
-    * a folder or a hub id may be configured instead: its digest is computed, not pinned, and recorded with whatever was
-      made with it.
+    * ``builtin:`` names are files that packages from the package index bring (requirements-models.txt): no
+      model hub, no account. Their SHA-256 is pinned here and checked; one different byte stops everything;
+    * a folder or a hub id may be configured instead: its digest is computed, not pinned, and recorded with
+      whatever was made with it.
 """
 
 from __future__ import annotations
@@ -190,8 +190,8 @@ def silence_libraries() -> None:
     os.environ.setdefault("TQDM_DISABLE", "1")  # nothing else turns off the bar of GGUF unpacking
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    # Threads that spin while they wait take the core another process needs: 3 to 8 times the CPU on a busy machine
-    # (torch 2.13).
+    # Threads that spin while they wait take the core another process needs: 3 to 8 times the CPU on a busy
+    # machine (torch 2.13).
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     if "transformers" in sys.modules:
         from transformers.utils import logging

@@ -55,7 +55,7 @@ def read_sources(ledger: Ledger, settings: Settings) -> list[JsonObject]:
     """
     counts_by_source = {row["source"]: row for row in _sources(ledger)}
     last_seen = sa.select(documents.c.source, sa.func.max(documents.c.last_seen_at)).group_by(documents.c.source)
-    refreshes = (
+    refreshes: sa.Select[Any] = (
         sa.select(runs.c.run_id, runs.c.sources, runs.c.state, runs.c.started_at)
         .where(runs.c.kind == RunKind.REFRESH.value)
         .order_by(runs.c.started_at.desc())

@@ -1,14 +1,18 @@
 """Signed statements of how a document came into the corpus: in-toto Statements in DSSE envelopes.
 
 Rules
-    * only a served version can be attested: accepted or released, the one its document points to, every chunk read back;
-    * the statement is about bytes: its subject is the SHA-256 of what was fetched, and the name is only a name;
-    * it holds hashes, ids and facts, no text, nothing that the document declares about itself, and no floating-point number;
+    * only a served version can be attested: accepted or released, the one its document points to, every chunk
+      read back;
+    * the statement is about bytes: its subject is the SHA-256 of what was fetched, and the name is only a
+      name;
+    * it holds hashes, ids and facts, no text, nothing that the document declares about itself, and no
+      floating-point number;
     * two statements without a change in between are equal byte for byte: they hold no time of signing;
-    * a verifier decides by its own public key: the key id in an envelope is a hint by whoever wrote the envelope (DSSE, protocol);
-      type and payload are both signed, so neither can be replaced.
+    * a verifier decides by its own public key: the key id in an envelope is a hint by whoever wrote the
+      envelope (DSSE, protocol); type and payload are both signed, so neither can be replaced.
 
-Not stated: that the document is harmless, that it is still served, or that nothing else is. The manifest and the signed log are for that.
+Not stated: that the document is harmless, that it is still served, or that nothing else is. The manifest and
+the signed log are for that.
 
 Sources: in-toto Attestation Framework, Statement v1; DSSE v1.
 """
@@ -67,8 +71,8 @@ def verify_attestation(envelope: Mapping[str, object], public_key: Ed25519Public
     """Return the statement in an envelope, after checking that `public_key` signed it.
 
     Raises:
-        Inconsistent: it is not an envelope, has no signature by this key over this type and payload, or holds another kind of
-            statement.
+        Inconsistent: it is not an envelope, has no signature by this key over this type and payload, or holds
+            another kind of statement.
     """
     try:
         # Envelope.from_dict changes the signatures of its argument (securesystemslib 1.6.0).
@@ -76,16 +80,17 @@ def verify_attestation(envelope: Mapping[str, object], public_key: Ed25519Public
         content = opened.pae()
     except (KeyError, TypeError, ValueError, AttributeError, FormatError) as error:
         raise Inconsistent(
-            "attestation: expected a DSSE envelope with payload, payloadType and signatures, got something else "
-            f"({type(error).__name__}); ask for the file again"
+            "attestation: expected a DSSE envelope with payload, payloadType and signatures, got something "
+            f"else ({type(error).__name__}); ask for the file again"
         ) from error
     if not opened.signatures:
         raise Inconsistent("attestation: carries no signature, so nobody vouches for it; ask for the signed file")
     signatures = [bytes.fromhex(signature.signature) for signature in opened.signatures.values()]
     if not any(_has_signed(public_key, signature, content) for signature in signatures):
         raise Inconsistent(
-            "attestation: the given public key did not sign this type and payload; either the file was changed, or another key signed "
-            "it. Compare the key with the one that the corpus's owner publishes"
+            "attestation: the given public key did not sign this type and payload; either the file was "
+            "changed, or another key signed it. Compare the key with the one that the corpus's owner "
+            "publishes"
         )
     return _parse_statement(opened)
 
@@ -181,8 +186,8 @@ def _published_chunks(connection: sa.Connection, version_id: str) -> list[JsonOb
     unpublished = sum(row.collection is None for row in rows)
     if unpublished or not rows:
         raise Misuse(
-            f"version {version_id} has {len(rows) - unpublished} of {len(rows)} chunks in the collections; expected all, and at least "
-            "one. Wait for the refresh to end, then attest again"
+            f"version {version_id} has {len(rows) - unpublished} of {len(rows)} chunks in the collections; "
+            "expected all, and at least one. Wait for the refresh to end, then attest again"
         )
     return [{str(name): value for name, value in row._mapping.items()} for row in rows]
 
@@ -197,7 +202,8 @@ def _decision(row: sa.RowMapping) -> JsonObject:
 
 
 def _has_signed(public_key: Ed25519PublicKey, signature: bytes, content: bytes) -> bool:
-    # Not Envelope.verify: it ignores signatures with another key id, and that id is written by whoever wrote the envelope.
+    # Not Envelope.verify: it ignores signatures with another key id, and that id is written by whoever wrote
+    # the envelope.
     try:
         public_key.verify(signature, content)
     except InvalidSignature:

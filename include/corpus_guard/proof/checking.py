@@ -3,12 +3,14 @@
 Rules
     * the key comes from whoever checks; keys inside a proof or a folder are ignored;
     * everything is recomputed from the given bytes: leaves, roots, the chain, the hash of the manifest;
-    * a part proves what it claims only if another part, up to the signature, vouches for it; a malformed part proves nothing;
+    * a part proves what it claims only if another part, up to the signature, vouches for it; a malformed part
+      proves nothing;
     * a folder must be right as a whole: it fails on one missing, changed or additional line;
-    * the report says what was not checked: a proof without the text proves that the corpus holds *a* text with this hash.
+    * the report says what was not checked: a proof without the text proves that the corpus holds *a* text
+      with this hash.
 
-Not done here: showing that the head is the newest one. Compare its size and root with those that a witness or another machine
-has seen.
+Not done here: showing that the head is the newest one. Compare its size and root with those that a witness or
+another machine has seen.
 
 Sources: RFC 9162 section 2.1.3.2, C2SP signed-note, C2SP tlog-checkpoint.
 """
@@ -80,7 +82,8 @@ def check_proof(path: Path, keys: Sequence[VerifierKey], text: bytes | None = No
     """
     if not keys:
         raise Misuse(
-            f"{path}: no key to check it with; give --key with a key that you got from the log's operator, not from the proof"
+            f"{path}: no key to check it with; give --key with a key that you got from the log's operator, "
+            "not from the proof"
         )
     if not path.exists():
         raise Misuse(f"{path}: no such file or folder; expected what `guard prove` wrote")

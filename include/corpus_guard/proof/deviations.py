@@ -1,7 +1,8 @@
 """Kinds of deviations that a verification reports, each with a stable name.
 
-A deviation is a difference between what was sealed and signed and what is there now. None of them is a warning: one is enough for
-a verification to fail. `HEALABLE_KINDS` lists those that can be undone from the Parquet batches and the ledger.
+A deviation is a difference between what was sealed and signed and what is there now. None of them is a
+warning: one is enough for a verification to fail. `HEALABLE_KINDS` lists those that can be undone from the
+Parquet batches and the ledger.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Final
 class DeviationKind(StrEnum):
     """Names of deviations; stable, because exports and incidents refer to them."""
 
-    # --- the collections -------------------------------------------------------------------------------------------
+    # --- the collections ---
     ADDED = "added"  # a record that no manifest lists
     REMOVED = "removed"  # a listed record is gone
     TEXT_CHANGED = "text_changed"
@@ -27,13 +28,13 @@ class DeviationKind(StrEnum):
     SPACE_CHANGED = "space_changed"  # a collection measures distance differently, or names another embedder
     COLLECTION_MISSING = "collection_missing"
     COLLECTION_ADDED = "collection_added"  # named like ours, and nothing was ever sealed for it
-    # --- the manifest ----------------------------------------------------------------------------------------------
+    # --- the manifest ---
     MANIFEST_MISSING = "manifest_missing"
     MANIFEST_CHANGED = "manifest_changed"  # its bytes do not have the signed hash or root
-    # --- the ledger ------------------------------------------------------------------------------------------------
+    # --- the ledger ---
     LEDGER_CHANGED = "ledger_changed"  # a row contradicts the signed log or manifest
     UNSEALED = "unsealed"  # published or withdrawn since the last seal: not proved yet
-    # --- the event log ---------------------------------------------------------------------------------------------
+    # --- the event log ---
     EVENT_CHANGED = "event_changed"  # an event does not have its logged hash, or does not follow its predecessor
     EVENT_MISSING = "event_missing"  # a gap in the numbers
     LOG_TRUNCATED = "log_truncated"  # shorter than a head that was signed

@@ -1,11 +1,14 @@
 """Healing: undoing the deviations that a verification found in the collections.
 
 Rules
-    * the ledger says what is served, the Parquet batches hold it; both are trusted only where they agree: what is published again must
-      have exactly the text, vector and metadata that were published before;
-    * a record that the ledger does not serve is deleted; one that it serves is deleted and published again, through the outbox;
-    * a chunk whose row in the ledger was changed is left alone, and so is everything that is not a record: a person has to decide;
-    * healing is logged; the caller seals and verifies again. If the process is killed, running again converges.
+    * the ledger says what is served, the Parquet batches hold it; both are trusted only where they agree:
+      what is published again must have exactly the text, vector and metadata that were published before;
+    * a record that the ledger does not serve is deleted; one that it serves is deleted and published again,
+      through the outbox;
+    * a chunk whose row in the ledger was changed is left alone, and so is everything that is not a record: a
+      person has to decide;
+    * healing is logged; the caller seals and verifies again. If the process is killed, running again
+      converges.
 """
 
 from __future__ import annotations
@@ -131,7 +134,8 @@ def _heal_batch(
             to_republish[collection].append(chunk_id)
         else:
             progress.unhealed[chunk_id] = (
-                f"the batches no longer hold what was published to {collection}: restore the storage folder from a backup"
+                f"the batches no longer hold what was published to {collection}: restore the storage folder "
+                "from a backup"
             )
     for collection in set(store.names()) & {*to_delete, *to_republish}:
         store.delete(collection, [*to_delete[collection], *to_republish[collection]])

@@ -1,7 +1,7 @@
 """Differences between two seals, with the runs that made them.
 
-The manifests say what changed, the events of the log between them say in which run: a difference without an event has no run, and would
-not have been sealed.
+The manifests say what changed, the events of the log between them say in which run: a difference without an
+event has no run, and would not have been sealed.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ def _find_seals(ledger: Ledger, older: int | None, newer: int | None) -> tuple[s
     existing = [row.number for row in rows]
     if (older is None and len(rows) < 2) or (newer is None and not rows):
         raise UnknownSubject(
-            f"a comparison needs two seals, and the ledger has {len(rows)}; the next `guard refresh` that changes "
-            "something makes one"
+            f"a comparison needs two seals, and the ledger has {len(rows)}; the next `guard refresh` that "
+            "changes something makes one"
         )
     numbers = (existing[-2] if older is None else older, existing[-1] if newer is None else newer)
     by_number = {row.number: row for row in rows}

@@ -1,10 +1,12 @@
 """Incidents: deviations that a verification found, kept until a person or a later verification ends them.
 
 Rules
-    * the same deviations, found again, are the same incident: a nightly run does not open a new one each night;
+    * the same deviations, found again, are the same incident: a nightly run does not open a new one each
+      night;
     * the deviations are kept whole in storage and counted in the ledger; hashes and ids, never texts;
-    * *healed*: a later verification finds none of them; *accepted*: a person accepted the remaining deviations as the new
-      baseline, with a reason; *closed*: nothing was accepted, the corpus was repaired by other means;
+    * *healed*: a later verification finds none of them; *accepted*: a person accepted the remaining
+      deviations as the new baseline, with a reason; *closed*: nothing was accepted, the corpus was repaired
+      by other means;
     * an accepted deviation is not reported again as long as it stays the same.
 """
 
@@ -133,8 +135,8 @@ def find_incident(ledger: Ledger, prefix: str) -> Incident:
     ]
     if len(matches) != 1:
         raise UnknownSubject(
-            f"incident {prefix}: {len(matches)} incidents have an id that begins with it, expected 1 (give at least "
-            f"{MIN_ID_PREFIX} characters); `guard incident list` shows the ids"
+            f"incident {prefix}: {len(matches)} incidents have an id that begins with it, expected 1 (give "
+            f"at least {MIN_ID_PREFIX} characters); `guard incident list` shows the ids"
         )
     return matches[0]
 
@@ -152,7 +154,7 @@ def examine(
     progress: Progress = no_progress,
     max_age_hours: float | None = None,
 ) -> Examination:
-    """Verify, and leave out accepted deviations; raises what `corpus_guard.proof.verify.verification.verify` raises."""
+    """Verify, and leave out accepted deviations; raises what `verify` raises."""
     verification = verify(ledger, storage, store, settings, progress, max_age_hours=max_age_hours)
     return Examination(verification, tuple(unaccepted(ledger, storage, verification.deviations)))
 
@@ -172,7 +174,8 @@ def end_incident(
 ) -> Incident:
     """End an incident and return it.
 
-    Accepting makes this machine remember the newest head of the ledger, and lets the next seal begin a new baseline.
+    Accepting makes this machine remember the newest head of the ledger, and lets the next seal begin a new
+    baseline.
 
     Args:
         ledger: the ledger.

@@ -1,7 +1,7 @@
 """The manifest: one canonical JSON line for each published chunk, sorted by chunk id.
 
-It is derived from the ledger, whose hashes are those of what Chroma returned after writing. Two manifests of the same
-corpus are equal byte for byte. No line holds a float or a text.
+It is derived from the ledger, whose hashes are those of what Chroma returned after writing. Two manifests of
+the same corpus are equal byte for byte. No line holds a float or a text.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class SealEvent:
 
     @classmethod
     def from_row(cls, row: sa.Row[tuple[object, ...]] | None) -> SealEvent | None:
-        """Return the event in a row of `events`; None if it seals nothing, or a release that signed nothing wrote it."""
+        """Return the event in a row of `events`; None if it is no seal, or names no root (older releases)."""
         if row is None or row.kind != "sealed" or "root" not in row.body:
             return None
         return cls(row.seq, row.at, row.body["manifest"], row.subject, row.body["root"], row.body["chunks"])
@@ -108,17 +108,21 @@ class ManifestChange:
 
 
 def write_manifest(ledger: Ledger, storage: Storage, store: Store, run_id: str) -> Manifest:
-    """Write the manifest of what is served now and log it; an unchanged corpus keeps its manifest, and renews the seal at times.
+    """Write the manifest of what is served now and log it; an unchanged corpus keeps its manifest.
 
-    Nothing is published meanwhile: what another run marks between the reading and the seal would count as sealed.
+    Its seal is renewed once it is older than SEAL_LIFETIME.
+
+    Nothing is published meanwhile: what another run marks between the reading and the seal would count as
+    sealed.
 
     Raises:
-        Inconsistent: Chroma holds another number of chunks than the ledger published, or a row of the ledger was changed
-            without an event.
+        Inconsistent: Chroma holds another number of chunks than the ledger published, or a row of the ledger
+            was changed without an event.
     """
     with ledger.exclusive("publish"):
         last = last_seal(ledger)
-        # A seal is renewed although nothing changed, so that its age shows whether anybody still runs the pipeline.
+        # A seal is renewed although nothing changed, so that its age shows whether anybody still runs the
+        # pipeline.
         fresh = last is not None and now() - last.at < SEAL_LIFETIME
         if last and storage.exists(last.name) and not _has_changed_since(ledger, last):
             manifest = Manifest(last.name, last.sha256, last.root, last.chunks)
@@ -212,7 +216,7 @@ def manifest_lines(ledger: Ledger) -> Iterator[bytes]:
 
 
 def last_seal(ledger: Ledger) -> SealEvent | None:
-    """Return the newest seal of the log; None if none names a root, or another baseline was accepted since."""
+    """Return the newest seal of the log; None if it names no root, or a baseline was accepted since."""
     kinds = events.c.kind.in_(("sealed", "baseline_accepted"))
     with ledger.read() as connection:
         newest = sa.select(events).where(kinds).order_by(events.c.seq.desc()).limit(1)
@@ -255,13 +259,17 @@ def require_logged(ledger: Ledger, storage: Storage, last: SealEvent, manifest: 
         if change.digest != digests.get(change.key, "nothing"):
             chunk_id, collection = change.key
             raise Inconsistent(
-                f"chunk {chunk_id} of {collection}: its row in the ledger was {change.what} since the last seal, and no event of "
-                "the log says so: the database was changed from outside. Nothing was sealed; `guard verify` lists what is wrong"
+                f"chunk {chunk_id} of {collection}: its row in the ledger was {change.what} since the last "
+                "seal, and no event of the log says so: the database was changed from outside. Nothing was "
+                "sealed; `guard verify` lists what is wrong"
             )
 
 
 def compare_manifests(before: Iterable[bytes], after: Iterable[bytes]) -> Iterator[ManifestChange]:
-    """Yield what was added, removed or modified (in text, vector or metadata) between two manifests, sorted; memory stays flat."""
+    """Yield what was added, removed or modified between two manifests, sorted; memory stays flat.
+
+    A record is modified if its text, vector or metadata changed.
+    """
     old_lines, new_lines = _keyed_digests(before), _keyed_digests(after)
     old, new = next(old_lines, _END), next(new_lines, _END)
     while old is not _END or new is not _END:
@@ -326,6 +334,7 @@ def _check_counts(ledger: Ledger, store: Store) -> None:
         count = store.count(row.collection)
         if not row.published <= count <= row.published + row.unfinished:
             raise Inconsistent(
-                f"collection {row.collection} at {store.url} holds {count} chunks, the ledger published {row.published}; something "
-                "else writes to it, or it lost records. Nothing was sealed; `guard verify` lists what is wrong"
+                f"collection {row.collection} at {store.url} holds {count} chunks, the ledger published "
+                f"{row.published}; something else writes to it, or it lost records. Nothing was sealed; "
+                "`guard verify` lists what is wrong"
             )

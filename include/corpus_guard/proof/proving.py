@@ -1,9 +1,9 @@
-"""Proofs for others: that a chunk is in the corpus as it was sealed, and the whole log for anybody who wants to keep it.
+"""Proofs for others: that a chunk is in the corpus as it was sealed, and exports of the whole log.
 
 Rules
     * a proof is about the newest signed seal, and about nothing after it;
-    * it holds the path from the chunk's line to the manifest's root, the path from the sealing event to the log's root, and the head
-      that signs the log: everything except trust in a key;
+    * it holds the path from the chunk's line to the manifest's root, the path from the sealing event to the
+      log's root, and the head that signs the log: everything except trust in a key;
     * the public keys inside are a hint: whoever checks the proof uses a key that they got another way;
     * it holds no document's text: a line has the text's hash.
 
@@ -57,7 +57,7 @@ class ChunkProof(TypedDict):
 
 
 def prove_chunk(ledger: Ledger, storage: Storage, settings: Settings, chunk_id: str) -> ChunkProof:
-    """Return a proof that a chunk is in the newest sealed manifest, for somebody who trusts a key and not this machine.
+    """Return a proof that a chunk is in the newest sealed manifest, which needs trust in a key only.
 
     Raises:
         UnknownSubject: the manifest does not list the chunk.
@@ -74,8 +74,8 @@ def prove_chunk(ledger: Ledger, storage: Storage, settings: Settings, chunk_id: 
     _require_root(f"manifest {seal.name}", root_of(hashes).hex(), seal.root)
     if index < 0:
         raise UnknownSubject(
-            f"chunk {chunk_id!r} is not in the manifest of {seal.at:%Y-%m-%d %H:%M} UTC, which lists {seal.chunks} chunks; "
-            "`guard search --json` shows ids of what is served"
+            f"chunk {chunk_id!r} is not in the manifest of {seal.at:%Y-%m-%d %H:%M} UTC, which lists "
+            f"{seal.chunks} chunks; `guard search --json` shows ids of what is served"
         )
     leaves = leaf_hashes(ledger, head.size)
     _require_root(f"log of {head.size} events", root_of(leaves).hex(), head.root)
@@ -92,7 +92,9 @@ def prove_chunk(ledger: Ledger, storage: Storage, settings: Settings, chunk_id: 
 
 
 def export_proofs(ledger: Ledger, storage: Storage, settings: Settings, folder: Path) -> int:
-    """Write the log, its newest head, the manifest it names and the public keys as files that can be checked without us.
+    """Export the log, its newest head, the manifest it names and the public keys as files.
+
+    `corpus_guard.proof.checking` checks them without this machine.
 
     Args:
         ledger: the ledger.
@@ -124,7 +126,7 @@ def export_proofs(ledger: Ledger, storage: Storage, settings: Settings, folder: 
 
 
 def newest_events(ledger: Ledger, since: int, kind: str | None, limit: int) -> Sequence[sa.Row[tuple[object, ...]]]:
-    """Return the newest `limit` events from number `since` on, the oldest first: rows of the ledger, not verified.
+    """Return the newest `limit` events from number `since` on, the oldest first, unverified.
 
     Raises:
         Inconsistent: one of them no longer parses.
@@ -137,7 +139,8 @@ def newest_events(ledger: Ledger, since: int, kind: str | None, limit: int) -> S
             return list(reversed(connection.execute(statement).all()))
     except (ValueError, TypeError) as error:
         raise Inconsistent(
-            f"an event of the ledger {ledger.address} is unreadable ({type(error).__name__}); `guard verify` says which one"
+            f"an event of the ledger {ledger.address} is unreadable ({type(error).__name__}); `guard verify` "
+            "says which one"
         ) from error
 
 

@@ -25,7 +25,7 @@ class Seal:
 
 
 def seal_corpus(ledger: Ledger, storage: Storage, store: Store, settings: Settings, run_id: str) -> Seal:
-    """Write the manifest, log it, and sign the log. If the process is killed, the next seal signs what is left.
+    """Write the manifest, log it, and sign the log; if killed, the next seal signs what is left.
 
     Raises:
         Inconsistent: Chroma, ledger and log do not agree; a wrong state is not signed.

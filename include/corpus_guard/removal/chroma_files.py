@@ -1,17 +1,21 @@
 """Erasing the bytes of deleted records from Chroma's files.
 
 Facts this rests on (chromadb 1.5.9, its Rust server; each was measured)
-    * a deleted record leaves traces: its text in free pages of chroma.sqlite3, its three-letter pieces in the segments of the full-text
-      table, its vector in `embeddings_queue` while the collection is small and in `data_level0.bin` once it is not (chroma #7662);
-    * deleting the collection empties the tables and leaves the index folder behind, which nothing in the database names any more;
-    * a new index is written from memory that was not cleared: once, and in none of 40 repetitions, its `length.bin` held bytes of a
-      purged vector that the server had just read;
-    * `rebuild` of the full-text table and VACUUM from another process are ordinary SQLite transactions: a running server keeps
-      answering (of 445 queries meanwhile none failed, the slowest took half a second) and brings nothing back when it stops or starts;
+    * a deleted record leaves traces: its text in free pages of chroma.sqlite3, its three-letter pieces in the
+      segments of the full-text table, its vector in `embeddings_queue` while the collection is small and in
+      `data_level0.bin` once it is not (chroma #7662);
+    * deleting the collection empties the tables and leaves the index folder behind, which nothing in the
+      database names any more;
+    * a new index is written from memory that was not cleared: once, and in none of 40 repetitions, its
+      `length.bin` held bytes of a purged vector that the server had just read;
+    * `rebuild` of the full-text table and VACUUM from another process are ordinary SQLite transactions: a
+      running server keeps answering (of 445 queries meanwhile none failed, the slowest took half a second)
+      and brings nothing back when it stops or starts;
     * the journal mode is ``delete``; if another release uses a write-ahead log, the checkpoint empties it.
 
-So a collection that held purged records is deleted and published again from Parquet, then the database is compacted; and again if the new
-index holds old memory. Meanwhile the collection answers with the records that are back.
+So a collection that held purged records is deleted and published again from Parquet, then the database is
+compacted; and again if the new index holds old memory. Meanwhile the collection answers with the records that
+are back.
 """
 
 from __future__ import annotations
@@ -101,7 +105,8 @@ def compact(folder: Path) -> None:
     Raises:
         StoreUnavailable: another process keeps the database locked.
     """
-    # The folders first: a segment's row is committed before its folder is made, so a folder without a row has no owner.
+    # The folders first: a segment's row is committed before its folder is made, so a folder without a row has
+    # no owner.
     index_folders = [path for path in folder.iterdir() if path.is_dir() and _is_uuid(path.name)]
     segments = _row_ids(folder, "segments")
     for path in index_folders:
@@ -136,8 +141,9 @@ def _require_republishable(ledger: Ledger, storage: Storage, collection: str) ->
             raise Inconsistent(f"{storage.location(name)}: unreadable ({type(error).__name__})") from error
         if missing:
             raise Inconsistent(
-                f"{storage.location(name)} lacks {key} {min(missing)}, which {collection} serves; the collection cannot be "
-                "published again and was not changed. Restore the file, then run `guard purge --resume`"
+                f"{storage.location(name)} lacks {key} {min(missing)}, which {collection} serves; the "
+                "collection cannot be published again and was not changed. Restore the file, then run `guard "
+                "purge --resume`"
             )
 
 
@@ -150,8 +156,8 @@ def _database(folder: Path) -> Iterator[sqlite3.Connection]:
             yield connection
     except sqlite3.Error as error:
         raise StoreUnavailable(
-            f"{file}: {type(error).__name__} ({error}); check that no other process keeps it locked and that the disk has room for "
-            "a copy, then run `guard purge --resume`"
+            f"{file}: {type(error).__name__} ({error}); check that no other process keeps it locked and that "
+            "the disk has room for a copy, then run `guard purge --resume`"
         ) from error
 
 
@@ -191,5 +197,6 @@ def _translated_errors(store: Store, subject: str) -> Iterator[None]:
         raise
     except Exception as error:  # chromadb raises ValueError, ChromaError and bare httpx errors alike
         raise StoreUnavailable(
-            f"Chroma at {store.url} failed ({type(error).__name__}) at {subject}; see its log, then run `guard purge --resume`"
+            f"Chroma at {store.url} failed ({type(error).__name__}) at {subject}; see its log, then run "
+            "`guard purge --resume`"
         ) from error

@@ -1,17 +1,22 @@
 """Purges: content erased for good, and proved to be gone.
 
 Rules
-    * a purge covers a text or its bytes: every version of any document that has the same text or the same bytes goes along;
-    * first the content is taken out of service and blocked by hash; its versions are rejected by an ordinary decision;
-    * then its rows leave the Parquet batches, its raw bytes the blob store, and Chroma's files are rewritten without it;
-    * the purge is *closed*, by an event in the log, only when a search of every file of the collections and the storage folder finds
-      neither a text nor a vector of it; until then it is *removed*, and running the command again continues it;
+    * a purge covers a text or its bytes: every version of any document that has the same text or the same
+      bytes goes along;
+    * first the content is taken out of service and blocked by hash; its versions are rejected by an ordinary
+      decision;
+    * then its rows leave the Parquet batches, its raw bytes the blob store, and Chroma's files are rewritten
+      without it;
+    * the purge is *closed*, by an event in the log, only when a search of every file of the collections and
+      the storage folder finds neither a text nor a vector of it; until then it is *removed*, and running the
+      command again continues it;
     * content that a remaining document holds, too (boilerplate), may stay: it is named, not searched for;
     * if this machine cannot see Chroma's disk, nothing is claimed: the purge stays *removed*;
-    * the ledger keeps hashes, who and why. It keeps no text, and the hashes of short pieces only until the purge is closed.
+    * the ledger keeps hashes, who and why. It keeps no text, and the hashes of short pieces only until the
+      purge is closed.
 
-Not done: reaching backups, snapshots, replicas, older versions in an object store, or blocks that a file system has freed and not yet
-reused.
+Not done: reaching backups, snapshots, replicas, older versions in an object store, or blocks that a file
+system has freed and not yet reused.
 """
 
 from __future__ import annotations
@@ -137,7 +142,7 @@ class Purger:
         return [self._finish(run_id, purge_id, progress) for purge_id in open_purges]
 
     def _take_out_of_service(self, run_id: str, plan: PurgePlan, by: str, reason: str) -> None:
-        """Write all changes of the ledger in one transaction: then the content is not served and cannot come back."""
+        """Write all changes of the ledger in one transaction: the content is not served, and cannot come back."""
         search = self._files.take_traces(plan.targets)
         evidence = _Evidence(
             traces=sorted({*search.traces, *self._open_traces(plan)}),
@@ -182,7 +187,8 @@ class Purger:
     def _open_traces(self, plan: PurgePlan) -> Iterator[TextTrace]:
         """Yield the traces of open purges of some of these versions.
 
-        Their rows are erased already, so that no new traces can be taken; this purge has to prove them gone, too.
+        Their rows are erased already, so that no new traces can be taken; this purge has to prove them gone,
+        too.
         """
         statement = sa.select(purges.c.versions, purges.c.evidence).where(purges.c.state == PurgeState.REMOVED)
         with self.ledger.read() as connection:
@@ -291,8 +297,9 @@ class Purger:
         if holders:
             others = f" and {len(holders) - 1} more files" if len(holders) > 1 else ""
             raise Inconsistent(
-                f"purged text or vectors are still in {holders[0]}{others}; the purge stays open. Find out what writes there "
-                "(a refresh that was running, a copy, another deployment), then run `guard purge --resume`"
+                f"purged text or vectors are still in {holders[0]}{others}; the purge stays open. Find out "
+                "what writes there (a refresh that was running, a copy, another deployment), then run `guard "
+                "purge --resume`"
             )
         return _Evidence(searched=len(files), found=0, sought=len(index), chroma=str(folder) if folder else "")
 

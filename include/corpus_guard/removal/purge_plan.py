@@ -1,6 +1,7 @@
 """Plan of a purge: from the chunks, documents, sources and hashes that are named to what would be removed.
 
-A chunk stands for its whole version. `corpus_guard.removal.purge_targets` says what goes along with a version.
+A chunk stands for its whole version. `corpus_guard.removal.purge_targets` says what goes along with a
+version.
 """
 
 from __future__ import annotations
@@ -139,7 +140,8 @@ def _selected_versions(connection: sa.Connection, selectors: PurgeSelectors) -> 
         for value in values:
             if subject == "hash" and value == EMPTY_TEXT_SHA256:
                 raise Misuse(
-                    "this is the hash of the empty text, which belongs to no document; name the document, or the hash of its bytes"
+                    "this is the hash of the empty text, which belongs to no document; name the document, or "
+                    "the hash of its bytes"
                 )
             matches = set(connection.scalars(statement.where(sa.or_(*(column == value for column in columns)))))
             if not matches:

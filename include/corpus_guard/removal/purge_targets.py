@@ -1,7 +1,8 @@
 """Rows and hashes that leave together: everything that has the same bytes or the same text.
 
 Rules
-    * with a version goes every version of any document that has the same bytes or the same text, and so on until nothing is added;
+    * with a version goes every version of any document that has the same bytes or the same text, and so on
+      until nothing is added;
     * the empty text does not count: a hundred unreadable files are not one content.
 """
 

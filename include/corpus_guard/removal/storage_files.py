@@ -1,8 +1,10 @@
 """Purged texts and vectors in the storage folder: finding them, taking traces of them, and erasing them.
 
 Rules
-    * a row is erased when its version is purged, or when its text or bytes are: a batch that no run has recorded yet holds them, too;
-    * a table is replaced as a whole or not at all; `versions.parquet`, which tells what to look for in the others, comes last;
+    * a row is erased when its version is purged, or when its text or bytes are: a batch that no run has
+      recorded yet holds them, too;
+    * a table is replaced as a whole or not at all; `versions.parquet`, which tells what to look for in the
+      others, comes last;
     * a batch that nothing refers to is removed as a whole: a run that continues makes it again;
     * content that a remaining document holds, too, may stay and is not searched for;
     * Parquet is compressed: a file is searched both as it is and decoded.
@@ -118,7 +120,8 @@ class StorageFiles:
     def erase(self, targets: PurgeTargets) -> None:
         """Erase rows and raw bytes, and remove what killed writers left behind."""
         for name in self.names():
-            # Half a compressed file may hold a text and cannot be searched. A writer at work loses its draft, fails, and is run again.
+            # Half a compressed file may hold a text and cannot be searched. A writer at work loses its draft,
+            # fails, and is run again.
             if name.startswith(("batches/", "raw/")) and name.rpartition("/")[2].startswith("."):
                 self._remove(name)
         for batch in self.batches_with(targets):

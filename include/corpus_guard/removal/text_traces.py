@@ -2,12 +2,15 @@
 
 Rules
     * a trace is the hash of WINDOW_BYTES consecutive bytes; traces can be kept without keeping the text;
-    * of each text and vector several windows are traced, far apart: if a page boundary of a database cuts one, the others are whole;
+    * of each text and vector several windows are traced, far apart: if a page boundary of a database cuts
+      one, the others are whole;
     * a window with few different bytes (blanks, ruled lines, zeros) occurs everywhere and is not traced;
-    * a rolling hash runs along the bytes (Karp and Rabin 1987, "Efficient randomized pattern-matching algorithms"), so that a pass
-      costs the same for one trace and for a million; a hit counts only when SHA-256 agrees.
+    * a rolling hash runs along the bytes (Karp and Rabin 1987, "Efficient randomized pattern-matching
+      algorithms"), so that a pass costs the same for one trace and for a million; a hit counts only when
+      SHA-256 agrees.
 
-Not done here: looking into compressed or encrypted bytes. `corpus_guard.removal.storage_files` decodes Parquet first.
+Not done here: looking into compressed or encrypted bytes. `corpus_guard.removal.storage_files` decodes
+Parquet first.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """Rows of the ledger that take content out of service: versions rejected, documents retired, content blocked.
 
 Rules
-    * everything is written in the caller's transaction, as an ordinary decision in the name of whoever asked for it;
+    * everything is written in the caller's transaction, as an ordinary decision in the name of whoever asked
+      for it;
     * a document that has another accepted version keeps being served by that one;
-    * bytes and texts are blocked by hash, under the id of the purge or withdrawal that blocked them; a purge takes over the blocks of a
-      withdrawal, because nothing of purged content may be kept again.
+    * bytes and texts are blocked by hash, under the id of the purge or withdrawal that blocked them; a purge
+      takes over the blocks of a withdrawal, because nothing of purged content may be kept again.
 
 Not done here: changing Chroma, which follows through the outbox, and erasing what lies on disk.
 """

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import sqlalchemy as sa
 
@@ -75,7 +75,7 @@ def load_labels(ledger: Ledger, *, source: str | None = None, since: datetime | 
         sa.func.coalesce(findings.c.muted, sa.false()) == sa.false(),
         findings.c.severity != Severity.INFO.value,
     )
-    statement = (
+    statement: sa.Select[Any] = (
         sa.select(
             versions.c.version_id,
             versions.c.content_sha256,

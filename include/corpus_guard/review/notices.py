@@ -103,10 +103,11 @@ def escalate_undecided(
     ledger: Ledger, rules: ReviewRules, run_ids: Sequence[str], *, reviewer: Reviewer, reason: str, policy_digest: str
 ) -> int:
     """Escalate the undecided items of these runs (of all, if none is named). Return how many; raises what `decide` raises."""
+    filters = [QueueFilter(run_id=run_id, undecided=True) for run_id in run_ids] or [QueueFilter(undecided=True)]
     items = [
         ItemRevision(*pair)
-        for run_id in (run_ids or [None])
-        for pair in list_revisions(ledger, QueueFilter(run_id=run_id, undecided=True), limit=MAX_ESCALATED_ITEMS)
+        for criteria in filters
+        for pair in list_revisions(ledger, criteria, limit=MAX_ESCALATED_ITEMS)
     ]
     for batch in in_batches(items, MAX_ITEMS):
         decide(ledger, rules, batch, "escalate", reviewer=reviewer, reason=reason, policy_digest=policy_digest)

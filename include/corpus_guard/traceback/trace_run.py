@@ -21,7 +21,7 @@ from corpus_guard.errors import JudgeFailed
 from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.states import TraceOutcome
 from corpus_guard.traceback import records
-from corpus_guard.traceback.activations.witness import testimony_record
+from corpus_guard.traceback.activations.witness import as_testimony_record
 from corpus_guard.traceback.attribution import find_in_live_store
 from corpus_guard.traceback.conclusion import TraceConclusion, decide
 from corpus_guard.traceback.historical_corpus import corpus_as_of
@@ -216,7 +216,7 @@ def _finished_trace(trace: Trace, loop_result: LoopResult, conclusion: TraceConc
         iterations=loop_result.iterations,
         answer_before=conclusion.before,
         answer_after=conclusion.after,
-        activations=testimony_record(conclusion.heard),
+        activations=as_testimony_record(conclusion.heard),
         failure=failure or None,
         finished_at=now(),
         counts=records.count_labels(rows),

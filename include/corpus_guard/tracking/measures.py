@@ -34,7 +34,7 @@ def area_under_curve(
 ) -> float:
     """Return how often a positive scores above a negative, ties counted half.
 
-    NaN unless both classes are present.
+    The result is NaN unless both classes are present.
     """
     if len(set(map(bool, positive))) < 2:
         return float("nan")

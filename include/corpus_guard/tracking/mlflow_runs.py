@@ -1,4 +1,7 @@
-"""Runs in MLflow: on the server that ``MLFLOW_TRACKING_URI`` names, else in a SQLite file below the guard's home."""
+"""Runs in MLflow, on the server that ``MLFLOW_TRACKING_URI`` names.
+
+The default is a SQLite file below the guard's home.
+"""
 
 from __future__ import annotations
 

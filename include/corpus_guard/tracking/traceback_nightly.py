@@ -1,4 +1,6 @@
-"""One MLflow run per night of traces: counts, durations, the judge's canary results, and the drift from the past week.
+"""One MLflow run per night of traces.
+
+It holds counts, durations, the judge's canary results, and the drift from the past week.
 
 Nothing of a text, a question or an answer is logged: only ids, hashes, scores and counts.
 """
@@ -70,7 +72,10 @@ class TracebackNight:
 
     @property
     def activation_votes(self) -> dict[str, int]:
-        """Return the number of reports by the probe's vote, the votes that counted, and the verdicts they made undecided."""
+        """Return the number of reports by the probe's vote.
+
+        Also returned are the votes that counted, and the verdicts that they made undecided.
+        """
         votes = [trace["activations"] or {} for trace in self.traces]
         counted = Counter(vote.get("vote", "skipped") for vote in votes)
         contradicted = [

@@ -9,7 +9,14 @@ from fastapi import APIRouter, Request, Response
 from fastapi.openapi.utils import get_openapi
 
 from corpus_guard.review.decisions import MAX_ITEMS
-from corpus_guard.review.evidence import Neighbour, ReleasePreview, Sibling, VersionSummary, load_evidence, preview_release
+from corpus_guard.review.evidence import (
+    Neighbour,
+    ReleasePreview,
+    Sibling,
+    VersionSummary,
+    load_evidence,
+    preview_release,
+)
 from corpus_guard.review.muting import list_mutes
 from corpus_guard.review.queue import find_item, list_revisions, load_page
 from corpus_guard.web.item import load_neighbours, raw_bytes
@@ -47,9 +54,7 @@ def openapi_description(request: Request) -> dict[str, object]:
 def queue(request: Request, params: QueueQueryParams) -> dict[str, object]:
     """Return items with their findings and revisions. Pass `next` as `after` to get the next page."""
     deployment = current_deployment(request)
-    page = load_page(
-        deployment.ledger, params.filter, sort=params.sort, after=params.after or None, size=PAGE_SIZE
-    )
+    page = load_page(deployment.ledger, params.filter, sort=params.sort, after=params.after or None, size=PAGE_SIZE)
     return {
         "items": [item.as_dict() for item in page.items],
         "total": page.total,

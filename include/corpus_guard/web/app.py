@@ -122,9 +122,7 @@ def _handle_validation_error(request: Request, error: Exception) -> Response:
     return _error_response(request, 422, detail)
 
 
-def _error_response(
-    request: Request, status: int, detail: str, headers: Mapping[str, str] | None = None
-) -> Response:
+def _error_response(request: Request, status: int, detail: str, headers: Mapping[str, str] | None = None) -> Response:
     accept = str(request.headers.get("accept", ""))
     path = request.scope["path"].removeprefix(request.scope.get("root_path", ""))
     if "text/html" in accept and not path.startswith(API):

@@ -30,38 +30,38 @@ class _Body(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class ItemSeen(_Body):
+class ItemRevisionBody(_Body):
     """An item in the revision that the reviewer saw."""
 
     version_id: Id
     revision: Annotated[str, Field(max_length=64, description="From the queue or the item.")]
 
 
-class Deciding(_Body):
+class DecisionBody(_Body):
     """A decision on one or more items: all of them or none."""
 
-    items: Annotated[list[ItemSeen], Field(min_length=1, max_length=MAX_ITEMS)]
+    items: Annotated[list[ItemRevisionBody], Field(min_length=1, max_length=MAX_ITEMS)]
     choice: Choice
     reason: Reason
-    policy_digest: Annotated[str | None, Field(max_length=64, description="The policy digest that the page showed.")] = (
-        None
-    )
+    policy_digest: Annotated[
+        str | None, Field(max_length=64, description="The policy digest that the page showed.")
+    ] = None
 
 
-class Previewing(_Body):
+class PreviewBody(_Body):
     """A decision whose effects are previewed."""
 
     ids: Annotated[list[Id], Field(min_length=1, max_length=MAX_ITEMS)]
     choice: Choice
 
 
-class Giving(_Body):
+class ReasonBody(_Body):
     """A reason."""
 
     reason: Reason
 
 
-class Muting(_Body):
+class MuteBody(_Body):
     """A rule that is wrong for the source of this item."""
 
     version_id: Id
@@ -70,7 +70,7 @@ class Muting(_Body):
 
 
 @router.post("/previews", summary="Effects of a decision, and the items that would be refused")
-def preview(request: Request, body: Previewing) -> dict[str, object]:
+def preview(request: Request, body: PreviewBody) -> dict[str, object]:
     """Changes nothing; it is a POST because a thousand ids do not fit into a URL."""
     deployment = current_deployment(request)
     return decisions.preview_decision(
@@ -79,7 +79,7 @@ def preview(request: Request, body: Previewing) -> dict[str, object]:
 
 
 @router.post("/decisions", status_code=201, summary="Release, reject or escalate items: all of them or none")
-def decide(request: Request, body: Deciding) -> dict[str, object]:
+def decide(request: Request, body: DecisionBody) -> dict[str, object]:
     """The decision takes effect with the next run of the DAG `quarantine_release`; until then it can be undone. If an item changed
     since it was read, the response is 409 and nothing is decided.
     """
@@ -98,7 +98,7 @@ def decide(request: Request, body: Deciding) -> dict[str, object]:
 
 
 @router.post("/decisions/{decision_id}/undo", summary="Undo a decision that has not taken effect")
-def undo(request: Request, decision_id: PathId, body: Giving) -> dict[str, object]:
+def undo(request: Request, decision_id: PathId, body: ReasonBody) -> dict[str, object]:
     """The undoing is recorded. Undoing the first of two approvals undoes the second as well."""
     deployment = current_deployment(request)
     undone = undo_decision(
@@ -112,7 +112,7 @@ def undo(request: Request, decision_id: PathId, body: Giving) -> dict[str, objec
 
 
 @router.post("/mutes", status_code=201, summary="Propose to mute a rule in the source of an item")
-def mute(request: Request, body: Muting) -> dict[str, object]:
+def mute(request: Request, body: MuteBody) -> dict[str, object]:
     """Nothing is muted until another person confirms it."""
     deployment = current_deployment(request)
     item = find_item(deployment.ledger, body.version_id)
@@ -130,23 +130,21 @@ def mute(request: Request, body: Muting) -> dict[str, object]:
 
 
 @router.post("/mutes/{mute_id}/confirm", summary="Confirm a mute that another person proposed")
-def confirm(request: Request, mute_id: PathId, body: Giving) -> dict[str, object]:
+def confirm(request: Request, mute_id: PathId, body: ReasonBody) -> dict[str, object]:
     """The mute applies from the next screening of its source."""
     return _change_mute(request, muting.confirm_mute, mute_id, body)
 
 
 @router.post("/mutes/{mute_id}/lift", summary="End a mute, or a proposal")
-def lift(request: Request, mute_id: PathId, body: Giving) -> dict[str, object]:
+def lift(request: Request, mute_id: PathId, body: ReasonBody) -> dict[str, object]:
     """One person suffices, because more findings count afterwards."""
     return _change_mute(request, muting.lift_mute, mute_id, body)
 
 
-def _change_mute(request: Request, change: Callable[..., Mute], mute_id: str, body: Giving) -> dict[str, object]:
+def _change_mute(request: Request, change: Callable[..., Mute], mute_id: str, body: ReasonBody) -> dict[str, object]:
     deployment = current_deployment(request)
     digest = deployment.screening.digest
-    changed = change(
-        deployment.ledger, mute_id, reviewer=_reviewer(request), reason=body.reason, policy_digest=digest
-    )
+    changed = change(deployment.ledger, mute_id, reviewer=_reviewer(request), reason=body.reason, policy_digest=digest)
     return changed.as_dict()
 
 
@@ -157,4 +155,6 @@ def _reviewer(request: Request) -> Reviewer:
 
 def _require_same_policy(deployment: Deployment, page_digest: str | None) -> None:
     if page_digest is not None and page_digest != deployment.screening.digest:
-        raise Stale("the policy changed after this page was loaded; nothing was decided. Reload the page and look again")
+        raise Stale(
+            "the policy changed after this page was loaded; nothing was decided. Reload the page and look again"
+        )

@@ -1,25 +1,26 @@
-"""Corpus: what is served, from which sources, since which run, and whether it was verified."""
+"""Corpus view: served documents, their sources, the last runs, and the last verification."""
 
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Final
 
 import sqlalchemy as sa
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse
 
-from corpus_guard.deployment import Deployment
 from corpus_guard.ledger import Ledger
+from corpus_guard.ledger.states import VERSION_STATES, PublicationState
 from corpus_guard.ledger.tables import documents, events, publications, versions
-from corpus_guard.proof import incidents
 from corpus_guard.pipeline.status import read_status
+from corpus_guard.proof import incidents
 from corpus_guard.web.render import render_page
+from corpus_guard.web.shared_deployment import current_deployment
 
 router = APIRouter()
 
-AT_ONCE = 50  # documents a page
-STATES = ("accepted", "quarantined", "released", "rejected")
+PAGE_SIZE: Final = 50  # documents
+MAX_INCIDENTS: Final = 10
 
 
 @router.get("/corpus")
@@ -30,35 +31,36 @@ def corpus(
     text: Annotated[str, Query(max_length=200)] = "",
     after: Annotated[str, Query(max_length=32)] = "",
 ) -> HTMLResponse:
-    """Sources, collections, runs, manifest, incidents, and the documents, a page at a time."""
-    guard = request.app.state.desk.guard()
-    found = documents_of(guard.ledger, source=source, state=state, text=text, after=after)
+    """Show sources, collections, runs, manifest, incidents, and a page of documents."""
+    deployment = current_deployment(request)
+    ledger = deployment.ledger
+    page = list_documents(ledger, source=source, state=state, text=text, after=after)
     return render_page(
         request,
         "corpus.html",
-        status=read_status(guard.ledger, guard.storage, guard.screening, guard.settings),
-        policy=guard.policy,
-        policy_digest=guard.screening.digest,
-        verified=verified_at(guard.ledger),
-        collections=collections_of(guard),
-        incidents=incidents.list_incidents(guard.ledger)[:10],
-        documents=found[:AT_ONCE],
-        next=found[AT_ONCE - 1]["doc_id"] if len(found) > AT_ONCE else "",
-        states=STATES,
-        asked={"source": source, "state": state, "text": text},
+        status=read_status(ledger, deployment.storage, deployment.screening, deployment.settings),
+        policy=deployment.policy,
+        policy_digest=deployment.screening.digest,
+        verified=last_verified_at(ledger),
+        collections=list_collections(ledger),
+        incidents=incidents.list_incidents(ledger)[:MAX_INCIDENTS],
+        documents=page[:PAGE_SIZE],
+        next=page[PAGE_SIZE - 1]["doc_id"] if len(page) > PAGE_SIZE else "",
+        states=VERSION_STATES,
+        filters={"source": source, "state": state, "text": text},
     )
 
 
-def verified_at(ledger: Ledger) -> datetime | None:
-    """When `integrity_nightly` last found that everything is what was sealed; the log has it as an event."""
+def last_verified_at(ledger: Ledger) -> datetime | None:
+    """Return when `integrity_nightly` last verified the whole corpus; the event log records it."""
     statement = sa.select(sa.func.max(events.c.at)).where(events.c.kind == "verified")
     with ledger.read() as connection:
-        found: datetime | None = connection.scalar(statement)
-        return found
+        at: datetime | None = connection.scalar(statement)
+        return at
 
 
-def collections_of(guard: Deployment) -> list[dict[str, Any]]:
-    """Each collection with its chunks and documents, as the ledger published them."""
+def list_collections(ledger: Ledger) -> list[dict[str, object]]:
+    """Return each collection with its chunks and documents, as the ledger published them."""
     statement = (
         sa.select(
             publications.c.collection.label("name"),
@@ -66,25 +68,25 @@ def collections_of(guard: Deployment) -> list[dict[str, Any]]:
             sa.func.count(publications.c.doc_id.distinct()).label("documents"),
             sa.func.max(publications.c.changed_at).label("changed_at"),
         )
-        .where(publications.c.state == "published")
+        .where(publications.c.state == PublicationState.PUBLISHED.value)
         .group_by(publications.c.collection)
         .order_by(publications.c.collection)
     )
-    with guard.ledger.read() as connection:
+    with ledger.read() as connection:
         return [dict(row) for row in connection.execute(statement).mappings()]
 
 
-def documents_of(ledger: Ledger, *, source: str, state: str, text: str, after: str) -> list[dict[str, Any]]:
-    """Living documents by id, one more than a page."""
-    wanted: list[sa.ColumnElement[bool]] = [documents.c.retired_at.is_(None)]
+def list_documents(ledger: Ledger, *, source: str, state: str, text: str, after: str) -> list[dict[str, object]]:
+    """Return living documents ordered by id: one page, and one more if there is a next page."""
+    conditions: list[sa.ColumnElement[bool]] = [documents.c.retired_at.is_(None)]
     if source:
-        wanted.append(documents.c.source == source)
+        conditions.append(documents.c.source == source)
     if state:
-        wanted.append(versions.c.state == state)
+        conditions.append(versions.c.state == state)
     if text:
-        wanted.append(documents.c.uri.icontains(text, autoescape=True))
+        conditions.append(documents.c.uri.icontains(text, autoescape=True))
     if after:
-        wanted.append(documents.c.doc_id > after)
+        conditions.append(documents.c.doc_id > after)
     statement = (
         sa.select(
             documents.c.doc_id,
@@ -98,9 +100,9 @@ def documents_of(ledger: Ledger, *, source: str, state: str, text: str, after: s
             versions.c.risk,
         )
         .join(versions, versions.c.version_id == documents.c.latest_version)
-        .where(*wanted)
+        .where(*conditions)
         .order_by(documents.c.doc_id)
-        .limit(AT_ONCE + 1)
+        .limit(PAGE_SIZE + 1)
     )
     with ledger.read() as connection:
         return [dict(row) for row in connection.execute(statement).mappings()]

@@ -1,54 +1,60 @@
-"""Health: how often people disagree with each check, how long things wait, whether canaries are caught, and what is muted."""
+"""Health view: false alarms of each check, time to decision, canary recall, and muted rules."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Final
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse
 
-from corpus_guard.review.health import measure_health, find_overdue
+from corpus_guard.review.health import FalseAlarmRate, find_overdue, measure_health
 from corpus_guard.review.muting import list_mutes
 from corpus_guard.web import plots
-from corpus_guard.web.responses import ERRORS
 from corpus_guard.web.render import render_page
+from corpus_guard.web.responses import ERRORS
+from corpus_guard.web.shared_deployment import current_deployment
 
 router = APIRouter()
 api = APIRouter(tags=["read"], responses=ERRORS)
 
-ROWS = 14  # of a plot
+MAX_PLOT_ROWS: Final = 14
+MAX_MUTES: Final = 50
 Source = Annotated[str, Query(max_length=64, description="Only this source.")]
 
 
 @router.get("/health")
-def shown(request: Request, source: Source = "") -> HTMLResponse:
-    """The view."""
-    guard = request.app.state.desk.guard()
-    found = measure_health(guard.ledger, guard.policy.review, source=source or None)
-    by_check, by_code = (
-        plots.rate_plot([(one["name"], one["false_alarms"]) for one in found[name][:ROWS]]) for name in ("checks", "codes")
-    )
+def health(request: Request, source: Source = "") -> HTMLResponse:
+    """Show the health of the review."""
+    deployment = current_deployment(request)
+    rules = deployment.policy.review
+    figures = measure_health(deployment.ledger, rules, source=source or None)
     recall = [
-        (f"{one['at'][:16]}: {one['caught']} of {one['planted']}", one["recall"]["share"]) for one in found["canaries"]
+        (f"{run['at'][:16].replace('T', ' ')} UTC: {run['caught']} of {run['planted']} caught", run["recall"]["share"])
+        for run in figures["canaries"]
     ]
     return render_page(
         request,
         "health.html",
-        health=found,
-        overdue=find_overdue(guard.ledger, guard.policy.review),
-        by_check=by_check,
-        by_code=by_code,
-        days=plots.day_plot(found["days"]),
+        health=figures,
+        overdue=find_overdue(deployment.ledger, rules),
+        by_check=_plot_rates(figures["checks"]),
+        by_code=_plot_rates(figures["codes"]),
+        days=plots.day_plot(figures["days"]),
         recall=plots.line_plot(recall),
-        mutes=list_mutes(guard.ledger)[:50],
-        rules=guard.policy.review,
+        mutes=list_mutes(deployment.ledger)[:MAX_MUTES],
+        rules=rules,
         source=source,
     )
 
 
-@api.get("/health", summary="False alarms, time to decision, what is overdue, canary recall")
-def figures(request: Request, source: Source = "") -> dict[str, Any]:
-    """The figures behind the view, with Wilson intervals."""
-    guard = request.app.state.desk.guard()
-    found: dict[str, Any] = measure_health(guard.ledger, guard.policy.review, source=source or None)
-    return {**found, "overdue": find_overdue(guard.ledger, guard.policy.review)}
+@api.get("/health", summary="False alarms, time to decision, overdue items, canary recall")
+def health_figures(request: Request, source: Source = "") -> dict[str, object]:
+    """Return the figures of the health view, with Wilson intervals."""
+    deployment = current_deployment(request)
+    rules = deployment.policy.review
+    figures = measure_health(deployment.ledger, rules, source=source or None)
+    return {**figures, "overdue": find_overdue(deployment.ledger, rules)}
+
+
+def _plot_rates(rates: list[FalseAlarmRate]) -> plots.RatePlot:
+    return plots.rate_plot([(rate["name"], rate["false_alarms"]) for rate in rates[:MAX_PLOT_ROWS]])

@@ -1,25 +1,27 @@
-"""History: everything anybody decided or did about the quarantine, newest first, and the undoing of what has not taken effect."""
+"""History view: all decisions and acts about the quarantine, newest first, with undo for those that have not taken effect."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Final
 
 from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import HTMLResponse, StreamingResponse
 
+from corpus_guard.ledger.states import ReviewAction
 from corpus_guard.review.history import HistoryEntry, HistoryPage, load_history
-from corpus_guard.web.responses import (ERRORS, attachment, iterate_rows, json_lines, csv_lines)
 from corpus_guard.web.render import render_page
+from corpus_guard.web.responses import ERRORS, attachment, csv_lines, iterate_rows, json_lines
+from corpus_guard.web.shared_deployment import current_deployment
 
 router = APIRouter()
 api = APIRouter(tags=["read"], responses=ERRORS)
 
-SIZE = 50  # entries a page
-FILE_SIZE = 500
-KINDS = ("release", "reject", "escalate", "undo", "mute", "confirm", "lift")
-COLUMNS = (
+PAGE_SIZE: Final = 50  # entries
+EXPORT_PAGE_SIZE: Final = 500  # entries
+UNDOABLE: Final = (ReviewAction.RELEASE, ReviewAction.REJECT, ReviewAction.ESCALATE)
+COLUMNS: Final = (
     "id",
     "kind",
     "version_id",
@@ -43,22 +45,22 @@ Word = Annotated[str, Query(max_length=250)]
 
 @dataclass(frozen=True, slots=True)
 class HistoryQuery:
-    """What the address of a page asks for."""
+    """Query parameters of the history page, the API and the exports."""
 
     reviewer: Word = ""
     source: Word = ""
     kind: Annotated[str, Query(max_length=10)] = ""
     version_id: Word = ""
-    after: Annotated[str, Query(max_length=2_000, description="`next` of the page before.")] = ""
+    after: Annotated[str, Query(max_length=2_000, description="`next` of the previous page.")] = ""
 
     def as_dict(self) -> dict[str, str]:
-        """For links."""
+        """Return the parameters for links."""
         return {name: getattr(self, name) for name in self.__slots__}
 
-    def told(self, request: Request, size: int, after: str = "") -> HistoryPage:
-        """A page of the history."""
+    def load(self, request: Request, size: int, after: str = "") -> HistoryPage:
+        """Return a page of the matching entries."""
         return load_history(
-            request.app.state.desk.guard().ledger,
+            current_deployment(request).ledger,
             reviewer=self.reviewer or None,
             source=self.source or None,
             kind=self.kind or None,
@@ -72,46 +74,47 @@ HistoryQueryParams = Annotated[HistoryQuery, Depends()]
 
 
 @router.get("/history")
-def listed(request: Request, asked: HistoryQueryParams) -> HTMLResponse:
-    """A page of the history."""
-    told = asked.told(request, SIZE)
+def history(request: Request, params: HistoryQueryParams) -> HTMLResponse:
+    """Show a page of the history."""
+    page = params.load(request, PAGE_SIZE)
     return render_page(
         request,
         "history.html",
-        entries=[(entry, can_undo(entry)) for entry in told.entries],
-        total=told.total,
-        next=told.next or "",
-        asked=asked.as_dict(),
-        kinds=KINDS,
+        entries=[(entry, can_undo(entry)) for entry in page.entries],
+        total=page.total,
+        next=page.next or "",
+        page_size=PAGE_SIZE,
+        filters=params.as_dict(),
+        kinds=tuple(ReviewAction),
     )
 
 
-@api.get("/decisions", summary="Everything anybody decided or did, newest first")
-def decisions(request: Request, asked: HistoryQueryParams) -> dict[str, Any]:
-    """Give `next` as `after` for the page after."""
-    told = asked.told(request, SIZE)
-    return {"decisions": [entry.as_dict() for entry in told.entries], "total": told.total, "next": told.next}
+@api.get("/decisions", summary="All decisions and acts, newest first")
+def decisions(request: Request, params: HistoryQueryParams) -> dict[str, object]:
+    """Return a page of them. Pass `next` as `after` to get the next page."""
+    page = params.load(request, PAGE_SIZE)
+    return {"decisions": [entry.as_dict() for entry in page.entries], "total": page.total, "next": page.next}
 
 
 @api.get("/decisions.jsonl", summary="The history as JSON lines", response_class=StreamingResponse, tags=["export"])
-def decision_lines(request: Request, asked: HistoryQueryParams) -> StreamingResponse:
-    """One entry a line."""
-    return attachment(json_lines(_rows(request, asked)), "application/x-ndjson", "decisions.jsonl")
+def decisions_jsonl(request: Request, params: HistoryQueryParams) -> StreamingResponse:
+    """Return one entry per line."""
+    return attachment(json_lines(_export_rows(request, params)), "application/x-ndjson", "decisions.jsonl")
 
 
 @api.get("/decisions.csv", summary="The history as CSV", response_class=StreamingResponse, tags=["export"])
-def decision_table(request: Request, asked: HistoryQueryParams) -> StreamingResponse:
-    """One entry a row."""
-    return attachment(csv_lines(COLUMNS, _rows(request, asked)), "text/csv; charset=utf-8", "decisions.csv")
+def decisions_csv(request: Request, params: HistoryQueryParams) -> StreamingResponse:
+    """Return one entry per row."""
+    return attachment(csv_lines(COLUMNS, _export_rows(request, params)), "text/csv; charset=utf-8", "decisions.csv")
 
 
 def can_undo(entry: HistoryEntry) -> bool:
-    """Whether the pages offer it; the library decides."""
-    return entry.kind in ("release", "reject", "escalate") and not entry.applied_at and not entry.undone_at
+    """Return whether the pages offer to undo an entry; the library has the last word."""
+    return entry.kind in UNDOABLE and not entry.applied_at and not entry.undone_at
 
 
-def _rows(request: Request, asked: HistoryQuery) -> Iterator[dict[str, Any]]:
-    def part(after: str = "") -> HistoryPage:
-        return asked.told(request, FILE_SIZE, after)
+def _export_rows(request: Request, params: HistoryQuery) -> Iterator[dict[str, object]]:
+    def load(after: str = "") -> HistoryPage:
+        return params.load(request, EXPORT_PAGE_SIZE, after)
 
-    return iterate_rows(part(), part, lambda one: one.entries)
+    return (entry.as_dict() for entry in iterate_rows(load(), load, lambda page: page.entries))

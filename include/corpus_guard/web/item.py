@@ -1,9 +1,9 @@
-"""Item: one version with everything a reviewer decides on."""
+"""Item view: one version with everything a reviewer needs to decide."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Final, Literal
 
 import sqlalchemy as sa
 from fastapi import APIRouter, Query, Request, Response
@@ -13,171 +13,183 @@ from corpus_guard.corpus.server import is_answering
 from corpus_guard.deployment import Deployment
 from corpus_guard.domain import Finding, Span, Version
 from corpus_guard.errors import Inconsistent, StoreUnavailable, UnknownSubject
+from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.tables import documents, versions
-from corpus_guard.review import evidence as looking
-from corpus_guard.review import queue as waiting
-from corpus_guard.review.evidence import ItemEvidence, Neighbour
+from corpus_guard.review.evidence import (
+    ItemEvidence,
+    Neighbour,
+    find_neighbours,
+    load_evidence,
+    preview_release,
+)
 from corpus_guard.review.muting import mutable_codes
-from corpus_guard.review.queue import QueueItem
-from corpus_guard.web.shared_deployment import SharedDeployment
+from corpus_guard.review.queue import QueueFilter, QueueItem, find_item, load_page
+from corpus_guard.review.records import ReviewRow
+from corpus_guard.web.history import UNDOABLE
 from corpus_guard.web.render import render_page
-from corpus_guard.web.text_display import (MAX_TEXT_BYTES, DisplayText, diff_lines, display_text)
+from corpus_guard.web.shared_deployment import SharedDeployment, current_deployment
+from corpus_guard.web.text_display import DiffLine, DisplayText, diff_lines, display_text
 
 router = APIRouter()
 
-QUOTE = 240  # characters of evidence beside its finding
-QUOTE_BYTES = 1_200
-HIDDEN_BYTES = 6_000  # of hidden text beside the text
-RAW_BYTES = 64 * 1024  # read for the raw view
-NEIGHBOURS = 5
-NEIGHBOUR_BYTES = 2_500
+MAX_QUOTE_CHARS: Final = 240  # of evidence beside its finding
+MAX_QUOTE_BYTES: Final = 1_200
+MAX_HIDDEN_BYTES: Final = 6_000  # of hidden text beside the text
+MAX_RAW_BYTES: Final = 64 * 1024  # read for the view "As fetched"
+MAX_NEIGHBOURS: Final = 5
+MAX_NEIGHBOUR_BYTES: Final = 2_500
+MAX_VERSIONS: Final = 20
+MAX_SIBLINGS: Final = 15
 
 View = Literal["marked", "hidden", "raw"]
 
 
 @dataclass(frozen=True, slots=True)
-class Diff:
-    """What changed since an earlier version."""
+class VersionDiff:
+    """Changes since another version of the document."""
 
     version_id: str
-    served: bool  # that one is served; else it is the version before
-    lines: list[tuple[str, DisplayText]]
-    whole: bool  # nothing is left out
+    is_served: bool  # that version is served; otherwise it is the previous version
+    lines: list[DiffLine]
+    is_complete: bool  # False if lines are left out
 
 
 @router.get("/items/{version_id}")
-def one(request: Request, version_id: str, view: Annotated[View, Query()] = "marked") -> HTMLResponse:
-    """One item."""
-    guard = request.app.state.desk.guard()
-    item = waiting.find_item(guard.ledger, version_id)
+def show_item(request: Request, version_id: str, view: Annotated[View, Query()] = "marked") -> HTMLResponse:
+    """Show one item."""
+    deployment = current_deployment(request)
+    ledger = deployment.ledger
+    item = find_item(ledger, version_id)
     try:
-        found = looking.load_evidence(guard.ledger, guard.storage, item)
+        evidence = load_evidence(ledger, deployment.storage, item)
     except UnknownSubject as error:
-        return render_page(request, "item.purged.html", item=item, told=str(error))
-    shown, unreadable = _shown(guard, found, view)
+        return render_page(request, "item.purged.html", item=item, detail=str(error))
+    text, problem = _text_of_view(deployment, evidence, view)
+    version = evidence.version
     return render_page(
         request,
         "item.html",
         item=item,
         view=view,
-        shown=shown,
-        unreadable=unreadable,
-        hidden=display_text(found.version.hidden, most=HIDDEN_BYTES) if found.version.hidden else None,
-        stamp=found.version.stamp,
-        skipped=found.skipped,
-        quotes=[_quote(found.version, finding) for finding in item.findings],
-        diff=_diff(guard, found),
-        versions=found.versions[:20],
-        principal=found.principal,
-        siblings=found.siblings[:15],
-        history=[_can_undo(entry) for entry in reversed(found.history)],
-        release=looking.preview_release(guard.ledger, guard.store, guard.policy, item),
+        text=text,
+        problem=problem,
+        hidden=display_text(version.hidden, max_bytes=MAX_HIDDEN_BYTES) if version.hidden else None,
+        stamp=version.stamp,
+        skipped=evidence.skipped,
+        quotes=[_quote(version, finding) for finding in item.findings],
+        diff=_diff(deployment, evidence),
+        versions=evidence.versions[:MAX_VERSIONS],
+        principal=evidence.principal,
+        siblings=evidence.siblings[:MAX_SIBLINGS],
+        history=[(record, _can_undo(record)) for record in reversed(evidence.history)],
+        release=preview_release(ledger, deployment.store, deployment.policy, item),
         mutable=mutable_codes(item.findings),
-        gone=_gone(guard, item),
-        next_item=_next(guard, item),
-        policy_digest=guard.screening.digest,
+        obstacle=_obstacle(ledger, item),
+        next_item=_next_item(ledger, item),
+        policy_digest=deployment.screening.digest,
     )
 
 
 @router.get("/items/{version_id}/neighbours")
-def neighbours(request: Request, version_id: str) -> HTMLResponse:
-    """The nearest texts of trusted and reviewed sources: slow, so only where somebody asks."""
-    shown = [
-        (near, display_text(near.text, most=NEIGHBOUR_BYTES)) for near in neighbours_of(request.app.state.desk, version_id)
+def show_neighbours(request: Request, version_id: str) -> HTMLResponse:
+    """Show the nearest texts of trusted and reviewed sources. Slow: the item page loads it only on request."""
+    neighbours = [
+        (neighbour, display_text(neighbour.text, max_bytes=MAX_NEIGHBOUR_BYTES))
+        for neighbour in load_neighbours(request, version_id)
     ]
-    return render_page(request, "item.neighbours.html", version_id=version_id, neighbours=shown)
+    return render_page(request, "item.neighbours.html", version_id=version_id, neighbours=neighbours)
 
 
 @router.get("/items/{version_id}/raw")
-def raw(request: Request, version_id: str) -> Response:
-    """The bytes as they were fetched, as a file that no browser opens."""
-    guard = request.app.state.desk.guard()
-    item = waiting.find_item(guard.ledger, version_id)
-    content = guard.blobs.get(_content(guard, item.version_id))
+def raw_bytes(request: Request, version_id: str) -> Response:
+    """Return the bytes as they were fetched, as a file that no browser opens."""
+    deployment = current_deployment(request)
+    item = find_item(deployment.ledger, version_id)
+    statement = sa.select(versions.c.content_sha256).where(versions.c.version_id == item.version_id)
+    with deployment.ledger.read() as connection:
+        content_sha256 = connection.execute(statement).scalar_one()
     return Response(
-        content,
+        deployment.blobs.get(content_sha256),
         media_type="application/octet-stream",
         headers={"Content-Disposition": f'attachment; filename="{item.version_id}.bin"'},
     )
 
 
-def neighbours_of(desk: SharedDeployment, version_id: str) -> list[Neighbour]:
-    """What trusted and reviewed documents say about the same things.
+def load_neighbours(request: Request, version_id: str) -> list[Neighbour]:
+    """Return what trusted and reviewed documents say about the subject of an item.
 
     Raises:
         StoreUnavailable: Chroma does not answer.
         UnknownSubject: no such item, or its text was purged.
     """
-    guard = desk.guard()
-    found = looking.load_evidence(guard.ledger, guard.storage, waiting.find_item(guard.ledger, version_id))
-    # A command would start a server of its own; this process lives for weeks and would keep the store from the real one.
-    if not is_answering(guard.settings.chroma_url):
+    shared: SharedDeployment = request.app.state.shared_deployment
+    deployment = shared.get()
+    ledger, settings = deployment.ledger, deployment.settings
+    evidence = load_evidence(ledger, deployment.storage, find_item(ledger, version_id))
+    # A command would start a server of its own. This process runs for weeks and would keep the store's lock all the time.
+    if not is_answering(settings.chroma_url):
         raise StoreUnavailable(
-            f"Chroma at {guard.settings.chroma_url} does not answer; the rest of the review does not need it"
+            f"Chroma at {settings.chroma_url} does not answer; all other review pages work without it"
         )
-    with desk.one_at_a_time:  # the embedder is loaded by the first
-        return looking.find_neighbours(guard.ledger, guard.store, guard.models, found, NEIGHBOURS)
+    with shared.model_lock:  # the first request loads the embedder
+        return find_neighbours(ledger, deployment.store, deployment.models, evidence, MAX_NEIGHBOURS)
 
 
-def _shown(guard: Deployment, found: ItemEvidence, view: View) -> tuple[DisplayText, str]:
+def _text_of_view(deployment: Deployment, evidence: ItemEvidence, view: View) -> tuple[DisplayText, str]:
+    """Return the text of a view, and the reason if it cannot be read."""
     if view == "hidden":
-        return display_text(found.version.hidden), ""
+        return display_text(evidence.version.hidden), ""
     if view == "marked":
-        return display_text(found.version.text, [finding.span for finding in found.item.findings]), ""
+        return display_text(evidence.version.text, [finding.span for finding in evidence.item.findings]), ""
     try:
-        content = guard.blobs.get(found.version.stamp.content_sha256)
+        content = deployment.blobs.get(evidence.version.stamp.content_sha256)
     except Inconsistent as error:
         return display_text(""), str(error)
-    # A character of UTF-8 may be cut at the end; it stands as a replacement character.
-    return display_text(content[:RAW_BYTES].decode("utf-8", "replace"), most=MAX_TEXT_BYTES), ""
+    # The cut may split a character of UTF-8; it becomes a replacement character.
+    return display_text(content[:MAX_RAW_BYTES].decode("utf-8", "replace")), ""
 
 
 def _quote(version: Version, finding: Finding) -> DisplayText | None:
     if finding.span is None:
         return None
-    quoted = version.text[finding.span.start : min(finding.span.end, finding.span.start + QUOTE)]
-    return display_text(quoted, [Span(0, 0)], most=QUOTE_BYTES) if quoted else None
+    quote = version.text[finding.span.start : min(finding.span.end, finding.span.start + MAX_QUOTE_CHARS)]
+    return display_text(quote, [Span(0, 0)], max_bytes=MAX_QUOTE_BYTES) if quote else None
 
 
-def _diff(guard: Deployment, found: ItemEvidence) -> Diff | None:
-    """To the version that is served, or else to the one before."""
-    if found.served is not None:
-        return Diff(found.served.version_id, True, *diff_lines(found.served.text, found.version.text))
-    ordered = [earlier.version_id for earlier in found.versions]
-    own = ordered.index(found.item.version_id) if found.item.version_id in ordered else len(ordered)
-    if own + 1 >= len(ordered):
+def _diff(deployment: Deployment, evidence: ItemEvidence) -> VersionDiff | None:
+    """Return the changes since the served version, or since the previous one; None if there is neither."""
+    text = evidence.version.text
+    if evidence.served is not None:
+        return VersionDiff(evidence.served.version_id, True, *diff_lines(evidence.served.text, text))
+    version_ids = [version.version_id for version in evidence.versions]
+    own = version_ids.index(evidence.item.version_id) if evidence.item.version_id in version_ids else len(version_ids)
+    if own + 1 >= len(version_ids):
         return None
+    previous_id = version_ids[own + 1]
     try:
-        before = looking.load_evidence(guard.ledger, guard.storage, waiting.find_item(guard.ledger, ordered[own + 1]))
+        previous = load_evidence(deployment.ledger, deployment.storage, find_item(deployment.ledger, previous_id))
     except UnknownSubject:  # purged
         return None
-    return Diff(ordered[own + 1], False, *diff_lines(before.version.text, found.version.text))
+    return VersionDiff(previous_id, False, *diff_lines(previous.version.text, text))
 
 
-def _can_undo(entry: Any) -> dict[str, Any]:
-    decided = entry["kind"] in ("release", "reject", "escalate")
-    return {**entry, "can_undo": decided and not entry["applied_at"] and not entry["undone_at"]}
+def _can_undo(record: ReviewRow) -> bool:
+    return record["kind"] in UNDOABLE and not record["applied_at"] and not record["undone_at"]
 
 
-def _gone(guard: Deployment, item: QueueItem) -> str:
-    """Why nothing can be decided about it any more; empty: it can."""
+def _obstacle(ledger: Ledger, item: QueueItem) -> str:
+    """Return why nothing can be decided about the item any more; empty if something can."""
     statement = sa.select(documents.c.latest_version, documents.c.retired_at).where(documents.c.doc_id == item.doc_id)
-    with guard.ledger.read() as connection:
+    with ledger.read() as connection:
         row = connection.execute(statement).one()
     if row.retired_at is not None:
         return "The document vanished from its source."
     if row.latest_version != item.version_id:
-        return f"A newer version of the document is there: {row.latest_version[:12]}. Decide on that one."
+        return f"There is a newer version of the document: {row.latest_version[:12]}. Decide on that one."
     return ""
 
 
-def _next(guard: Deployment, item: QueueItem) -> str | None:
-    """What waits and is riskiest, besides this one."""
-    found = waiting.load_page(guard.ledger, waiting.QueueFilter(undecided=True), size=2).items
-    return next((other.version_id for other in found if other.version_id != item.version_id), None)
-
-
-def _content(guard: Deployment, version_id: str) -> str:
-    with guard.ledger.read() as connection:
-        statement = sa.select(versions.c.content_sha256).where(versions.c.version_id == version_id)
-        return str(connection.execute(statement).scalar_one())
+def _next_item(ledger: Ledger, item: QueueItem) -> str | None:
+    """Return the id of the undecided item with the highest risk, other than this one."""
+    candidates = load_page(ledger, QueueFilter(undecided=True), size=2).items
+    return next((other.version_id for other in candidates if other.version_id != item.version_id), None)

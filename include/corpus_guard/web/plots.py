@@ -1,33 +1,36 @@
-"""Small plots as numbers, which the template draws as SVG: no script, no picture, no inline style."""
+"""Small plots as numbers, which the templates draw as SVG: no script, no image, no inline style."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Final
 
-WIDTH = 520  # of every plot, in its own units
-LEFT = 200  # where bars begin
-LABEL = 30  # characters of a row's name
-ROW = 26
+from corpus_guard.review.health import DecisionsOfDay, Share
+
+WIDTH: Final = 520  # of every plot, in SVG units
+BAR_START: Final = 200  # where bars begin
+MAX_LABEL_CHARS: Final = 30
+ROW_HEIGHT: Final = 26
+POINT_RADIUS: Final = 8  # margin that points of a line need
 
 
 @dataclass(frozen=True, slots=True)
 class RateRow:
-    """A share with its interval: a row of a plot."""
+    """A row of a plot: a share with its interval."""
 
     label: str
-    told: str  # in words
+    description: str
     x: float  # of the share
     low: float
     high: float
-    y: float  # of the row's middle
-    known: bool  # whether there was anything to count
+    y: float  # middle of the row
+    has_data: bool  # False if there was nothing to count
 
 
 @dataclass(frozen=True, slots=True)
 class RatePlot:
-    """Shares from 0 to 1, one a row."""
+    """Shares from 0 to 1, one per row."""
 
     rows: tuple[RateRow, ...]
     height: int
@@ -35,12 +38,24 @@ class RatePlot:
 
 
 @dataclass(frozen=True, slots=True)
-class DayPlot:
-    """Two counts a day, one above the other."""
+class DayBar:
+    """Decisions of one day: released below, rejected above."""
 
-    bars: tuple[tuple[float, float, float, float, float, str], ...]  # x, y, height, y and height of the second, words
+    x: float
+    released_y: float
+    released_height: float
+    rejected_y: float
+    rejected_height: float
+    description: str
+
+
+@dataclass(frozen=True, slots=True)
+class DayPlot:
+    """Stacked bars, one per day."""
+
+    bars: tuple[DayBar, ...]
     width: float  # of a bar
-    most: int
+    max_count: int  # decisions on the busiest day
     first: str
     last: str
 
@@ -49,43 +64,53 @@ class DayPlot:
 class LinePlot:
     """A share over time."""
 
-    points: str  # for SVG's polyline
-    dots: tuple[tuple[float, float, str], ...]  # x, y, words
+    points: str  # of an SVG polyline
+    dots: tuple[tuple[float, float, str], ...]  # x, y, description
 
 
-def rate_plot(entries: Sequence[tuple[str, Mapping[str, Any]]], width: int = WIDTH) -> RatePlot:
-    """Of (label, share as `Share.as_dict` gives it)."""
-    scale = width - LEFT - 12
+def rate_plot(entries: Sequence[tuple[str, Share]], width: int = WIDTH) -> RatePlot:
+    """Return a plot of (label, share)."""
+    scale = width - BAR_START - 12
     rows = []
     for number, (label, share) in enumerate(entries):
-        value, low, high = share["share"], share["low"], share["high"]
-        known = value is not None
-        told = f"{share['count']:,} of {share['of']:,}" if known else "nothing to count"
-        x, left, right = (LEFT + scale * (part or 0.0) for part in (value, low, high))
-        name = label if len(label) <= LABEL else f"{label[: LABEL - 1]}…"
-        rows.append(RateRow(name, f"{label}: {told}", x, left, right, ROW * number + ROW / 2, known))
-    ticks = tuple((LEFT + scale * part, f"{part:.0%}") for part in (0.0, 0.5, 1.0))
-    return RatePlot(tuple(rows), ROW * len(rows) + 22, ticks)
+        has_data = share["share"] is not None
+        description = f"{share['count']:,} of {share['of']:,}" if has_data else "nothing to count"
+        x, low, high = (BAR_START + scale * (share[part] or 0.0) for part in ("share", "low", "high"))
+        name = label if len(label) <= MAX_LABEL_CHARS else f"{label[: MAX_LABEL_CHARS - 1]}…"
+        middle = ROW_HEIGHT * number + ROW_HEIGHT / 2
+        rows.append(RateRow(name, f"{label}: {description}", x, low, high, middle, has_data))
+    ticks = tuple((BAR_START + scale * part, f"{part:.0%}") for part in (0.0, 0.5, 1.0))
+    return RatePlot(tuple(rows), ROW_HEIGHT * len(rows) + 22, ticks)
 
 
-def day_plot(entries: Sequence[Mapping[str, Any]], height: int = 90, width: int = WIDTH) -> DayPlot:
-    """Of (day, released, rejected)."""
-    most = max((one["released"] + one["rejected"] for one in entries), default=0)
-    step = width / max(len(entries), 1)
+def day_plot(days: Sequence[DecisionsOfDay], height: int = 90, width: int = WIDTH) -> DayPlot:
+    """Return a plot of the decisions of each day."""
+    max_count = max((day["released"] + day["rejected"] for day in days), default=0)
+    step = width / max(len(days), 1)
     bars = []
-    for number, one in enumerate(entries):
-        released, rejected = (height * one[name] / max(most, 1) for name in ("released", "rejected"))
-        told = f"{one['day']}: {one['released']:,} released, {one['rejected']:,} rejected"
+    for number, day in enumerate(days):
+        released = height * day["released"] / max(max_count, 1)
+        rejected = height * day["rejected"] / max(max_count, 1)
         bars.append(
-            (round(step * number, 2), height - released, released, height - released - rejected, rejected, told)
+            DayBar(
+                x=round(step * number, 2),
+                released_y=height - released,
+                released_height=released,
+                rejected_y=height - released - rejected,
+                rejected_height=rejected,
+                description=f"{day['day']}: {day['released']:,} released, {day['rejected']:,} rejected",
+            )
         )
-    first, last = (entries[0]["day"], entries[-1]["day"]) if entries else ("", "")
-    return DayPlot(tuple(bars), round(step * 0.8, 2), most, first, last)
+    first, last = (days[0]["day"], days[-1]["day"]) if days else ("", "")
+    return DayPlot(tuple(bars), round(step * 0.8, 2), max_count, first, last)
 
 
 def line_plot(entries: Sequence[tuple[str, float | None]], height: int = 90, width: int = WIDTH) -> LinePlot:
-    """Of (words, share)."""
-    known = [(number, words, value) for number, (words, value) in enumerate(entries) if value is not None]
-    step = (width - 16) / max(len(entries) - 1, 1)
-    dots = tuple((round(8 + step * number, 1), round(height * (1 - value), 1), words) for number, words, value in known)
+    """Return a plot of (description, share); entries without a share are skipped."""
+    step = (width - 2 * POINT_RADIUS) / max(len(entries) - 1, 1)
+    dots = tuple(
+        (round(POINT_RADIUS + step * number, 1), round(height * (1 - value), 1), description)
+        for number, (description, value) in enumerate(entries)
+        if value is not None
+    )
     return LinePlot(" ".join(f"{x},{y}" for x, y, _ in dots), dots)

@@ -1,55 +1,55 @@
-"""Queue: what waits, the riskiest first, groups of one campaign together."""
+"""Queue view: waiting items, highest risk first, items of one campaign together."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Annotated, Any
+from typing import Annotated, Final
 
 from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import HTMLResponse
 
 from corpus_guard.ledger.states import VERSION_STATES
-from corpus_guard.review import queue as waiting
 from corpus_guard.review.decisions import MAX_ITEMS
-from corpus_guard.review.queue import QueueFilter, QueueItem, Sort
+from corpus_guard.review.queue import QueueFilter, QueueItem, Sort, load_page
 from corpus_guard.web.render import render_page
+from corpus_guard.web.shared_deployment import current_deployment
 
 router = APIRouter()
 
-SIZE = 50  # items a page
-CAMPAIGNS = 6  # named above the list
-AGES = {"": "any time", "4": "4 hours", "24": "a day", "72": "3 days", "168": "a week", "720": "30 days"}
-"""Hours → what they are called."""
-ORDERS: Mapping[Sort, str] = {"risk": "risk", "age": "longest waiting", "source": "source"}
+PAGE_SIZE: Final = 50  # items
+MAX_CAMPAIGNS: Final = 6  # named above the list
+AGES: Final = {"": "any time", "4": "4 hours", "24": "1 day", "72": "3 days", "168": "1 week", "720": "30 days"}
+"""Choices of the age filter: hours → label."""
+SORT_LABELS: Final[Mapping[Sort, str]] = {"risk": "risk", "age": "longest waiting", "source": "source"}
 
 Word = Annotated[str, Query(max_length=250)]
 
 
 @dataclass(frozen=True, slots=True)
 class QueueQuery:
-    """What the address of a page asks for; the same names for the page, the API and the exports."""
+    """Query parameters of the queue page, the API and the exports."""
 
     source: Word = ""
     trust: Word = ""
     check: Word = ""
     severity: Word = ""
-    older_than: Annotated[str, Query(pattern=r"^\d{0,5}$", description="Hours it waits at least.")] = ""
+    older_than: Annotated[str, Query(pattern=r"^\d{0,5}$", description="Minimum waiting time in hours.")] = ""
     run_id: Word = ""
     campaign: Word = ""
     state: Annotated[str, Query(max_length=20)] = "quarantined"
-    text: Annotated[str, Query(max_length=200, description="Part of the document's place.")] = ""
-    undecided: Annotated[bool, Query(description="Leave out what is decided and not applied yet.")] = False
+    text: Annotated[str, Query(max_length=200, description="Part of the document's path.")] = ""
+    undecided: Annotated[bool, Query(description="Leave out items with a decision that is not applied yet.")] = False
     sort: Sort = "risk"
-    after: Annotated[str, Query(max_length=2_000, description="`next` of the page before.")] = ""
+    after: Annotated[str, Query(max_length=2_000, description="`next` of the previous page.")] = ""
 
     @property
     def filter(self) -> QueueFilter:
-        """For the library.
+        """The filter for the library.
 
         Raises:
-            Misuse: a state or a severity that there is not.
+            Misuse: an unknown state or severity.
         """
         return QueueFilter(
             source=self.source or None,
@@ -65,14 +65,14 @@ class QueueQuery:
         )
 
     @property
-    def narrows(self) -> bool:
-        """Whether anything but the state is asked for."""
-        words = (self.source, self.trust, self.check, self.severity, self.older_than, self.run_id, self.campaign)
-        return any((*words, self.text, self.undecided))
+    def is_filtered(self) -> bool:
+        """True if any filter other than the state is set."""
+        filters = (self.source, self.trust, self.check, self.severity, self.older_than, self.run_id, self.campaign)
+        return any((*filters, self.text, self.undecided))
 
-    def as_dict(self) -> dict[str, Any]:
-        """For links; the usual is left out."""
-        values = {name: getattr(self, name) for name in self.__slots__}
+    def as_dict(self) -> dict[str, object]:
+        """Return the parameters for links."""
+        values: dict[str, object] = {name: getattr(self, name) for name in self.__slots__}
         return {**values, "undecided": "true" if self.undecided else ""}
 
 
@@ -80,44 +80,45 @@ QueueQueryParams = Annotated[QueueQuery, Depends()]
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
-    """Items that stand together."""
+class ItemGroup:
+    """Items of one campaign on a page."""
 
     campaign: str | None
-    count: int  # of the whole campaign, as far as it matches
+    count: int  # matching items of the campaign, on all pages
     members: tuple[QueueItem, ...]
 
 
 @router.get("/")
-def queue(request: Request, asked: QueueQueryParams) -> HTMLResponse:
-    """A page of the queue."""
-    guard = request.app.state.desk.guard()
-    found = waiting.load_page(guard.ledger, asked.filter, sort=asked.sort, after=asked.after or None, size=SIZE)
+def queue(request: Request, params: QueueQueryParams) -> HTMLResponse:
+    """Show a page of the queue."""
+    deployment = current_deployment(request)
+    page = load_page(deployment.ledger, params.filter, sort=params.sort, after=params.after or None, size=PAGE_SIZE)
+    campaigns = page.facets.get("campaign", {})
     return render_page(
         request,
         "queue.html",
-        groups=list(groups(found.items, found.facets.get("campaign", {}))),
-        alike=[(name, count) for name, count in found.facets.get("campaign", {}).items() if count > 1][:CAMPAIGNS],
-        total=found.total,
-        shown=len(found.items),
-        next=found.next or "",
-        facets=found.facets,
-        asked=asked.as_dict(),
-        filtered=asked.narrows,
+        groups=list(group_items(page.items, campaigns)),
+        campaigns=[(name, count) for name, count in campaigns.items() if count > 1][:MAX_CAMPAIGNS],
+        total=page.total,
+        items_on_page=len(page.items),
+        next=page.next or "",
+        facets=page.facets,
+        filters=params.as_dict(),
+        is_filtered=params.is_filtered,
         states=VERSION_STATES,
         ages=list(AGES.items()),
-        sorts=list(ORDERS.items()),
-        size=SIZE,
-        most=MAX_ITEMS,
-        policy_digest=guard.screening.digest,
+        sorts=list(SORT_LABELS.items()),
+        page_size=PAGE_SIZE,
+        max_items=MAX_ITEMS,
+        policy_digest=deployment.screening.digest,
     )
 
 
-def groups(items: Sequence[QueueItem], campaigns: Mapping[str, int]) -> Iterator[Group]:
-    """Items as the page shows them: those of one campaign together, where the first of them stands."""
-    by_key: dict[str, list[QueueItem]] = {}
+def group_items(items: Sequence[QueueItem], campaigns: Mapping[str, int]) -> Iterator[ItemGroup]:
+    """Group the items of each campaign, at the place of its first item."""
+    by_campaign: dict[str, list[QueueItem]] = {}
     for item in items:
-        by_key.setdefault(item.campaign or item.version_id, []).append(item)
-    for members in by_key.values():
+        by_campaign.setdefault(item.campaign or item.version_id, []).append(item)
+    for members in by_campaign.values():
         campaign = members[0].campaign
-        yield Group(campaign, max(campaigns.get(campaign or "", 1), len(members)), tuple(members))
+        yield ItemGroup(campaign, max(campaigns.get(campaign or "", 1), len(members)), tuple(members))

@@ -1,132 +1,148 @@
-"""Reports & traces: wrong answers that were told of, the texts they were traced to, and what was purged."""
+"""Reports & traces view: reported wrong answers, the texts they were traced to, and purges."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from typing import Annotated, Any
+from typing import Annotated, Final
 
 import sqlalchemy as sa
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse
 
+from corpus_guard.batches import Storage
 from corpus_guard.batches.tables import versions_from_table
-from corpus_guard.deployment import Deployment
 from corpus_guard.errors import GuardError
 from corpus_guard.ledger import Ledger
-from corpus_guard.ledger.states import REPORT_STATES, Label
+from corpus_guard.ledger.states import REPORT_STATES, Label, ReportState
 from corpus_guard.ledger.tables import purges, versions
-from corpus_guard.ledger.tables import reports as table
+from corpus_guard.ledger.tables import reports as reports_table
 from corpus_guard.traceback import records, reports
 from corpus_guard.traceback.records import JudgedTextRow
 from corpus_guard.web.render import render_page
+from corpus_guard.web.shared_deployment import current_deployment
 from corpus_guard.web.text_display import DisplayText, display_text
 
 router = APIRouter()
 
-AT_ONCE = 50
-TEXTS = 40  # judged texts of a trace that are shown whole
-TEXT_BYTES = 1_600  # of each
-ALL_BYTES = 90_000  # of all texts of a trace
+MAX_ROWS: Final = 50  # of each list
+MAX_JUDGED_TEXTS: Final = 40  # of a trace
+MAX_FIELD_BYTES: Final = 8_000  # of a question or an output beside a trace
+MAX_ANSWER_BYTES: Final = 4_000
+MAX_JUDGED_TEXT_BYTES: Final = 1_600
+MAX_JUDGED_BYTES: Final = 90_000  # of all judged texts of a trace
 
 
 @router.get("/reports")
-def listed(request: Request, state: Annotated[str, Query(max_length=14)] = "") -> HTMLResponse:
-    """Reports in the order they are traced in, the newest traces, and purges."""
-    guard = request.app.state.desk.guard()
-    wanted = state if state in REPORT_STATES else ""
-    found, total = reports.list_reports(guard.ledger, state=wanted or (None if state else "open"), limit=AT_ONCE)
-    if not state:  # what is open, or everything where nothing is
-        wanted = "open" if found else ""
-        if not found:
-            found, total = reports.list_reports(guard.ledger, limit=AT_ONCE)
-    traces = records.list_traces(guard.ledger, limit=AT_ONCE)
+def list_reports(request: Request, state: Annotated[str, Query(max_length=14)] = "") -> HTMLResponse:
+    """Show reports in the order they are traced in, the newest traces, and purges.
+
+    Args:
+        request: the request.
+        state: only reports in this state; empty: open ones, or all if none is open; anything else: all.
+    """
+    ledger = current_deployment(request).ledger
+    shown_state = state if state in REPORT_STATES else ""
+    if not state:
+        shown_state = ReportState.OPEN.value
+    page, total = reports.list_reports(ledger, state=shown_state or None, limit=MAX_ROWS)
+    if not state and not page:
+        shown_state = ""
+        page, total = reports.list_reports(ledger, limit=MAX_ROWS)
+    traces = records.list_traces(ledger, limit=MAX_ROWS)
     return render_page(
         request,
         "reports.html",
-        reports=found,
+        reports=page,
         total=total,
-        state=wanted,
+        state=shown_state,
         states=REPORT_STATES,
         traces=traces,
-        questions=questions_of(guard.ledger, {trace.report_id for trace in traces}),
-        purges=purges_of(guard.ledger),
+        questions=load_questions(ledger, {trace.report_id for trace in traces}),
+        purges=list_purges(ledger),
     )
 
 
 @router.get("/reports/{report_id}")
-def one_report(request: Request, report_id: str) -> HTMLResponse:
-    """One report with who filed it and its traces."""
-    guard = request.app.state.desk.guard()
-    found = reports.find_report(guard.ledger, report_id)
+def show_report(request: Request, report_id: str) -> HTMLResponse:
+    """Show one report with its filings and traces."""
+    ledger = current_deployment(request).ledger
+    report = reports.find_report(ledger, report_id)
     return render_page(
         request,
         "reports.one.html",
-        report=found,
-        query=display_text(found.query),
-        output=display_text(found.output),
-        correct=display_text(found.correct) if found.correct else None,
-        filings=reports.list_filings(guard.ledger, found.report_id, AT_ONCE),
-        traces=records.list_traces(guard.ledger, limit=AT_ONCE, report_id=found.report_id),
+        report=report,
+        query=display_text(report.query),
+        output=display_text(report.output),
+        correct=display_text(report.correct) if report.correct else None,
+        filings=reports.list_filings(ledger, report.report_id, MAX_ROWS),
+        traces=records.list_traces(ledger, limit=MAX_ROWS, report_id=report.report_id),
     )
 
 
 @router.get("/traces/{trace_id}")
-def one_trace(request: Request, trace_id: str) -> HTMLResponse:
-    """One trace with the texts it judged."""
-    guard = request.app.state.desk.guard()
-    found = records.find_trace(guard.ledger, trace_id)
-    report = reports.find_report(guard.ledger, found.report_id)
-    lines = sorted(found.judged, key=lambda line: line.label is not Label.POISONED)[:TEXTS]  # the accused first
+def show_trace(request: Request, trace_id: str) -> HTMLResponse:
+    """Show one trace with the texts it judged, poisoned ones first."""
+    deployment = current_deployment(request)
+    trace = records.find_trace(deployment.ledger, trace_id)
+    report = reports.find_report(deployment.ledger, trace.report_id)
+    judged = sorted(trace.judged, key=lambda text: text.label is not Label.POISONED)[:MAX_JUDGED_TEXTS]
+    before, after = (
+        display_text(answer, max_bytes=MAX_ANSWER_BYTES) if answer else None
+        for answer in (trace.answer_before, trace.answer_after)
+    )
     return render_page(
         request,
         "trace.html",
-        trace=found,
-        lines=lines,
+        trace=trace,
+        judged=judged,
         report=report,
-        query=display_text(report.query, most=8_000),
-        output=display_text(report.output, most=8_000),
-        before=display_text(found.answer_before, most=4_000) if found.answer_before else None,
-        after=display_text(found.answer_after, most=4_000) if found.answer_after else None,
-        texts=texts_of(guard, lines),
+        query=display_text(report.query, max_bytes=MAX_FIELD_BYTES),
+        output=display_text(report.output, max_bytes=MAX_FIELD_BYTES),
+        before=before,
+        after=after,
+        texts=load_judged_texts(deployment.ledger, deployment.storage, judged),
     )
 
 
-def texts_of(guard: Deployment, lines: Iterable[JudgedTextRow]) -> dict[str, DisplayText]:
-    """Chunk → its text, of those that the ledger vouches for and whose batch is still there."""
-    wanted: dict[str, set[str]] = defaultdict(set)
-    for line in lines:
-        if line.version_id:
-            wanted[line.version_id].add(line.chunk_id)
-    statement = sa.select(versions.c.version_id, versions.c.batch).where(versions.c.version_id.in_(list(wanted)))
-    with guard.ledger.read() as connection:
-        batches: dict[str, list[str]] = defaultdict(list)
+def load_judged_texts(ledger: Ledger, storage: Storage, judged: Iterable[JudgedTextRow]) -> dict[str, DisplayText]:
+    """Return texts by chunk id, of the chunks that are in the ledger and whose batch still exists."""
+    chunks_by_version: dict[str, set[str]] = defaultdict(set)
+    for text in judged:
+        if text.version_id:
+            chunks_by_version[text.version_id].add(text.chunk_id)
+    statement = sa.select(versions.c.version_id, versions.c.batch).where(
+        versions.c.version_id.in_(list(chunks_by_version))
+    )
+    versions_by_batch: dict[str, list[str]] = defaultdict(list)
+    with ledger.read() as connection:
         for row in connection.execute(statement):
-            batches[row.batch].append(row.version_id)
-    found: dict[str, DisplayText] = {}
-    left = ALL_BYTES
-    for batch, ids in batches.items():
+            versions_by_batch[row.batch].append(row.version_id)
+    texts: dict[str, DisplayText] = {}
+    budget = MAX_JUDGED_BYTES
+    for batch, version_ids in versions_by_batch.items():
         try:
-            table = guard.storage.read_table(batch, filters=[("version_id", "in", ids)])
-        except GuardError:  # purged meanwhile: the trace keeps its hash
+            table = storage.read_table(batch, filters=[("version_id", "in", version_ids)])
+        except GuardError:  # purged meanwhile: the trace keeps the hash of its text
             continue
         for version in versions_from_table(table):
             for chunk in version.chunks:
-                if chunk.chunk_id in wanted[version.version_id] and left > 0:
-                    found[chunk.chunk_id] = display_text(chunk.text, most=min(TEXT_BYTES, left))
-                    left -= min(TEXT_BYTES, len(chunk.text))
-    return found
+                if chunk.chunk_id in chunks_by_version[version.version_id] and budget > 0:
+                    texts[chunk.chunk_id] = display_text(chunk.text, max_bytes=min(MAX_JUDGED_TEXT_BYTES, budget))
+                    budget -= min(MAX_JUDGED_TEXT_BYTES, len(chunk.text))
+    return texts
 
 
-def questions_of(ledger: Ledger, ids: Iterable[str]) -> dict[str, str]:
-    """Report → its question."""
-    statement = sa.select(table.c.report_id, table.c.query).where(table.c.report_id.in_(list(ids)))
+def load_questions(ledger: Ledger, report_ids: Iterable[str]) -> dict[str, str]:
+    """Return the questions of reports, by report id."""
+    table = reports_table
+    statement = sa.select(table.c.report_id, table.c.query).where(table.c.report_id.in_(list(report_ids)))
     with ledger.read() as connection:
         return {row.report_id: row.query for row in connection.execute(statement)}
 
 
-def purges_of(ledger: Ledger) -> list[dict[str, Any]]:
-    """Who asked for what to be erased, the newest first."""
+def list_purges(ledger: Ledger) -> list[dict[str, object]]:
+    """Return the purges that were carried out, newest first."""
     with ledger.read() as connection:
-        rows = connection.execute(sa.select(purges).order_by(purges.c.requested_at.desc()).limit(AT_ONCE))
+        rows = connection.execute(sa.select(purges).order_by(purges.c.requested_at.desc()).limit(MAX_ROWS))
         return [dict(row) for row in rows.mappings()]

@@ -42,7 +42,7 @@ def prompted_by(reader: Reader) -> DefenceResources:
         ("ptr+bte", "It is Ada."),
     ],
 )
-def test_what_a_user_is_told(name: str, answer: str) -> None:
+def test_the_answer_under_each_defence(name: str, answer: str) -> None:
     assert under(name) == answer
 
 
@@ -85,7 +85,7 @@ def test_a_model_that_follows_no_prompt_reads_the_enhancement_alone() -> None:
         assert len(plain.asked[-1][1]) == 1
 
 
-def test_what_is_perplexing_makes_room_until_nothing_is() -> None:
+def test_perplexing_texts_are_replaced_until_none_is_left() -> None:
     reader = Reader()
     removal = PerplexityRemoval(80.0, lambda texts: [90.0 if "Mallory" in text else 1.0 for text in texts])
     planted = [f"Mallory {number}" for number in range(12)]
@@ -138,7 +138,7 @@ def test_defences_are_built_by_name_in_the_order_of_the_table() -> None:
         build_defences(RESOURCES, ("prayer",))
 
 
-def test_means_of_real_models(models: Models) -> None:
+def test_resources_of_real_models(models: Models) -> None:
     resources = DefenceResources.of(models, CLEAN[:3])
     scores = resources.perplexities([CLEAN[0], "clock clock wound tower zq the by by", "x"])
 

@@ -70,7 +70,7 @@ def test_the_same_question_over_the_same_texts_is_asked_once() -> None:
         ("It is 1998.", ("1997", "1998"), True),
     ],
 )
-def test_an_answer_says_another_word_for_word(answer: str, wanted: tuple[str, ...], said: bool) -> None:
+def test_answers_are_compared_word_by_word(answer: str, wanted: tuple[str, ...], said: bool) -> None:
     assert contains_any(answer, wanted) is said
 
 

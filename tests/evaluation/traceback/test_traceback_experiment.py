@@ -143,7 +143,7 @@ def test_asr_falls_when_what_was_traced_is_removed(play: Play, tmp_path: Path) -
     assert asked["none"]["asr"] > asked["ptr"]["asr"] == 0.0
 
 
-def test_a_right_answer_is_needed_to_count_right_answers_and_defences_have_names(play: Play, tmp_path: Path) -> None:
+def test_accuracy_needs_right_answers_and_unknown_defences_are_refused(play: Play, tmp_path: Path) -> None:
     path = write_rows(tmp_path / "one.jsonl", [a_row(0, correct_answer=None)])
 
     with pytest.raises(Misuse, match=":1: 'correct_answer' is missing"):
@@ -236,7 +236,7 @@ def test_attacks_share_what_is_learned_of_ordinary_texts(settings: Settings, mod
     assert factories.factory_for(bare) is factories.factory_for(orders)
 
 
-def test_a_model_that_remembers_is_asked_once_for_each_text() -> None:
+def test_a_caching_model_is_asked_once_per_text() -> None:
     class Counting:
         digest, splits = "counting", False
 

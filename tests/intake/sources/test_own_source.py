@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from importlib.metadata import EntryPoints, distributions
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,19 @@ Content-Type: text/plain; charset=utf-8
 
 The {title} of the east pier is read every morning and the value goes into the log book of the harbour office.
 """
+
+
+@pytest.fixture(autouse=True)
+def others_hidden(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Hide every package that no test installed: the README tells people to install the example."""
+    ours = tmp_path_factory.getbasetemp()
+
+    def of_this_test(*, group: str) -> EntryPoints:
+        folders = [folder for folder in sys.path if Path(folder).is_relative_to(ours)]
+        points = (point for package in distributions(path=folders) for point in package.entry_points)
+        return EntryPoints(points).select(group=group)
+
+    monkeypatch.setattr("corpus_guard.intake.sources.sources_file.entry_points", of_this_test)
 
 
 @pytest.fixture(scope="module")

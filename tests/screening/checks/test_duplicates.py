@@ -3,8 +3,8 @@ from sample_versions import a_version
 
 from corpus_guard.domain import Severity, TrustLevel
 from corpus_guard.screening.checks.duplicates import Duplicates, DuplicatesParams
-from corpus_guard.screening.survey.signals import measure_signals
 from corpus_guard.screening.survey.resemblance import EmptyHistory, SimilarDocument, Standing
+from corpus_guard.screening.survey.signals import measure_signals
 from corpus_guard.screening.survey.survey import Survey, build_survey
 
 OPEN, REVIEWED, TRUSTED = TrustLevel.OPEN, TrustLevel.REVIEWED, TrustLevel.TRUSTED
@@ -16,7 +16,9 @@ def neighbour(number: int, standing: Standing, similarity: float, trust: TrustLe
     return SimilarDocument(f"v{number}", f"document{number}", "elsewhere", trust, standing, similarity)
 
 
-def found(*neighbours: SimilarDocument, trust: TrustLevel = OPEN, text: str = TEXT, params: DuplicatesParams | None = None):
+def found(
+    *neighbours: SimilarDocument, trust: TrustLevel = OPEN, text: str = TEXT, params: DuplicatesParams | None = None
+):
     version = a_version(text, trust=trust)
     survey = Survey({}, {version.version_id: neighbours})
     findings = [finding for position, finding in Duplicates(params).run([version], survey) if position == 0]

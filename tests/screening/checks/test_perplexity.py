@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from sample_versions import a_version
 from numpy.typing import NDArray
+from sample_versions import a_version
 
 from corpus_guard.domain import Finding, Severity, Version
 from corpus_guard.intake.chunking import Chunker

@@ -5,8 +5,8 @@ from sample_versions import a_version
 
 from corpus_guard.domain import Severity
 from corpus_guard.screening.checks.statistics import _LIMITS, Statistics, StatisticsParams
-from corpus_guard.screening.survey.signals import SIGNALS, measure_signals
 from corpus_guard.screening.survey.resemblance import EmptyHistory
+from corpus_guard.screening.survey.signals import SIGNALS, measure_signals
 from corpus_guard.screening.survey.source_statistics import Robust
 from corpus_guard.screening.survey.survey import Survey, build_survey
 

@@ -214,7 +214,9 @@ def test_a_column_that_is_not_there_is_no_answer():
 def test_a_missing_value_fails_although_map_expectations_skip_it():
     rule = Expectation("x", "x", "BeBetween", {"min_value": 0})
     assert {failure.row for failure in find_failures([{"row": 0, "x": 1.0}, {"row": 1, "x": None}], [rule])} == {1}
-    assert {failure.row for failure in find_failures([{"row": 0, "x": 1.0}, {"row": 1, "x": float("nan")}], [rule])} == {1}
+    assert {
+        failure.row for failure in find_failures([{"row": 0, "x": 1.0}, {"row": 1, "x": float("nan")}], [rule])
+    } == {1}
 
 
 # Manners

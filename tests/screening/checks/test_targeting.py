@@ -75,7 +75,13 @@ def test_the_worst_pair_of_all_chunks_counts(check: Targeting) -> None:
     )
     version = replace(a_version(text), chunks=chunks)
 
-    (finding,) = found(check, version, NearbyQuestion(0, OTHERS[0], 0.46), NearbyQuestion(1, QUESTION, 0.8), NearbyQuestion(1, OTHERS[1], 0.45))
+    (finding,) = found(
+        check,
+        version,
+        NearbyQuestion(0, OTHERS[0], 0.46),
+        NearbyQuestion(1, QUESTION, 0.8),
+        NearbyQuestion(1, OTHERS[1], 0.45),
+    )
 
     assert finding.span is not None
     assert text[finding.span.start : finding.span.end] == SIBLINGS[1]
@@ -103,7 +109,9 @@ def test_a_text_near_many_questions_is_a_hub(check: Targeting, reach: float, is_
 @pytest.mark.parametrize("trust", TrustLevel)
 def test_every_trust_level_is_looked_at_and_the_policy_decides(check: Targeting, trust: TrustLevel) -> None:
     version = a_version(SIBLINGS[0], trust=trust)
-    survey = Survey(semantics=Semantics(questions={version.version_id: (NearbyQuestion(0, QUESTION, 0.87),)}), alone=True)
+    survey = Survey(
+        semantics=Semantics(questions={version.version_id: (NearbyQuestion(0, QUESTION, 0.87),)}), alone=True
+    )
 
     (judgement,) = Screening(load_policy(Settings().policy_file), [check]).judge([version], survey)
 
@@ -138,7 +146,13 @@ def test_features_say_what_their_names_say() -> None:
     assert table["first_sentence"] == pytest.approx(1.0)
     assert table["both"] == pytest.approx(0.7)
     assert table["length"] == pytest.approx(np.log(len(SIBLINGS[0].split())), abs=0.05)
-    second = dict(zip(FEATURES, targeting_features(NearbyQuestion(0, QUESTION, 0.7), f"Listen. {SIBLINGS[0]}", WORDING), strict=True))
+    second = dict(
+        zip(
+            FEATURES,
+            targeting_features(NearbyQuestion(0, QUESTION, 0.7), f"Listen. {SIBLINGS[0]}", WORDING),
+            strict=True,
+        )
+    )
     assert (second["coverage"], second["first_sentence"]) == (pytest.approx(1.0), 0.0)
 
 
@@ -148,7 +162,9 @@ anything = st.text(st.characters(codec=None, exclude_categories=()), max_size=10
 @given(anything, anything, st.floats(-1, 1))
 def test_no_text_and_no_question_raises(check: Targeting, text: str, question: str, cosine: float) -> None:
     assert np.isfinite(targeting_features(NearbyQuestion(0, question, cosine), text, WORDING)).all()
-    assert all(0 < finding.score <= 1 for finding in found(check, a_version(text or "x"), NearbyQuestion(0, question, cosine)))
+    assert all(
+        0 < finding.score <= 1 for finding in found(check, a_version(text or "x"), NearbyQuestion(0, question, cosine))
+    )
 
 
 # --- with the real embedder ------------------------------------------------------------------------------------------

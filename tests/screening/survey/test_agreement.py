@@ -22,24 +22,24 @@ from corpus_guard.screening import logistic as _logistic
 from corpus_guard.screening.survey import agreement as _agreement
 from corpus_guard.screening.survey.agreement import (
     FEATURES,
+    MAX_NAMED_DOCUMENTS,
     MIN_BACKGROUND_CHUNKS,
     VERSION,
+    Agreement,
     GroupingModel,
+    NoServedChunks,
+    Passage,
+    ServedChunks,
     agreement_features,
     find_groups,
     find_surroundings,
 )
-from corpus_guard.screening.survey.agreement import (
-    MAX_NAMED_DOCUMENTS,
-    Agreement,
-    NoServedChunks,
-    Passage,
-    ServedChunks,
-)
 from corpus_guard.screening.survey.semantics import survey_semantics
 from corpus_guard.screening.wording import load_wording
 
-GROUPING = GroupingModel(_logistic.load_logistic(_logistic.PARAMETERS_FOLDER / "coordination.yaml", VERSION, FEATURES), 0.9, 0.7)
+GROUPING = GroupingModel(
+    _logistic.load_logistic(_logistic.PARAMETERS_FOLDER / "coordination.yaml", VERSION, FEATURES), 0.9, 0.7
+)
 VOCABULARY = builtin_embedder().folder / "tokenizer.json"
 WIDTH = 384
 WORDS = re.findall(
@@ -88,7 +88,9 @@ class Shelf:
 def found(
     made: Sequence[Passage], vectors: Vectors, served: ServedChunks | None = None, shelf: Shelf | None = None
 ) -> dict[int, Agreement]:
-    return dict(find_groups(made, vectors, shelf or Shelf(), load_wording(VOCABULARY), GROUPING, served or NoServedChunks()))
+    return dict(
+        find_groups(made, vectors, shelf or Shelf(), load_wording(VOCABULARY), GROUPING, served or NoServedChunks())
+    )
 
 
 ISLAND = np.concatenate([at_random(200), around(at_random(1, 99)[0], 5, 0.85)])
@@ -360,7 +362,9 @@ def test_templates_share_phrases_and_are_no_group() -> None:
     table = dict(zip(FEATURES, agreement_features(near, template, load_wording(VOCABULARY)).T, strict=True))
 
     assert (table["copied"] > 0.1).all()
-    assert list(find_groups(passages(205), ISLAND, template, load_wording(VOCABULARY), GROUPING, NoServedChunks())) == []
+    assert (
+        list(find_groups(passages(205), ISLAND, template, load_wording(VOCABULARY), GROUPING, NoServedChunks())) == []
+    )
 
 
 @pytest.mark.parametrize("text", ["", " ", "\x00", "\ud800", "a" * 100_000, "?!" * 1_000, "\u0301" * 500])
@@ -393,7 +397,9 @@ def test_islands_lie_whole_in_the_cells_of_a_large_run(monkeypatch: pytest.Monke
 def test_blocks_give_what_one_table_gives(monkeypatch: pytest.MonkeyPatch) -> None:
     vectors = np.concatenate([ISLAND, around(at_random(1, 7)[0], 5, 0.85, seed=8)])
     whole = found(passages(210), vectors)
-    monkeypatch.setattr(_agreement, "_COSINES_PER_BLOCK", 20)  # a row of the comparison, two of the links between members
+    monkeypatch.setattr(
+        _agreement, "_COSINES_PER_BLOCK", 20
+    )  # a row of the comparison, two of the links between members
 
     blocks = found(passages(210), vectors)
 
@@ -448,7 +454,9 @@ def test_every_chunk_of_a_version_has_its_own_agreement() -> None:
         made[205 + offset] = Passage(f"v{200 + offset}", f"d{200 + offset}", 1, True)
     other = around(at_random(1, 7)[0], 5, 0.85, seed=8)
 
-    semantics = survey_semantics(made, np.concatenate([ISLAND, other]), Shelf(), vocabulary=VOCABULARY, grouping=GROUPING)
+    semantics = survey_semantics(
+        made, np.concatenate([ISLAND, other]), Shelf(), vocabulary=VOCABULARY, grouping=GROUPING
+    )
 
     assert semantics.agreements.keys() == {f"v{number}" for number in FIVE}
     assert all([one.ordinal for one in agreed] == [0, 1] for agreed in semantics.agreements.values())

@@ -9,6 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from corpus_guard.models.weights import builtin_embedder
+from corpus_guard.screening.survey.agreement import NoServedChunks, Passage
 from corpus_guard.screening.survey.semantics import (
     MIN_BANK_QUESTIONS,
     NEAR_COSINE,
@@ -17,7 +18,6 @@ from corpus_guard.screening.survey.semantics import (
     Semantics,
     survey_semantics,
 )
-from corpus_guard.screening.survey.agreement import NoServedChunks, Passage
 
 VOCABULARY = builtin_embedder().folder / "tokenizer.json"
 AXES = np.eye(64, dtype=np.float32)

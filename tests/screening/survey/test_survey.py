@@ -12,8 +12,6 @@ from sample_versions import a_version, changed
 from corpus_guard.domain import TrustLevel
 from corpus_guard.errors import Inconsistent
 from corpus_guard.screening.survey.agreement import Agreement
-from corpus_guard.screening.survey.semantics import NearbyQuestion, Semantics
-from corpus_guard.screening.survey.signals import SIGNALS, Signals, measure_signals
 from corpus_guard.screening.survey.resemblance import (
     BANDS,
     NEIGHBOURS_PER_KIND,
@@ -24,6 +22,8 @@ from corpus_guard.screening.survey.resemblance import (
     Standing,
     band_keys,
 )
+from corpus_guard.screening.survey.semantics import NearbyQuestion, Semantics
+from corpus_guard.screening.survey.signals import SIGNALS, Signals, measure_signals
 from corpus_guard.screening.survey.source_statistics import MIN_HISTORY_VERSIONS, Robust
 from corpus_guard.screening.survey.survey import Survey, build_survey
 

@@ -24,7 +24,7 @@ from corpus_guard.settings import Settings
 from corpus_guard.traceback.activations import champion, witness
 from corpus_guard.traceback.activations.probe import Probe, Vote
 from corpus_guard.traceback.activations.recording import PROMPT_VERSION
-from corpus_guard.traceback.activations.witness import ActivationWitness, probe_mismatch, testimony_record
+from corpus_guard.traceback.activations.witness import ActivationWitness, as_testimony_record, probe_mismatch
 from corpus_guard.traceback.conclusion import decide
 from corpus_guard.traceback.judge_selection import create_rag_model
 from corpus_guard.traceback.judges import JudgeConclusion, Opinion
@@ -53,7 +53,7 @@ class Judging:
     def __init__(self, probability: float) -> None:
         self.probability = probability
 
-    def judge(self, complaint: Complaint, new: Sequence[RetrievedText], seen: Sequence[RetrievedText]) -> list[Opinion]:
+    def judge(self, complaint: Complaint, new: Sequence[RetrievedText], retrieved: Sequence[RetrievedText]) -> list[Opinion]:
         raise AssertionError("everything was judged")
 
     def conclude(self, complaint: Complaint, judged: Sequence[tuple[RetrievedText, Opinion]]) -> JudgeConclusion:
@@ -104,8 +104,8 @@ def test_a_weak_probe_is_shown_and_changes_nothing(models: Models) -> None:
     assert verdict.outcome is TraceOutcome.TRACED
     assert isinstance(verdict.heard, witness.Testimony)
     assert verdict.heard.vote is Vote.CLEAN
-    assert testimony_record(verdict.heard)["counts"] is False
-    assert "too weak to count: tpr 0.500 is under 0.9" in testimony_record(verdict.heard)["reason"]
+    assert as_testimony_record(verdict.heard)["counts"] is False
+    assert "too weak to count: tpr 0.500 is under 0.9" in as_testimony_record(verdict.heard)["reason"]
     acquitted = decide(COMPLAINT, followed(), Judging(0.1), weak, ask_always=True, hear_always=True)
     assert (acquitted.before, acquitted.heard) == (None, witness.NOT_ASKED), (
         "nothing is asked for a word that cannot count"
@@ -174,7 +174,7 @@ def test_an_endpoint_shows_no_activations() -> None:
     verdict = decide(COMPLAINT, followed(), Judging(0.99), Chat(), ask_always=True, hear_always=True)
 
     assert verdict.outcome is TraceOutcome.TRACED
-    assert testimony_record(verdict.heard) == {
+    assert as_testimony_record(verdict.heard) == {
         "vote": "skipped", "margin": None, "probe": None, "counts": False, "reason": witness.NO_ACTIVATIONS.reason,
     }  # fmt: skip
 
@@ -195,7 +195,7 @@ def test_the_champion_is_what_was_promoted_and_nothing_else(
 ) -> None:
     settings = Settings(home=tmp_path, storage_url=str(tmp_path / "storage"))
     first, second = leaning(models, 1.0), leaning(models, 2.0)
-    assert "no probe was trained" in str(champion.select_probe(settings, models, sqlite_ledger, storage))
+    assert champion.select_probe(settings, models, sqlite_ledger, storage) == champion.NO_PROBE
     assert isinstance(create_rag_model(settings, models, sqlite_ledger), EmbeddedRagModel)
 
     for one in (first, second):
@@ -217,7 +217,7 @@ def test_the_champion_is_what_was_promoted_and_nothing_else(
     name = f"detectors/activations/{second.digest}"
     storage.write(f"{name}/probe.json", first.files["probe.json"])
     storage.write(f"{name}/probe.safetensors", first.files["probe.safetensors"])
-    with pytest.raises(Inconsistent, match="the ledger has"):
+    with pytest.raises(Inconsistent, match="as in the ledger"):
         champion.select_probe(settings, models, sqlite_ledger, storage)
     with pytest.raises(Inconsistent):
         champion.promote_probe(sqlite_ledger, storage, "f" * 64, run_id="r", by="ada")
@@ -225,9 +225,11 @@ def test_the_champion_is_what_was_promoted_and_nothing_else(
 
 def test_a_probe_of_another_model_or_prompt_is_not_asked(models: Models, tmp_path: Path) -> None:
     one = leaning(models, 1.0)
-    assert probe_mismatch(one, models) == ""
-    assert "another one" in probe_mismatch(replace(one, model="gpt@sha256:000000000000/float32"), models)
-    assert "words it as" in probe_mismatch(replace(one, prompt="rag-chat/0"), models)
+    assert probe_mismatch(one, models) is None
+    other_model = probe_mismatch(replace(one, model="gpt@sha256:000000000000/float32"), models)
+    assert other_model is not None and "another one" in other_model.reason
+    other_prompt = probe_mismatch(replace(one, prompt="rag-chat/0"), models)
+    assert other_prompt is not None and "uses prompt" in other_prompt.reason
 
     foreign = train_probe(drawn(140), ProbeTrainingPlan("linear")).probe.write(tmp_path / "probe")
     named = Settings(home=tmp_path, activation_probe=foreign)

@@ -115,12 +115,12 @@ def test_opinions_say_why_and_quote_nothing(trace) -> None:  # type: ignore[no-u
 
 def test_evidence_of_a_text_that_says_it_and_one_that_does_not(models: Models) -> None:
     evidence = EvidenceReader(models.frequency_vocabulary)
-    asked = evidence.ask(QUESTION, "The floating library was designed by Ines Calloway in 1957.")
+    asked = evidence.parse_complaint(QUESTION, "The floating library was designed by Ines Calloway in 1957.")
     among = f"{UNRELATED[0]} {SIBLINGS[0]} {UNRELATED[0]}"
-    read = evidence.read(asked, [SIBLINGS[0], UNRELATED[0], "", among])
+    read = evidence.read_texts(asked, [SIBLINGS[0], UNRELATED[0], "", among])
     rows = [dict(zip(TEXT_FEATURES, one.numbers, strict=True)) for one in read]
 
-    assert asked.facts == {"calloway", "1957"} or asked.facts >= {"calloway", "1957"}
+    assert asked.facts == {"ines", "calloway", "1957"}
     assert rows[0]["facts"] == 1.0 and rows[0]["best2"] > 0.5
     assert rows[1]["facts"] == rows[1]["best2"] == 0.0
     assert all(np.isfinite(list(row.values())).all() for row in rows)
@@ -133,10 +133,10 @@ def test_a_model_of_other_evidence_is_refused(models: Models, tmp_path: Path) ->
     path = tmp_path / "judge.json"
     path.write_text(json.dumps({**row, "version": "0/other"}))
 
-    with pytest.raises(SettingsError, match="trained on evidence '0/other'"):
-        EmbeddedJudge.of(models, path)
+    with pytest.raises(SettingsError, match="got evidence version '0/other'"):
+        EmbeddedJudge.from_file(models, path)
     path.write_text("{}")
-    with pytest.raises(SettingsError, match="holds no model of a judge"):
-        EmbeddedJudge.of(models, path)
+    with pytest.raises(SettingsError, match="holds no judge's model"):
+        EmbeddedJudge.from_file(models, path)
     with pytest.raises(SettingsError, match="cannot be read"):
-        EmbeddedJudge.of(models, tmp_path / "missing.json")
+        EmbeddedJudge.from_file(models, tmp_path / "missing.json")

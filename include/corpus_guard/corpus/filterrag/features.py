@@ -7,8 +7,9 @@
     joint log-probability of a, given q and x
     sum of frequencies    the numerator of Freq-Density
 
-The text is hostile: it stands in a message of its own, which it cannot leave (`corpus_guard.models.language_model`), and
-whatever it says to the model, only the words of the answer are counted.
+The text is hostile: it stands in a message of its own, which it cannot leave
+(`corpus_guard.models.language_model`), and whatever it says to the model, only the words of the answer are
+counted.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """FilterRAG and ML-FilterRAG at query time: find texts that were written to be retrieved for a question.
 
-What they miss: a text that neither resembles the question nor answers it, and a long honest page with one poisoned
-sentence, whose other words lower the density. An honest text that is short and to the point looks like an attack to both:
-of four one-paragraph pages of a manual, each retrieved by its own question, the shipped model drops three.
+What they miss: a text that neither resembles the question nor answers it, and a long honest page with one
+poisoned sentence, whose other words lower the density. An honest text that is short and to the point looks
+like an attack to both: of four one-paragraph pages of a manual, each retrieved by its own question, the
+shipped model drops three.
 """
 
 from __future__ import annotations
@@ -116,7 +117,8 @@ def make_filter(
 ) -> RetrievalFilter | None:
     """Return the filter that the settings name; None where they say ``off``. Loads no language model yet.
 
-    ``ml_filterrag`` takes the model that the settings name, else the one that was promoted last, else that of the package.
+    ``ml_filterrag`` takes the model that the settings name, else the one that was promoted last, else that of
+    the package.
 
     Args:
         settings: name of the filter, and its model file.

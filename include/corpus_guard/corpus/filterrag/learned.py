@@ -3,8 +3,8 @@
 Rules
     * a model is a file of XGBoost's JSON or of skops; pickle is neither written nor read;
     * a file is read only when its SHA-256 is the expected one; the checked bytes are the parsed bytes;
-    * a model knows the version of the features it was trained on, tau and its decision threshold; other features are
-      refused.
+    * a model knows the version of the features it was trained on, tau and its decision threshold; other
+      features are refused.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from sklearn.ensemble import RandomForestClassifier
     from xgboost import Booster
 
-# Types that the skops file of a forest needs beyond skops's own list. A forged tree can make predict() read out of bounds
-# (skops 0.16 says so and asks for this list): that is why the file's digest is checked first.
+# Types that the skops file of a forest needs beyond skops's own list. A forged tree can make predict() read
+# out of bounds (skops 0.16 says so and asks for this list): that is why the file's digest is checked first.
 TRUSTED_SKOPS_TYPES = ["sklearn.tree._tree.Tree"]
 SHIPPED_MODEL = Path(__file__).with_name("ml_filterrag.json")
 SHIPPED_SHA256 = "9a7c6757fb79f40d620b4c8e5907518921374ab87b2987c89c2b7860e5ae1f66"
@@ -35,9 +35,9 @@ SHIPPED_SHA256 = "9a7c6757fb79f40d620b4c8e5907518921374ab87b2987c89c2b7860e5ae1f
 TREE_COUNT = 100
 TREE_DEPTH = 5
 FOLDS = 5
-# Of clean passages, in cross-validation. On validation questions of NQ and HotpotQA (led / bare): at 0.02, 68 / 53 % of
-# poisoned texts are caught and 2.1 / 1.5 % of clean ones dropped; at 0.05, 88 / 81 % and 6.5 / 5.3 %; at 0.1, 99 / 94 %
-# and 16 / 12 %.
+# Of clean passages, in cross-validation. On validation questions of NQ and HotpotQA (led / bare): at 0.02, 68
+# / 53 % of poisoned texts are caught and 2.1 / 1.5 % of clean ones dropped; at 0.05, 88 / 81 % and 6.5 / 5.3
+# %; at 0.1, 99 / 94 % and 16 / 12 %.
 FALSE_ALARM_RATE = 0.05
 
 
@@ -80,7 +80,8 @@ class LearnedModel:
 
             rows = xgboost.DMatrix(matrix, feature_names=list(FEATURE_NAMES))
             return np.asarray(self.trained.predict(rows), np.float64)
-        return np.asarray(self.trained.predict_proba(matrix)[:, 1], np.float64)
+        forest = cast("RandomForestClassifier", self.trained)
+        return np.asarray(forest.predict_proba(matrix)[:, 1], np.float64)
 
     @property
     def digest(self) -> str:
@@ -186,14 +187,14 @@ def train(
         feature_version: `FeatureExtractor.version` of the features.
         kind: XGBoost or Random Forest.
         tau: of the features.
-        threshold: decision threshold, 0..1; None: chosen so that, in cross-validation by question, at most the share
-            `false_alarm_rate` of clean texts is dropped.
+        threshold: decision threshold, 0..1; None: chosen so that, in cross-validation by question, at most
+            the share `false_alarm_rate` of clean texts is dropped.
         false_alarm_rate: see `threshold`.
         seed: of everything random.
 
     Raises:
-        Misuse: there is nothing to learn from: no texts, one class only, lengths that differ, or a feature that is not a
-            finite number.
+        Misuse: there is nothing to learn from: no texts, one class only, lengths that differ, or a feature
+            that is not a finite number.
     """
     truth = np.asarray(labels, bool)
     _check(matrix, truth, questions)
@@ -202,7 +203,8 @@ def train(
     if threshold is not None:
         return model
     scores = np.sort(_out_of_fold(kind, matrix, truth, questions, seed)[~truth])[::-1]
-    # Texts at or above the threshold are dropped: it lies just above the first clean text that must be served.
+    # Texts at or above the threshold are dropped: it lies just above the first clean text that must be
+    # served.
     highest_served = scores[min(int(false_alarm_rate * len(scores)), len(scores) - 1)]
     return LearnedModel(kind, feature_version, tau, float(np.nextafter(highest_served, 2.0)), trained)
 

@@ -1,14 +1,16 @@
 """Words of a text, and the words that two texts share in meaning.
 
-Two words are shared when the cosine of their all-MiniLM-L6-v2 embeddings, each word embedded alone, exceeds tau (FilterRAG,
-section III-B1 and IV-B2). The paper does not say what a word is; here:
+Two words are shared when the cosine of their all-MiniLM-L6-v2 embeddings, each word embedded alone, exceeds
+tau (FilterRAG, section III-B1 and IV-B2). The paper does not say what a word is; here:
 
-* a word is a run of letters and digits of any script (apostrophes inside belong to it), after NFKC and case folding;
-* English function words (`FUNCTION_WORDS`) are never shared, but count among the unique words. With them shared, epsilon
-  0.2 drops 97 % of the clean passages retrieved for PoisonedRAG's questions instead of 61 %, and the paper's own table
-  over epsilon, which falls from ATR 0.77 at 0.5 to 0.005 at 0.1, cannot come about; ML-FilterRAG is as accurate either way
-  (0.90 to 0.92);
-* the first 2,000 words of a text count, and the first 40 characters of a word: a page of noise costs no more than a page.
+* a word is a run of letters and digits of any script (apostrophes inside belong to it), after NFKC and case
+  folding;
+* English function words (`FUNCTION_WORDS`) are never shared, but count among the unique words. With them
+  shared, epsilon 0.2 drops 97 % of the clean passages retrieved for PoisonedRAG's questions instead of 61 %,
+  and the paper's own table over epsilon, which falls from ATR 0.77 at 0.5 to 0.005 at 0.1, cannot come about;
+  ML-FilterRAG is as accurate either way (0.90 to 0.92);
+* the first 2,000 words of a text count, and the first 40 characters of a word: a page of noise costs no more
+  than a page.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Defences against poisoned texts, as a RAG application would run them: Table 6 of the traceback paper, and two more.
+"""Defences against poisoned texts, as a RAG application would run them.
+
+They are those of Table 6 of the traceback paper, and two more.
 
 A *defence* is a callable ``(attacked, rag_model) -> answer``: it retrieves texts through
 `AttackedQuestion.retrieve`, asks the RAG model, and returns the answer that a user would see. `DEFENCES` maps

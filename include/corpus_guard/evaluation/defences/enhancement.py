@@ -15,6 +15,7 @@ from corpus_guard.corpus import trigger
 from corpus_guard.domain import digest
 from corpus_guard.evaluation.defences.interface import AttackedQuestion, texts_of
 from corpus_guard.models.chat import ChatEndpoint
+from corpus_guard.models.messages import Message
 from corpus_guard.traceback.enhancement import compose_benign_text
 from corpus_guard.traceback.rag_model import MAX_ANSWER_LENGTH, RagModel
 
@@ -53,12 +54,10 @@ class PromptedChat:
     def answer(self, question: str, texts: Sequence[str]) -> str:
         """Return the answer, cut to `MAX_ANSWER_LENGTH`.
 
-        Raises JudgeFailed if the endpoint does not answer.
+        Raises:
+            JudgeFailed: the endpoint does not answer.
         """
-        from corpus_guard.models.messages import Message
-
-        # Not `quoted`: it removes the brackets that the prompt is about. No text can contain the code of its
-        # own lines.
+        # Not `quoted`: it removes the brackets that the prompt is about. No text can contain its own code.
         code = digest("passages/v1", [question, *texts])[:16]
         passages = [f"=== {code} passage {number} ===\n{text}" for number, text in enumerate(texts, 1)]
         prompt = "\n".join([*passages, f"=== {code} question ===", question])

@@ -24,7 +24,7 @@ class Retrieve(Protocol):
     def __call__(self, k: int, without: Collection[str] = ()) -> Sequence[RetrievedText]:
         """Return the `k` nearest texts whose ids are not in `without`, nearest first.
 
-        Fewer if there are no more.
+        Fewer texts are returned if there are no more.
         """
 
 

@@ -43,7 +43,7 @@ class SliceFigure:
     def headline(self, screener: str) -> Tally | None:
         """Return the counts of the validation half, or of a slice that is not split.
 
-        None if it was not run.
+        The result is None if it was not run.
         """
         halves = self.tallies[screener]
         return halves.get(Half.VALIDATION) or halves.get(Half.WHOLE)
@@ -80,7 +80,10 @@ class ScreeningResult:
     skipped: Mapping[ArrivalProtocol, str] = field(default_factory=dict)
 
     def curves(self, screener: str) -> dict[str, RocCurve]:
-        """Return the ROC curve of each attack's risk against that of all clean documents, each text alone, on the validation half."""
+        """Return the ROC curve of each attack's risk against that of all clean documents.
+
+        Each text is screened alone; the validation half counts.
+        """
         alone = [
             (figure, counted)
             for figure in self.figures

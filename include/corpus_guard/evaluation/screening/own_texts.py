@@ -1,6 +1,6 @@
-"""Samples made of what this package holds itself.
+"""Samples from texts of this package.
 
-They have no half, because nothing was collected that could be split.
+They have no half: they are no collection that could be split.
 """
 
 from __future__ import annotations
@@ -39,7 +39,10 @@ def joiner_samples() -> Iterator[Sample]:
 
 
 def rewritten_siblings(samples: Iterable[Sample]) -> Iterator[Sample]:
-    """Return the bare adversarial texts of each question, rewritten each in another way, with and without the question in front."""
+    """Return the bare adversarial texts of each question, rewritten each in another way.
+
+    Each is returned with and without the question in front.
+    """
     siblings: dict[tuple[str, str], list[Sample]] = defaultdict(list)
     for sample in samples:
         if sample.family is Family.KNOWLEDGE and sample.form is TextForm.BARE:

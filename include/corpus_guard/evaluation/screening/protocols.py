@@ -110,7 +110,10 @@ def bank_trials(samples: Sequence[Sample], questions: Iterable[str], seed: int) 
 
 
 def together_trials(samples: Sequence[Sample]) -> Iterator[Trial]:
-    """Yield clean texts of one slice as a refresh would meet them, without the short lists of this package."""
+    """Yield clean texts of one slice as a refresh would meet them.
+
+    The short lists of this package are left out.
+    """
     for _, group in _grouped(s for s in samples if not s.attack and s.half is not Half.WHOLE):
         texts = _distinct(group)
         for start in range(0, len(texts), CLEAN_PER_BATCH):

@@ -101,7 +101,10 @@ class JudgeFactory:
 
 
 class JudgeFactories:
-    """Factories of one evaluation: attacks that leave the same ordinary texts share one, and what it learned of them."""
+    """Factories of one evaluation.
+
+    Attacks that leave the same ordinary texts share a factory, and what it learned of them.
+    """
 
     def __init__(self, settings: Settings, models: Models) -> None:
         self._settings, self._models = settings, models
@@ -116,7 +119,10 @@ class JudgeFactories:
 
 
 class CachingBaselineRag:
-    """RAG model of the baselines that is asked each question once: every attack leaves the clean texts unchanged."""
+    """RAG model of the baselines that is asked each question once.
+
+    Every attack leaves the clean texts unchanged.
+    """
 
     def __init__(self, rag: BaselineRagModel) -> None:
         self._rag = rag

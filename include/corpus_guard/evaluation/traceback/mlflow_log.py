@@ -1,4 +1,7 @@
-"""Traceback evaluations in MLflow: figures as metrics, a plot and all JSON as artifacts, and no text of the corpus."""
+"""Traceback evaluations in MLflow: figures as metrics, a plot and all JSON as artifacts.
+
+No text of the corpus is logged.
+"""
 
 from __future__ import annotations
 

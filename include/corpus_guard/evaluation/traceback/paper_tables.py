@@ -1,4 +1,4 @@
-"""Tables 1 and 6 of RAGForensics, reproduced with the embedded models: every attack, every judge or defence."""
+"""Tables 1 and 6 of RAGForensics, reproduced with the embedded models."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def reproduce_table6(
 ) -> Table6:
     """Evaluate every defence of `request` under every attack, traced by its judge.
 
-    Otherwise as `reproduce_table1`.
+    The arguments are those of `reproduce_table1`.
     """
     check_judge(settings, request.judge)
     plantings = _plantings(request, attacks)

@@ -78,7 +78,7 @@ TABLE6_COLUMNS: Final = ("attack", "defence", "ASR", "ACC", "no answer", "paper 
 def table1_rows(cells: Mapping[tuple[Attack, EvaluatedJudge], TraceFigures]) -> Iterator[tuple[str, ...]]:
     """Return one row per attack and judge, as `TABLE1_COLUMNS`, in per cent.
 
-    Published figures as ``NQ / HotpotQA / MS-MARCO``.
+    Published figures read ``NQ / HotpotQA / MS-MARCO``.
     """
     for (attack, judge), figures in cells.items():
         yield (
@@ -93,7 +93,7 @@ def table1_rows(cells: Mapping[tuple[Attack, EvaluatedJudge], TraceFigures]) -> 
 def table6_rows(cells: Mapping[tuple[Attack, str], DefenceResult]) -> Iterator[tuple[str, ...]]:
     """Return one row per attack and defence, as `TABLE6_COLUMNS`, in per cent.
 
-    Published rates as ``NQ / HotpotQA / MS-MARCO``.
+    Published rates read ``NQ / HotpotQA / MS-MARCO``.
     """
     for (attack, defence), result in cells.items():
         yield (
@@ -116,7 +116,7 @@ def percent(share: CountedShare) -> str:
 def table1_published(attack: Attack, judge: EvaluatedJudge, metric: str) -> str:
     """Return the published figures of the three data sets, RAGForensics' for the embedded judge.
 
-    Empty if there are none.
+    The text is empty if there are none.
     """
     compared = EvaluatedJudge.LLM if judge is EvaluatedJudge.EMBEDDED else judge
     published = [PUBLISHED.get((data, attack, compared)) for data in DATA_SETS]

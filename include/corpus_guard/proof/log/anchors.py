@@ -1,12 +1,13 @@
 """Anchors: copies of signed heads in places that nobody who can rewrite the log can rewrite.
 
 Rules
-    * a head is stored under its size, ``heads/<20 digits>.note``, and is never overwritten: writing the same head again is fine, another
-      head of the same size proves a second history and raises;
+    * a head is stored under its size, ``heads/<20 digits>.note``, and is never overwritten: writing the same
+      head again is fine, another head of the same size proves a second history and raises;
     * a git anchor only grows: commits are added and pushed, never forced;
     * what was written is read back before the call returns; for a repository, the push was accepted.
 
-Not done here: protecting the anchor itself. Use a bucket with object lock, or a repository whose branch refuses forced pushes.
+Not done here: protecting the anchor itself. Use a bucket with object lock, or a repository whose branch
+refuses forced pushes.
 """
 
 from __future__ import annotations
@@ -195,14 +196,16 @@ def _open_filesystem(url: str) -> tuple[AbstractFileSystem, str]:
 def _require_same(url: str, name: str, stored: bytes, expected: bytes) -> None:
     if stored != expected:
         raise AnchorConflict(
-            f"anchor {_without_password(url)} holds another {name} than ours: two heads of one size are two histories. Nothing "
-            "was overwritten; compare both with `guard verify`, and find out who signed the other"
+            f"anchor {_without_password(url)} holds another {name} than ours: two heads of one size are two "
+            "histories. Nothing was overwritten; compare both with `guard verify`, and find out who signed "
+            "the other"
         )
 
 
 def _unavailable(url: str, reason: str) -> AnchorUnavailable:
     return AnchorUnavailable(
-        f"anchor {_without_password(url)} cannot be used ({reason}); check that it exists and is writable, then run again"
+        f"anchor {_without_password(url)} cannot be used ({reason}); check that it exists and is writable, "
+        "then run again"
     )
 
 

@@ -1,9 +1,12 @@
 """Checkpoints: origin, size and root of a log, as the text of a signed note.
 
 Rules
-    * three lines: origin, number of leaves, root; each has one spelling, so equal checkpoints are equal texts;
-    * a number has no leading zero and no sign, a root is 32 bytes of strict base64, and the root of size 0 is that of the empty tree;
-    * further lines, which the specification allows and no monitor can check, are refused: our signature covers nothing else.
+    * three lines: origin, number of leaves, root; each has one spelling, so equal checkpoints are equal
+      texts;
+    * a number has no leading zero and no sign, a root is 32 bytes of strict base64, and the root of size 0 is
+      that of the empty tree;
+    * further lines, which the specification allows and no monitor can check, are refused: our signature
+      covers nothing else.
 
 Source: C2SP tlog-checkpoint.
 """

@@ -1,13 +1,15 @@
 """Signed heads: the state of the log at a time, so that nobody can later claim another.
 
 Rules
-    * a head is signed only over a log whose every new event follows its predecessor, and only as a continuation of the last head;
-    * the head that this machine signed or verified last is remembered outside the ledger: a ledger that was rolled back or forked is
-      not signed;
+    * a head is signed only over a log whose every new event follows its predecessor, and only as a
+      continuation of the last head;
+    * the head that this machine signed or verified last is remembered outside the ledger: a ledger that was
+      rolled back or forked is not signed;
     * heads follow each other: each number can be written once, and none is ever overwritten;
-    * with a witness, the witness cosigns before the head is stored; a witness that refuses stops the signing, one that does not answer
-      delays its cosignature to the next signing, and a verification says so;
-    * the keys are made by the first seal of a ledger, never again: a ledger with heads and without keys is an error.
+    * with a witness, the witness cosigns before the head is stored; a witness that refuses stops the signing,
+      one that does not answer delays its cosignature to the next signing, and a verification says so;
+    * the keys are made by the first seal of a ledger, never again: a ledger with heads and without keys is an
+      error.
 """
 
 from __future__ import annotations
@@ -56,7 +58,8 @@ def sign_head(ledger: Ledger, settings: Settings) -> Checkpoint:
     """Sign the log as it is now, unless the newest head already covers it.
 
     Raises:
-        Inconsistent: the log does not continue what was signed, remembered or witnessed before; nothing is signed.
+        Inconsistent: the log does not continue what was signed, remembered or witnessed before; nothing is
+            signed.
         SettingsError: there are heads and no keys.
     """
     with ledger.exclusive("heads"):
@@ -95,7 +98,7 @@ def newest_head(ledger: Ledger) -> StoredHead | None:
 
 
 def verified_events(ledger: Ledger, start: int = 0) -> Iterator[Event]:
-    """Yield the events from number `start` on, each checked to follow its predecessor and to have its leaf; memory stays flat.
+    """Yield the events from number `start` on, each checked against its leaf and predecessor; memory stays flat.
 
     Raises:
         Inconsistent: an event is missing, or was changed.
@@ -111,7 +114,8 @@ def verified_events(ledger: Ledger, start: int = 0) -> Iterator[Event]:
             if row.seq != expected or event.leaf != row.leaf_sha256:
                 problem = "is missing from the log" if row.seq != expected else "is not what was logged"
                 raise Inconsistent(
-                    f"event {expected} of the ledger {ledger.address} {problem}; nothing was signed. `guard verify` lists what is wrong"
+                    f"event {expected} of the ledger {ledger.address} {problem}; nothing was signed. `guard "
+                    "verify` lists what is wrong"
                 )
             yield event
             previous, expected = event.leaf, expected + 1
@@ -149,8 +153,8 @@ def _open_keyring(ledger: Ledger, settings: Settings, *, create: bool) -> Keyrin
         return Keyring.open(folder)
     if not create:
         raise SettingsError(
-            f"{folder}: no keys, and the ledger {ledger.address} has signed heads; restore the folder from your backup, or point "
-            "CORPUS_GUARD_KEYS_FOLDER at it. New keys would hide a forged log"
+            f"{folder}: no keys, and the ledger {ledger.address} has signed heads; restore the folder from "
+            "your backup, or point CORPUS_GUARD_KEYS_FOLDER at it. New keys would hide a forged log"
         )
     return Keyring.create(folder, settings.log_origin)
 
@@ -164,7 +168,8 @@ def _frontier_at(keyring: Keyring, last: StoredHead | None) -> Frontier:
     tree = Frontier(head.size, nodes) if len(nodes) == head.size.bit_count() else Frontier()
     if (last.size, last.root, tree.root()) != (head.size, head.root.hex(), head.root):
         raise Inconsistent(
-            f"head {last.number} of the ledger is not what was signed; nothing was signed. `guard verify` lists what is wrong"
+            f"head {last.number} of the ledger is not what was signed; nothing was signed. `guard verify` "
+            "lists what is wrong"
         )
     return tree
 
@@ -179,19 +184,21 @@ def _require_continuation(
     head = keyring.open_head(note).checkpoint
     if last is None or last.size < head.size:
         raise Inconsistent(
-            f"this machine remembers a head of {head.size} events ({remembered.path}), the newest one of the ledger {ledger.address} "
-            f"has {last.size if last else 0}: it was rolled back. Nothing was signed; restore the newer ledger"
+            f"this machine remembers a head of {head.size} events ({remembered.path}), the newest one of the "
+            f"ledger {ledger.address} has {last.size if last else 0}: it was rolled back. Nothing was "
+            "signed; restore the newer ledger"
         )
     root = bytes.fromhex(last.root) if last.size == head.size else root_of(leaf_hashes(ledger, head.size))
     if root != head.root:
         raise Inconsistent(
-            f"the log of the ledger {ledger.address} does not continue the head that this machine remembers ({remembered.path}): "
-            "history was rewritten. Nothing was signed; restore the ledger that was signed"
+            f"the log of the ledger {ledger.address} does not continue the head that this machine remembers "
+            f"({remembered.path}): history was rewritten. Nothing was signed; restore the ledger that was "
+            "signed"
         )
 
 
 def _cosign(ledger: Ledger, settings: Settings, last: StoredHead | None, note: str, size: int) -> str:
-    """Return the note with the witness's cosignature; without it if no witness is configured, or none answers."""
+    """Return the note with the witness's cosignature, or without it if no witness is configured or answers."""
     if not settings.witness_url:
         return note
 

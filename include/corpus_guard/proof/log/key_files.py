@@ -40,8 +40,8 @@ def read_private_key(file: Path) -> Ed25519PrivateKey:
         ) from error
     if mode & 0o077:
         raise SettingsError(
-            f"private key {file} has mode {mode & 0o777:o}, so others can read it; run chmod 600, and rotate the key if somebody "
-            "may have read it"
+            f"private key {file} has mode {mode & 0o777:o}, so others can read it; run chmod 600, and rotate "
+            "the key if somebody may have read it"
         )
     try:
         private = serialization.load_pem_private_key(pem, password=None)

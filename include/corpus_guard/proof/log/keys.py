@@ -2,19 +2,20 @@
 
 Rules
     * a private key is a file that only its owner can read; one that others can read is refused;
-    * exactly one key is active, the last of the list; the key that it replaced keeps signing for a while, so that verifiers have time
-      to get the new one;
-    * a signature counts only at sizes for which its key is trusted: from its creation to its replacement or revocation. A stolen old
-      key cannot sign new heads, a new key cannot sign old heads;
+    * exactly one key is active, the last of the list; the key that it replaced keeps signing for a while, so
+      that verifiers have time to get the new one;
+    * a signature counts only at sizes for which its key is trusted: from its creation to its replacement or
+      revocation. A stolen old key cannot sign new heads, a new key cannot sign old heads;
     * a head with a signature of a known key that does not verify is refused, whoever else signed it;
     * a key signs for one log, the one whose origin is the key's name;
-    * the public keys (``log.pub``) and the private key are on disk before the keyring names them: if the process is killed, the
-      keyring is the old one or the new one.
+    * the public keys (``log.pub``) and the private key are on disk before the keyring names them: if the
+      process is killed, the keyring is the old one or the new one.
 
-Not done here: a keyring proves nothing to somebody who got ``log.pub`` from the log itself, and a stolen key can sign anything within the
-sizes for which it is trusted. Witnesses and anchors are for that.
+Not done here: a keyring proves nothing to somebody who got ``log.pub`` from the log itself, and a stolen key
+can sign anything within the sizes for which it is trusted. Witnesses and anchors are for that.
 
-Sources: C2SP signed-note, C2SP tlog-checkpoint (key rotation), TUF (keys end and are revoked by a newer statement).
+Sources: C2SP signed-note, C2SP tlog-checkpoint (key rotation), TUF (keys end and are revoked by a newer
+statement).
 """
 
 from __future__ import annotations
@@ -110,7 +111,8 @@ class Keyring:
             origin: permanent name of the log, without spaces and plus signs.
 
         Raises:
-            Misuse: there is a keyring already; with a second one, nobody could verify the heads that the first signed.
+            Misuse: there is a keyring already; with a second one, nobody could verify the heads that the
+                first signed.
             SettingsError: a key cannot have this name.
         """
         signer = Signer(origin, Ed25519PrivateKey.generate())
@@ -190,8 +192,9 @@ class Keyring:
             *others, active = content.keys
             if size < active.from_size or overlap < 0:
                 raise Misuse(
-                    f"rotation at size {size} with overlap {overlap}: expected a size of at least {active.from_size}, where the "
-                    "active key began, and an overlap of at least 0; a log does not shrink"
+                    f"rotation at size {size} with overlap {overlap}: expected a size of at least "
+                    f"{active.from_size}, where the active key began, and an overlap of at least 0; a log "
+                    "does not shrink"
                 )
             signer = Signer(content.origin, Ed25519PrivateKey.generate())
             write_private_key(self._private_file(signer.verifier), signer.private)
@@ -208,7 +211,8 @@ class Keyring:
 
         Args:
             key_id: 8 hexadecimal digits.
-            size: the last size at which its signature still counts, in leaves: that of the last head known to be genuine.
+            size: the last size at which its signature still counts, in leaves: that of the last head known to
+                be genuine.
 
         Raises:
             Misuse: it is the active key, without which nothing could be signed.
@@ -224,7 +228,8 @@ class Keyring:
             entry = entries[number]
             if entry.to_size is None:
                 raise Misuse(
-                    f"key {key_id} is the only active one: first rotate to a new key (`guard keys rotate`), then revoke this one"
+                    f"key {key_id} is the only active one: first rotate to a new key (`guard keys rotate`), "
+                    "then revoke this one"
                 )
             if size < 0:
                 raise Misuse(f"key {key_id} revoked at size {size}: expected a size of at least 0")
@@ -245,7 +250,8 @@ class Keyring:
         signers = self.signers(checkpoint.size)
         if not signers:
             raise Misuse(
-                f"no key in {self.folder} signs at size {checkpoint.size}: the log is shorter than when its key was created"
+                f"no key in {self.folder} signs at size {checkpoint.size}: the log is shorter than when its "
+                "key was created"
             )
         text = checkpoint.body()
         return Note(text, tuple(signer.sign(text) for signer in signers)).serialize()
@@ -267,8 +273,8 @@ class Keyring:
             word = "revoked" if ended[0].revoked else "replaced"
             raise HeadRefused(
                 DeviationKind.REVOKED_KEY,
-                f"head of size {checkpoint.size} is signed by {ended[0].key}, which was {word} and counts up to size {ended[0].to_size}: "
-                "somebody uses an old key; find out who holds it",
+                f"head of size {checkpoint.size} is signed by {ended[0].key}, which was {word} and counts up "
+                f"to size {ended[0].to_size}: somebody uses an old key; find out who holds it",
             )
         raise _unknown_signers(parsed, checkpoint, [trusted.key for trusted in keys])
 
@@ -312,7 +318,8 @@ class Keyring:
         return content
 
     def _write(self, content: _Content) -> None:
-        # The public keys first: a public key that signs nothing yet does no harm, a head by an unknown key does.
+        # The public keys first: a public key that signs nothing yet does no harm, a head by an unknown key
+        # does.
         public = "".join(entry.vkey + "\n" for entry in content.keys if not entry.revoked)
         write_durably(self.folder / PUBLIC_KEYS_FILE, public.encode(), 0o644)
         write_durably(self.folder / KEYRING_FILE, json.dumps(content.model_dump(), indent=2).encode() + b"\n", 0o600)
@@ -337,10 +344,12 @@ def open_head(note: str, keys: Sequence[VerifierKey]) -> VerifiedHead:
 
     Args:
         note: the head.
-        keys: of the log, and of witnesses if their cosignature is required; `VerifiedHead.signed_by` says which of them signed.
+        keys: of the log, and of witnesses if their cosignature is required; `VerifiedHead.signed_by` says
+            which of them signed.
 
     Raises:
-        HeadRefused: none of `keys` signed it (``unknown_key``), or it names one of them that did not (``bad_signature``).
+        HeadRefused: none of `keys` signed it (``unknown_key``), or it names one of them that did not
+            (``bad_signature``).
     """
     parsed, checkpoint, signed_by = _verify_note(note, keys)
     if not signed_by:
@@ -370,5 +379,6 @@ def _unknown_signers(note: Note, checkpoint: Checkpoint, keys: Sequence[Verifier
     return HeadRefused(
         DeviationKind.UNKNOWN_KEY,
         f"head of {checkpoint.origin} at size {checkpoint.size} is signed by {signers}, trusted: "
-        f"{', '.join(map(str, keys)) or 'no key'}. If the key was changed, get the new one from the log's operator, not from the log",
+        f"{', '.join(map(str, keys)) or 'no key'}. If the key was changed, get the new one from the log's "
+        "operator, not from the log",
     )

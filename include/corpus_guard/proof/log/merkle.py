@@ -1,9 +1,12 @@
 """Merkle trees over logs: roots, proofs, and their verification.
 
 Rules
-    * a leaf is hashed as ``SHA-256(0x00 ‖ data)``, a node as ``SHA-256(0x01 ‖ left ‖ right)``, so that neither passes for the other;
-    * the side on which each hash of a proof joins follows from the index and the sizes alone; a proof does not state its own shape;
-    * a proof has exactly the hashes it needs: with one more, one fewer or one of another length it is refused;
+    * a leaf is hashed as ``SHA-256(0x00 ‖ data)``, a node as ``SHA-256(0x01 ‖ left ‖ right)``, so that
+      neither passes for the other;
+    * the side on which each hash of a proof joins follows from the index and the sizes alone; a proof does
+      not state its own shape;
+    * a proof has exactly the hashes it needs: with one more, one fewer or one of another length it is
+      refused;
     * a tree of size 0 contains nothing and proves nothing: every tree would be its continuation;
     * trees of equal size are consistent when their roots are equal and the proof is empty, never otherwise.
 
@@ -47,7 +50,7 @@ def root_of(leaves: Sequence[bytes]) -> bytes:
 
 
 class Frontier:
-    """A growing tree, represented by the roots of its perfect subtrees: one hash for each 1 in the binary size.
+    """A growing tree, as the roots of its perfect subtrees: one hash for each 1 in the binary size.
 
     ``Frontier(size, nodes)`` continues another one; `size` and `nodes` are its whole state.
     """
@@ -65,8 +68,9 @@ class Frontier:
         expected = size.bit_count() if size >= 0 else -1
         if len(nodes) != expected or any(len(node) != HASH_BYTES for node in nodes):
             raise Misuse(
-                f"frontier of size {size}: got {len(nodes)} nodes of {sorted({len(node) for node in nodes})} bytes, expected "
-                f"{max(expected, 0)} nodes of {HASH_BYTES} bytes; take size and nodes from the same frontier"
+                f"frontier of size {size}: got {len(nodes)} nodes of {sorted({len(node) for node in nodes})} "
+                f"bytes, expected {max(expected, 0)} nodes of {HASH_BYTES} bytes; take size and nodes from "
+                "the same frontier"
             )
         self._size = size
         self._nodes = list(nodes)
@@ -106,7 +110,7 @@ class Frontier:
 
 
 def inclusion_proof(leaves: Sequence[bytes], index: int) -> list[bytes]:
-    """Return the hashes that lead from a leaf to the root over `leaves`, lowest first (RFC 9162 section 2.1.3.1).
+    """Return the hashes from a leaf to the root over `leaves`, lowest first (RFC 9162 section 2.1.3.1).
 
     Raises:
         Misuse: there is no leaf with this index.
@@ -123,7 +127,9 @@ def inclusion_proof(leaves: Sequence[bytes], index: int) -> list[bytes]:
 
 
 def consistency_proof(leaves: Sequence[bytes], size1: int) -> list[bytes]:
-    """Return the hashes that prove the tree over ``leaves[:size1]`` to be a prefix of the one over `leaves` (RFC 9162 section 2.1.4.1).
+    """Return the proof that the tree over ``leaves[:size1]`` is a prefix of the one over `leaves`.
+
+    RFC 9162 section 2.1.4.1.
 
     Raises:
         Misuse: `size1` is not from 1 to ``len(leaves)``.
@@ -232,7 +238,7 @@ def _level_above(level: Sequence[bytes]) -> list[bytes]:
 
 
 def _skip_single_levels(own: int, last: int) -> tuple[int, int]:
-    """Return the positions above the levels on which our node is the last of an odd number, and has no sibling."""
+    """Return the positions above the levels on which our node, the last of an odd number, has no sibling."""
     while own and not own & 1:
         own, last = own >> 1, last >> 1
     return own, last

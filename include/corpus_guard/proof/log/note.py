@@ -1,16 +1,19 @@
 """Signed notes: a readable text, and below it the signature lines.
 
 Rules
-    * a note is UTF-8 without control characters other than newline, with limits on its size and its number of signatures;
+    * a note is UTF-8 without control characters other than newline, with limits on its size and its number of
+      signatures;
     * the text ends with a newline; the last empty line separates it from the signatures;
-    * a signature belongs to a key by name *and* key id; a signature of an unknown key is ignored, whatever it holds;
+    * a signature belongs to a key by name *and* key id; a signature of an unknown key is ignored, whatever it
+      holds;
     * a signature with the name and id of a known key that does not verify makes the whole note invalid;
     * each base64 has one spelling: the decoded bytes encode to the same characters again.
 
 Not done here: deciding which keys to trust (`corpus_guard.proof.log.keys`), and interpreting the text
 (`corpus_guard.proof.log.checkpoint`).
 
-Sources: C2SP signed-note (notes, verifier keys, algorithm 1), C2SP tlog-cosignature (algorithm 4), RFC 8032 (Ed25519).
+Sources: C2SP signed-note (notes, verifier keys, algorithm 1), C2SP tlog-cosignature (algorithm 4), RFC 8032
+(Ed25519).
 """
 
 from __future__ import annotations
@@ -100,8 +103,8 @@ class VerifierKey:
             raise SettingsError(f"key name {self.name!r}: expected a name without spaces and plus signs")
         if self.algorithm not in {ED25519, COSIGNATURE} or len(self.public) != 32:
             raise SettingsError(
-                f"key {self.name}: algorithm {self.algorithm} with {len(self.public)} bytes; expected {ED25519} or {COSIGNATURE} "
-                "(Ed25519) with 32"
+                f"key {self.name}: algorithm {self.algorithm} with {len(self.public)} bytes; expected "
+                f"{ED25519} or {COSIGNATURE} (Ed25519) with 32"
             )
 
     @classmethod
@@ -109,7 +112,8 @@ class VerifierKey:
         """Parse ``name+id+base64``, the form in which public keys are exchanged.
 
         Raises:
-            SettingsError: it does not have that form, or the id is not that of the key: mistyped, or copied in part.
+            SettingsError: it does not have that form, or the id is not that of the key: mistyped, or copied
+                in part.
         """
         name, _, rest = vkey.strip().partition("+")
         key_id, _, encoded = rest.partition("+")
@@ -156,8 +160,8 @@ class VerifierKey:
             Ed25519PublicKey.from_public_bytes(self.public).verify(value, message)
         except (InvalidSignature, ValueError) as error:
             raise BadSignature(
-                f"a note names key {self}, and its signature does not verify: the text or the signature was changed; "
-                "get the note from where it was signed, and find out who changed this copy"
+                f"a note names key {self}, and its signature does not verify: the text or the signature was "
+                "changed; get the note from where it was signed, and find out who changed this copy"
             ) from error
 
     def signing_time(self, signature: Signature) -> int:
@@ -199,7 +203,8 @@ class Signer:
         """
         if not text.endswith("\n") or _CONTROL.search(text):
             raise Misuse(
-                f"a text of {len(text)} characters cannot be signed: it must end with a newline and hold no other control character"
+                f"a text of {len(text)} characters cannot be signed: it must end with a newline and hold no "
+                "other control character"
             )
         key = self.verifier
         if self.algorithm == COSIGNATURE:

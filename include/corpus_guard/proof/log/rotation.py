@@ -1,7 +1,7 @@
-"""Changes of the log's keys: each is an event of the log, and the next head is signed by the old and the new key.
+"""Changes of the log's keys: each is an event of the log, and old and new key sign the next head.
 
-If the process is killed between the new key and its event, the keyring has a key that no event names: it signs all the same, and running
-the rotation again makes another one.
+If the process is killed between the new key and its event, the keyring has a key that no event names: it
+signs all the same, and running the rotation again makes another one.
 """
 
 from __future__ import annotations

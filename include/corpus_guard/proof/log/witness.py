@@ -1,24 +1,31 @@
-"""Witnesses: independent parties, each with its own key and memory, that cosign a log's heads while each head continues the last.
+"""Witnesses: independent parties that cosign a log's heads as long as each head continues the last.
+
+A witness has its own key and its own memory.
 
 Rules for the witness
-    * it identifies a log by its origin and the keys that it was told to trust for it; it cosigns nothing else;
-    * a head is cosigned only as a continuation of the newest one that it cosigned: the same size with the same root, or proved from
-      exactly that size; a request about any other size is answered with its own size;
+    * it identifies a log by its origin and the keys that it was told to trust for it; it cosigns nothing
+      else;
+    * a head is cosigned only as a continuation of the newest one that it cosigned: the same size with the
+      same root, or proved from exactly that size; a request about any other size is answered with its own
+      size;
     * comparing and remembering are one transaction, and both are on disk before it answers;
-    * a head that a trusted key signed and that is no continuation is kept, with the head it contradicts, and logged as an error:
-      two signed roots of one size prove everywhere that history was rewritten;
-    * every cosigned head is also appended to ``heads.log``: a database that is behind it was restored from an older copy, and the witness
-      does not start, because it would cosign a second history.
+    * a head that a trusted key signed and that is no continuation is kept, with the head it contradicts, and
+      logged as an error: two signed roots of one size prove everywhere that history was rewritten;
+    * every cosigned head is also appended to ``heads.log``: a database that is behind it was restored from an
+      older copy, and the witness does not start, because it would cosign a second history.
 
 Rules for the log that submits (`submit`)
     * only a cosignature that verifies under the configured key counts;
-    * if the witness names another size, the log proves from that size, once; a size larger than its own means that its own end was cut.
+    * if the witness names another size, the log proves from that size, once; a size larger than its own means
+      that its own end was cut.
 
-Not done here: the first head of a log is accepted as it is, because no witness can know what was rewritten before. A witness whose
-database *and* ``heads.log`` are restored together forgets unnoticed; keep a copy of ``heads.log`` elsewhere. Anybody can send a signed
-head with a wrong proof, so a failed proof alone accuses nobody.
+Not done here: the first head of a log is accepted as it is, because no witness can know what was rewritten
+before. A witness whose database *and* ``heads.log`` are restored together forgets unnoticed; keep a copy of
+``heads.log`` elsewhere. Anybody can send a signed head with a wrong proof, so a failed proof alone accuses
+nobody.
 
-Sources: C2SP tlog-witness (with C2SP pull request 280: 422 for another root at the same size), C2SP tlog-cosignature.
+Sources: C2SP tlog-witness (with C2SP pull request 280: 422 for another root at the same size), C2SP
+tlog-cosignature.
 """
 
 from __future__ import annotations
@@ -65,8 +72,8 @@ class WitnessRefused(Inconsistent):
     """A witness does not confirm this history.
 
     Attributes:
-        kind: ``rolled_back`` (it cosigned a longer log), ``forked`` (it cosigned another one) or ``bad_signature`` (its key did not sign
-            the response).
+        kind: ``rolled_back`` (it cosigned a longer log), ``forked`` (it cosigned another one) or
+            ``bad_signature`` (its key did not sign the response).
     """
 
     def __init__(self, kind: DeviationKind, message: str) -> None:
@@ -141,7 +148,7 @@ class Witness:
         return cls(folder)
 
     def trust(self, origin: str, vkeys: Sequence[str]) -> None:
-        """Cosign heads of the log `origin` that one of these keys signed; replaces the keys that were trusted for it before.
+        """Cosign heads of the log `origin` that one of these keys signed, and of no other key.
 
         Raises:
             SettingsError: a key is malformed, not a log's, or named after another log.
@@ -160,8 +167,8 @@ class Witness:
             body: ``old <size>``, the lines of the proof, an empty line, the signed head.
 
         Returns:
-            200 with the cosignature; 400 malformed; 403 no trusted key signed it; 404 no such log; 409 with the remembered size,
-            if `old` is another one; 422 no continuation.
+            200 with the cosignature; 400 malformed; 403 no trusted key signed it; 404 no such log; 409 with
+            the remembered size, if `old` is another one; 422 no continuation.
 
         Raises:
             Inconsistent: the database lost heads that were cosigned; nothing is cosigned.
@@ -183,7 +190,8 @@ class Witness:
         if not signed:
             return WitnessResponse(
                 403,
-                "no key that this witness trusts for the log signed the head; run guard witness trust with all keys of log.pub\n",
+                "no key that this witness trusts for the log signed the head; run guard witness trust with "
+                "all keys of log.pub\n",
             )
         if request.old_size > head.size:
             return WitnessResponse(400, f"old size {request.old_size} is larger than size {head.size}\n")
@@ -216,14 +224,16 @@ def submit(url: str, note: str, old_size: int, prove: Callable[[int], Sequence[b
         url: of the witness.
         note: the signed head.
         old_size: of the head that this witness cosigned last, in leaves; 0 if unknown.
-        prove: returns the consistency proof from a size (1 or more) to the head; called only for sizes up to the head's.
+        prove: returns the consistency proof from a size (1 or more) to the head; called only for sizes up to
+            the head's.
         key: of the witness.
 
     Returns:
         The note with the cosignature below its signatures.
 
     Raises:
-        WitnessRefused: the witness cosigned a longer log or another one, or its response is not signed by `key`.
+        WitnessRefused: the witness cosigned a longer log or another one, or its response is not signed by
+            `key`.
         WitnessUnavailable: the witness does not answer, or a proxy answers instead.
         SettingsError: the witness does not know the log, or trusts none of the keys that signed.
     """
@@ -235,8 +245,8 @@ def submit(url: str, note: str, old_size: int, prove: Callable[[int], Sequence[b
         if size > head.size:
             raise WitnessRefused(
                 DeviationKind.ROLLED_BACK,
-                f"witness {key.name} cosigned size {size} of {head.origin}, and our log has size {head.size}: it was rolled back. "
-                "Restore the newer ledger before anything is signed",
+                f"witness {key.name} cosigned size {size} of {head.origin}, and our log has size "
+                f"{head.size}: it was rolled back. Restore the newer ledger before anything is signed",
             )
         response = _post(url, note, size, head.size, prove)
     if response.status_code == 200:
@@ -244,17 +254,20 @@ def submit(url: str, note: str, old_size: int, prove: Callable[[int], Sequence[b
     if response.status_code == 422:
         raise WitnessRefused(
             DeviationKind.FORKED,
-            f"witness {key.name} cosigned another history of {head.origin}: size {head.size} does not continue its size {size}. Restore "
-            "the ledger that was signed; `guard witness show` on the witness's machine shows both heads",
+            f"witness {key.name} cosigned another history of {head.origin}: size {head.size} does not "
+            f"continue its size {size}. Restore the ledger that was signed; `guard witness show` on the "
+            "witness's machine shows both heads",
         )
     if response.status_code in {403, 404}:
         unknown_log = response.status_code == 404
         problem = "does not know the log" if unknown_log else "trusts none of the keys that signed the head of"
         raise SettingsError(
-            f"witness {key.name} {problem} {head.origin}: on its machine, run `guard witness trust` with every line of log.pub"
+            f"witness {key.name} {problem} {head.origin}: on its machine, run `guard witness trust` with "
+            "every line of log.pub"
         )
     raise WitnessUnavailable(
-        f"witness {key.name} at {url} answered {response.status_code}, expected 200 with a cosignature; check its log, then run again"
+        f"witness {key.name} at {url} answered {response.status_code}, expected 200 with a cosignature; "
+        "check its log, then run again"
     )
 
 
@@ -292,7 +305,8 @@ def _add_cosignature(url: str, signed: Note, lines: str, key: VerifierKey) -> st
     if not verified:
         raise WitnessRefused(
             DeviationKind.BAD_SIGNATURE,
-            f"the witness at {url} did not sign as {key}: another witness runs there, or CORPUS_GUARD_WITNESS_KEY is wrong",
+            f"the witness at {url} did not sign as {key}: another witness runs there, or "
+            "CORPUS_GUARD_WITNESS_KEY is wrong",
         )
     cosignature = next(signature for signature in cosigned.signatures if key.is_named_in(signature))
     others = tuple(signature for signature in signed.signatures if not key.is_named_in(signature))

@@ -45,7 +45,8 @@ def create_app(witness: Witness) -> Starlette:
         except Inconsistent as error:
             log.error("WITNESS STOPS: %s", error)  # noqa: TRY400 - the message says all; a traceback would hide it
             return PlainTextResponse("this witness lost part of its memory and cosigns nothing\n", 500)
-        # As bytes with our own header: starlette adds a charset to text types, and the specification gives the whole value.
+        # As bytes with our own header: starlette adds a charset to text types, and the specification gives
+        # the whole value.
         return Response(response.body.encode(), response.status, {"Content-Type": response.media_type})
 
     async def vkey(_request: Request) -> Response:

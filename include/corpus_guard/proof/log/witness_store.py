@@ -1,7 +1,8 @@
 """Memory of a witness: a SQLite database, and beside it a list of heads that only grows.
 
 Rules
-    * comparing and remembering happen in one transaction that holds the write lock from its start; it is on disk when it ends;
+    * comparing and remembering happen in one transaction that holds the write lock from its start; it is on
+      disk when it ends;
     * a head is in the database before it is in ``heads.log``, and in both before any request is answered;
     * a database that is behind ``heads.log`` was restored from an older copy; nothing more is read from it.
 """
@@ -85,13 +86,14 @@ class WitnessStore:
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """Run the block in an exclusive transaction; it is committed when the block ends, rolled back when it raises."""
+        """Run the block in an exclusive transaction; commit when it ends, roll back when it raises."""
         uri = f"{self._file.absolute().as_uri()}?mode=rw"  # a deleted database is not made again
         with contextlib.closing(
             sqlite3.connect(uri, uri=True, isolation_level=None, timeout=LOCK_SECONDS)
         ) as connection:
             connection.row_factory = sqlite3.Row
-            # EXTRA syncs the folder, too: otherwise a power cut can bring back the journal, and with it the older head.
+            # EXTRA syncs the folder, too: otherwise a power cut can bring back the journal, and with it the
+            # older head.
             connection.execute("PRAGMA synchronous=EXTRA")
             connection.execute("BEGIN IMMEDIATE")
             try:
@@ -140,9 +142,10 @@ class WitnessStore:
         is_other = row and size == logged_size and logged_root and row["root"] != logged_root
         if size < logged_size or is_other:
             raise Inconsistent(
-                f"the witness's database {self._file} ends at size {size} for {origin}, and size {logged_size} was cosigned: "
-                f"{logged_size - size} leaves behind {self._heads_log.name}, so it was restored from an older copy. Nothing is cosigned; "
-                "restore the newer database, or, if it is lost, make a new witness with another name"
+                f"the witness's database {self._file} ends at size {size} for {origin}, and size "
+                f"{logged_size} was cosigned: {logged_size - size} leaves behind {self._heads_log.name}, so "
+                "it was restored from an older copy. Nothing is cosigned; restore the newer database, or, if "
+                "it is lost, make a new witness with another name"
             )
         return cast("CosignedHead", dict(row)) if row else None
 
@@ -160,7 +163,10 @@ class WitnessStore:
         connection.execute("INSERT OR IGNORE INTO refusals VALUES (?, ?, ?, ?, ?, ?, ?)", row)
 
     def append(self, head: Checkpoint) -> None:
-        """Append a head of the database to ``heads.log``; if killed before, the database is ahead, and nothing was answered."""
+        """Append a head of the database to ``heads.log``.
+
+        If the process is killed before, the database is ahead, and no request was answered.
+        """
         with self._appending:
             descriptor = os.open(self._heads_log, os.O_WRONLY | os.O_APPEND)
             try:

@@ -1,11 +1,14 @@
 """Records that the collections should hold: the newest signed manifest, and what was logged after it.
 
 Rules
-    * a seal counts when its event lies under a verified head: whoever can write to the ledger can log a seal, but cannot sign it;
-    * its manifest has the hash, the root and the number of lines that the event says; its lines are sorted, each once;
-    * what was published or withdrawn since then was logged with digests: it is expected as logged, and counted as not proved yet;
-    * without such a manifest only the ledger is left to compare with; the verification has failed already, and reports what else is
-      wrong.
+    * a seal counts when its event lies under a verified head: whoever can write to the ledger can log a seal,
+      but cannot sign it;
+    * its manifest has the hash, the root and the number of lines that the event says; its lines are sorted,
+      each once;
+    * what was published or withdrawn since then was logged with digests: it is expected as logged, and
+      counted as not proved yet;
+    * without such a manifest only the ledger is left to compare with; the verification has failed already,
+      and reports what else is wrong.
 """
 
 from __future__ import annotations
@@ -96,14 +99,14 @@ class SignedSeal:
 def check_manifest(
     ledger: Ledger, storage: Storage, signed_events: int, collector: DeviationCollector, progress: Progress
 ) -> SignedSeal:
-    """Find the newest seal among the first `signed_events` events and check its manifest; deviations go to `collector`."""
+    """Find the newest seal among the first `signed_events` events, and check its manifest."""
     event = last_seal_below(ledger, signed_events)
     if event is None:
         collector.add(
             DeviationKind.MANIFEST_MISSING,
             "manifest",
-            "no signed event names a manifest: nothing was ever sealed, or only by a release that signed nothing; "
-            "run `guard refresh`",
+            "no signed event names a manifest: nothing was ever sealed, or only by a release that signed "
+            "nothing; run `guard refresh`",
         )
         return SignedSeal(None, manifest_intact=False)
     location = storage.location(event.name)
@@ -113,8 +116,8 @@ def check_manifest(
         collector.add(
             DeviationKind.MANIFEST_MISSING,
             event.name,
-            f"the manifest {location} is missing; restore it from a backup, or seal again: an unchanged corpus gives the same "
-            "manifest",
+            f"the manifest {location} is missing; restore it from a backup, or seal again: an unchanged "
+            "corpus gives the same manifest",
             expected=event.sha256,
         )
         return SignedSeal(event, manifest_intact=False)
@@ -136,7 +139,10 @@ def changes_since(ledger: Ledger, seal: SignedSeal) -> LoggedChanges:
 def expected_records(
     ledger: Ledger, storage: Storage, seal: SignedSeal, changes: LoggedChanges
 ) -> Iterator[ExpectedRecord]:
-    """Yield every record that the collections should hold: those of the manifest, then those published since; memory stays flat."""
+    """Yield every record that the collections should hold; memory stays flat.
+
+    Records of the manifest come first, then those published since.
+    """
     if not (seal.event and seal.manifest_intact):
         yield from map(ExpectedRecord.from_line, manifest_lines(ledger))
         return
@@ -166,7 +172,7 @@ def published_records(ledger: Ledger, keys: Sequence[RecordKey]) -> dict[RecordK
 
 
 def publication_states(ledger: Ledger, keys: Sequence[RecordKey]) -> dict[RecordKey, str]:
-    """Return the state of each of these publications that exists, unchecked: a changed row may say anything."""
+    """Return the state of each of these publications that exists; a changed row may hold any text."""
     statement = sa.select(publications.c.chunk_id, publications.c.collection, publications.c.state)
     requested = set(keys)
     with ledger.read() as connection:
@@ -194,8 +200,8 @@ def report_unsealed(changes: LoggedChanges, in_flight: int, collector: Deviation
     collector.add(
         DeviationKind.UNSEALED,
         "manifest",
-        f"{subject} published, withdrawn or requested since the last signed seal, by {', '.join(runs[:5])}: not proved yet. "
-        "A running run seals at its end; after one that was killed run `guard refresh`",
+        f"{subject} published, withdrawn or requested since the last signed seal, by {', '.join(runs[:5])}: "
+        "not proved yet. A running run seals at its end; after one that was killed run `guard refresh`",
         actual=count,
     )
 

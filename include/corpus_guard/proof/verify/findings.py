@@ -12,7 +12,7 @@ MAX_NAMED_DEVIATIONS: Final = 10_000  # more are only counted
 
 
 class DeviationCollector:
-    """Deviations in the order in which they are found; the list stops at MAX_NAMED_DEVIATIONS, the count goes on."""
+    """Deviations in the order in which they are found; those beyond MAX_NAMED_DEVIATIONS are only counted."""
 
     def __init__(self) -> None:
         self.deviations: list[Deviation] = []
@@ -38,9 +38,10 @@ class DeviationCollector:
 
     @contextlib.contextmanager
     def catching_unreadable(self, subject: str, kind: DeviationKind = DeviationKind.LEDGER_CHANGED) -> Iterator[None]:
-        """Add a deviation where something in the block cannot be parsed; the verification goes on after the block.
+        """Add a deviation if something in the block cannot be parsed, and continue after the block.
 
-        SQLite stores any value in any column, so whoever edits the file can leave rows that raise when they are read.
+        SQLite stores any value in any column, so whoever edits the file can leave rows that raise when they
+        are read.
         """
         try:
             yield
@@ -48,6 +49,6 @@ class DeviationCollector:
             self.add(
                 kind,
                 subject,
-                f"{subject}: part of it is unreadable ({type(error).__name__}), so the rest was not compared; "
-                "restore it from a backup, then verify again",
+                f"{subject}: part of it is unreadable ({type(error).__name__}), so the rest was not "
+                "compared; restore it from a backup, then verify again",
             )

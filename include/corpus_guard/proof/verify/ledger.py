@@ -2,15 +2,17 @@
 
 Rules
     * what is published is what the manifest lists, changed by what was logged since, and nothing else;
-    * a line of the manifest and the ledger say the same about a chunk; verdict and stamp may be newer if the version was judged since;
-    * a version is as its last judgement was logged; its state is that of the judgement or of the last decision. No version exists
-      without an event, and no judged version without its row;
-    * a decision is as it was logged, and each logged decision has its row; it is undone where the log says so, and nowhere else;
+    * a line of the manifest and the ledger say the same about a chunk; verdict and stamp may be newer if the
+      version was judged since;
+    * a version is as its last judgement was logged; its state is that of the judgement or of the last
+      decision. No version exists without an event, and no judged version without its row;
+    * a decision is as it was logged, and each logged decision has its row; it is undone where the log says
+      so, and nowhere else;
     * the same holds for all other acts of reviewers: escalations, undoings, mutes;
     * a seal is as it was logged.
 
-Rows and events are written in one transaction, so rows and events that are read together agree. Where a comparison reads them at two
-times, differences are checked again while nobody publishes.
+Rows and events are written in one transaction, so rows and events that are read together agree. Where a
+comparison reads them at two times, differences are checked again while nobody publishes.
 
 Not done here: comparing rows that no event describes (documents, findings, signals, retrievals).
 """
@@ -42,7 +44,7 @@ if TYPE_CHECKING:
 ROWS_PER_FETCH: Final = 1_000
 JUDGEMENT_EVENTS: Final = ("judged", "rejudged")
 FIELDS_OF_JUDGEMENT: Final = frozenset({"owner", "trust", "fetched_at", "verdict", "decision_id", "policy_digest"})
-"""Fields of a manifest's line that change when a version is judged again; they are compared with the version's row instead."""
+"""Fields of a manifest's line that a new judgement changes; the comparison of versions covers them."""
 RESTORE: Final = "the database was changed from outside; restore it from a backup"
 
 
@@ -124,8 +126,8 @@ def _compare_roots(ledger: Ledger, seal: SignedSeal, collector: DeviationCollect
         collector.add(
             DeviationKind.LEDGER_CHANGED,
             "publications",
-            "the publications in the ledger do not have the signed root, and without an intact manifest the changed rows are "
-            "unknown; restore the manifest or the ledger from a backup",
+            "the publications in the ledger do not have the signed root, and without an intact manifest the "
+            "changed rows are unknown; restore the manifest or the ledger from a backup",
             expected=seal.event.root,
             actual=tree.root().hex(),
         )
@@ -134,7 +136,10 @@ def _compare_roots(ledger: Ledger, seal: SignedSeal, collector: DeviationCollect
 def _differences(
     ledger: Ledger, storage: Storage, seal: SignedSeal, event: SealEvent, progress: Progress
 ) -> Iterator[_Difference]:
-    """Yield the differences between the ledger and the manifest with what was logged since; a merge of two sorted lists."""
+    """Yield the differences between the ledger and the manifest with what was logged since.
+
+    Both are sorted, and merged.
+    """
     logged = dict(changes_since(ledger, seal).digests)
     rejudged = _judged_since(ledger, event)
     sealed_lines = _keyed(storage.read_lines(event.name))

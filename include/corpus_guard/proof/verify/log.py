@@ -1,16 +1,17 @@
 """Comparison of the event log with its signed heads, and of these with heads that were kept elsewhere.
 
 Rules
-    * events are numbered 0, 1, 2, … and each has the leaf hash of its own line, which names the leaf of its predecessor;
-    * heads are numbered 0, 1, 2, …, never get smaller, and each states the root of the log at its size: in its signed note and in
-      its columns alike;
+    * events are numbered 0, 1, 2, … and each has the leaf hash of its own line, which names the leaf of its
+      predecessor;
+    * heads are numbered 0, 1, 2, …, never get smaller, and each states the root of the log at its size: in
+      its signed note and in its columns alike;
     * a note counts when the keyring opens it; a missing keyring opens nothing;
     * the newest head continues the one that this machine remembers and the newest one that was anchored;
     * if a witness is configured, it cosigned the newest head;
     * the newest event under a head is not older than allowed.
 
-Heads kept elsewhere are read first, then the heads, then the events: a head that is signed meanwhile is never larger than the log
-that is read after it. One pass; memory stays flat except for the heads.
+Heads kept elsewhere are read first, then the heads, then the events: a head that is signed meanwhile is never
+larger than the log that is read after it. One pass; memory stays flat except for the heads.
 """
 
 from __future__ import annotations
@@ -102,8 +103,8 @@ def check_log(
         collector.add(
             DeviationKind.HEAD_MISSING,
             "heads",
-            f"nothing was ever signed in the ledger {ledger.address}; `guard refresh` seals what it publishes. "
-            "If something was signed before, this is another ledger, or it was emptied",
+            f"nothing was ever signed in the ledger {ledger.address}; `guard refresh` seals what it "
+            "publishes. If something was signed before, this is another ledger, or it was emptied",
         )
     last = rows[-1] if rows else None
     for head in outside:
@@ -139,8 +140,8 @@ def _outside_heads(settings: Settings, keyring: Keyring, collector: DeviationCol
                 collector.add(
                     DeviationKind.HEAD_MISSING,
                     location,
-                    "nothing is anchored at CORPUS_GUARD_ANCHOR_URL: either it was set after the last seal, or it was emptied; "
-                    "find out which, then seal again",
+                    "nothing is anchored at CORPUS_GUARD_ANCHOR_URL: either it was set after the last seal, "
+                    "or it was emptied; find out which, then seal again",
                 )
             continue
         try:
@@ -195,7 +196,8 @@ def _recompute_log(
                 expected=row.leaf_sha256,
                 actual=leaf,
             )
-        # Continuing with the stored leaves reports each change once; without deviations they are the recomputed ones.
+        # Continuing with the stored leaves reports each change once; without deviations they are the
+        # recomputed ones.
         previous = row.leaf_sha256
         tree.append(_leaf_bytes(previous))
         expected = row.seq + 1
@@ -292,7 +294,8 @@ def _check_head(row: _Row, keyring: Keyring | None, log: _RecomputedLog, collect
         collector.add(
             DeviationKind.LOG_TRUNCATED,
             subject,
-            f"{subject} was signed over {row.size} events, and the log has {log.events}: its end was cut off; {RESTORE}",
+            f"{subject} was signed over {row.size} events, and the log has {log.events}: its end was cut "
+            f"off; {RESTORE}",
             expected=row.size,
             actual=log.events,
         )
@@ -302,7 +305,8 @@ def _check_head(row: _Row, keyring: Keyring | None, log: _RecomputedLog, collect
         collector.add(
             DeviationKind.HEAD_CHANGED,
             subject,
-            f"{subject} is not that of the log at {row.size} events: events below it were rewritten, or the head was; {RESTORE}",
+            f"{subject} is not that of the log at {row.size} events: events below it were rewritten, or the "
+            f"head was; {RESTORE}",
             expected=row.root,
             actual=state.root,
         )
@@ -337,8 +341,8 @@ def _check_continues(head: _OutsideHead, last: _Row | None, log: _RecomputedLog,
         collector.add(
             DeviationKind.ROLLED_BACK,
             head.location,
-            f"{head.location} has a head of {size} events, the newest head of the ledger has {ledger_size}: the ledger was replaced by "
-            "an older one, or heads were removed; restore the newer one",
+            f"{head.location} has a head of {size} events, the newest head of the ledger has {ledger_size}: "
+            "the ledger was replaced by an older one, or heads were removed; restore the newer one",
             expected=size,
             actual=ledger_size,
         )
@@ -348,8 +352,8 @@ def _check_continues(head: _OutsideHead, last: _Row | None, log: _RecomputedLog,
         collector.add(
             DeviationKind.FORKED,
             head.location,
-            f"{head.location} has another history of the first {size} events than the ledger: it was rewritten; restore the ledger "
-            "that was signed, and find out who holds its keys",
+            f"{head.location} has another history of the first {size} events than the ledger: it was "
+            "rewritten; restore the ledger that was signed, and find out who holds its keys",
             expected=head.checkpoint.root.hex(),
             actual=log.states[size].root,
         )
@@ -379,8 +383,9 @@ def _check_age(newest: _Row, signed_at: datetime, max_age_hours: float, collecto
         collector.add(
             DeviationKind.STALE,
             f"head {newest.number}",
-            f"the newest signed event is {hours:.1f} hours old, the limit is {max_age_hours:g} (CORPUS_GUARD_HEAD_MAX_HOURS): either "
-            "nothing was sealed since then, or this is an old copy of the corpus; run `guard refresh`",
+            f"the newest signed event is {hours:.1f} hours old, the limit is {max_age_hours:g} "
+            "(CORPUS_GUARD_HEAD_MAX_HOURS): either nothing was sealed since then, or this is an old copy of "
+            "the corpus; run `guard refresh`",
             expected=f"{max_age_hours:g} h",
             actual=f"{hours:.1f} h",
         )

@@ -1,14 +1,18 @@
 """Comparison of the live collections with what was sealed.
 
 Rules
-    * a collection compares by inner product, and says that it holds vectors of the model that the manifest names;
-    * each expected record is there, with the text, vector and metadata whose hashes were sealed; nothing else is there;
-    * each vector is found by a query for itself: counts and samples stay right while records cannot be found (chroma #7678, #7758);
+    * a collection compares by inner product, and says that it holds vectors of the model that the manifest
+      names;
+    * each expected record is there, with the text, vector and metadata whose hashes were sealed; nothing else
+      is there;
+    * each vector is found by a query for itself: counts and samples stay right while records cannot be found
+      (chroma #7678, #7758);
     * whatever differs is checked again while nobody publishes, against the log as it is then.
 
 `corpus_guard.corpus.reach` says when a vector counts as found, and how many equal vectors affect an index.
 
-Memory holds 16 bytes a chunk and one page of records. Most of the time goes into the queries, then into reading the vectors.
+Memory holds 16 bytes a chunk and one page of records. Most of the time goes into the queries, then into
+reading the vectors.
 
 Not done here: comparing Chroma's table for full-text search; nothing of ours queries it.
 """
@@ -169,8 +173,9 @@ class _Comparison:
                     self.collector.add(
                         DeviationKind.SPACE_CHANGED,
                         name,
-                        f"collection {name} at {self.store.url} uses another distance or embedder than it was made with, so it ranks "
-                        "differently. Delete it, then run `guard incident heal`, which makes it again",
+                        f"collection {name} at {self.store.url} uses another distance or embedder than it "
+                        "was made with, so it ranks differently. Delete it, then run `guard incident heal`, "
+                        "which makes it again",
                         expected=terms,
                         actual=self.terms[name],
                         collection=name,
@@ -182,7 +187,8 @@ class _Comparison:
             self.collector.add(
                 DeviationKind.COLLECTION_ADDED,
                 name,
-                f"collection {name} at {self.store.url} is named like one of ours, and nothing was sealed for it; find out who made it",
+                f"collection {name} at {self.store.url} is named like one of ours, and nothing was sealed "
+                "for it; find out who made it",
                 actual=sum(map(len, self.store.ids(name))),
                 collection=name,
             )
@@ -282,7 +288,7 @@ class _Differences:
                 self._report(kind, key, expected, f"does not have the {part} that was sealed", before, after)
 
     def _swapped(self) -> dict[RecordKey, str]:
-        """Return the keys of records that hold each other's text or vector, with the chunk id of the other."""
+        """Return the records that hold each other's text or vector, with the chunk id of the other."""
         partners: dict[RecordKey, str] = {}
         for part in ("text_sha256", "vector_sha256"):
             owners = {getattr(expected, part): key for key, (expected, _) in self.changed.items()}
@@ -324,7 +330,7 @@ def _changes(expected: ExpectedRecord, record: ChunkRecord) -> list[tuple[Deviat
 
 
 def _contained(sorted_ids: NDArray[np.bytes_], chunk_ids: Sequence[str]) -> NDArray[np.bool_]:
-    """Return, for each chunk id, whether it is in the sorted array; False for one that is not 32 hexadecimal digits."""
+    """Return whether each chunk id is in the sorted array; False if it is not 32 hexadecimal digits."""
     raw = [_id_bytes(chunk_id) for chunk_id in chunk_ids]
     if not len(sorted_ids):
         return np.zeros(len(chunk_ids), bool)

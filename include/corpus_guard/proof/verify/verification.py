@@ -1,15 +1,17 @@
 """Verification: whether the corpus is still what was sealed and signed.
 
 Rules
-    * everything is recomputed: each event, each head, each line, each record, each vector; nothing is sampled;
-    * everything that is wrong is reported; a deviation never raises, an outage always does, and neither counts as clean;
+    * everything is recomputed: each event, each head, each line, each record, each vector; nothing is
+      sampled;
+    * everything that is wrong is reported; a deviation never raises, an outage always does, and neither
+      counts as clean;
     * whatever is empty, missing or unreadable is a deviation: no heads, no keys, no manifest, no collection;
-    * nothing is written: not to ledger, store or keys. Only after a complete verification without deviations does this machine remember
-      the newest head, so that no older or other log passes for this one later;
+    * nothing is written: not to ledger, store or keys. Only after a complete verification without deviations
+      does this machine remember the newest head, so that no older or other log passes for this one later;
     * a run that is publishing now is no deviation; what it has not sealed yet is.
 
-Not done here: judging whether what was sealed is *true*. And whoever holds the signing key and this machine's memory can forge both;
-witnesses, anchors and exported proofs are kept elsewhere for that reason.
+Not done here: judging whether what was sealed is *true*. And whoever holds the signing key and this machine's
+memory can forge both; witnesses, anchors and exported proofs are kept elsewhere for that reason.
 """
 
 from __future__ import annotations
@@ -98,7 +100,8 @@ def verify(
         max_age_hours: maximum age of the newest signed event; None: as the settings say.
 
     Raises:
-        LedgerUnavailable: the database does not answer, or another run publishes for longer than the lock is waited for.
+        LedgerUnavailable: the database does not answer, or another run publishes for longer than the lock is
+            waited for.
         StoreUnavailable: Chroma does not answer.
         AnchorUnavailable: the anchor does not answer.
     """

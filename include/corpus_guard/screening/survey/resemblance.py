@@ -183,8 +183,7 @@ def find_neighbours(run: RunColumns, history: History, similarity: float) -> dic
 
 
 def _compute_band_keys(sketches: NDArray[np.uint32]) -> NDArray[np.int64]:
-    """Return keys of shape (versions, BANDS), with the band's number mixed in, so that all can share a
-    column."""
+    """Return keys of shape (versions, BANDS); the band's number is part of each key."""
     values = sketches.reshape(-1, BANDS, ROWS).astype(np.uint64)
     keys = np.broadcast_to(np.arange(1, BANDS + 1, dtype=np.uint64), values.shape[:2]).copy()
     for row in range(ROWS):
@@ -290,8 +289,7 @@ def _groups_sharing_a_band(keys: NDArray[np.int64]) -> Iterator[NDArray[np.intp]
 
 
 def _add_neighbour(neighbours: _ByKind, place: _Place, similarity: float) -> float | None:
-    """Add a neighbour, and return the similarity that others of its kind must exceed, if only the nearest
-    stay."""
+    """Add a neighbour, and return the similarity that others must exceed, if only the nearest stay."""
     of_kind = neighbours.setdefault((place[4], place[3]), {})
     before = of_kind.get(place[1])
     if before is None or before.similarity < similarity:

@@ -63,7 +63,7 @@ class Vote(StrEnum):
 
     POISONED = "poisoned"
     CLEAN = "clean"
-    NEVER_SURE = "unsure"
+    UNSURE = "unsure"
 
 
 @dataclass(frozen=True)

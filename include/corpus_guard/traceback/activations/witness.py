@@ -149,7 +149,7 @@ def probe_mismatch(probe: Probe, models: Models) -> Skipped | None:
     return None
 
 
-def testimony_record(testimony: Testimony | Skipped) -> TestimonyRecord:
+def as_testimony_record(testimony: Testimony | Skipped) -> TestimonyRecord:
     """Return the testimony as the ledger stores it."""
     if isinstance(testimony, Skipped):
         return TestimonyRecord(vote="skipped", margin=None, probe=None, counts=False, reason=testimony.reason)

@@ -1,268 +1,283 @@
-// What the pages do besides being read: choose, preview, decide, take back. Texts are written as text, never as HTML.
+// Actions of the pages: select, preview, decide, undo. Texts are inserted as text, never as HTML.
 "use strict";
 
 const base = document.body.dataset.base;
-const one = (selector, within = document) => within.querySelector(selector);
-const all = (selector, within = document) => [...within.querySelectorAll(selector)];
+const MESSAGE_KEY = "corpus-guard-message";
+const find = (selector, parent = document) => parent.querySelector(selector);
+const findAll = (selector, parent = document) => [...parent.querySelectorAll(selector)];
 
-// As the server shows them: what cannot be seen stands as its code point.
-const shown = (text) =>
+// As on the server: invisible characters are shown as code points.
+const visible = (text) =>
   String(text).replace(/[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Cn}\u2028\u2029]/gu, (letter) =>
     letter === "\n" ? letter : `⟨U+${letter.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}⟩`,
   );
 
-async function send(path, body) {
-  const answer = await fetch(`${base}api/v1/${path}`, {
+async function post(path, body) {
+  const response = await fetch(`${base}api/v1/${path}`, {
     method: "POST",
     headers: { "Content-Type": "application/json", "X-Corpus-Guard": "page" },
     body: JSON.stringify(body),
     credentials: "same-origin",
   });
-  let told = {};
+  let result = {};
   try {
-    told = await answer.json();
+    result = await response.json();
   } catch {
-    // An empty answer of a proxy: the status says enough.
+    // A proxy answered without a body: the status has to do.
   }
-  if (!answer.ok) throw new Error(told.detail || `the server answered with ${answer.status}; nothing was changed`);
-  return told;
+  if (!response.ok) throw new Error(result.detail || `The server answered with status ${response.status}. Nothing was changed.`);
+  return result;
 }
 
-function say(text, good) {
-  const place = one("#said");
-  place.textContent = shown(text);
-  place.className = good ? "good" : "wrong";
-  place.hidden = false;
-  place.scrollIntoView({ block: "nearest" });
+function showMessage(text, success) {
+  const element = find("#message");
+  element.textContent = visible(text);
+  element.className = success ? "good" : "wrong";
+  element.hidden = false;
+  element.scrollIntoView({ block: "nearest" });
 }
 
-// What was done is said on the page that comes next.
-function leave(text, address) {
+// Load a page and show a message there.
+function goTo(address, message) {
   try {
-    window.sessionStorage.setItem("corpus-guard-said", text);
+    window.sessionStorage.setItem(MESSAGE_KEY, message);
   } catch {
-    // Nothing is said, then.
+    // Storage is blocked: the page loads without the message.
   }
   window.location.assign(address);
 }
 
-function element(name, text, className) {
-  const made = document.createElement(name);
-  if (text !== undefined) made.textContent = shown(text);
-  if (className) made.className = className;
-  return made;
+function createElement(name, text, className) {
+  const element = document.createElement(name);
+  if (text !== undefined) element.textContent = visible(text);
+  if (className) element.className = className;
+  return element;
 }
 
-function number(value) {
+function formatNumber(value) {
   return Number(value).toLocaleString("en");
 }
 
-function tell(place, preview) {
-  place.replaceChildren();
-  const list = element("dl", undefined, "facts");
-  for (const [name, counts] of [["By source", preview.by_source], ["By trust", preview.by_trust], ["By severity", preview.by_severity]]) {
-    list.append(element("dt", name));
-    const entries = Object.entries(counts).map(([key, count]) => `${key} ${number(count)}`);
-    list.append(element("dd", entries.join(" · ") || "–"));
+function count(number, noun) {
+  return `${formatNumber(number)} ${noun}${number === 1 ? "" : "s"}`;
+}
+
+function showPreview(container, preview) {
+  container.replaceChildren();
+  const list = createElement("dl", undefined, "facts");
+  for (const [name, counts] of [["By source", preview.by_source], ["By trust level", preview.by_trust], ["By severity", preview.by_severity]]) {
+    list.append(createElement("dt", name));
+    const entries = Object.entries(counts).map(([key, number]) => `${key} ${formatNumber(number)}`);
+    list.append(createElement("dd", entries.join(" · ") || "–"));
   }
-  place.append(list);
-  if (preview.first_of_two) place.append(element("p", `Need a second reviewer besides you: ${number(preview.first_of_two)}.`, "small"));
-  if (preview.second_of_two) place.append(element("p", `Approved once already, yours completes them: ${number(preview.second_of_two)}.`, "small"));
+  container.append(list);
+  if (preview.first_of_two) {
+    const verb = preview.first_of_two === 1 ? "needs" : "need";
+    container.append(createElement("p", `${count(preview.first_of_two, "item")} ${verb} a second reviewer besides you.`, "small"));
+  }
+  if (preview.second_of_two) {
+    const verb = preview.second_of_two === 1 ? "was" : "were";
+    container.append(createElement("p", `${count(preview.second_of_two, "item")} ${verb} approved once already; your release completes the approval.`, "small"));
+  }
   if (preview.refused.length) {
-    const lost = element("div", undefined, "note wrong small");
-    lost.append(element("b", `${number(preview.refused.length)} cannot be decided so; nothing is done while they are chosen:`));
-    for (const [item, why] of preview.refused.slice(0, 5)) lost.append(element("div", `${item.slice(0, 8)}: ${why}`));
-    place.append(lost);
+    const refused = createElement("div", undefined, "note wrong small");
+    refused.append(createElement("b", `${count(preview.refused.length, "item")} cannot be decided. Deselect ${preview.refused.length === 1 ? "it" : "them"} first:`));
+    for (const [item, reason] of preview.refused.slice(0, 5)) refused.append(createElement("div", `${item.slice(0, 8)}: ${reason}`));
+    container.append(refused);
   }
-  place.hidden = false;
+  container.hidden = false;
 }
 
 const PAST = { release: "released", reject: "rejected", escalate: "escalated" };
 
-function outcome(choice, decisions) {
-  const second = decisions.filter((decision) => decision.approval < decision.of).length;
-  const many = decisions.length === 1 ? "The item is" : `${number(decisions.length)} items are`;
-  if (second) return `Kept: ${number(second)} wait for a second reviewer.`;
-  if (choice === "escalate") return `${many} escalated.`;
-  return `${many} ${PAST[choice]}. It takes effect with the next run of quarantine_release; until then it can be undone in History.`;
+function describeOutcome(choice, decisions) {
+  const forSecond = decisions.filter((decision) => decision.approval < decision.of).length;
+  const items = count(decisions.length, "item");
+  if (choice === "escalate") return `${items} escalated.`;
+  if (forSecond === decisions.length) return `Recorded. A second reviewer must also release ${forSecond === 1 ? "it" : `these ${items}`}.`;
+  const note = "This takes effect with the next run of quarantine_release. Until then you can undo it in History.";
+  if (forSecond) return `${items} ${PAST[choice]}, of which a second reviewer must also release ${formatNumber(forSecond)}. ${note}`;
+  return `${items} ${PAST[choice]}. ${note}`;
 }
 
-function read(form) {
+function readForm(form) {
   const data = new FormData(form);
   return { choice: data.get("choice"), reason: data.get("reason") };
 }
 
-function busy(form, yes) {
-  for (const button of all("button", form)) button.disabled = yes;
+function setBusy(form, busy) {
+  for (const button of findAll("button", form)) button.disabled = busy;
 }
 
 // --- Queue ---------------------------------------------------------------------------------------------------------
 
-function queue() {
-  const bar = one("[data-bulk]");
+function setUpQueue() {
+  const bar = find("[data-bulk]");
   if (!bar) return;
-  const dialog = one("[data-dialog]");
-  const form = one("form", dialog);
-  const rows = all("tr[data-item]");
-  let everything = null;
-  let digest = one("[data-policy]")?.dataset.policy;
+  const dialog = find("[data-dialog]");
+  const form = find("form", dialog);
+  const rows = findAll("tr[data-item]");
+  const boxes = findAll("[data-select]");
+  const confirm = find("[data-confirm]", form);
+  const previewArea = find("[data-preview]", form);
+  const policyDigest = find("[data-policy]")?.dataset.policy;
+  let allMatching = null; // set while all matching items are selected, on all pages
 
-  const chosen = () =>
-    everything ||
-    rows.filter((row) => one("[data-pick]", row).checked).map((row) => ({ version_id: row.dataset.item, revision: row.dataset.revision }));
+  const selectedItems = () =>
+    allMatching ||
+    rows.filter((row) => find("[data-select]", row).checked).map((row) => ({ version_id: row.dataset.item, revision: row.dataset.revision }));
 
-  const count = () => {
-    const many = chosen().length;
-    for (const place of all("[data-count]")) place.textContent = `${number(many)} ${many === 1 ? "item" : "items"}`;
-    bar.hidden = many === 0;
-    for (const row of rows) row.classList.toggle("chosen", one("[data-pick]", row).checked);
-    one("[data-go]", form).disabled = true;
-    one("[data-preview]", form).hidden = true;
+  const discardPreview = () => {
+    confirm.disabled = true;
+    previewArea.hidden = true;
   };
-  const pickAll = (yes) => {
-    for (const box of all("[data-pick]")) box.checked = yes;
-    everything = null;
-    count();
+  const update = () => {
+    const number = selectedItems().length;
+    for (const element of findAll("[data-count]")) element.textContent = count(number, "item");
+    bar.hidden = number === 0;
+    for (const row of rows) row.classList.toggle("chosen", find("[data-select]", row).checked);
+    discardPreview();
   };
-  for (const box of all("[data-pick]"))
+  const selectPage = (checked) => {
+    for (const box of boxes) box.checked = checked;
+    allMatching = null;
+    update();
+  };
+  for (const box of boxes)
     box.addEventListener("change", () => {
-      everything = null;
-      count();
+      allMatching = null;
+      update();
     });
-  one("[data-all]").addEventListener("change", (event) => pickAll(event.target.checked));
-  one("[data-none]").addEventListener("click", () => {
-    one("[data-all]").checked = false;
-    pickAll(false);
+  find("[data-select-page]").addEventListener("change", (event) => selectPage(event.target.checked));
+  find("[data-select-none]").addEventListener("click", () => {
+    find("[data-select-page]").checked = false;
+    selectPage(false);
   });
-  one("[data-everything]")?.addEventListener("click", async (event) => {
+  find("[data-select-all]")?.addEventListener("click", async (event) => {
     try {
-      const answer = await fetch(`${base}api/v1/queue/revisions?${event.target.dataset.query}`, { credentials: "same-origin" });
-      if (!answer.ok) throw new Error(`the server answered with ${answer.status}`);
-      for (const box of all("[data-pick]")) box.checked = true;
-      everything = (await answer.json()).items;
-      count();
-    } catch (problem) {
-      say(problem.message, false);
+      const response = await fetch(`${base}api/v1/queue/revisions?${event.target.dataset.query}`, { credentials: "same-origin" });
+      const result = await response.json();
+      if (!response.ok) throw new Error(result.detail || `The server answered with status ${response.status}.`);
+      for (const box of boxes) box.checked = true;
+      allMatching = result.items;
+      update();
+    } catch (error) {
+      showMessage(error.message, false);
     }
   });
-  one("[data-open]").addEventListener("click", () => dialog.showModal());
-  one("[data-close]", dialog).addEventListener("click", () => dialog.close());
+  find("[data-open]").addEventListener("click", () => dialog.showModal());
+  find("[data-close]", dialog).addEventListener("click", () => dialog.close());
 
-  const wrong = (problem) => {
-    const place = one("[data-preview]", form);
-    place.replaceChildren(element("p", problem.message, "note wrong"));
-    place.hidden = false;
+  const showError = (error) => {
+    previewArea.replaceChildren(createElement("p", error.message, "note wrong"));
+    previewArea.hidden = false;
   };
   const preview = async () => {
     if (!form.reportValidity()) return;
-    busy(form, true);
-    let clean = false;
+    setBusy(form, true);
+    let allowed = false;
     try {
-      const told = await send("previews", { ids: chosen().map((item) => item.version_id), choice: read(form).choice });
-      tell(one("[data-preview]", form), told);
-      clean = told.refused.length === 0;
-    } catch (problem) {
-      wrong(problem);
+      const ids = selectedItems().map((item) => item.version_id);
+      const result = await post("previews", { ids, choice: readForm(form).choice });
+      showPreview(previewArea, result);
+      allowed = result.refused.length === 0;
+    } catch (error) {
+      showError(error);
     }
-    busy(form, false);
-    one("[data-go]", form).disabled = !clean;
-    if (clean) one("[data-go]", form).focus();
+    setBusy(form, false);
+    confirm.disabled = !allowed;
+    if (allowed) confirm.focus();
   };
-  one("[data-see]", form).addEventListener("click", preview);
-  for (const field of all("input[name=choice]", form))
-    field.addEventListener("change", () => {
-      one("[data-go]", form).disabled = true;
-      one("[data-preview]", form).hidden = true;
-    });
+  find("[data-show-preview]", form).addEventListener("click", preview);
+  for (const input of findAll("input[name=choice]", form)) input.addEventListener("change", discardPreview);
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
-    if (one("[data-go]", form).disabled) {
+    if (confirm.disabled) {
       await preview();
       return;
     }
-    busy(form, true);
-    const asked = read(form);
+    setBusy(form, true);
+    const decision = readForm(form);
     try {
-      const done = await send("decisions", { items: chosen(), ...asked, policy_digest: digest });
-      leave(outcome(asked.choice, done.decisions), window.location.href);
-    } catch (problem) {
-      wrong(problem);
-      busy(form, false);
-      one("[data-go]", form).disabled = true;
+      const result = await post("decisions", { items: selectedItems(), ...decision, policy_digest: policyDigest });
+      goTo(window.location.href, describeOutcome(decision.choice, result.decisions));
+    } catch (error) {
+      showError(error);
+      setBusy(form, false);
+      confirm.disabled = true;
     }
   });
-  count();
+  update();
 }
 
 // --- One item ------------------------------------------------------------------------------------------------------
 
-function item() {
-  const form = one("[data-item-form]");
-  if (!form) return;
-  const { item: version_id, revision, policy } = form.dataset;
-  const decide = one("form", form);
-  decide.addEventListener("submit", async (event) => {
+function setUpItem() {
+  const container = find("[data-item-form]");
+  if (!container) return;
+  const { item: version_id, revision, policy } = container.dataset;
+  const form = find("form", container);
+  form.addEventListener("submit", async (event) => {
     event.preventDefault();
-    busy(decide, true);
-    const asked = read(decide);
+    setBusy(form, true);
+    const decision = readForm(form);
     try {
-      const done = await send("decisions", { items: [{ version_id, revision }], ...asked, policy_digest: policy });
+      const result = await post("decisions", { items: [{ version_id, revision }], ...decision, policy_digest: policy });
       const next = event.submitter?.dataset.next;
-      leave(outcome(asked.choice, done.decisions), next ? base + next : window.location.href);
-    } catch (problem) {
-      say(problem.message, false);
-      busy(decide, false);
+      goTo(next ? base + next : window.location.href, describeOutcome(decision.choice, result.decisions));
+    } catch (error) {
+      showMessage(error.message, false);
+      setBusy(form, false);
     }
   });
 }
 
-function buttons() {
-  // <form data-send="decisions/…/undo">: a reason and a button.
-  for (const form of all("form[data-send]"))
+// <form data-send="decisions/…/undo">: a reason and a button.
+function setUpReasonForms() {
+  for (const form of findAll("form[data-send]"))
     form.addEventListener("submit", async (event) => {
       event.preventDefault();
-      busy(form, true);
-      const data = Object.fromEntries(new FormData(form));
+      setBusy(form, true);
       try {
-        await send(form.dataset.send, data);
-        leave(form.dataset.done, window.location.href);
-      } catch (problem) {
-        say(problem.message, false);
-        busy(form, false);
+        await post(form.dataset.send, Object.fromEntries(new FormData(form)));
+        goTo(window.location.href, form.dataset.done);
+      } catch (error) {
+        showMessage(error.message, false);
+        setBusy(form, false);
       }
     });
 }
 
-function lazy() {
-  for (const place of all("details[data-lazy]"))
-    place.addEventListener("toggle", async () => {
-      const body = one("[data-body]", place);
-      if (!place.open || !body) return;
-      delete body.dataset.body;
+// <details data-lazy="…">: loaded when it is opened.
+function setUpLazyDetails() {
+  for (const details of findAll("details[data-lazy]"))
+    details.addEventListener("toggle", async () => {
+      const body = find("[data-body]", details);
+      if (!details.open || !body) return;
       body.removeAttribute("data-body");
       try {
-        const answer = await fetch(base + place.dataset.lazy, { credentials: "same-origin", headers: { Accept: "text/html" } });
-        const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+        const response = await fetch(base + details.dataset.lazy, { credentials: "same-origin", headers: { Accept: "text/html" } });
+        const page = new DOMParser().parseFromString(await response.text(), "text/html");
         const part = page.querySelector("[data-part]") || page.querySelector("main");
         body.replaceChildren(...part.childNodes);
       } catch {
-        body.textContent = "It could not be loaded.";
+        body.textContent = "This could not be loaded. Try again later.";
       }
     });
 }
 
-function said() {
+function showMessageOfLastPage() {
   try {
-    const text = window.sessionStorage.getItem("corpus-guard-said");
-    window.sessionStorage.removeItem("corpus-guard-said");
-    if (text) say(text, true);
+    const text = window.sessionStorage.getItem(MESSAGE_KEY);
+    window.sessionStorage.removeItem(MESSAGE_KEY);
+    if (text) showMessage(text, true);
   } catch {
-    // Nothing was kept.
+    // Storage is blocked: there is no message.
   }
 }
 
-said();
-queue();
-item();
-buttons();
-lazy();
+showMessageOfLastPage();
+setUpQueue();
+setUpItem();
+setUpReasonForms();
+setUpLazyDetails();

@@ -1,15 +1,15 @@
-// Light or dark as Airflow is: it keeps its choice in this origin's storage and says nothing to its frames.
+// Light or dark as in Airflow, which stores the choice in this origin's storage and does not tell its frames.
 "use strict";
 (() => {
   const apply = () => {
-    let chosen = null;
+    let theme = null;
     try {
-      chosen = window.localStorage.getItem("theme");
+      theme = window.localStorage.getItem("theme");
     } catch {
-      // Storage is closed to us: the system's choice stands.
+      // Storage is blocked: use the system's theme.
     }
-    if (chosen === "light" || chosen === "dark") {
-      document.documentElement.dataset.theme = chosen;
+    if (theme === "light" || theme === "dark") {
+      document.documentElement.dataset.theme = theme;
     } else {
       delete document.documentElement.dataset.theme;
     }

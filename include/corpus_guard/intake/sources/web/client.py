@@ -51,7 +51,7 @@ class PageError(Exception):
         self.code = code
 
 
-class BodyTooLarge(Exception):
+class PageTooLarge(Exception):
     """A body above the limit; `size` in bytes where the server states it."""
 
     def __init__(self, size: int | None) -> None:
@@ -204,7 +204,7 @@ class WebClient:
     def _read_body(self, response: httpcore.Response, headers: Mapping[str, str], limit: int) -> bytes:
         claimed = headers.get("content-length", "")
         if claimed.isdecimal() and len(claimed) < 20 and int(claimed) > limit:
-            raise BodyTooLarge(int(claimed))
+            raise PageTooLarge(int(claimed))
         encoding = headers.get("content-encoding", "").strip().lower()
         if encoding not in {"", "identity", "gzip", "x-gzip", "deflate"}:
             raise PageError(
@@ -223,7 +223,7 @@ def _read_plain(pieces: Iterable[bytes], limit: int) -> bytes:
     for piece in pieces:
         body += piece
         if len(body) > limit:
-            raise BodyTooLarge(None)
+            raise PageTooLarge(None)
     return bytes(body)
 
 
@@ -238,7 +238,7 @@ def _decompress(pieces: Iterable[bytes], encoding: str, limit: int) -> bytes:
                 body += decompressor.decompress(pending, limit + 1 - len(body))
                 pending = decompressor.unconsumed_tail
                 if len(body) > limit or received > limit:
-                    raise BodyTooLarge(None)
+                    raise PageTooLarge(None)
     except zlib.error as error:
         raise PageError("intake.unreadable", f"the page is labelled {encoding} and cannot be decompressed") from error
     if not decompressor.eof:

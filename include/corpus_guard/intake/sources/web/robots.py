@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from corpus_guard.intake.sources.web.client import AGENT, BodyTooLarge, PageError, WebClient
+from corpus_guard.intake.sources.web.client import AGENT, PageError, PageTooLarge, WebClient
 from corpus_guard.intake.sources.web.urls import Url, parse_url
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class RobotsRules:
 
         try:
             response = self._client.get(parse_url("/robots.txt", base=url), MAX_BYTES)
-        except BodyTooLarge:
+        except PageTooLarge:
             return PageError("intake.robots", f"the robots.txt of {url.host} is larger than {MAX_BYTES:,} bytes")
         except PageError as error:
             return error

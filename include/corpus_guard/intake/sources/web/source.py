@@ -33,7 +33,7 @@ from corpus_guard.intake.sources.source import (
     oversize_failure,
 )
 from corpus_guard.intake.sources.web import addresses, sitemaps
-from corpus_guard.intake.sources.web.client import BodyTooLarge, PageError, PageResponse, WebClient
+from corpus_guard.intake.sources.web.client import PageError, PageResponse, PageTooLarge, WebClient
 from corpus_guard.intake.sources.web.config import WebConfig
 from corpus_guard.intake.sources.web.pacing import HostPacing
 from corpus_guard.intake.sources.web.robots import RobotsRules
@@ -120,7 +120,7 @@ class WebSource(ConfiguredSource[WebConfig]):
     def _fetch_page(self, client: WebClient, robots: RobotsRules, url: Url, item: SourceItem) -> Outcome:
         try:
             return self._outcome(item, url, self._request(client, robots, url, item.known_validator))
-        except BodyTooLarge as error:
+        except PageTooLarge as error:
             return oversize_failure(item, error.size, self._context.max_bytes)
         except PageError as error:
             return FetchFailed(item, error.code, str(error))
@@ -182,7 +182,7 @@ class WebSource(ConfiguredSource[WebConfig]):
             if response.status != 200:
                 raise self._unlistable(url, f"answers {response.status}")
             return read(response.body)
-        except BodyTooLarge as error:
+        except PageTooLarge as error:
             raise self._unlistable(url, f"has more than {sitemaps.MAX_BYTES:,} bytes") from error
         except (PageError, sitemaps.ListError) as error:
             raise self._unlistable(url, str(error)) from error

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from corpus_guard.models import Models
-from corpus_guard.settings import Settings
 from corpus_guard.pipeline.status import RUNS_SHOWN, read_status
+from corpus_guard.settings import Settings
 from deploying import BAD, TICKETS, Workspace, deploy, prepared_models
 
 

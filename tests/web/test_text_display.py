@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from corpus_guard.domain import Span
 from corpus_guard.invisible import code_point, is_invisible
-from corpus_guard.web.text_display import (MAX_TEXT_BYTES, DisplayText, diff_lines, display_text)
+from corpus_guard.web.text_display import MAX_TEXT_BYTES, DisplayText, diff_lines, display_text
 
 anything = st.text(st.characters(), max_size=200)
 spans = st.lists(st.none() | st.builds(Span, st.integers(0, 220), st.integers(0, 220)), max_size=6)

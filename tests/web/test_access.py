@@ -42,12 +42,16 @@ def asked(dependant: Dependant) -> set[Any]:
 
 def unguarded(app: FastAPI) -> list[str]:
     """Routes that lack a guard, by looking at what they ask for."""
-    door, lacking = app.state.door, []
+    access, lacking = app.state.access, []
     for route in app.routes:
         if not isinstance(route, APIRoute):
             lacking.append(str(route))
             continue
-        needed = {door.see} if route.methods <= {"GET", "HEAD"} else {door.see, door.decide, require_same_origin}
+        needed = (
+            {access.authorize_view}
+            if route.methods <= {"GET", "HEAD"}
+            else {access.authorize_view, access.authorize_decision, require_same_origin}
+        )
         if not needed <= asked(route.dependant):
             lacking.append(route.path)
     return lacking
@@ -82,7 +86,7 @@ def test_a_viewer_looks_and_changes_nothing(reviewing: Reviewing) -> None:
     changing = [(method, path) for method, path in routes(reviewing.app) if method not in ("GET", "HEAD")]
     with reviewing.client("viewer") as client:
         assert client.get("/").status_code == client.get(f"/items/{item.version_id}").status_code == 200
-        assert "may look" in client.get("/").text
+        assert "read-only" in client.get("/").text
         for method, path in changing:
             assert client.request(method, filled(path), json=deciding(item)).status_code == 403, path
 
@@ -144,7 +148,7 @@ def test_a_body_of_more_than_a_megabyte_is_refused(reviewing: Reviewing) -> None
 def test_decisions_are_paced_for_each_person(reviewing: Reviewing) -> None:
     item = reviewing.wait()
     now = [0.0]
-    reviewing.app.state.pace = RateLimit(most=2, seconds=60, clock=lambda: now[0])
+    reviewing.app.state.rate_limit = RateLimit(max_actions=2, seconds=60, clock=lambda: now[0])
     body = {"ids": [item.version_id], "choice": "release"}
     with reviewing.client("ada") as ada, reviewing.client("ben") as ben:
         first = [ada.post("/api/v1/previews", json=body) for _ in range(3)]
@@ -184,7 +188,7 @@ def test_what_fails_says_nothing_of_the_text(reviewing: Reviewing, caplog: pytes
     def broken(*_: Any) -> None:
         raise ValueError(text)
 
-    reviewing.app.state.desk.guard = broken
+    reviewing.app.state.shared_deployment.get = broken
     client = TestClient(reviewing.app, headers={"Who": "ada"}, raise_server_exceptions=False)
 
     answer = client.get("/")
