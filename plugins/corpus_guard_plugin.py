@@ -1,7 +1,9 @@
-"""Airflow plugin for the review pages: one app and one entry in the navigation. The pages are in `corpus_guard.web`.
+"""Airflow plugin for the review pages: one app and one entry in the navigation.
 
-Airflow executes this file in every task: it imports no web framework and opens nothing. The link is relative, so that it works below
-any prefix a proxy adds.
+The pages are in `corpus_guard.web`.
+
+Airflow executes this file in every task: it imports no web framework and opens nothing. The link is
+relative, so that it works below any prefix a proxy adds.
 """
 
 from airflow.plugins_manager import AirflowPlugin

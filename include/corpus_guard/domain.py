@@ -113,7 +113,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """A check that did not look at a version, with the reason: a check that is left out is never just missing."""
+    """A check that did not look at a version, with the reason. No check is left out without a reason."""
 
     check: str
     reason: str
@@ -121,7 +121,7 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """Provenance of a version: who fetched what, when, from where. The document's own claims are only in `declared`."""
+    """Provenance: who fetched what, when, from where. The document's own claims are only in `declared`."""
 
     source: str
     owner: str

@@ -42,7 +42,7 @@ class UnknownSubject(Misuse):
 
 
 class NotEnough(Misuse):
-    """There is too little data to learn from or to measure on; the message says of what, and how much is needed."""
+    """There is too little data to learn from or to measure on; the message says how much is needed."""
 
 
 class Stale(Misuse):

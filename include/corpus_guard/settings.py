@@ -46,7 +46,8 @@ class Settings(BaseSettings):
     ledger_url: str = ""
     """SQLAlchemy URL of the ledger. Empty: SQLite at ``<home>/ledger.sqlite``."""
     chroma_url: str = "http://127.0.0.1:8765"
-    """URL of the Chroma server. If none answers at a loopback address, a command starts one for as long as it runs."""
+    """URL of the Chroma server. If none answers at a loopback address, a command starts one for as long as it
+    runs."""
     collection_prefix: str = "corpus"
     """Collections are named ``<prefix>-<trust level>``."""
 
@@ -60,35 +61,40 @@ class Settings(BaseSettings):
     """Length of a chunk at most, in tokens of the embedder."""
 
     retrieval_filter: Literal["off", "filterrag", "ml_filterrag"] = "off"
-    """Filter of retrieved texts. ``ml_filterrag`` catches 8 or 9 of 10 poisoned texts and drops 5 to 7 % of clean encyclopaedia
-    passages, but most short pages that answer the question: try it on your corpus first. It takes the
-    language model a third of a second per chunk on one core. ``filterrag`` costs the same and drops more than
-    half of clean passages. ``off`` serves whatever the ledger vouches for, and says so."""
+    """Filter of retrieved texts. ``ml_filterrag`` catches 8 or 9 of 10 poisoned texts and drops 5 to 7 % of
+    clean encyclopaedia passages, but most short pages that answer the question: try it on your corpus first.
+    It takes the language model a third of a second per chunk on one core. ``filterrag`` costs the same and
+    drops more than half of clean passages. ``off`` serves whatever the ledger vouches for, and says so."""
     filter_model: Path | None = None
-    """A model for ``ml_filterrag`` that you trained. Empty: the one that the DAG ``detector_training`` promoted last, else the one of the
-    package."""
+    """A model for ``ml_filterrag`` that you trained. Empty: the one that the DAG ``detector_training``
+    promoted last, else the one of the package."""
     filter_model_sha256: str = ""
     """SHA-256 of ``filter_model``; a file with another hash is not read."""
     retrieval_log: Literal["on", "off"] = "on"
-    """``on``: the ledger logs queries and the chunks served for them, for the query bank and for forensics."""
+    """``on``: the ledger logs queries and the chunks served for them, for the query bank and for
+    forensics."""
     retrieval_days: int = Field(default=90, ge=1, le=3_650)
     """Days after which a retrieval, and a question that nobody reported, is deleted."""
 
     judge: Literal["embedded", "llm"] = "embedded"
-    """Judge of whether a text led to a reported wrong answer. ``embedded`` needs no endpoint; ``llm`` asks ``chat_url``."""
+    """Judge of whether a text led to a reported wrong answer. ``embedded`` needs no endpoint; ``llm`` asks
+    ``chat_url``."""
     judge_model: Path | None = None
-    """An embedded judge that you trained (`guard train judge`). Empty: the one that the DAG ``detector_training`` promoted last, else the
-    one of the package."""
-    rag_model: Literal["embedded", "chat"] = "embedded"
-    """Model that answers a reported question again without the traced texts: the small language model, or ``chat_url``."""
-    activation_probe: Path | None = None
-    """Folder of a probe of the embedded RAG model's activations (`guard train activations`). Empty: the one that the DAG
+    """An embedded judge that you trained (`guard train judge`). Empty: the one that the DAG
     ``detector_training`` promoted last, else the one of the package."""
+    rag_model: Literal["embedded", "chat"] = "embedded"
+    """Model that answers a reported question again without the traced texts: the small language model, or
+    ``chat_url``."""
+    activation_probe: Path | None = None
+    """Folder of a probe of the embedded RAG model's activations (`guard train activations`). Empty: the one
+    that the DAG ``detector_training`` promoted last, else the one of the package."""
     detector_questions: str = ""
-    """Questions under attack for the DAG ``detector_training``: JSONL files in PoisonedRAG's format, separated by ``;``. Empty: those of
-    the sample corpus if ``sources_file`` is the sample's; otherwise nothing is trained."""
+    """Questions under attack for the DAG ``detector_training``: JSONL files in PoisonedRAG's format,
+    separated by ``;``. Empty: those of the sample corpus if ``sources_file`` is the sample's; otherwise
+    nothing is trained."""
     chat_url: str = ""
-    """An OpenAI-compatible endpoint, such as ``http://127.0.0.1:8000/v1``, for ``judge=llm`` and ``rag_model=chat``."""
+    """An OpenAI-compatible endpoint, such as ``http://127.0.0.1:8000/v1``, for ``judge=llm`` and
+    ``rag_model=chat``."""
     chat_model: str = ""
     """Name of the model at ``chat_url``."""
     chat_key: SecretStr = SecretStr("")
@@ -100,33 +106,38 @@ class Settings(BaseSettings):
     traceback_k: int = Field(default=5, ge=1, le=100)
     """Number of texts that your RAG application retrieves for a question."""
     feedback: str = ""
-    """Reports of wrong answers for the DAG ``feedback_import``: files, fsspec URLs or ``mlflow:EXPERIMENT``, separated by ``;``. Empty:
-    those of the sample corpus if ``sources_file`` is the sample's; otherwise nothing is imported."""
+    """Reports of wrong answers for the DAG ``feedback_import``: files, fsspec URLs or ``mlflow:EXPERIMENT``,
+    separated by ``;``. Empty: those of the sample corpus if ``sources_file`` is the sample's; otherwise
+    nothing is imported."""
     feedback_mark: str = "reported_wrong=true"
-    """Mark of a wrong answer in these records: name and value of an MLflow assessment, a Langfuse score or a Phoenix annotation. Empty:
-    every record is a report. Files with Corpus Guard's own field names need no mark."""
+    """Mark of a wrong answer in these records: name and value of an MLflow assessment, a Langfuse score or a
+    Phoenix annotation. Empty: every record is a report. Files with Corpus Guard's own field names need no
+    mark."""
 
     keys_folder: Path | None = None
-    """Folder of the signing keys and of the trusted keys; created by the first seal. If several machines seal, mount a secret here. Empty:
-    ``<home>/keys``."""
+    """Folder of the signing keys and of the trusted keys; created by the first seal. If several machines
+    seal, mount a secret here. Empty: ``<home>/keys``."""
     log_origin: str = Field(default="corpus-guard.local/corpus", pattern=r"^[A-Za-z0-9._/-]{3,200}$")
     """Name of this corpus's log in its checkpoints; give each corpus its own."""
     head_max_hours: float = Field(default=48.0, gt=0)
     """Hours after which the newest signed head is stale: somebody may be serving an old corpus."""
     witness_url: str = ""
-    """URL of a witness (`guard witness run`) that cosigns every head and remembers the last one. Empty: none."""
+    """URL of a witness (`guard witness run`) that cosigns every head and remembers the last one. Empty:
+    none."""
     witness_key: str = ""
     """Public key of the witness, as `guard witness init` prints it."""
     anchor_url: str = ""
     """Second place for every head: an fsspec URL (a bucket with object lock) or ``git+URL``. Empty: none."""
 
     refresh_deadline_hours: float = Field(default=4.0, ge=0)
-    """Hours after which a queued run of ``corpus_refresh`` that is not done is late, and people are notified. 0: never."""
+    """Hours after which a queued run of ``corpus_refresh`` that is not done is late, and people are notified.
+    0: never."""
     shard_documents: int = Field(default=256, ge=1, le=10_000)
     """Documents in one shard: the unit of retry and of scale."""
     refetch_days: float = Field(default=30.0, ge=0)
-    """Days for which a source's "unchanged" (304, an ETag, a watermark) is trusted after the bytes were last read; then they are read and
-    hashed again, because a server can lie. The documents are spread over these days. 0: trust no source."""
+    """Days for which a source's "unchanged" (304, an ETag, a watermark) is trusted after the bytes were last
+    read; then they are read and hashed again, because a server can lie. The documents are spread over these
+    days. 0: trust no source."""
     max_document_bytes: int = Field(default=32 * 2**20, ge=1024)
     """Size of a document at most, in bytes; a larger one is rejected without reading it."""
     max_text_chars: int = Field(default=4_000_000, ge=1024)

@@ -103,7 +103,7 @@ def test_refresh_again_says_in_words_that_nothing_changed(run: Run) -> None:
     done = run("refresh")
 
     assert done.code == 0
-    assert "Nothing changed: 9 documents have the bytes they had." in done.out
+    assert "Nothing changed: 9 documents unchanged." in done.out
     assert "0 chunks published, 0 retired, 4 served; manifest sha256:" in done.out
 
 
@@ -323,6 +323,7 @@ def test_wrong_files_and_variables_end_with_2(
     monkeypatch.setenv("CORPUS_GUARD_SOURCES_FILE", str(deployment.settings.sources_file))
     monkeypatch.setenv("CORPUS_GUARD_STORAGE_URL", "nosuch://bucket")
     one_line(run("refresh"), 2, "CORPUS_GUARD_STORAGE_URL", "nosuch://")
+    monkeypatch.delenv("CORPUS_GUARD_STORAGE_URL")
     monkeypatch.setenv("CORPUS_GUARD_POLICY_FILE", str(tmp_path / "none.yaml"))
     one_line(run("status"), 2, "none.yaml: no such file")
     monkeypatch.setenv("CORPUS_GUARD_LEDGER_URL", "nonsense")
@@ -510,7 +511,7 @@ def test_a_bank_that_cannot_be_read_is_refused_before_anything_is_screened(run: 
             2,
             f"--bank {wrong}",
             "UTF-8",
-            "one question a line",
+            "one question per line",
         )
         assert not out.exists()
 
@@ -524,7 +525,7 @@ def test_an_output_that_was_there_survives_a_failure_and_is_never_the_input(run:
     path = jsonl(tmp_path / "in.jsonl", {"id": "a", "text": GOOD})
     content = path.read_bytes()
     (tmp_path / "sub").mkdir()
-    one_line(run("screen", str(path), "--out", str(tmp_path / "sub" / ".." / "in.jsonl")), 2, "is the input itself")
+    one_line(run("screen", str(path), "--out", str(tmp_path / "sub" / ".." / "in.jsonl")), 2, "this is the input file")
     assert path.read_bytes() == content
 
 

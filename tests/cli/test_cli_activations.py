@@ -68,6 +68,7 @@ def test_a_probe_is_trained_written_and_read_again(tmp_path: Path, recorded: Pat
     assert json.loads((tmp_path / "probe" / "probe.json").read_text()) == json.loads(read.files["probe.json"])
 
 
+@pytest.mark.slow
 def test_unless_told_otherwise_each_kind_is_trained_and_the_best_is_written(
     tmp_path: Path, recorded: Path, typed: Typed
 ) -> None:
@@ -87,6 +88,7 @@ def test_unless_told_otherwise_each_kind_is_trained_and_the_best_is_written(
     assert told["figures"]["auc"] == max(figures["auc"] for figures in found.values())
 
 
+@pytest.mark.slow
 def test_the_tables_of_the_paper_from_what_was_recorded(tmp_path: Path, recorded: Path, typed: Typed) -> None:
     code, said, errors = typed(
         "evaluate", "activations", SAMPLE, "--table", "--epochs", 1, "--recordings", recorded, "--json", tmp_path / "all.json",

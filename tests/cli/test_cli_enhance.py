@@ -57,7 +57,7 @@ def test_enable_list_withdraw(run: Run, deployment: Workspace) -> None:
     gone = run("withdraw", one["enhancement_id"][:8], "--reason", "has left", "--by", "bo")
     assert "1 retired" in gone.stdout
     assert [row["ended_by"] for row in told(run, "list")["enhancements"]] == ["bo"]
-    assert "Nothing is past its end" in run("expire").stdout
+    assert "No enhancement has expired" in run("expire").stdout
     with deployment.guard() as guard:
         assert guard.retriever.query(QUERY, k=1).answers == ()
 
@@ -90,7 +90,7 @@ def test_what_is_missing_is_named(run: Run) -> None:
         ("enable", "--reason", "r", "--answer", "the warden"),
         ("enable", "--reason", "r", "--query", QUERY, "--answer", "a", "--text", "t"),
     ):
-        with pytest.raises(Misuse, match=r"--query .* --text and --answer"):
+        with pytest.raises(Misuse, match=r"--query .* --text or --answer"):
             run(*arguments)
     with pytest.raises(UnknownSubject):
         run("enable", "--reason", "r", "--report", "0" * 32)

@@ -132,8 +132,8 @@ def test_a_wrong_row_stops_before_anything_is_written(run: Run, targets: Path, t
     ("options", "told"),
     [
         (("--attack", "none", "--adaptive", "deceive"), "plants nothing"),
-        (("--optimise",), "--optimise is of --attack hotflip"),
-        (("--judge", "llm"), "CORPUS_GUARD_CHAT_URL is not set"),
+        (("--optimise",), "--optimise works with --attack hotflip only"),
+        (("--judge", "llm"), "needs an endpoint; set CORPUS_GUARD_CHAT_URL"),
         (("--table", "--verdicts", "v.jsonl"), "choose one"),
         (("--defence", "prayer"), "unknown; expected one of"),
         (("--m", "41"), ""),

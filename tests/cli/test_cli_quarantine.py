@@ -82,7 +82,7 @@ def test_several_are_decided_after_a_preview_and_a_yes(queue: Shelf, typed: Type
     code, out, _ = typed("quarantine", "reject", "--campaign", campaign, *WHY, "--no-apply", "--yes")
     assert code == 0
     assert "by severity: 2 high" in out
-    assert "can be undone until then" in out
+    assert "Until then it can be undone" in out
     assert sorted(one["pending"] or "" for one in listed(typed)) == ["", "reject", "reject"]
     assert len(listed(typed, "--undecided")) == 1
 
@@ -100,7 +100,7 @@ def test_a_critical_release_needs_two_people(queue: Shelf, typed: Typed) -> None
 
     code, out, _ = typed("quarantine", "release", item, *WHY, "--reviewer", "ada")
     assert code == 0
-    assert "1 of 2: it has no effect until another person releases it too" in out
+    assert "1 of 2: a second reviewer must also release it" in out
     code, _, err = typed("quarantine", "release", item, *WHY, "--reviewer", "ada")
     assert code == 2
     assert "was already released by ada; another person must agree" in err

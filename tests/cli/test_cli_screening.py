@@ -144,14 +144,14 @@ def test_rescreen_shows_what_would_move_and_moves_it(deployment: Workspace, run:
 
     code, dry, _ = run("rescreen", "--dry-run", policy=loose)
     assert code == 0
-    assert "2 judged anew, 1 moved; dry run, nothing was recorded" in dry
+    assert "2 judged again, 1 changed; dry run, nothing was recorded" in dry
     assert "quarantine → accept" in dry
     assert "-instructions.override" in dry
     assert "\x1b[31m" not in dry
 
     done = json.loads(run("rescreen", "--source", "pages", "--json", policy=loose)[1])
     assert (done["published"], done["dry_run"], len(done["moved"])) == (1, False, 1)
-    assert "0 judged anew" in run("rescreen", policy=loose)[1]
+    assert "0 judged again" in run("rescreen", policy=loose)[1]
     with deployment.guard() as guard, guard.ledger.read() as connection:
         assert set(connection.scalars(sa.select(versions.c.state))) == {"accepted"}
 

@@ -67,9 +67,9 @@ def test_chunks_are_about_as_long_as_they_may_be(chunker: Chunker) -> None:
     ids=["one character", "no spaces", "every spacing", "short lines", "dashes", "base64"],
 )
 def test_hostile_texts_take_seconds_at_most(chunker: Chunker, text: str) -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     chunks = chunker.cut("d", "v", text)
-    assert time.perf_counter() - started < 10
+    assert time.process_time() - started < 10
     assert max(len(chunk.text) for chunk in chunks) <= 16 * 64
     assert sum(len(chunk.text) for chunk in chunks) >= len("".join(text.split()))
 

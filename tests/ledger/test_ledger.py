@@ -259,7 +259,10 @@ class TestTimes:
         assert later == 2
 
     def test_a_time_without_a_zone_is_refused(self, ledger: Ledger) -> None:
-        with pytest.raises(sa.exc.StatementError, match="expected a time with a time zone"), ledger.write() as connection:
+        with (
+            pytest.raises(sa.exc.StatementError, match="expected a time with a time zone"),
+            ledger.write() as connection,
+        ):
             connection.execute(runs.insert().values(a_run("r", started_at=NOON.replace(tzinfo=None))))
 
 

@@ -151,7 +151,7 @@ def die_at(deployment: Workspace, moment: str) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
     if moment == "before anything":
-        applying.begin = die
+        applying.begin_run = die  # type: ignore[attr-defined]
     elif moment == "vectors are made":
         applying.publishing.request_publication = die  # type: ignore[attr-defined]
     elif moment == "the ledger knows":

@@ -232,7 +232,10 @@ class TestRows:
 
         source = write(tmp_path / "rows.jsonl", *(a_row(query=f"q{number}") for number in range(40)))
         monkeypatch.setattr("corpus_guard.traceback.importers.importing.FILINGS_PER_TRANSACTION", 10)
-        with monkeypatch.context() as patch, pytest.raises(SourceUnavailable, match="running again goes on") as refused:
+        with (
+            monkeypatch.context() as patch,
+            pytest.raises(SourceUnavailable, match="running again continues") as refused,
+        ):
             patch.setattr("corpus_guard.traceback.importers.source.line_records", cut_off)
             run(guard, source)
 

@@ -1,8 +1,9 @@
-"""Access control by Airflow's own auth manager: the token in Airflow's cookie or an ``Authorization: Bearer`` header.
+"""Access control by Airflow's auth manager: a token in Airflow's cookie or an ``Authorization: Bearer`` header.
 
-Viewing requires read access to the DAG `quarantine_release`; deciding requires the permission to answer its human-in-the-loop tasks. Both
-ask Airflow 3.3.2's internal module ``airflow.api_fastapi.core_api.security``, because a plugin's app is anonymous otherwise and no public
-interface gives it a user. If an import fails, no app is created and nothing is served.
+Viewing requires read access to the DAG `quarantine_release`; deciding requires the permission to answer its
+human-in-the-loop tasks. Both ask Airflow 3.3.2's internal module ``airflow.api_fastapi.core_api.security``,
+because a plugin's app is anonymous otherwise and no public interface gives it a user. If an import fails,
+no app is created and nothing is served.
 """
 
 from __future__ import annotations

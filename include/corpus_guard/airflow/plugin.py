@@ -1,6 +1,7 @@
 """The review app that the file in ``plugins/`` registers; it is created by the first request.
 
-Airflow runs plugin files in every task and at every parse of a DAG: nothing here may import the web framework or open the ledger.
+Airflow runs plugin files in every task and at every parse of a DAG: nothing here may import the web
+framework or open the ledger.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 PREFIX = "/corpus-guard"
 """Path at which Airflow's API server mounts the app."""
 ROUTE = "corpus-guard"
-"""Airflow shows the app at ``/plugin/<route>``, and a page of it at ``/plugin/<route><PREFIX>/<path>``: see `deep_link`."""
+"""Airflow shows the app at ``/plugin/<route>``, and its pages at ``/plugin/<route><PREFIX>/<path>``: see `deep_link`."""
 
 
 def deep_link(path: str = "") -> str:
@@ -29,7 +30,10 @@ def deep_link(path: str = "") -> str:
 
 
 class LazyApp:
-    """An ASGI app that is created by its first request. If creating it fails, nothing is served and the next request tries again."""
+    """An ASGI app that is created by its first request.
+
+    If creating it fails, nothing is served and the next request tries again.
+    """
 
     def __init__(self, create: Callable[[], ASGIApp]) -> None:
         """Store the factory."""
@@ -50,7 +54,7 @@ class LazyApp:
 
 
 def airflow_app() -> ASGIApp:
-    """Create the review app of the environment's deployment, with access control by Airflow's auth manager."""
+    """Create the review app of the environment's deployment, with Airflow's access control."""
     from corpus_guard.airflow.auth import airflow_access
     from corpus_guard.deployment import Deployment
     from corpus_guard.web.app import make_app

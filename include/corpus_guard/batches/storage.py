@@ -141,7 +141,8 @@ class Storage:
                     Path(self._path(name)).hardlink_to(draft)  # atomic, and fails where the name is taken
                 Path(draft).unlink()
             else:
-                Path(draft).replace(self._path(name))  # atomic; fsspec's own `mv` copies when the target exists
+                # atomic; fsspec's own `mv` copies when the target exists
+                Path(draft).replace(self._path(name))
             _flush(Path(draft).parent)
         elif keep_existing and self._fs.exists(self._path(name)):
             # An object store has no atomic step for this: between this check and the move the last writer

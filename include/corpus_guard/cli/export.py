@@ -157,7 +157,8 @@ def _pieces(form: ExportFormat, items: Iterable[ExportItem]) -> Iterator[str]:
         yield from sarif.format_log(items)
         yield "\n"
     else:
-        yield from (line + "\n" for line in (ocsf if form is ExportFormat.OCSF else jsonl).lines(items))
+        format_lines = ocsf.format_lines if form is ExportFormat.OCSF else jsonl.format_lines
+        yield from (line + "\n" for line in format_lines(items))
 
 
 def _version(ledger: Ledger, name: str) -> str:

@@ -70,7 +70,8 @@ def calibrate(
     if changed:
         out.print(
             f"Other parameters of {', '.join(changed)}: their findings under these parameters were not recorded. "
-            "Set CORPUS_GUARD_POLICY_FILE to the file and run [bold]guard rescreen --dry-run[/bold]."
+            "Set CORPUS_GUARD_POLICY_FILE to the file and run [bold]guard rescreen --dry-run[/bold].",
+            soft_wrap=True,
         )
     _show_proposals(forecasts, target)
 

@@ -96,7 +96,7 @@ def _has_work(ledger: Ledger) -> bool:
 
 
 def _pending(ledger: Ledger, last: Row | None) -> Sequence[Row]:
-    """Return the next group after the row `last`: what was written and is not found waits for the next run."""
+    """Return the next group after the row `last`; unreachable records wait for the next run."""
     order = (publications.c.vectors, publications.c.version_id, publications.c.chunk_id, publications.c.collection)
     statement = (
         sa.select(
@@ -151,7 +151,7 @@ def _publish(ledger: Ledger, storage: Storage, store: Store, run_id: str, group:
 def _claim_neighbours(
     ledger: Ledger, store: Store, run_id: str, collection: str, unreachable: Sequence[str], neighbours: Sequence[str]
 ) -> Sequence[ChunkRecord]:
-    """Put neighbours back into the outbox and return them, if the collection holds them as they were published.
+    """Put neighbours that are as they were published back into the outbox, and return them.
 
     A record that differs is left for verification to report: writing it again would wipe out the evidence.
     """

@@ -270,7 +270,7 @@ def _targets(connection: sa.Connection, served: Sequence[Version]) -> list[Versi
 def _stop_serving(
     connection: sa.Connection, run_id: str, refused: Sequence[Version], collection: Callable[[TrustLevel], str]
 ) -> None:
-    """Stop serving bytes that are refused now, and documents in the collection of a trust level their source no longer has."""
+    """Stop serving refused bytes, and what lies in the collection of a former trust level of its source."""
     when = now()
     for version in refused:
         document = documents.c.doc_id == version.doc_id
@@ -307,7 +307,7 @@ def _judged_before(connection: sa.Connection, version_ids: Sequence[str]) -> dic
 
 
 def _states(connection: sa.Connection, judged: Judged) -> dict[str, VersionState]:
-    """Return the state of each version: rejected if purged, else as a person decided, else as the policy says."""
+    """Return each version's state: rejected if purged, else as a person decided, else as the policy says."""
     version_ids = [version.version_id for version, _ in judged]
     decided = connection.execute(
         sa.select(decisions.c.version_id, decisions.c.verdict)
@@ -435,7 +435,7 @@ def _write_versions(
 
 
 def _waiting_before(connection: sa.Connection, version_ids: Sequence[str]) -> dict[str, Row]:
-    """Return the versions that wait or waited: a new judgement changes neither how long, nor their campaign."""
+    """Return the versions that wait or waited; a new judgement keeps their time and their campaign."""
     statement = sa.select(versions.c.version_id, versions.c.state, versions.c.waits_since, versions.c.campaign)
     waited = statement.where(versions.c.waits_since.is_not(None))
     return {row.version_id: row for row in select_in_batches(connection, waited, versions.c.version_id, version_ids)}

@@ -40,11 +40,12 @@ WIDER_COUNTS = (100, 1_000, 10_000)  # answers to the next queries, where the re
 DISTANCE_TOLERANCE = 1e-5  # distances closer than this are equal: float32 products of unit vectors
 MAX_REPAIR_ROUNDS = 5  # the most that was needed is 3
 NEIGHBOURS_PER_RECORD = 5  # nearest records that are written again with an unreachable one
-MAX_FULL_CHECK_RECORDS = 5_000  # in no larger collection all records are looked for after a repair, which takes seconds
+# in no larger collection all records are looked for after a repair, which takes seconds
+MAX_FULL_CHECK_RECORDS = 5_000
 
 ClaimNeighbours: TypeAlias = Callable[[Sequence[str], Sequence[str]], Sequence[ChunkRecord]]
-"""Takes the ids of unreachable records and of neighbours the caller did not write; returns the neighbours that may be
-deleted and written again."""
+"""Takes the ids of unreachable records and of neighbours the caller did not write; returns the neighbours
+that may be deleted and written again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +85,7 @@ def unreachable_records(store: Store, collection: str, records: Sequence[ChunkRe
 def write_reachable(
     store: Store, collection: str, records: Sequence[ChunkRecord], model: str, claim: ClaimNeighbours
 ) -> ReachableWrite:
-    """Write records, read them back by id, and check that queries find them; repair the index where one does not.
+    """Write records, read them back by id, and repair the index until queries find them.
 
     Args:
         store: the collections.

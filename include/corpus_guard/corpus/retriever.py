@@ -43,7 +43,8 @@ from corpus_guard.models.embedder import Embedder
 
 CANDIDATES_PER_ANSWER = 2  # times k: the s of FilterRAG
 MAX_CANDIDATES_PER_ANSWER = 8  # times k: where so many were read and dropped, fewer than k are served
-SAME_QUESTION_COSINE = 0.95  # from which two questions are the same; with all-MiniLM-L6-v2 another year gives 0.94
+# from which two questions are the same; with all-MiniLM-L6-v2 another year gives 0.94
+SAME_QUESTION_COSINE = 0.95
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,8 @@ class RetrievedChunk:
     uri: str
     doc_id: str
     collection: str
-    enhancement: bool = False  # a right answer that a person published (BTE); its text is wrapped in the trigger
+    # a right answer that a person published (BTE); its text is wrapped in the trigger
+    enhancement: bool = False
     defused: int = 0  # forged triggers in the text, which now have round brackets
 
 
@@ -106,7 +108,7 @@ class GuardedRetriever:
         poison_filter: RetrievalFilter | None = None,
         log: RetrievalLog | None = None,
     ) -> None:
-        """Query `store` and trust `ledger`. `Deployment.retriever` is the retriever that the settings describe.
+        """Query `store` and trust `ledger`; `Deployment.retriever` is the one that the settings describe.
 
         Args:
             ledger: vouches for what may be served.
@@ -170,7 +172,7 @@ class GuardedRetriever:
     def _vouched_for(
         self, collections: Sequence[str], vector: NDArray[np.float32], count: int
     ) -> tuple[list[RetrievedChunk], list[WithheldChunk]]:
-        """Return the `count` nearest records that the ledger vouches for (fewer where there are no more), and the others."""
+        """Return the `count` nearest records that the ledger vouches for, and those that were withheld."""
         withheld: dict[tuple[str, str], WithheldChunk] = {}
         requested = count
         while True:  # as often as planted records crowd out real ones

@@ -44,7 +44,9 @@ def is_answering(url: str) -> bool:
 
 @contextlib.contextmanager
 def running_server(settings: Settings) -> Iterator[str]:
-    """Yield the URL of a running server; start one, and stop it at the end, if none answers at a loopback address.
+    """Yield the URL of a running server.
+
+    If none answers at a loopback address, one is started, and stopped at the end.
 
     Raises:
         StoreUnavailable: nothing answers at a remote address, or another process holds the store.

@@ -126,7 +126,7 @@ class Store:
 
     @property
     def is_open(self) -> bool:
-        """Whether a server was contacted."""
+        """True once a server was contacted."""
         return self._url is not None and self._chroma is not None
 
     def open(self) -> None:
@@ -181,7 +181,8 @@ class Store:
             batch = records[start : start + RECORDS_PER_REQUEST]
             chunk_ids = [record.chunk_id for record in batch]
             with self._translated_errors():
-                if anew:  # nothing is read in between: the index takes both as one step (`corpus_guard.corpus.reach`)
+                # nothing is read in between: the index takes both as one step (`corpus_guard.corpus.reach`)
+                if anew:
                     target.delete(ids=chunk_ids)
                 target.upsert(
                     ids=chunk_ids,
@@ -256,7 +257,7 @@ class Store:
             return int(self._existing(collection).count())
 
     def read(self, collection: str, chunk_ids: Sequence[str]) -> tuple[dict[str, ChunkRecord], list[str]]:
-        """Return the records that can be read, by id, and the ids of records that are stored and cannot be read.
+        """Return readable records by id, and the ids of records that are stored and cannot be read.
 
         Raises:
             StoreUnavailable: the server does not answer.
@@ -340,7 +341,7 @@ class Store:
         ]
 
     def sample_vectors(self, collection: str, count: int) -> list[tuple[str, NDArray[np.float32]]]:
-        """Return (document id, vector) of the first `count` records in storage order, not compared with the ledger."""
+        """Return (document id, vector) of the first `count` records; they are not compared with the ledger."""
         with self._translated_errors():
             page = self._existing(collection).get(limit=count, include=["embeddings", "metadatas"])
         return [
@@ -349,7 +350,7 @@ class Store:
         ]
 
     def forget_collections(self) -> None:
-        """Look collections up again on their next use: another process may have replaced one under its name."""
+        """Look collections up again on next use: another process may have replaced one under its name."""
         self._collections.clear()
 
     @property

@@ -1,4 +1,4 @@
-"""The trigger of benign text enhancement (BTE): it wraps right answers that a person vouched for, and no other text.
+"""The trigger of benign text enhancement (BTE): it wraps right answers that a person vouched for.
 
 Source: "Traceback of Poisoning Attacks to Retrieval-Augmented Generation" (Zhang and others, WWW 2025),
 appendix 8.3.
@@ -27,7 +27,8 @@ CLOSE: Final = "[/LATEST]"
 
 _WORD: Final = "latest"
 _LEFT: Final = (
-    "\\[\u2045\u2772\u27e6\u27ec\u298b\u2997\u3010\u3014\u3016\u301a\uff3b"  # square ones and those drawn like them
+    # square ones and those drawn like them
+    "\\[\u2045\u2772\u27e6\u27ec\u298b\u2997\u3010\u3014\u3016\u301a\uff3b"
 )
 _RIGHT: Final = "\\]\u2046\u2773\u27e7\u27ed\u298c\u2998\u3011\u3015\u3017\u301b\uff3d"
 _BRACKETED: Final = re.compile(f"[{_LEFT}]([^{_LEFT}{_RIGHT}]+)[{_RIGHT}]")
@@ -51,7 +52,7 @@ If no passage helps, say "I don't know"."""
 
 
 def system_prompt() -> str:
-    """Return the system prompt with which a RAG application's model believes enhancements before other retrieved texts.
+    """Return a system prompt with which a RAG application's model prefers enhancements.
 
     It covers the three situations of the paper: one wrapped passage that helps, several, none.
     """

@@ -1,4 +1,4 @@
-"""Vectors of chunks, made once and stored in Parquet beside the texts, so that a collection can be rebuilt by copying."""
+"""Vectors of chunks, stored in Parquet beside the texts: a collection can be rebuilt without a model."""
 
 from __future__ import annotations
 

@@ -3,7 +3,8 @@
 Rules
     * no document's text is exported: neither the text nor a document's claims (title, author, dates);
     * a URI is data: percent-encoded, relative, and never leading out of its source;
-    * every other string comes without invisible or steering characters, every number is finite and in its range;
+    * every other string comes without invisible or steering characters, every number is finite and in its
+      range;
     * ids follow from content: a finding exported twice has the same id;
     * reading sees the ledger at one moment and streams by version: memory does not grow with the corpus.
 """
@@ -138,7 +139,8 @@ def export_findings(
 
     Raises:
         Misuse: `state` is not a state.
-        UnknownSubject: the ledger has no document of `source`; a typing error must not look like a clean export.
+        UnknownSubject: the ledger has no document of `source`; a typing error must not look like a clean
+            export.
     """
     if state is not None and state not in VERSION_STATES:
         raise Misuse(f"state {state!r}: expected one of {', '.join(VERSION_STATES)}")
@@ -181,7 +183,8 @@ def export_deviations(deviations: Iterable[Deviation], at: datetime) -> Iterator
 def portable_uri(uri: str) -> str:
     """Return `uri` as a relative reference (RFC 3986, 4.2) without a scheme, a host, or a way out of its source.
 
-    Slashes stay between ordinary names; where a name is empty, ``.`` or ``..``, slashes and dots are encoded too.
+    Slashes stay between ordinary names; where a name is empty, ``.`` or ``..``, slashes and dots are encoded
+    too.
     """
     if {"", ".", ".."} & set(uri.split("/")):
         return quote(uri, safe="", errors="surrogatepass").replace(".", "%2E")

@@ -1,8 +1,8 @@
 """Native JSON Lines: everything an export may hold, one finding or deviation a line.
 
-The first key is the kind of entry. Times are ISO 8601 in UTC, scores and risks 0..1, spans are code points of the text
-as parsed with their end excluded. Lines are ASCII, so no document's name can steer a terminal. `v` is the version of
-the format; keys are added, never changed.
+The first key is the kind of entry. Times are ISO 8601 in UTC, scores and risks 0..1, spans are code points of
+the text as parsed with their end excluded. Lines are ASCII, so no document's name can steer a terminal. `v`
+is the version of the format; keys are added, never changed.
 """
 
 from __future__ import annotations

@@ -1,16 +1,17 @@
 """OCSF Detection Finding (class 2004, schema 1.5.0, profile `security_control`), one event a line, for a SIEM.
 
 Mapping
-    * *disposition* is the action of the guard: allowed, quarantined, approved (released by a person), blocked;
-    * *status* is the action of people: new, in progress (decided, not in effect yet), suppressed (released), resolved
-      (rejected), archived (nobody decided, and the version was replaced or vanished);
-    * *activity* is Close where a person's decision is in effect or nobody can decide any more, else Create; `time` is
-      the time of that;
+    * *disposition* is the action of the guard: allowed, quarantined, approved (released by a person),
+      blocked;
+    * *status* is the action of people: new, in progress (decided, not in effect yet), suppressed (released),
+      resolved (rejected), archived (nobody decided, and the version was replaced or vanished);
+    * *activity* is Close where a person's decision is in effect or nobody can decide any more, else Create;
+      `time` is the time of that;
     * MITRE ATLAS techniques go to `attacks`, OWASP risks to `finding_info.tags`;
     * the document is the one resource; the evidence holds the place in its text, never the text.
 
-`finding_info.uid` identifies the finding, `metadata.uid` this event about it. Another export repeats both, so a
-receiver can drop duplicates. Times are milliseconds since 1970.
+`finding_info.uid` identifies the finding, `metadata.uid` this event about it. Another export repeats both, so
+a receiver can drop duplicates. Times are milliseconds since 1970.
 """
 
 from __future__ import annotations

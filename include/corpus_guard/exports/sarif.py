@@ -1,15 +1,17 @@
 """SARIF 2.1.0 (OASIS): one log with one run, for code hosts and editors.
 
 Rules
-    * results are written as they come, and the rules they use after them: memory grows with the number of rules, not of
-      results. Readers of a SARIF log usually hold all of it, so prefer JSON Lines for a large corpus;
-    * an artifact is named relative to its source (`uriBaseId`), percent-encoded; the base has no address, so nothing
-      resolves elsewhere;
-    * a region counts code points of the text *as parsed*: in HTML, PDF or DOCX the fetched bytes have other offsets.
-      No snippet is given;
-    * messages are plain: braces and brackets are escaped, so that no file name makes a placeholder or a link (3.11.5,
-      3.11.6);
-    * a finding that a person released is suppressed; every finding has a fingerprint that follows from content.
+    * results are written as they come, and the rules they use after them: memory grows with the number of
+      rules, not of results. Readers of a SARIF log usually hold all of it, so prefer JSON Lines for a large
+      corpus;
+    * an artifact is named relative to its source (`uriBaseId`), percent-encoded; the base has no address, so
+      nothing resolves elsewhere;
+    * a region counts code points of the text *as parsed*: in HTML, PDF or DOCX the fetched bytes have other
+      offsets. No snippet is given;
+    * messages are plain: braces and brackets are escaped, so that no file name makes a placeholder or a link
+      (3.11.5, 3.11.6);
+    * a finding that a person released is suppressed; every finding has a fingerprint that follows from
+      content.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The raw bytes of every fetched version, stored by their SHA-256.
 
-A name that came with a document is never part of a path here. A blob gets its name only when it is complete: it is
-written under another name and moved. Blobs are checked against their hash when read, so a changed one is never used.
+A name that came with a document is never part of a path here. A blob gets its name only when it is complete:
+it is written under another name and moved. Blobs are checked against their hash when read, so a changed one
+is never used.
 """
 
 from __future__ import annotations

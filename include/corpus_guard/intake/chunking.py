@@ -2,15 +2,15 @@
 
 Guarantees:
 
-- ``text[chunk.start:chunk.end] == chunk.text``; chunks are in order and do not overlap; every character that is not
-  white space is in one of them.
-- No chunk has more tokens than the limit, nor more than 16 characters a token: a megabyte of base64 does not become
-  one chunk because the tokenizer takes it for one unknown word.
-- Time is linear in the text. semchunk recurses once for each length of white space it meets, so it gets blocks of at
-  most 20,000 characters, in which hostile spacing stays harmless.
+- ``text[chunk.start:chunk.end] == chunk.text``; chunks are in order and do not overlap; every character that
+  is not white space is in one of them.
+- No chunk has more tokens than the limit, nor more than 16 characters a token: a megabyte of base64 does not
+  become one chunk because the tokenizer takes it for one unknown word.
+- Time is linear in the text. semchunk recurses once for each length of white space it meets, so it gets
+  blocks of at most 20,000 characters, in which hostile spacing stays harmless.
 
-semchunk (Isaacus, MIT) does the splitting. The tokens of a word are counted once and cached, and every chunk is counted
-again as a whole before it is returned.
+semchunk (Isaacus, MIT) does the splitting. The tokens of a word are counted once and cached, and every chunk
+is counted again as a whole before it is returned.
 """
 
 from __future__ import annotations

@@ -37,7 +37,8 @@ def make_version(
     Args:
         source: gives the stamp its source name, owner and trust level.
         item: the document's place.
-        content_sha256: hash of the bytes as fetched, hex, or of a stand-in for bytes that were refused unread.
+        content_sha256: hash of the bytes as fetched, hex, or of a stand-in for bytes that were refused
+            unread.
         size: number of bytes.
         parsed: the result of parsing them.
         problems: problems met while fetching.

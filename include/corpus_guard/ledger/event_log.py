@@ -113,7 +113,7 @@ def event_leaf(line: bytes) -> str:
 
 
 def loggable(value: object) -> object:
-    """Return `value` in the form the log holds: fractions as decimal text, lone surrogates escaped, keys as text."""
+    """Return `value` as the log holds it: fractions as decimal text, lone surrogates escaped, keys as text."""
     if isinstance(value, float):
         return f"{value:.6g}"
     if isinstance(value, str):
@@ -133,7 +133,8 @@ def _write(connection: Connection, pending: Sequence[_Pending]) -> None:
     """Number and chain events, in the order in which they were appended."""
     if not pending:
         return
-    if not is_sqlite(connection):  # SQLite has one writer at a time; here the tip must not move before the commit
+    # SQLite has one writer at a time; here the tip must not move before the commit
+    if not is_sqlite(connection):
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(advisory_lock_key("events"))))
     newest = sa.select(events.c.seq, events.c.leaf_sha256).order_by(events.c.seq.desc()).limit(1)
     tip = connection.execute(newest).first()

@@ -50,7 +50,7 @@ def upsert(
     update: Sequence[str],
     only: sa.ColumnElement[bool] | None = None,
 ) -> None:
-    """Insert rows; where a row's key exists, overwrite the columns `update`, if the existing row meets `only`."""
+    """Insert rows; where a key exists, overwrite the columns `update` if the existing row meets `only`."""
     if not rows:
         return
     statement = _insert(connection, table)

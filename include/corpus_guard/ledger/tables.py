@@ -125,12 +125,14 @@ documents = Table(
 )
 
 validators = Table(
-    "validators",  # a source's last validator (ETag, …) of a document; counts only while its bytes are the newest
+    # a source's last validator (ETag, …) of a document; counts only while its bytes are the newest
+    "validators",
     metadata,
     Column("doc_id", String(32), primary_key=True),
     Column("validator", Text, nullable=False),  # opaque to all but the source
     Column("content_sha256", String(64), nullable=False),  # of the bytes that came with it
-    Column("read_at", UtcDateTime, nullable=False),  # when these bytes were last read, not only reported as unchanged
+    # when these bytes were last read, not only reported as unchanged
+    Column("read_at", UtcDateTime, nullable=False),
 )
 
 versions = Table(
@@ -150,7 +152,8 @@ versions = Table(
     Column("run_id", String(250), nullable=False, index=True),
     Column("judged_at", UtcDateTime, nullable=False),
     Column("shadow_verdict", String(10)),  # the verdict if nothing were shadowed; null: the same
-    Column("principal", String(32), index=True),  # digest of who stands behind it (`corpus_guard.ledger.triage`)
+    # digest of who stands behind it (`corpus_guard.ledger.triage`)
+    Column("principal", String(32), index=True),
     Column("severity", String(10)),  # of its worst finding that counts; null: no finding
     Column("checks", Text),  # ",a,b,": checks with a finding that counts
     # shared by waiting versions that belong together; else empty
@@ -241,7 +244,8 @@ seals = Table(
 )
 
 queries = Table(
-    "queries",  # distinct questions; deleted after a time, as `retrievals` (`corpus_guard.corpus.retrieval_log`)
+    # distinct questions; deleted after a time, as `retrievals` (`corpus_guard.corpus.retrieval_log`)
+    "queries",
     metadata,
     Column("query_id", String(32), primary_key=True),  # of the normalised text
     Column("text", Text, nullable=False),  # as first asked
@@ -258,7 +262,8 @@ retrievals = Table(
     Column("retrieval_id", Sequence, primary_key=True, autoincrement=True),
     Column("query_id", String(32), ForeignKey("queries.query_id"), nullable=False, index=True),
     Column("at", UtcDateTime, nullable=False, index=True),
-    Column("session", String(250), nullable=False),  # name the caller gives to the conversation or run; may be empty
+    # name the caller gives to the conversation or run; may be empty
+    Column("session", String(250), nullable=False),
     Column("checked_by", String(20), nullable=False),  # off, filterrag, ml_filterrag
     Column("filter_digest", String(64)),  # SHA-256 of the filter's model; null: it has none
     Column("served", JSON, nullable=False),  # [{chunk_id, rank, similarity}], nearest first
@@ -267,7 +272,8 @@ retrievals = Table(
 )
 
 events = Table(
-    "events",  # append-only: changes of the corpus, each a leaf of the log's tree (`corpus_guard.ledger.event_log`)
+    # append-only: changes of the corpus, each a leaf of the log's tree (`corpus_guard.ledger.event_log`)
+    "events",
     metadata,
     Column("seq", BigInteger, primary_key=True, autoincrement=False),  # 0, 1, 2, … without a gap
     Column("at", UtcDateTime, nullable=False),
@@ -275,16 +281,19 @@ events = Table(
     Column("subject", Text, nullable=False),
     Column("run_id", String(250), nullable=False),
     Column("body", JSON, nullable=False),
-    Column("leaf_sha256", String(64), nullable=False),  # RFC 6962 leaf hash of its line, which names its predecessor's
+    # RFC 6962 leaf hash of its line, which names its predecessor's
+    Column("leaf_sha256", String(64), nullable=False),
 )
 
 heads = Table(
     "heads",  # append-only: every signed state of the log
     metadata,
-    Column("number", BigInteger, primary_key=True, autoincrement=False),  # 0, 1, 2, …: each can be written once
+    # 0, 1, 2, …: each can be written once
+    Column("number", BigInteger, primary_key=True, autoincrement=False),
     Column("size", BigInteger, nullable=False),  # events below it
     Column("root", String(64), nullable=False),
-    Column("nodes", JSON, nullable=False),  # compact range of `size` leaves, hex: the next head hashes only new events
+    # compact range of `size` leaves, hex: the next head hashes only new events
+    Column("nodes", JSON, nullable=False),
     Column("note", Text, nullable=False),  # C2SP checkpoint with its signatures and cosignatures
     Column("signed_at", UtcDateTime, nullable=False),
 )
@@ -434,7 +443,8 @@ traces = Table(
     Column("counts", JSON, nullable=False),  # label → number of texts
     Column("answer_before", Text),  # of the RAG model, from the texts retrieved first
     Column("answer_after", Text),  # with the traced texts set aside
-    Column("activations", JSON(none_as_null=True)),  # judgement of the model's activations: vote, margin, probe, reason
+    # judgement of the model's activations: vote, margin, probe, reason
+    Column("activations", JSON(none_as_null=True)),
     Column("failure", Text),  # error of the judge
     Column("seconds", Float, nullable=False),
     Column("started_at", UtcDateTime, nullable=False),

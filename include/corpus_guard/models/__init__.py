@@ -32,7 +32,7 @@ class TextEmbedder(Protocol):
 
 
 class Models:
-    """The models of a deployment. Importing this, or asking for a digest or the tokenizer, imports no torch."""
+    """Models of a deployment. A digest or the tokenizer can be read without importing torch."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -49,7 +49,7 @@ class Models:
 
     @cached_property
     def word_weights(self) -> Weights:
-        """Files of all-MiniLM-L6-v2, whatever embedder is configured: FilterRAG compares words in its space."""
+        """Files of all-MiniLM-L6-v2 for FilterRAG, whatever embedder is configured."""
         return builtin_embedder()
 
     @property

@@ -115,7 +115,9 @@ def read_detector(storage: Storage, detector: Detector, digest: str) -> bytes:
 
 
 def active_digest(detector: Detector, configured: object, ledger: Ledger | None) -> str | None:
-    """Return the digest of the promoted detector if it is in use; None: a setting names another, or none was promoted.
+    """Return the digest of the promoted detector if it is in use.
+
+    None: a setting names another, or none was promoted.
 
     Args:
         detector: what kind.

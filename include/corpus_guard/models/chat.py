@@ -1,4 +1,4 @@
-"""A language model behind an endpoint that speaks OpenAI's chat API: OpenAI itself, vLLM, Ollama, `transformers serve`.
+"""A language model behind an endpoint with OpenAI's chat API: OpenAI, vLLM, Ollama, `transformers serve`.
 
 Rules
     * temperature 0; an answer has a bounded number of tokens and at most `MAX_ANSWER_CHARS` characters, a
@@ -160,7 +160,7 @@ class ChatEndpoint:
 
     @property
     def digest(self) -> str:
-        """Identity of model and address, at most 100 characters: two addresses may mean two models by one name."""
+        """Identity of model and address, at most 100 characters; one name may mean two models at two addresses."""
         return f"{self.model[:60]}@{digest('chat-endpoint/v1', [self.address, self.model])[:12]}"
 
     @property
@@ -281,7 +281,7 @@ class ChatEndpoint:
         return raw.content
 
     def _answer_from_error(self, error: APIStatusError, refused: frozenset[str]) -> ChatAnswer | None:
-        """Return the answer that an error amounts to; None: send again without a parameter that the model refuses.
+        """Return the answer that an error amounts to; None: send again without the refused parameter.
 
         Raises:
             _TemporaryFailure: the same request may succeed later.
@@ -304,7 +304,8 @@ class ChatEndpoint:
 
     def _parse(self, content: bytes) -> ChatAnswer:
         try:
-            body = json.loads(content)  # orjson refuses lone surrogates, which a hostile text may make a model say
+            # orjson refuses lone surrogates, which a hostile text may make a model say
+            body = json.loads(content)
             choice = body["choices"][0]
             text, reason = choice["message"].get("content"), choice.get("finish_reason")
             usage = body.get("usage") or {}

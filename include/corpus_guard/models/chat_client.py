@@ -1,4 +1,4 @@
-"""OpenAI's client with bounds: no redirects, no retries of its own, no more of a response than `MAX_RESPONSE_BYTES`.
+"""OpenAI's client with bounds: no redirects, no retries of its own, and a bounded size of responses.
 
 Importing this module imports the client, which takes a second.
 """

@@ -16,7 +16,8 @@ from sentence_transformers import SentenceTransformer  # noqa: E402
 
 from corpus_guard.models.cpu import number_format, release_memory  # noqa: E402
 
-TEXTS_PER_BATCH = 32  # small batches of like lengths are the fastest on CPUs (41 chunks/s at 8, 25 at 128, float32)
+# small batches of like lengths are the fastest on CPUs (41 chunks/s at 8, 25 at 128, float32)
+TEXTS_PER_BATCH = 32
 
 
 class Embedder:
@@ -52,7 +53,8 @@ class Embedder:
         """
         if not texts:
             return np.empty((0, self.dimensions), np.float32)
-        encodable = [text.encode("utf-8", "replace").decode() for text in texts]  # tokenizers refuse lone surrogates
+        # tokenizers refuse lone surrogates
+        encodable = [text.encode("utf-8", "replace").decode() for text in texts]
         with torch.inference_mode():
             vectors = self._model.encode(  # sorts by length itself
                 encodable,

@@ -31,7 +31,8 @@ logging.disable_progress_bar()
 
 TEXTS_PER_BATCH = 8  # measured best for a 135M model on two cores, batches sorted by length
 MAX_TOKENS = 512  # scored of one text or read of one message; a chunk has about 200 tokens of the embedder
-MAX_CHARS_PER_TOKEN = 32  # more than any word has; runs of blanks may have more, and then fewer tokens are read
+# more than any word has; runs of blanks may have more, and then fewer tokens are read
+MAX_CHARS_PER_TOKEN = 32
 PLACEHOLDER = "\N{OBJECT REPLACEMENT CHARACTER}"  # stands for a message while the template is rendered
 
 
@@ -88,7 +89,7 @@ class LanguageModel:
         return scores
 
     def answer(self, conversations: Sequence[Conversation], max_new_tokens: int = 32) -> list[GeneratedAnswer]:
-        """Generate the most likely next turn of each conversation, token by token (greedy: the same every time).
+        """Generate the most likely next turn of each conversation (greedy, so the same every time).
 
         Args:
             conversations: of each message the first 512 tokens are read.
@@ -106,7 +107,7 @@ class LanguageModel:
     def answer_with_states(
         self, conversations: Sequence[Conversation], max_new_tokens: int = 32
     ) -> list[AnswerWithStates]:
-        """Generate answers as `answer` does, with the states that the first token is made from: the same forward pass.
+        """Generate answers as `answer` does, with the hidden states that the first token comes from.
 
         Args:
             conversations: of each message the first 512 tokens are read.
@@ -135,11 +136,11 @@ class LanguageModel:
 
     @cached_property
     def _begin(self) -> list[int]:
-        """Tokens that open a text in this model's training; some models answer nothing of use without them."""
+        """Tokens that open a text in the model's training; some models give no useful answer without them."""
         return list(self._tokenizer("")["input_ids"])
 
     def _ends(self) -> frozenset[int]:
-        """Return the tokens that end an answer; in a base model a line break, too: the next paragraph follows it."""
+        """Return the tokens that end an answer; in a base model also a line break, before the next paragraph."""
         ends = {int(self._tokenizer.eos_token_id)}
         if self._tokenizer.chat_template is None:
             ends |= {self._plain(lines)[0] for lines in ("\n", "\n\n")}

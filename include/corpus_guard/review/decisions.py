@@ -1,15 +1,17 @@
 """Decisions about items in quarantine: release, reject, escalate.
 
 Rules
-    * a decision is about bytes: the same bytes fetched again keep it; other bytes are a new version that needs a new decision;
-    * decisions are appended, never changed; of several on one version the last one that was not undone counts;
-    * only a waiting item can be decided, and only as the reviewer saw it: if it was decided, screened again, replaced or
-      retired since, the decision is refused and the reviewer is told (`Stale`);
+    * a decision is about bytes: the same bytes fetched again keep it; other bytes are a new version that
+      needs a new decision;
+    * decisions are appended, never changed; of several on one version the last one that was not undone
+      counts;
+    * only a waiting item can be decided, and only as the reviewer saw it: if it was decided, screened
+      again, replaced or retired since, the decision is refused and the reviewer is told (`Stale`);
     * a call decides all of its items or none;
-    * a release that the policy names needs two different people: the first is an approval, 1 of 2, without effect; the second
-      completes it, unless anything was decided in between;
-    * a decision that has not taken effect can be undone, and undoing is recorded like a decision; undoing the first approval
-      undoes the second as well;
+    * a release that the policy names needs two different people: the first is an approval, 1 of 2, without
+      effect; the second completes it, unless anything was decided in between;
+    * a decision that has not taken effect can be undone, and undoing is recorded like a decision; undoing
+      the first approval undoes the second as well;
     * time releases nothing: an item that waits too long is escalated, marked, and stays in quarantine;
     * deciding changes nothing that is served: `corpus_guard.review.release` does.
 """
@@ -65,7 +67,10 @@ class Decision:
 
     @property
     def is_complete(self) -> bool:
-        """True if the next run of `quarantine_release` applies it. An escalation never changes what is served."""
+        """True if the next run of `quarantine_release` applies it.
+
+        An escalation never changes what is served.
+        """
         return self.approval == self.of
 
     def as_dict(self) -> dict[str, object]:
@@ -243,7 +248,7 @@ def _not_waiting(row: Row) -> str:
 
 
 def _combined_error(refusals: Sequence[tuple[str, Misuse]], item_count: int) -> Misuse:
-    """Return one error for all refused items: of the most severe kind, with the first message of that kind."""
+    """Return one error for all refused items: the most severe kind, with its first message."""
     kinds = [type(error) for _, error in refusals]
     worst = next(kind for kind in (UnknownSubject, NotAllowed, Stale) if kind in kinds)
     first = next(error for _, error in refusals if type(error) is worst)

@@ -1,7 +1,7 @@
 """Everything a reviewer needs to decide on one item.
 
-Whatever comes from a document is hostile: text, hidden text, title, URI, what it declares. It is returned unchanged; whoever
-displays it must make it inert.
+Whatever comes from a document is hostile: text, hidden text, title, URI, what it declares. It is returned
+unchanged; whoever displays it must make it inert.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""Figures on the review, from the ledger alone: false alarms of each check, time to decision, overdue items, canary recall.
+"""Figures on the review: false alarms of each check, time to decision, overdue items, canary recall.
 
 Rules
-    * a release is a false alarm of every check that found something in the item, a rejection a correct one; undecided items count
-      as neither, so a rate says how often people disagreed, not how often a check is wrong;
+    * a release is a false alarm of every check that found something in the item, a rejection a correct one;
+      undecided items count as neither, so a rate says how often people disagreed, not how often a check is
+      wrong;
     * rates come with their Wilson interval (95 %), which is wide when there are few decisions;
     * canary recall is what `corpus_refresh` measured, run by run.
 """
@@ -184,7 +185,7 @@ def canary_recall(ledger: Ledger) -> list[CanaryRecall]:
 
 
 def find_overdue(ledger: Ledger, rules: ReviewRules, when: datetime | None = None) -> OverdueItems:
-    """Count the items that nobody decided within the policy's deadline, by source, with the time of the oldest."""
+    """Count the items that nobody decided within the policy's deadline, by source."""
     limit = (when or now()) - timedelta(hours=rules.deadline_hours)
     statement = (
         sa.select(

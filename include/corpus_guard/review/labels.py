@@ -1,7 +1,8 @@
-"""Decisions as labels: a release says that the alarm was false, a rejection that it was true.
+"""Decisions as labels: a release says that the alarm was false, a rejection that it was correct.
 
-`guard calibrate` counts them document by document (`corpus_guard.screening.history`), the health view check by check, and training takes
-them as they come here. What was undone, and half an approval, is no label. Of several decisions on one version the last counts.
+`guard calibrate` counts them by document (`corpus_guard.screening.history`), the health view by check;
+training uses them one by one. An undone decision, or a first approval of two, is no label. Of several
+decisions on one version the last counts.
 """
 
 from __future__ import annotations

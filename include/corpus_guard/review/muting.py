@@ -1,8 +1,9 @@
-"""Muting a rule for a source: its findings there are still recorded, marked as muted, and no longer affect the verdict.
+"""Muting a rule for a source: its findings there are still recorded, but no longer affect the verdict.
 
 Rules
     * one person proposes a mute and gives a reason; another person confirms it; until then nothing is muted;
-    * proposing, confirming and lifting are recorded for good in the event log, each with its reviewer and reason;
+    * proposing, confirming and lifting are recorded for good in the event log, each with its reviewer and
+      reason;
     * a mute covers one code in one source; one person can lift it, with immediate effect;
     * failed checks, findings of parsing, and codes that the policy rejects cannot be muted;
     * existing verdicts stay until `guard rescreen`.
@@ -100,9 +101,11 @@ def propose_mute(
         )
     with ledger.write() as connection:
         _lock_mutes(connection)
-        if not connection.scalar(sa.select(sa.exists().where(documents.c.source == source.replace("\x00", "")))):
+        has_documents = sa.exists().where(documents.c.source == source.replace("\x00", ""))
+        if not connection.scalar(sa.select(has_documents)):
             raise UnknownSubject(f"source {source[:64]!r} has no document in the ledger")
-        if not connection.scalar(sa.select(sa.exists().where(findings.c.code == code.replace("\x00", "")))):
+        has_findings = sa.exists().where(findings.c.code == code.replace("\x00", ""))
+        if not connection.scalar(sa.select(has_findings)):
             raise UnknownSubject(f"no check ever found {code[:80]!r}; see the findings of an item")
         for mute in _load_mutes(connection):
             if (mute.source, mute.code) == (source, code) and mute.state is not MuteState.LIFTED:

@@ -1,7 +1,8 @@
-"""Summaries of the quarantine for notifications: counts and names of sources and checks, never a text, a title or a URI.
+"""Summaries of the quarantine for notifications: counts by source and check, never a text, a title or a URI.
 
 Rules
-    * an item is counted once, under the check of its worst finding that is not muted, so the parts add up to the whole;
+    * an item is counted once, under the check of its worst finding that is not muted, so the parts add up
+      to the whole;
     * an item with a complete decision waits for nobody; an item with one approval of two still does;
     * overdue items are reported again only after a day, or when there are more of them.
 """
@@ -102,7 +103,10 @@ def count_waiting(ledger: Ledger, run_ids: Sequence[str] = ()) -> WaitingCounts:
 def escalate_undecided(
     ledger: Ledger, rules: ReviewRules, run_ids: Sequence[str], *, reviewer: Reviewer, reason: str, policy_digest: str
 ) -> int:
-    """Escalate the undecided items of these runs (of all, if none is named). Return how many; raises what `decide` raises."""
+    """Escalate the undecided items of these runs (of all, if none is named).
+
+    Return how many; raises what `decide` raises.
+    """
     filters = [QueueFilter(run_id=run_id, undecided=True) for run_id in run_ids] or [QueueFilter(undecided=True)]
     items = [
         ItemRevision(*pair)
@@ -117,7 +121,10 @@ def escalate_undecided(
 def overdue_to_report(
     ledger: Ledger, storage: Storage, rules: ReviewRules, when: datetime | None = None
 ) -> OverdueItems | None:
-    """Return the overdue items if a reminder is due, else None. Call `mark_overdue_reported` once it was sent."""
+    """Return the overdue items if a reminder is due, else None.
+
+    Call `mark_overdue_reported` once it was sent.
+    """
     when = when or now()
     overdue = find_overdue(ledger, rules, when)
     if not overdue["items"]:
@@ -134,7 +141,7 @@ def mark_overdue_reported(storage: Storage, overdue: OverdueItems, when: datetim
 
 
 def overdue_message(overdue: OverdueItems) -> str:
-    """Return e.g. ``7 items have waited longer than 24 hours: 4 wiki, 3 tickets; the oldest since 2026-03-01 12:00 UTC``."""
+    """Return a sentence such as ``7 items have waited longer than 24 hours: 4 wiki, 3 tickets; the oldest since …``."""
     parts = ", ".join(f"{count:,} {source}" for source, count in overdue["by_source"].items())
     subject = "item has" if overdue["items"] == 1 else "items have"
     since = (

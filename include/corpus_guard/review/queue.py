@@ -1,10 +1,11 @@
 """The review queue: pages of waiting items, and single items.
 
 Rules
-    * a page costs at most five statements, however long the queue is: the page, its findings, its review records, the counts,
-      the campaigns;
+    * a page costs at most five statements, however long the queue is: the page, its findings, its review
+      records, the counts, the campaigns;
     * pages follow a cursor, not a page number: items decided meanwhile shift no other item to another page;
-    * an item's `revision` changes whenever it is decided, undone, escalated, screened again, replaced or retired;
+    * an item's `revision` changes whenever it is decided, undone, escalated, screened again, replaced or
+      retired;
     * superseded and vanished versions do not wait.
 """
 
@@ -108,7 +109,7 @@ class QueuePage:
     total: int  # items that match the filter, on all pages
     next: str | None  # pass it as `after`; None on the last page
     facets: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    """source, trust, check, severity, campaign → value → matching items. Campaigns: only those on this page."""
+    """source, trust, check, severity, campaign → value → matching items; only campaigns on this page."""
 
 
 def load_page(
@@ -257,8 +258,8 @@ def _conditions(criteria: QueueFilter) -> list[sa.ColumnElement[bool]]:
         documents.c.retired_at.is_(None),
     ]
     for column, value in (
-        # Not by the index on sources: without statistics SQLite scans the whole queue for each document of the source
-        # (50,000 items: 222 s), while from the queue each document is one lookup.
+        # Not by the index on sources: without statistics SQLite scans the whole queue for each document of the
+        # source (50,000 items: 222 s), while from the queue each document is one lookup.
         (sa.func.coalesce(documents.c.source, ""), criteria.source),
         (documents.c.trust, criteria.trust),
         (versions.c.severity, criteria.severity),
@@ -284,7 +285,7 @@ def _conditions(criteria: QueueFilter) -> list[sa.ColumnElement[bool]]:
 
 
 def _follows(keys: SortKeys, position: Sequence[object]) -> sa.ColumnElement[bool]:
-    """Select rows behind `position` in the order of `keys`: equal in the first keys, and further in the next."""
+    """Select rows behind `position` in the order of `keys`."""
     if len({descending for _, descending in keys}) == 1:  # one comparison, which an index can answer
         columns, values = sa.tuple_(*(column for column, _ in keys)), sa.tuple_(*position)
         return columns < values if keys[0][1] else columns > values

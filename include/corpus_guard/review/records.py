@@ -170,7 +170,10 @@ def latest_versions() -> sa.Join:
 
 
 def has_complete_decision() -> sa.ColumnElement[bool]:
-    """Select versions with a complete decision that has not taken effect. The first approval of two is not complete."""
+    """Select versions with a complete decision that has not taken effect.
+
+    The first approval of two is not complete.
+    """
     return sa.exists().where(
         decisions.c.version_id == versions.c.version_id, decisions.c.applied_at.is_(None), decision_stands()
     )
@@ -208,7 +211,7 @@ def load_versions(connection: sa.Connection, version_ids: Iterable[str], *, lock
     if lock:
         statement = statement.with_for_update(of=versions)
     rows: dict[str, Row] = {}
-    for batch in in_batches(sorted(version_ids)):  # in one order: two reviewers could wait for each other otherwise
+    for batch in in_batches(sorted(version_ids)):  # in one order: no deadlock of two reviewers
         selected = statement.where(versions.c.version_id.in_(batch)).order_by(versions.c.version_id)
         rows |= {row.version_id: row for row in connection.execute(selected)}
     return rows
@@ -251,7 +254,7 @@ def record_act(
         **columns,
     }
     connection.execute(acts.insert().values(**row, done_at=when))
-    # An event has a subject of its own: the id of what an act undoes, confirms or lifts is called `about` there.
+    # An event has a subject of its own: there, the id that an act undoes, confirms or lifts is called `about`.
     event_body = {
         "about" if name == "subject" else name: value
         for name, value in row.items()

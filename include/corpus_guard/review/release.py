@@ -1,12 +1,15 @@
 """Applying decisions: through the same outbox as a refresh, repeatable at any time.
 
 Rules
-    * only a decision that counts takes effect: complete, not undone, the last of its version. This is checked again in the
-      transaction that publishes, because somebody may undo it while vectors are computed;
-    * a version and its decisions change in one transaction: a crash before it leaves everything as it was, after a crash behind
-      it the outbox continues;
-    * a version that was replaced, purged or vanished since the decision is not served: `corpus_guard.corpus.publishing` skips it;
-    * earlier decisions on the same version, and approvals that nobody completed, are marked as applied with it.
+    * only a decision that counts takes effect: complete, not undone, the last of its version. This is
+      checked again in the transaction that publishes, because somebody may undo it while vectors are
+      computed;
+    * a version and its decisions change in one transaction: a crash before it leaves everything as it was,
+      after a crash behind it the outbox continues;
+    * a version that was replaced, purged or vanished since the decision is not served:
+      `corpus_guard.corpus.publishing` skips it;
+    * earlier decisions on the same version, and approvals that nobody completed, are marked as applied with
+      it.
 """
 
 from __future__ import annotations
@@ -130,7 +133,10 @@ def _release_batch(
 
 
 def _apply_to_versions(connection: sa.Connection, pending: Sequence[_PendingDecision]) -> set[str]:
-    """Set the state of the versions whose decision still counts, and mark their decisions as applied. Return their ids."""
+    """Set the state of the versions whose decision still counts, and mark their decisions as applied.
+
+    Return their ids.
+    """
     version_ids = [decision.version_id for decision in pending]
     load_versions(connection, version_ids, lock=True)
     current = {decision.version_id: decision.decision_id for decision in _pending_decisions(connection, version_ids)}
@@ -160,7 +166,7 @@ def _apply_to_versions(connection: sa.Connection, pending: Sequence[_PendingDeci
 
 
 def _pending_decisions(connection: sa.Connection, version_ids: Collection[str] | None = None) -> list[_PendingDecision]:
-    """Return the last decision of each version that counts and has not taken effect; of all versions if none are named."""
+    """Return the decision of each version that counts and has not taken effect; of all versions if none are named."""
     statement = (
         sa.select(decisions.c.decision_id, decisions.c.version_id, decisions.c.verdict, versions.c.batch)
         .join(versions, versions.c.version_id == decisions.c.version_id)

@@ -28,7 +28,7 @@ class Reviewer:
             object.__setattr__(self, field, value)
 
     def is_same(self, other: Reviewer) -> bool:
-        """Return whether both may be the same person: the same id or the same name, however they signed in."""
+        """Return whether both may be the same person: same id or same name, however they signed in."""
         return self.id.casefold() == other.id.casefold() or self.name.casefold() == other.name.casefold()
 
 

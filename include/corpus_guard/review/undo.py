@@ -1,4 +1,7 @@
-"""Undoing decisions, and escalating what nobody decided in time. `corpus_guard.review.decisions` states the rules."""
+"""Undoing decisions, and escalating what nobody decided in time.
+
+`corpus_guard.review.decisions` states the rules.
+"""
 
 from __future__ import annotations
 
@@ -88,7 +91,7 @@ def undo_decision(
                 version_id=version_id, subject=record.id,
             )  # fmt: skip
         if row.state == VersionState.REJECTED and any(record.kind is ReviewAction.REJECT for record in affected):
-            # The same bytes came again, or were screened again, while the rejection stood: it alone kept them out.
+            # The same bytes came again, or were screened again, while only the rejection kept them out.
             connection.execute(
                 versions.update()
                 .where(versions.c.version_id == version_id)
@@ -103,7 +106,10 @@ def undo_decision(
 def escalate_expired(
     ledger: Ledger, rules: ReviewRules, when: datetime | None = None, *, policy_digest: str = ""
 ) -> int:
-    """Escalate and mark items that wait longer than the policy allows; they stay in quarantine. Return how many are new."""
+    """Escalate and mark items that wait longer than the policy allows; they stay in quarantine.
+
+    Return how many are new.
+    """
     when = when or now()
     limit = when - timedelta(days=rules.expire_days)
     marked = sa.exists().where(acts.c.version_id == versions.c.version_id, acts.c.cause == ActCause.EXPIRED.value)
@@ -124,7 +130,7 @@ def escalate_expired(
         expired_ids = [row.version_id for row in connection.execute(statement)]
     count = 0
     for batch in in_batches(expired_ids):
-        with ledger.write() as connection:  # selected again: somebody may have decided, or another run was first
+        with ledger.write() as connection:  # selected again: somebody may have decided meanwhile
             load_versions(connection, batch, lock=True)
             rows = connection.execute(statement.where(versions.c.version_id.in_(batch))).all()
             for row in rows:

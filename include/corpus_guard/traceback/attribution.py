@@ -1,7 +1,7 @@
 """Attribution that survives drift: where in the live corpus a text of an earlier day is now.
 
-A text that was traced or served earlier may have been edited or chunked anew since. It is looked up in four steps, the surest first; each
-candidate is attributed by the first step that matches:
+A text that was traced or served earlier may have been edited or chunked anew since. It is looked up in four
+steps, the surest first; each candidate is attributed by the first step that matches:
 
     hash         the same bytes
     normalised   the same letters and digits: Unicode forms, look-alikes, case, spacing and punctuation aside
@@ -10,16 +10,21 @@ candidate is attributed by the first step that matches:
     embedding    hardly a common run, but much nearer than all others
 
 Rules
-    * candidates are what the text, and each part of it, retrieves (`split_into_probes`), and what the ledger knows by hash or MinHash bands;
-    * words are weighed by rarity: a word that half of the candidates have says little (inverse document frequency among them);
-    * a confidence is a calibrated probability that the candidate is the text's, 0..1 (`corpus_guard.evaluation.drift` fits and measures);
-      attributions below `MIN_CONFIDENCE` (`MIN_VECTOR_CONFIDENCE` for a vector alone) are not returned;
+    * candidates are what the text, and each part of it, retrieves (`split_into_probes`), and what the ledger
+      knows by hash or MinHash bands;
+    * words are weighed by rarity: a word that half of the candidates have says little (inverse document
+      frequency among them);
+    * a confidence is a calibrated probability that the candidate is the text's, 0..1
+      (`corpus_guard.evaluation.drift` fits and measures); attributions below `MIN_CONFIDENCE`
+      (`MIN_VECTOR_CONFIDENCE` for a vector alone) are not returned;
     * nothing is removed or judged here: an attribution says where to look.
 
-Among candidates the shingles are compared directly and not by MinHash: at 50 % drift the resemblance to detect is below 0.1, and the standard
-error of 64 MinHash values is 0.06. MinHash finds candidates that the embedding would miss.
+Among candidates the shingles are compared directly and not by MinHash: at 50 % drift the resemblance to
+detect is below 0.1, and the standard error of 64 MinHash values is 0.06. MinHash finds candidates that the
+embedding would miss.
 
-What it does not do: find a text whose every sentence was rewritten; distinguish two candidates that differ less than the drift.
+What it does not do: find a text whose every sentence was rewritten; distinguish two candidates that differ
+less than the drift.
 """
 
 from __future__ import annotations
@@ -67,9 +72,9 @@ MAX_LEDGER_CANDIDATES = 200  # records taken from what the ledger knows
 WORDS_PER_PROBE = 60  # of a part that is looked up by itself
 MAX_PROBES = 8
 FEATURES = ("words", "pairs", "triples", "whole", "lead", "similarity", "nearer", "size")
-"""Shares of the shorter text's words, pairs and triples of words that are common to both; common words as a share of all words of both;
-by how much the share of words exceeds the third highest among the candidates; cosine, and by how much it exceeds the third highest; log
-of the shorter text's number of words."""
+"""Shares of the shorter text's words, pairs and triples of words that are common to both; common words as a
+share of all words of both; by how much the share of words exceeds the third highest among the candidates;
+cosine, and by how much it exceeds the third highest; log of the shorter text's number of words."""
 SHINGLE_FEATURES = [FEATURES.index(name) for name in ("whole", "lead")]  # the others added nothing once fitted
 EMBEDDING_FEATURES = [FEATURES.index(name) for name in ("similarity", "nearer")]
 CONTAINED_SHARE = 0.8  # of common triples, from which the shorter text lies in the longer one, wherever its borders are
@@ -218,15 +223,17 @@ def _word_weights(texts: Sequence[_ComparedText]) -> Mapping[str, float]:
     }
 
 
-def _weighted_overlap(left: frozenset[str], right: frozenset[str], weights: Mapping[str, float]) -> tuple[float, float]:
+def _weighted_overlap(
+    first: frozenset[str], second: frozenset[str], weights: Mapping[str, float]
+) -> tuple[float, float]:
     """Return the weight of common words, as a share of the lighter text and of both together."""
-    common, left_weight, right_weight = (sum(weights[word] for word in words) for words in (left & right, left, right))
-    return common / max(min(left_weight, right_weight), 1e-9), common / max(left_weight + right_weight - common, 1e-9)
+    common, weight, other_weight = (sum(weights[word] for word in words) for words in (first & second, first, second))
+    return common / max(min(weight, other_weight), 1e-9), common / max(weight + other_weight - common, 1e-9)
 
 
-def _overlap_share(left: Set[object], right: Set[object]) -> float:
+def _overlap_share(first: Set[object], second: Set[object]) -> float:
     """Return the number of common elements, as a share of the smaller set."""
-    return len(left & right) / max(min(len(left), len(right)), 1)
+    return len(first & second) / max(min(len(first), len(second)), 1)
 
 
 def split_into_probes(text: str) -> list[str]:
@@ -259,7 +266,8 @@ def attribute(text: str, candidates: Sequence[RetrievedText], vector: NDArray[np
     Args:
         text: of an earlier day.
         candidates: chunks of the live corpus, each once (`find_candidates`).
-        vector: of the text, shape (dimensions,), length 1; from the embedder that made those of the candidates.
+        vector: of the text, shape (dimensions,), length 1; from the embedder that made those of the
+            candidates.
     """
     if not candidates:
         return []

@@ -1,11 +1,11 @@
 """Batch run of a night: selects the reports to trace, traces them in portions, and checks that none was lost.
 
 Rules
-    * open reports come first, the heaviest before the others; then those whose judge failed the last time. Reports beyond the limit of one
-      night wait for the next, and their number is returned;
+    * open reports come first, the heaviest before the others; then those whose judge failed the last time.
+      Reports beyond the limit of one night wait for the next, and their number is returned;
     * a portion may be killed and run again: finished traces are read, unfinished ones resume;
-    * a report that cannot be traced does not stop the others of its portion, and fails the portion in the end; a server that does not
-      answer fails it at once;
+    * a report that cannot be traced does not stop the others of its portion, and fails the portion in the
+      end; a server that does not answer fails it at once;
     * every selected report has ended exactly once, or the night does not balance.
 """
 

@@ -1,8 +1,8 @@
 """Canaries: complaints whose truth is known, traced every night by that night's judge, so that a judge that fails is noticed.
 
 Rules
-    * some questions are attacked, in the three best-known forms (the question with the lie, the lie alone, an order to tell it); the others
-      are honest complaints about a corpus that holds nothing but the truth;
+    * some questions are attacked, in the three best-known forms (the question with the lie, the lie alone, an
+      order to tell it); the others are honest complaints about a corpus that holds nothing but the truth;
     * names and numbers are filled in anew for each night, so that nothing can know the texts;
     * the texts are retrieved from memory: never stored, never served, and no report or trace mentions them.
 

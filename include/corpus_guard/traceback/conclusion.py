@@ -1,13 +1,16 @@
 """Conclusion of a trace: traced, not poisoning, or no conclusion and why.
 
 Rules
-    * a report alone never removes a text, and a wrong answer that no poisoned text caused must accuse nobody: single opinions count only
-      if the complaint as a whole looks like an attack (`Judge.conclude`);
-    * the paper's rule (section 6): a model that is asked again with the traced texts set aside and still gives the reported output was
-      not led by those texts. The rule applies only if the model also gave that output before, and gives way to certain evidence;
-    * a probe of the model's activations (`corpus_guard.traceback.activations.witness`) is the second witness. If its vote counts, is sure
-      and contradicts the conclusion, the outcome is *undecided*. It never accuses a text and decides nothing alone;
-    * every outcome without a conclusion has a name: *exhausted* (the corpus or the limit), *undecided*, *judge failed*.
+    * a report alone never removes a text, and a wrong answer that no poisoned text caused must accuse nobody:
+      single opinions count only if the complaint as a whole looks like an attack (`Judge.conclude`);
+    * the paper's rule (section 6): a model that is asked again with the traced texts set aside and still
+      gives the reported output was not led by those texts. The rule applies only if the model also gave that
+      output before, and gives way to certain evidence;
+    * a probe of the model's activations (`corpus_guard.traceback.activations.witness`) is the second witness.
+      If its vote counts, is sure and contradicts the conclusion, the outcome is *undecided*. It never accuses
+      a text and decides nothing alone;
+    * every outcome without a conclusion has a name: *exhausted* (the corpus or the limit), *undecided*,
+      *judge failed*.
 """
 
 from __future__ import annotations

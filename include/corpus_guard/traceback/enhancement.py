@@ -1,25 +1,30 @@
 """Benign text enhancement (BTE): a right answer published where its question retrieves it.
 
-Source: "Traceback of Poisoning Attacks to Retrieval-Augmented Generation" (Zhang and others, WWW 2025), appendix 8.3.
+Source: "Traceback of Poisoning Attacks to Retrieval-Augmented Generation" (Zhang and others, WWW 2025),
+appendix 8.3.
 
-The record's vector is the question's own embedding (the paper's retrieval proxy), its text the right answer wrapped in a trigger
-(`corpus_guard.corpus.trigger`). It is a document like any other: of the internal source ``@enhancements``, trust level trusted, with bytes,
-stamp, screening, a person's release, Parquet batch, outbox and manifest line. So `guard verify` accounts for it, `guard rescreen` keeps the
-person's decision in force, a heal restores it, and `guard purge` erases it from corpus and storage.
+The record's vector is the question's own embedding (the paper's retrieval proxy), its text the right answer
+wrapped in a trigger (`corpus_guard.corpus.trigger`). It is a document like any other: of the internal source
+``@enhancements``, trust level trusted, with bytes, stamp, screening, a person's release, Parquet batch,
+outbox and manifest line. So `guard verify` accounts for it, `guard rescreen` keeps the person's decision in
+force, a heal restores it, and `guard purge` erases it from corpus and storage.
 
 Rules
     * a person enables it, by name and with a reason; what a report calls the right answer is only a proposal;
-    * a question has one active enhancement; enabling another replaces it, enabling the same again changes at most its end;
-    * what outranks the whole corpus may carry no orders: a text in which screening finds an instruction, a Unicode trick or a trigger is
-      refused, and so is one that could not be checked, or was purged;
-    * past its end it is not served, whether `Enhancements.expire` has run or not; ended ones leave the collections through the outbox;
+    * a question has one active enhancement; enabling another replaces it, enabling the same again changes at
+      most its end;
+    * what outranks the whole corpus may carry no orders: a text in which screening finds an instruction, a
+      Unicode trick or a trigger is refused, and so is one that could not be checked, or was purged;
+    * past its end it is not served, whether `Enhancements.expire` has run or not; ended ones leave the
+      collections through the outbox;
     * killed anywhere, the same call again completes the work.
 
-The bytes of the version are the enhancement itself, as canonical JSON with its author and time: enabling the same text again later makes
-another version, so that no record is ever overwritten under its id.
+The bytes of the version are the enhancement itself, as canonical JSON with its author and time: enabling the
+same text again later makes another version, so that no record is ever overwritten under its id.
 
-What it does not do: ensure that the answer is right; reach paraphrases that the embedder places far from the question. Its question and text
-are in the ledger's table of enhancements, and stay there when the document is purged.
+What it does not do: ensure that the answer is right; reach paraphrases that the embedder places far from the
+question. Its question and text are in the ledger's table of enhancements, and stay there when the document is
+purged.
 """
 
 from __future__ import annotations
@@ -121,7 +126,8 @@ class EnhancementDraft:
         """Return the draft without surrounding spaces.
 
         Raises:
-            Misuse: a part is missing, too long, not printable, or holds a trigger; or `expires_at` has passed.
+            Misuse: a part is missing, too long, not printable, or holds a trigger; or `expires_at` has
+                passed.
         """
         if self.expires_at is not None and self.expires_at <= now():
             raise Misuse(
@@ -230,9 +236,11 @@ class Enhancements:
             run_id: id of the run, for the event log.
 
         Raises:
-            Misuse: the draft is invalid, its text is longer than a chunk, screening refuses it, or it was purged.
+            Misuse: the draft is invalid, its text is longer than a chunk, screening refuses it, or it was
+                purged.
             UnknownSubject: there is no such report.
-            StoreUnavailable: Chroma does not answer; the outbox holds the change, and the same call again completes it.
+            StoreUnavailable: Chroma does not answer; the outbox holds the change, and the same call again
+                completes it.
         """
         draft = draft.validate()
         _require_report(self.ledger, draft.report_id)
@@ -254,7 +262,8 @@ class Enhancements:
         Raises:
             Misuse: no name or no reason is given.
             UnknownSubject: no enhancement or several begin with `prefix`.
-            StoreUnavailable: Chroma does not answer; it is no longer served all the same, and the same call again completes the work.
+            StoreUnavailable: Chroma does not answer; it is no longer served all the same, and the same call
+                again completes the work.
         """
         by = _require_valid_text(by, "the name of who withdraws it", MAX_NAME_LENGTH)
         reason = _require_valid_text(reason, "the reason", MAX_REASON_LENGTH)
@@ -415,8 +424,8 @@ class Enhancements:
 def compose_benign_text(query: str, answer: str) -> str:
     """Return a text that answers the question, for use if only the answer is known.
 
-    The paper lets a language model write a sentence. Of five forms tried here, the small language model took the answer from this one most
-    often (30 of 40 questions; 14 to 27 from the others).
+    The paper lets a language model write a sentence. Of five forms tried here, the small language model took
+    the answer from this one most often (30 of 40 questions; 14 to 27 from the others).
     """
     question = " ".join(query.split()).rstrip("?!. ")
     return f"Question: {question}? Answer: {' '.join(answer.split()).rstrip('. ')}."

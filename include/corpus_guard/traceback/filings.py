@@ -4,14 +4,14 @@
 
 Rules of the weight that a filing adds to its report
     * a reporter counts once per report: by as much as they are trusted, 1 if nothing is known about them;
-    * trust is the mean of a Beta distribution that starts at (2, 0): among the reports that somebody counted for, those traced to poisoned
-      texts keep it up, and those that ended as *not poisoning* pull it down. It never reaches 0, because an honest person may report ten
-      wrong answers that nobody planted;
-    * at most `FILINGS_PER_DAY` filings of one reporter count for one day (UTC, of `reported_at`). A busy tester stays below the limit; a
-      script does not.
+    * trust is the mean of a Beta distribution that starts at (2, 0): among the reports that somebody counted
+      for, those traced to poisoned texts keep it up, and those that ended as *not poisoning* pull it down. It
+      never reaches 0, because an honest person may report ten wrong answers that nobody planted;
+    * at most `FILINGS_PER_DAY` filings of one reporter count for one day (UTC, of `reported_at`). A busy
+      tester stays below the limit; a script does not.
 
-What was counted is cached for the batches that follow, so that a flood of filings is not read again for each batch. Of two imports at once,
-each may count up to the limit.
+What was counted is cached for the batches that follow, so that a flood of filings is not read again for each
+batch. Of two imports at once, each may count up to the limit.
 """
 
 from __future__ import annotations

@@ -1,14 +1,15 @@
 """Historical corpus: what was published at an earlier moment, with the texts and vectors of that time.
 
 Rules
-    * the event log says what was served: every chunk that was published and not withdrawn by that moment, in the order of the log;
-    * vectors come from the Parquet files that the publications name, texts from the batches, and a text counts only if it has the hash that
-      the ledger stores for its chunk;
+    * the event log says what was served: every chunk that was published and not withdrawn by that moment, in
+      the order of the log;
+    * vectors come from the Parquet files that the publications name, texts from the batches, and a text
+      counts only if it has the hash that the ledger stores for its chunk;
     * of chunks that a purge has erased since, only the number is known (`missing`);
     * one question is put to it: vectors are streamed, and only the texts that a trace can reach are read.
 
-What it does not do: know what somebody wrote directly into Chroma, because the log does not record it. The ids of the whole corpus are held
-in memory, some 200 bytes each.
+What it does not do: know what somebody wrote directly into Chroma, because the log does not record it. The
+ids of the whole corpus are held in memory, some 200 bytes each.
 """
 
 from __future__ import annotations
@@ -77,7 +78,8 @@ def corpus_as_of(
         query: the question; for another one the corpus may lack texts that are far from this one.
 
     Raises:
-        Misuse: `when` has no time zone or lies in the future, or another embedder made the vectors of that time.
+        Misuse: `when` has no time zone or lies in the future, or another embedder made the vectors of that
+            time.
         Inconsistent: a file is gone, or does not hold what the ledger published.
     """
     if when.tzinfo is None or when > now():

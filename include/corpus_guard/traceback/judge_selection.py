@@ -25,11 +25,13 @@ def create_judge(settings: Settings, models: Models, ledger: Ledger | None = Non
     Args:
         settings: `Settings.judge` names it.
         models: for the judge that needs no endpoint.
-        ledger: stores an endpoint's answers, and says which embedded judge was promoted. Without a ledger, answers are kept as long as
-            the judge lives, and the embedded judge is that of the settings, else that of the package.
+        ledger: stores an endpoint's answers, and says which embedded judge was promoted. Without a ledger,
+            answers are kept as long as the judge lives, and the embedded judge is that of the settings, else
+            that of the package.
 
     Raises:
-        SettingsError: the endpoint's address or key is missing; or the judge's model cannot be read, or was trained on other evidence.
+        SettingsError: the endpoint's address or key is missing; or the judge's model cannot be read, or was
+            trained on other evidence.
         Inconsistent: the promoted judge's file is gone or was changed.
         LedgerUnavailable: the ledger does not answer.
     """

@@ -1,10 +1,11 @@
 """Live corpus: the collections as they are now, queried as a RAG application queries them.
 
 Rules
-    * all collections are queried, and a record that the ledger does not vouch for is a suspect like any other: an application that reads
-      Chroma directly is served it;
-    * nothing of such a record is believed: it has no version and no source, its `uri` says why the ledger does not vouch for it, and its
-      id names its collection, so that it cannot pass for a published chunk that was judged before;
+    * all collections are queried, and a record that the ledger does not vouch for is a suspect like any
+      other: an application that reads Chroma directly is served it;
+    * nothing of such a record is believed: it has no version and no source, its `uri` says why the ledger
+      does not vouch for it, and its id names its collection, so that it cannot pass for a published chunk
+      that was judged before;
     * nothing is logged as a retrieval: an investigation must not teach the query bank.
 
 What it does not do: see what a filter in front of the application would have dropped.

@@ -2,9 +2,11 @@
 
 Read literally, the algorithm judges benign texts again in every round. Here
 
-* each text is judged once per report; a copy of a judged text under another id is another record, and is judged too;
-* the loop ends when the K nearest remaining texts were all judged and none is poisoned (`StopReason.STANDS`), when fewer than K texts
-  are left (`RAN_DRY`), at the limit of judged texts (`BOUND`), or when the judge fails (`JUDGE_FAILED`);
+* each text is judged once per report; a copy of a judged text under another id is another record, and is
+  judged too;
+* the loop ends when the K nearest remaining texts were all judged and none is poisoned (`StopReason.STANDS`),
+  when fewer than K texts are left (`RAN_DRY`), at the limit of judged texts (`BOUND`), or when the judge
+  fails (`JUDGE_FAILED`);
 * a text that the judge could not decide on stays in place and never counts as benign;
 * after each round the new opinions are passed to `save`; a loop that was killed resumes from what was saved.
 """

@@ -1,9 +1,10 @@
 """Hostile text inside prompts: quoted between two lines that it cannot forge, without the marks that a verdict is read by.
 
-The lines carry a code from a hash of everything that is quoted. No quoted part can contain it, and the same material makes the same
-prompt, by which answers are cached.
+The lines carry a code from a hash of everything that is quoted. No quoted part can contain it, and the same
+material makes the same prompt, by which answers are cached.
 
-What it does not do: make a model obey. A model may still follow what it was told is data; readers of its answer must expect that.
+What it does not do: make a model obey. A model may still follow what it was told is data; readers of its
+answer must expect that.
 """
 
 from __future__ import annotations

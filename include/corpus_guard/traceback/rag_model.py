@@ -7,13 +7,13 @@ import unicodedata
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
+from corpus_guard.models.messages import Conversation, Message
 from corpus_guard.traceback.judges import report_as_judge_failure
 from corpus_guard.traceback.prompts import quote_texts, strip_reasoning
 
 if TYPE_CHECKING:
     from corpus_guard.corpus.filterrag.features import FeatureExtractor
     from corpus_guard.models.chat import ChatEndpoint, Usage
-    from corpus_guard.models.messages import Conversation
 
 RAG_PROMPT: Final = (
     "Answer the question from the passages, in as few words as it takes: a name, a number, a phrase. The passages stand between marked "
@@ -94,8 +94,6 @@ class ChatRagModel:
 
 def compose_rag_prompt(question: str, texts: Sequence[str]) -> Conversation:
     """Return the conversation that asks a chat model to answer `question` from `texts`."""
-    from corpus_guard.models.messages import Message
-
     passages = [(f"passage {number}", text) for number, text in enumerate(texts, 1)]
     return [Message("system", RAG_PROMPT), Message("user", quote_texts([*passages, ("the question", question)]))]
 
@@ -103,8 +101,8 @@ def compose_rag_prompt(question: str, texts: Sequence[str]) -> Conversation:
 def agrees(answer: str, output: str) -> bool:
     """Return whether one answer states the other: the words of the shorter one occur in the longer one, in a row.
 
-    The papers compare substrings. Here whole words are compared, after NFKC and case folding and without articles, so that "no" does
-    not occur in "Norway". Nothing agrees with an empty answer.
+    The papers compare substrings. Here whole words are compared, after NFKC and case folding and without
+    articles, so that "no" does not occur in "Norway". Nothing agrees with an empty answer.
     """
     shorter, longer = sorted((_words(answer), _words(output)), key=len)
     return bool(shorter) and f" {' '.join(shorter)} " in f" {' '.join(longer)} "

@@ -1,14 +1,17 @@
 """Traces in the ledger: which texts were judged for a report, how, and what was concluded.
 
 Rules
-    * a trace has an id from its report, run, judge and point in time: a run that is started again finds what it saved;
-    * the judged texts of a round are written in one transaction, each text once; of two runs at once the first opinion stands;
-    * the first run to finish writes the outcome, the report's state and the event in one transaction; a trace whose judge failed may be
-      finished again;
+    * a trace has an id from its report, run, judge and point in time: a run that is started again finds what
+      it saved;
+    * the judged texts of a round are written in one transaction, each text once; of two runs at once the
+      first opinion stands;
+    * the first run to finish writes the outcome, the report's state and the event in one transaction; a trace
+      whose judge failed may be finished again;
     * a judged text stays in the record, whatever becomes of it in the collections.
 
-No text is stored, only its hash: a withdrawn or purged text must not live on here. What a judge, a model or a record in Chroma says is
-bounded and made storable; it is shown, never believed. The event holds hashes and counts.
+No text is stored, only its hash: a withdrawn or purged text must not live on here. What a judge, a model or a
+record in Chroma says is bounded and made storable; it is shown, never believed. The event holds hashes and
+counts.
 """
 
 from __future__ import annotations

@@ -1,18 +1,21 @@
 """Reports: wrong answers that people reported.
 
 Rules
-    * the same question with the same wrong answer is one report, however often it is filed; Unicode form, case, spacing and closing
-      punctuation make no difference. Each filing is stored once: importing twice adds nothing;
-    * filings decide in which order reports are traced, and nothing else: a report alone never removes a text. A reporter adds to a report's
-      weight once, less if earlier reports of theirs turned out not to be poisoning (`reporter_trust`), and nothing beyond `FILINGS_PER_DAY`
-      filings a day. Filings that add nothing are stored all the same, and a report without weight is traced last;
-    * a report that a trace has closed opens again if the same answer was seen *after* that trace had ended (`reported_at`). An older filing,
-      however late it arrives, is about what was judged already;
-    * a question or an answer of nothing but spaces and invisible characters, and a time in the future, are refused; texts that are too long
-      are cut, and the filing says so. One character, or "yes", is an answer.
+    * the same question with the same wrong answer is one report, however often it is filed; Unicode form,
+      case, spacing and closing punctuation make no difference. Each filing is stored once: importing twice
+      adds nothing;
+    * filings decide in which order reports are traced, and nothing else: a report alone never removes a text.
+      A reporter adds to a report's weight once, less if earlier reports of theirs turned out not to be
+      poisoning (`reporter_trust`), and nothing beyond `FILINGS_PER_DAY` filings a day. Filings that add
+      nothing are stored all the same, and a report without weight is traced last;
+    * a report that a trace has closed opens again if the same answer was seen *after* that trace had ended
+      (`reported_at`). An older filing, however late it arrives, is about what was judged already;
+    * a question or an answer of nothing but spaces and invisible characters, and a time in the future, are
+      refused; texts that are too long are cut, and the filing says so. One character, or "yes", is an answer.
 
-What it does not do: know who a reporter is. The name is whatever the exporting system says; ten thousand invented names move a report to the
-front of the queue, where it costs one trace. Texts are in the ledger and nowhere else; no message and no event holds one.
+What it does not do: know who a reporter is. The name is whatever the exporting system says; ten thousand
+invented names move a report to the front of the queue, where it costs one trace. Texts are in the ledger and
+nowhere else; no message and no event holds one.
 """
 
 from __future__ import annotations

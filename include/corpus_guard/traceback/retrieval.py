@@ -1,12 +1,14 @@
 """Complaints, and the corpora that are searched for the texts behind them.
 
 Rules
-    * every text that a question retrieves is a suspect. This includes records in Chroma that the ledger never published: a RAG application
-      that reads Chroma directly is served them;
+    * every text that a question retrieves is a suspect. This includes records in Chroma that the ledger never
+      published: a RAG application that reads Chroma directly is served them;
     * nothing is filtered and nothing is logged: an investigation must not change what it investigates;
-    * the corpus of an earlier day is what the event log says was published then, with vectors and texts from the Parquet files.
+    * the corpus of an earlier day is what the event log says was published then, with vectors and texts from
+      the Parquet files.
 
-What it does not do: bring back texts that a purge erased. Only their number is known (`SearchableCorpus.missing`).
+What it does not do: bring back texts that a purge erased. Only their number is known
+(`SearchableCorpus.missing`).
 """
 
 from __future__ import annotations

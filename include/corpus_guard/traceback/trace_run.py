@@ -1,10 +1,11 @@
 """Run of a trace from its beginning to its record: the loop, the conclusion, and what the ledger stores of them.
 
 Rules
-    * a trace that was killed anywhere and is started again with the same run id resumes from what it saved, and judges no text twice; a
-      finished trace is read and not run;
+    * a trace that was killed anywhere and is started again with the same run id resumes from what it saved,
+      and judges no text twice; a finished trace is read and not run;
     * a saved opinion counts as long as the collections hold exactly the same text under the same id;
-    * whatever a judge or a model library raises is a failure of the judge: the trace records it, and can be resumed;
+    * whatever a judge or a model library raises is a failure of the judge: the trace records it, and can be
+      resumed;
     * an investigation, whose complaint is no report in the ledger, leaves nothing behind.
 """
 
@@ -81,7 +82,8 @@ def run_trace(
 
     Args:
         access: opens the corpus; its ledger stores the trace.
-        complaint: the question and its wrong answer; with the id of a report, everything is stored in the ledger.
+        complaint: the question and its wrong answer; with the id of a report, everything is stored in the
+            ledger.
         run_id: id of the run; the same id resumes the same trace.
         judge: decides for each text whether it leads to the output.
         k: how many texts the RAG application retrieves.
@@ -91,7 +93,8 @@ def run_trace(
 
     Raises:
         Misuse: `as_of` lies in the future.
-        StoreUnavailable, LedgerUnavailable: the store or the ledger does not answer; started again, the trace resumes.
+        StoreUnavailable, LedgerUnavailable: the store or the ledger does not answer; started again, the trace
+            resumes.
         Inconsistent: a file with texts or vectors of that time is gone.
     """
     began = time.monotonic()
@@ -131,7 +134,8 @@ def locate_accused_texts(
         max_texts: accused texts to look up, the first ones.
 
     Returns:
-        Chunks of the live corpus by accused chunk, the most confident first; empty if the text is no longer served in any form.
+        Chunks of the live corpus by accused chunk, the most confident first; empty if the text is no longer
+        served in any form.
 
     Raises:
         StoreUnavailable, LedgerUnavailable: the store or the ledger does not answer.

@@ -1,17 +1,19 @@
 """Withdrawal that traces propose: taken out of service once somebody approves, with its evidence kept.
 
 Rules
-    * only texts that a trace with the outcome *traced* accuses are withdrawn, and only what was planned and approved: the plan is made
-      again, and a different one is refused;
-    * with a version goes every version of any document that has the same bytes or the same text; all of them are rejected by a decision in
-      the approver's name, blocked by hash so that they cannot return, retired through the outbox, and the corpus is sealed;
-    * a pending withdrawal is proposed every night until somebody approves or refuses it; a refusal is recorded, and the same traces are not
-      proposed again;
+    * only texts that a trace with the outcome *traced* accuses are withdrawn, and only what was planned and
+      approved: the plan is made again, and a different one is refused;
+    * with a version goes every version of any document that has the same bytes or the same text; all of them
+      are rejected by a decision in the approver's name, blocked by hash so that they cannot return, retired
+      through the outbox, and the corpus is sealed;
+    * a pending withdrawal is proposed every night until somebody approves or refuses it; a refusal is
+      recorded, and the same traces are not proposed again;
     * afterwards the question is asked again, and the answer is stored beside the earlier one;
     * killed anywhere, the same call again completes the work.
 
-What it does not do: erase. Raw bytes, batches and vectors stay on disk as evidence; `guard purge` erases them. A record that somebody
-wrote directly into Chroma is not in the ledger: it is listed, and `guard verify` and `guard incident heal` remove it.
+What it does not do: erase. Raw bytes, batches and vectors stay on disk as evidence; `guard purge` erases
+them. A record that somebody wrote directly into Chroma is not in the ledger: it is listed, and `guard verify`
+and `guard incident heal` remove it.
 """
 
 from __future__ import annotations
@@ -188,8 +190,10 @@ def withdraw(
         reason: why; stored for good.
 
     Raises:
-        Misuse: no approver or no reason is named, or more of the same content arrived since the plan was made.
-        StoreUnavailable: Chroma does not answer; the ledger holds the decision, and running again does the rest.
+        Misuse: no approver or no reason is named, or more of the same content arrived since the plan was
+            made.
+        StoreUnavailable: Chroma does not answer; the ledger holds the decision, and running again does the
+            rest.
     """
     by, reason = by.strip(), reason.strip()
     if not by or not reason:
@@ -258,7 +262,8 @@ def ask_again(
         run_id: id of the run, for the event log; a question that this run has asked before is skipped.
 
     Returns:
-        Whether the new answer still agrees with the reported output, by trace; a trace is missing if the model gave no answer.
+        Whether the new answer still agrees with the reported output, by trace; a trace is missing if the
+        model gave no answer.
     """
     still_wrong: dict[str, bool] = {}
     for row in _questions_to_ask(ledger, run_id, trace_ids):

@@ -1,11 +1,12 @@
 """Access control of the review pages.
 
 Rules
-    * every route requires somebody who is signed in and may see the review DAG (`AccessControl.authorize_view`). The app itself has
-      this dependency, so no route can be added without it;
+    * every route requires somebody who is signed in and may see the review DAG
+      (`AccessControl.authorize_view`). The app itself has this dependency, so no route can be added without
+      it;
     * every request that changes something also requires the human-in-the-loop permission on that DAG
-      (`AccessControl.authorize_decision`), the same origin, JSON, and the header ``X-Corpus-Guard``; a form or a link on another
-      site can supply neither;
+      (`AccessControl.authorize_decision`), the same origin, JSON, and the header ``X-Corpus-Guard``; a form
+      or a link on another site can supply neither;
     * a person makes at most `DECISIONS_PER_MINUTE` decisions a minute, however many items each covers.
 
 It knows no users: an `AccessControl` does; Airflow's is in `corpus_guard.airflow.auth`.
@@ -38,7 +39,7 @@ class AccessControl:
     authorize_decision: Callable[..., Reviewer]
     """Require somebody who may also answer the DAG's human-in-the-loop tasks."""
     may_decide: Callable[[Request], bool]
-    """Whether the user of a request that passed `authorize_view` would pass `authorize_decision`. It only hides controls."""
+    """Tell if a user who passed `authorize_view` would pass `authorize_decision`; used only to hide controls."""
     origins: tuple[str, ...] = ()
     """Our own ``scheme://host[:port]``, for proxies that change the Host header."""
 

@@ -26,12 +26,13 @@ from corpus_guard.web.shared_deployment import current_deployment
 
 DESCRIPTION: Final = """Review the quarantine of Corpus Guard: the same actions as the pages in Airflow.
 
-Sign in with an Airflow token (`POST /auth/token`) as `Authorization: Bearer …`. Reading requires read access to the DAG
-`quarantine_release`; deciding requires its human-in-the-loop permission. Every request that changes something is JSON and carries the
-header `X-Corpus-Guard` (any value).
+Sign in with an Airflow token (`POST /auth/token`) as `Authorization: Bearer …`. Reading requires read
+access to the DAG `quarantine_release`; deciding requires its human-in-the-loop permission. Every request
+that changes something is JSON and carries the header `X-Corpus-Guard` (any value).
 
-A decision names each item with the `revision` that the reviewer saw. If an item changed since then, the response is 409 and nothing
-is decided. Texts are hostile: they are data in JSON, escaped to ASCII, and must not be rendered as HTML or Markdown."""
+A decision names each item with the `revision` that the reviewer saw. If an item changed since then, the
+response is 409 and nothing is decided. Texts are hostile: they are data in JSON, escaped to ASCII, and must
+not be rendered as HTML or Markdown."""
 PAGE_SIZE: Final = 50  # items
 
 
@@ -66,7 +67,10 @@ def queue(request: Request, params: QueueQueryParams) -> dict[str, object]:
 
 @router.get("/queue/revisions", summary="Ids and revisions of all matching items, for one decision on them")
 def revisions(request: Request, params: QueueQueryParams) -> dict[str, object]:
-    """Return them with the highest risk first. If more items match than one decision may cover, the response is 400."""
+    """Return them with the highest risk first.
+
+    If more items match than one decision may cover, the response is 400.
+    """
     deployment = current_deployment(request)
     pairs = list_revisions(deployment.ledger, params.filter, limit=MAX_ITEMS)
     return {"items": [{"version_id": version_id, "revision": revision} for version_id, revision in pairs]}

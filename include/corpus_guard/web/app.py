@@ -1,11 +1,14 @@
 """The FastAPI app of the review: pages, REST API, static files.
 
 Rules
-    * the app itself depends on `AccessControl.authorize_view`, so every route that is ever added requires a signed-in person;
-    * every route other than GET is in `changes.router` and also depends on `AccessControl.authorize_decision`, the same origin and
-      the rate limit;
-    * FastAPI's own /docs and /openapi.json, which ignore an app's dependencies, are off; `api` serves the description instead;
-    * an error page shows the library's message and nothing of the request: HTML for a browser that asks for HTML, JSON otherwise.
+    * the app itself depends on `AccessControl.authorize_view`, so every route that is ever added requires a
+      signed-in person;
+    * every route other than GET is in `changes.router` and also depends on
+      `AccessControl.authorize_decision`, the same origin and the rate limit;
+    * FastAPI's own /docs and /openapi.json, which ignore an app's dependencies, are off; `api` serves the
+      description instead;
+    * an error page shows the library's message and nothing of the request: HTML for a browser that asks for
+      HTML, JSON otherwise.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""/api/v1, changing: decisions, undoing and mutes. The app protects this router: permission, same origin, JSON, header, rate limit."""
+"""/api/v1, changing: decisions, undoing and mutes.
+
+The app protects this router: permission, same origin, JSON, header, rate limit.
+"""
 
 from __future__ import annotations
 
@@ -80,8 +83,9 @@ def preview(request: Request, body: PreviewBody) -> dict[str, object]:
 
 @router.post("/decisions", status_code=201, summary="Release, reject or escalate items: all of them or none")
 def decide(request: Request, body: DecisionBody) -> dict[str, object]:
-    """The decision takes effect with the next run of the DAG `quarantine_release`; until then it can be undone. If an item changed
-    since it was read, the response is 409 and nothing is decided.
+    """The decision takes effect with the next run of the DAG `quarantine_release`; until then it can be undone.
+
+    If an item changed since it was read, the response is 409 and nothing is decided.
     """
     deployment = current_deployment(request)
     _require_same_policy(deployment, body.policy_digest)

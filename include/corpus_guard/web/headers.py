@@ -1,7 +1,7 @@
 """Security headers of every response, so that a text that slips past all other measures still can do nothing.
 
-No script, style, image, frame or form of another origin; no inline script or style; no content sniffing; no caching by a browser or a
-proxy. `frame-ancestors 'self'` lets only Airflow's own page frame ours.
+No script, style, image, frame or form of another origin; no inline script or style; no content sniffing; no
+caching by a browser or a proxy. `frame-ancestors 'self'` lets only Airflow's own page frame ours.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ MAX_BODY_BYTES: Final = 1024 * 1024  # bytes of a request
 
 
 class SecurityHeaders:
-    """Middleware that adds the headers to every response, errors included, and refuses requests that are too large."""
+    """Middleware that adds the headers to every response, and refuses requests that are too large."""
 
     def __init__(self, app: ASGIApp) -> None:
         """Wrap `app`."""

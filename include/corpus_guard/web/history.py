@@ -1,4 +1,4 @@
-"""History view: all decisions and acts about the quarantine, newest first, with undo for those that have not taken effect."""
+"""History view: all decisions and acts about the quarantine, newest first, and undo."""
 
 from __future__ import annotations
 

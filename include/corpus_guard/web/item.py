@@ -92,7 +92,10 @@ def show_item(request: Request, version_id: str, view: Annotated[View, Query()] 
 
 @router.get("/items/{version_id}/neighbours")
 def show_neighbours(request: Request, version_id: str) -> HTMLResponse:
-    """Show the nearest texts of trusted and reviewed sources. Slow: the item page loads it only on request."""
+    """Show the nearest texts of trusted and reviewed sources.
+
+    Slow: the item page loads it only on request.
+    """
     neighbours = [
         (neighbour, display_text(neighbour.text, max_bytes=MAX_NEIGHBOUR_BYTES))
         for neighbour in load_neighbours(request, version_id)
@@ -126,7 +129,7 @@ def load_neighbours(request: Request, version_id: str) -> list[Neighbour]:
     deployment = shared.get()
     ledger, settings = deployment.ledger, deployment.settings
     evidence = load_evidence(ledger, deployment.storage, find_item(ledger, version_id))
-    # A command would start a server of its own. This process runs for weeks and would keep the store's lock all the time.
+    # A command would start a server of its own. This process runs for weeks and would lock the store all the time.
     if not is_answering(settings.chroma_url):
         raise StoreUnavailable(
             f"Chroma at {settings.chroma_url} does not answer; all other review pages work without it"

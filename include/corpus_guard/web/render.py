@@ -2,8 +2,8 @@
 
 Rules
     * every value is escaped: autoescape is on for all templates, whatever their names;
-    * invisible and control characters of every string are shown as code points: `finalize` does it, so no template can forget.
-      Only what a template itself writes is markup;
+    * invisible and control characters of every string are shown as code points: `finalize` does it, so no
+      template can forget. Only what a template itself writes is markup;
     * links are relative to the page (`base`), so that they work below any prefix a proxy adds.
 """
 

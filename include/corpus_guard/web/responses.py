@@ -1,7 +1,7 @@
 """Responses other than pages: JSON that cannot be read as anything else, and files that no browser opens.
 
-Spreadsheets take a CSV cell that begins with ``=``, ``+``, ``-`` or ``@`` for a formula: such a cell gets a leading apostrophe.
-Control characters are written as code points.
+Spreadsheets take a CSV cell that begins with ``=``, ``+``, ``-`` or ``@`` for a formula: such a cell gets a
+leading apostrophe. Control characters are written as code points.
 """
 
 from __future__ import annotations

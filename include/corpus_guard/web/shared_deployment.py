@@ -1,7 +1,7 @@
-"""The deployment that all requests share: opened once per process, and again when its policy or its sources change.
+"""The deployment that all requests share: opened once, and again when its policy or sources change.
 
-A decision carries the digest of the policy that the page showed. An API server runs for weeks: without checking the files it would
-record a policy that is no longer in force.
+A decision carries the digest of the policy that the page showed. An API server runs for weeks: without
+checking the files it would record a policy that is no longer in force.
 """
 
 from __future__ import annotations
@@ -41,13 +41,16 @@ class SharedDeployment:
                 # Parts that are created on first use are created here, by one thread.
                 _ = deployment.ledger, deployment.storage, deployment.blobs, deployment.policy
                 _ = deployment.screening.digest
-                # Requests that still use the old deployment keep it; its connections are returned as they end.
+                # Requests that still use the old deployment keep it until they end.
                 self._deployment = deployment
             return self._deployment
 
 
 def current_deployment(request: Request) -> Deployment:
-    """Return the deployment of the request's app, with the current policy. Raises what `SharedDeployment.get` raises."""
+    """Return the deployment of the request's app, with the current policy.
+
+    Raises what `SharedDeployment.get` raises.
+    """
     shared: SharedDeployment = request.app.state.shared_deployment
     return shared.get()
 

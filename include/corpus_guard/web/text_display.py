@@ -3,8 +3,8 @@
 Rules
     * an invisible character is shown as its code point, with its Unicode name, never dropped;
     * evidence is marked where a finding locates it; spans may overlap;
-    * a text adds a limited number of bytes to a page: of a long text the beginning is shown, and the surroundings of each evidence.
-      Characters that are left out are counted;
+    * a text adds a limited number of bytes to a page: of a long text the beginning is shown, and the
+      surroundings of each evidence. Characters that are left out are counted;
     * pieces hold plain text. Nothing here writes HTML: the template does, and escapes.
 """
 
@@ -183,7 +183,7 @@ def _pieces(text: str, window: Span, evidence: Sequence[NumberedSpan]) -> Iterat
 
 
 def _grouping_key(character: str) -> str:
-    """Return equal keys for characters of one piece: visible text; the same invisible character; tag characters."""
+    """Return one key for visible text, one for tag characters, and one for each invisible character."""
     if "\U000e0000" <= character <= "\U000e007f":
         return _TAGS
     return character if character not in "\n\t" and is_invisible(character) else ""

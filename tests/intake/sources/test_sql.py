@@ -145,7 +145,7 @@ def test_names_are_quoted_and_values_bound(url: str) -> None:
     assert [json.loads(one.content)["text"] for one in found] == ["text 1"]  # type: ignore[union-attr]
     for wrong in ({"table": "no such"}, {"fields": {**FIELDS, "text": "nothing"}}):
         broken = source(url, **wrong)
-        with pytest.raises(SourceUnavailable, match="(?i)spel(t|l names) as the database") as caught:
+        with pytest.raises(SourceUnavailable, match=r"(?i)spel(t|l names) as the database") as caught:
             [*broken.list()]
         assert "not-to-be-shown" not in str(caught.value)
 

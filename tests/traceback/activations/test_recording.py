@@ -68,9 +68,11 @@ def test_prompts_are_recorded_once_and_a_killed_collection_goes_on(
         collect_recordings(models, PROMPTS, tmp_path, shard=2, progress=kill)
     kept = load_recordings(tmp_path)
     counted: list[int] = []
-    real = models.language_model.activations
+    real = models.language_model.answer_with_states
     monkeypatch.setattr(
-        models.language_model, "activations", lambda chats, most: counted.append(len(chats)) or real(chats, most)
+        models.language_model,
+        "answer_with_states",
+        lambda chats, max_tokens: counted.append(len(chats)) or real(chats, max_tokens),
     )
     read = collect_recordings(models, PROMPTS, tmp_path, shard=2)
     again = collect_recordings(models, PROMPTS, tmp_path, shard=2)
@@ -107,7 +109,7 @@ def test_damaged_and_missing_files_are_named(models: Models, tmp_path: Path) -> 
     collect_recordings(models, PROMPTS[:1], tmp_path)
     (states,) = tmp_path.glob("*.safetensors")
     (rows,) = tmp_path.glob("*.parquet")
-    with pytest.raises(Inconsistent, match="1 of 1 are not there"):
+    with pytest.raises(Inconsistent, match="1 of 1 are missing"):
         load_recordings(tmp_path, ids=["f" * 32])
     states.write_bytes(states.read_bytes()[:-9])
     with pytest.raises(Inconsistent, match="collect again"):

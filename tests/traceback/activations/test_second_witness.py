@@ -53,7 +53,9 @@ class Judging:
     def __init__(self, probability: float) -> None:
         self.probability = probability
 
-    def judge(self, complaint: Complaint, new: Sequence[RetrievedText], retrieved: Sequence[RetrievedText]) -> list[Opinion]:
+    def judge(
+        self, complaint: Complaint, new: Sequence[RetrievedText], retrieved: Sequence[RetrievedText]
+    ) -> list[Opinion]:
         raise AssertionError("everything was judged")
 
     def conclude(self, complaint: Complaint, judged: Sequence[tuple[RetrievedText, Opinion]]) -> JudgeConclusion:

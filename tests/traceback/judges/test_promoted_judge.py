@@ -53,12 +53,12 @@ def test_one_that_cannot_be_used_is_an_error_and_not_another_judge(
     storage = Storage(settings.storage)
     old = store_detector(storage, Detector.JUDGE, replace(learned, version="0/feedfeedfeed").dumps())
     promote(sqlite_ledger, Detector.JUDGE, old, run_id="r", by="ada")
-    with pytest.raises(SettingsError, match=rf"{old[:16]}, promoted: was trained on evidence '0/feedfeedfeed'"):
+    with pytest.raises(SettingsError, match=rf"{old[:16]}, promoted: got evidence version '0/feedfeedfeed'"):
         create_judge(settings, models, sqlite_ledger)
 
     broken = store_detector(storage, Detector.JUDGE, b"{}")
     promote(sqlite_ledger, Detector.JUDGE, broken, run_id="r", by="ada")
-    with pytest.raises(SettingsError, match="holds no model of a judge"):
+    with pytest.raises(SettingsError, match="holds no judge's model"):
         create_judge(settings, models, sqlite_ledger)
 
     storage.write(f"{detector_folder(Detector.JUDGE, broken)}/judge.json", learned.dumps())

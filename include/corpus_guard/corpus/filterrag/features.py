@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from corpus_guard.models.language_model import GeneratedAnswer
 
 FEATURE_VERSION = "1"
-"""Changes whenever the same question and text would give other numbers (words, prompt, lengths); a trained model names it."""
+"""Changes whenever the same question and text would give other numbers (words, prompt, lengths); a trained
+model names it."""
 FEATURE_NAMES = ("freq_density", "perplexity", "log_probability", "frequencies")
 TAU = 0.6
 MAX_ANSWER_TOKENS = 16
@@ -111,7 +112,7 @@ class FeatureExtractor:
         return self.match(pairs, self.read(pairs), tau)
 
     def read(self, pairs: Sequence[tuple[str, str]]) -> list[Reading]:
-        """Let the language model answer each question from its text; a pair takes a third of a second on one core."""
+        """Let the language model answer each question from its text (a third of a second per pair and core)."""
         answers = self.answer([(question, [text]) for question, text in pairs])
         texts = list(dict.fromkeys(text for _, text in pairs))
         surprisals = dict(zip(texts, self._models.language_model.surprisals(texts), strict=True))

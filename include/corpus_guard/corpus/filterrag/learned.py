@@ -85,7 +85,7 @@ class LearnedModel:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the file it was read from, because skops writes different bytes each time; else of a new file."""
+        """SHA-256 of the file it was read from, else of a new file; skops writes different bytes each time."""
         return self._file_sha256 or hashlib.sha256(self.dumps()).hexdigest()
 
     def dumps(self) -> bytes:

@@ -31,7 +31,7 @@ class ParsedDocument:
 
     @property
     def unreadable(self) -> bool:
-        """Whether a problem says that nothing could be read."""
+        """True if a problem says that nothing could be read."""
         return any(problem.severity is Severity.CRITICAL for problem in self.problems)
 
     def as_dict(self) -> dict[str, object]:

@@ -1,7 +1,7 @@
 """Detection of a document's media type: content decides, the name only helps where content is ambiguous.
 
-A document whose name and bytes disagree gets the finding ``parsing.type_mismatch``: a reader, a browser and this
-parser would see different documents.
+A document whose name and bytes disagree gets the finding ``parsing.type_mismatch``: a reader, a browser and
+this parser would see different documents.
 """
 
 from __future__ import annotations
@@ -83,7 +83,8 @@ def detect_media_type(content: bytes, media_type: str, name: str) -> MediaDecisi
 
     Args:
         content: the whole document.
-        media_type: as its source states; rows (`ROW`, `BROKEN_ROW`) come from our own connector, which is believed.
+        media_type: as its source states; rows (`ROW`, `BROKEN_ROW`) come from our own connector, which is
+            believed.
         name: its place, for the extension only.
     """
     base = media_type.partition(";")[0].strip().lower()

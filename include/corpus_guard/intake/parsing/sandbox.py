@@ -2,14 +2,15 @@
 
 Rules:
 
-- Every document yields a `ParsedDocument`, in order. A parser that hangs, runs out of memory or dies becomes a
-  critical problem of *its* document (``parsing.timeout``, ``parsing.memory``, ``parsing.crashed``); the next one gets
-  a fresh process.
-- Each sandbox has one worker process, started when first needed, in a process group of its own, with an almost empty
-  environment and without the parent's files. Its standard error is dropped: it may quote documents.
+- Every document yields a `ParsedDocument`, in order. A parser that hangs, runs out of memory or dies becomes
+  a critical problem of *its* document (``parsing.timeout``, ``parsing.memory``, ``parsing.crashed``); the
+  next one gets a fresh process.
+- Each sandbox has one worker process, started when first needed, in a process group of its own, with an
+  almost empty environment and without the parent's files. Its standard error is dropped: it may quote
+  documents.
 - A reply is bounded in size and checked in shape: the process has read hostile bytes and is not trusted.
-- Rows, UTF-8 text and Markdown (without front matter) up to 1 MiB are read in the calling process: no native parser
-  touches them, and a round trip to the worker would cost more than reading them.
+- Rows, UTF-8 text and Markdown (without front matter) up to 1 MiB are read in the calling process: no native
+  parser touches them, and a round trip to the worker would cost more than reading them.
 """
 
 from __future__ import annotations

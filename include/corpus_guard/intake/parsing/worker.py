@@ -3,10 +3,10 @@
     request   4 bytes header length, 8 bytes body length (big-endian), header (JSON), body (the document)
     reply     4 bytes length (big-endian), JSON of `ParsedDocument.as_dict`
 
-It limits itself before it reads a document: address space, CPU time (renewed for each document), no file writing, no
-core dump, few open files. An audit hook refuses sockets, subprocesses and writing to files, which stops a parser's own
-features (external entities, remote images). It does not stop native code that an exploit runs: to stop that, run the
-tasks in a container without a network. The parent limits wall time.
+It limits itself before it reads a document: address space, CPU time (renewed for each document), no file
+writing, no core dump, few open files. An audit hook refuses sockets, subprocesses and writing to files, which
+stops a parser's own features (external entities, remote images). It does not stop native code that an exploit
+runs: to stop that, run the tasks in a container without a network. The parent limits wall time.
 
 Run by `corpus_guard.intake.parsing.sandbox`: ``python -m corpus_guard.intake.parsing.worker``.
 """

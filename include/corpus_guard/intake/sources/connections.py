@@ -1,11 +1,11 @@
 """Credentials by name: a source names a connection, and whoever runs the refresh defines it.
 
-In Airflow it is one of Airflow's connections (`corpus_guard.airflow.tasks`). Elsewhere it is an environment variable,
-``CORPUS_GUARD_CONNECTION_MY_S3`` or, as Airflow spells it, ``AIRFLOW_CONN_MY_S3``: a URI or a JSON object, in
-Airflow's own form.
+In Airflow it is one of Airflow's connections (`corpus_guard.airflow.tasks`). Elsewhere it is an environment
+variable, ``CORPUS_GUARD_CONNECTION_MY_S3`` or, as Airflow spells it, ``AIRFLOW_CONN_MY_S3``: a URI or a JSON
+object, in Airflow's own form.
 
-Rules: only the name of a connection ever appears in a message, a `repr` or a log; a URL in ``sources.yaml`` holds no
-password.
+Rules: only the name of a connection ever appears in a message, a `repr` or a log; a URL in ``sources.yaml``
+holds no password.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ def from_environment(name: str) -> Connection:
     """Return the connection `name` from the process's environment.
 
     Raises:
-        SettingsError: no variable defines it, or the value is neither a URI nor a JSON object. The value is not shown.
+        SettingsError: no variable defines it, or the value is neither a URI nor a JSON object. The value is
+            not shown.
     """
     for prefix in PREFIXES:
         variable = f"{prefix}{name.upper()}"

@@ -2,7 +2,8 @@
 
 Rules
     * a declaration is appended as text: comments, order and spelling of the others are not touched;
-    * the new text is read back before it replaces the old: it must hold the old declarations, and the new one last;
+    * the new text is read back before it replaces the old: it must hold the old declarations, and the new one
+      last;
     * the file is replaced whole or not at all, keeps its mode, and where it is a link its target is replaced;
     * two processes that append at once take turns.
 """

@@ -3,8 +3,8 @@
 Rules:
 
 - Hidden files and folders (a leading dot) are skipped, and so are pipes, devices and the like.
-- A link to a file is taken when its target lies inside the folder, checked again at fetch. A link to a folder is
-  never followed: files inside the folder have their own names, files outside are not part of the source.
+- A link to a file is taken when its target lies inside the folder, checked again at fetch. A link to a folder
+  is never followed: files inside the folder have their own names, files outside are not part of the source.
 - A file above the limit is reported with its size and not read.
 - Every file is read and hashed each time: no time or size of a file counts as proof that it is unchanged.
   `kind: objects` asks an object store for its ETags instead.

@@ -14,12 +14,13 @@ Rules:
 
 - A document's uri is its path in the repository; the stamp's revision is the commit it was first seen at; its
   validator is the blob's hash, so an unchanged file is not even unpacked.
-- Nothing is checked out. Paths are data, files are read by the hash of their blob; a path that a checkout would
-  refuse (``..``, ``.git``) is reported as a failure. Symbolic links and submodules are not documents. An LFS pointer
-  is a failure, not a text.
-- The `git` program does the work, not a Python implementation: it reports an object's size before it unpacks it, and
-  it runs in a process with limits on time, memory and file size. It reads only the configuration given here, runs no
-  hooks, asks no questions, follows no redirects and speaks only file and https, so ``ext::`` URLs run nothing.
+- Nothing is checked out. Paths are data, files are read by the hash of their blob; a path that a checkout
+  would refuse (``..``, ``.git``) is reported as a failure. Symbolic links and submodules are not documents.
+  An LFS pointer is a failure, not a text.
+- The `git` program does the work, not a Python implementation: it reports an object's size before it unpacks
+  it, and it runs in a process with limits on time, memory and file size. It reads only the configuration
+  given here, runs no hooks, asks no questions, follows no redirects and speaks only file and https, so
+  ``ext::`` URLs run nothing.
 - The clone is bare, one commit deep, below the deployment's cache folder. It may be removed at any time.
 """
 

@@ -10,19 +10,20 @@
 
 Rules:
 
-- One listing a run, a thousand objects a request. What it states of an object (ETag, size, time of the last write)
-  is the validator: an object that did not change is not requested. The time is part of it because an ETag is often an
-  MD5, and MD5 collisions can be made.
-- An object is read on the condition that it still has the ETag it was listed with; where the bucket keeps versions,
-  the stamp's revision is the one that was read.
-- Names are data. Objects that stand for folders (a name that ends in a slash) and names with a hidden part are not
-  documents. A name with an empty part, ``.`` or ``..`` keeps the whole prefix from being listed (obstore refuses it):
-  the run says so and what is served stays. So whoever may write to the bucket can stop its refresh.
-- Without a connection the credentials are those of the process's environment (AWS_ACCESS_KEY_ID and the like);
-  `anonymous` sends none.
+- One listing a run, a thousand objects a request. What it states of an object (ETag, size, time of the last
+  write) is the validator: an object that did not change is not requested. The time is part of it because an
+  ETag is often an MD5, and MD5 collisions can be made.
+- An object is read on the condition that it still has the ETag it was listed with; where the bucket keeps
+  versions, the stamp's revision is the one that was read.
+- Names are data. Objects that stand for folders (a name that ends in a slash) and names with a hidden part
+  are not documents. A name with an empty part, ``.`` or ``..`` keeps the whole prefix from being listed
+  (obstore refuses it): the run says so and what is served stays. So whoever may write to the bucket can stop
+  its refresh.
+- Without a connection the credentials are those of the process's environment (AWS_ACCESS_KEY_ID and the
+  like); `anonymous` sends none.
 
-`kind: folder` with an fsspec URL reads and hashes every object instead. The client is obstore, a Rust wheel without
-dependencies, and not s3fs, because botocore, which s3fs needs, keeps python-dateutil below 3.
+`kind: folder` with an fsspec URL reads and hashes every object instead. The client is obstore, a Rust wheel
+without dependencies, and not s3fs, because botocore, which s3fs needs, keeps python-dateutil below 3.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 A row is found again by its `RowPlace`: a byte offset, or for Parquet a row group and an index.
 
-Parquet containers are read in this process, by native code: accept Parquet only from a writer whose code you would
-run. What its cells say is hostile all the same and is treated so.
+Parquet containers are read in this process, by native code: accept Parquet only from a writer whose code you
+would run. What its cells say is hostile all the same and is treated so.
 """
 
 from __future__ import annotations
@@ -123,8 +123,8 @@ def _parse_object(line: bytes) -> dict[str, object] | None:
 class SeparatedValues:
     """Reader of UTF-8 files of CSV or TSV, whose first record names the columns.
 
-    A quote that never closes swallows the records after it; they come as one broken row, never as silence. A record
-    may span lines and is bounded by the limit for one document.
+    A quote that never closes swallows the records after it; they come as one broken row, never as silence. A
+    record may span lines and is bounded by the limit for one document.
     """
 
     def __init__(self, delimiter: str) -> None:

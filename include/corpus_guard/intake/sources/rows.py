@@ -2,11 +2,13 @@
 
 Rules:
 
-- A row's uri is ``<file>#<id>``, or ``<file>#row-<number>`` without an id. A second row with the same id in one file
-  becomes ``<id>~2`` and carries a finding: an id is the row's own claim and must not overwrite another document.
-- A row that cannot be read is still a document, of media type ``application/x-broken-row``: parsing turns it into a
-  finding that names its line.
-- A row's bytes are the canonical JSON of the columns `fields` names: hashing does not depend on the order of keys.
+- A row's uri is ``<file>#<id>``, or ``<file>#row-<number>`` without an id. A second row with the same id in
+  one file becomes ``<id>~2`` and carries a finding: an id is the row's own claim and must not overwrite
+  another document.
+- A row that cannot be read is still a document, of media type ``application/x-broken-row``: parsing turns it
+  into a finding that names its line.
+- A row's bytes are the canonical JSON of the columns `fields` names: hashing does not depend on the order of
+  keys.
 - Listing reads the file once and keeps some 100 bytes a row to see duplicates; fetching seeks.
 - The modification time of an item is the file's. The row's own column is its claim and goes to ``declared``.
 """

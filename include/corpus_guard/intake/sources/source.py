@@ -1,23 +1,26 @@
 """The contract of a connector: list items without reading them, then fetch the bytes of those it is asked for.
 
-A *validator* is what a source states about a document's bytes without sending them: ETag and date of a page, ETag
-and time of an object, hash of a git blob, watermark of a row. Only its source can read it. The refresh keeps the
-last one together with the hash of the bytes it came with, and hands it back:
+A *validator* is what a source states about a document's bytes without sending them: ETag and date of a page,
+ETag and time of an object, hash of a git blob, watermark of a row. Only its source can read it. The refresh
+keeps the last one together with the hash of the bytes it came with, and hands it back:
 
-- `list` states an item's validator where listing knows it. An item whose validator is unchanged is not fetched.
+- `list` states an item's validator where listing knows it. An item whose validator is unchanged is not
+  fetched.
 - `fetch` finds the kept one in `SourceItem.known_validator` and may answer `Unchanged`, without the bytes.
-- A document without a validator is fetched and hashed each time. Files on disk have none, on purpose: whoever writes
-  a file sets its time and size; hashing a local file costs little more than reading its metadata and is never wrong.
+- A document without a validator is fetched and hashed each time. Files on disk have none, on purpose: whoever
+  writes a file sets its time and size; hashing a local file costs little more than reading its metadata and
+  is never wrong.
 
 Rules for every connector:
 
-- Take a validator before the bytes it stands for, or with them, never after: bytes that change in between are read
-  again.
+- Take a validator before the bytes it stands for, or with them, never after: bytes that change in between are
+  read again.
 - Put into the validator whatever in the source's configuration shapes the bytes (which column is the text).
 - Answer `Unchanged` only to `SourceItem.known_validator`. Without it, send the bytes.
-- Report an item that cannot be fetched as a `FetchFailed` in its place, never as an exception: the others go on.
-- Raise `corpus_guard.errors.SourceUnavailable` when the source as a whole cannot be listed. Never list it as empty:
-  an empty list would look as if every document had been deleted.
+- Report an item that cannot be fetched as a `FetchFailed` in its place, never as an exception: the others go
+  on.
+- Raise `corpus_guard.errors.SourceUnavailable` when the source as a whole cannot be listed. Never list it as
+  empty: an empty list would look as if every document had been deleted.
 - Treat names and metadata that arrive with a document as data. Never build a path to write to from them.
 """
 
@@ -88,12 +91,13 @@ class Unchanged:
 class FetchFailed:
     """An item whose bytes could not be taken, and why.
 
-    Codes: ``parsing.too_large``; ``intake.gone`` (it vanishes, after the policy's grace) and ``intake.changed``
+    Codes: ``parsing.too_large``; ``intake.gone`` (it vanishes, after the policy's grace) and
+        ``intake.changed``
     (between listing and fetching), ``intake.unreadable`` (the storage refuses, or the answer makes no sense),
-    ``intake.outside`` (the place leads out of the source), ``intake.address`` (its host leads to an address that is
-    not allowed), ``intake.robots`` (robots.txt asks not to), ``intake.login``, ``intake.refused`` (401, 403),
-    ``intake.error_page``, ``intake.server`` (5xx, 429, no answer), ``intake.too_slow``, ``intake.lfs_pointer``,
-    ``intake.no_id``.
+    ``intake.outside`` (the place leads out of the source), ``intake.address`` (its host leads to an address
+    that is not allowed), ``intake.robots`` (robots.txt asks not to), ``intake.login``, ``intake.refused``
+    (401, 403), ``intake.error_page``, ``intake.server`` (5xx, 429, no answer), ``intake.too_slow``,
+    ``intake.lfs_pointer``, ``intake.no_id``.
     """
 
     item: SourceItem

@@ -13,8 +13,9 @@ sources:
     trust: open
     fields: {id: ticket, text: body, title: subject, metadata: [author]}
 
-Each kind has its own keys, explained in the module of its connector (`KINDS`). A kind of your own is one class in a
-package of yours, registered as an entry point in the group ``corpus_guard.sources`` under the name of the kind::
+Each kind has its own keys, explained in the module of its connector (`KINDS`). A kind of your own is one
+class in a package of yours, registered as an entry point in the group ``corpus_guard.sources`` under the name
+of the kind::
 
     class WikiConfig(SourceConfig):          # pydantic; unknown keys are refused
         kind: Literal["wiki"]

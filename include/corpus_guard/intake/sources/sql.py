@@ -11,17 +11,19 @@
 
 Rules:
 
-- Every run reads all ids and their watermarks, in one pass and one transaction, and then only the texts of rows whose
-  watermark is not the one that was kept. So a deleted row is noticed: a query for newer watermarks never shows it.
-- A watermark must change whenever the row does: a version number, a row hash, a time as fine as the changes. Without
-  one every row is read and hashed each time. CORPUS_GUARD_REFETCH_DAYS reads them all now and then, in case a writer
-  forgets it.
+- Every run reads all ids and their watermarks, in one pass and one transaction, and then only the texts of
+  rows whose watermark is not the one that was kept. So a deleted row is noticed: a query for newer watermarks
+  never shows it.
+- A watermark must change whenever the row does: a version number, a row hash, a time as fine as the changes.
+  Without one every row is read and hashed each time. CORPUS_GUARD_REFETCH_DAYS reads them all now and then,
+  in case a writer forgets it.
 - The watermark is read again with the text, in one statement, so it always belongs to these bytes.
 - An id names one row. A row without an id, or with the id of another row, is a failure, not a guess.
-- Names of tables and columns are quoted by SQLAlchemy and taken as they are spelt, case included. Values are bound.
-- The transaction is read-only where the database offers it: PostgreSQL and SQLite. With other databases the login must
-  have no right to write, and ``unsafe_may_write: true`` states that somebody checked this. Rows are streamed; the
-  server does not send a text above the limit.
+- Names of tables and columns are quoted by SQLAlchemy and taken as they are spelt, case included. Values are
+  bound.
+- The transaction is read-only where the database offers it: PostgreSQL and SQLite. With other databases the
+  login must have no right to write, and ``unsafe_may_write: true`` states that somebody checked this. Rows
+  are streamed; the server does not send a text above the limit.
 """
 
 from __future__ import annotations

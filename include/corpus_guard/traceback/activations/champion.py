@@ -1,8 +1,8 @@
 """Selection of the probe: the one that the settings name, else the last promoted one, else the one of the package.
 
 Rules
-    * the ledger says which probe was promoted, when and by whom; its files lie in the storage under its digest. Files that differ from
-      what was promoted are never used;
+    * the ledger says which probe was promoted, when and by whom; its files lie in the storage under its
+      digest. Files that differ from what was promoted are never used;
     * a probe of another language model is not used, and the trace says so;
     * a probe that the settings name and that cannot be read is an error, because somebody asked for it.
 """
@@ -64,7 +64,7 @@ def find_promoted_probe(ledger: Ledger, storage: Storage) -> Probe | None:
 def save_candidate(storage: Storage, probe: Probe) -> str:
     """Store a probe's files where tasks on other machines find them, and return its digest."""
     for name, content in probe.files.items():
-        storage.write(f"{champions.detector_folder(Detector.PROBE, probe.digest)}/{name}", content, keep_first=True)
+        storage.write(f"{champions.detector_folder(Detector.PROBE, probe.digest)}/{name}", content, keep_existing=True)
     return probe.digest
 
 

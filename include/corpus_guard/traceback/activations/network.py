@@ -1,7 +1,8 @@
 """Network of the probe: ResNet18's shape over one channel, layers by hidden units.
 
-The paper takes ResNet18 as it is (64 channels, 11 million weights). Over the 31 x 576 states of a small model that takes 25 ms a sample
-on one core; the default here is a quarter of the channels (0.7 million weights), and 64 is possible.
+The paper takes ResNet18 as it is (64 channels, 11 million weights). Over the 31 x 576 states of a small model
+that takes 25 ms a sample on one core; the default here is a quarter of the channels (0.7 million weights),
+and 64 is possible.
 """
 
 from __future__ import annotations

@@ -2,23 +2,27 @@
 
 Three kinds, read and used in the same way:
 
-* ``cnn``, the paper's: states are normalised by the training set, embedded by a triplet network, and take the label of the nearest
-  sample of a labelled *support set*. The margin is ``(c - p) / (c + p)``, with ``p`` and ``c`` the distances to the nearest poisoned and
-  the nearest clean sample: 1 is surely poisoned, -1 surely clean;
+* ``cnn``, the paper's: states are normalised by the training set, embedded by a triplet network, and take the
+  label of the nearest sample of a labelled *support set*. The margin is ``(c - p) / (c + p)``, with ``p`` and
+  ``c`` the distances to the nearest poisoned and the nearest clean sample: 1 is surely poisoned, -1 surely
+  clean;
 * ``linear``: a logistic regression over the same normalised states; the margin is ``2 P(poisoned) - 1``;
-* ``weighed``: the paper's network over what each normalised unit adds to the linear probe's sum. Hidden units have no order, so a network
-  that looks at neighbours and pools over places cannot tell them apart, and learns little from some hundred samples. After weighing,
-  evidence of poison is positive wherever it stands.
+* ``weighed``: the paper's network over what each normalised unit adds to the linear probe's sum. Hidden units
+  have no order, so a network that looks at neighbours and pools over places cannot tell them apart, and
+  learns little from some hundred samples. After weighing, evidence of poison is positive wherever it stands.
 
 Rules
-    * the two classes are never recorded equally often or equally far apart, so zero is not the border between them: margins are counted
-      from the border that calibration found (`Probe.centre`), and still end at -1 and 1;
-    * a margin within the calibrated threshold is *unsure*; every margin is, if calibration found no threshold that holds;
-    * a probe knows one language model and one wording of the prompt; states of another shape are an error, not a guess;
-    * its file says whether its vote *counts* beside the judge's: only if its figures, measured on questions it never saw, reach the
-      minimum (`MIN_FIGURES`). Otherwise its vote is shown and changes nothing;
-    * a probe is two files: ``probe.json`` (everything a person reads) and ``probe.safetensors`` (numbers only), tied by a SHA-256. Reading
-      them executes nothing.
+    * the two classes are never recorded equally often or equally far apart, so zero is not the border between
+      them: margins are counted from the border that calibration found (`Probe.centre`), and still end at -1
+      and 1;
+    * a margin within the calibrated threshold is *unsure*; every margin is, if calibration found no threshold
+      that holds;
+    * a probe knows one language model and one wording of the prompt; states of another shape are an error,
+      not a guess;
+    * its file says whether its vote *counts* beside the judge's: only if its figures, measured on questions
+      it never saw, reach the minimum (`MIN_FIGURES`). Otherwise its vote is shown and changes nothing;
+    * a probe is two files: ``probe.json`` (everything a person reads) and ``probe.safetensors`` (numbers
+      only), tied by a SHA-256. Reading them executes nothing.
 """
 
 from __future__ import annotations
@@ -47,8 +51,9 @@ TENSORS_FILE: Final = "probe.safetensors"
 DESCRIPTION_FILE: Final = "probe.json"
 FORMAT: Final = "corpus-guard/activation-probe/2"
 MIN_FIGURES: Final = {"tpr": 0.90, "fpr": 0.05, "fpr_look_alike": 0.10, "samples": 40.0}
-"""Limits of a probe's own figures for its vote to count: at least this share of attackers' answers found, at most these shares of right
-answers accused (of all, and of those from texts that are written as attacks are), each among those it is sure of; samples measured."""
+"""Limits of a probe's own figures for its vote to count: at least this share of attackers' answers found, at
+most these shares of right answers accused (of all, and of those from texts that are written as attacks are),
+each among those it is sure of; samples measured."""
 NEVER_SURE: Final = 1.0  # a threshold that no margin exceeds
 TENSOR_NAMES: Final = {
     "linear": {"mean", "scale", "weight", "intercept"},
@@ -126,7 +131,8 @@ class Probe:
     def normalise(self, states: NDArray[np.float32]) -> NDArray[np.float32]:
         """Return states as the regression or the network reads them.
 
-        They are normalised (equation 1 of the paper) and, for the kind ``weighed``, multiplied by the linear probe's weights.
+        They are normalised (equation 1 of the paper) and, for the kind ``weighed``, multiplied by the linear
+        probe's weights.
         """
         normalised = np.asarray((states - self.tensors["mean"]) / self.tensors["scale"], np.float32)
         return normalised * self.tensors["weight"] if self.kind == "weighed" else normalised

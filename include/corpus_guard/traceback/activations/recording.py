@@ -1,13 +1,14 @@
 """Recordings of a model's states as it answers: made once for each prompt, stored in files, labelled by what was answered.
 
 Rules
-    * the label is what the model *answered*, as in the paper: the right answer, or the attacker's from texts of which one is planted. An
-      answer that is neither or both is kept apart, and so is an attacker's answer where no text was planted; that a text was planted is
-      no label;
-    * a recording has an id from model, prompt version, question, texts and answers. It is made once, and a collection that was killed
-      continues with what is missing;
-    * a shard is a safetensors file (states, bfloat16 as computed) and a Parquet file (everything else), each written whole or not at all.
-      No retrieved text is stored, only the hash of the prompt and the model's short answer;
+    * the label is what the model *answered*, as in the paper: the right answer, or the attacker's from texts
+      of which one is planted. An answer that is neither or both is kept apart, and so is an attacker's answer
+      where no text was planted; that a text was planted is no label;
+    * a recording has an id from model, prompt version, question, texts and answers. It is made once, and a
+      collection that was killed continues with what is missing;
+    * a shard is a safetensors file (states, bfloat16 as computed) and a Parquet file (everything else), each
+      written whole or not at all. No retrieved text is stored, only the hash of the prompt and the model's
+      short answer;
     * states that are not finite are an error, never a recording.
 """
 
@@ -157,7 +158,7 @@ def collect_recordings(
         progress("reading", len(prompts) - len(missing) + start, len(prompts))
         batch = missing[start : start + shard]
         chats = [build_chat(prompt.question, prompt.texts) for _, prompt in batch]
-        answers = models.language_model.activations(chats, ANSWER_TOKENS)
+        answers = models.language_model.answer_with_states(chats, ANSWER_TOKENS)
         states = np.stack([answer.states for answer in answers])
         require_finite(states, "the language model's states")
         rows = [

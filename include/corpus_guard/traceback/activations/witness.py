@@ -1,10 +1,11 @@
 """Second witness of a trace: the RAG model answers again, and a probe of its activations votes whether the answer was forced.
 
 Rules
-    * the probe votes only where the RAG model is asked anyway, and only for a model whose states are accessible: a chat endpoint shows
-      none;
-    * its vote counts if three conditions hold: the probe's own figures reach the minimum, its margin exceeds the calibrated threshold, and
-      the model gave the reported output again, because the report is about that answer. Otherwise the vote is shown and changes nothing;
+    * the probe votes only where the RAG model is asked anyway, and only for a model whose states are
+      accessible: a chat endpoint shows none;
+    * its vote counts if three conditions hold: the probe's own figures reach the minimum, its margin exceeds
+      the calibrated threshold, and the model gave the reported output again, because the report is about that
+      answer. Otherwise the vote is shown and changes nothing;
     * where there is no vote, a `Skipped` gives the reason.
 """
 
@@ -104,7 +105,7 @@ class ActivationWitness:
         """
         with report_as_judge_failure("the embedded RAG model"):
             prompts = [build_chat(complaint.query, texts)]
-            (read,) = self._models.language_model.activations(prompts, MAX_ANSWER_TOKENS)
+            (read,) = self._models.language_model.answer_with_states(prompts, MAX_ANSWER_TOKENS)
             margin = float(self._probe.margins(read.states[None])[0])
         answer = read.answered.text
         testimony = Testimony(

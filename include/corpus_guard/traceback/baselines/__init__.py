@@ -5,7 +5,8 @@
     rkm, tkm          `keywords`      keywords of the answer from the text, or of the text, agree with the output
     poifor            `forensics`     of two groups of texts, the one it belongs to gives the output
 
-They serve for comparison only: none of them decides about a text in production. Importing this package loads no model.
+They serve for comparison only: none of them decides about a text in production. Importing this package loads
+no model.
 """
 
 from __future__ import annotations

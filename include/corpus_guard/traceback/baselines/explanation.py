@@ -1,7 +1,7 @@
 """ExpGen: the RAG model answers and names the texts it used; these are poisoned if its answer is the reported one.
 
-The model is shown the new texts together with earlier ones, 20 in all. If it answers something else, its list proves nothing, and no text
-is accused. The small language model of the package seldom names any.
+The model is shown the new texts together with earlier ones, 20 in all. If it answers something else, its list
+proves nothing, and no text is accused. The small language model of the package seldom names any.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """PoiFor: the texts are sorted into two groups, and the group from which the RAG model gives the reported answer is poisoned.
 
-After Poison Forensics, a method for training data. The paper lets the language model sort the texts, and here a chat model does so, too.
-The small language model of the package cannot sort reliably: with it, and if a chat model's reply cannot be read, the groups are those of
-2-means on the texts' embeddings. The texts are the new ones and earlier ones, 20 in all. A single text is a group.
+After Poison Forensics, a method for training data. The paper lets the language model sort the texts, and here
+a chat model does so, too. The small language model of the package cannot sort reliably: with it, and if a
+chat model's reply cannot be read, the groups are those of 2-means on the texts' embeddings. The texts are the
+new ones and earlier ones, 20 in all. A single text is a group.
 """
 
 from __future__ import annotations

@@ -3,11 +3,12 @@
 Both follow RobustRAG, which takes the keywords of answers from single texts. Keywords are
 
 * of an answer: its runs of neighbouring words that are no function words (who, of, the);
-* of a text: the ten words that are most frequent in it and rare in the corpus (frequency times the logarithm of the inverse document
-  frequency), neighbours among them joined.
+* of a text: the ten words that are most frequent in it and rare in the corpus (frequency times the logarithm
+  of the inverse document frequency), neighbours among them joined.
 
-A keyword agrees with the output if the words of one occur in the other (`corpus_guard.traceback.rag_model.agrees`). A long output
-therefore agrees with nearly everything, which is how both methods accuse the innocent.
+A keyword agrees with the output if the words of one occur in the other
+(`corpus_guard.traceback.rag_model.agrees`). A long output therefore agrees with nearly everything, which is
+how both methods accuse the innocent.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """PPL-100 and PPL-90: a text is poisoned if its perplexity exceeds that of texts of the corpus.
 
-The threshold is the highest perplexity, or the 90th percentile, of 1,000 texts of the corpus, chosen by a seed. The paper measures with
-Llama-2-7b; here the small language model measures. Perplexity misses texts that were written to read well, which is the paper's point.
-Scoring the sample takes about three minutes on one core.
+The threshold is the highest perplexity, or the 90th percentile, of 1,000 texts of the corpus, chosen by a
+seed. The paper measures with Llama-2-7b; here the small language model measures. Perplexity misses texts that
+were written to read well, which is the paper's point. Scoring the sample takes about three minutes on one
+core.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Records of a CSV or TSV file, one at a time; the first line names the columns.
 
-A quote that is never closed swallows the records after it: they become one broken record and are not lost silently. A record may span lines.
+A quote that is never closed swallows the records after it: they become one broken record and are not lost
+silently. A record may span lines.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """Fields of a report in the values of an export: a question, an answer, a time, ids.
 
 Rules
-    * what a tool calls input or output may be text, JSON in text, a chat's messages, or an object with one known key; the question is what
-      the user said last, the answer what the assistant said last;
+    * what a tool calls input or output may be text, JSON in text, a chat's messages, or an object with one
+      known key; the question is what the user said last, the answer what the assistant said last;
     * a time without a zone is UTC; a number is seconds since 1970, or milliseconds;
-    * a value that is not understood raises, and the record is put aside; nothing is guessed from the text itself.
+    * a value that is not understood raises, and the record is put aside; nothing is guessed from the text
+      itself.
 """
 
 from __future__ import annotations

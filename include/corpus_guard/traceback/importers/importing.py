@@ -1,11 +1,15 @@
 """Import of an export into the ledger, whatever tool wrote it.
 
 Rules
-    * a row is a filing, or a record without one; rows = new + known + aside + unmarked + outside, or the import fails;
-    * a row that cannot be taken is put aside with its line, the reason and its beginning, in a file below ``reports/aside`` that is named
-      after its own content; this does not depend on the window of time, so importing a year day by day writes the same file;
-    * the window is half-open, [since, until), over `reported_at`: adjacent windows share nothing and lose nothing;
-    * rows are stored in batches, one transaction each; killed anywhere and run again, nothing is stored twice (`ReportInbox`).
+    * a row is a filing, or a record without one; rows = new + known + aside + unmarked + outside, or the
+      import fails;
+    * a row that cannot be taken is put aside with its line, the reason and its beginning, in a file below
+      ``reports/aside`` that is named after its own content; this does not depend on the window of time, so
+      importing a year day by day writes the same file;
+    * the window is half-open, [since, until), over `reported_at`: adjacent windows share nothing and lose
+      nothing;
+    * rows are stored in batches, one transaction each; killed anywhere and run again, nothing is stored twice
+      (`ReportInbox`).
 
 Memory holds one batch. Exports are untrusted: no message quotes what they say.
 """

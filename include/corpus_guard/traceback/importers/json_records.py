@@ -1,7 +1,7 @@
 """Records of a JSON file, one at a time: one per line, the elements of one array, or objects that follow each other.
 
-A value that is no JSON object is a broken record and does not affect the others. Only strings and brackets are read to find where a value of
-an array ends. Memory holds one record of at most `MAX_RECORD_BYTES`.
+A value that is no JSON object is a broken record and does not affect the others. Only strings and brackets
+are read to find where a value of an array ends. Memory holds one record of at most `MAX_RECORD_BYTES`.
 """
 
 from __future__ import annotations

@@ -1,12 +1,14 @@
 """Exports of Langfuse: traces or observations from a table (CSV, JSON, JSON Lines), from blob storage, or one trace's download.
 
-Fields (Langfuse 3, documentation "Export from UI" and "Blob storage export field reference"): ``input`` and ``output``, ``timestamp`` or
-``startTime``, ``userId``, ``sessionId``, ``metadata``, in camel or snake case; scores as columns of their own name, each with the values it
-got, or as a list ``scores``. A row is a report if one of its scores is the mark. Times without a zone are UTC, as Langfuse writes them.
+Fields (Langfuse 3, documentation "Export from UI" and "Blob storage export field reference"): ``input`` and
+``output``, ``timestamp`` or ``startTime``, ``userId``, ``sessionId``, ``metadata``, in camel or snake case;
+scores as columns of their own name, each with the values it got, or as a list ``scores``. A row is a report
+if one of its scores is the mark. Times without a zone are UTC, as Langfuse writes them.
 
-The ids of served chunks come from ``metadata`` (``chunk_ids`` or ``served``) and, in the download of one trace, from its observations of type
-RETRIEVER; a table of traces does not hold them. Blob storage writes scores into separate files, which have no questions: use an empty mark
-(every row) only if the export was filtered to bad feedback.
+The ids of served chunks come from ``metadata`` (``chunk_ids`` or ``served``) and, in the download of one
+trace, from its observations of type RETRIEVER; a table of traces does not hold them. Blob storage writes
+scores into separate files, which have no questions: use an empty mark (every row) only if the export was
+filtered to bad feedback.
 """
 
 from __future__ import annotations

@@ -1,11 +1,13 @@
 """Assessments of MLflow traces: the feedback that people gave on the answers of a RAG application.
 
-Fields (MLflow 3.17): traces with a feedback of the mark's name and value; question and answer are inputs and outputs of the root span, the
-right answer the expectation ``expected_response``, the reporter the assessment's source, the time the assessment's; the served chunks are
-what spans of type RETRIEVER returned (``metadata.chunk_id``, or the document's id). An assessment that was overridden does not count.
+Fields (MLflow 3.17): traces with a feedback of the mark's name and value; question and answer are inputs and
+outputs of the root span, the right answer the expectation ``expected_response``, the reporter the
+assessment's source, the time the assessment's; the served chunks are what spans of type RETRIEVER returned
+(``metadata.chunk_id``, or the document's id). An assessment that was overridden does not count.
 
-The server is the one that ``MLFLOW_TRACKING_URI`` names, else the SQLite file below the guard's home. It is queried page by page, and only
-for traces that carry the feedback; an assessment may be made long after its trace, so the window of time is applied here.
+The server is the one that ``MLFLOW_TRACKING_URI`` names, else the SQLite file below the guard's home. It is
+queried page by page, and only for traces that carry the feedback; an assessment may be made long after its
+trace, so the window of time is applied here.
 """
 
 from __future__ import annotations

@@ -1,12 +1,14 @@
 """Exports of Arize Phoenix: spans as JSON Lines or JSON, or a data frame of spans as CSV.
 
-Fields (Phoenix 12 and OpenInference's semantic conventions): the attributes ``input.value``, ``output.value``, ``session.id``,
-``user.id`` and ``retrieval.documents.N.document``, nested or with dots, with or without ``attributes.`` before them; annotations among the
-attributes (``annotations.N.annotation.name``, also of the trace), as a list ``annotations`` with ``result``, or as the columns that a
-data frame of annotations adds when it is joined. A span is a report if one of its annotations is the mark.
+Fields (Phoenix 12 and OpenInference's semantic conventions): the attributes ``input.value``,
+``output.value``, ``session.id``, ``user.id`` and ``retrieval.documents.N.document``, nested or with dots,
+with or without ``attributes.`` before them; annotations among the attributes
+(``annotations.N.annotation.name``, also of the trace), as a list ``annotations`` with ``result``, or as the
+columns that a data frame of annotations adds when it is joined. A span is a report if one of its annotations
+is the mark.
 
-The ids of served chunks are those that the annotated span itself holds: export annotated spans with their documents, or name the chunks in
-another way. OpenTelemetry's own JSON is not read; export Phoenix's.
+The ids of served chunks are those that the annotated span itself holds: export annotated spans with their
+documents, or name the chunks in another way. OpenTelemetry's own JSON is not read; export Phoenix's.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """CSV and JSON Lines with fields of our own names, or of common ones.
 
-``query``, ``output`` and ``reported_at`` are required; ``correct``, ``reporter``, ``session`` and ``served`` (a list, or chunk ids separated
-by ``;``) are optional. Case, spaces and hyphens of a name make no difference; of two names for the same field, the first in the list below
-wins. Every record is a report.
+``query``, ``output`` and ``reported_at`` are required; ``correct``, ``reporter``, ``session`` and ``served``
+(a list, or chunk ids separated by ``;``) are optional. Case, spaces and hyphens of a name make no difference;
+of two names for the same field, the first in the list below wins. Every record is a report.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Sources of reports: a file, several files, or an experiment of MLflow, and the tool that wrote them.
 
-``exports/june.csv``, ``exports/*.jsonl``, any fsspec URL, or ``mlflow:EXPERIMENT``. The container (CSV, lines, JSON values) follows from the end
-of a file's name, else from its first character; the tool from its first readable record, unless a format is given.
+``exports/june.csv``, ``exports/*.jsonl``, any fsspec URL, or ``mlflow:EXPERIMENT``. The container (CSV,
+lines, JSON values) follows from the end of a file's name, else from its first character; the tool from its
+first readable record, unless a format is given.
 """
 
 from __future__ import annotations

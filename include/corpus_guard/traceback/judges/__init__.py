@@ -1,6 +1,7 @@
 """Judges: classifiers of retrieved texts by whether they lead to the reported output.
 
-Every text is hostile, above all to its judge. An opinion that cannot be read counts as *undecided*, never as benign.
+Every text is hostile, above all to its judge. An opinion that cannot be read counts as *undecided*, never as
+benign.
 """
 
 from __future__ import annotations
@@ -51,7 +52,8 @@ class Judge(Protocol):
         Args:
             complaint: the question and its wrong answer.
             new: texts that were not judged yet.
-            retrieved: all texts retrieved for this complaint so far, including the new ones, in the order of retrieval.
+            retrieved: all texts retrieved for this complaint so far, including the new ones, in the order of
+                retrieval.
 
         Raises:
             JudgeFailed: the judge cannot give an opinion.

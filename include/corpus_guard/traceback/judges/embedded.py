@@ -1,16 +1,19 @@
 """Embedded judge, which needs no endpoint: countable evidence, weighed by small trees.
 
 Rules
-    * opinions of the first look decide what the loop sets aside; `conclude` looks again at everything retrieved, and may acquit;
-    * a text that is alone in what it says is believed less than one that others repeat: by chance, one in ten texts that a question
-      retrieves holds the words of a wrong answer;
+    * opinions of the first look decide what the loop sets aside; `conclude` looks again at everything
+      retrieved, and may acquit;
+    * a text that is alone in what it says is believed less than one that others repeat: by chance, one in ten
+      texts that a question retrieves holds the words of a wrong answer;
     * an output that cannot answer the question ("yes" to "who") accuses nobody;
-    * texts whose vectors come from another embedder are embedded again: the model knows one vector space only.
+    * texts whose vectors come from another embedder are embedded again: the model knows one vector space
+      only.
 
-What it does not do: understand texts, or ask a language model. How likely the embedded language model finds the output after a text, and
-how much likelier than without it, was tried on the 1,420 training texts that are least clear: 77.2 % right without, 77.3 % with it. A lie
-told without any of the output's words, by one text alone, passes for benign; an honest text that states exactly what was reported, next
-to the question's words, looks like a lie. Figures: `guard evaluate traceback`.
+What it does not do: understand texts, or ask a language model. How likely the embedded language model finds
+the output after a text, and how much likelier than without it, was tried on the 1,420 training texts that are
+least clear: 77.2 % right without, 77.3 % with it. A lie told without any of the output's words, by one text
+alone, passes for benign; an honest text that states exactly what was reported, next to the question's words,
+looks like a lie. Figures: `guard evaluate traceback`.
 """
 
 from __future__ import annotations
@@ -39,8 +42,9 @@ if TYPE_CHECKING:
 
 SHIPPED_MODEL: Final = Path(__file__).with_name("embedded.json")
 PARTS: Final = ("text", "again", "report")
-"""Parts of a judge's model: how likely a text is poisoned, from its own evidence and its company's when first seen; the same, once
-everything that the complaint retrieves is known; how likely the complaint as a whole is an attack."""
+"""Parts of a judge's model: how likely a text is poisoned, from its own evidence and its company's when first
+seen; the same, once everything that the complaint retrieves is known; how likely the complaint as a whole is
+an attack."""
 NO_ANSWER: Final = Opinion(Label.BENIGN, 0.0, "yes or no answers no such question: nothing can have led to it")
 COMPANY_INPUTS: Final = (
     "sib1", "sib2", "sibcount", "agree", "agreed", "nstrong", "strongsim", "psib1", "psib2", "pagree",

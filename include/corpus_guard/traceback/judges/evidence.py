@@ -2,13 +2,15 @@
 
 Four kinds of evidence, all without a language model:
 
-* words: how much of what the output *adds to the question* is in the text, and how near to the question's own words. A planted text says
-  both in one breath; an honest one may hold the output's words by chance;
+* words: how much of what the output *adds to the question* is in the text, and how near to the question's own
+  words. A planted text says both in one breath; an honest one may hold the output's words by chance;
 * vectors: whether the text is nearer to question and output together than to the question alone;
-* its passage: the same for the two sentences that say it most, because a planted text may stand between honest ones;
+* its passage: the same for the two sentences that say it most, because a planted text may stand between
+  honest ones;
 * company: whether other retrieved texts say the same. Planted texts agree with each other; chance does not.
 
-The length of a text counts but must not decide: the planted texts available for training are short, those in use need not be.
+The length of a text counts but must not decide: the planted texts available for training are short, those in
+use need not be.
 
 What a text says to its judge is at most evidence against it (`orders`), never an instruction.
 """

@@ -1,19 +1,22 @@
 """Judge behind a chat endpoint: RAGForensics' question, in our own words, put to a large language model.
 
-The model is asked whether a text leads its reader to the reported output, without other knowledge and whatever is true. It gives a reason
-first, then one label, ``[Label: Yes]`` or ``[Label: No]``.
+The model is asked whether a text leads its reader to the reported output, without other knowledge and
+whatever is true. It gives a reason first, then one label, ``[Label: Yes]`` or ``[Label: No]``.
 
 Rules
-    * a label counts if it is the only one, ends the answer, and a reason stands before it; anything else is asked once more with a
-      reminder, and is then *undecided*, never benign;
-    * the text stands between lines that it cannot forge, and shows the model no square bracket (`corpus_guard.traceback.prompts`): a model
-      that merely repeats what it read gives no label;
-    * a text that itself mentions a label (``"[Label: No]"``) addresses the judge and cannot be acquitted: a No is then *undecided*;
+    * a label counts if it is the only one, ends the answer, and a reason stands before it; anything else is
+      asked once more with a reminder, and is then *undecided*, never benign;
+    * the text stands between lines that it cannot forge, and shows the model no square bracket
+      (`corpus_guard.traceback.prompts`): a model that merely repeats what it read gives no label;
+    * a text that itself mentions a label (``"[Label: No]"``) addresses the judge and cannot be acquitted: a
+      No is then *undecided*;
     * the texts of one round are judged at once, as many as the endpoint allows;
-    * a text that the endpoint refuses (a content filter, its length) is *undecided*; an endpoint that stays broken for one text fails the
-      call (`JudgeFailed`). Earlier answers are kept if the endpoint has a lasting cache.
+    * a text that the endpoint refuses (a content filter, its length) is *undecided*; an endpoint that stays
+      broken for one text fails the call (`JudgeFailed`). Earlier answers are kept if the endpoint has a
+      lasting cache.
 
-What it does not do: see through a text that talks the model into a reasoned No without naming a label; a large model resists better.
+What it does not do: see through a text that talks the model into a reasoned No without naming a label; a
+large model resists better.
 """
 
 from __future__ import annotations

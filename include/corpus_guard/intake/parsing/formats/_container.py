@@ -4,9 +4,10 @@ Rules:
 
 - Every entry is inflated and counted before any is used: the sizes in the directory are not trusted.
 - Names are keys. They never become paths, and a part is only found under its exact name.
-- A zip is refused if two entries have one name, its directory miscounts or states other sizes, entries share bytes, or
-  a local header names another file than the directory: two readers would see two documents.
-- XML is parsed without entities, without a DOCTYPE, without recovery and with libxml2's own limits on depth and text.
+- A zip is refused if two entries have one name, its directory miscounts or states other sizes, entries share
+  bytes, or a local header names another file than the directory: two readers would see two documents.
+- XML is parsed without entities, without a DOCTYPE, without recovery and with libxml2's own limits on depth
+  and text.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The part of CSS that hides text: a dozen properties, inline or in ``<style>``, in source order, parsed by tinycss2.
 
-Specificity and media queries are not computed: a rule that hides text counts unless a later one, or the element
-itself, takes it back. Text wrongly called hidden is screened and not published, which is the safe side.
+Specificity and media queries are not computed: a rule that hides text counts unless a later one, or the
+element itself, takes it back. Text wrongly called hidden is screened and not published, which is the safe
+side.
 """
 
 from __future__ import annotations

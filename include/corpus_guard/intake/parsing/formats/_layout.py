@@ -5,8 +5,8 @@
     first cell | second cell      a line for each row of a table
     words (https://example.org)   a link whose text does not show its target; once a page; not within the site or file
 
-Blocks stand on lines of their own, paragraphs and larger blocks with a blank line between them. Nothing is escaped: a
-text that writes these signs itself looks the same.
+Blocks stand on lines of their own, paragraphs and larger blocks with a blank line between them. Nothing is
+escaped: a text that writes these signs itself looks the same.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """DOCX: a measured zip (`_container`), converted to HTML by mammoth, then read by `html`.
 
-Visible: the body, headers and footers, foot- and endnotes, and text of tracked insertions. Hidden: runs marked as
-hidden (``w:vanish``, also by a named style), in white, or smaller than a point; deleted text of tracked changes;
-reviewers' comments; alternative texts; properties. The text read is compared with a second count of all runs, taken
-from the XML itself.
+Visible: the body, headers and footers, foot- and endnotes, and text of tracked insertions. Hidden: runs
+marked as hidden (``w:vanish``, also by a named style), in white, or smaller than a point; deleted text of
+tracked changes; reviewers' comments; alternative texts; properties. The text read is compared with a second
+count of all runs, taken from the XML itself.
 
 Not read: text in pictures; text hidden by the theme's colours or by shapes laid over it.
 """

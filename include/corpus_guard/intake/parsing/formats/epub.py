@@ -1,7 +1,8 @@
 """EPUB (W3C EPUB 3.3, and 2): the chapters of the spine in their order, each read as a page of `html`.
 
-The book's own style sheets count. Hidden, besides hidden text in a chapter: pages that the spine does not name, and
-the package's metadata. A book under digital rights management is encrypted, and refused; mangled fonts are accepted.
+The book's own style sheets count. Hidden, besides hidden text in a chapter: pages that the spine does not
+name, and the package's metadata. A book under digital rights management is encrypted, and refused; mangled
+fonts are accepted.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
 """HTML, by resiliparse: what a browser shows becomes text, what it does not show becomes hidden text.
 
-Hidden: elements with ``hidden``; a style or a ``<style>`` rule with display:none, visibility:hidden, opacity:0, a font,
-clip or box without size, or a place off the screen; text in the colour of its background; comments; ``<template>``,
-``<noscript>`` and other fallbacks; and, unless the text repeats them, alternative texts, tooltips, the page's title and
-its ``<meta>`` texts. Not hidden: ``aria-hidden`` (it is on the screen; icons carry it). Scripts are dropped, and so are
-navigation and the page's footer, which repeat on every page.
+Hidden: elements with ``hidden``; a style or a ``<style>`` rule with display:none, visibility:hidden,
+opacity:0, a font, clip or box without size, or a place off the screen; text in the colour of its background;
+comments; ``<template>``, ``<noscript>`` and other fallbacks; and, unless the text repeats them, alternative
+texts, tooltips, the page's title and its ``<meta>`` texts. Not hidden: ``aria-hidden`` (it is on the screen;
+icons carry it). Scripts are dropped, and so are navigation and the page's footer, which repeat on every page.
 
-`_layout` defines how structure is written. A second parser, libxml2's, counts the text of the same bytes (`_recount`).
+`_layout` defines how structure is written. A second parser, libxml2's, counts the text of the same bytes
+(`_recount`).
 
 Not read: style sheets in other files, and the effects of scripts.
 """

@@ -1,8 +1,8 @@
 """Markdown: kept as it is written, without the parts that a rendered page does not show.
 
 Hidden, because not shown: the front matter, HTML comments outside code, link definitions used as comments
-(``[//]: # (…)``), and definitions with a title that no link uses. Other raw HTML, alternative texts and titles of links
-stay in the text, where every check sees them.
+(``[//]: # (…)``), and definitions with a title that no link uses. Other raw HTML, alternative texts and
+titles of links stay in the text, where every check sees them.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
 """PDF, by PDFium: the text layer, page by page, as a viewer draws it; pypdf reads the rest and counts the text again.
 
-Hidden: text drawn invisibly (rendering mode 3), transparent, smaller than a point, off the page, in the colour of its
-background, or in a layer that is off; annotations; and, unless the text repeats them, bookmarks, names of attachments
-and properties. Invisible text over a picture that fills a page without other text is a scan's search layer: it counts
-as text, and is reported. Lines in larger type are headings; the targets of links stand behind their words.
+Hidden: text drawn invisibly (rendering mode 3), transparent, smaller than a point, off the page, in the
+colour of its background, or in a layer that is off; annotations; and, unless the text repeats them,
+bookmarks, names of attachments and properties. Invisible text over a picture that fills a page without other
+text is a scan's search layer: it counts as text, and is reported. Lines in larger type are headings; the
+targets of links stand behind their words.
 
-Not read: text in pictures (there is no OCR; a PDF of pictures alone is reported as one without text), text behind a
-picture, and the columns of tables, whose rows are lines.
+Not read: text in pictures (there is no OCR; a PDF of pictures alone is reported as one without text), text
+behind a picture, and the columns of tables, whose rows are lines.
 """
 
 from __future__ import annotations

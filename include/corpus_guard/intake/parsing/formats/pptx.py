@@ -1,8 +1,8 @@
 """PPTX: slide after slide, read from its XML (ECMA-376, part 1, chapters 19 to 21).
 
-A slide's title is a heading; tables, charts and diagrams are text. Hidden: slides that are not shown, shapes that are
-hidden or lie off the slide, text that is transparent, smaller than a point, or in the colour of its background (where
-that is a plain colour); speaker notes, reviewers' comments, alternative texts, properties.
+A slide's title is a heading; tables, charts and diagrams are text. Hidden: slides that are not shown, shapes
+that are hidden or lie off the slide, text that is transparent, smaller than a point, or in the colour of its
+background (where that is a plain colour); speaker notes, reviewers' comments, alternative texts, properties.
 
 Not read: text in pictures; colours from pictures and gradients; the effects of animations.
 """

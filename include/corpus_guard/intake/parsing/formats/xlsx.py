@@ -1,9 +1,9 @@
 """XLSX: sheet after sheet, read from its XML (ECMA-376, part 1, chapter 18). A sheet's name is a heading, a row is a line.
 
-The size that a sheet claims is ignored: only existing cells count. Hidden: sheets hidden or "very hidden", hidden rows
-and columns, cells in white without a fill, in a font without size or with a number format that shows nothing;
-comments; formulas that are prose; defined names, prompts, alternative texts, properties; and shared strings that no
-cell uses.
+The size that a sheet claims is ignored: only existing cells count. Hidden: sheets hidden or "very hidden",
+hidden rows and columns, cells in white without a fill, in a font without size or with a number format that
+shows nothing; comments; formulas that are prose; defined names, prompts, alternative texts, properties; and
+shared strings that no cell uses.
 
 Not read: pictures, and the effects of conditional formats.
 """

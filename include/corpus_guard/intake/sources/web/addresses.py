@@ -1,13 +1,14 @@
 """Rules on addresses that pages may come from, and connections made to exactly the address that was checked.
 
-A host name is resolved once for a connection. Every address it has must be allowed, or none is used; the connection
-goes to one of these addresses, by number. The name server is never asked twice, since its second answer may differ
-(DNS rebinding). TLS and the Host header keep the name. Proxies of the environment are not used: they would resolve the
-name again.
+A host name is resolved once for a connection. Every address it has must be allowed, or none is used; the
+connection goes to one of these addresses, by number. The name server is never asked twice, since its second
+answer may differ (DNS rebinding). TLS and the Host header keep the name. Proxies of the environment are not
+used: they would resolve the name again.
 
 Refused, unless the source allows it: addresses that IANA does not call global (private, loopback, link-local,
 carrier-grade NAT, unique-local, documentation, reserved), multicast, the addresses where clouds answer with
-credentials, and IPv6 addresses that carry such an IPv4 address: mapped, compatible, NAT64, 6to4, Teredo, ISATAP.
+credentials, and IPv6 addresses that carry such an IPv4 address: mapped, compatible, NAT64, 6to4, Teredo,
+ISATAP.
 """
 
 from __future__ import annotations

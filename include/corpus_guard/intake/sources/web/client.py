@@ -5,12 +5,13 @@ Rules:
 - connections: to checked addresses only, no proxy, no cookie, TLS verified
   (`corpus_guard.intake.sources.web.addresses`);
 - time: one attempt, redirects included, ends after `seconds`, however slowly bytes drip in;
-- size: headers 100 KiB (h11's limit), the body `limit` bytes, on the wire and again unpacked, whatever Content-Length
-  says;
+- size: headers 100 KiB (h11's limit), the body `limit` bytes, on the wire and again unpacked, whatever
+  Content-Length says;
 - encodings: identity, gzip and deflate, unpacked here piece by piece; another is a failure, not garbage text;
-- redirects: five, each parsed and checked against hosts, ports and robots.txt again; never from https to http;
-- tries: `retries` more after 429, 5xx or no answer, with growing pauses, or as Retry-After says where that is at most
-  a minute.
+- redirects: five, each parsed and checked against hosts, ports and robots.txt again; never from https to
+  http;
+- tries: `retries` more after 429, 5xx or no answer, with growing pauses, or as Retry-After says where that is
+  at most a minute.
 """
 
 from __future__ import annotations

@@ -28,13 +28,15 @@ class WebConfig(SourceConfig, PathGlobs):
     sitemap: str | None = None
     feed: str | None = None
     """RSS or Atom. The documents are the pages it links to, not the extracts in it. A page that leaves the feed
-    vanishes, so a feed of the last ten entries makes a corpus of ten pages: prefer a sitemap where there is one."""
+    vanishes, so a feed of the last ten entries makes a corpus of ten pages: prefer a sitemap where there is
+    one."""
     hosts: tuple[str, ...] = ()
     """Hosts beside those named above that pages may lie on and redirects may lead to."""
     ports: tuple[Annotated[int, Field(ge=1, le=65_535)], ...] = (80, 443)
     allow_private: tuple[str, ...] = ()
     """Addresses, networks (10.1.0.0/16) and host names that may be reached although they are not public. A host name
-    may lead to private and loopback addresses, never to link-local ones, where clouds keep their credentials."""
+    may lead to private and loopback addresses, never to link-local ones, where clouds keep their
+    credentials."""
     ignore_robots: bool = False
     """For hosts of your own."""
     delay: Annotated[float, Field(ge=0, le=60)] = 0.5

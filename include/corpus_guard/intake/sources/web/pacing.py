@@ -1,7 +1,7 @@
 """Pauses between requests to one host, shared by all processes on this machine.
 
-The refresh fetches shards in several processes at once. They keep the pause together through one small file a host,
-under a lock of the operating system; several machines each keep their own.
+The refresh fetches shards in several processes at once. They keep the pause together through one small file a
+host, under a lock of the operating system; several machines each keep their own.
 """
 
 from __future__ import annotations

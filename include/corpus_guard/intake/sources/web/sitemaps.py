@@ -1,8 +1,8 @@
 """Sitemaps (sitemaps.org) and feeds (RSS, Atom): their URLs, read by expat, piece by piece.
 
-A document type declaration is refused: neither format needs one, and entities (bombs, external ones) live in it.
-Depth, elements and the length of one text are bounded. A fault anywhere makes the whole list unusable: half a list
-would look like deletions.
+A document type declaration is refused: neither format needs one, and entities (bombs, external ones) live in
+it. Depth, elements and the length of one text are bounded. A fault anywhere makes the whole list unusable:
+half a list would look like deletions.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Detection of answers with status 200 that are an error page, a login or a consent wall instead of the page.
 
-Only certain signs count, because a page that is taken for an error is not refreshed: where redirects led, a password
-field on a page with little else, or a title that names nothing but an error on a page with little else. A manual's
-page *about* "404 Not Found" has more text than that and is accepted.
+Only certain signs count, because a page that is taken for an error is not refreshed: where redirects led, a
+password field on a page with little else, or a title that names nothing but an error on a page with little
+else. A manual's page *about* "404 Not Found" has more text than that and is accepted.
 """
 
 from __future__ import annotations

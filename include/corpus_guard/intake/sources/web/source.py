@@ -3,10 +3,11 @@
 Rules:
 
 - A document's uri is its canonical URL as it was listed, whatever it redirects to.
-- The validator of a page is its ETag and Last-Modified with the URL that sent them: an unchanged page costs one
-  conditional request.
-- 404 and 410 mean gone: the document vanishes after the policy's grace. Any other answer that is not the page (5xx, a
-  login, an error page with status 200, a refusal) is a failure with a code, and the served version stays.
+- The validator of a page is its ETag and Last-Modified with the URL that sent them: an unchanged page costs
+  one conditional request.
+- 404 and 410 mean gone: the document vanishes after the policy's grace. Any other answer that is not the page
+  (5xx, a login, an error page with status 200, a refusal) is a failure with a code, and the served version
+  stays.
 - A list that cannot be read whole, a sitemap of an index included, makes the source unavailable.
 - A server that leaves five requests in a row unanswered gets no more in this batch.
 """

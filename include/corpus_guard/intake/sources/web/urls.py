@@ -1,8 +1,8 @@
 """URLs in one canonical form (RFC 3986, section 6): the same page is the same document, however its URL is written.
 
-Refused: schemes other than http and https, a user or a password, backslashes and control characters, and hosts that
-only some programs read as an address (2130706433, 0x7f.1, 017700000001, 127.1): the checked address must be the one
-that is connected to.
+Refused: schemes other than http and https, a user or a password, backslashes and control characters, and
+hosts that only some programs read as an address (2130706433, 0x7f.1, 017700000001, 127.1): the checked
+address must be the one that is connected to.
 """
 
 from __future__ import annotations
