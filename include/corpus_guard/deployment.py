@@ -161,7 +161,9 @@ class Deployment:
         from corpus_guard.corpus.server import running_server
         from corpus_guard.corpus.store import Store
 
-        return Store(lambda: self._closing.enter_context(running_server(self.settings)), self.settings.collection_prefix)
+        return Store(
+            lambda: self._closing.enter_context(running_server(self.settings)), self.settings.collection_prefix
+        )
 
     @cached_property
     def retriever(self) -> GuardedRetriever:
@@ -244,7 +246,9 @@ class Deployment:
         """Bring reviewers' decisions into effect and seal. See `corpus_guard.review.release.apply_decisions`."""
         from corpus_guard.review.release import apply_decisions
 
-        return apply_decisions(self.ledger, self.storage, self.store, self.models, self.screening, self.settings, run_id)
+        return apply_decisions(
+            self.ledger, self.storage, self.store, self.models, self.screening, self.settings, run_id
+        )
 
     def seal(self, run_id: str) -> Seal:
         """Write the manifest and sign the log. See `corpus_guard.proof.sealing.seal_corpus`."""

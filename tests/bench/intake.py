@@ -99,9 +99,25 @@ def _mapped(home: Path, workers: int) -> float:
             chroma_url="http://127.0.0.1:9",
         )
         with Deployment(settings) as guard:
-            taken = [steps.intake(guard.ledger, guard.storage, guard.blobs, guard.chunker, guard.sources, guard.settings, run_id, listing) for listing in steps.discover(guard.ledger, guard.storage, guard.sources, guard.screening, guard.settings, run_id)]
+            taken = [
+                steps.intake(
+                    guard.ledger,
+                    guard.storage,
+                    guard.blobs,
+                    guard.chunker,
+                    guard.sources,
+                    guard.settings,
+                    run_id,
+                    listing,
+                )
+                for listing in steps.discover(
+                    guard.ledger, guard.storage, guard.sources, guard.screening, guard.settings, run_id
+                )
+            ]
             embedded, took = _stage("embed", settings.model_dump_json(), run_id, taken, workers)
-            surveyed = steps.survey(guard.ledger, guard.storage, guard.store, guard.models, guard.screening, run_id, embedded)
+            surveyed = steps.survey(
+                guard.ledger, guard.storage, guard.store, guard.models, guard.screening, run_id, embedded
+            )
         _, screened = _stage("screen", settings.model_dump_json(), run_id, surveyed, workers)
     return took + screened
 

@@ -36,7 +36,9 @@ CLEAN = (
 SAMPLE, QUICK_SAMPLE = 200, 20  # texts of a slice and form
 
 
-def compare(data: Path, folder: Path, models_home: Path, say: Callable[[str], None], *, quick: bool) -> ScreeningEvaluation:
+def compare(
+    data: Path, folder: Path, models_home: Path, say: Callable[[str], None], *, quick: bool
+) -> ScreeningEvaluation:
     """The guard and, where they can be installed, the peers.
 
     Args:
@@ -52,7 +54,9 @@ def compare(data: Path, folder: Path, models_home: Path, say: Callable[[str], No
     }
     settings = Settings(home=models_home)
     sample = QUICK_SAMPLE if quick else SAMPLE
-    request = ScreeningRequest(found["poison"], found["clean"], ScreeningPlan(halves=(Half.VALIDATION, Half.WHOLE), sample=sample))
+    request = ScreeningRequest(
+        found["poison"], found["clean"], ScreeningPlan(halves=(Half.VALIDATION, Half.WHOLE), sample=sample)
+    )
     request = replace(request, timed=sample if quick else request.timed)
     try:
         with peers.running(folder, Models(settings)) as others:

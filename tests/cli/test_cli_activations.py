@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from activation_samples import as_if_answered
-from corpus_guard.detectors.probe_prompts import build_table_prompts, build_prompts
+from corpus_guard.detectors.probe_prompts import build_prompts, build_table_prompts
 from corpus_guard.models import Models
 from corpus_guard.settings import PROJECT
 from corpus_guard.traceback.activations import probe

@@ -150,4 +150,4 @@ def test_help_says_what_is_counted(run: Run) -> None:
     code, out, _ = run("--help")
 
     assert code == 0
-    assert "count what is so in truth" in " ".join(out.split())
+    assert "are true counts" in " ".join(out.split())

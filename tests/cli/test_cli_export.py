@@ -111,7 +111,7 @@ def test_an_attestation_by_uri_by_exported_uri_and_by_version(run: Run, full: Wo
 
 
 def test_what_is_not_served_is_not_attested(run: Run, tmp_path: Path) -> None:
-    with pytest.raises(Misuse, match="no version that is served"):
+    with pytest.raises(Misuse, match="has no served version"):
         run("attestation", "bad.md", "-o", tmp_path / "x.json")
     with pytest.raises(UnknownSubject):
         run("attestation", "nobody.md", "-o", tmp_path / "x.json")

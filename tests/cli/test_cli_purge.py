@@ -48,7 +48,7 @@ def test_without_yes_it_shows_what_would_go_and_changes_nothing(run: Run, deploy
     told: Any = json.loads(run("--document", HOSTILE, "--json").stdout)
 
     assert shown.exit_code == 0
-    assert "2 documents would go" in shown.stdout
+    assert "2 documents would be purged" in shown.stdout
     assert "Nothing was changed" in shown.stdout
     assert "\x1b[31m" not in shown.stdout
     assert "\u202e" not in shown.stdout
@@ -68,13 +68,13 @@ def test_with_yes_it_is_done_and_what_is_not_proved_is_not_claimed(run: Run, dep
     assert (one["state"], one["documents"], one["versions"]) == ("removed", 1, 1)
     assert "Osric" not in served(deployment)
     assert "not proved" in again.stderr
-    assert "Purged 1 versions" in again.stdout
+    assert "Purged 1 version of 1 document" in again.stdout
 
 
 def test_a_reason_is_asked_for_and_resume_takes_no_selector(run: Run, deployment: Workspace) -> None:
     with pytest.raises(Misuse, match="reason"):
         run("--document", HOSTILE, "--yes")
-    with pytest.raises(Misuse, match="--resume goes on"):
+    with pytest.raises(Misuse, match="--resume continues"):
         run("--document", HOSTILE, "--resume")
-    assert "No purge is open" in run("--resume").stdout
+    assert "No purge is unfinished" in run("--resume").stdout
     assert "Osric" in served(deployment)

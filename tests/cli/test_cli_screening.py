@@ -109,7 +109,7 @@ def test_the_forecast_of_another_policy_writes_nothing(deployment: Workspace, ru
 def test_what_findings_cannot_tell_is_said(deployment: Workspace, run: Run) -> None:
     remember(deployment, documents=2, verdict=Verdict.ACCEPT, folder="a")
     values = yaml.safe_load(deployment.settings.policy_file.read_text())
-    values["checks"]["perplexity"]["gibberish_nats"] = 9.0
+    values["checks"]["perplexity"] |= {"enabled": True, "gibberish_nats": 9.0}
     changed = deployment.root / "changed.yaml"
     changed.write_text(yaml.safe_dump(values))
 

@@ -122,7 +122,7 @@ def test_what_cannot_be_listed_exits_with_1(run: Run) -> None:
         ((), "no source"),
         (("nobody",), "known: pages"),
         (("extra", "--kind", "folder"), "missing"),
-        (("x", "--file", "y.yaml"), "--file says all"),
+        (("x", "--file", "y.yaml"), "--file holds the whole declaration"),
         (("--file", "nowhere.yaml"), "cannot be read"),
         (("pages", "--kind", "folder", "--url", "p", "--owner", "o", "--trust", "open"), "already the name"),
         (("x", "--kind", "folder", "--set", "=1"), "--set"),
@@ -190,5 +190,5 @@ def test_a_source_that_cannot_be_listed_is_not_added_unless_asked_by_its_unsafe_
     assert deployment.settings.sources_file.read_text() == before
     assert run("source", "add", *later, "--unsafe-skip-check")[0] == 0
 
-    assert "unsafe: source later is declared without having been looked at" in caplog.text
+    assert "unsafe: source later is declared without a preview" in caplog.text
     assert "name: later" in deployment.settings.sources_file.read_text()

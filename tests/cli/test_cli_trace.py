@@ -67,7 +67,7 @@ def test_a_question_from_the_command_line_names_the_text_and_leaves_nothing_behi
     told = json.loads(run("--query", QUESTION, "--output", OUTPUT, "--json", "--k", "3").stdout)
 
     assert shown.exit_code == 0
-    assert "texts judged in" in shown.stdout
+    assert "texts judged, rounds:" in shown.stdout
     assert "notice" in shown.stdout
     assert "Outcome traced: these texts caused the answer; probability of an attack 0.97" in shown.stdout
     assert "Right   twice a year" in shown.stdout
@@ -102,7 +102,7 @@ def test_kept_listed_shown_and_withdrawn(run: Run, lite_shelf: Shelf) -> None:
 
     assert [(one["trace_id"], one["outcome"]) for one in listed] == [(name, "traced")]
     assert f"guard trace withdraw {name[:8]}" in shown.stdout
-    assert "1 versions of 1 documents, 1 chunks would go out of service" in looked.stdout
+    assert "1 version of 1 document (1 chunk) would be withdrawn" in looked.stdout
     assert "Nothing was changed" in looked.stdout
     assert len(lite_shelf.in_ledger()) == 7
     done = run("withdraw", name, "--yes", "--reason", "planted", "--by", "ada", "--json")
@@ -183,10 +183,10 @@ def test_the_corpus_of_another_day(run: Run, lite_shelf: Shelf) -> None:
     [
         (("--query", QUESTION), "output is empty"),
         (("--query", " \u200b", "--output", "x"), "query is empty"),
-        (("--open", "--query", QUESTION, "--output", "x"), "one of them"),
+        (("--open", "--query", QUESTION, "--output", "x"), "exactly one of"),
         (("--query", QUESTION, "--output", "x", "--as-of", "yesterday"), "expected a date"),
-        (("--query", QUESTION, "--output", "x", "--as-of", "2999-01-01"), "moment of the past"),
-        (("withdraw", "0" * 32), "there is none"),
+        (("--query", QUESTION, "--output", "x", "--as-of", "2999-01-01"), "a time in the past"),
+        (("withdraw", "0" * 32), "is not in the ledger"),
     ],
 )
 def test_misuse_says_what_was_expected(run: Run, words: tuple[str, ...], says: str) -> None:

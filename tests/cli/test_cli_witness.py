@@ -75,7 +75,7 @@ def test_keys_of_two_logs_are_not_mixed(home: str, keyring: Keyring, tmp_path: P
     guard_witness("init", "--home", home)
     other = Keyring.create(tmp_path / "other", "other.example")
 
-    with pytest.raises(Misuse, match="one log at a time"):
+    with pytest.raises(Misuse, match="expected keys of one log"):
         guard_witness("trust", "--home", home, *log_pub(keyring), *log_pub(other))
     with pytest.raises(SettingsError, match="copied whole"):
         guard_witness("trust", "--home", home, log_pub(keyring)[0][:-1])

@@ -93,6 +93,8 @@ def test_without_buildah_it_says_what_it_needs(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.hours
+@pytest.mark.timeout(7_200)
 def test_the_image_is_built_and_the_sample_corpus_goes_through_it() -> None:
     if os.geteuid() != 0 or not shutil.which("buildah") or not shutil.which("debootstrap"):
         pytest.skip("needs root, buildah and debootstrap")

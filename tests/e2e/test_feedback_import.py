@@ -161,6 +161,7 @@ def test_a_scheduled_run_takes_what_came_late(stack: Stack) -> None:
         time.sleep(1)
 
 
+@pytest.mark.hours
 @pytest.mark.timeout(YEAR_SECONDS)
 def test_a_backfill_of_a_year_leaves_each_report_once(stack: Stack) -> None:
     assert stack.backfill(YEAR, "--reprocess-behavior", "completed", seconds=YEAR_SECONDS) == {"success": len(YEAR)}

@@ -44,7 +44,9 @@ class World:
         return self.one.start("corpus_refresh", **env).finish(RUN_SECONDS)
 
 
-@pytest.fixture(scope="module", params=[pytest.param(12, id="12-pages"), pytest.param(500, id="500-pages")])
+@pytest.fixture(
+    scope="module", params=[pytest.param(12, id="12-pages"), pytest.param(500, id="500-pages", marks=pytest.mark.hours)]
+)
 def world(
     request: pytest.FixtureRequest, deploy: MakeDeployment, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[World]:

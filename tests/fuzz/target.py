@@ -15,9 +15,10 @@ with atheris.instrument_imports(
     from tests.fuzz.seeds import WRAPPERS, wrapped
 
     from corpus_guard.errors import HostileInput
-    from corpus_guard.intake.parsing import media, reader as reading
-    from corpus_guard.intake.parsing.formats import docx, epub, html, markdown, pdf, pptx, row, text, xlsx  # noqa: F401
+    from corpus_guard.intake.parsing import media
+    from corpus_guard.intake.parsing import reader as reading
     from corpus_guard.intake.parsing.document import ParsedDocument, finalize
+    from corpus_guard.intake.parsing.formats import docx, epub, html, markdown, pdf, pptx, row, text, xlsx  # noqa: F401
 
 MAX_CHARS = 4_000_000
 

@@ -125,9 +125,7 @@ def test_a_run_that_screened_nothing_screens_no_canary(
     assert "canary" not in caplog.text
 
 
-def test_another_policy_is_tried_on_the_canaries_though_no_document_changed(
-    make: Make, examined: list[str]
-) -> None:
+def test_another_policy_is_tried_on_the_canaries_though_no_document_changed(make: Make, examined: list[str]) -> None:
     deployment = make(policy_file=PACKAGE / "policy.yaml")
     deployment.page("a.md")
     pull(deployment, "r1")

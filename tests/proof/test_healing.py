@@ -8,6 +8,17 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+
+from corpus_guard.batches.tables import versions_from_table, versions_to_table
+from corpus_guard.corpus import outbox
+from corpus_guard.corpus.server import running_server
+from corpus_guard.deployment import Deployment
+from corpus_guard.domain import TrustLevel
+from corpus_guard.errors import Inconsistent
+from corpus_guard.proof.deviations import DeviationKind
+from corpus_guard.proof.healing import HealingReport, heal
+from corpus_guard.settings import Settings
+from material import a_version
 from tampering import (
     CHUNK,
     OTHER,
@@ -25,17 +36,6 @@ from tampering import (
     another_space,
     two_records_swapped,
 )
-
-from corpus_guard.batches.tables import versions_from_table, versions_to_table
-from corpus_guard.corpus import outbox
-from corpus_guard.corpus.server import running_server
-from corpus_guard.deployment import Deployment
-from corpus_guard.domain import TrustLevel
-from corpus_guard.errors import Inconsistent
-from corpus_guard.proof.deviations import DeviationKind
-from corpus_guard.proof.healing import HealingReport, heal
-from corpus_guard.settings import Settings
-from material import a_version
 
 _numbers = itertools.count(1)
 TAKES_A_PERSON = {a_collection_renamed, another_space, another_embedder, a_seal_nobody_signed}

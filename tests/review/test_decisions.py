@@ -265,7 +265,9 @@ def test_a_decision_is_kept_with_everything_it_rests_on(deployment: Workspace, i
     assert (told.subject, told.body["reviewer"], told.body["verdict"]) == (item.version_id, "ada", "release")
 
 
-def test_when_chroma_is_gone_the_decision_is_kept_and_a_second_try_converges(deployment: Workspace, item: QueueItem) -> None:
+def test_when_chroma_is_gone_the_decision_is_kept_and_a_second_try_converges(
+    deployment: Workspace, item: QueueItem
+) -> None:
     decided(deployment, item.version_id, "release")
     cut_off = Workspace(
         deployment.root, deployment.settings.model_copy(update={"chroma_url": "http://192.0.2.1:9"}), deployment.models

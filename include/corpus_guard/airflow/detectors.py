@@ -20,8 +20,8 @@ def train_detector(name: DetectorName) -> dict[str, Any]:
     """Train, measure and register a candidate.
 
     Returns:
-        What a person is asked about (``summary``, ``digest``, ``version``, ``run``); empty if nothing was trained, or if the candidate is no
-        better than the champion.
+        The proposal for a person (``summary``, ``digest``, ``version``, ``run``); empty if nothing was trained, or if the candidate is
+        not better than the champion.
 
     Raises:
         Misuse: a file of questions cannot be read, or a row is wrong.

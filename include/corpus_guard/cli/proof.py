@@ -66,7 +66,7 @@ def verify(
         _show(examined.verification)
         if examined.clean and examined.verification.deviations:
             out.print(
-                f"All {len(examined.verification.deviations):,} deviations deviations were accepted: `guard incident list --state accepted`"
+                f"All {len(examined.verification.deviations):,} deviations were accepted: `guard incident list --state accepted`"
             )
         if opened:
             name = opened.incident_id[:8]

@@ -88,8 +88,8 @@ def follow(
 ) -> None:
     """Trace a report: judge the retrieved texts until the rest is benign, and name the texts that caused the answer.
 
-    `guard trace` without a command runs `guard trace follow`. A question given with --query leaves no record unless `--keep` is given. Nothing is
-    removed.
+    `guard trace` without a command runs `guard trace follow`. A question given with --query leaves no record
+    unless `--keep` is given. Nothing is removed.
 
     Example: `guard trace --query "How deep can the OX-12 go?" --output "1200 metres"`
     """

@@ -74,7 +74,7 @@ def record(
     vectors: str,
     model: str,
 ) -> None:
-    """Write a shard's verdicts and what they ask of the collections.
+    """Write a shard's verdicts and the changes they require in the collections.
 
     Args:
         connection: of a `Ledger.write`.

@@ -88,7 +88,6 @@ def write_reachable(
     """Write records, read them back by id, and repair the index until queries find them.
 
     Args:
-        store: the collections.
         collection: name of one of them.
         records: to be in the collection afterwards.
         model: identity of the embedder, without its number format.

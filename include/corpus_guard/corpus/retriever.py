@@ -112,7 +112,6 @@ class GuardedRetriever:
 
         Args:
             ledger: vouches for what may be served.
-            store: the collections.
             embedder: of questions.
             poison_filter: None: everything the ledger vouches for is served, and every `Retrieval` says
                 "off".

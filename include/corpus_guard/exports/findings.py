@@ -132,7 +132,6 @@ def export_findings(
     """Yield findings in the order of versions.
 
     Args:
-        ledger: the ledger.
         source: only documents of this source.
         state: only versions in this state: accepted, quarantined, released or rejected.
         since: only versions judged then or later.

@@ -206,7 +206,6 @@ def record_listing(
     """Record which documents are still there, their validators, and which could not be fetched.
 
     Args:
-        ledger: the ledger.
         run_id: the current run.
         source: name of the source.
         items: all listed items.

@@ -46,11 +46,6 @@ def screen_canaries(
     A run that screened no document reuses the last result of the same checks, policy and canaries, so that it loads no model.
 
     Args:
-        ledger: the ledger.
-        storage: where batches and manifests lie.
-        chunker: cuts texts into chunks.
-        screening: the checks under their policy.
-        settings: paths, limits and keys.
         run_id: fills the slots; the same run finds its result again.
         screened: whether the run screened any document.
     """

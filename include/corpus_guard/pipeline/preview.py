@@ -139,7 +139,6 @@ def preview(
 
     Args:
         storage: batches of the deployment; read, never written.
-        models: embedder and language model.
         settings: of the deployment; its ledger and collections are read, never written.
         source: declared in sources.yaml or not.
         limit: documents to fetch and screen, spread over the whole listing; None: all.

@@ -29,7 +29,7 @@ from corpus_guard.domain import Judgement, Progress, Verdict
 from corpus_guard.intake.sources import Sources
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.runs import begin_run, end_run
-from corpus_guard.ledger.tables import blocked, decisions, documents, findings, decision_stands, versions
+from corpus_guard.ledger.tables import blocked, decision_stands, decisions, documents, findings, versions
 from corpus_guard.models import Models
 from corpus_guard.pipeline import steps
 from corpus_guard.pipeline.steps import Shard
@@ -148,13 +148,6 @@ def rescreen(
     """Judge stored versions again that another policy judged.
 
     Args:
-        ledger: the ledger.
-        storage: where batches and manifests lie.
-        store: the collections.
-        models: embedder and language model.
-        sources: the sources by name.
-        screening: the checks under their policy.
-        settings: paths, limits and keys.
         run_id: identity of this run.
         source_names: names; empty: all of the ledger.
         dry_run: report the difference and record nothing.
@@ -285,7 +278,9 @@ def _stale_versions(ledger: Ledger, screening: Screening, sources: Sequence[str]
     )
     if sources:
         statement = statement.where(documents.c.source.in_(sources))
-    last = sa.select(decisions.c.version_id, decisions.c.verdict).where(decision_stands()).order_by(decisions.c.decided_at)
+    last = (
+        sa.select(decisions.c.version_id, decisions.c.verdict).where(decision_stands()).order_by(decisions.c.decided_at)
+    )
     with ledger.read() as connection:
         decided = {row.version_id: row.verdict for row in connection.execute(last)}
         return [

@@ -36,11 +36,6 @@ def compare_chunks(
     """Compare the chunks of all shards.
 
     Args:
-        ledger: the ledger.
-        storage: where batches and manifests lie.
-        store: the collections.
-        models: embedder and language model.
-        screening: the checks under their policy.
         shards: (folder of the batch, storage name of its vectors).
     """
     passages: list[Passage] = []

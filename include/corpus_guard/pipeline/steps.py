@@ -130,11 +130,6 @@ def discover(
     """List sources into shards. A source that cannot be listed fails the run at its end; the others continue.
 
     Args:
-        ledger: the ledger.
-        storage: where batches and manifests lie.
-        sources: the sources by name.
-        screening: the checks under their policy.
-        settings: paths, limits and keys.
         run_id: identity of this run; giving it again repeats the run.
         source_names: names; empty: all of sources.yaml.
 

@@ -50,7 +50,6 @@ def attest(ledger: Ledger, version_id: str, signer: Ed25519PrivateKey) -> JsonOb
     """Sign a statement of how a served version came into the corpus.
 
     Args:
-        ledger: the ledger.
         version_id: all 32 digits.
         signer: key that vouches for it.
 

@@ -178,7 +178,6 @@ def end_incident(
     baseline.
 
     Args:
-        ledger: the ledger.
         settings: home, where the newest head is remembered.
         prefix: id of the incident, or the beginning of it.
         state: healed, accepted or closed.

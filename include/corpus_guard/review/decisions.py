@@ -122,7 +122,6 @@ def decide(
     """Decide on items: all of them or none.
 
     Args:
-        ledger: the ledger.
         rules: the policy's review rules; they say which releases need two people.
         items: 1 to `MAX_ITEMS` different items, each in the revision that the reviewer saw.
         choice: release, reject or escalate.

@@ -172,8 +172,6 @@ def find_neighbours(
     Loads the embedder and queries Chroma, which is slow: call it only on request.
 
     Args:
-        ledger: the ledger.
-        store: the collections.
         models: supplies the embedder.
         evidence: the item.
         k: maximum number of chunks.

@@ -117,7 +117,6 @@ def measure_health(
     """Return the figures of the health view.
 
     Args:
-        ledger: the ledger.
         rules: the policy's review rules; they say what is overdue.
         source: count only this source.
         when: count decisions up to this time; None: now.

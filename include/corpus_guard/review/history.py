@@ -68,7 +68,6 @@ def load_history(
     """Return a page of the history.
 
     Args:
-        ledger: the ledger.
         reviewer: full name or id of a reviewer.
         source: source of the documents, or of the mutes.
         kind: release, reject, escalate, undo, mute, confirm or lift.

@@ -61,7 +61,6 @@ def load_labels(ledger: Ledger, *, source: str | None = None, since: datetime | 
     """Yield labels, ordered by version id and streamed from the ledger.
 
     Args:
-        ledger: the ledger.
         source: only documents of this source.
         since: only decisions made at this time or later.
     """

@@ -79,7 +79,6 @@ def propose_mute(
     """Propose to mute a code in a source. Nothing is muted until another person confirms.
 
     Args:
-        ledger: the ledger.
         policy: the policy in force.
         source: name of a source that has documents in the ledger.
         code: code of a finding, such as ``instructions.override``.

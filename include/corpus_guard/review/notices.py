@@ -63,7 +63,6 @@ def count_waiting(ledger: Ledger, run_ids: Sequence[str] = ()) -> WaitingCounts:
     """Count the undecided items.
 
     Args:
-        ledger: the ledger.
         run_ids: only items that these runs screened; empty: all items.
     """
     worst_check = (

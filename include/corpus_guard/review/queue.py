@@ -123,7 +123,6 @@ def load_page(
     """Return a page of the queue.
 
     Args:
-        ledger: the ledger.
         criteria: which items; None: all that wait.
         sort: ``risk``: highest first; ``age``: longest waiting first; ``source``: by name, then risk.
         after: `QueuePage.next` of the previous page.

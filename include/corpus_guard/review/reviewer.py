@@ -45,7 +45,7 @@ def clean_reason(text: str) -> str:
     """
     reason = storable_text(text)
     if not reason:
-        raise Misuse("a decision needs a reviewer and a reason: say why, it is recorded for good")
+        raise Misuse("a decision needs a reviewer and a reason; the reason is recorded permanently")
     if len(reason) > MAX_REASON_CHARS:
         raise Misuse(f"a reason has at most {MAX_REASON_CHARS:,} characters, got {len(reason):,}; shorten it")
     return reason

@@ -36,7 +36,6 @@ def undo_decision(
     """Undo a decision that has not taken effect. The undoing is recorded.
 
     Args:
-        ledger: the ledger.
         decision_id: id of a release, a rejection or an escalation.
         reviewer: the person who undoes it.
         reason: why; required.

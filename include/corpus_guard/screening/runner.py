@@ -198,7 +198,7 @@ def _applies(check: Check, version: Version) -> bool:
 
 
 def _run_guarded(check: Check, versions: Sequence[Version], survey: Survey | None) -> list[list[Finding]]:
-    """Return the findings of `check` for each version, a finding that says so where it failed."""
+    """Return the findings of `check` for each version; where the check failed, a finding that says so."""
     if not versions:
         return []
     try:

@@ -5,8 +5,8 @@ steps, the surest first; each candidate is attributed by the first step that mat
 
     hash         the same bytes
     normalised   the same letters and digits: Unicode forms, look-alikes, case, spacing and punctuation aside
-    shingles     common runs of one to three words, measured against the shorter of the two texts: a chunk may have become part of a longer
-                 one, or lie in two
+    shingles     common runs of one to three words, measured against the shorter of the two texts: a chunk may
+                 have become part of a longer one, or lie in two
     embedding    hardly a common run, but much nearer than all others
 
 Rules
@@ -87,11 +87,11 @@ BACKGROUND_RANK = 3  # a re-chunked text lies in two candidates; from the third 
 _IDEOGRAPHIC = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"  # written without spaces: one character, one word
 _WORD = re.compile(f"[{_IDEOGRAPHIC}]|[^\\W_{_IDEOGRAPHIC}]+")
 
-# Parameters of two logistic scores, from `corpus_guard.evaluation.drift.fit`. No weight is negative: to have more in common never makes a
-# text less likely to be the one.
+# Parameters of two logistic scores, from `corpus_guard.evaluation.drift.fit`. No weight is negative: to have more in
+# common never makes a text less likely to be the one.
 TRAINED_ON: Final = (
-    "the tuning half of PoisonedRAG's adversarial texts and of passages from encyclopaedias and manuals: 380 texts among 1,600 others, "
-    "0, 30 and 50 % of words edited, reordered and re-chunked"
+    "the tuning half of PoisonedRAG's adversarial texts and of passages from encyclopaedias and manuals: "
+    "380 texts among 1,600 others, 0, 30 and 50 % of words edited, reordered and re-chunked"
 )
 SHINGLE_SCORE: Final = Logistic.model_validate(
     {
@@ -237,7 +237,7 @@ def _overlap_share(first: Set[object], second: Set[object]) -> float:
 
 
 def split_into_probes(text: str) -> list[str]:
-    """Return what to retrieve candidates with: the text and, if it is long, its parts, which may lie in several chunks by now."""
+    """Return the text and, if it is long, its parts, which may lie in several chunks by now."""
     words = text[:MAX_TEXT_LENGTH].split()
     parts = (
         [" ".join(words[start : start + WORDS_PER_PROBE]) for start in range(0, len(words), WORDS_PER_PROBE)]
@@ -301,8 +301,6 @@ def find_in_live_store(ledger: Ledger, store: Store, embedder: QuestionEmbedder,
     """Return where a text of an earlier day lies in the live store, the most confident first.
 
     Args:
-        ledger: the ledger.
-        store: the collections.
         embedder: the one that made the vectors of the collections.
         text: of an earlier day.
 
@@ -324,7 +322,7 @@ def find_in_live_store(ledger: Ledger, store: Store, embedder: QuestionEmbedder,
 def _candidates_from_ledger(
     ledger: Ledger, store: Store, text: str, vector: NDArray[np.float32]
 ) -> list[RetrievedText]:
-    """Return published chunks that have this very text, or belong to a version that resembles it, found without a vector."""
+    """Return published chunks that have the same text, or belong to a version that resembles it."""
     same_text = chunks.c.text_sha256 == sha256_text(text)
     alike = sa.select(bands.c.version_id).where(bands.c.band.in_(band_keys(compute_minhash(text))))
     statement = (

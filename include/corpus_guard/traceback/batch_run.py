@@ -88,7 +88,9 @@ def trace_portion(
     for report_id in report_ids:
         try:
             complaint = find_report(access.ledger, report_id).complaint
-            trace = run_trace(access, complaint, run_id, judge=judge, k=k, rag_model=rag_model, hear_always=True)
+            trace = run_trace(
+                access, complaint, run_id, judge=judge, k=k, rag_model=rag_model, use_activations_always=True
+            )
         except Infrastructure:
             raise
         except GuardError as error:
@@ -115,14 +117,14 @@ def count_outcomes(portions: Sequence[Sequence[str]], results: Sequence[Sequence
     if selected != ended:
         differing = (selected - ended) + (ended - selected)
         raise Inconsistent(
-            f"{selected.total():,} reports were selected and {ended.total():,} ended, {len(differing):,} of them not "
-            "exactly once; clear the tasks that trace, and they resume where they stopped"
+            f"{selected.total():,} reports were selected and {ended.total():,} ended, {len(differing):,} of "
+            "them not exactly once; clear the tasks that trace, and they resume where they stopped"
         )
     return Counter(report["outcome"] for result in results for report in result)
 
 
 def endpoint_usage(judge: Judge) -> dict[str, float]:
-    """Return the requests, tokens and seconds of the judge's endpoint so far; empty if the judge uses none."""
+    """Return requests, tokens and seconds of the judge's endpoint so far; empty if it uses none."""
     usage = getattr(judge, "usage", None)
     return asdict(usage) if usage is not None else {}
 

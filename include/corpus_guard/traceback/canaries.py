@@ -1,4 +1,4 @@
-"""Canaries: complaints whose truth is known, traced every night by that night's judge, so that a judge that fails is noticed.
+"""Canaries: complaints whose truth is known, traced every night to notice a judge that fails.
 
 Rules
     * some questions are attacked, in the three best-known forms (the question with the lie, the lie alone, an

@@ -43,7 +43,7 @@ class TraceConclusion:
     probability: float | None  # that the complaint is an attack; None: the judge cannot say
     before: str | None = None  # the RAG model's answer from what was retrieved first; None: not asked
     after: str | None = None  # its answer with the traced texts set aside
-    heard: Testimony | Skipped = NOT_ASKED  # what the model's activations say about `before`
+    testimony: Testimony | Skipped = NOT_ASKED  # what the model's activations say about `before`
 
     @property
     def accused(self) -> tuple[JudgedText, ...]:
@@ -58,7 +58,7 @@ def decide(
     rag_model: RagModel | None = None,
     *,
     ask_always: bool = False,
-    hear_always: bool = False,
+    use_activations_always: bool = False,
 ) -> TraceConclusion:
     """Conclude what the result of a loop amounts to.
 
@@ -68,7 +68,7 @@ def decide(
         judge: the judge that was used in the loop.
         rag_model: answers the question again; None: nothing is asked again.
         ask_always: ask the RAG model even if the probability needs no second opinion, for the record.
-        hear_always: also ask the model about complaints that accuse nobody, if its activations can count.
+        use_activations_always: also ask the model about complaints that accuse nobody, if its activations can count.
     """
     second_look = judge.conclude(complaint, [(judged.suspect, judged.opinion) for judged in loop_result.judged])
     probability = second_look.probability
@@ -77,7 +77,7 @@ def decide(
     if conclusion.outcome is TraceOutcome.TRACED and probability is not None and probability < ATTACK_PROBABILITY:
         acquitted = _acquit(judged, _ACQUITTED_BY_CONTEXT)
         conclusion = replace(conclusion, outcome=TraceOutcome.NOT_POISONING, judged=acquitted)
-    if conclusion.outcome is TraceOutcome.NOT_POISONING and hear_always:
+    if conclusion.outcome is TraceOutcome.NOT_POISONING and use_activations_always:
         return _hear_activations(complaint, loop_result, conclusion, rag_model)
     if conclusion.outcome is not TraceOutcome.TRACED:
         return conclusion
@@ -102,11 +102,11 @@ def _ask_model_again(
     complaint: Complaint, loop_result: LoopResult, conclusion: TraceConclusion, rag_model: RagModel, doubtful: bool
 ) -> TraceConclusion:
     try:
-        before, heard = testify(rag_model, complaint, [text.text for text in loop_result.first])
+        before, testimony = testify(rag_model, complaint, [text.text for text in loop_result.first])
         after = rag_model.answer(complaint.query, [text.text for text in loop_result.standing])
     except JudgeFailed:
         return replace(conclusion, outcome=TraceOutcome.JUDGE_FAILED) if doubtful else conclusion
-    answered = replace(conclusion, before=before, after=after, heard=heard)
+    answered = replace(conclusion, before=before, after=after, testimony=testimony)
     if doubtful and agrees(before, complaint.output) and agrees(after, complaint.output):
         acquitted = _acquit(conclusion.judged, _ACQUITTED_BY_SECOND_ANSWER)
         answered = replace(answered, outcome=TraceOutcome.NOT_POISONING, judged=acquitted)
@@ -120,17 +120,17 @@ def _hear_activations(
     if not (isinstance(rag_model, ActivationWitness) and rag_model.counts and loop_result.first):
         return conclusion
     try:
-        before, heard = testify(rag_model, complaint, [text.text for text in loop_result.first])
+        before, testimony = testify(rag_model, complaint, [text.text for text in loop_result.first])
     except JudgeFailed as error:
-        return replace(conclusion, heard=Skipped(NOT_ASKED.check, str(error)))
-    return _apply_testimony(replace(conclusion, before=before, heard=heard))
+        return replace(conclusion, testimony=Skipped(NOT_ASKED.check, str(error)))
+    return _apply_testimony(replace(conclusion, before=before, testimony=testimony))
 
 
 def _apply_testimony(conclusion: TraceConclusion) -> TraceConclusion:
-    """Return *undecided* if both witnesses are sure and contradict each other; the texts keep the judge's labels."""
-    if not (isinstance(conclusion.heard, Testimony) and conclusion.heard.counts):
+    """Return *undecided* if both witnesses are sure and disagree; texts keep the judge's labels."""
+    if not (isinstance(conclusion.testimony, Testimony) and conclusion.testimony.counts):
         return conclusion
-    agreed = conclusion.heard.poisoned == (conclusion.outcome is TraceOutcome.TRACED)
+    agreed = conclusion.testimony.poisoned == (conclusion.outcome is TraceOutcome.TRACED)
     return conclusion if agreed else replace(conclusion, outcome=TraceOutcome.UNDECIDED)
 
 

@@ -156,7 +156,7 @@ class PreparedVersion:
 
 @dataclass(frozen=True, slots=True)
 class VersionBuilder:
-    """Parts of a refresh that make a version of an enhancement: it leaves behind everything that a refresh would."""
+    """Builder of versions; leaves behind everything that a refresh would."""
 
     storage: Storage  # batches
     blobs: BlobStore  # raw bytes
@@ -220,7 +220,7 @@ class VersionBuilder:
 
 @dataclass(frozen=True, slots=True)
 class Enhancements:
-    """Enhancements of a corpus. Every change is published and sealed; Chroma's failure (`StoreUnavailable`) leaves it in the outbox."""
+    """Enhancements of a corpus. Every change is published through the outbox, and sealed."""
 
     ledger: Ledger
     storage: Storage
@@ -282,7 +282,7 @@ class Enhancements:
         return self._publish_and_seal([enhancement.enhancement_id for enhancement in expired], run_id)
 
     def _prolong_existing(self, draft: EnhancementDraft, run_id: str) -> str | None:
-        """Return the id of the active enhancement that says the same, with its end changed to the draft's; None: there is none."""
+        """Change the end of an active enhancement that says the same, and return its id; None: there is none."""
         same = (
             enhancements.c.query_id == query_id(draft.query),
             enhancements.c.text == draft.text,
@@ -313,7 +313,7 @@ class Enhancements:
             return connection.scalar(sa.select(documents.c.latest_version).where(documents.c.doc_id == doc_id))
 
     def _record(self, prepared: PreparedVersion, draft: EnhancementDraft, run_id: str) -> str:
-        """Write verdict, release, outbox row and enhancement in one transaction, and return the enhancement's id."""
+        """Write verdict, release, outbox row and enhancement in one transaction; return the id."""
         version = prepared.version
         enhancement_id = digest("enhancement/v1", [version.version_id])[:32]
         with self.ledger.write() as connection:
@@ -400,8 +400,8 @@ class Enhancements:
         target = sa.select(documents.c.target_version).where(documents.c.doc_id == version.doc_id)
         if connection.scalar(target) != version.version_id:
             raise Misuse(
-                "somebody else changed the enhancement of this question meanwhile; check it with `guard enhance list`, "
-                "then run this again"
+                "somebody else changed the enhancement of this question meanwhile; check it with `guard "
+                "enhance list`, then run this again"
             )
 
     def _end(self, ending: Sequence[Enhancement], state: EnhancementState, by: str, reason: str, run_id: str) -> None:
@@ -439,7 +439,7 @@ def list_expired(ledger: Ledger) -> list[Enhancement]:
 
 
 def list_enhancements(ledger: Ledger, *, state: str | None = None, limit: int | None = None) -> list[Enhancement]:
-    """Return enhancements, the youngest first.
+    """Return enhancements, newest first.
 
     Raises:
         Misuse: there is no such state.
@@ -458,8 +458,8 @@ def find_enhancement(ledger: Ledger, prefix: str) -> Enhancement:
     """
     if not re.fullmatch(f"[0-9a-f]{{{MIN_PREFIX_LENGTH},32}}", prefix):
         raise UnknownSubject(
-            f"enhancement {prefix[:40]!r}: expected at least {MIN_PREFIX_LENGTH} characters of its id; `guard enhance list` "
-            "shows the enhancements"
+            f"enhancement {prefix[:40]!r}: expected at least {MIN_PREFIX_LENGTH} characters of its id; "
+            "`guard enhance list` shows the enhancements"
         )
     matches = _select_enhancements(ledger, enhancements.c.enhancement_id.startswith(prefix), limit=2)
     if not matches:

@@ -112,7 +112,7 @@ def validate_filing(filing: Filing, at: datetime) -> Filing:
 
 
 def to_storable(text: str, max_length: int) -> str:
-    """Return `text` cut to `max_length` characters, without what PostgreSQL (NUL) or UTF-8 (lone surrogates) refuses."""
+    """Return `text` cut to `max_length` characters, without NUL and lone surrogates."""
     return text[:max_length].encode("utf-8", "replace").decode().replace("\x00", "\ufffd")
 
 

@@ -71,7 +71,6 @@ def corpus_as_of(
     """Return what `query` could retrieve at `when`.
 
     Args:
-        ledger: the ledger.
         storage: holds batches and vectors.
         embedder: embeds the question; the one that made the vectors of that time.
         when: with its time zone.
@@ -169,14 +168,14 @@ def _nearest_in_file(
     lost = set(published) - set(chunk_ids)
     if lost:
         raise Inconsistent(
-            f"{storage.location(name)} lacks vectors of {len(lost):,} chunks that were published from it; restore the "
-            "storage folder from a copy"
+            f"{storage.location(name)} lacks vectors of {len(lost):,} chunks that were published from it; "
+            "restore the storage folder from a copy"
         )
     column = table["vector"].combine_chunks()
     if column.type.list_size != len(question):
         raise Misuse(
-            f"{storage.location(name)} holds vectors of another embedder ({next(iter(published.values())).model}); "
-            "set CORPUS_GUARD_EMBEDDER to that one"
+            f"{storage.location(name)} holds vectors of another embedder "
+            f"({next(iter(published.values())).model}); set CORPUS_GUARD_EMBEDDER to that one"
         )
     vectors = np.asarray(column.flatten(), dtype="<f4").reshape(len(column), column.type.list_size)
     similarities = vectors @ question
@@ -192,14 +191,14 @@ def _read_texts(storage: Storage, nearest: Sequence[_NearbyChunk]) -> list[Retri
     """Return the texts of chunks, in their order."""
     published = [near.chunk for near in nearest]
     texts = _texts_by_chunk(storage, published, lambda chunk: chunk.batch)
-    # A version that came again may have been chunked anew into another batch; the earlier batch lies beside its vectors.
+    # A version that came again may have been chunked anew into another batch; the earlier one lies beside its vectors.
     unread = [chunk for chunk in published if chunk.chunk_id not in texts]
     texts |= _texts_by_chunk(storage, unread, lambda chunk: f"{chunk.vectors.rpartition('/')[0]}/versions.parquet")
     lost = [chunk.chunk_id for chunk in published if chunk.chunk_id not in texts]
     if lost:
         raise Inconsistent(
-            f"{len(lost):,} chunks that were served then are in no batch, first {lost[0]}; restore the storage folder "
-            "from a copy"
+            f"{len(lost):,} chunks that were served then are in no batch, first {lost[0]}; restore the "
+            "storage folder from a copy"
         )
     return [
         RetrievedText(

@@ -43,7 +43,6 @@ class LiveCorpus:
 
         Args:
             ledger: says which records are published.
-            store: the collections.
             embedder: embeds questions.
         """
         self._ledger = ledger
@@ -52,7 +51,7 @@ class LiveCorpus:
         self._last_query: tuple[str, NDArray[np.float32]] | None = None  # with its vector
 
     def retrieve(self, query: str, k: int, excluded_ids: Collection[str] = ()) -> list[RetrievedText]:
-        """Return the `k` nearest records whose ids are not in `excluded_ids`, nearest first; fewer if there are no more.
+        """Return the `k` nearest records without `excluded_ids`, nearest first; fewer if there are no more.
 
         Raises:
             StoreUnavailable, LedgerUnavailable: the store or the ledger does not answer.

@@ -1,4 +1,4 @@
-"""Hostile text inside prompts: quoted between two lines that it cannot forge, without the marks that a verdict is read by.
+"""Hostile text inside prompts, quoted between two lines that it cannot forge.
 
 The lines carry a code from a hash of everything that is quoted. No quoted part can contain it, and the same
 material makes the same prompt, by which answers are cached.

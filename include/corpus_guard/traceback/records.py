@@ -172,10 +172,9 @@ def save_judged_texts(ledger: Ledger, trace_id: str, judged: Sequence[JudgedText
 
 
 def finish_trace(ledger: Ledger, trace: Trace) -> Trace:
-    """Write how a trace ended, close its report with the outcome, and log both; a repeated call changes nothing.
+    """Write how a trace ended, close its report, and log both; a repeated call changes nothing.
 
     Args:
-        ledger: the ledger.
         trace: with its outcome and the final labels.
 
     Returns:
@@ -240,7 +239,6 @@ def find_trace(ledger: Ledger, prefix: str) -> Trace:
     """Return a trace with everything it judged.
 
     Args:
-        ledger: the ledger.
         prefix: its id, or the beginning of it.
 
     Raises:

@@ -280,8 +280,8 @@ def find_report(ledger: Ledger, prefix: str) -> Report:
     """
     if len(prefix) < MIN_PREFIX_LENGTH:
         raise Misuse(
-            f"report {prefix!r}: expected at least {MIN_PREFIX_LENGTH} characters of its id; `guard report list` shows "
-            "the reports"
+            f"report {prefix!r}: expected at least {MIN_PREFIX_LENGTH} characters of its id; `guard report "
+            "list` shows the reports"
         )
     matches = reports.c.report_id.startswith(prefix.lower(), autoescape=True)
     with ledger.read() as connection:

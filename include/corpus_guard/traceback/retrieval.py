@@ -59,7 +59,7 @@ class SearchableCorpus(Protocol):
     """Texts that were served at the time and have been erased since."""
 
     def retrieve(self, query: str, k: int, excluded_ids: Collection[str] = ()) -> list[RetrievedText]:
-        """Return the `k` nearest texts whose ids are not in `excluded_ids`, nearest first; fewer if the corpus has no more."""
+        """Return the `k` nearest texts without `excluded_ids`, nearest first; fewer if there are no more."""
 
 
 class QuestionEmbedder(Protocol):

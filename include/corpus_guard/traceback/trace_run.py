@@ -1,4 +1,4 @@
-"""Run of a trace from its beginning to its record: the loop, the conclusion, and what the ledger stores of them.
+"""Run of a trace: the loop, the conclusion, and what the ledger stores of them.
 
 Rules
     * a trace that was killed anywhere and is started again with the same run id resumes from what it saved,
@@ -76,7 +76,7 @@ def run_trace(
     k: int,
     rag_model: RagModel | None = None,
     as_of: datetime | None = None,
-    hear_always: bool = False,
+    use_activations_always: bool = False,
 ) -> Trace:
     """Follow a complaint to the texts that led to it.
 
@@ -89,7 +89,7 @@ def run_trace(
         k: how many texts the RAG application retrieves.
         rag_model: asked before and after; None: nothing is asked again.
         as_of: trace in the corpus of this moment; None: in the live one.
-        hear_always: also ask the model about complaints that accuse nobody, if its activations can count.
+        use_activations_always: also ask the model about complaints that accuse nobody, if its activations can count.
 
     Raises:
         Misuse: `as_of` lies in the future.
@@ -113,7 +113,7 @@ def run_trace(
         loop_result = follow(complaint, corpus, judge, k=k, before=before, save=save)
     else:
         loop_result = follow(complaint, corpus, judge, k=k)
-    conclusion, failure = _conclude(complaint, loop_result, judge, rag_model, hear_always)
+    conclusion, failure = _conclude(complaint, loop_result, judge, rag_model, use_activations_always)
     finished = replace(
         _finished_trace(trace, loop_result, conclusion, failure),
         missing=corpus.missing,
@@ -125,7 +125,9 @@ def run_trace(
 def locate_accused_texts(
     access: CorpusAccess, query: str, trace: Trace, max_texts: int = MAX_LOCATED_TEXTS
 ) -> dict[str, list[Attribution]]:
-    """Locate the texts that a trace of an earlier corpus accuses in the live one: they may have been edited or chunked anew.
+    """Locate in the live corpus the texts that a trace of an earlier one accuses.
+
+    They may have been edited or chunked anew since.
 
     Args:
         access: opens the corpora.
@@ -173,7 +175,7 @@ class _FailureReportingJudge:
 def _restore_judged_texts(
     corpus: SearchableCorpus, complaint: Complaint, rows: Sequence[JudgedTextRow], k: int
 ) -> list[JudgedText]:
-    """Return what an earlier attempt judged, with its texts; without those that have changed in the corpus."""
+    """Return what an earlier attempt judged, without texts that have changed since."""
     unchanged = _unchanged_texts(corpus, complaint.query, rows, k)
     return [
         JudgedText(unchanged[row.chunk_id], Opinion(row.label, row.score, row.explanation), row.iteration)
@@ -197,11 +199,17 @@ def _unchanged_texts(
 
 
 def _conclude(
-    complaint: Complaint, loop_result: LoopResult, judge: Judge, rag_model: RagModel | None, hear_always: bool
+    complaint: Complaint,
+    loop_result: LoopResult,
+    judge: Judge,
+    rag_model: RagModel | None,
+    use_activations_always: bool,
 ) -> tuple[TraceConclusion, str]:
     """Return the conclusion, and why the judge or the RAG model failed; empty: neither did."""
     try:
-        conclusion = decide(complaint, loop_result, judge, rag_model, ask_always=True, hear_always=hear_always)
+        conclusion = decide(
+            complaint, loop_result, judge, rag_model, ask_always=True, use_activations_always=use_activations_always
+        )
     except JudgeFailed as error:
         return TraceConclusion(TraceOutcome.JUDGE_FAILED, loop_result.judged, None), str(error)
     if conclusion.outcome is TraceOutcome.JUDGE_FAILED and not loop_result.failure:
@@ -220,7 +228,7 @@ def _finished_trace(trace: Trace, loop_result: LoopResult, conclusion: TraceConc
         iterations=loop_result.iterations,
         answer_before=conclusion.before,
         answer_after=conclusion.after,
-        activations=as_testimony_record(conclusion.heard),
+        activations=as_testimony_record(conclusion.testimony),
         failure=failure or None,
         finished_at=now(),
         counts=records.count_labels(rows),

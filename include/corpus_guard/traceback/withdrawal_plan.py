@@ -86,7 +86,7 @@ class WithdrawalResult(TypedDict):
 
 
 def list_pending_traces(ledger: Ledger) -> list[str]:
-    """Return the traces of the last 30 days that accuse a servable version and were not refused, the oldest first."""
+    """Return traces of the last 30 days that accuse a servable version and were not refused, oldest first."""
     since = now() - PENDING_PERIOD
     statement = (
         sa.select(traces.c.trace_id, traces.c.finished_at)
@@ -144,8 +144,8 @@ def plan_withdrawal(ledger: Ledger, trace_ids: Collection[str]) -> WithdrawalPla
                 raise Misuse(f"trace {trace_id} is not in the ledger; `guard trace list` shows the traces")
             if outcomes[trace_id] != TraceOutcome.TRACED:
                 raise Misuse(
-                    f"trace {trace_id}: got outcome {outcomes[trace_id]}, expected traced; only a trace with the outcome "
-                    "traced accuses texts"
+                    f"trace {trace_id}: got outcome {outcomes[trace_id]}, expected traced; only a trace with "
+                    "the outcome traced accuses texts"
                 )
         poisoned = sa.select(suspects.c.chunk_id, suspects.c.version_id).where(suspects.c.label == Label.POISONED)
         accused = list(select_in_batches(connection, poisoned, suspects.c.trace_id, trace_ids))
@@ -179,10 +179,7 @@ def withdraw(
     """Take the planned versions out of service, and seal. Killed anywhere, the same call completes the work.
 
     Args:
-        ledger: the ledger.
         storage: holds batches and manifests.
-        store: the collections.
-        settings: paths, limits and keys.
         plan: from `plan_withdrawal`.
         run_id: id of this run.
         policy_digest: digest of the policy in force.
@@ -255,7 +252,6 @@ def ask_again(
     """Ask the questions of traces again after their texts were withdrawn, and store the answers.
 
     Args:
-        ledger: the ledger.
         corpus: the live corpus.
         rag_model: answers the questions.
         trace_ids: ids of the traces.

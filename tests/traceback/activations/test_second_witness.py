@@ -1,4 +1,4 @@
-"""The second witness: shown always, heard where its word counts, and never the only one."""
+"""The second witness: shown always, counted where its word counts, and never the only one."""
 
 from __future__ import annotations
 
@@ -88,13 +88,13 @@ def test_where_both_are_sure_and_disagree_it_is_undecided(
         Judging(probability),
         ActivationWitness(models, leaning(models, logit)),
         ask_always=True,
-        hear_always=True,
+        use_activations_always=True,
     )
 
-    assert isinstance(verdict.heard, witness.Testimony)
-    assert verdict.heard.repeated, f"the model says {verdict.before!r}"
+    assert isinstance(verdict.testimony, witness.Testimony)
+    assert verdict.testimony.repeated, f"the model says {verdict.before!r}"
     assert verdict.outcome is outcome
-    assert verdict.heard.counts == (abs(logit) > 1)
+    assert verdict.testimony.counts == (abs(logit) > 1)
     labels = {one.opinion.label for one in verdict.judged}
     assert labels == {Label.POISONED if probability > 0.5 else Label.BENIGN}, "a witness accuses and acquits no text"
 
@@ -104,12 +104,12 @@ def test_a_weak_probe_is_shown_and_changes_nothing(models: Models) -> None:
     verdict = decide(COMPLAINT, followed(), Judging(0.99), weak, ask_always=True)
 
     assert verdict.outcome is TraceOutcome.TRACED
-    assert isinstance(verdict.heard, witness.Testimony)
-    assert verdict.heard.vote is Vote.CLEAN
-    assert as_testimony_record(verdict.heard)["counts"] is False
-    assert "too weak to count: tpr 0.500 is under 0.9" in as_testimony_record(verdict.heard)["reason"]
-    acquitted = decide(COMPLAINT, followed(), Judging(0.1), weak, ask_always=True, hear_always=True)
-    assert (acquitted.before, acquitted.heard) == (None, witness.NOT_ASKED), (
+    assert isinstance(verdict.testimony, witness.Testimony)
+    assert verdict.testimony.vote is Vote.CLEAN
+    assert as_testimony_record(verdict.testimony)["counts"] is False
+    assert "too weak to count: tpr 0.500 is under 0.9" in as_testimony_record(verdict.testimony)["reason"]
+    acquitted = decide(COMPLAINT, followed(), Judging(0.1), weak, ask_always=True, use_activations_always=True)
+    assert (acquitted.before, acquitted.testimony) == (None, witness.NOT_ASKED), (
         "nothing is asked for a word that cannot count"
     )
 
@@ -121,17 +121,17 @@ def test_its_word_is_of_the_reported_output_only(models: Models) -> None:
     )
 
     assert verdict.outcome is TraceOutcome.TRACED
-    assert isinstance(verdict.heard, witness.Testimony)
-    assert not verdict.heard.counts
-    assert "does not give the reported output" in verdict.heard.reason
+    assert isinstance(verdict.testimony, witness.Testimony)
+    assert not verdict.testimony.counts
+    assert "does not give the reported output" in verdict.testimony.reason
 
 
 def test_the_witness_answers_as_the_model_does_without_it(models: Models) -> None:
-    heard = ActivationWitness(models, leaning(models, 0.0))
-    answer, _ = heard.testify(COMPLAINT, [LIE])
+    rag_model = ActivationWitness(models, leaning(models, 0.0))
+    answer, _ = rag_model.testify(COMPLAINT, [LIE])
     settings = Settings(home=Path("/nonexistent"))
 
-    assert answer == heard.answer(COMPLAINT.query, [LIE])
+    assert answer == rag_model.answer(COMPLAINT.query, [LIE])
     assert settings.rag_model == "embedded"
     assert "Otto Brandt" in answer
 
@@ -146,8 +146,8 @@ def test_a_probe_of_another_shape_is_skipped_and_the_trace_ends(models: Models) 
     )
 
     assert verdict.outcome is TraceOutcome.TRACED
-    assert isinstance(verdict.heard, Skipped)
-    assert "expected (13, 576)" in verdict.heard.reason
+    assert isinstance(verdict.testimony, Skipped)
+    assert "expected (13, 576)" in verdict.testimony.reason
     assert verdict.before
     assert "Otto Brandt" in verdict.before
 
@@ -157,10 +157,10 @@ def test_a_model_without_states_is_skipped(models: Models, monkeypatch: pytest.M
     monkeypatch.setattr(
         models.language_model, "_generate", lambda batch, most, *, states=False: (real(batch, most)[0], None)
     )
-    answer, heard = witness.testify(ActivationWitness(models, leaning(models, 1.0)), COMPLAINT, [LIE])
+    answer, testimony = witness.testify(ActivationWitness(models, leaning(models, 1.0)), COMPLAINT, [LIE])
 
-    assert isinstance(heard, Skipped)
-    assert "gives no hidden states" in heard.reason
+    assert isinstance(testimony, Skipped)
+    assert "gives no hidden states" in testimony.reason
     assert "Otto Brandt" in answer
     with pytest.raises(SettingsError, match="no hidden states"):
         models.language_model.answer_with_states([[Message("user", "Say yes.")]])
@@ -173,10 +173,10 @@ def test_an_endpoint_shows_no_activations() -> None:
         def answer(self, question: str, texts: Sequence[str]) -> str:
             return "Otto Brandt"
 
-    verdict = decide(COMPLAINT, followed(), Judging(0.99), Chat(), ask_always=True, hear_always=True)
+    verdict = decide(COMPLAINT, followed(), Judging(0.99), Chat(), ask_always=True, use_activations_always=True)
 
     assert verdict.outcome is TraceOutcome.TRACED
-    assert as_testimony_record(verdict.heard) == {
+    assert as_testimony_record(verdict.testimony) == {
         "vote": "skipped", "margin": None, "probe": None, "counts": False, "reason": witness.NO_ACTIVATIONS.reason,
     }  # fmt: skip
 
@@ -189,7 +189,7 @@ def test_no_answer_is_no_vote() -> None:
             raise JudgeFailed("the endpoint does not answer")
 
     verdict = decide(COMPLAINT, followed(), Judging(0.99), Silent(), ask_always=True)
-    assert verdict.heard is witness.NOT_ASKED
+    assert verdict.testimony is witness.NOT_ASKED
 
 
 def test_the_champion_is_what_was_promoted_and_nothing_else(

@@ -24,7 +24,6 @@ def rotate(
     """Replace the active key with a new one, and sign a head with both.
 
     Args:
-        ledger: the ledger.
         settings: home and folder of the keys, witness and anchor.
         run_id: for the log.
         overlap: events during which the old key keeps signing.
@@ -52,7 +51,6 @@ def revoke(
     """Stop trusting a key that was replaced, and return the head that the others sign.
 
     Args:
-        ledger: the ledger.
         settings: home and folder of the keys, witness and anchor.
         run_id: for the log.
         key_id: 8 hexadecimal digits.

@@ -92,9 +92,6 @@ def verify(
     """Check log, manifest, ledger and collections against what was signed.
 
     Args:
-        ledger: the ledger.
-        storage: where batches and manifests lie.
-        store: the collections.
         settings: paths, keys, witness and anchor.
         progress: called with the activity, the number done and the total.
         max_age_hours: maximum age of the newest signed event; None: as the settings say.

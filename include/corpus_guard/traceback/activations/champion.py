@@ -1,4 +1,4 @@
-"""Selection of the probe: the one that the settings name, else the last promoted one, else the one of the package.
+"""Selection of the probe: that of the settings, else the last promoted one, else that of the package.
 
 Rules
     * the ledger says which probe was promoted, when and by whom; its files lie in the storage under its
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 SHIPPED_FOLDER: Final = Path(__file__).with_name("shipped")
 NO_PROBE: Final = Skipped(
     CHECK_NAME,
-    "no probe was trained for this language model; train one with `guard train activations` or the DAG detector_training",
+    "no probe was trained for this language model; train one with `guard train activations` or the DAG "
+    "detector_training",
 )
 
 
@@ -81,8 +82,8 @@ def read_candidate(storage: Storage, digest: str) -> Probe:
     )
     if probe.digest != digest:
         raise Inconsistent(
-            f"activation probe {location}: got digest {probe.digest[:16]}…, expected {digest[:16]}… as in the ledger; "
-            "restore the folder, or promote another probe"
+            f"activation probe {location}: got digest {probe.digest[:16]}…, expected {digest[:16]}… as in "
+            "the ledger; restore the folder, or promote another probe"
         )
     return probe
 

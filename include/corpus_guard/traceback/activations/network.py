@@ -38,7 +38,7 @@ def build_network(width: int, seed: int = 0) -> torch.nn.Module:
 
 
 def embed_states(network: torch.nn.Module, normalised: torch.Tensor) -> torch.Tensor:
-    """Return embeddings of length one, shape [batch, 8 x width], of normalised states [batch, layers, hidden]."""
+    """Return embeddings, shape [batch, 8 x width], length one, of states [batch, layers, hidden]."""
     import torch
 
     pooled = network(pixel_values=normalised[:, None]).pooler_output.flatten(1)

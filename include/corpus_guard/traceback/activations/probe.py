@@ -98,8 +98,9 @@ class Probe:
         """
         if states.ndim != 3 or states.shape[1:] != self.shape:
             raise SettingsError(
-                f"activation probe: got states of shape {tuple(states.shape[1:])} (layers, hidden), expected {self.shape}: "
-                "it was trained on another language model; train a probe for this one with `guard train activations`"
+                f"activation probe: got states of shape {tuple(states.shape[1:])} (layers, hidden), expected "
+                f"{self.shape}: it was trained on another language model; train a probe for this one with "
+                "`guard train activations`"
             )
         if not len(states):
             return np.empty(0)
@@ -232,8 +233,8 @@ def nearest_margins(
     """
     if not len(support) or poisoned.all() or not poisoned.any():
         raise Misuse(
-            f"support set: got {int(poisoned.sum())} poisoned and {int((~poisoned).sum())} clean samples, expected at "
-            "least one of each"
+            f"support set: got {int(poisoned.sum())} poisoned and {int((~poisoned).sum())} clean samples, "
+            "expected at least one of each"
         )
     squared = (embedded**2).sum(1)[:, None] + (support**2).sum(1)[None] - 2 * embedded @ support.T
     distances = np.sqrt(np.maximum(squared, 0)).astype(np.float64)
@@ -290,15 +291,17 @@ def parse_probe(described: bytes, data: bytes, location: str) -> Probe:
         raise
     except Exception as error:  # orjson, safetensors, a missing key
         raise SettingsError(
-            f"activation probe {location}: holds no probe ({type(error).__name__}); train one with `guard train activations`"
+            f"activation probe {location}: holds no probe ({type(error).__name__}); train one with `guard "
+            "train activations`"
         ) from error
     return probe
 
 
 def _mismatch_error(location: str, sha256: str, expected: str, found_format: str) -> SettingsError:
     return SettingsError(
-        f"activation probe {location}: got tensors with SHA-256 {sha256[:16]}… in format {found_format[:60]!r}, expected "
-        f"{expected[:16]}… in format {FORMAT!r}; restore both files together, or train a probe with `guard train activations`"
+        f"activation probe {location}: got tensors with SHA-256 {sha256[:16]}… in format "
+        f"{found_format[:60]!r}, expected {expected[:16]}… in format {FORMAT!r}; restore both files "
+        "together, or train a probe with `guard train activations`"
     )
 
 

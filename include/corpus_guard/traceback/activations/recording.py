@@ -1,4 +1,4 @@
-"""Recordings of a model's states as it answers: made once for each prompt, stored in files, labelled by what was answered.
+"""Recordings of a model's states as it answers, labelled by what was answered.
 
 Rules
     * the label is what the model *answered*, as in the paper: the right answer, or the attacker's from texts
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from corpus_guard.models import Models
 
 PROMPT_VERSION: Final = "rag-chat/1"
-"""Changes with the wording of the prompt (`corpus_guard.corpus.filterrag.features.build_chat`) or with what is read of a state."""
+"""Changes with the prompt (`corpus_guard.corpus.filterrag.features.build_chat`) or with what is read of a state."""
 ANSWER_TOKENS: Final = 24
 PROMPTS_PER_SHARD: Final = 32  # what is lost when a collection is killed
 
@@ -261,8 +261,8 @@ def require_finite(states: NDArray[np.float32], subject: str) -> None:
     bad = int((~np.isfinite(states)).any(axis=tuple(range(1, states.ndim))).sum())
     if bad:
         raise JudgeFailed(
-            f"{subject}: {bad} of {len(states)} hold NaN or infinity, expected finite numbers; check the language "
-            "model's files with `guard models prepare`"
+            f"{subject}: {bad} of {len(states)} hold NaN or infinity, expected finite numbers; check the "
+            "language model's files with `guard models prepare`"
         )
 
 

@@ -1,4 +1,4 @@
-"""Second witness of a trace: the RAG model answers again, and a probe of its activations votes whether the answer was forced.
+"""Second witness of a trace: a probe of the RAG model's activations as it answers again.
 
 Rules
     * the probe votes only where the RAG model is asked anyway, and only for a model whose states are
@@ -119,7 +119,7 @@ class ActivationWitness:
 
 
 def testify(rag_model: RagModel, complaint: Complaint, texts: Sequence[str]) -> tuple[str, Testimony | Skipped]:
-    """Return the answer to a complaint's question from `texts`, and the vote of its activations or why there is none.
+    """Return the answer to a complaint's question from `texts`, and its testimony or why there is none.
 
     Raises:
         JudgeFailed: the model gives no answer.
@@ -138,14 +138,14 @@ def probe_mismatch(probe: Probe, models: Models) -> Skipped | None:
     if f"@sha256:{models.language_model_digest[:12]}" not in probe.model:
         return Skipped(
             CHECK_NAME,
-            f"the probe was trained on {probe.model}, the RAG model is another one; train a probe for it with "
-            "`guard train activations`",
+            f"the probe was trained on {probe.model}, the RAG model is another one; train a probe for it "
+            "with `guard train activations`",
         )
     if probe.prompt != PROMPT_VERSION:
         return Skipped(
             CHECK_NAME,
-            f"the probe was trained on prompt {probe.prompt}, this version uses prompt {PROMPT_VERSION}; train it again "
-            "with `guard train activations`",
+            f"the probe was trained on prompt {probe.prompt}, this version uses prompt {PROMPT_VERSION}; "
+            "train it again with `guard train activations`",
         )
     return None
 

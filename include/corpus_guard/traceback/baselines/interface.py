@@ -1,4 +1,4 @@
-"""Parts that the baselines share: their RAG model, their opinions, and the texts that a model is shown at once."""
+"""Shared parts of the baselines: RAG model, opinions, and the texts that a model is shown at once."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def opinion_of(poisoned: bool | None, why: str) -> Opinion:
 
 
 def select_shown_texts(new: Sequence[RetrievedText], retrieved: Sequence[RetrievedText]) -> list[RetrievedText]:
-    """Return earlier texts, as many as there is room for, and then the new ones, in the order of retrieval."""
+    """Return as many earlier texts as there is room for, then the new ones, in order of retrieval."""
     new_ids = {text.chunk_id for text in new}
     earlier = [text for text in retrieved if text.chunk_id not in new_ids]
     return [*earlier[: max(0, MAX_SHOWN_TEXTS - len(new))], *new]

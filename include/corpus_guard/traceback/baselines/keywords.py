@@ -1,4 +1,4 @@
-"""RKM and TKM: a text is poisoned if keywords of the answer from it (RKM), or of the text itself (TKM), agree with the output.
+"""RKM and TKM: a text is poisoned if keywords of its answer, or its own, agree with the output.
 
 Both follow RobustRAG, which takes the keywords of answers from single texts. Keywords are
 

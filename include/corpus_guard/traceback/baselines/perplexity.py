@@ -51,12 +51,13 @@ class Perplexities:
         """
         if not self._sample:
             raise JudgeFailed(
-                "perplexity: the corpus has no texts, expected at least one to take a threshold from; index a corpus first"
+                "perplexity: the corpus has no texts, expected at least one to take a threshold from; index "
+                "a corpus first"
             )
         return np.sort(self.of(self._sample))
 
     def of(self, texts: Sequence[str]) -> NDArray[np.float64]:
-        """Return perplexities, shape (len(texts),), each at least 1; 1 for a text of fewer than two tokens."""
+        """Return perplexities, shape (len(texts),), at least 1; 1 for a text of fewer than two tokens."""
         missing = [text for text in dict.fromkeys(texts) if text not in self._scored]
         for text, nll in zip(missing, self._models.language_model.surprisals(missing) if missing else [], strict=True):
             self._scored[text] = float(np.exp(nll.mean())) if len(nll) else 1.0
@@ -89,7 +90,7 @@ class PPL(UncalibratedJudge):
     def judge(
         self, complaint: Complaint, new: Sequence[RetrievedText], retrieved: Sequence[RetrievedText]
     ) -> list[Opinion]:
-        """Return an opinion of each new text; the score is the share of the corpus with a lower perplexity."""
+        """Return an opinion of each new text, scored by the share of the corpus with a lower perplexity."""
         corpus = self._perplexities.of_the_corpus
         return [
             Opinion(

@@ -1,4 +1,4 @@
-"""Records of a JSON file, one at a time: one per line, the elements of one array, or objects that follow each other.
+"""Records of a JSON file: one per line, the elements of one array, or objects in a row.
 
 A value that is no JSON object is a broken record and does not affect the others. Only strings and brackets
 are read to find where a value of an array ends. Memory holds one record of at most `MAX_RECORD_BYTES`.
@@ -116,7 +116,7 @@ def _values(stream: IO[bytes]) -> Iterator[tuple[int, bytes | None]]:
 
 
 def _segments(stream: IO[bytes]) -> Iterator[tuple[bytes, bytes]]:
-    """Yield the bytes before each structural character, and that character; a backslash includes the next character."""
+    """Yield the bytes before each structural character, and it; a backslash includes the next one."""
     rest, first = b"", True
     while piece := stream.read(READ_BYTES):
         piece = rest + (piece.removeprefix(_BOM) if first else piece)

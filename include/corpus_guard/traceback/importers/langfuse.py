@@ -1,4 +1,4 @@
-"""Exports of Langfuse: traces or observations from a table (CSV, JSON, JSON Lines), from blob storage, or one trace's download.
+"""Exports of Langfuse: traces or observations from a table, from blob storage, or one trace's download.
 
 Fields (Langfuse 3, documentation "Export from UI" and "Blob storage export field reference"): ``input`` and
 ``output``, ``timestamp`` or ``startTime``, ``userId``, ``sessionId``, ``metadata``, in camel or snake case;
@@ -33,7 +33,7 @@ class Langfuse:
     name = "langfuse"
 
     def knows(self, values: Mapping[str, object]) -> bool:
-        """Return whether the record has an id, input, output, a time, and two more columns that only Langfuse has."""
+        """Return whether the record has id, input, output, time, and two columns that only Langfuse has."""
         trace = _trace(values)
         return (
             {"id", "input", "output"} <= trace.keys()

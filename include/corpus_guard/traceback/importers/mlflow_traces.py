@@ -139,7 +139,8 @@ def trace_records(settings: Settings, experiment: str, mark: Mark) -> Iterator[R
                 return
     except (MlflowException, OSError) as error:
         raise SourceUnavailable(
-            f"MLflow at {_without_password(uri)}: {type(error).__name__}; check that it runs and that MLFLOW_TRACKING_URI is right"
+            f"MLflow at {_without_password(uri)}: {type(error).__name__}; check that it runs and that "
+            "MLFLOW_TRACKING_URI is right"
         ) from error
 
 

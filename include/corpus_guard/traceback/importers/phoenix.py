@@ -78,7 +78,7 @@ class Phoenix:
 
 
 def _flat(values: Mapping[str, object]) -> Iterator[tuple[str, object]]:
-    """Yield nested objects and lists, also in JSON text, as names with dots; the question and the answer are not parsed."""
+    """Yield nested values, also in JSON text, as names with dots; question and answer are not parsed."""
     waiting: list[tuple[str, object, int]] = [("", values, 0)]
     count = 0
     while waiting and count < MAX_SPAN_VALUES:

@@ -1,4 +1,4 @@
-"""Types of the importers: a record of an export, the mark that makes it a report, and the dialect of a tool."""
+"""Records of exports, marks that make them reports, and dialects of tools."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Mark:
         return cls(name.strip(), value.strip() if equals else "true")
 
     def fits(self, value: object) -> bool:
-        """Return whether a value, or one of a list, is the mark's. True equals 1 and "yes", false equals 0 and "no"."""
+        """Return whether a value, or one of a list, is the mark's. 1 and "yes" are true, 0 and "no" false."""
         if isinstance(value, list | tuple):
             return any(self.fits(element) for element in value[:1_000] if not isinstance(element, list | tuple))
         return value is not None and _folded(value) == _folded(self.value)

@@ -65,7 +65,7 @@ class Judge(Protocol):
 
 @contextlib.contextmanager
 def report_as_judge_failure(subject: str) -> Iterator[None]:
-    """Turn whatever a model or its library raises into `JudgeFailed`, which a trace records and can be resumed after.
+    """Turn whatever a model or its library raises into `JudgeFailed`, after which a trace can be resumed.
 
     Args:
         subject: the part that fails, for the message.

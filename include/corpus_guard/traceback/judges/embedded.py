@@ -164,11 +164,11 @@ class EmbeddedJudge:
         return Opinion(Label.POISONED if poisoned else Label.BENIGN, score, explanation)
 
 
-# How many texts were judged is left out of both: a loop that errs goes deeper, and depth must not look like an attack.
+# The number of judged texts is left out of both: a loop that errs goes deeper, and depth must not look like an attack.
 
 
 def second_look_features(rows: NDArray[np.float64], scores: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the inputs of the part ``again``: each text's score, those of the others, and some of the evidence.
+    """Return the inputs of the part ``again``: each text's score, the others' scores, and evidence.
 
     Args:
         rows: evidence, shape (texts, len(FEATURE_NAMES)).
@@ -184,7 +184,7 @@ def second_look_features(rows: NDArray[np.float64], scores: NDArray[np.float64])
 
 
 def report_features(rows: NDArray[np.float64], scores: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the inputs of the part ``report``: the highest scores, and the evidence of the text with the highest one.
+    """Return the inputs of the part ``report``: the highest scores, and the evidence of the worst text.
 
     Args:
         rows: evidence, shape (texts, len(FEATURE_NAMES)).
@@ -235,12 +235,13 @@ def parse_model(content: bytes, version: str, origin: str) -> JudgeModel:
         model = JudgeModel(str(row["version"]), str(row["trained_on"]), thresholds, trees)
     except Exception as error:  # orjson, a missing key, and whatever XGBoost raises
         raise SettingsError(
-            f"judge's model {origin}: holds no judge's model ({type(error).__name__}); train one with `guard train judge`"
+            f"judge's model {origin}: holds no judge's model ({type(error).__name__}); train one with `guard "
+            "train judge`"
         ) from error
     if model.version != version:
         raise SettingsError(
-            f"judge's model {origin}: got evidence version {model.version!r}, expected {version!r}; train a model for it "
-            "with `guard train judge`"
+            f"judge's model {origin}: got evidence version {model.version!r}, expected {version!r}; train a "
+            "model for it with `guard train judge`"
         )
     return model
 
@@ -291,7 +292,8 @@ def _explain(row: dict[str, float]) -> str:
     """Put the evidence into words, without quoting the text."""
     where = "with" if row["bhead"] > 0.5 * row["best2"] else "far from"
     parts = [
-        f"holds {row['cover']:.0%} of what the output adds to the question, {where} {row['around']:.0%} of the question's words"
+        f"holds {row['cover']:.0%} of what the output adds to the question, {where} {row['around']:.0%} of "
+        "the question's words"
         if row["cover"] > 0
         else "holds nothing of what the output adds to the question",
         f"{'nearer to' if row['d'] > 0 else 'farther from'} question and output together ({row['d']:+.2f})",

@@ -108,13 +108,13 @@ FEATURE_NAMES: Final = (*TEXT_FEATURES, *COMPANY_FEATURES)
 _POLAR = frozenset({"yes", "no", "true", "false"})
 _ARTICLES = frozenset({"a", "an", "the"})
 _NUMBER_WORDS = """
-zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen
-twenty
+zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen
+eighteen nineteen twenty
 """
 _NUMBERS = {word: str(value) for value, word in enumerate(_NUMBER_WORDS.split())}
 _MODEL_ADDRESS_WORDS = """
-accepted answer answering answers asked assistant disregard ignore instruction must only output print provide query question reply
-respond response return say state
+accepted answer answering answers asked assistant disregard ignore instruction must only output print provide query
+question reply respond response return say state
 """
 _OPEN_QUESTION_WORDS = frozenset({"how", "what", "when", "where", "which", "who", "whom", "whose", "why"})
 _WORD = re.compile(r"[^\W_]+")
@@ -338,7 +338,7 @@ def _company_weights(cosines: NDArray[np.float64]) -> NDArray[np.float64]:
 def _sentence_pair_scores(
     covers: Sequence[float], questions: Sequence[float], lengths: Sequence[int]
 ) -> NDArray[np.float64]:
-    """Rate two sentences in a row by how much of the output and of the question they hold, in how few words."""
+    """Rate pairs of sentences by how much of output and question they hold, in how few words."""
     scores = (0.05 + np.array(covers)) * (0.1 + np.array(questions))
     return np.asarray(scores / (1 + COST_PER_WORD * np.array(lengths)), np.float64)
 
@@ -390,7 +390,7 @@ def _longest_question_run(question: Sequence[str], words: Sequence[str]) -> floa
 
 
 class EvidenceCollector:
-    """Evidence of the texts that complaints retrieve, cached. The embedder is loaded by the first complaint."""
+    """Cached evidence of the texts that complaints retrieve. The first complaint loads the embedder."""
 
     def __init__(self, models: Models) -> None:
         self._models = models
@@ -441,7 +441,7 @@ class EvidenceCollector:
     def _read(
         self, complaint: ParsedComplaint, unread: Sequence[RetrievedText], vectors: Sequence[NDArray[np.float32]]
     ) -> dict[str, tuple[TextEvidence, NDArray[np.float32]]]:
-        """Return each text's evidence and the vector of its passage: the text's own if the passage is all of it."""
+        """Return each text's evidence and its passage's vector: the text's own if the passage is all of it."""
         evidence = self._reader.read_texts(complaint, [text.text for text in unread])
         pairs = list(zip(evidence, unread, strict=True))
         passages = iter(self._embed([part.passage for part, text in pairs if not _is_whole_text(part, text)]))
