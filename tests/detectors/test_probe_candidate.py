@@ -33,6 +33,7 @@ def guard(models: Models, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> De
     return opened
 
 
+@pytest.mark.slow
 def test_it_is_measured_registered_and_promoted(
     guard: Deployment, models: Models, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -48,6 +48,7 @@ def files(tmp_path: Path) -> tuple[Path, Path, Path]:
     )
 
 
+@pytest.mark.slow
 def test_the_command_measures_prints_writes_and_keeps_the_run(
     run: Run, home: Path, files: tuple[Path, Path, Path], tmp_path: Path
 ) -> None:

@@ -318,6 +318,7 @@ def test_a_language_model_that_cannot_be_loaded_is_no_answer(tmp_path: Path) -> 
         create_rag_model(settings, Models(settings)).answer("who?", [LIE])
 
 
+@pytest.mark.slow
 def test_a_real_server_of_that_api(models: Models, tmp_path: Path) -> None:
     """`transformers serve` with the small language model: what it says is worth nothing, the road there is what counts."""
     folder = str(models.language_model_weights.folder)
