@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
+import yaml
 
 from corpus_guard.corpus.retriever import GuardedRetriever
 from corpus_guard.deployment import Deployment
@@ -290,7 +291,7 @@ def test_lost_documents_fail_the_run(deployment: Workspace) -> None:
         published = finished(guard, "r1", taken)
         published[0]["accepted"] -= 1
         with pytest.raises(
-            Inconsistent, match=r"5 documents were found, 4 are accounted for \(2 accepted, 1 quarantined"
+            Inconsistent, match=r"5 documents were listed but 4 are accounted for \(2 accepted, 1 quarantined"
         ):
             steps.seal(
                 guard.ledger,
@@ -389,7 +390,7 @@ def test_shards_have_their_size_and_hold_every_document_once(make: Make) -> None
 def test_shards_grow_so_that_a_large_source_stays_below_airflows_limit(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(steps, "DOUBLE_AFTER", 2)
+    monkeypatch.setattr(steps, "SHARDS_BEFORE_GROWTH", 2)
     deployment = make(shard_documents=1)
     for number in range(12):
         deployment.page(f"{number:02}.md")
@@ -410,7 +411,12 @@ def test_a_run_id_names_no_path(deployment: Workspace) -> None:
 
     run(deployment, "../../../manual__2026-01-01T00:00:00+00:00 \n")
 
-    assert sorted(path.name for path in deployment.root.iterdir()) == ["home", "pages", "sources.yaml"]
+    assert sorted(path.name for path in deployment.root.iterdir()) == [
+        "home",
+        "pages",
+        "policy-of-tests.yaml",
+        "sources.yaml",
+    ]
 
 
 def test_a_huge_file_is_rejected_unread_and_is_no_news_the_next_time(make: Make) -> None:
@@ -475,9 +481,9 @@ def test_a_document_that_cannot_be_fetched_is_counted_and_tried_again(
 def policy(deployment: Workspace, **retire: float) -> Workspace:
     """The same deployment under a policy with another `retire`."""
     path = deployment.root / "policy.yaml"
-    text = deployment.settings.policy_file.read_text()
-    values = {"grace_hours": 72, "max_share": 0.5, **retire}
-    path.write_text(text.replace("{grace_hours: 72, max_share: 0.5}", json.dumps(values)))
+    values = yaml.safe_load(deployment.settings.policy_file.read_text())
+    values["retire"] |= retire
+    path.write_text(yaml.safe_dump(values))
     return Workspace(deployment.root, deployment.settings.model_copy(update={"policy_file": path}), deployment.models)
 
 
@@ -629,7 +635,6 @@ def test_a_lost_batch_names_the_file(deployment: Workspace) -> None:
         shard = steps.embed(
             guard.storage,
             guard.models,
-            "r1",
             steps.intake(
                 guard.ledger, guard.storage, guard.blobs, guard.chunker, guard.sources, guard.settings, "r1", listing
             ),
