@@ -106,7 +106,7 @@ def deploy(
     """Make a deployment with one source, `pages`, and nothing in it."""
     home = root / "home"
     home.mkdir(parents=True)
-    settings.setdefault("policy_file", quick_policy(root / "policy-of-tests.yaml"))
+    settings.setdefault("policy_file", quick_policy(root.with_name(f"{root.name}-policy.yaml")))
     (home / "models").symlink_to(models_home / "models")
     prefix = "t" + "".join(character for character in str(root) if character.isalnum())[-40:]
     made = Workspace(

@@ -411,12 +411,7 @@ def test_a_run_id_names_no_path(deployment: Workspace) -> None:
 
     run(deployment, "../../../manual__2026-01-01T00:00:00+00:00 \n")
 
-    assert sorted(path.name for path in deployment.root.iterdir()) == [
-        "home",
-        "pages",
-        "policy-of-tests.yaml",
-        "sources.yaml",
-    ]
+    assert sorted(path.name for path in deployment.root.iterdir()) == ["home", "pages", "sources.yaml"]
 
 
 def test_a_huge_file_is_rejected_unread_and_is_no_news_the_next_time(make: Make) -> None:
