@@ -78,7 +78,7 @@ def test_a_batch_goes_on_after_the_file_that_ended_its_worker(deployment: Worksp
             guard.ledger, guard.storage, guard.blobs, guard.chunker, guard.sources, guard.settings, "run", listing
         )
         made = versions_from_table(guard.storage.read_table(f"{shard['batch']}/versions.parquet"))
-    assert shard["found"] == 3
+    assert shard["listed"] == 3
     found = {version.stamp.uri: (version.text, [problem.code for problem in version.problems]) for version in made}
     assert found["a-good.html"] == ("the first", [])
     assert found["b-bad.html"] == ("", ["parsing.timeout"])
