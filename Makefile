@@ -4,7 +4,7 @@ SHELL := /bin/bash
 PYTHON ?= python3.11
 BIN := .venv/bin
 STACK := $(BIN)/python docker/local/stack.py
-SPREAD ?= -n 2 --dist loadgroup  # tests that share servers and models stay in one process (tests/conftest.py). SPREAD= for one process
+SPREAD ?= -n 2 --no-loadscope-reorder  # tests that share servers and models stay in one process (tests/conftest.py). SPREAD= for one process
 export CORPUS_GUARD_HOME ?= $(CURDIR)/var
 
 .PHONY: help venv demo up down status test test-all test-proofs test-airflow test-services test-hours lint format docs site bench moto fuzz lock screenshot image-check clean

@@ -11,6 +11,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ import chromadb
 import psycopg2  # type: ignore[import-untyped]
 import pytest
 from chromadb.api.shared_system_client import SharedSystemClient
+from xdist.scheduler import LoadFileScheduling
 
 from corpus_guard.batches import Storage
 from corpus_guard.corpus.server import running_server
@@ -31,9 +33,7 @@ from material import Shelf
 from postgres import LocalPostgres, free_port
 
 PASSWORD = "not-to-be-shown"
-MAX_MEMORY = (
-    8 * 2**30
-)  # bytes a test process may hold at its peak; the goal is 2 GB, 2.9 were measured for most of the suite
+MAX_MEMORY = 8 * 2**30  # bytes a test process may hold at its peak; the goal is 2 GB, 2.9 were measured
 AIRFLOW_SECONDS, SLOW_SECONDS = 900, 2_400  # instead of the 300 of pyproject.toml
 GROWTH = 200 * 2**20  # bytes
 PEAKS = pytest.StashKey[dict[str, int]]()
@@ -51,18 +51,33 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[RESIDENT] = 0
 
 
-@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give each process of xdist whole files, and one of them all runs of Airflow: they begin with the same corpus.
-
-    A run of Airflow may take longer than other tests, a whole proof longer still.
-    """
+    """Give runs of Airflow and whole proofs more time, and begin with the runs of Airflow: they take longest."""
     for item in items:
-        is_airflow = item.path.parent.name == "e2e"
         is_slow = item.get_closest_marker("slow") is not None
-        item.add_marker(pytest.mark.xdist_group("airflow" if is_airflow else item.path.name))
-        if (is_airflow or is_slow) and item.get_closest_marker("timeout") is None:
+        if (_runs_airflow(item.nodeid) or is_slow) and item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(SLOW_SECONDS if is_slow else AIRFLOW_SECONDS))
+    items.sort(key=lambda item: not _runs_airflow(item.nodeid))
+
+
+def _runs_airflow(nodeid: str) -> bool:
+    return nodeid.startswith("tests/e2e/")
+
+
+class WholeFiles(LoadFileScheduling):
+    """Gives each process of xdist whole files, and one of them all runs of Airflow: they begin with the same corpus.
+
+    The groups of xdist 3.8.0 have no effect under pytest 9.2: it no longer reads the name that xdist writes them into.
+    """
+
+    def _split_scope(self, nodeid: str) -> str:
+        return "airflow" if _runs_airflow(nodeid) else super()._split_scope(nodeid)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> WholeFiles:
+    """Return the scheduler of every run with `-n`."""
+    return WholeFiles(config, log)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -89,6 +104,29 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     peaks = config.stash[PEAKS]
     held = ", ".join(f"{name} {peak / 2**30:.2f} GB" for name, peak in sorted(peaks.items()))
     terminalreporter.write_line(f"Peak memory: {held} (at most {MAX_MEMORY / 2**30:.0f} GB each)")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def models_loaded_once() -> None:
+    """Load each model once a process, whoever asks for it: a copy takes seconds and up to half a gigabyte."""
+    loaded: dict[tuple[str, str], Any] = {}
+
+    def share(name: str, weights: str) -> None:
+        load = vars(Models)[name].func
+
+        def shared(models: Models) -> Any:
+            key = (name, getattr(models, weights).digest)
+            if key not in loaded:
+                loaded[key] = load(models)
+            return loaded[key]
+
+        attribute = cached_property(shared)
+        attribute.__set_name__(Models, name)
+        setattr(Models, name, attribute)
+
+    share("embedder", "embedder_weights")
+    share("word_embedder", "word_weights")
+    share("language_model", "language_model_weights")
 
 
 @pytest.fixture(autouse=True)

@@ -22,12 +22,12 @@ SECRET = "The ferryman Osric Blaylock keeps the key of the boat house under the 
 
 
 @pytest.fixture
-def guard(tmp_path: Path, ledger_url: str, models: Models) -> Iterator[Deployment]:
+def guard(tmp_path: Path, ledger_url: str, hashed_models: Models) -> Iterator[Deployment]:
     """Serves the secret and 2,500 other chunks, on both kinds of ledger."""
     url = f"http://127.0.0.1:{free_port()}"
     settings = Settings(home=tmp_path, ledger_url=ledger_url, chroma_url=url, collection_prefix="large")
     with Deployment(settings) as opened:
-        opened.models = models
+        opened.models = hashed_models
         shelf = Shelf(opened.ledger, opened.storage, opened.store)
         shelf.serve(a_version("keys.md", (SECRET,)))
         shelf.serve(

@@ -525,6 +525,7 @@ def test_misuse_is_refused(filled: Workspace) -> None:
     assert "Osric" in served(filled)
 
 
+@pytest.mark.slow
 def test_whoever_reads_batches_copes_with_rows_that_are_gone(filled: Workspace) -> None:
     filled.page("notice.md", BAD)
     refreshed(filled, "r2")
@@ -547,6 +548,7 @@ def test_whoever_reads_batches_copes_with_rows_that_are_gone(filled: Workspace) 
     assert "kept beside the new one" in served(filled)
 
 
+@pytest.mark.slow
 def test_a_wider_purge_searches_for_what_a_narrower_one_still_has_to_prove(filled: Workspace) -> None:
     with pytest.MonkeyPatch.context() as patch, pytest.raises(Inconsistent):
         patch.setattr(chroma_files, "republish_collections", lambda *arguments: None)

@@ -141,6 +141,7 @@ def test_who_undoes_too_late_is_told(deployment: Workspace, item: QueueItem) -> 
     assert state(deployment, item) == "released"
 
 
+QUICK = ("the ledger knows", "before it is sealed")
 MOMENTS = ("before anything", "vectors are made", "the ledger knows", "Chroma has it", "before it is sealed")
 
 
@@ -167,7 +168,9 @@ def die_at(deployment: Workspace, moment: str) -> None:
         guard.apply_decisions("d1")
 
 
-@pytest.mark.parametrize("moment", MOMENTS)
+@pytest.mark.parametrize(
+    "moment", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in MOMENTS]
+)
 def test_killed_between_deciding_and_serving_a_second_run_converges(
     deployment: Workspace, item: QueueItem, moment: str
 ) -> None:

@@ -12,7 +12,6 @@ from corpus_guard.review.muting import confirm_mute, lift_mute, propose_mute
 from corpus_guard.review.queue import list_items
 from corpus_guard.review.undo import undo_decision
 from corpus_guard.screening.policy import ReviewRules
-from corpus_guard.settings import PACKAGE
 from deciding import ADA, MO, decided
 from deploying import BAD, TICKETS, Workspace
 
@@ -86,7 +85,7 @@ def test_it_verifies_after_everything_that_is_lawful(deployment: Workspace) -> N
 
 def _judge_anew(guard: Deployment, deployment: Workspace) -> None:
     """Under a policy with another name, and so with another digest."""
-    policy = yaml.safe_load((PACKAGE / "policy.yaml").read_text())
+    policy = yaml.safe_load(deployment.settings.policy_file.read_text())
     policy["name"] = "another"
     file = deployment.root / "policy.yaml"
     file.write_text(yaml.safe_dump(policy))
