@@ -38,6 +38,7 @@ ROOMS = [
     "batches",
     "ledger",
     "settings",
+    "yaml_text",
     "invisible",
     "domain",
     "errors",

@@ -9,17 +9,16 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Hashable
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 from urllib.parse import urlsplit
 
-import yaml
 from pydantic import BaseModel, Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from corpus_guard.errors import SettingsError
+from corpus_guard.yaml_text import parse_yaml
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
@@ -292,13 +291,7 @@ def load_yaml(path: Path, model: type[Model]) -> Model:
         ) from None
     except (OSError, UnicodeDecodeError) as error:
         raise SettingsError(f"{path}: cannot be read ({error}); expected a UTF-8 YAML file") from error
-    try:
-        data = yaml.load(text, _UniqueKeyLoader)  # noqa: S506 - a SafeLoader
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f", line {mark.line + 1}" if mark else ""
-        problem = getattr(error, "problem", None) or getattr(error, "reason", "a control character")
-        raise SettingsError(f"{path}{where}: not valid YAML ({problem}); check the indentation") from error
+    data = parse_yaml(text, str(path))
     if not isinstance(data, dict):
         raise SettingsError(f"{path}: expected keys and values at the top level, got {type(data).__name__}")
     return validate(data, model, where=str(path))
@@ -325,29 +318,6 @@ def validate(data: object, model: type[Model], *, where: str, below: str = "") -
         others = len(problems) - 1
         more = f" ({others} more {'problem' if others == 1 else 'problems'})" if others else ""
         raise SettingsError(f"{where}: {key}: {_explanation(first, model)}{more}") from error
-
-
-class _UniqueKeyLoader(yaml.CSafeLoader):  # libyaml: a tenth of the time, and every command reads policy.yaml
-    """YAML loader that refuses duplicate keys.
-
-    In YAML the last of two equal keys wins: a second `quarantine:` further down would loosen the first
-    unnoticed.
-    """
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        """Build the mapping.
-
-        Raises:
-            ConstructorError: a key is there twice.
-        """
-        keys: set[object] = set()
-        for key, _ in node.value:
-            if key.tag != "tag:yaml.org,2002:merge" and key.value in keys:
-                raise yaml.constructor.ConstructorError(
-                    None, None, f"the key {key.value!r} is there twice; remove one", key.start_mark
-                )
-            keys.add(key.value if isinstance(key.value, str) else id(key))
-        return super().construct_mapping(node, deep)
 
 
 def _without_password(value: object) -> object:

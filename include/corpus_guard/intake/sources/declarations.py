@@ -25,6 +25,7 @@ from corpus_guard.errors import Misuse, SettingsError
 from corpus_guard.intake.sources.config import SourceConfig
 from corpus_guard.intake.sources.source import Source, public_url
 from corpus_guard.intake.sources.sources_file import load_sources
+from corpus_guard.yaml_text import parse_yaml
 
 Declaration: TypeAlias = Mapping[str, object]
 """One entry of ``sources:``, not validated yet."""
@@ -41,12 +42,10 @@ def parse_declaration(text: str, where: str) -> Declaration:
     """Parse one declaration from YAML: its keys and values, or a file like ``sources.yaml`` that holds exactly one.
 
     Raises:
-        Misuse: the text is not valid YAML, or holds no declaration or several.
+        SettingsError: the text is not valid YAML.
+        Misuse: it holds no declaration or several.
     """
-    try:
-        data = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise Misuse(f"{where}: not valid YAML ({getattr(error, 'problem', None) or 'unreadable'})") from None
+    data = parse_yaml(text, where)
     if isinstance(data, dict) and isinstance(data.get("sources"), list) and len(data["sources"]) == 1:
         data = data["sources"][0]
     if not isinstance(data, dict) or "sources" in data:
@@ -76,8 +75,8 @@ def declaration_from_options(fields: Mapping[str, str], settings: Sequence[str])
             if not isinstance(level, dict):
                 raise Misuse(f"--set {entry!r}: {name} already has a value, so it cannot have keys below it")
         try:
-            level[last] = yaml.safe_load(value)
-        except yaml.YAMLError:
+            level[last] = parse_yaml(value, entry)
+        except SettingsError:
             raise Misuse(f"--set {entry!r}: the value is not valid YAML; put quotes around it") from None
     return declaration
 
@@ -113,17 +112,18 @@ def append_to_text(text: str, declaration: Declaration, where: str) -> str:
     """Return the `text` of a ``sources.yaml`` with one more source at the end of its list.
 
     Raises:
-        Misuse: the list is not one entry a line, or `text` is not valid YAML.
+        SettingsError: `text` is not valid YAML.
+        Misuse: the list is not one entry a line.
     """
+    before = parse_yaml(text, where) or {}
     try:
-        before = yaml.safe_load(text) or {}
         node = _find_sources_node(text)
         new = _insert(text, node, declaration)
-        after = yaml.safe_load(new)
-    except (yaml.YAMLError, ValueError):
-        before, after, new = {}, None, ""
+        after = parse_yaml(new, where)
+    except (SettingsError, ValueError):
+        after, new = None, ""
     listed = (before.get("sources") or []) if isinstance(before, dict) else None
-    if listed is None or after != {**before, "sources": [*listed, dict(declaration)]}:
+    if not isinstance(listed, list) or after != {**before, "sources": [*listed, dict(declaration)]}:
         raise Misuse(
             f"{where}: its list of sources is not written one entry a line (- name: …), so nothing can be appended; "
             "add the source by hand, or rewrite the list in that form"

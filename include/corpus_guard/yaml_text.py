@@ -1,0 +1,107 @@
+"""Reading YAML that people write: sources, policies, rules, reviewers. Every configuration file is read here.
+
+Rules
+    * only plain values: no tag creates a Python object;
+    * a key stands once in a mapping. In YAML the last of two equal keys wins: a second `quarantine:` further down would
+      loosen the first unnoticed;
+    * a value may be used again through an alias (`*name`), as long as the file stays small when all of them are written
+      out. "Billion laughs" fits in a kilobyte and fills the memory of whoever prints or compares it;
+    * nesting is limited: libyaml builds nested values recursively, and 50,000 brackets end the process.
+
+The last two are counted on the parser's events, before any value is built.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any, Final
+
+import yaml
+
+from corpus_guard.errors import SettingsError
+
+MAX_CHARACTERS: Final = 4 * 2**20
+MAX_VALUES: Final = 200_000  # keys and values, each alias counted as what it stands for; 5,000 sources have 60,000
+MAX_DEPTH: Final = 100
+
+
+def parse_yaml(text: str, where: str) -> Any:
+    """Return the value of a YAML document; None if it is empty.
+
+    Args:
+        text: of the file.
+        where: the file, for messages.
+
+    Raises:
+        SettingsError: the text is not valid YAML, has a key twice, or breaks a limit; the message names file, line and fix.
+    """
+    if len(text) > MAX_CHARACTERS:
+        raise SettingsError(
+            f"{where}: has {len(text):,} characters, the limit is {MAX_CHARACTERS:,}; a configuration file is written by hand, "
+            "see that this is the right file"
+        )
+    try:
+        _check_size(text, where)
+        return yaml.load(text, _UniqueKeyLoader)  # noqa: S506 - a SafeLoader
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f", line {mark.line + 1}" if mark else ""
+        problem = getattr(error, "problem", None) or getattr(error, "reason", "a control character")
+        raise SettingsError(f"{where}{line}: not valid YAML ({problem}); check the indentation") from error
+    except ValueError as error:  # a date such as 2026-99-99
+        raise SettingsError(f"{where}: not valid YAML ({error}); put quotes around the value") from error
+
+
+def _check_size(text: str, where: str) -> None:
+    """Count the values that the document has when every alias is written out; build nothing."""
+    anchored: dict[str, int] = {}  # values behind an anchor
+    unfinished: list[tuple[str | None, int]] = []  # open collections: anchor, values counted before each
+    total = 0
+    for event in yaml.parse(text, Loader=yaml.CSafeLoader):
+        if isinstance(event, yaml.CollectionEndEvent):
+            anchor, before = unfinished.pop()
+            if anchor:
+                anchored[anchor] = total - before
+            continue
+        if isinstance(event, yaml.AliasEvent):
+            if event.anchor in {anchor for anchor, _ in unfinished}:
+                raise _refusal(event, where, f"*{event.anchor} stands inside the value that it names, which has no end")
+            total += anchored.get(event.anchor or "", 1)
+        elif isinstance(event, yaml.ScalarEvent):
+            total += 1
+            if event.anchor:
+                anchored[event.anchor] = 1
+        elif isinstance(event, yaml.CollectionStartEvent):
+            unfinished.append((event.anchor, total))
+            total += 1
+            if len(unfinished) > MAX_DEPTH:
+                raise _refusal(event, where, f"values are nested more than {MAX_DEPTH} levels deep")
+        if total > MAX_VALUES:
+            raise _refusal(event, where, f"more than {MAX_VALUES:,} values once its aliases (*name) are written out")
+
+
+def _refusal(event: yaml.Event, where: str, problem: str) -> SettingsError:
+    line = f", line {event.start_mark.line + 1}" if event.start_mark else ""
+    return SettingsError(
+        f"{where}{line}: refused: {problem}. Nobody writes such a file by hand: find out who "
+        "changed it, and restore it from a copy"
+    )
+
+
+class _UniqueKeyLoader(yaml.CSafeLoader):  # libyaml: a tenth of the time, and every command reads policy.yaml
+    """YAML loader that refuses duplicate keys."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        """Build the mapping.
+
+        Raises:
+            ConstructorError: a key is there twice.
+        """
+        keys: set[object] = set()
+        for key, _ in node.value:
+            if key.tag != "tag:yaml.org,2002:merge" and key.value in keys:
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"the key {key.value!r} is there twice; remove one", key.start_mark
+                )
+            keys.add(key.value if isinstance(key.value, str) else id(key))
+        return super().construct_mapping(node, deep)
