@@ -10,13 +10,13 @@ import keeper
 import pytest
 import sqlalchemy as sa
 
-from corpus_guard.errors import LedgerUnavailable, SettingsError
+from corpus_guard.errors import Inconsistent, LedgerUnavailable, SettingsError
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger import ledger as ledgers
 from corpus_guard.ledger.event_log import GENESIS_LEAF, Event, append_event
 from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.queries import insert_missing, upsert
-from corpus_guard.ledger.tables import documents, events, results, runs, versions
+from corpus_guard.ledger.tables import deployment, documents, events, results, runs, versions
 from postgres import LocalPostgres, free_port
 
 NOON = datetime(2026, 3, 1, 12, 0, 0, 123456, tzinfo=UTC)
@@ -41,6 +41,38 @@ def address(ledger: Ledger) -> str:
 def count(ledger: Ledger, table: sa.Table) -> int:
     with ledger.read() as connection:
         return connection.scalar(sa.select(sa.func.count()).select_from(table)) or 0
+
+
+class TestDeploymentId:
+    def test_it_is_made_with_the_ledger_and_stays(self, ledger: Ledger, tmp_path: Path) -> None:
+        again, other = Ledger(address(ledger)), Ledger(f"sqlite:///{tmp_path / 'other.sqlite'}")
+
+        assert len(bytes.fromhex(ledger.deployment_id)) == 16
+        assert again.deployment_id == ledger.deployment_id != other.deployment_id
+        again.close()
+        other.close()
+
+    @pytest.mark.parametrize(
+        "statement",
+        [
+            "UPDATE deployment SET deployment_id = '0'",
+            "DELETE FROM deployment",
+            "INSERT INTO deployment (deployment_id) VALUES ('0')",
+        ],
+    )
+    def test_the_database_refuses_another(self, ledger: Ledger, statement: str) -> None:
+        with pytest.raises(sa.exc.DatabaseError), ledger.write() as connection:
+            connection.execute(sa.text(statement))
+
+        assert count(ledger, deployment) == 1
+
+    def test_a_ledger_without_one_is_refused(self, sqlite_ledger: Ledger) -> None:
+        with sqlite_ledger.write() as connection:
+            connection.execute(sa.text("DROP TRIGGER deployment_DELETE"))
+            connection.execute(sa.text("DELETE FROM deployment"))
+
+        with pytest.raises(Inconsistent, match=f"{sqlite_ledger.address}: expected one deployment id, got 0"):
+            _ = sqlite_ledger.deployment_id
 
 
 class TestTransactions:

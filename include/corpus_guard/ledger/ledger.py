@@ -16,13 +16,14 @@ import fcntl
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, make_url
 
-from corpus_guard.errors import LedgerUnavailable, SettingsError
+from corpus_guard.errors import Inconsistent, LedgerUnavailable, SettingsError
 from corpus_guard.ledger import tables
 from corpus_guard.ledger.event_log import chained_events
 from corpus_guard.ledger.queries import advisory_lock_key
@@ -60,6 +61,22 @@ class Ledger:
     def address(self) -> str:
         """The URL without its password, for messages."""
         return self.url.render_as_string(hide_password=True)
+
+    @cached_property
+    def deployment_id(self) -> str:
+        """The id of the deployment, 32 hexadecimal digits; made with the ledger, and never changed.
+
+        Raises:
+            Inconsistent: somebody removed it, or added another.
+        """
+        with self.read() as connection:
+            ids = connection.scalars(sa.select(tables.deployment.c.deployment_id)).all()
+        if len(ids) != 1:
+            raise Inconsistent(
+                f"table deployment of the ledger at {self.address}: expected one deployment id, got {len(ids)}; the "
+                "database was changed from outside: restore it from a backup"
+            )
+        return ids[0]
 
     @contextlib.contextmanager
     def write(self) -> Iterator[Connection]:

@@ -48,7 +48,7 @@ from corpus_guard.ledger.states import (
     VersionState,
 )
 
-SCHEMA_REVISION = "0009"
+SCHEMA_REVISION = "0010"
 """The newest migration; a ledger at another one is migrated when opened."""
 
 metadata = MetaData(
@@ -91,6 +91,12 @@ Sequence = BigInteger().with_variant(Integer, "sqlite")
 def _one_of(column: str, values: Iterable[str]) -> CheckConstraint:
     return CheckConstraint(f"{column} IN ({', '.join(repr(str(value)) for value in values)})", name=column)
 
+
+deployment = Table(
+    "deployment",  # one row, made with the ledger; the same id stands in each collection
+    metadata,
+    Column("deployment_id", String(32), primary_key=True),
+)
 
 runs = Table(
     "runs",
