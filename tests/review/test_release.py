@@ -5,11 +5,15 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
 
+from corpus_guard.batches.reading import BatchDamaged
+from corpus_guard.batches.tables import versions_from_table, versions_to_table
 from corpus_guard.domain import Severity
 from corpus_guard.errors import Stale
 from corpus_guard.ledger.tables import decisions, publications, versions
@@ -195,3 +199,23 @@ def test_killed_between_deciding_and_serving_a_second_run_converges(
     assert (states, state(deployment, item)) == ({"published"}, "released")
     assert None not in applied
     assert holds.holds, holds.as_dict()
+
+
+def test_an_edited_batch_is_refused_by_name_before_anything_is_embedded(deployment: Workspace, item: QueueItem) -> None:
+    with deployment.guard() as guard:
+        decided(guard.ledger, item.version_id)
+        with guard.ledger.read() as connection:
+            batch = str(connection.scalar(sa.select(versions.c.batch).where(versions.c.version_id == item.version_id)))
+        stored = versions_from_table(guard.storage.read_table(batch))
+        edited = [replace(version, text=version.text.replace("spare pump", "spare room")) for version in stored]
+        Path(guard.storage.location(batch)).unlink()
+        guard.storage.write_table(batch, versions_to_table(edited))
+        files = sorted(Path(guard.storage.location(batch)).parent.iterdir())
+
+        with pytest.raises(BatchDamaged, match="its text is not the one that was judged") as caught:
+            guard.apply_decisions("d1")
+
+        assert batch in str(caught.value)
+        assert count_pending_decisions(guard.ledger) == 1
+        assert sorted(Path(guard.storage.location(batch)).parent.iterdir()) == files, "nothing was embedded"
+    assert (served(deployment), state(deployment, item)) == ({"good.md"}, "quarantined")

@@ -2,6 +2,7 @@
 
 Rules
     * one process drains at a time, under a lock that is freed when its holder dies;
+    * a text is written only if it is the one that was judged, by the hashes of the ledger;
     * a written record is read back by id and looked for by its vector, and only then marked as published; a
       record that no query finds stays in the outbox, the others go on;
     * to repair an index, neighbours of an unreachable record may have to be written again: the ledger first
@@ -22,7 +23,8 @@ import sqlalchemy as sa
 from numpy.typing import NDArray
 
 from corpus_guard.batches import Storage
-from corpus_guard.batches.tables import SERVED_COLUMNS, read_versions, vectors_from_table
+from corpus_guard.batches.reading import read_checked_versions
+from corpus_guard.batches.tables import SERVED_COLUMNS, vectors_from_table
 from corpus_guard.corpus import reach
 from corpus_guard.corpus.store import ChunkRecord, Store
 from corpus_guard.domain import Verdict, Version, record_digest
@@ -55,6 +57,7 @@ def drain(ledger: Ledger, storage: Storage, store: Store, run_id: str) -> Draine
 
     Raises:
         StoreUnavailable: Chroma does not answer; what was done is marked, running again does the rest.
+        BatchDamaged: a batch does not hold what was judged.
         Inconsistent: what was read back is not what was written, or no query finds it; the latter is raised
             when everything else is done.
     """
@@ -129,7 +132,7 @@ def _publish(ledger: Ledger, storage: Storage, store: Store, run_id: str, group:
     by_id: dict[str, Version] = {}
     for name in {row.batch for row in group}:
         version_ids = {row.version_id for row in group if row.batch == name}
-        stored = read_versions(storage, name, version_ids, SERVED_COLUMNS)
+        stored = read_checked_versions(ledger, storage, name, version_ids, SERVED_COLUMNS)
         by_id.update({version.version_id: version for version in stored})
     by_target: dict[tuple[str, str], list[ChunkRecord]] = {}
     for row in group:

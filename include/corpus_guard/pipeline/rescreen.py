@@ -22,7 +22,8 @@ from typing import TypedDict
 import sqlalchemy as sa
 
 from corpus_guard.batches import Storage
-from corpus_guard.batches.tables import in_batches, judgements_from_table, read_versions
+from corpus_guard.batches.reading import read_checked_versions
+from corpus_guard.batches.tables import in_batches, judgements_from_table
 from corpus_guard.corpus import outbox, publishing
 from corpus_guard.corpus.store import Store
 from corpus_guard.domain import Judgement, Progress, Verdict
@@ -155,7 +156,7 @@ def rescreen(
 
     Raises:
         UnknownSubject: a name is not in sources.yaml.
-        Inconsistent: a batch that the ledger names is gone.
+        BatchDamaged: a batch is gone, or does not hold what was judged.
     """
     names = [sources.named(name).name for name in source_names]
     waiting = _stale_versions(ledger, screening, names)
@@ -164,6 +165,8 @@ def rescreen(
     replay = ReplayedHistory(ledger, [version.version_id for version in waiting if not version.decided])
     difference = _Difference()
     for arrived in _by_arrival(waiting):
+        for batch, part in arrived.items():
+            read_checked_versions(ledger, storage, batch, [version.version_id for version in part])
         shards = [
             steps.embed(storage, models, Shard(source=part[0].source, batch=batch.rpartition("/")[0]))
             for batch, part in arrived.items()
@@ -238,7 +241,7 @@ def _record(
 ) -> set[str]:
     batch = f"{shard['batch']}/versions.parquet"
     ids = [stale.version_id for stale in part]
-    stored = read_versions(storage, batch, ids)
+    stored = read_checked_versions(ledger, storage, batch, ids)
     with ledger.write() as connection:
         states = publishing.rejudge(
             connection,

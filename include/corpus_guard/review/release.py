@@ -1,6 +1,8 @@
 """Applying decisions: through the same outbox as a refresh, repeatable at any time.
 
 Rules
+    * a text is embedded and published only if it is the one that was judged: the batch is compared with the
+      hashes of the ledger first;
     * only a decision that counts takes effect: complete, not undone, the last of its version. This is
       checked again in the transaction that publishes, because somebody may undo it while vectors are
       computed;
@@ -20,7 +22,8 @@ from typing import TYPE_CHECKING, TypedDict
 
 import sqlalchemy as sa
 
-from corpus_guard.batches.tables import in_batches, versions_from_table
+from corpus_guard.batches.reading import read_checked_versions
+from corpus_guard.batches.tables import SERVED_COLUMNS, in_batches
 from corpus_guard.corpus import outbox, publishing
 from corpus_guard.corpus.vectors import embed_chunks
 from corpus_guard.ledger import Ledger
@@ -114,9 +117,13 @@ def _release_batch(
     batch: str,
     releases: Sequence[_PendingDecision],
 ) -> int:
-    """Embed and publish the released versions of one batch. Return how many."""
+    """Embed and publish the released versions of one batch. Return how many.
+
+    Raises:
+        BatchDamaged: the batch does not hold what was judged; nothing of it was embedded or published.
+    """
     version_ids = [decision.version_id for decision in releases]
-    released = versions_from_table(storage.read_table(batch, filters=[("version_id", "in", version_ids)]))
+    released = read_checked_versions(ledger, storage, batch, version_ids, SERVED_COLUMNS)
     chunks = [(chunk.chunk_id, chunk.text) for version in released for chunk in version.chunks]
     vectors, model = embed_chunks(storage, models, batch.rpartition("/")[0], chunks)
     with ledger.write() as connection:
