@@ -7,14 +7,21 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 from typing import Any
 
 from airflow.api_fastapi.app import create_app
 from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
 from starlette.testclient import TestClient
 
+from airflow import settings
+
 ROLES = ("viewer", "user", "op", "admin")
 JSON = {"Sec-Fetch-Site": "same-origin", "X-Corpus-Guard": "test", "Content-Type": "application/json"}
+
+
+def _kind(answer: Any) -> list[Any]:
+    return [answer.status_code, "does not answer" in answer.text, "sql_alchemy_conn" in answer.text]
 
 
 def main() -> None:
@@ -81,6 +88,22 @@ def main() -> None:
         told["logout"] = logged_out.status_code
         told["after_logout"] = ask("GET", "/", token).status_code
         told["page_head"] = page.text[:400]
+
+        # A folder in the place of Airflow's database: the driver cannot open it.
+        token = manager.generate_jwt(SimpleAuthManagerUser(username="a-user", role="user"))
+        database = Path(str(settings.engine.url.database))
+        settings.engine.dispose()
+        database.rename(database.with_suffix(".away"))
+        database.mkdir()
+        told["outage"] = {
+            "by cookie": _kind(ask("GET", "/", token, cookie=True, headers={"Accept": "text/html"})),
+            "by token": _kind(ask("GET", "/history", token, headers={"Accept": "text/html"})),
+            "decision": _kind(decide("release", token, cookie=True)),
+            "elsewhere": client.get("/api/v2/dags", headers={"Authorization": f"Bearer {token}"}).status_code,
+        }
+        database.rmdir()
+        database.with_suffix(".away").rename(database)
+        told["after_outage"] = ask("GET", "/", token, cookie=True).status_code
     print(json.dumps(told))
 
 

@@ -82,6 +82,14 @@ def test_a_token_that_was_logged_out_is_none(told: dict[str, Any]) -> None:
     assert told["after_logout"] in {401, 403}
 
 
+def test_an_outage_of_airflows_database_is_a_page_that_says_what_next(told: dict[str, Any]) -> None:
+    outage = told["outage"]
+
+    assert outage.pop("elsewhere") == 500  # Airflow's own pages stay as they are
+    assert outage == {way: [503, True, True] for way in ("by cookie", "by token", "decision")}
+    assert told["after_outage"] == 200
+
+
 def test_one_file_is_a_plugin_and_it_imports_nothing_heavy() -> None:
     ignored = (PLUGINS / ".airflowignore").read_text()
     assert [path.name for path in PLUGINS.rglob("*.py")] == ["corpus_guard_plugin.py"]

@@ -17,6 +17,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Final, cast
 
+import sqlalchemy as sa
 from fastapi import APIRouter, Depends, FastAPI, HTTPException, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse
@@ -87,6 +88,8 @@ def make_app(
         app.include_router(read_router, prefix=API)
     app.include_router(changes.router, prefix=API, dependencies=[SameOrigin, Depends(authorize_decision)])
     app.add_exception_handler(GuardError, _handle_guard_error)
+    for outage in (sa.exc.OperationalError, sa.exc.InterfaceError, sa.exc.TimeoutError):
+        app.add_exception_handler(outage, _handle_outage)
     app.add_exception_handler(StarletteHTTPException, _handle_http_error)
     app.add_exception_handler(RequestValidationError, _handle_validation_error)
     app.add_middleware(SecurityHeaders)
@@ -113,6 +116,16 @@ def _handle_guard_error(request: Request, error: Exception) -> Response:
     return _error_response(request, status, str(error))
 
 
+def _handle_outage(request: Request, error: Exception) -> Response:
+    # The ledger names its own failures: this database is the one that access control asks.
+    log.error("%s: the database of access control does not answer", type(error).__name__)
+    detail = (
+        f"the database that knows who you are does not answer ({type(error).__name__}); nothing was changed. Start it "
+        "(Airflow's [database] sql_alchemy_conn names it), then load this page again"
+    )
+    return _error_response(request, 503, detail)
+
+
 def _handle_http_error(request: Request, error: Exception) -> Response:
     http_error = cast("StarletteHTTPException", error)
     return _error_response(request, http_error.status_code, str(http_error.detail), http_error.headers)
@@ -129,7 +142,9 @@ def _error_response(request: Request, status: int, detail: str, headers: Mapping
     accept = str(request.headers.get("accept", ""))
     path = request.scope["path"].removeprefix(request.scope.get("root_path", ""))
     if "text/html" in accept and not path.startswith(API):
-        page = render_page(request, "error.html", status, status=status, detail=detail)
+        # Whether this person may decide is another question to a database, which may be the one that failed.
+        known = {"may_decide": False} if status >= 500 else {}
+        page = render_page(request, "error.html", status, status=status, detail=detail, **known)
         page.headers.update(headers or {})
         return page
     return SafeJSON({"detail": detail}, status, headers)

@@ -43,12 +43,13 @@ def render_page(request: Request, template: str, status_code: int = 200, **value
     context = {
         "base": _base(request),
         "reviewer": reviewer,
-        "may_decide": bool(reviewer) and request.app.state.access.may_decide(request),
         "asset": asset_version(),
         "now": now(),
         "section": template.partition(".")[0],
         **values,
     }
+    if "may_decide" not in context:
+        context["may_decide"] = bool(reviewer) and request.app.state.access.may_decide(request)
     return HTMLResponse(environment().get_template(template).render(context), status_code)
 
 
