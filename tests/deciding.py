@@ -6,12 +6,13 @@ from collections.abc import Sequence
 
 from corpus_guard.ledger import Ledger
 from corpus_guard.review.decisions import Choice, Decision, ItemRevision, decide
+from corpus_guard.review.identities import NOBODY, Identities
 from corpus_guard.review.queue import find_item
 from corpus_guard.review.reviewer import Reviewer
 from corpus_guard.screening.policy import ReviewRules
 
 ADA = Reviewer("17", "ada", "SomeAuthManager")
-MO = Reviewer("mo", "mo", "SimpleAuthManager")
+MO = Reviewer("mo", "mo", "SomeAuthManager")
 ALONE = ReviewRules(two_person_severity=None, two_person_trusts=frozenset())
 """One person suffices for everything."""
 
@@ -25,6 +26,7 @@ def decided(
     reason: str = "looked at it",
     rules: ReviewRules = ALONE,
     policy_digest: str = "0" * 64,
+    identities: Identities = NOBODY,
 ) -> list[Decision]:
     """Items decided as they are now; `names` may be the beginnings of ids."""
     found = [find_item(ledger, name) for name in ([names] if isinstance(names, str) else names)]
@@ -36,4 +38,5 @@ def decided(
         reviewer=by if isinstance(by, Reviewer) else Reviewer(by, by, "cli"),
         reason=reason,
         policy_digest=policy_digest,
+        identities=identities,
     )

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from corpus_guard.pipeline.steps import RefreshResult
     from corpus_guard.proof.sealing import Seal
     from corpus_guard.proof.verify.verification import Verification
+    from corpus_guard.review.identities import Identities
     from corpus_guard.review.release import ReleaseResult
     from corpus_guard.screening.policy import Policy
     from corpus_guard.screening.runner import Screening
@@ -132,6 +133,17 @@ class Deployment:
                 f"known: {', '.join(self.sources) or 'none'}"
             )
         return build_screening(self.policy, self.models, LedgerCache(self.ledger), active_mutes(self.ledger))
+
+    @cached_property
+    def identities(self) -> Identities:
+        """The people of reviewers.yaml.
+
+        Raises:
+            SettingsError: the file is malformed, or gives one login to two people.
+        """
+        from corpus_guard.review.identities import load_identities
+
+        return load_identities(self.settings)
 
     @cached_property
     def sources(self) -> Sources:

@@ -40,13 +40,16 @@ class Settings(BaseSettings):
     """Sources of documents, with their owners and trust levels."""
     policy_file: Path = PACKAGE / "policy.yaml"
     """Policy: the checks and their thresholds."""
+    reviewers_file: Path | None = None
+    """People who review, with their logins and public keys. Empty: ``reviewers.yaml`` beside ``sources_file``, where
+    there is one."""
     storage_url: str = ""
     """Raw bytes and Parquet batches: any fsspec URL. Empty: ``<home>/storage``."""
     ledger_url: str = ""
     """SQLAlchemy URL of the ledger. Empty: SQLite at ``<home>/ledger.sqlite``."""
-    chroma_url: str = "http://127.0.0.1:8765"
-    """URL of the Chroma server. If none answers at a loopback address, a command starts one for as long as it
-    runs."""
+    chroma_url: str = ""
+    """URL of the Chroma server. Empty: the home's own, which ``make up`` or a command starts at a free port for as
+    long as it runs. If none answers at a loopback address, a command starts one too."""
     collection_prefix: str = "corpus"
     """Collections are named ``<prefix>-<trust level>``."""
 
@@ -220,6 +223,11 @@ class Settings(BaseSettings):
     def models(self) -> Path:
         """Folder of converted models; written once, then only read."""
         return self.models_folder or self.home / "models"
+
+    @cached_property
+    def reviewers(self) -> Path:
+        """File of the people who review; it may not exist."""
+        return self.reviewers_file or self.sources_file.with_name("reviewers.yaml")
 
     @cached_property
     def storage(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -95,20 +96,36 @@ def test_names_and_choosing_do_not_mix(queue: Shelf, typed: Typed) -> None:
     assert typed("quarantine", "reject", item, "--reason", " ")[0] == 2
 
 
-def test_a_critical_release_needs_two_people(queue: Shelf, typed: Typed) -> None:
+def a_person(typed: Typed, folder: Path, name: str) -> tuple[str, str]:
+    """Make a key, list its owner in reviewers.yaml, and return the option that signs with it."""
+    file = str(folder / f"{name}.pem")
+    made = as_json(typed("reviewer", "key", file, "--name", name, "--json"))
+    assert "is now in" in typed("reviewer", "add", f"Person {name}", "--ui", name, "--key", made["key"])[1]
+    assert {"name": f"Person {name}", "ui": name, "os": "", "key": made["key"]} in as_json(
+        typed("reviewer", "list", "--json")
+    )
+    return "--key", file
+
+
+def test_a_critical_release_needs_two_people(queue: Shelf, typed: Typed, tmp_path: Path) -> None:
     item = listed(typed, "--severity", "critical")[0]["version_id"]
 
-    code, out, _ = typed("quarantine", "release", item, *WHY, "--reviewer", "ada")
+    code, _, err = typed("quarantine", "release", item, *WHY, "--reviewer", "mo")
+    assert code == 2
+    assert "needs two people, and a name typed in a terminal proves nobody" in err
+    ada, mo = a_person(typed, tmp_path, "ada"), a_person(typed, tmp_path, "mo")
+
+    code, out, _ = typed("quarantine", "release", item, *WHY, *ada)
     assert code == 0
     assert "1 of 2: a second reviewer must also release it" in out
-    code, _, err = typed("quarantine", "release", item, *WHY, "--reviewer", "ada")
+    code, _, err = typed("quarantine", "release", item, *WHY, *ada)
     assert code == 2
-    assert "was already released by ada; another person must agree" in err
+    assert "was already released by Person ada; another person must agree" in err
     assert listed(typed, "--severity", "critical")[0]["waits_for_second"] is True
-    assert "release 1 of 2, by ada" in typed("quarantine", "list")[1]
+    assert "release 1 of 2, by Person ada" in typed("quarantine", "list")[1]
 
-    done = as_json(typed("quarantine", "release", item, *WHY, "--reviewer", "mo", "--no-apply", "--json"))
-    assert [(one["approval"], one["of"], one["reviewer"]) for one in done["decisions"]] == [(2, 2, "mo")]
+    done = as_json(typed("quarantine", "release", item, *WHY, *mo, "--no-apply", "--json"))
+    assert [(one["approval"], one["of"], one["reviewer"]) for one in done["decisions"]] == [(2, 2, "Person mo")]
 
 
 def test_what_was_decided_is_taken_back_and_told(queue: Shelf, typed: Typed) -> None:
@@ -142,13 +159,16 @@ def test_somebody_else_is_asked_for(queue: Shelf, typed: Typed) -> None:
     assert listed(typed)[0]["escalated"] is True
 
 
-def test_a_rule_is_muted_by_two_and_heard_again_by_one(queue: Shelf, typed: Typed) -> None:
+def test_a_rule_is_muted_by_two_and_heard_again_by_one(queue: Shelf, typed: Typed, tmp_path: Path) -> None:
     mute = ("quarantine", "mute", "harbour", "instructions.override")
-    made = as_json(typed(*mute, *WHY, "--reviewer", "ada", "--json"))
+    assert "Nobody is listed" in typed("reviewer", "list")[1]
+    assert typed(*mute, *WHY, "--reviewer", "ada")[0] == 2
+    ada, mo = a_person(typed, tmp_path, "ada"), a_person(typed, tmp_path, "mo")
+    made = as_json(typed(*mute, *WHY, *ada, "--json"))
     assert made["state"] == "proposed"
-    assert typed("quarantine", "confirm", made["mute_id"], *WHY, "--reviewer", "ada")[0] == 2
+    assert typed("quarantine", "confirm", made["mute_id"], *WHY, *ada)[0] == 2
 
-    code, out, _ = typed("quarantine", "confirm", made["mute_id"], *WHY, "--reviewer", "mo")
+    code, out, _ = typed("quarantine", "confirm", made["mute_id"], *WHY, *mo)
     assert code == 0
     assert "guard rescreen --source harbour" in out
     assert [one["state"] for one in as_json(typed("quarantine", "mutes", "--json"))] == ["active"]

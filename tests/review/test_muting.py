@@ -39,7 +39,7 @@ def test_a_mute_needs_two_people_and_one_lifts_it(waiting_shelf: Shelf, policy: 
     ledger = waiting_shelf.ledger
     made = propose_mute(ledger, policy, "harbour", CODE, reviewer=ADA, reason="it teaches", policy_digest=DIGEST)
     assert (made.state, dict(active_mutes(ledger))) == ("proposed", {})
-    with pytest.raises(NotAllowed, match="was proposed by ada; another person must confirm it"):
+    with pytest.raises(NotAllowed, match="was proposed by ada; another person must agree"):
         confirm_mute(ledger, made.mute_id, reviewer=ADA, reason="me too", policy_digest=DIGEST)
 
     active = confirm_mute(ledger, made.mute_id, reviewer=MO, reason="agreed", policy_digest=DIGEST)

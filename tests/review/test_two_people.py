@@ -213,7 +213,9 @@ def test_the_first_of_two_has_no_effect_and_the_second_completes_it(waiting: She
 
 
 @pytest.mark.parametrize(
-    "same", [ADA, Reviewer("17", "ada m.", "SomeAuthManager"), Reviewer("ADA", "Ada", "cli")], ids=["", "id", "name"]
+    "same",
+    [ADA, Reviewer("17", "ada m.", "SomeAuthManager"), Reviewer("ADA", "Ada", "SomeAuthManager")],
+    ids=["", "id", "name"],
 )
 def test_one_person_is_not_two(waiting: Shelf, same: Reviewer) -> None:
     say(waiting, as_seen(seen(waiting)), ADA, rules=RULES)
@@ -250,7 +252,7 @@ def test_a_rejection_between_the_two_begins_anew(waiting: Shelf) -> None:
     say(waiting, as_seen(seen(waiting)), ADA, rules=RULES)
     say(waiting, as_seen(seen(waiting)), MO, "reject", rules=RULES)
 
-    (again,) = say(waiting, as_seen(seen(waiting)), Reviewer("zoe", "zoe", "cli"), rules=RULES)
+    (again,) = say(waiting, as_seen(seen(waiting)), Reviewer("zoe", "zoe", "SomeAuthManager"), rules=RULES)
 
     assert (again.approval, again.of) == (1, 2)
     assert count_pending_decisions(waiting.ledger) == 1, "the rejection stands"

@@ -33,6 +33,7 @@ from corpus_guard.cli import (
     quarantine,
     quarantine_rules,
     report,
+    reviewer,
     screening,
     source,
     trace,
@@ -56,6 +57,7 @@ models_app = typer.Typer(help="Manage the embedder and the language model.", no_
 for group, parts in {
     "source": (source,),
     "quarantine": (quarantine, quarantine_rules),
+    "reviewer": (reviewer,),
     "report": (report,),
     "trace": (trace,),
     "enhance": (enhance,),

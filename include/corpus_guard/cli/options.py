@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import getpass
 import os
+import pwd
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,14 +11,15 @@ import typer
 from typer.core import TyperCommand
 
 if TYPE_CHECKING:
+    from corpus_guard.review.identities import Identities
     from corpus_guard.review.reviewer import Reviewer as ReviewerIdentity
 
 
 def login_name() -> str:
-    """Return the name of the user who runs the command."""
+    """Return the name of the user who runs the command, whatever the environment says."""
     try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # a container's user may have no name
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:  # a container's user may have no name
         return f"uid {os.getuid()}"
 
 
@@ -28,6 +29,14 @@ Reviewer = Annotated[
     typer.Option(help="Name of the person who decides.", default_factory=login_name, show_default="your login name"),
 ]
 Reason = Annotated[str, typer.Option("--reason", "-r", help="Reason; kept with the decision.")]
+OwnKey = Annotated[
+    Path | None,
+    typer.Option(
+        "--key",
+        help="Your own private key (`guard reviewer key`), to sign with where two people are needed.",
+        metavar="FILE",
+    ),
+]
 FromSource = Annotated[str | None, typer.Option("--source", "-s", help="Only this source.")]
 JsonFile = Annotated[
     Path | None, typer.Option("--json", help="Write all figures to this file; - means standard output.")
@@ -36,9 +45,24 @@ JsonFile = Annotated[
 
 def command_line_reviewer(name: str) -> ReviewerIdentity:
     """Return the reviewer who types a command. Anyone with this shell and the ledger's address may use any name."""
+    from corpus_guard.review.reviewer import CLI_AUTH
     from corpus_guard.review.reviewer import Reviewer as ReviewerIdentity
 
-    return ReviewerIdentity(name, name, "cli")
+    return ReviewerIdentity(name, name, CLI_AUTH)
+
+
+def reviewer_with_key(name: str, key: Path | None, identities: Identities) -> ReviewerIdentity:
+    """Return the reviewer whose private key the file `key` holds; without a file, the one who types a command.
+
+    Raises:
+        SettingsError: the file holds no private key, or others can read it.
+        NotAllowed: the key belongs to nobody in reviewers.yaml.
+    """
+    if key is None:
+        return command_line_reviewer(name)
+    from corpus_guard.proof.log.key_files import read_private_key
+
+    return identities.sign_in(read_private_key(key), login_name())
 
 
 class ManyFiles(TyperCommand):

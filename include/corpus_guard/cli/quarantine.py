@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,7 +14,15 @@ from rich.panel import Panel
 from corpus_guard import errors
 from corpus_guard.cli import console
 from corpus_guard.cli.console import SEVERITY_STYLE, out, plural, styled, visible
-from corpus_guard.cli.options import FromSource, Json, Reason, Reviewer, command_line_reviewer
+from corpus_guard.cli.options import (
+    FromSource,
+    Json,
+    OwnKey,
+    Reason,
+    Reviewer,
+    command_line_reviewer,
+    reviewer_with_key,
+)
 from corpus_guard.deployment import Deployment
 from corpus_guard.domain import Severity
 
@@ -182,17 +191,18 @@ def release(
     check: FromCheck = None,
     severity: WithSeverity = None,
     campaign: FromCampaign = None,
+    key: OwnKey = None,
     yes: Yes = False,
     apply: Apply = True,
     as_json: Json = False,
 ) -> None:
     """Release documents from quarantine. The decision applies to exactly these bytes.
 
-    If the policy requires two people, the first one only approves.
+    If the policy requires two people, the first one only approves, and both sign with their own key or decide on the review pages.
 
     Example: `guard quarantine release 3f9ac1d2 --reason "the handbook quotes an attack"`
     """
-    _decide("release", items, (source, check, severity, campaign), reviewer, reason, yes, apply, as_json)
+    _decide("release", items, (source, check, severity, campaign), reviewer, reason, yes, apply, as_json, key)
 
 
 @app.command("reject")
@@ -267,18 +277,20 @@ def _decide(
     yes: bool,
     apply: bool,
     as_json: bool,
+    key: Path | None = None,
 ) -> None:
     from corpus_guard.deployment import new_run_id
     from corpus_guard.review import decisions
     from corpus_guard.review.reviewer import clean_reason
 
-    by, reason = command_line_reviewer(reviewer), clean_reason(reason)
+    reason = clean_reason(reason)
     with Deployment() as deployment:
+        by = reviewer_with_key(reviewer, key, deployment.identities)
         chosen = _choose_items(deployment, names or (), narrowed)
         rules = deployment.policy.review
         if len(chosen) > 1:
             forecast = decisions.preview_decision(
-                deployment.ledger, rules, [item.version_id for item in chosen], choice, by
+                deployment.ledger, rules, [item.version_id for item in chosen], choice, by, deployment.identities
             )
             _confirm(forecast, yes=yes, quiet=as_json)
         recorded = decisions.decide(
@@ -289,6 +301,7 @@ def _decide(
             reviewer=by,
             reason=reason,
             policy_digest=deployment.screening.digest,
+            identities=deployment.identities,
         )
         takes_effect = apply and any(decision.is_complete for decision in recorded)
         applied = deployment.apply_decisions(new_run_id("release")) if takes_effect else None

@@ -10,7 +10,15 @@ import typer
 
 from corpus_guard.cli import console
 from corpus_guard.cli.console import out, styled, visible
-from corpus_guard.cli.options import FromSource, Json, Reason, Reviewer, command_line_reviewer
+from corpus_guard.cli.options import (
+    FromSource,
+    Json,
+    OwnKey,
+    Reason,
+    Reviewer,
+    command_line_reviewer,
+    reviewer_with_key,
+)
 from corpus_guard.deployment import Deployment
 
 if TYPE_CHECKING:
@@ -80,11 +88,12 @@ def mute(
     reviewer: Reviewer,
     reason: Reason,
     item: Annotated[str | None, typer.Option(help="Released item that shows the false alarm.")] = None,
+    key: OwnKey = None,
     as_json: Json = False,
 ) -> None:
     """Propose to ignore a finding in one source. A second person must confirm it.
 
-    Example: `guard quarantine mute handbook instructions.override --reason "it teaches about attacks"`
+    Example: `guard quarantine mute handbook instructions.override --reason "it teaches about attacks" --key ada.pem`
     """
     from corpus_guard.review.muting import propose_mute
     from corpus_guard.review.queue import find_item
@@ -92,24 +101,35 @@ def mute(
     with Deployment() as deployment:
         version = find_item(deployment.ledger, item).version_id if item else None
         made = propose_mute(
-            deployment.ledger, deployment.policy, source, code, reviewer=command_line_reviewer(reviewer), reason=reason,
-            policy_digest=deployment.screening.digest, version_id=version,
-        )  # fmt: skip
+            deployment.ledger,
+            deployment.policy,
+            source,
+            code,
+            reviewer=reviewer_with_key(reviewer, key, deployment.identities),
+            reason=reason,
+            policy_digest=deployment.screening.digest,
+            version_id=version,
+            identities=deployment.identities,
+        )
     _show_mute(made, as_json)
 
 
 @app.command("confirm")
-def confirm(mute_id: MuteName, reviewer: Reviewer, reason: Reason, as_json: Json = False) -> None:
+def confirm(mute_id: MuteName, reviewer: Reviewer, reason: Reason, key: OwnKey = None, as_json: Json = False) -> None:
     """Confirm a mute that another person proposed.
 
-    Example: `guard quarantine confirm 41c0… --reason "agreed" --reviewer mo`
+    Example: `guard quarantine confirm 41c0… --reason "agreed" --key mo.pem`
     """
     from corpus_guard.review.muting import confirm_mute as agree
 
     with Deployment() as deployment:
-        digest = deployment.screening.digest
         made = agree(
-            deployment.ledger, mute_id, reviewer=command_line_reviewer(reviewer), reason=reason, policy_digest=digest
+            deployment.ledger,
+            mute_id,
+            reviewer=reviewer_with_key(reviewer, key, deployment.identities),
+            reason=reason,
+            policy_digest=deployment.screening.digest,
+            identities=deployment.identities,
         )
     _show_mute(made, as_json)
 

@@ -9,7 +9,9 @@ Rules
       again, replaced or retired since, the decision is refused and the reviewer is told (`Stale`);
     * a call decides all of its items or none;
     * a release that the policy names needs two different people: the first is an approval, 1 of 2, without
-      effect; the second completes it, unless anything was decided in between;
+      effect; the second completes it, unless anything was decided in between. Who counts as two people is in
+      `corpus_guard.review.identities`;
+    * a person who decides with their own key signs each decision, and its event holds the signature;
     * a decision that has not taken effect can be undone, and undoing is recorded like a decision; undoing
       the first approval undoes the second as well;
     * time releases nothing: an item that waits too long is escalated, marked, and stays in quarantine;
@@ -34,6 +36,7 @@ from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.queries import Row
 from corpus_guard.ledger.states import ActCause, ReviewAction, VersionState
 from corpus_guard.ledger.tables import acts, decisions
+from corpus_guard.review.identities import NOBODY, Identities
 from corpus_guard.review.records import ReviewRecord, VersionReview, load_reviews, load_versions
 from corpus_guard.review.reviewer import Reviewer, clean_reason
 from corpus_guard.screening.policy import ReviewRules
@@ -118,6 +121,7 @@ def decide(
     reviewer: Reviewer,
     reason: str,
     policy_digest: str,
+    identities: Identities = NOBODY,
 ) -> list[Decision]:
     """Decide on items: all of them or none.
 
@@ -128,6 +132,7 @@ def decide(
         reviewer: the person who decides.
         reason: why, in the reviewer's words; required.
         policy_digest: digest of the policy in force.
+        identities: the people of reviewers.yaml.
 
     Returns:
         One decision per item, in the order of `items`.
@@ -136,7 +141,7 @@ def decide(
         Misuse: no reason, no item, too many items, or the same item twice.
         UnknownSubject: an item is not in the ledger.
         Stale: an item no longer waits, or changed since the reviewer saw it.
-        NotAllowed: the release needs a second person, and this reviewer gave the first approval.
+        NotAllowed: the release needs two people, and this reviewer gave the first approval or cannot be one of the two.
     """
     reason = clean_reason(reason)
     version_ids = _checked_ids([item.version_id for item in items], choice)
@@ -147,7 +152,7 @@ def decide(
         refusals = [
             (item.version_id, error)
             for item in items
-            if (error := _refusal(item.version_id, item.revision, rows, reviews, choice, reviewer))
+            if (error := _refusal(item.version_id, item.revision, rows, reviews, rules, choice, reviewer, identities))
         ]
         if refusals:
             raise _combined_error(refusals, len(items))
@@ -161,7 +166,12 @@ def decide(
 
 
 def preview_decision(
-    ledger: Ledger, rules: ReviewRules, version_ids: Sequence[str], choice: Choice, reviewer: Reviewer
+    ledger: Ledger,
+    rules: ReviewRules,
+    version_ids: Sequence[str],
+    choice: Choice,
+    reviewer: Reviewer,
+    identities: Identities = NOBODY,
 ) -> DecisionPreview:
     """Return the effects of a decision on these items, and the items that would be refused. Changes nothing.
 
@@ -178,7 +188,7 @@ def preview_decision(
     approvals = Counter[tuple[int, int]]()
     for version_id in version_ids:
         row, review = rows.get(version_id), reviews[version_id]
-        error = _refusal(version_id, None, rows, reviews, choice, reviewer)
+        error = _refusal(version_id, None, rows, reviews, rules, choice, reviewer, identities)
         if error or row is None:
             refused.append((version_id, str(error)))
             continue
@@ -215,8 +225,10 @@ def _refusal(
     revision: str | None,
     rows: Mapping[str, Row],
     reviews: Mapping[str, VersionReview],
+    rules: ReviewRules,
     choice: Choice,
     reviewer: Reviewer,
+    identities: Identities,
 ) -> Misuse | None:
     """Return the error that keeps this item from being decided; None if nothing does."""
     row = rows.get(version_id)
@@ -226,8 +238,10 @@ def _refusal(
         return Stale(f"item {version_id} {problem}")
     review = reviews[version_id]
     first = review.first_approval
-    if choice == "release" and first and first.reviewer.is_same(reviewer):
-        return NotAllowed(f"item {version_id} was already released by {first.reviewer.name}; another person must agree")
+    if _approval(row, review, rules, choice)[1] == 2 and (
+        problem := identities.pair_problem(first.reviewer if first else None, reviewer, "already released")
+    ):
+        return NotAllowed(f"item {version_id} {problem}")
     if revision is not None and revision != review.revision(row):
         last = review.records[-1] if review.records else None
         change = f"{last.reviewer.name}: {last.kind}" if last else "it was screened again"
@@ -316,7 +330,7 @@ def _insert_decisions(
         }
         if decision.verdict == "escalate":
             row |= {"act_id": decision.decision_id, "cause": ActCause.PERSON.value}
-            append_event(connection, "review_escalate", decision.version_id, "", **row)
+            append_event(connection, "review_escalate", decision.version_id, "", **row, **_signature(decision, row))
             inserts.append({**row, "kind": ReviewAction.ESCALATE.value, "done_at": decision.decided_at})
             continue
         row |= {
@@ -325,7 +339,12 @@ def _insert_decisions(
             "lacking": decision.of - decision.approval,
             "completes": first.id if first else None,
         }
-        append_event(connection, "decided", decision.version_id, "", **row, rules=rules.digest)
+        signature = _signature(decision, row)
+        append_event(connection, "decided", decision.version_id, "", **row, rules=rules.digest, **signature)
         inserts.append({**row, "decided_at": decision.decided_at})
     table = acts if made[0][0].verdict == "escalate" else decisions
     connection.execute(table.insert(), inserts)
+
+
+def _signature(decision: Decision, row: Mapping[str, object]) -> dict[str, str]:
+    return decision.reviewer.sign(decision.decision_id, decision.verdict, decision.version_id, str(row["revision"]))

@@ -1,7 +1,8 @@
 """Muting a rule for a source: its findings there are still recorded, but no longer affect the verdict.
 
 Rules
-    * one person proposes a mute and gives a reason; another person confirms it; until then nothing is muted;
+    * one person proposes a mute and gives a reason; another person confirms it; until then nothing is muted. Who counts as
+      two people is in `corpus_guard.review.identities`;
     * proposing, confirming and lifting are recorded for good in the event log, each with its reviewer and
       reason;
     * a mute covers one code in one source; one person can lift it, with immediate effect;
@@ -24,6 +25,7 @@ from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.queries import Row, is_sqlite
 from corpus_guard.ledger.states import MuteState, ReviewAction
 from corpus_guard.ledger.tables import acts, documents, findings
+from corpus_guard.review.identities import NOBODY, Identities
 from corpus_guard.review.records import record_act
 from corpus_guard.review.reviewer import Reviewer, clean_reason
 from corpus_guard.screening.policy import Policy
@@ -75,6 +77,7 @@ def propose_mute(
     reason: str,
     policy_digest: str,
     version_id: str | None = None,
+    identities: Identities = NOBODY,
 ) -> Mute:
     """Propose to mute a code in a source. Nothing is muted until another person confirms.
 
@@ -86,9 +89,11 @@ def propose_mute(
         reason: why; required.
         policy_digest: digest of the policy in force.
         version_id: the item that gave rise to it, if any.
+        identities: the people of reviewers.yaml.
 
     Raises:
         Misuse: no reason, or this code cannot be muted.
+        NotAllowed: this reviewer cannot be one of the two people.
         UnknownSubject: no such source, or no check ever reported this code.
         Stale: the code is already muted in this source, or proposed to be.
     """
@@ -98,6 +103,8 @@ def propose_mute(
             f"findings {code[:80]!r} cannot be muted: a check failed, the document was not read completely, "
             "or the policy rejects them"
         )
+    if problem := identities.pair_problem(None, reviewer, "proposed"):
+        raise NotAllowed(f"a mute {problem}")
     with ledger.write() as connection:
         _lock_mutes(connection)
         has_documents = sa.exists().where(documents.c.source == source.replace("\x00", ""))
@@ -116,13 +123,21 @@ def propose_mute(
         return _find_mute(connection, mute_id)
 
 
-def confirm_mute(ledger: Ledger, mute_id: str, *, reviewer: Reviewer, reason: str, policy_digest: str) -> Mute:
+def confirm_mute(
+    ledger: Ledger,
+    mute_id: str,
+    *,
+    reviewer: Reviewer,
+    reason: str,
+    policy_digest: str,
+    identities: Identities = NOBODY,
+) -> Mute:
     """Confirm a mute that another person proposed. It applies from the next screening of its source.
 
     Raises:
         Misuse: no reason.
         UnknownSubject: no such mute.
-        NotAllowed: the same person proposed it.
+        NotAllowed: the same person proposed it, or this reviewer cannot be one of the two people.
         Stale: it is already active, or was lifted.
     """
     reason = clean_reason(reason)
@@ -131,10 +146,8 @@ def confirm_mute(ledger: Ledger, mute_id: str, *, reviewer: Reviewer, reason: st
         mute = _find_mute(connection, mute_id)
         if mute.state is not MuteState.PROPOSED:
             raise Stale(f"mute {mute.mute_id} is {mute.state}; nothing was changed")
-        if mute.proposed_by.is_same(reviewer):
-            raise NotAllowed(
-                f"mute {mute.mute_id} was proposed by {mute.proposed_by.name}; another person must confirm it"
-            )
+        if problem := identities.pair_problem(mute.proposed_by, reviewer, "proposed"):
+            raise NotAllowed(f"mute {mute.mute_id} {problem}")
         record_act(connection, ReviewAction.CONFIRM, reviewer, reason, policy_digest, now(), subject=mute.mute_id)
         return _find_mute(connection, mute.mute_id)
 

@@ -96,11 +96,11 @@ class ReviewRecord:
     @classmethod
     def from_row(cls, row: Row) -> ReviewRecord:
         """Build a record from a row of REVIEW_RECORDS."""
-        reviewer = Reviewer(*((value or "unknown")[:200] for value in (row.reviewer_id, row.reviewer, row.auth)))
+        reviewer_id, name, auth = ((value or "unknown")[:200] for value in (row.reviewer_id, row.reviewer, row.auth))
         return cls(
             id=row.id,
             kind=ReviewAction(row.kind),
-            reviewer=reviewer,
+            reviewer=Reviewer(reviewer_id, name, auth),
             lacking=row.lacking,
             subject=row.subject,
             cause=ActCause(row.cause),
@@ -261,7 +261,7 @@ def record_act(
         if value is not None and name != "kind"
     }
     act_id = str(row["act_id"])
-    append_event(
-        connection, f"review_{kind}", columns.get("version_id") or columns.get("subject") or act_id, "", **event_body
-    )
+    subject = columns.get("version_id") or columns.get("subject") or act_id
+    signature = reviewer.sign(act_id, kind, subject)
+    append_event(connection, f"review_{kind}", subject, "", **event_body, **signature)
     return act_id

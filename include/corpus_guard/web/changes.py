@@ -1,4 +1,4 @@
-"""/api/v1, changing: decisions, undoing and mutes.
+"""/api/v1, changing: decisions, undoing, mutes, and acknowledging incidents.
 
 The app protects this router: permission, same origin, JSON, header, rate limit.
 """
@@ -6,6 +6,7 @@ The app protects this router: permission, same origin, JSON, header, rate limit.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Request
@@ -13,11 +14,13 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from corpus_guard.deployment import Deployment
 from corpus_guard.errors import Stale
+from corpus_guard.ledger.states import IncidentState
+from corpus_guard.proof.incidents import end_incident
 from corpus_guard.review import decisions, muting
 from corpus_guard.review.decisions import MAX_ITEMS, Choice, ItemRevision
 from corpus_guard.review.muting import Mute
 from corpus_guard.review.queue import find_item
-from corpus_guard.review.reviewer import MAX_REASON_CHARS, Reviewer
+from corpus_guard.review.reviewer import MAX_REASON_CHARS, Reviewer, clean_reason
 from corpus_guard.review.undo import undo_decision
 from corpus_guard.web.responses import ERRORS
 from corpus_guard.web.shared_deployment import current_deployment
@@ -77,7 +80,12 @@ def preview(request: Request, body: PreviewBody) -> dict[str, object]:
     """Changes nothing; it is a POST because a thousand ids do not fit into a URL."""
     deployment = current_deployment(request)
     return decisions.preview_decision(
-        deployment.ledger, deployment.policy.review, body.ids, body.choice, _reviewer(request)
+        deployment.ledger,
+        deployment.policy.review,
+        body.ids,
+        body.choice,
+        _reviewer(request),
+        deployment.identities,
     ).as_dict()
 
 
@@ -97,6 +105,7 @@ def decide(request: Request, body: DecisionBody) -> dict[str, object]:
         reviewer=_reviewer(request),
         reason=body.reason,
         policy_digest=deployment.screening.digest,
+        identities=deployment.identities,
     )
     return {"decisions": [decision.as_dict() for decision in made]}
 
@@ -129,6 +138,7 @@ def mute(request: Request, body: MuteBody) -> dict[str, object]:
         reason=body.reason,
         policy_digest=deployment.screening.digest,
         version_id=item.version_id,
+        identities=deployment.identities,
     )
     return proposal.as_dict()
 
@@ -136,13 +146,29 @@ def mute(request: Request, body: MuteBody) -> dict[str, object]:
 @router.post("/mutes/{mute_id}/confirm", summary="Confirm a mute that another person proposed")
 def confirm(request: Request, mute_id: PathId, body: ReasonBody) -> dict[str, object]:
     """The mute applies from the next screening of its source."""
-    return _change_mute(request, muting.confirm_mute, mute_id, body)
+    identities = current_deployment(request).identities
+    return _change_mute(request, partial(muting.confirm_mute, identities=identities), mute_id, body)
 
 
 @router.post("/mutes/{mute_id}/lift", summary="End a mute, or a proposal")
 def lift(request: Request, mute_id: PathId, body: ReasonBody) -> dict[str, object]:
     """One person suffices, because more findings count afterwards."""
     return _change_mute(request, muting.lift_mute, mute_id, body)
+
+
+@router.post("/incidents/{incident_id}/acknowledge", summary="Acknowledge an incident with what caused it")
+def acknowledge(request: Request, incident_id: PathId, body: ReasonBody) -> dict[str, object]:
+    """It is no longer red. If it was not healed, the same deviations open a new incident."""
+    deployment = current_deployment(request)
+    incident = end_incident(
+        deployment.ledger,
+        deployment.settings,
+        incident_id,
+        IncidentState.CLOSED,
+        by=_reviewer(request).name,
+        reason=clean_reason(body.reason),
+    )
+    return incident.as_dict()
 
 
 def _change_mute(request: Request, change: Callable[..., Mute], mute_id: str, body: ReasonBody) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""The deployment that all requests share: opened once, and again when its policy or sources change.
+"""The deployment that all requests share: opened once, and again when its policy, sources or reviewers change.
 
 A decision carries the digest of the policy that the page showed. An API server runs for weeks: without
 checking the files it would record a policy that is no longer in force.
@@ -39,7 +39,7 @@ class SharedDeployment:
                 deployment = self._open()
                 self._file_states = _file_states(deployment)
                 # Parts that are created on first use are created here, by one thread.
-                _ = deployment.ledger, deployment.storage, deployment.blobs, deployment.policy
+                _ = deployment.ledger, deployment.storage, deployment.blobs, deployment.policy, deployment.identities
                 _ = deployment.screening.digest
                 # Requests that still use the old deployment keep it until they end.
                 self._deployment = deployment
@@ -56,7 +56,8 @@ def current_deployment(request: Request) -> Deployment:
 
 
 def _file_states(deployment: Deployment) -> tuple[object, ...]:
-    return tuple(_file_state(path) for path in (deployment.settings.policy_file, deployment.settings.sources_file))
+    settings = deployment.settings
+    return tuple(_file_state(path) for path in (settings.policy_file, settings.sources_file, settings.reviewers))
 
 
 def _file_state(path: Path) -> tuple[int, int] | None:
