@@ -88,6 +88,14 @@ class Storage:
         except FileNotFoundError:
             raise self._missing(name) from None
 
+    def sha256(self, name: str) -> str:
+        """Return the SHA-256 (hex) of a file, in constant memory; raises Inconsistent like `read`."""
+        try:
+            with self._fs.open(self._path(name), "rb") as stream:
+                return hashlib.file_digest(stream, "sha256").hexdigest()
+        except FileNotFoundError:
+            raise self._missing(name) from None
+
     def read_lines(self, name: str) -> Iterator[bytes]:
         """Yield the lines of a file, without newlines; raises Inconsistent like `read`."""
         try:

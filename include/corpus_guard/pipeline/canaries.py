@@ -6,8 +6,11 @@ import logging
 from dataclasses import asdict
 from typing import Any, TypedDict
 
+import orjson
+
 from corpus_guard.batches import Storage
-from corpus_guard.domain import digest
+from corpus_guard.batches.logged_files import log_files
+from corpus_guard.domain import digest, sha256_bytes
 from corpus_guard.intake.chunking import Chunker
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.event_log import append_event
@@ -57,19 +60,23 @@ def screen_canaries(
             stored: CanaryResults = storage.read_json(name)
             return stored
     result: Any = {"run_id": run_id, **asdict(screen_pack(screening, settings, chunker, run_id))}
-    _report_failures(ledger, screening, run_id, result)
-    storage.write_json(own, result)
-    storage.write_json(last, result)
+    content = orjson.dumps(result)
+    _log_result(ledger, screening, run_id, result, dict.fromkeys((own, last), sha256_bytes(content)))
+    storage.write(own, content)
+    storage.write(last, content)
     read: CanaryResults = storage.read_json(own)
     return read
 
 
-def _report_failures(ledger: Ledger, screening: Screening, run_id: str, result: CanaryResults) -> None:
+def _log_result(
+    ledger: Ledger, screening: Screening, run_id: str, result: CanaryResults, hashes: dict[str, str]
+) -> None:
     for name in result["missed"]:
         log.warning("canary %s was accepted: the current policy misses attacks of this kind", name)
     for name in result["false_alarms"]:
         log.warning("canary %s is honest and was not accepted: documents like it may be held in quarantine", name)
     with ledger.write() as connection:
+        log_files(connection, run_id, hashes)
         for kind, names in (("canary_missed", result["missed"]), ("canary_false_alarm", result["false_alarms"])):
             for name in names:
                 append_event(connection, kind, name, run_id, policy_digest=screening.digest)

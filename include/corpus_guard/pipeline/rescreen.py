@@ -22,6 +22,7 @@ from typing import TypedDict
 import sqlalchemy as sa
 
 from corpus_guard.batches import Storage
+from corpus_guard.batches.logged_files import hash_files, log_files
 from corpus_guard.batches.reading import read_checked_versions
 from corpus_guard.batches.tables import in_batches, judgements_from_table
 from corpus_guard.corpus import outbox, publishing
@@ -242,7 +243,9 @@ def _record(
     batch = f"{shard['batch']}/versions.parquet"
     ids = [stale.version_id for stale in part]
     stored = read_checked_versions(ledger, storage, batch, ids)
+    hashes = hash_files(storage, filter(None, (shard["vectors"], shard["judgements"])))
     with ledger.write() as connection:
+        log_files(connection, run_id, hashes)
         states = publishing.rejudge(
             connection,
             run_id,

@@ -21,6 +21,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from corpus_guard.batches import Storage
+from corpus_guard.batches.logged_files import hash_files, log_files
 from corpus_guard.batches.tables import (
     CHUNK_TEXT_COLUMNS,
     chunk_texts_from_table,
@@ -37,7 +38,7 @@ from corpus_guard.errors import Inconsistent, SourceUnavailable
 from corpus_guard.intake.blobs import BlobStore
 from corpus_guard.intake.chunking import Chunker
 from corpus_guard.intake.sources import Sources
-from corpus_guard.intake.sources.source import Fetched, FetchFailed, Source, SourceItem, Unchanged
+from corpus_guard.intake.sources.source import Fetched, FetchFailed, Source, SourceItem, Unchanged, skipped_by
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.runs import begin_run, end_run
 from corpus_guard.models import Models
@@ -76,6 +77,7 @@ class Discovery(TypedDict):
     listed: list[str]  # sources that could be listed
     failed: dict[str, str]  # source → reason it could not be listed
     documents: int
+    skipped: dict[str, dict[str, int]]  # source → reason → entries that are no documents
 
 
 class Shard(TypedDict, total=False):
@@ -108,6 +110,7 @@ class RefreshResult(TypedDict):
     unchanged: int
     failed: int
     vanished: int
+    skipped: dict[str, dict[str, int]]  # source → reason → entries that are no documents (hidden, links that lead out, …)
     published: int  # chunks
     retired: int  # chunks
     served: int  # chunks now in the collections
@@ -142,7 +145,7 @@ def discover(
     chosen = [sources.named(name) for name in source_names or sources]
     begin_run(ledger, run_id, "refresh", screening.digest, [source.name for source in chosen])
     listings: list[str] = []
-    result = Discovery(listed=[], failed={}, documents=0)
+    result = Discovery(listed=[], failed={}, documents=0, skipped={})
     for source in chosen:
         try:
             names, count = _list(storage, settings, run_id, source, len(listings))
@@ -153,6 +156,8 @@ def discover(
         listings += names
         result["listed"].append(source.name)
         result["documents"] += count
+        if skipped := skipped_by(source):
+            result["skipped"][source.name] = skipped
     storage.write_json(_discovered(run_id), result)
     return listings
 
@@ -285,7 +290,10 @@ def publish(ledger: Ledger, storage: Storage, store: Store, run_id: str, shard: 
     measured = list(signals_from_table(storage.read_table(f"{shard['batch']}/signals.parquet")))
 
     judged = [(version, by_id[version.version_id]) for version in _versions(storage, shard)]
+    files = [f"{shard['batch']}/{name}.parquet" for name in ("versions", "signals")]
+    hashes = hash_files(storage, [*files, *filter(None, (shard["vectors"], shard["judgements"]))])
     with ledger.write() as connection:
+        log_files(connection, run_id, hashes)
         publishing.record(
             connection,
             run_id,
@@ -339,6 +347,7 @@ def seal(
         unchanged=counts["unchanged"],
         failed=counts["failed"],
         vanished=vanished,
+        skipped=discovered.get("skipped", {}),  # a run that an older release began has none
         published=_total(published, "published") + late[0],
         retired=_total(published, "retired") + late[1],
         served=sealing.manifest.chunks,

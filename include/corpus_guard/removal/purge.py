@@ -228,7 +228,7 @@ class Purger:
             progress("withdrawing from the collections", 0, 0)
             outbox.drain(self.ledger, self.storage, self.store, run_id)
             progress("erasing from storage", 0, 0)
-            self._files.erase(targets)
+            self._files.erase(targets, run_id)
             traces_index = TraceIndex(_stored_traces(evidence))
             folder, all_visible = self._chroma_folder(collections)
             if folder and _files_with_traces(_chroma_files(folder), traces_index, progress):

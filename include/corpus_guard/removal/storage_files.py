@@ -25,9 +25,10 @@ import pyarrow.parquet as pq
 import sqlalchemy as sa
 from fsspec.core import url_to_fs
 
+from corpus_guard.batches.logged_files import log_files
 from corpus_guard.batches.storage import ROWS_PER_GROUP
 from corpus_guard.batches.tables import in_batches
-from corpus_guard.domain import sha256_text
+from corpus_guard.domain import sha256_bytes, sha256_text
 from corpus_guard.errors import Inconsistent
 from corpus_guard.ledger.tables import documents, publications, queries, versions
 from corpus_guard.removal.purge_targets import PurgeTargets
@@ -117,8 +118,8 @@ class StorageFiles:
             tuple(sorted(owner for owner, pieces in candidates.items() if not any(pieces))),
         )
 
-    def erase(self, targets: PurgeTargets) -> None:
-        """Erase rows and raw bytes, and remove what killed writers left behind."""
+    def erase(self, targets: PurgeTargets, run_id: str) -> None:
+        """Erase rows and raw bytes, and remove what killed writers left behind; `run_id` is for the event log."""
         for name in self.names():
             # Half a compressed file may hold a text and cannot be searched. A writer at work loses its draft,
             # fails, and is run again.
@@ -126,6 +127,7 @@ class StorageFiles:
                 self._remove(name)
         for batch in self.batches_with(targets):
             if not self._is_referenced(batch.folder):
+                self._log(run_id, dict.fromkeys(batch.tables))
                 for name in batch.tables:
                     self._remove(name)
                 continue
@@ -135,6 +137,7 @@ class StorageFiles:
                 if len(remaining) < len(table):
                     buffer = io.BytesIO()
                     pq.write_table(remaining, buffer, compression="zstd", row_group_size=ROWS_PER_GROUP)
+                    self._log(run_id, {name: sha256_bytes(buffer.getvalue())})
                     self._storage.write(name, buffer.getvalue())
         for name in self.blobs_of(targets):
             self._remove(name)
@@ -143,6 +146,10 @@ class StorageFiles:
         """Open a file for searching."""
         stream: BinaryIO = self._fs.open(f"{self._root}/{name}", "rb")
         return stream
+
+    def _log(self, run_id: str, hashes: Mapping[str, str] | Mapping[str, None]) -> None:
+        with self._ledger.write() as connection:
+            log_files(connection, run_id, hashes)
 
     def _table_names(self) -> list[str]:
         return [name for name in self.names() if name.startswith("batches/") and name.endswith(".parquet")]

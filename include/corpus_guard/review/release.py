@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 import sqlalchemy as sa
 
+from corpus_guard.batches.logged_files import hash_files, log_files
 from corpus_guard.batches.reading import read_checked_versions
 from corpus_guard.batches.tables import SERVED_COLUMNS, in_batches
 from corpus_guard.corpus import outbox, publishing
@@ -126,7 +127,9 @@ def _release_batch(
     released = read_checked_versions(ledger, storage, batch, version_ids, SERVED_COLUMNS)
     chunks = [(chunk.chunk_id, chunk.text) for version in released for chunk in version.chunks]
     vectors, model = embed_chunks(storage, models, batch.rpartition("/")[0], chunks)
+    hashes = hash_files(storage, [vectors] if vectors else [])
     with ledger.write() as connection:
+        log_files(connection, run_id, hashes)
         applied = _apply_to_versions(connection, releases)
         publishing.request_publication(
             connection,

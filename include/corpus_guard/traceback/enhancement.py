@@ -38,6 +38,7 @@ from typing import TYPE_CHECKING
 import sqlalchemy as sa
 
 from corpus_guard import domain
+from corpus_guard.batches.logged_files import hash_files, log_files
 from corpus_guard.batches.tables import vectors_to_table, versions_to_table
 from corpus_guard.corpus import outbox, publishing, trigger
 from corpus_guard.corpus.retrieval_log import MAX_QUERY_CHARS, query_id
@@ -316,7 +317,10 @@ class Enhancements:
         """Write verdict, release, outbox row and enhancement in one transaction; return the id."""
         version = prepared.version
         enhancement_id = digest("enhancement/v1", [version.version_id])[:32]
+        signals = f"{prepared.batch.rpartition('/')[0]}/signals.parquet"
+        hashes = hash_files(self.storage, (prepared.batch, signals, prepared.vectors))
         with self.ledger.write() as connection:
+            log_files(connection, run_id, hashes)
             publishing.record(
                 connection,
                 run_id,

@@ -1,0 +1,53 @@
+"""Hashes of stored files in the event log, so that a changed file is noticed whatever it holds.
+
+Rules
+    * the SHA-256 of a file that shall stay as it is stands in an event of kind ``stored``, written in the
+      transaction that records what the file holds; of several events that name a file the newest counts;
+    * who writes such a file anew logs its new hash first, and who deletes it logs that it is gone: killed in
+      between, the file deviates until the work is repeated;
+    * files of releases that logged no hashes are compared by their content alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import sqlalchemy as sa
+
+from corpus_guard.batches.storage import Storage
+from corpus_guard.ledger.event_log import append_event
+from corpus_guard.ledger.tables import events
+
+STORED_EVENT: Final = "stored"
+
+
+def hash_files(storage: Storage, names: Iterable[str]) -> dict[str, str]:
+    """Return the SHA-256 (hex) of each of these files; raises Inconsistent if one is gone."""
+    return {name: storage.sha256(name) for name in names}
+
+
+def log_files(connection: sa.Connection, run_id: str, hashes: Mapping[str, str] | Mapping[str, None]) -> None:
+    """Log the hashes of files: one event for each folder.
+
+    Args:
+        connection: of a `Ledger.write`.
+        run_id: the run that wrote or deleted them.
+        hashes: storage name → SHA-256; None: the file is gone from now on.
+    """
+    by_folder: dict[str, dict[str, str | None]] = {}
+    for name, sha256 in hashes.items():
+        by_folder.setdefault(name.rpartition("/")[0], {})[name] = sha256
+    for folder, files in sorted(by_folder.items()):
+        append_event(connection, STORED_EVENT, folder, run_id, files=files)
+
+
+def logged_hashes(connection: sa.Connection, folder: str | None = None) -> dict[str, str | None]:
+    """Return the newest logged hash of each file, of one folder or of all; None: deleted."""
+    statement = sa.select(events.c.body).where(events.c.kind == STORED_EVENT).order_by(events.c.seq)
+    if folder is not None:
+        statement = statement.where(events.c.subject == folder)
+    hashes: dict[str, str | None] = {}
+    for body in connection.scalars(statement):
+        hashes |= body["files"]
+    return hashes
