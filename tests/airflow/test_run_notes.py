@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from corpus_guard.airflow.run_notes import MAX_NOTE, replace_line
+from corpus_guard.airflow.run_notes import MAX_NOTE, replace_line, summarize_counts
 
 
 def test_a_line_takes_the_place_of_its_own_and_of_no_other() -> None:
@@ -14,3 +14,22 @@ def test_a_line_takes_the_place_of_its_own_and_of_no_other() -> None:
     assert replace_line(note, "judge", "judge: in use") == note, "so that whoever writes can see that it stands"
     assert len(replace_line("x" * MAX_NOTE, "judge", "judge: in use")) == MAX_NOTE
     assert replace_line("x" * MAX_NOTE, "judge", "judge: in use").endswith("\njudge: in use")
+
+
+def test_a_refresh_tells_what_it_skipped() -> None:
+    skipped = {"pages": {"links that lead out of the source": 2, "left out by include and exclude": 900}}
+
+    note = summarize_counts({"accepted": 3, "unchanged": 0, "published": 7, "skipped": skipped})
+
+    assert note == "3 accepted, 7 published, 2 skipped in pages (links that lead out of the source)"
+
+
+def test_an_alert_stands_before_everything_else_and_is_never_cut_off() -> None:
+    note = replace_line("The corpus holds: 9 records", "Incidents", "Incidents: 1 not acknowledged", first=True)
+
+    assert note == "Incidents: 1 not acknowledged\nThe corpus holds: 9 records"
+    assert replace_line(note, "Incidents", "Incidents: acknowledged by ada", first=True).startswith(
+        "Incidents: acknowledged by ada\nThe corpus"
+    )
+    long = replace_line("x" * MAX_NOTE, "Incidents", "Incidents: 1 not acknowledged", first=True)
+    assert long.startswith("Incidents: 1 not acknowledged\n") and len(long) == MAX_NOTE

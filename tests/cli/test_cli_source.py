@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -103,6 +104,25 @@ def test_check_of_a_declared_source_and_of_a_file(deployment: Workspace, run: Ru
 
     assert (by_name["source"], by_name["trust"], by_name["listed"]) == ("pages", "open", 1)
     assert (by_file["source"], by_file["trust"], by_file["listed"]) == ("again", "reviewed", 1)
+
+
+def test_what_is_skipped_is_told_by_check_and_refresh(deployment: Workspace, run: Run) -> None:
+    deployment.page("good.md")
+    deployment.page(".hidden.md")
+    (deployment.pages / "out.md").symlink_to(deployment.settings.sources_file)
+    os.mkfifo(deployment.pages / "pipe.md")
+    reasons = ["hidden (a name that begins with a dot)", "links that lead out of the source", "pipes, sockets and devices"]
+
+    by_check = json.loads(run("source", "check", "pages", "--json")[1])
+    in_words = run("source", "check", "pages")[1]
+    by_refresh = json.loads(run("refresh", "--json")[1])
+    again = run("refresh")[1]
+
+    assert by_check["skipped"] == dict.fromkeys(reasons, 1)
+    assert all(reason in in_words for reason in reasons)
+    assert by_refresh["skipped"] == {"pages": dict.fromkeys(reasons, 1)}
+    assert by_refresh["documents"] == 1
+    assert f"Skipped in pages: {', '.join(f'1 {reason}' for reason in reasons)}" in again
 
 
 def test_what_cannot_be_listed_exits_with_1(run: Run) -> None:

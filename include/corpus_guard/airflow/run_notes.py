@@ -28,8 +28,26 @@ WRITE_ATTEMPTS = 3  # several tasks may write at once
 def write_counts(counts: Mapping[str, Any], prefix: str = "") -> None:
     """Write the counts of a run on its note, and send them as metrics."""
     count_run(counts)
+    write_note(prefix + summarize_counts(counts))
+
+
+def summarize_counts(counts: Mapping[str, Any]) -> str:
+    """Return the counts of a run in one line, without those that are zero."""
     shown = [f"{counts[name]:,} {name}" for name in (*DOCUMENT_COUNTS, *CHUNK_COUNTS) if counts.get(name)]
-    write_note(prefix + (", ".join(shown) or "nothing changed"))
+    shown += [f"{number:,} skipped in {source} ({reason})" for source, reason, number in _skips(counts)]
+    return ", ".join(shown) or "nothing changed"
+
+
+def _skips(counts: Mapping[str, Any]) -> list[tuple[str, str, int]]:
+    """Return (source, reason, number) of what the sources hold and is no document, but for what include and exclude ask to leave out."""
+    from corpus_guard.intake.sources.source import SkipReason
+
+    return [
+        (source, reason, number)
+        for source, reasons in counts.get("skipped", {}).items()
+        for reason, number in reasons.items()
+        if reason != SkipReason.LEFT_OUT
+    ]
 
 
 def write_note(text: str) -> None:

@@ -128,6 +128,9 @@ def refresh(
         console.print_json(sealed)
         return
     out.print(_counts(sealed))
+    for name, reasons in sealed["skipped"].items():
+        listed = ", ".join(f"{number:,} {reason}" for reason, number in reasons.items())
+        out.print(f"Skipped in {visible(name)}: {visible(listed)}", soft_wrap=True)
     out.print(
         f"{plural(sealed['published'], 'chunk')} published, {sealed['retired']:,} retired, {sealed['served']:,} served; "
         f"manifest sha256:{sealed['manifest_sha256'][:16]}…",

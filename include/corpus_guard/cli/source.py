@@ -246,6 +246,7 @@ def _show(result: Preview) -> None:
         soft_wrap=True,
     )
     _counts("Sizes", result.sizes)
+    _counts("Skipped: no documents of this source", result.skipped, "entries")
     if result.unchanged:
         out.print(f"{result.unchanged:,} unchanged; not judged again")
     out.print(
@@ -284,11 +285,11 @@ def _show(result: Preview) -> None:
         out.print("No Chroma server answers: documents were not compared with served texts.")
 
 
-def _counts(title: str, counts: Mapping[str, int]) -> None:
+def _counts(title: str, counts: Mapping[str, int], unit: str = "documents") -> None:
     if counts:
         pairs = counts.most_common() if isinstance(counts, Counter) else counts.items()
         rows = [(visible(name), f"{count:,}") for name, count in pairs]
-        out.print(console.table(title, ("", "documents"), rows, right=("documents",)))
+        out.print(console.table(title, ("", unit), rows, right=(unit,)))
 
 
 def _bytes(count: int) -> str:

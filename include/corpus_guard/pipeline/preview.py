@@ -26,7 +26,7 @@ from corpus_guard.corpus.store import Store
 from corpus_guard.domain import Judgement, Progress, TrustLevel, Verdict, Version, doc_id, no_progress
 from corpus_guard.intake.blobs import BlobStore
 from corpus_guard.intake.chunking import Chunker
-from corpus_guard.intake.sources.source import FetchFailed, Source, SourceItem, Unchanged
+from corpus_guard.intake.sources.source import FetchFailed, Source, SourceItem, Unchanged, skipped_by
 from corpus_guard.ledger import Ledger
 from corpus_guard.models import Models
 from corpus_guard.pipeline import steps
@@ -75,6 +75,7 @@ class Preview:
     bytes: int = 0  # sum of the sizes that the listing gives
     unsized: int = 0  # documents without a size in the listing
     sizes: dict[str, int] = field(default_factory=dict)
+    skipped: dict[str, int] = field(default_factory=dict)  # reason → entries that are no documents of the source
     looked_at: int = 0  # documents in the sample
     unchanged: int = 0  # documents whose bytes the ledger already has
     failed: Counter[str] = field(default_factory=Counter)  # error code → documents not fetched
@@ -101,6 +102,7 @@ class Preview:
             "bytes": self.bytes,
             "without_size": self.unsized,
             "sizes": self.sizes,
+            "skipped": self.skipped,
             "looked_at": self.looked_at,
             "unchanged": self.unchanged,
             "failed": dict(self.failed.most_common()),
@@ -163,6 +165,7 @@ def preview(
         store = Store(settings.chroma_url, settings.collection_prefix) if serves else _EmptyStore()
         result = Preview(source.name, source.owner, source.trust.value, has_ledger, serves)
         _measure_listing(result, items, len(chosen))
+        result.skipped = skipped_by(source)
         shards: list[Shard] = []
         done = 0
         run_id = f"preview-{uuid.uuid4().hex}"

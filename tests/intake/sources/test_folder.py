@@ -10,6 +10,7 @@ from corpus_guard.domain import TrustLevel
 from corpus_guard.errors import SourceUnavailable
 from corpus_guard.intake.sources import Fetched, FetchFailed, Source, SourceItem, open_source
 from corpus_guard.intake.sources.folder import FolderConfig
+from corpus_guard.intake.sources.source import skipped_by
 
 
 def folder(root: Path | str, max_bytes: int = 10_000, **more: object) -> Source:
@@ -67,6 +68,30 @@ def test_links_that_lead_out_are_not_part_of_the_source(tmp_path: Path) -> None:
     (root / "folder").symlink_to(outside)
     (root / "loop").symlink_to(root)
     assert uris(folder(root)) == ["inside.txt", "own.txt"]
+
+
+def test_what_is_skipped_is_counted_and_told(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    (root / ".git").mkdir(parents=True)
+    (tmp_path / "secret.txt").write_text("secret")
+    for name in (".git/a.txt", ".git/b.txt", ".env", "own.md", "notes.bak"):
+        (root / name).write_text("text")
+    os.mkfifo(root / "pipe.md")
+    (root / "out.md").symlink_to(tmp_path / "secret.txt")
+    (root / "nowhere.md").symlink_to(root / "gone.md")
+    (root / "again").symlink_to(root / ".git")
+    source = folder(root, exclude=("*.bak",))
+
+    for _ in range(2):  # counted anew by each listing
+        assert uris(source) == ["own.md"]
+        assert skipped_by(source) == {
+            "hidden (a name that begins with a dot)": 2,
+            "links that lead out of the source": 1,
+            "links to folders": 1,
+            "links that lead nowhere": 1,
+            "pipes, sockets and devices": 1,
+            "left out by include and exclude": 1,
+        }
 
 
 def test_a_file_swapped_for_a_link_after_listing_is_not_followed(tmp_path: Path) -> None:

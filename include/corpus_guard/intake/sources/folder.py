@@ -2,7 +2,8 @@
 
 Rules:
 
-- Hidden files and folders (a leading dot) are skipped, and so are pipes, devices and the like.
+- Hidden files and folders (a leading dot) are skipped, and so are pipes, devices and the like. What is
+  skipped is counted; a hidden folder counts once.
 - A link to a file is taken when its target lies inside the folder, checked again at fetch. A link to a folder
   is never followed: files inside the folder have their own names, files outside are not part of the source.
 - A file above the limit is reported with its size and not read.
@@ -30,6 +31,7 @@ from corpus_guard.intake.sources.source import (
     ConfiguredSource,
     Fetched,
     FetchFailed,
+    SkipReason,
     SourceContext,
     SourceItem,
     as_utc,
@@ -59,6 +61,7 @@ class FolderSource(ConfiguredSource[FolderConfig]):
     def list(self) -> Iterator[SourceItem]:
         """Yield every file, folder by folder in the order of names; raise SourceUnavailable (see `Source`)."""
         fs, root = self._open()
+        self.skipped.clear()
         try:
             fs.invalidate_cache()
             exists = fs.isdir(root)
@@ -114,16 +117,18 @@ class FolderSource(ConfiguredSource[FolderConfig]):
             for entry in entries:
                 path = entry["name"].rstrip("/")
                 name = path.rpartition("/")[2]
-                if name.startswith(".") or not name or path == folder:
+                if not name or path == folder:
                     continue
                 relative = path[len(root) :].lstrip("/")
-                if entry["type"] == "directory":
+                if name.startswith("."):
+                    self.skipped[SkipReason.HIDDEN] += 1
+                elif entry["type"] == "directory":
                     subfolders.append(path)  # never a link: those have a type of their own
-                elif (
-                    _is_file(entry, local=local)
-                    and self._matches(relative)
-                    and not _leads_out(entry, root, local=local)
-                ):
+                elif reason := _why_no_document(entry, root, local=local):
+                    self.skipped[reason] += 1
+                elif not self._matches(relative):
+                    self.skipped[SkipReason.LEFT_OUT] += 1
+                else:
                     yield _make_item(relative, entry)
             pending.extend(reversed(subfolders))
 
@@ -184,18 +189,20 @@ def _lies_below(descriptor: int, path: str, real_root: str) -> bool:
     return opened.startswith(f"{real_root.rstrip('/')}/")
 
 
-def _is_file(entry: Mapping[str, Any], *, local: bool) -> bool:
-    # A link on disk is listed with the type "other".
-    return bool(entry["type"] == "file" or (local and entry.get("islink") and Path(entry["name"]).is_file()))
-
-
 def _make_item(relative: str, entry: Mapping[str, Any]) -> SourceItem:
     modified = entry.get("mtime", entry.get("LastModified", entry.get("last_modified", entry.get("updated"))))
     return SourceItem(utf8_path(relative), entry.get("size"), as_utc(modified), json.dumps(relative))
 
 
-def _leads_out(entry: Mapping[str, Any], root: str, *, local: bool) -> bool:
-    # Linked folders are not walked into, so only the entry's own link can lead out.
+def _why_no_document(entry: Mapping[str, Any], root: str, *, local: bool) -> SkipReason | None:
     if not local or not entry.get("islink"):
-        return False
-    return not Path(entry["name"]).resolve().is_relative_to(Path(root).resolve())
+        return None if entry["type"] == "file" else SkipReason.NOT_A_FILE
+    path = Path(entry["name"])  # a link on disk is listed with the type "other"
+    if not path.exists():
+        return SkipReason.BROKEN_LINK
+    # Linked folders are not walked into, so only the entry's own link can lead out.
+    if not path.resolve().is_relative_to(Path(root).resolve()):
+        return SkipReason.LINK_OUT
+    if path.is_dir():
+        return SkipReason.FOLDER_LINK
+    return None if path.is_file() else SkipReason.NOT_A_FILE

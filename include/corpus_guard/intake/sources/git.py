@@ -48,6 +48,7 @@ from corpus_guard.intake.sources.source import (
     Fetched,
     FetchFailed,
     Outcome,
+    SkipReason,
     SourceContext,
     SourceItem,
     oversize_failure,
@@ -58,6 +59,7 @@ _REF = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/+-]{0,200}")
 _LFS_HEADER = b"version https://git-lfs.github.com/spec/v1\n"
 _REFUSED_NAMES = frozenset({"", ".", "..", ".git", "git~1"})
 _FILE_MODES = frozenset({"100644", "100755"})
+_OTHER_MODES = {"120000": SkipReason.LINK, "160000": SkipReason.SUBMODULE}
 
 
 class GitConfig(SourceConfig, PathGlobs):
@@ -130,13 +132,18 @@ class GitSource(ConfiguredSource[GitConfig]):
     def list(self) -> Iterator[SourceItem]:
         """Yield every file of the commit that `ref` names now; raise SourceUnavailable (see `Source`)."""
         prefix = f"{self._config.folder}/" if self._config.folder else ""
+        self.skipped.clear()
         with self._open_clone() as clone:
             try:
                 commit = clone.resolve(self._config.ref)
                 clone.fetch_commit(commit, self._config.ref)
                 for entry in self._check_count(clone.list_tree(commit, self._config.folder)):
                     path = _decode_path(entry.path)
-                    if entry.mode in _FILE_MODES and self._matches(path.removeprefix(prefix)):
+                    if entry.mode not in _FILE_MODES:
+                        self.skipped[_OTHER_MODES.get(entry.mode, SkipReason.NOT_A_FILE)] += 1
+                    elif not self._matches(path.removeprefix(prefix)):
+                        self.skipped[SkipReason.LEFT_OUT] += 1
+                    else:
                         locator = json.dumps({"blob": entry.blob, "commit": commit})
                         yield SourceItem(path, entry.size, None, locator, validator=entry.blob)
             except GitError as error:

@@ -45,6 +45,7 @@ from corpus_guard.intake.sources.source import (
     Fetched,
     FetchFailed,
     Outcome,
+    SkipReason,
     SourceContext,
     SourceItem,
     as_utc,
@@ -97,14 +98,20 @@ class ObjectSource(ConfiguredSource[ObjectsConfig]):
         import obstore
 
         empty = True
+        self.skipped.clear()
         try:
             for page in obstore.list(self._open_store(), prefix=self._prefix or None, chunk_size=1_000):
                 for metadata in page:
                     empty = False
                     key = metadata["path"]
                     relative = key.removeprefix(self._prefix)
-                    hidden = any(name.startswith(".") for name in relative.split("/"))
-                    if key.startswith(self._prefix) and relative and not hidden and self._matches(relative):
+                    if not key.startswith(self._prefix) or not relative:
+                        continue  # the prefix itself
+                    if any(name.startswith(".") for name in relative.split("/")):
+                        self.skipped[SkipReason.HIDDEN] += 1
+                    elif not self._matches(relative):
+                        self.skipped[SkipReason.LEFT_OUT] += 1
+                    else:
                         yield _make_item(relative, metadata)
         except Exception as error:
             # obstore's errors quote requests; the kind of error is enough to know where to look.

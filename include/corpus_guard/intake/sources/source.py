@@ -22,15 +22,19 @@ Rules for every connector:
 - Raise `corpus_guard.errors.SourceUnavailable` when the source as a whole cannot be listed. Never list it as
   empty: an empty list would look as if every document had been deleted.
 - Treat names and metadata that arrive with a document as data. Never build a path to write to from them.
+- Count what `list` passes over in an attribute `skipped` (reason → number): people look for a file that is
+  missing. A connector without it counts as one that passes over nothing.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from enum import StrEnum
 from pathlib import Path
 from types import MappingProxyType
 from typing import Generic, Protocol, TypeVar
@@ -108,6 +112,24 @@ class FetchFailed:
 Outcome = Fetched | FetchFailed | Unchanged
 
 
+class SkipReason(StrEnum):
+    """Why an entry of a source is not a document, as people read it behind its number."""
+
+    HIDDEN = "hidden (a name that begins with a dot)"
+    LINK_OUT = "links that lead out of the source"
+    FOLDER_LINK = "links to folders"
+    BROKEN_LINK = "links that lead nowhere"
+    LINK = "links"
+    NOT_A_FILE = "pipes, sockets and devices"
+    SUBMODULE = "submodules"
+    LEFT_OUT = "left out by include and exclude"
+
+
+def skipped_by(source: Source) -> dict[str, int]:
+    """Return what the last complete `list` of a source passed over: reason → number."""
+    return {str(reason): int(count) for reason, count in dict(getattr(source, "skipped", {})).items() if count}
+
+
 class Source(Protocol):
     """A place that holds documents, with an owner who vouches for it to a stated degree."""
 
@@ -135,6 +157,8 @@ class ConfiguredSource(Generic[ConfigT]):
         self.name = config.name
         self.owner = config.owner
         self.trust = config.trust
+        self.skipped: Counter[str] = Counter()
+        """What the last `list` passed over: `SkipReason` → number."""
         self._config = config
         self._context = context
 
