@@ -62,6 +62,31 @@ def test_a_deviation_becomes_an_incident_and_is_healed(run: Run, lite_shelf: She
     assert healed["incident_id"] == name
 
 
+def test_status_begins_with_an_incident_until_a_person_acknowledges_it(
+    run: Run, lite_shelf: Shelf, chroma: chromadb.ClientAPI
+) -> None:
+    forge(lite_shelf, chroma)
+    name = json.loads(run("verify", "--json").stdout)["incident"]
+    assert run("status").stdout.startswith(
+        f"Incident {name[:8]}, not acknowledged: open, not healed: 1 metadata_changed"
+    )
+
+    assert "acknowledge" in run("incident", "heal", name).stdout
+    first, *_ = run("status").stdout.splitlines()
+    assert first.startswith(f"Incident {name[:8]}, not acknowledged: healed, not explained: 1 metadata_changed")
+    (red,) = json.loads(run("status", "--json").stdout)["incidents"]
+    assert (red["incident_id"], red["state"]) == (name, "healed")
+    shown = json.loads(run("incident", "show", name, "--json").stdout)
+    assert shown["window"]["seal"] == 1 and shown["window"]["verified_at"] is None
+    assert "Healed, and nobody has explained it." in run("incident", "show", name).stdout
+
+    assert run("incident", "acknowledge", name[:6], "--reason", "a backup test", "--by", "mo").exit_code == 0
+
+    assert not run("status").stdout.startswith("Incident")
+    assert json.loads(run("status", "--json").stdout)["incidents"] == []
+    assert run("incident", "close", name, "--reason", "twice", "--by", "eve").exception is not None
+
+
 def test_a_verification_can_leave_no_trace(run: Run, lite_shelf: Shelf, chroma: chromadb.ClientAPI) -> None:
     forge(lite_shelf, chroma)
 

@@ -30,7 +30,7 @@ def routes(app: FastAPI) -> Iterator[tuple[str, str]]:
 
 
 def filled(path: str) -> str:
-    for name in ("version_id", "report_id", "trace_id", "decision_id", "mute_id"):
+    for name in ("version_id", "report_id", "trace_id", "decision_id", "mute_id", "incident_id"):
         path = path.replace(f"{{{name}}}", ANY_ID)
     return path.replace("{name}", "pages.css")
 

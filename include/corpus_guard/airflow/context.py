@@ -23,6 +23,7 @@ class HumanAnswer(TypedDict, total=False):
     """The XCom that Airflow's human-in-the-loop operators push."""
 
     chosen_options: list[str]
+    params_input: dict[str, object]  # what was entered in the form
     responded_by_user: Responder | None
 
 

@@ -1,18 +1,36 @@
-"""Task functions of `integrity_nightly`: verify, heal, accept a new baseline."""
+"""Task functions of `integrity_nightly`: verify, heal, report what nobody has acknowledged, take the answer."""
 
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, TypedDict
 
 from corpus_guard.airflow.context import HumanAnswer, current_run_id, responder_name
 from corpus_guard.airflow.metrics import gauge
-from corpus_guard.airflow.run_notes import write_note
+from corpus_guard.airflow.notifications import airflow_url, notify
+from corpus_guard.airflow.run_notes import write_note, write_note_line
+from corpus_guard.errors import Infrastructure, Misuse
 
 if TYPE_CHECKING:
     from corpus_guard.proof.incidents import Incident
 
 log = logging.getLogger(__name__)
+
+ACKNOWLEDGE: Final = "Acknowledge"
+ACCEPT: Final = "Accept as the new baseline"
+LEAVE_RED: Final = "Leave red"
+MAX_NAMED_INCIDENTS: Final = 5  # in a message
+NOTE_LINE: Final = "Incidents"
+
+
+class RedIncidents(TypedDict):
+    """Incidents that nobody has acknowledged, as the required action shows them."""
+
+    incidents: list[str]  # ids
+    unhealed: str  # id of the one whose deviations are still there; "" if there is none
+    sentence: str
+    link: str  # to the review pages
 
 
 def verify_corpus() -> str:
@@ -22,7 +40,6 @@ def verify_corpus() -> str:
         The id of the incident if anything deviates, "" if everything was checked and holds.
     """
     from corpus_guard.deployment import Deployment
-    from corpus_guard.errors import Infrastructure
     from corpus_guard.ledger.event_log import append_event
     from corpus_guard.proof.incidents import examine, open_incident
     from corpus_guard.tracking.integrity_nightly import log_verification
@@ -31,13 +48,17 @@ def verify_corpus() -> str:
         examination = examine(deployment.ledger, deployment.storage, deployment.store, deployment.settings)
         verification = examination.verification
         log.info("%s", {key: value for key, value in verification.as_dict().items() if key != "deviations"})
+        incident = None
+        if not examination.clean:
+            deviations = examination.unanswered or verification.deviations
+            incident = open_incident(deployment.ledger, deployment.storage, current_run_id(), deviations)
         try:
-            log_verification(deployment.settings, verification)
+            log_verification(deployment.settings, verification, incident.incident_id if incident else "")
         except Infrastructure as error:
             log.warning("%s; the figures are in this log", error)  # the verification itself is done
         gauge("integrity.deviations", len(verification.deviations))
         gauge("integrity.records", verification.records)
-        if examination.clean:
+        if incident is None:
             counts = {
                 "records": verification.records,
                 "vectors": verification.queried,
@@ -47,8 +68,6 @@ def verify_corpus() -> str:
                 append_event(connection, "verified", "corpus", current_run_id(), **counts)
             write_note("The corpus holds: " + ", ".join(f"{count:,} {name}" for name, count in counts.items()))
             return ""
-        deviations = examination.unanswered or verification.deviations
-        incident = open_incident(deployment.ledger, deployment.storage, current_run_id(), deviations)
     write_note(_summary(incident))
     return incident.incident_id
 
@@ -101,25 +120,93 @@ def heal_incident(incident_id: str) -> str:
     return remaining.incident_id if remaining else ""
 
 
-def accept_incident(incident_id: str, answer: HumanAnswer) -> None:
-    """Accept the deviations of an incident as the new baseline, in the name of the approver, and seal it."""
+def report_incidents(unhealed: str | None) -> RedIncidents:
+    """Write the incidents that nobody has acknowledged on the run's note, and notify people of them.
+
+    Args:
+        unhealed: id of the incident that healing left; "" or None if it left none.
+
+    Raises:
+        AirflowSkipException: every incident is acknowledged.
+    """
+    from airflow.sdk.exceptions import AirflowSkipException
+
+    from corpus_guard.airflow.plugin import deep_link
+    from corpus_guard.deployment import Deployment
+    from corpus_guard.proof.incidents import list_red_incidents
+
+    with Deployment() as deployment:
+        red = list_red_incidents(deployment.ledger)
+    gauge("integrity.incidents", len(red))
+    if not red:
+        raise AirflowSkipException("every incident is acknowledged")
+    subject = f"{len(red):,} incident{'s' * (len(red) != 1)} not acknowledged"
+    sentence = f"{subject}: {_named(red)}"
+    write_note_line(NOTE_LINE, sentence, first=True)
+    link = f"{airflow_url()}/{deep_link(f'incidents/{red[0].incident_id}' if len(red) == 1 else 'corpus')}"
+    text = (
+        f"The corpus is not, or was not, what was sealed. {sentence}. Find the cause, then acknowledge with a reason on the "
+        "review page or under Required Actions."
+    )
+    try:
+        notify(subject, text, link)
+    except Infrastructure as error:
+        log.warning("%s; the required action says the same", error)
+    return RedIncidents(
+        incidents=[incident.incident_id for incident in red], unhealed=unhealed or "", sentence=sentence, link=link
+    )
+
+
+def settle_incidents(red: RedIncidents, answer: HumanAnswer) -> None:
+    """Acknowledge or accept the incidents that the required action showed, in the name of the person who answered.
+
+    Incidents that were acknowledged elsewhere meanwhile stay as they are.
+
+    Raises:
+        Misuse: incidents are still red, the answer has no reason, or the deviations are still there.
+    """
     from corpus_guard.deployment import Deployment
     from corpus_guard.ledger.states import IncidentState
     from corpus_guard.proof.incidents import end_incident, find_incident
 
     run_id = current_run_id()
+    option = next(iter(answer.get("chosen_options") or ()), LEAVE_RED)
+    reason = str((answer.get("params_input") or {}).get("reason") or "").strip()
     with Deployment() as deployment:
-        if find_incident(deployment.ledger, incident_id).state == IncidentState.OPEN:  # a repeated task finds it closed
+        waiting = [find_incident(deployment.ledger, incident_id) for incident_id in red["incidents"]]
+        waiting = [incident for incident in waiting if incident.is_red]
+        if waiting and option == LEAVE_RED:
+            raise Misuse(
+                f"still red: {_named(waiting)}. Acknowledge with a reason on the review page, or with "
+                "`guard incident acknowledge`, then clear this task"
+            )
+        for incident in waiting:
+            accepted = option == ACCEPT and incident.state == IncidentState.OPEN
             end_incident(
                 deployment.ledger,
                 deployment.settings,
-                incident_id,
-                IncidentState.ACCEPTED,
+                incident.incident_id,
+                IncidentState.ACCEPTED if accepted else IncidentState.CLOSED,
                 by=responder_name(answer),
-                reason="approved in Airflow",
+                reason=reason,
                 run_id=run_id,
             )
-        deployment.seal(run_id)
+        if option == ACCEPT:
+            deployment.seal(run_id)
+    if waiting:
+        write_note_line(NOTE_LINE, f"acknowledged by {responder_name(answer)}: {reason}", first=True)
+    if red["unhealed"] and option == ACKNOWLEDGE:
+        raise Misuse(
+            f"incident {red['unhealed']} is acknowledged, and its deviations are still there: repair them, or accept them as the "
+            "new baseline; the next night opens a new incident"
+        )
+
+
+def _named(incidents: Sequence[Incident]) -> str:
+    """Return the incidents in words, the first ones by name."""
+    names = [f"{incident.incident_id[:8]} ({incident.summary})" for incident in incidents[:MAX_NAMED_INCIDENTS]]
+    hidden = len(incidents) - len(names)
+    return ", ".join([*names, *([f"{hidden:,} more"] if hidden else [])])
 
 
 def _summary(incident: Incident) -> str:

@@ -56,18 +56,22 @@ def write_note(text: str) -> None:
     _write(lambda existing: text[:MAX_NOTE])
 
 
-def write_note_line(name: str, text: str) -> None:
-    """Write or replace the line of the note that begins with `name`; other lines stay. Never raises."""
+def write_note_line(name: str, text: str, *, first: bool = False) -> None:
+    """Write or replace the line of the note that begins with `name`; other lines stay. Never raises.
+
+    Args:
+        first: put the line in front of the others, not behind them.
+    """
     log.info("%s: %s", name, text)
     line = f"{name}: {' '.join(text.split())}"
     line = line if len(line) <= MAX_LINE else line[: MAX_LINE - 1] + "…"
-    _write(lambda existing: replace_line(existing, name, line))
+    _write(lambda existing: replace_line(existing, name, line, first=first))
 
 
-def replace_line(note: str, name: str, line: str) -> str:
-    """Return the note with `line` in place of the lines that begin with `name`."""
+def replace_line(note: str, name: str, line: str, *, first: bool = False) -> str:
+    """Return the note with `line` in place of the lines that begin with `name`, as its last or first line."""
     others = [other for other in note.splitlines() if other.strip() and not other.startswith(f"{name}: ")]
-    return "\n".join([*others, line])[-MAX_NOTE:]
+    return "\n".join([line, *others])[:MAX_NOTE] if first else "\n".join([*others, line])[-MAX_NOTE:]
 
 
 def _write(edit: Callable[[str], str]) -> None:

@@ -27,9 +27,9 @@ err = Console(stderr=True, emoji=False, highlight=False)
 SEVERITY_STYLE = {"critical": "bold red", "high": "red", "medium": "yellow", "low": "cyan", "info": "dim"}
 STATE_STYLE = {
     "accept": "green", "accepted": "green", "released": "green", "published": "green", "sealed": "green",
-    "healed": "green", "active": "green", "closed": "dim", "replaced": "dim",
+    "active": "green", "closed": "dim", "replaced": "dim",
     "quarantine": "yellow", "quarantined": "yellow", "running": "yellow",
-    "reject": "red", "rejected": "red", "failed": "red", "open": "red", "revoked": "red",
+    "reject": "red", "rejected": "red", "failed": "red", "open": "red", "healed": "red", "revoked": "red",
 }  # fmt: skip
 
 _TAG_BEGINS = re.compile(r"\[(?=[a-z#/@]|\Z)")

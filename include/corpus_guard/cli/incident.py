@@ -1,8 +1,8 @@
-"""`guard incident`: deviations that verifications found, and how they were resolved."""
+"""`guard incident`: deviations that verifications found, and who explained them."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,7 +13,12 @@ from corpus_guard.cli.options import Json, Reviewer
 from corpus_guard.deployment import Deployment, new_run_id
 from corpus_guard.ledger.states import IncidentState
 
-app = typer.Typer(help="Deviations found by verification: show, heal, accept or close them.", no_args_is_help=True)
+if TYPE_CHECKING:
+    from corpus_guard.proof.incidents import Incident, IncidentWindow
+
+app = typer.Typer(
+    help="Deviations found by verification: show, heal, acknowledge or accept them.", no_args_is_help=True
+)
 
 Name = Annotated[str, typer.Argument(help="Id of the incident, or a prefix of it.", metavar="INCIDENT")]
 Reason = Annotated[str, typer.Option("--reason", "-r", help="Reason; kept with the incident and in the signed log.")]
@@ -35,7 +40,7 @@ def list_(
     if state is not None and state not in INCIDENT_STATES:
         raise errors.Misuse(f"--state {state}: expected one of {', '.join(INCIDENT_STATES)}")
     with Deployment() as deployment:
-        incidents = list_incidents(deployment.ledger, state)
+        incidents = list_incidents(deployment.ledger, *([state] if state else []))
     if as_json:
         console.print_json([incident.as_dict() for incident in incidents])
         return
@@ -54,23 +59,33 @@ def list_(
 
 @app.command()
 def show(name: Name, as_json: Json = False) -> None:
-    """Show one incident with each deviation: expected and found.
+    """Show one incident with each deviation: what was sealed, what was there, and since when it can have been there.
 
     Example: `guard incident show 3fa9`
     """
-    from corpus_guard.proof.incidents import find_incident, load_deviations
+    from corpus_guard.proof.incidents import find_incident, incident_window, load_deviations
 
     with Deployment() as deployment:
         incident = find_incident(deployment.ledger, name)
+        window = incident_window(deployment.ledger, incident)
         deviations = load_deviations(deployment.storage, incident)
     if as_json:
-        console.print_json({**incident.as_dict(), "deviations": [deviation.as_dict() for deviation in deviations]})
+        console.print_json(
+            {
+                **incident.as_dict(),
+                "window": window.as_dict(),
+                "deviations": [deviation.as_dict() for deviation in deviations],
+            }
+        )
         return
     out.print(
         f"[bold]{incident.incident_id}[/bold] {styled(incident.state)}, opened {incident.opened_at.isoformat()[:19]}"
     )
     if incident.closed_by:
         out.print(f"{incident.state} by {visible(incident.closed_by)}: {visible(incident.reason or '')}")
+    out.print(_window(window), soft_wrap=True)
+    if incident.is_red:
+        out.print(_next_step(incident), soft_wrap=True)
     rows = [
         (
             deviation.kind.value,
@@ -87,7 +102,7 @@ def show(name: Name, as_json: Json = False) -> None:
 
 @app.command()
 def heal(name: Name, as_json: Json = False) -> None:
-    """Restore from the Parquet batches and the ledger what can be restored, then verify.
+    """Restore from the Parquet batches and the ledger what can be restored, then verify. The incident stays red until it is acknowledged.
 
     Example: `guard incident heal 3fa9 && guard verify`
     """
@@ -121,6 +136,8 @@ def heal(name: Name, as_json: Json = False) -> None:
     else:
         remaining = len(examined.unanswered) + examined.verification.more
         out.print(f"{incident.incident_id[:8]} {styled(incident.state)}, {remaining:,} deviations left")
+        if incident.is_red and examined.clean:
+            out.print(_next_step(incident), soft_wrap=True)
     if not examined.clean:
         raise typer.Exit(1)
 
@@ -135,12 +152,15 @@ def accept(name: Name, reason: Reason, by: Reviewer, as_json: Json = False) -> N
 
 
 @app.command()
-def close(name: Name, reason: Reason, by: Reviewer, as_json: Json = False) -> None:
-    """Close an incident that was repaired by other means. The same deviation opens a new one.
+def acknowledge(name: Name, reason: Reason, by: Reviewer, as_json: Json = False) -> None:
+    """Acknowledge an incident, open or healed, with what caused it: it is no longer red. The same deviations open a new one.
 
-    Example: `guard incident close 3fa9 --reason "store rebuilt from Parquet"`
+    Example: `guard incident acknowledge 3fa9 --reason "a test of the backup wrote to the live store"`
     """
     _end(name, IncidentState.CLOSED, reason, by, as_json)
+
+
+app.command("close", hidden=True)(acknowledge)  # scripts know it by this name
 
 
 def _end(name: str, state: IncidentState, reason: str, by: str, as_json: bool) -> None:
@@ -157,3 +177,15 @@ def _end(name: str, state: IncidentState, reason: str, by: str, as_json: bool) -
         console.print_json(incident.as_dict())
     else:
         out.print(f"{incident.incident_id[:8]} {styled(incident.state)} by {visible(by)}")
+
+
+def _next_step(incident: Incident) -> str:
+    name = incident.incident_id[:8]
+    words = "Healed, and nobody has explained it." if incident.state == IncidentState.HEALED else "It is still there."
+    return f'[bold red]{words}[/bold red] Once you know the cause: guard incident acknowledge {name} --reason "..."'
+
+
+def _window(window: IncidentWindow) -> str:
+    right = f"{window.verified_at:%Y-%m-%d %H:%M} UTC (seal {window.verified_seal})" if window.verified_at else "never"
+    seal = f"seal {window.seal} of {window.sealed_at:%Y-%m-%d %H:%M} UTC" if window.sealed_at else "no seal"
+    return f"Compared with {seal}. Verified right for the last time: {right}"

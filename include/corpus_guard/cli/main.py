@@ -219,7 +219,7 @@ def _questions(path: Path) -> list[str]:
 
 @app.command()
 def status(as_json: Json = False) -> None:
-    """Show what is served, what waits for review, the last runs, and the policy."""
+    """Show incidents that nobody has acknowledged, what is served, what waits for review, the last runs, and the policy."""
     from corpus_guard.pipeline.status import read_status
 
     with Deployment() as deployment:
@@ -227,6 +227,12 @@ def status(as_json: Json = False) -> None:
     if as_json:
         console.print_json(report)
         return
+    for red in report["incidents"]:
+        name = visible(red["incident_id"][:8])
+        out.print(
+            f"[bold red]Incident {name}[/bold red], not acknowledged: {visible(red['summary'])}; see guard incident show {name}",
+            soft_wrap=True,
+        )
     numbers = ("documents", "served", "waiting", "rejected", "chunks")
     rows = [
         (visible(row["source"]), row["trust"], *(f"{row[name]:,}" for name in numbers)) for row in report["sources"]
@@ -243,8 +249,6 @@ def status(as_json: Json = False) -> None:
         out.print(
             f"[bold]Signed   [/bold] {head['events']:,} events, {head['signed_at'][:19]} UTC; check with `guard verify`"
         )
-    for incident_id in report["incidents"]:
-        out.print(f"[bold red]Incident [/bold red] {incident_id} is open; see guard incident show {incident_id[:8]}")
     for label, key in (
         ("Policy", "policy"),
         ("Manifest", "manifest"),

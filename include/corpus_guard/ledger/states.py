@@ -111,9 +111,13 @@ class IncidentState(StrEnum):
     """State of an incident."""
 
     OPEN = "open"
-    HEALED = "healed"
-    ACCEPTED = "accepted"
-    CLOSED = "closed"
+    HEALED = "healed"  # undone by the guard; nobody has explained it
+    ACCEPTED = "accepted"  # by a person, with a reason
+    CLOSED = "closed"  # acknowledged by a person, with a reason
+
+
+ALERTING_STATES: Final = (IncidentState.OPEN, IncidentState.HEALED)
+"""Incidents in these states are red: no person has acknowledged them."""
 
 
 class PurgeState(StrEnum):

@@ -11,8 +11,9 @@ from corpus_guard.intake.sources.declarations import source_location
 from corpus_guard.intake.sources.sources_file import read_declarations
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.queries import Row
-from corpus_guard.ledger.states import IncidentState, PublicationState, RunKind, VersionState
-from corpus_guard.ledger.tables import documents, heads, incidents, publications, runs, seals, versions
+from corpus_guard.ledger.states import PublicationState, RunKind, VersionState
+from corpus_guard.ledger.tables import documents, heads, publications, runs, seals, versions
+from corpus_guard.proof.incidents import list_red_incidents
 from corpus_guard.screening.runner import Screening
 from corpus_guard.settings import Settings
 
@@ -24,7 +25,10 @@ JsonObject: TypeAlias = dict[str, Any]
 
 
 def read_status(ledger: Ledger, storage: Storage, screening: Screening, settings: Settings) -> JsonObject:
-    """Return sources, last runs, policy, manifest and addresses. Loads no model and contacts no server."""
+    """Return sources, last runs, policy, manifest, addresses, and the incidents that nobody has acknowledged.
+
+    Loads no model and contacts no server.
+    """
     seal = _last_seal(ledger)
     return {
         "sources": _sources(ledger),
@@ -40,7 +44,7 @@ def read_status(ledger: Ledger, storage: Storage, screening: Screening, settings
         "manifest": storage.location(seal.manifest) if seal else None,
         "manifest_sha256": seal.manifest_sha256 if seal else None,
         "head": _head(ledger),
-        "incidents": _open_incidents(ledger),
+        "incidents": [incident.as_dict() for incident in list_red_incidents(ledger)],
         "ledger": ledger.address,
         "storage": settings.storage,
         "chroma": _chroma(settings),
@@ -173,11 +177,5 @@ def _head(ledger: Ledger) -> JsonObject | None:
     return {"events": row.size, "root": row.root, "signed_at": row.signed_at.isoformat()} if row else None
 
 
-def _open_incidents(ledger: Ledger) -> list[str]:
-    with ledger.read() as connection:
-        statement = sa.select(incidents.c.incident_id).where(incidents.c.state == IncidentState.OPEN.value)
-        return list(connection.scalars(statement.order_by(incidents.c.opened_at)))
-
-
 def _chroma(settings: Settings) -> str:
-    return f"{settings.chroma_url}, store {settings.home / 'chroma'}, collections {settings.collection_prefix}-*"
+    return f"{settings.chroma_url or 'server of this home'}, store {settings.home / 'chroma'}, collections {settings.collection_prefix}-*"

@@ -1,13 +1,14 @@
-"""Incidents: deviations that a verification found, kept until a person or a later verification ends them.
+"""Incidents: deviations that a verification found, red until a person acknowledges them with a reason.
 
 Rules
-    * the same deviations, found again, are the same incident: a nightly run does not open a new one each
-      night;
+    * the same deviations, found again, are the same incident while it is open: a nightly run does not open a
+      new one each night;
     * the deviations are kept whole in storage and counted in the ledger; hashes and ids, never texts;
-    * *healed*: a later verification finds none of them; *accepted*: a person accepted the remaining
-      deviations as the new baseline, with a reason; *closed*: nothing was accepted, the corpus was repaired
-      by other means;
-    * an accepted deviation is not reported again as long as it stays the same.
+    * *open* and *healed* incidents are red. Healed means that the guard undid the deviations and a later
+      verification finds none of them: what caused them is still not explained;
+    * only a person ends the alert, with a name and a reason, which are an event in the log. *Closed*: the
+      incident is acknowledged, and the same deviations open a new one. *Accepted*: the remaining deviations
+      are the new baseline, and are not reported again as long as they stay the same.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ import orjson
 import sqlalchemy as sa
 
 from corpus_guard.domain import Progress, digest, no_progress
-from corpus_guard.errors import Misuse, UnknownSubject
+from corpus_guard.errors import Misuse, Stale, UnknownSubject
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.event_log import append_event
 from corpus_guard.ledger.ledger import now
-from corpus_guard.ledger.states import IncidentState
-from corpus_guard.ledger.tables import incidents
+from corpus_guard.ledger.states import ALERTING_STATES, IncidentState
+from corpus_guard.ledger.tables import events, incidents, seals
 from corpus_guard.proof.deviations import Deviation
 from corpus_guard.proof.log.heads import RememberedHead, newest_head
 from corpus_guard.proof.verify.verification import Verification, verify
@@ -38,6 +39,12 @@ if TYPE_CHECKING:
     from corpus_guard.settings import Settings
 
 MIN_ID_PREFIX: Final = 4  # characters of an id that name an incident
+_STATES_BEFORE: Final[Mapping[IncidentState, Sequence[IncidentState]]] = {
+    IncidentState.HEALED: (IncidentState.OPEN,),
+    IncidentState.ACCEPTED: (IncidentState.OPEN,),
+    IncidentState.CLOSED: ALERTING_STATES,
+}
+"""States from which an incident may reach a state."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +61,18 @@ class Incident:
     closed_by: str | None
     reason: str | None
 
+    @property
+    def is_red(self) -> bool:
+        """True until a person has acknowledged or accepted it."""
+        return self.state in ALERTING_STATES
+
+    @property
+    def summary(self) -> str:
+        """State and counts in words, such as ``healed, not explained: 1 added, 2 text_changed``."""
+        words: Mapping[str, str] = {"open": "open, not healed", "healed": "healed, not explained"}
+        counts = ", ".join(f"{count:,} {kind}" for kind, count in self.counts.items())
+        return f"{words.get(self.state, self.state)}: {counts}"
+
     def as_dict(self) -> dict[str, object]:
         """Return the incident JSON-ready."""
         return {
@@ -62,9 +81,31 @@ class Incident:
             "opened_at": self.opened_at.isoformat(),
             "run_id": self.run_id,
             "counts": dict(self.counts),
+            "summary": self.summary,
             "closed_at": self.closed_at.isoformat() if self.closed_at else None,
             "closed_by": self.closed_by,
             "reason": self.reason,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class IncidentWindow:
+    """The time in which what deviates was changed, and the seal it was compared with."""
+
+    verified_at: datetime | None  # UTC; the last nightly verification before it that found everything right
+    verified_seal: int | None  # number of the newest seal then
+    seal: int | None  # number of the newest seal when the incident was opened
+    sealed_at: datetime | None  # UTC; of that seal
+    manifest_sha256: str | None  # of that seal
+
+    def as_dict(self) -> dict[str, object]:
+        """Return the window JSON-ready."""
+        return {
+            "verified_at": self.verified_at.isoformat() if self.verified_at else None,
+            "verified_seal": self.verified_seal,
+            "seal": self.seal,
+            "sealed_at": self.sealed_at.isoformat() if self.sealed_at else None,
+            "manifest_sha256": self.manifest_sha256,
         }
 
 
@@ -114,12 +155,37 @@ def open_incident(ledger: Ledger, storage: Storage, run_id: str, deviations: Seq
     return find_incident(ledger, incident_id)
 
 
-def list_incidents(ledger: Ledger, state: str | None = None) -> list[Incident]:
-    """Return all incidents, or those of a state, the newest first."""
-    statement = sa.select(incidents).order_by(incidents.c.opened_at.desc())
+def list_incidents(ledger: Ledger, *states: str) -> list[Incident]:
+    """Return all incidents, or those in one of these states, the newest first."""
+    statement = sa.select(incidents).order_by(incidents.c.opened_at.desc(), incidents.c.incident_id)
     with ledger.read() as connection:
-        rows = connection.execute(statement.where(incidents.c.state == state) if state else statement)
+        rows = connection.execute(statement.where(incidents.c.state.in_(states)) if states else statement)
         return [Incident(**row._mapping) for row in rows]
+
+
+def list_red_incidents(ledger: Ledger) -> list[Incident]:
+    """Return the incidents that no person has acknowledged, the newest first."""
+    return list_incidents(ledger, *ALERTING_STATES)
+
+
+def incident_window(ledger: Ledger, incident: Incident) -> IncidentWindow:
+    """Return since when the deviations of an incident can have been there."""
+    verified = sa.select(sa.func.max(events.c.at)).where(events.c.kind == "verified", events.c.at < incident.opened_at)
+
+    def newest_seal(at: datetime) -> sa.Select[tuple[object, ...]]:
+        return sa.select(seals).where(seals.c.sealed_at <= at).order_by(seals.c.number.desc()).limit(1)
+
+    with ledger.read() as connection:
+        verified_at = connection.scalar(verified)
+        seal = connection.execute(newest_seal(incident.opened_at)).first()
+        verified_seal = connection.execute(newest_seal(verified_at)).first() if verified_at else None
+    return IncidentWindow(
+        verified_at=verified_at,
+        verified_seal=verified_seal.number if verified_seal else None,
+        seal=seal.number if seal else None,
+        sealed_at=seal.sealed_at if seal else None,
+        manifest_sha256=seal.manifest_sha256 if seal else None,
+    )
 
 
 def find_incident(ledger: Ledger, prefix: str) -> Incident:
@@ -172,7 +238,7 @@ def unaccepted(ledger: Ledger, storage: Storage, deviations: Iterable[Deviation]
 def end_incident(
     ledger: Ledger, settings: Settings, prefix: str, state: IncidentState, *, by: str, reason: str, run_id: str = ""
 ) -> Incident:
-    """End an incident and return it.
+    """Give an incident its next state, and return it. The event log keeps who did it and why.
 
     Accepting makes this machine remember the newest head of the ledger, and lets the next seal begin a new
     baseline.
@@ -180,34 +246,33 @@ def end_incident(
     Args:
         settings: home, where the newest head is remembered.
         prefix: id of the incident, or the beginning of it.
-        state: healed, accepted or closed.
-        by: who ends it.
+        state: healed (from open), accepted (from open), or closed (from open or healed).
+        by: the person who ends it; for *healed* the run or command.
         reason: why; kept.
         run_id: for the log.
 
     Raises:
-        Misuse: it is not open, or no name or no reason is given.
+        Misuse: no name or no reason is given.
+        Stale: its state does not allow that.
         UnknownSubject: no such incident.
     """
     if not by.strip() or not reason.strip():
         raise Misuse(f'ending incident {prefix} needs a name and a reason; give --reason "..."')
-    incident = find_incident(ledger, prefix)
-    if incident.state != IncidentState.OPEN:
-        raise Misuse(f"incident {incident.incident_id} is {incident.state} already; nothing was changed")
-    is_open = sa.and_(incidents.c.incident_id == incident.incident_id, incidents.c.state == IncidentState.OPEN)
+    incident_id = find_incident(ledger, prefix).incident_id
     with ledger.write() as connection:
-        connection.execute(
-            incidents.update()
-            .where(is_open)
-            .values(state=state, closed_at=now(), closed_by=by.strip(), reason=reason.strip())
-        )
+        is_it = incidents.c.incident_id == incident_id
+        before = connection.scalar(sa.select(incidents.c.state).where(is_it).with_for_update())
+        if before not in _STATES_BEFORE[state]:
+            raise Stale(f"incident {incident_id} is {before} already; nothing was changed")
+        values = {"state": state, "closed_at": now(), "closed_by": by.strip(), "reason": reason.strip()}
+        connection.execute(incidents.update().where(is_it).values(values))
         kind = "baseline_accepted" if state is IncidentState.ACCEPTED else f"incident_{state}"
-        append_event(connection, kind, incident.incident_id, run_id, by=by.strip(), reason=reason.strip())
+        append_event(connection, kind, incident_id, run_id, by=by.strip(), reason=reason.strip())
     if state is IncidentState.ACCEPTED:
         head = newest_head(ledger)
         if head is not None:
             RememberedHead(settings.home).write(head.note)
-    return find_incident(ledger, incident.incident_id)
+    return find_incident(ledger, incident_id)
 
 
 def _key(deviation: Deviation) -> tuple[str, str, str, str]:

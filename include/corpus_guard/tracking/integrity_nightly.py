@@ -18,8 +18,13 @@ if TYPE_CHECKING:
 EXPERIMENT = "corpus-guard/integrity"
 
 
-def log_verification(settings: Settings, verification: Verification) -> str:
-    """Log a verification: its counts as metrics, its deviations as a file.
+def log_verification(settings: Settings, verification: Verification, incident_id: str = "") -> str:
+    """Log a verification: its counts as metrics, its deviations as a file, its incident as tags.
+
+    The tag ``tampering`` is ``true`` or ``false``; ``incident`` is the incident's id.
+
+    Args:
+        incident_id: incident that the deviations belong to; empty if everything holds or was accepted.
 
     Returns:
         The run's id.
@@ -35,4 +40,5 @@ def log_verification(settings: Settings, verification: Verification) -> str:
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "verification.json").write_bytes(orjson.dumps(summary, option=orjson.OPT_INDENT_2))
         params = {"holds": verification.holds}
-        return log_run(settings, EXPERIMENT, params=params, metrics=metrics, artifacts=Path(folder))
+        tags = {"tampering": "true", "incident": incident_id} if incident_id else {"tampering": "false"}
+        return log_run(settings, EXPERIMENT, params=params, metrics=metrics, artifacts=Path(folder), tags=tags)

@@ -43,6 +43,7 @@ def log_run(
     metrics: Mapping[str, float],
     artifacts: Path,
     series: Mapping[str, Sequence[float]] | None = None,
+    tags: Mapping[str, str] | None = None,
 ) -> str:
     """Log one finished evaluation.
 
@@ -53,6 +54,7 @@ def log_run(
         metrics: name → value.
         artifacts: a folder that is stored as a whole.
         series: name → values of the steps 1, 2, …, such as the loss of each epoch.
+        tags: name → value, to find runs by.
 
     Returns:
         The run's id.
@@ -70,7 +72,7 @@ def log_run(
         experiment_id = (
             existing.experiment_id if existing else client.create_experiment(experiment, artifact_location=local)
         )
-        run_id = str(client.create_run(experiment_id).info.run_id)
+        run_id = str(client.create_run(experiment_id, tags=dict(tags or {})).info.run_id)
         timestamp = time.time_ns() // 1_000_000
         values = [Metric(name, value, timestamp, 0) for name, value in metrics.items()]
         for name, curve in (series or {}).items():

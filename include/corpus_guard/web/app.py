@@ -27,7 +27,7 @@ from corpus_guard import __version__
 from corpus_guard.deployment import Deployment
 from corpus_guard.errors import GuardError, Infrastructure, Misuse, NotAllowed, SettingsError, Stale, UnknownSubject
 from corpus_guard.review.reviewer import Reviewer
-from corpus_guard.web import api, changes, corpus, exports, health, history, item, queue, reports
+from corpus_guard.web import api, changes, corpus, exports, health, history, incidents, item, queue, reports
 from corpus_guard.web.access import AccessControl, RateLimit, SameOrigin, enforce_rate_limit
 from corpus_guard.web.headers import SecurityHeaders
 from corpus_guard.web.render import ROOT, STATIC, render_page
@@ -80,7 +80,7 @@ def make_app(
     )
     app.state.shared_deployment = SharedDeployment(open_deployment)
     app.state.access, app.state.rate_limit = access, rate_limit or RateLimit()
-    for view in (queue, item, history, corpus, reports, health):
+    for view in (queue, item, history, corpus, incidents, reports, health):
         app.include_router(view.router, include_in_schema=False)
     app.include_router(static, include_in_schema=False)
     app.include_router(api.router, prefix=API)

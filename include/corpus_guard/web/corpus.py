@@ -1,4 +1,4 @@
-"""Corpus view: served documents, their sources, the last runs, and the last verification."""
+"""Corpus view: incidents, served documents, their sources, the last runs, and the last verification."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.states import VERSION_STATES, PublicationState
 from corpus_guard.ledger.tables import documents, events, publications, versions
 from corpus_guard.pipeline.status import read_status
-from corpus_guard.proof import incidents
+from corpus_guard.proof.incidents import list_incidents, list_red_incidents
 from corpus_guard.web.render import render_page
 from corpus_guard.web.shared_deployment import current_deployment
 
@@ -43,7 +43,8 @@ def corpus(
         policy_digest=deployment.screening.digest,
         verified=last_verified_at(ledger),
         collections=list_collections(ledger),
-        incidents=incidents.list_incidents(ledger)[:MAX_INCIDENTS],
+        red=list_red_incidents(ledger),
+        incidents=list_incidents(ledger)[:MAX_INCIDENTS],
         documents=page[:PAGE_SIZE],
         next=page[PAGE_SIZE - 1]["doc_id"] if len(page) > PAGE_SIZE else "",
         states=VERSION_STATES,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable
 from typing import Annotated, Final
 
@@ -10,18 +9,15 @@ import sqlalchemy as sa
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse
 
-from corpus_guard.batches import Storage
-from corpus_guard.batches.tables import versions_from_table
-from corpus_guard.errors import GuardError
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.states import REPORT_STATES, Label, ReportState
-from corpus_guard.ledger.tables import purges, versions
+from corpus_guard.ledger.tables import purges
 from corpus_guard.ledger.tables import reports as reports_table
 from corpus_guard.traceback import records, reports
-from corpus_guard.traceback.records import JudgedTextRow
+from corpus_guard.web.chunk_texts import load_chunk_texts
 from corpus_guard.web.render import render_page
 from corpus_guard.web.shared_deployment import current_deployment
-from corpus_guard.web.text_display import DisplayText, display_text
+from corpus_guard.web.text_display import display_text
 
 router = APIRouter()
 
@@ -29,8 +25,6 @@ MAX_ROWS: Final = 50  # of each list
 MAX_JUDGED_TEXTS: Final = 40  # of a trace
 MAX_FIELD_BYTES: Final = 8_000  # of a question or an output beside a trace
 MAX_ANSWER_BYTES: Final = 4_000
-MAX_JUDGED_TEXT_BYTES: Final = 1_600
-MAX_JUDGED_BYTES: Final = 90_000  # of all judged texts of a trace
 
 
 @router.get("/reports")
@@ -101,36 +95,8 @@ def show_trace(request: Request, trace_id: str) -> HTMLResponse:
         output=display_text(report.output, max_bytes=MAX_FIELD_BYTES),
         before=before,
         after=after,
-        texts=load_judged_texts(deployment.ledger, deployment.storage, judged),
+        texts=load_chunk_texts(deployment.ledger, deployment.storage, [text.chunk_id for text in judged]),
     )
-
-
-def load_judged_texts(ledger: Ledger, storage: Storage, judged: Iterable[JudgedTextRow]) -> dict[str, DisplayText]:
-    """Return texts by chunk id, of the chunks that are in the ledger and whose batch still exists."""
-    chunks_by_version: dict[str, set[str]] = defaultdict(set)
-    for text in judged:
-        if text.version_id:
-            chunks_by_version[text.version_id].add(text.chunk_id)
-    statement = sa.select(versions.c.version_id, versions.c.batch).where(
-        versions.c.version_id.in_(list(chunks_by_version))
-    )
-    versions_by_batch: dict[str, list[str]] = defaultdict(list)
-    with ledger.read() as connection:
-        for row in connection.execute(statement):
-            versions_by_batch[row.batch].append(row.version_id)
-    texts: dict[str, DisplayText] = {}
-    budget = MAX_JUDGED_BYTES
-    for batch, version_ids in versions_by_batch.items():
-        try:
-            table = storage.read_table(batch, filters=[("version_id", "in", version_ids)])
-        except GuardError:  # purged meanwhile: the trace keeps the hash of its text
-            continue
-        for version in versions_from_table(table):
-            for chunk in version.chunks:
-                if chunk.chunk_id in chunks_by_version[version.version_id] and budget > 0:
-                    texts[chunk.chunk_id] = display_text(chunk.text, max_bytes=min(MAX_JUDGED_TEXT_BYTES, budget))
-                    budget -= min(MAX_JUDGED_TEXT_BYTES, len(chunk.text))
-    return texts
 
 
 def load_questions(ledger: Ledger, report_ids: Iterable[str]) -> dict[str, str]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,17 +14,19 @@ import sqlalchemy as sa
 from witnessing import Running
 
 from corpus_guard.deployment import Deployment
-from corpus_guard.errors import Inconsistent, SettingsError
+from corpus_guard.errors import Inconsistent, Misuse, SettingsError, Stale
 from corpus_guard.ledger.event_log import append_event
 from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.states import IncidentState
 from corpus_guard.ledger.tables import events, heads
 from corpus_guard.proof import manifest
-from corpus_guard.proof.deviations import DeviationKind
+from corpus_guard.proof.deviations import Deviation, DeviationKind
 from corpus_guard.proof.incidents import (
     end_incident,
     find_incident,
+    incident_window,
     list_incidents,
+    list_red_incidents,
     load_deviations,
     open_incident,
     unaccepted,
@@ -272,3 +275,50 @@ class TestIncidents:
         left = unaccepted(corpus.guard.ledger, corpus.guard.storage, corpus.guard.verify().deviations)
         assert {one.subject for one in left} == {a_version("b").version_id}
         assert list_incidents(corpus.guard.ledger, "open") == []
+
+    def test_a_healed_incident_is_red_until_a_person_acknowledges_it(self, corpus: Corpus) -> None:
+        ledger, storage, settings = corpus.guard.ledger, corpus.guard.storage, corpus.guard.settings
+        deviation = Deviation(DeviationKind.ADDED, "planted", "was added from outside")
+        incident = open_incident(ledger, storage, "night 1", [deviation])
+        end = partial(end_incident, ledger, settings, incident.incident_id)
+
+        healed = end(IncidentState.HEALED, by="integrity_nightly", reason="published again")
+
+        assert healed.is_red and list_red_incidents(ledger) == [healed]
+        assert open_incident(ledger, storage, "night 2", [deviation]).incident_id != incident.incident_id, (
+            "what comes back after healing is a new incident"
+        )
+        for state, by, reason in (
+            (IncidentState.CLOSED, "mo", " "),
+            (IncidentState.CLOSED, " ", "known"),
+            (IncidentState.ACCEPTED, "mo", "nothing is left to accept"),
+        ):
+            with pytest.raises(Misuse):
+                end(state, by=by, reason=reason)
+        closed = end(IncidentState.CLOSED, by="mo", reason="a backup test")
+        assert not closed.is_red and (closed.closed_by, closed.reason) == ("mo", "a backup test")
+        assert incident.incident_id not in {red.incident_id for red in list_red_incidents(ledger)}
+        with pytest.raises(Stale, match="closed already"):
+            end(IncidentState.CLOSED, by="eve", reason="again")
+        with ledger.read() as connection:
+            (event,) = connection.execute(sa.select(events).where(events.c.kind == "incident_closed"))
+        assert (event.subject, event.body) == (incident.incident_id, {"by": "mo", "reason": "a backup test"})
+
+    def test_the_window_is_between_the_last_right_verification_and_the_finding(self, corpus: Corpus) -> None:
+        ledger, storage = corpus.guard.ledger, corpus.guard.storage
+        deviation = Deviation(DeviationKind.ADDED, "planted", "was added from outside")
+        corpus.guard.seal("run-1")
+        unverified = incident_window(ledger, open_incident(ledger, storage, "night 1", [deviation]))
+        with ledger.write() as connection:
+            append_event(connection, "verified", "corpus", "night 2")
+        corpus.shelf.serve(a_version("c"))
+        corpus.guard.seal("run-2")
+        later = open_incident(ledger, storage, "night 3", [replace(deviation, subject="other")])
+        with ledger.write() as connection:
+            append_event(connection, "verified", "corpus", "night 4")
+
+        window = incident_window(ledger, later)
+
+        assert (unverified.verified_at, unverified.verified_seal, unverified.seal) == (None, None, 1)
+        assert (window.verified_seal, window.seal) == (1, 2)
+        assert window.verified_at and window.verified_at < later.opened_at
