@@ -32,7 +32,7 @@ def copied(module: str, root: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return target
 
 
-@pytest.mark.parametrize("name", weights.MINILM)
+@pytest.mark.parametrize("name", weights.MINILM | weights.MINILM_SETTINGS)
 def test_a_byte_changed_in_any_file_of_the_embedder_stops_everything(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -63,6 +63,62 @@ def test_a_byte_changed_in_the_language_model_stops_the_conversion(
 
     assert str(file) in str(caught.value)
     assert [path.name for path in (tmp_path / "home" / "models").iterdir()] == ["convert.lock"]
+
+
+@pytest.fixture
+def converted(tmp_path: Path, models: Models) -> Settings:
+    """Settings with a copy of the converted language model."""
+    folder = models.language_model_weights.folder
+    shutil.copytree(folder, tmp_path / "models" / folder.name)
+    return Settings(home=tmp_path)
+
+
+def test_a_byte_changed_in_any_converted_file_stops_its_loading(converted: Settings) -> None:
+    (folder,) = converted.models.iterdir()
+    for file in sorted(path for path in folder.iterdir() if path.name != weights.CONVERTED_HASHES):
+        with file.open("r+b") as stream:
+            byte = stream.read(1)[0]
+            stream.seek(0)
+            stream.write(bytes([byte ^ 1]))
+
+        with pytest.raises(SettingsError, match=r"SHA-256 is \w+…, expected \w+….*Delete .* converted again") as caught:
+            weights.prepare_language_model(converted)
+        assert str(file) in str(caught.value)
+
+        with file.open("r+b") as stream:
+            stream.write(bytes([byte]))
+    assert list(weights.find_changed_weights(converted)) == []
+
+
+def test_four_zeroed_megabytes_an_added_file_and_broken_hashes_stop_its_loading(converted: Settings) -> None:
+    (folder,) = converted.models.iterdir()
+    (folder / "added_tokens.json").write_text("{}")
+    with pytest.raises(SettingsError, match="was not there when the language model was converted"):
+        weights.prepare_language_model(converted)
+
+    (folder / "added_tokens.json").unlink()
+    with (folder / "model.safetensors").open("r+b") as stream:
+        stream.seek(100_000_000)
+        stream.write(bytes(4_000_000))
+    with pytest.raises(SettingsError, match=r"model\.safetensors: SHA-256 is"):
+        weights.prepare_language_model(converted)
+
+    (folder / weights.CONVERTED_HASHES).write_text("no hashes")
+    with pytest.raises(SettingsError, match="no longer the hashes"):
+        weights.prepare_language_model(converted)
+    assert [path.name for path, _ in weights.find_changed_weights(converted)] == [weights.CONVERTED_HASHES]
+
+
+@pytest.mark.slow
+def test_a_model_converted_by_a_release_without_hashes_is_converted_again(converted: Settings) -> None:
+    (folder,) = converted.models.iterdir()
+    whole = (folder / "model.safetensors").read_bytes()
+    (folder / weights.CONVERTED_HASHES).write_bytes(b"")
+    (folder / "model.safetensors").write_bytes(bytes(len(whole)))
+
+    weights.prepare_language_model(converted)
+
+    assert (folder / "model.safetensors").read_bytes() == whole
 
 
 def test_a_missing_file_is_told_as_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

