@@ -167,14 +167,17 @@ class Deployment:
     def store(self) -> Store:
         """Chroma; connected on first use, or by `store.open()`.
 
-        Where no server answers at a loopback address, one is started and runs until this deployment is closed. It also
-        ends with the thread that started it: before work is spread over threads, call `store.open()`.
+        Its collections must belong to this deployment. Where no server answers at a loopback address, one is started and
+        runs until this deployment is closed. It also ends with the thread that started it: before work is spread over
+        threads, call `store.open()`.
         """
         from corpus_guard.corpus.server import running_server
         from corpus_guard.corpus.store import Store
 
         return Store(
-            lambda: self._closing.enter_context(running_server(self.settings)), self.settings.collection_prefix
+            lambda: self._closing.enter_context(running_server(self.settings)),
+            self.settings.collection_prefix,
+            lambda: self.ledger,
         )
 
     @cached_property
@@ -238,8 +241,11 @@ class Deployment:
         progress: Progress = no_progress,
     ) -> RescreenResult:
         """Judge stored versions by today's policy. See `corpus_guard.pipeline.rescreen.rescreen`."""
+        from corpus_guard.pipeline.configuration import record_configuration
         from corpus_guard.pipeline.rescreen import rescreen
 
+        if not dry_run:
+            record_configuration(self.ledger, self.screening, self.settings, run_id)
         return rescreen(
             self.ledger,
             self.storage,
@@ -256,8 +262,10 @@ class Deployment:
 
     def apply_decisions(self, run_id: str) -> ReleaseResult:
         """Bring reviewers' decisions into effect and seal. See `corpus_guard.review.release.apply_decisions`."""
+        from corpus_guard.pipeline.configuration import record_configuration
         from corpus_guard.review.release import apply_decisions
 
+        record_configuration(self.ledger, self.screening, self.settings, run_id)
         return apply_decisions(
             self.ledger, self.storage, self.store, self.models, self.screening, self.settings, run_id
         )
@@ -268,11 +276,15 @@ class Deployment:
 
         return seal_corpus(self.ledger, self.storage, self.store, self.settings, run_id)
 
-    def verify(self, progress: Progress = no_progress, *, max_age_hours: float | None = None) -> Verification:
-        """Check log, manifest, ledger and collections. See `corpus_guard.proof.verify.verification.verify`."""
+    def verify(
+        self, progress: Progress = no_progress, *, max_age_hours: float | None = None, deep: bool = False
+    ) -> Verification:
+        """Check log, manifest, ledger, collections and files. See `corpus_guard.proof.verify.verification.verify`."""
         from corpus_guard.proof.verify.verification import verify
 
-        return verify(self.ledger, self.storage, self.store, self.settings, progress, max_age_hours=max_age_hours)
+        return verify(
+            self.ledger, self.storage, self.store, self.settings, progress, max_age_hours=max_age_hours, deep=deep
+        )
 
 
 def new_run_id(kind: str) -> str:

@@ -49,7 +49,7 @@ class Settings(BaseSettings):
     """SQLAlchemy URL of the ledger. Empty: SQLite at ``<home>/ledger.sqlite``."""
     chroma_url: str = ""
     """URL of the Chroma server. Empty: the home's own, which ``make up`` or a command starts at a free port for as
-    long as it runs. If none answers at a loopback address, a command starts one too."""
+    long as it runs. If none answers at a loopback address that is given, a command starts one too."""
     collection_prefix: str = "corpus"
     """Collections are named ``<prefix>-<trust level>``."""
 
@@ -123,6 +123,9 @@ class Settings(BaseSettings):
     """Name of this corpus's log in its checkpoints; give each corpus its own."""
     head_max_hours: float = Field(default=48.0, gt=0)
     """Hours after which the newest signed head is stale: somebody may be serving an old corpus."""
+    verify_nights: int = Field(default=30, ge=0, le=366)
+    """Nights within which `guard verify` reads every stored file once: raw bytes, batches, older manifests and
+    records. 0: only `guard verify --deep` reads them."""
     witness_url: str = ""
     """URL of a witness (`guard witness run`) that cosigns every head and remembers the last one. Empty:
     none."""
@@ -158,7 +161,7 @@ class Settings(BaseSettings):
     @classmethod
     def _http(cls, url: str) -> str:
         parts = urlsplit(url)
-        if parts.scheme not in {"http", "https"} or not parts.hostname or parts.port == 0:
+        if url and (parts.scheme not in {"http", "https"} or not parts.hostname or parts.port == 0):
             raise ValueError("expected http://host:port")
         return url
 

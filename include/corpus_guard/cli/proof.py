@@ -33,10 +33,16 @@ def verify(
         float | None,
         typer.Option(min=0.0, help="Maximum age of the newest signed event. Default: CORPUS_GUARD_HEAD_MAX_HOURS."),
     ] = None,
+    deep: Annotated[
+        bool,
+        typer.Option("--deep", help="Read every stored file and the models' weights, not only the share of today."),
+    ] = False,
     incident: Annotated[bool, typer.Option(help="Open an incident for deviations, with their evidence.")] = True,
     as_json: Json = False,
 ) -> None:
     """Verify that the corpus is what was sealed and signed: recompute the log, the manifest, every record and every vector.
+
+    Raw bytes, batches and older manifests are read in shares, another one each day (CORPUS_GUARD_VERIFY_NIGHTS).
 
     Exits with code 0 only if everything was checked and holds (or was accepted in an incident), with 1 if anything deviates. Each
     deviation is named. Changes nothing except the list of incidents.
@@ -48,7 +54,13 @@ def verify(
     opened = None
     with Deployment() as deployment, console.progress(not as_json) as progress:
         examined = examine(
-            deployment.ledger, deployment.storage, deployment.store, deployment.settings, progress, max_age_hours
+            deployment.ledger,
+            deployment.storage,
+            deployment.store,
+            deployment.settings,
+            progress,
+            max_age_hours,
+            deep=deep,
         )
         if incident and not examined.clean:
             opened = open_incident(
@@ -94,7 +106,8 @@ def _show(result: Verification) -> None:
             out.print(f"{hidden:,} more; --json shows the first {len(result.deviations):,}")
     out.print(
         f"Checked in {result.seconds:.1f} s: {result.events:,} events under {result.heads:,} heads, {result.lines:,} lines of the "
-        f"manifest, {result.records:,} records, {result.queried:,} vectors by query.",
+        f"manifest, {result.records:,} records, {result.queried:,} vectors by query, {result.files_read:,} of "
+        f"{result.files_known:,} stored files{'' if result.files_read == result.files_known else ' (--deep reads all)'}.",
         soft_wrap=True,
     )
     if result.unsigned:

@@ -7,6 +7,7 @@ is never used.
 
 from __future__ import annotations
 
+import hashlib
 import re
 import uuid
 from contextlib import suppress
@@ -83,6 +84,14 @@ class BlobStore:
                 "keep it for the investigation and fetch the document again"
             )
         return content
+
+    def actual_sha256(self, sha: str) -> str | None:
+        """Return the SHA-256 of the bytes that are stored as `sha`, in constant memory; None if none are."""
+        try:
+            with self._fs.open(self.path(sha), "rb") as stream:
+                return hashlib.file_digest(stream, "sha256").hexdigest()
+        except FileNotFoundError:
+            return None
 
     def remove(self, sha: str) -> None:
         """Delete the bytes whose SHA-256 is `sha`, if they are stored."""

@@ -27,6 +27,7 @@ class DeviationKind(StrEnum):
     UNREACHABLE = "unreachable"  # there, but a query with its own vector does not find it (chroma #7678, #7758)
     SPACE_CHANGED = "space_changed"  # a collection measures distance differently, or names another embedder
     COLLECTION_MISSING = "collection_missing"
+    COLLECTION_FOREIGN = "collection_foreign"  # named like ours, and belongs to another deployment
     COLLECTION_ADDED = "collection_added"  # named like ours, and nothing was ever sealed for it
     # --- the manifest ---
     MANIFEST_MISSING = "manifest_missing"
@@ -34,6 +35,11 @@ class DeviationKind(StrEnum):
     # --- the ledger ---
     LEDGER_CHANGED = "ledger_changed"  # a row contradicts the signed log or manifest
     UNSEALED = "unsealed"  # published or withdrawn since the last seal: not proved yet
+    # --- what is stored ---
+    FILE_MISSING = "file_missing"  # raw bytes, a batch, a record or a detector
+    FILE_CHANGED = "file_changed"  # it does not have its logged hash, or does not hold what was judged
+    KEYS_CHANGED = "keys_changed"  # a file of the keys does not fit the keyring
+    WEIGHTS_CHANGED = "weights_changed"  # a model's file is not the pinned or the converted one
     # --- the event log ---
     EVENT_CHANGED = "event_changed"  # an event does not have its logged hash, or does not follow its predecessor
     EVENT_MISSING = "event_missing"  # a gap in the numbers

@@ -13,6 +13,7 @@ Rules
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,8 +23,9 @@ from typing import TYPE_CHECKING, Final
 import orjson
 import sqlalchemy as sa
 
-from corpus_guard.domain import Progress, digest, no_progress
-from corpus_guard.errors import Misuse, Stale, UnknownSubject
+from corpus_guard.batches.logged_files import log_files
+from corpus_guard.domain import Progress, digest, no_progress, sha256_bytes
+from corpus_guard.errors import Inconsistent, Misuse, Stale, UnknownSubject
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.event_log import append_event
 from corpus_guard.ledger.ledger import now
@@ -136,7 +138,7 @@ def open_incident(ledger: Ledger, storage: Storage, run_id: str, deviations: Seq
             return incident
     name = f"incidents/{identity}.jsonl"
     lines = b"".join(orjson.dumps(deviation.as_dict()) + b"\n" for deviation in deviations)
-    storage.write(name, lines, keep_existing=True)
+    storage.write(name, lines)
     opened_at = now()
     incident_id = digest("incident/v1", [identity, opened_at.isoformat()])[:32]
     counts = dict(sorted(Counter(deviation.kind.value for deviation in deviations).items()))
@@ -151,6 +153,7 @@ def open_incident(ledger: Ledger, storage: Storage, run_id: str, deviations: Seq
                 deviations=name,
             )
         )
+        log_files(connection, run_id, {name: sha256_bytes(lines)})
         append_event(connection, "incident_opened", incident_id, run_id, counts=counts, deviations=identity)
     return find_incident(ledger, incident_id)
 
@@ -212,6 +215,15 @@ def load_deviations(storage: Storage, incident: Incident) -> list[Deviation]:
     return [Deviation.from_dict(orjson.loads(line)) for line in storage.read_lines(incident.deviations)]
 
 
+def _readable_deviations(storage: Storage, kept: Iterable[Incident]) -> list[Deviation]:
+    """Return the deviations of incidents whose files can be read; `verify` names the others."""
+    deviations: list[Deviation] = []
+    for incident in kept:
+        with contextlib.suppress(Inconsistent, ValueError, LookupError, TypeError):
+            deviations += load_deviations(storage, incident)
+    return deviations
+
+
 def examine(
     ledger: Ledger,
     storage: Storage,
@@ -219,19 +231,30 @@ def examine(
     settings: Settings,
     progress: Progress = no_progress,
     max_age_hours: float | None = None,
+    *,
+    deep: bool = False,
 ) -> Examination:
-    """Verify, and leave out accepted deviations; raises what `verify` raises."""
-    verification = verify(ledger, storage, store, settings, progress, max_age_hours=max_age_hours)
+    """Verify, and leave out accepted deviations; the arguments and errors are those of `verify`.
+
+    What an open incident names is read again, whatever its turn: otherwise it would count as healed.
+    """
+    open_deviations = _readable_deviations(storage, list_incidents(ledger, IncidentState.OPEN))
+    verification = verify(
+        ledger,
+        storage,
+        store,
+        settings,
+        progress,
+        max_age_hours=max_age_hours,
+        deep=deep,
+        open_deviations=open_deviations,
+    )
     return Examination(verification, tuple(unaccepted(ledger, storage, verification.deviations)))
 
 
 def unaccepted(ledger: Ledger, storage: Storage, deviations: Iterable[Deviation]) -> list[Deviation]:
     """Return the deviations that nobody accepted as a baseline."""
-    accepted = {
-        _key(deviation)
-        for incident in list_incidents(ledger, IncidentState.ACCEPTED)
-        for deviation in load_deviations(storage, incident)
-    }
+    accepted = set(map(_key, _readable_deviations(storage, list_incidents(ledger, IncidentState.ACCEPTED))))
     return [deviation for deviation in deviations if _key(deviation) not in accepted]
 
 

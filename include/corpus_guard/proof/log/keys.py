@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import hashlib
 import json
 import os
 from collections.abc import Iterator, Sequence
@@ -278,6 +279,42 @@ class Keyring:
             )
         raise _unknown_signers(parsed, checkpoint, [trusted.key for trusted in keys])
 
+    @property
+    def sha256(self) -> str:
+        """SHA-256 (hex) of the keyring's file."""
+        return hashlib.sha256((self.folder / KEYRING_FILE).read_bytes()).hexdigest()
+
+    def find_damage(self, keyring_sha256: str) -> Iterator[tuple[Path, str]]:
+        """Yield each file that does not fit the others, and what is wrong with it.
+
+        A private key that is not here is no damage: whoever only verifies has none. A keyring that cannot be
+        read is left to `open`.
+
+        Args:
+            keyring_sha256: of the keyring when its keys changed last; "": not known.
+        """
+        try:
+            content = self._read()
+        except SettingsError:
+            return
+        file = self.folder / KEYRING_FILE
+        if keyring_sha256 and self.sha256 != keyring_sha256:
+            yield file, f"{file} is not the keyring of the last change of keys; restore it from a backup"
+        file = self.folder / PUBLIC_KEYS_FILE
+        if not file.is_file() or file.read_bytes() != _public_lines(content):
+            yield (
+                file,
+                f"{file} does not hold the public keys of {KEYRING_FILE} beside it: who verifies with it trusts another "
+                "key, or none. Restore it from a backup",
+            )
+        for entry in content.keys:
+            file = self._private_file(entry.trusted.key)
+            if not entry.revoked and file.exists():
+                try:
+                    self._signer(entry.trusted.key)
+                except SettingsError as error:
+                    yield file, f"{error}; without it no new head can be signed by this key"
+
     def _signer(self, key: VerifierKey) -> Signer:
         file = self._private_file(key)
         signer = Signer(key.name, read_private_key(file))
@@ -320,8 +357,7 @@ class Keyring:
     def _write(self, content: _Content) -> None:
         # The public keys first: a public key that signs nothing yet does no harm, a head by an unknown key
         # does.
-        public = "".join(entry.vkey + "\n" for entry in content.keys if not entry.revoked)
-        write_durably(self.folder / PUBLIC_KEYS_FILE, public.encode(), 0o644)
+        write_durably(self.folder / PUBLIC_KEYS_FILE, _public_lines(content), 0o644)
         write_durably(self.folder / KEYRING_FILE, json.dumps(content.model_dump(), indent=2).encode() + b"\n", 0o600)
 
     @contextlib.contextmanager
@@ -335,6 +371,10 @@ class Keyring:
             yield
         finally:
             os.close(descriptor)
+
+
+def _public_lines(content: _Content) -> bytes:
+    return "".join(entry.vkey + "\n" for entry in content.keys if not entry.revoked).encode()
 
 
 def open_head(note: str, keys: Sequence[VerifierKey]) -> VerifiedHead:

@@ -41,7 +41,16 @@ def rotate(
     size = sign_head(ledger, settings).size  # the last head that only the old key vouches for
     key = keyring.rotate(size, overlap)
     with ledger.write() as connection:
-        append_event(connection, "key_rotated", key, run_id, by=by, reason=reason, overlap=overlap)
+        append_event(
+            connection,
+            "key_rotated",
+            key,
+            run_id,
+            by=by,
+            reason=reason,
+            overlap=overlap,
+            keyring_sha256=keyring.sha256,
+        )
     return key, sign_head(ledger, settings)
 
 
@@ -64,7 +73,17 @@ def revoke(
     """
     newest = newest_head(ledger)
     last_size = size if size is not None else (newest.size if newest else 0)
-    Keyring.open(settings.keys).revoke(key_id, last_size)
+    keyring = Keyring.open(settings.keys)
+    keyring.revoke(key_id, last_size)
     with ledger.write() as connection:
-        append_event(connection, "key_revoked", key_id, run_id, by=by, reason=reason, last_size=last_size)
+        append_event(
+            connection,
+            "key_revoked",
+            key_id,
+            run_id,
+            by=by,
+            reason=reason,
+            last_size=last_size,
+            keyring_sha256=keyring.sha256,
+        )
     return sign_head(ledger, settings)

@@ -1,8 +1,8 @@
 """Verification: whether the corpus is still what was sealed and signed.
 
 Rules
-    * everything is recomputed: each event, each head, each line, each record, each vector; nothing is
-      sampled;
+    * everything is recomputed: each event, each head, each line, each record, each vector. Only stored files are
+      read in shares, another one each night, unless all of them are asked for;
     * everything that is wrong is reported; a deviation never raises, an outage always does, and neither
       counts as clean;
     * whatever is empty, missing or unreadable is a deviation: no heads, no keys, no manifest, no collection;
@@ -18,18 +18,22 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from corpus_guard.domain import Progress, no_progress
+from corpus_guard.ledger.ledger import now
 from corpus_guard.proof.deviations import Deviation, DeviationKind
 from corpus_guard.proof.log.checkpoint import parse_checkpoint
 from corpus_guard.proof.log.heads import RememberedHead
 from corpus_guard.proof.log.note import parse_note
 from corpus_guard.proof.verify.expected import SignedSeal, changes_since, check_manifest, report_unsealed
+from corpus_guard.proof.verify.files import FileShare, check_files, check_weights
 from corpus_guard.proof.verify.findings import DeviationCollector
 from corpus_guard.proof.verify.ledger import check_ledger
 from corpus_guard.proof.verify.log import LogCheck, check_log
+from corpus_guard.proof.verify.rows import check_rows
 from corpus_guard.proof.verify.store import check_store
 
 if TYPE_CHECKING:
@@ -50,6 +54,8 @@ class Verification:
     lines: int  # of the manifest
     records: int  # read from the collections
     queried: int  # vectors that were looked for by a query of their own
+    files_read: int  # stored files: raw bytes, batches, older manifests, records
+    files_known: int  # stored files that the ledger and the log name
     unsigned: int  # events after the newest valid head: the next seal signs them
     seconds: float
 
@@ -72,6 +78,8 @@ class Verification:
             "lines": self.lines,
             "records": self.records,
             "queried": self.queried,
+            "files_read": self.files_read,
+            "files_known": self.files_known,
             "unsigned": self.unsigned,
             "seconds": round(self.seconds, 3),
             "counts": self.counts,
@@ -88,6 +96,8 @@ def verify(
     progress: Progress = no_progress,
     *,
     max_age_hours: float | None = None,
+    deep: bool = False,
+    open_deviations: Sequence[Deviation] = (),
 ) -> Verification:
     """Check log, manifest, ledger and collections against what was signed.
 
@@ -95,6 +105,8 @@ def verify(
         settings: paths, keys, witness and anchor.
         progress: called with the activity, the number done and the total.
         max_age_hours: maximum age of the newest signed event; None: as the settings say.
+        deep: read all stored files and the models' weights; else the share of stored files that has its turn today.
+        open_deviations: deviations of open incidents; what they name is read whatever its turn.
 
     Raises:
         LedgerUnavailable: the database does not answer, or another run publishes for longer than the lock is
@@ -110,12 +122,26 @@ def verify(
     with collector.catching_unreadable("manifest", DeviationKind.MANIFEST_CHANGED):
         seal = check_manifest(ledger, storage, log.signed, collector, progress)
     in_flight = check_ledger(ledger, storage, seal, collector, progress)
+    check_rows(ledger, collector, progress)
     records = queried = 0
     with collector.catching_unreadable("collections"):
         check = check_store(ledger, storage, store, seal, collector, progress)
         records, queried, in_flight = check.records, check.queried, in_flight | check.in_flight
     with collector.catching_unreadable("events"):
         report_unsealed(changes_since(ledger, seal), len(in_flight), collector)
+    named = [deviation.subject for deviation in open_deviations]
+    share = FileShare.everything() if deep else FileShare.of_day(now().date(), settings.verify_nights, named)
+    files = check_files(
+        ledger,
+        storage,
+        settings,
+        share,
+        collector,
+        progress,
+        checked_manifest=seal.event.name if seal.event else "",
+    )
+    if deep or any(deviation.kind is DeviationKind.WEIGHTS_CHANGED for deviation in open_deviations):
+        check_weights(settings, collector)
     result = Verification(
         deviations=tuple(collector.deviations),
         more=collector.more,
@@ -124,6 +150,8 @@ def verify(
         lines=seal.lines,
         records=records,
         queried=queried,
+        files_read=files.read,
+        files_known=files.known,
         unsigned=log.events - log.signed,
         seconds=time.monotonic() - started,
     )
