@@ -74,10 +74,13 @@ def test_a_ledger_of_the_first_release_is_migrated_and_keeps_its_rows(ledger_url
 
     with opened.read() as connection:
         assert connection.scalar(sa.text("SELECT key FROM results")) == "k"
-        first, second = connection.execute(sa.select(events).order_by(events.c.seq)).all()
+        first, second, *adopted = connection.execute(sa.select(events).order_by(events.c.seq)).all()
         assert (first.seq, second.seq, first.body) == (0, 1, {"risk": "0.25"})
         assert first.leaf_sha256 == Event.from_row(first, GENESIS_LEAF).leaf
         assert second.leaf_sha256 == Event.from_row(second, first.leaf_sha256).leaf
+        assert [(event.kind, event.subject, list(event.body["groups"])) for event in adopted] == [
+            ("adopted", "results", ["k"])
+        ]
         assert compare_metadata(MigrationContext.configure(connection), metadata) == []
     assert opened._revision() == SCHEMA_REVISION
     opened.close()

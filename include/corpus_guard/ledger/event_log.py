@@ -7,7 +7,8 @@ Rules
     * its leaf is the RFC 6962 leaf hash of the line, so that the same hash serves the chain and the tree;
     * a line holds text, integers and booleans: languages print fractional numbers in different ways;
     * events are chained when their transaction is about to commit, under a lock that is taken last: a
-      transaction never waits for one that waits for it.
+      transaction never waits for one that waits for it;
+    * the digests of the rows that a transaction changed are its last events (`corpus_guard.ledger.row_digests`).
 
 What is not done here: signing. `corpus_guard.proof.log.heads` signs the tree's root,
 `corpus_guard.proof.verify.verification` recomputes it.
@@ -27,6 +28,7 @@ from sqlalchemy.engine import Connection
 
 from corpus_guard.domain import canonical_json
 from corpus_guard.ledger.queries import Row, advisory_lock_key, is_sqlite
+from corpus_guard.ledger.row_digests import GROUPS, ROWS_EVENT, begin_changes, changed_groups, end_changes
 from corpus_guard.ledger.tables import events
 
 GENESIS_LEAF: Final = "0" * 64
@@ -98,13 +100,27 @@ def append_event(connection: Connection, kind: str, subject: str, run_id: str, *
 def chained_events(connection: Connection) -> Iterator[None]:
     """Collect the events that the block appends, and write them when it ends without an error."""
     info = connection.info  # of the driver's connection: it outlives a transaction that fails
-    pending: list[_Pending] = []
-    info[_PENDING] = pending
+    info[_PENDING] = []
+    changes = begin_changes(connection)
     try:
         yield
-        _write(connection, pending)
+        if changes:
+            _lock_log(connection)  # what another transaction commits until now counts among the rows
+        for table, groups in changed_groups(connection, changes):
+            append_event(connection, ROWS_EVENT, table, "", **{GROUPS: groups})
+        write_pending_events(connection)
     finally:
+        end_changes(connection)
         del info[_PENDING]
+
+
+def write_pending_events(connection: Connection) -> None:
+    """Number, chain and write the events appended so far; `Ledger.write` does so before it commits."""
+    pending: list[_Pending] = connection.info[_PENDING]
+    if pending:
+        _lock_log(connection)
+        _write(connection, pending)
+        pending.clear()
 
 
 def event_leaf(line: bytes) -> str:
@@ -129,13 +145,14 @@ def _loggable_mapping(mapping: Mapping[Any, object]) -> dict[str, object]:
     return {str(key): loggable(value) for key, value in mapping.items()}
 
 
-def _write(connection: Connection, pending: Sequence[_Pending]) -> None:
-    """Number and chain events, in the order in which they were appended."""
-    if not pending:
-        return
-    # SQLite has one writer at a time; here the tip must not move before the commit
+def _lock_log(connection: Connection) -> None:
+    """Keep the log's tip from moving before the commit; SQLite has one writer at a time."""
     if not is_sqlite(connection):
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(advisory_lock_key("events"))))
+
+
+def _write(connection: Connection, pending: Sequence[_Pending]) -> None:
+    """Number and chain events, in the order in which they were appended."""
     newest = sa.select(events.c.seq, events.c.leaf_sha256).order_by(events.c.seq.desc()).limit(1)
     tip = connection.execute(newest).first()
     seq, leaf = (tip.seq + 1, tip.leaf_sha256) if tip else (0, GENESIS_LEAF)

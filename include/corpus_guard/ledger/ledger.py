@@ -4,7 +4,8 @@ Rules
     * every write is one transaction; SQLite takes the write lock at its start (BEGIN IMMEDIATE), so that two
       writers queue instead of failing in the middle;
     * foreign keys are enforced; a commit is on disk when it returns (WAL, synchronous=FULL);
-    * events are chained when their transaction is about to commit (`corpus_guard.ledger.event_log`);
+    * events are chained when their transaction is about to commit (`corpus_guard.ledger.event_log`), with the
+      digests of the rows that it changed (`corpus_guard.ledger.row_digests`);
     * `exclusive` is held by one process at a time; the operating system or the database frees it when its
       holder dies.
 """
@@ -27,6 +28,7 @@ from corpus_guard.errors import Inconsistent, LedgerUnavailable, SettingsError
 from corpus_guard.ledger import tables
 from corpus_guard.ledger.event_log import chained_events
 from corpus_guard.ledger.queries import advisory_lock_key
+from corpus_guard.ledger.row_digests import note_change
 
 if TYPE_CHECKING:
     from sqlite3 import Connection as SqliteConnection
@@ -52,6 +54,7 @@ class Ledger:
         self.engine = sa.create_engine(
             self.url, pool_pre_ping=not self._is_sqlite, connect_args=self._connect_arguments()
         )
+        sa.event.listen(self.engine, "before_execute", note_change)
         if self._is_sqlite:
             sa.event.listen(self.engine, "connect", _configure_sqlite)
             sa.event.listen(self.engine, "begin", _begin_sqlite)

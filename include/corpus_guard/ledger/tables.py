@@ -48,7 +48,7 @@ from corpus_guard.ledger.states import (
     VersionState,
 )
 
-SCHEMA_REVISION = "0010"
+SCHEMA_REVISION = "0011"
 """The newest migration; a ledger at another one is migrated when opened."""
 
 metadata = MetaData(

@@ -1,4 +1,4 @@
-"""Comparison of the ledger's rows with the signed log and manifest.
+"""Comparison of publications, verdicts and decisions with the events and the manifest that tell of them.
 
 Rules
     * what is published is what the manifest lists, changed by what was logged since, and nothing else;
@@ -14,7 +14,7 @@ Rules
 Rows and events are written in one transaction, so rows and events that are read together agree. Where a
 comparison reads them at two times, differences are checked again while nobody publishes.
 
-Not done here: comparing rows that no event describes (documents, findings, signals, retrievals).
+Not done here: comparing every table with the digests of its rows; `corpus_guard.proof.verify.rows` does.
 """
 
 from __future__ import annotations
