@@ -13,6 +13,7 @@ import sqlalchemy as sa
 from reviewing import Reviewing, a_finding, deciding
 
 from corpus_guard.domain import Severity, Span, TrustLevel, Verdict
+from corpus_guard.ledger.event_log import append_event
 from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.tables import documents, events, versions
 from corpus_guard.review.decisions import MAX_ITEMS
@@ -282,6 +283,19 @@ def test_the_policy_is_read_again_when_its_file_changes(reviewing: Reviewing, tm
     policy.write_text(policy.read_text().replace("risk: 0.5", "risk: 0.4"))
 
     assert shared.get().screening.digest != first.screening.digest
+
+
+def test_health_tells_of_a_loosened_configuration(reviewing: Reviewing) -> None:
+    with reviewing.client() as client:
+        assert "configuration loosened" not in client.get("/health").text
+        body = {"changes": {"mutes.<b>.typos": [None, "listed"]}, "loosened": ["mutes.<b>.typos"]}
+        with reviewing.ledger.write() as connection:
+            append_event(connection, "configured", "0" * 64, "run-7", **body, user="root", policy_digest="0" * 64)
+
+        page = client.get("/health").text
+
+    assert "configuration loosened: mutes.&lt;b&gt;.typos none → listed" in page
+    assert "run-7" in page
 
 
 def test_health_tells_what_waits_and_what_people_said(reviewing: Reviewing) -> None:

@@ -117,9 +117,11 @@ def seal_refresh(
     from corpus_guard.errors import SourceUnavailable
     from corpus_guard.ledger.runs import run_counts, run_sources
     from corpus_guard.pipeline import steps
+    from corpus_guard.pipeline.configuration import loosened_in_run
 
     run_id = current_run_id()
     with _open() as deployment:
+        loosened = loosened_in_run(deployment.ledger, run_id)
         try:
             sealed = steps.seal(
                 deployment.ledger,
@@ -133,10 +135,10 @@ def seal_refresh(
                 list(published or ()),
             )
         except SourceUnavailable:
-            write_counts(run_counts(deployment.ledger, run_id), "a source could not be listed; the others: ")
+            write_counts(run_counts(deployment.ledger, run_id), f"{loosened}a source could not be listed; the others: ")
             raise
         emit_lineage(deployment, sealed, run_sources(deployment.ledger, run_id))
-    write_counts(sealed)
+    write_counts(sealed, loosened)
     names = ("documents", "accepted", "unchanged", "vanished", "published", "retired")
     corpus = asset_event_extra(sealed, *names) | {"chunks": sealed["served"]}
     return corpus, asset_event_extra(sealed, "quarantined", "rejected")

@@ -18,8 +18,10 @@ def apply_decisions() -> dict[str, object]:
     """Apply all pending decisions. Returns the extra of the asset event *corpus*."""
     from corpus_guard.airflow.run_notes import write_counts
     from corpus_guard.deployment import Deployment
+    from corpus_guard.pipeline.configuration import loosened_in_run
 
     with Deployment() as deployment:
         applied = deployment.apply_decisions(current_run_id())
-    write_counts(applied)
+        loosened = loosened_in_run(deployment.ledger, current_run_id())
+    write_counts(applied, loosened)
     return asset_event_extra(applied, "released", "rejected", "published", "retired")

@@ -98,8 +98,44 @@ def rescreen(
     _show_difference(result)
 
 
+@app.command("configuration")
+def configuration(
+    loosened: Annotated[bool, typer.Option("--loosened", help="Only changes that loosened something.")] = False,
+    limit: Annotated[int, typer.Option(min=1, max=500, help="Maximum number of changes.")] = 20,
+    as_json: Json = False,
+) -> None:
+    """List the logged changes of policy, checks, trained parts, sources, mutes and reviewers, newest first.
+
+    Each names the run that saw it first and the user who ran it. Loosened values are red.
+
+    Example: `guard configuration --loosened`
+    """
+    from corpus_guard.pipeline.configuration import load_changes
+
+    with Deployment() as deployment:
+        changes = [change for change in load_changes(deployment.ledger) if change.loosened or not loosened][:limit]
+    if as_json:
+        console.print_json([change.as_dict() for change in changes])
+        return
+    for change in changes:
+        who = f"{visible(change.run_id)} of {visible(change.user)}"
+        out.print(
+            f"[bold]{change.at:%Y-%m-%d %H:%M} UTC[/bold] {who}: {plural(len(change.changes), 'value')}", soft_wrap=True
+        )
+        for path, line in zip(change.changes, change.lines, strict=True):
+            is_loosened = path in change.loosened
+            out.print(f"  [red]{visible(line)}[/red]" if is_loosened else f"  {visible(line)}", soft_wrap=True)
+    if not changes:
+        out.print("No change is logged. The first refresh logs the whole configuration.")
+
+
 def show_screening(report: Mapping[str, Any]) -> None:
-    """Print the part of `guard status` on canaries, shadowed checks, mutes and thresholds per source."""
+    """Print the part of `guard status` on loosened values, canaries, shadowed checks, mutes and thresholds per source."""
+    for change in report["loosened"]:
+        out.print(
+            f"[bold red]Loosened [/bold red] {change['at'][:16]} UTC, {visible(change['sentence'])}; see guard configuration",
+            soft_wrap=True,
+        )
     canaries = report["canaries"]
     if canaries:
         parts = [f"{canaries['caught']} of {canaries['planted']} caught"]

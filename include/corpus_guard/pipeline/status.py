@@ -13,6 +13,7 @@ from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.queries import Row
 from corpus_guard.ledger.states import PublicationState, RunKind, VersionState
 from corpus_guard.ledger.tables import documents, heads, publications, runs, seals, versions
+from corpus_guard.pipeline.configuration import recent_loosenings
 from corpus_guard.proof.incidents import list_red_incidents
 from corpus_guard.screening.runner import Screening
 from corpus_guard.settings import Settings
@@ -39,6 +40,7 @@ def read_status(ledger: Ledger, storage: Storage, screening: Screening, settings
         },
         "shadow": sorted(screening.policy.shadow),
         "muted": {source: sorted(codes) for source, codes in sorted(screening.mutes.items())},
+        "loosened": [change.as_dict() for change in recent_loosenings(ledger)],
         "would_wait": _would_wait(ledger),
         "canaries": _canaries(ledger),
         "manifest": storage.location(seal.manifest) if seal else None,

@@ -53,6 +53,7 @@ from corpus_guard.pipeline.arrivals import (
     write_batch,
 )
 from corpus_guard.pipeline.canaries import CanaryResults, screen_canaries
+from corpus_guard.pipeline.configuration import record_configuration
 from corpus_guard.pipeline.semantics import compare_chunks
 from corpus_guard.pipeline.vanished import retire_vanished
 from corpus_guard.proof.sealing import seal_corpus
@@ -143,6 +144,7 @@ def discover(
         UnknownSubject: a name is not in sources.yaml.
     """
     chosen = [sources.named(name) for name in source_names or sources]
+    record_configuration(ledger, screening, settings, run_id)
     begin_run(ledger, run_id, "refresh", screening.digest, [source.name for source in chosen])
     listings: list[str] = []
     result = Discovery(listed=[], failed={}, documents=0, skipped={})

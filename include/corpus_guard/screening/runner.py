@@ -77,6 +77,10 @@ class Screening:
         muted = self.mutes.get(source)
         return digest("muted/v1", [self.digest, *sorted(muted)]) if muted else self.digest
 
+    def check_digests(self) -> dict[str, str]:
+        """Return the digest of each check that is switched on, by its name."""
+        return {check.name: check.digest for check in self._checks}
+
     def check(self, name: str) -> Check | None:
         """Return the check of this name; None where it is switched off."""
         return next((check for check in self._checks if check.name == name), None)

@@ -7,6 +7,7 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse
 
+from corpus_guard.pipeline.configuration import recent_loosenings
 from corpus_guard.review.health import FalseAlarmRate, find_overdue, measure_health
 from corpus_guard.review.muting import list_mutes
 from corpus_guard.web import plots
@@ -37,6 +38,7 @@ def health(request: Request, source: Source = "") -> HTMLResponse:
         "health.html",
         health=figures,
         overdue=find_overdue(deployment.ledger, rules),
+        loosened=recent_loosenings(deployment.ledger),
         by_check=_plot_rates(figures["checks"]),
         by_code=_plot_rates(figures["codes"]),
         days=plots.day_plot(figures["days"]),
