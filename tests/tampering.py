@@ -16,6 +16,7 @@ import chromadb
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from corpus_guard.batches import Storage
+from corpus_guard.corpus.ownership import OWNER_KEY
 from corpus_guard.corpus.store import Store
 from corpus_guard.deployment import Deployment
 from corpus_guard.domain import TrustLevel, Verdict
@@ -71,8 +72,9 @@ class Corpus:
 
     @classmethod
     def opened(cls, home: Path, chroma_home: Path, settings: Settings) -> Corpus:
-        store = Store(settings.chroma_url, settings.collection_prefix)
-        return cls(home, Shelf(Ledger(settings.ledger), Storage(settings.storage), store), chroma_home, settings)
+        ledger = Ledger(settings.ledger)
+        store = Store(settings.chroma_url, settings.collection_prefix, lambda: ledger)
+        return cls(home, Shelf(ledger, Storage(settings.storage), store), chroma_home, settings)
 
     def copied(self, home: Path) -> Corpus:
         """With files of its own, and the same collections."""
@@ -276,6 +278,12 @@ def another_embedder(corpus: Corpus) -> Named:
     return {(DeviationKind.SPACE_CHANGED, corpus.name())}
 
 
+def another_deployment(corpus: Corpus) -> Named:
+    collection = corpus.client.get_collection(corpus.name())
+    collection.modify(metadata={**collection.metadata, OWNER_KEY: "0" * 32})
+    return {(DeviationKind.COLLECTION_FOREIGN, corpus.name())}
+
+
 def a_seal_nobody_signed(corpus: Corpus) -> Named:
     """By somebody who can write everywhere, and holds no key."""
     corpus.shelf.serve(a_version("planted.md", ("The harbour office moved to another number. ",)))
@@ -300,6 +308,7 @@ STORE = (
     a_collection_deleted,
     another_space,
     another_embedder,
+    another_deployment,
     a_seal_nobody_signed,
 )
 """What touches the collections, while their server runs: what lies in its tables is served at once."""

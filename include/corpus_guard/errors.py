@@ -17,6 +17,7 @@
     │   ├── FilterFailed        the filter could not check the retrieved texts; nothing is served
     │   └── JudgeFailed         a judge or the RAG model failed; the trace says so
     └── Inconsistent            two things that must agree do not (counts, read-back, digests); never ignored
+        └── ForeignCollection   a collection of the vector store belongs to another deployment
 
 A message names the subject, what it got, what it expected and what to do next. It never quotes a document's
 text.
@@ -99,3 +100,17 @@ class JudgeFailed(Infrastructure):
 
 class Inconsistent(GuardError):
     """Two things that must agree do not."""
+
+
+class ForeignCollection(Inconsistent):
+    """A collection belongs to another deployment; nothing was read or written.
+
+    Attributes:
+        ours: id of the deployment that asked.
+        theirs: id of the one that the collection names; empty: it names none.
+    """
+
+    def __init__(self, message: str, *, ours: str, theirs: str) -> None:
+        super().__init__(message)
+        self.ours = ours
+        self.theirs = theirs

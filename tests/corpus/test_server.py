@@ -14,7 +14,7 @@ import psutil  # type: ignore[import-untyped]
 import pytest
 
 from corpus_guard.corpus import server
-from corpus_guard.corpus.server import is_answering, running_server
+from corpus_guard.corpus.server import find_server, is_answering, running_server
 from corpus_guard.corpus.store import Store
 from corpus_guard.errors import StoreUnavailable
 from corpus_guard.settings import Settings
@@ -27,7 +27,7 @@ from corpus_guard.corpus.server import running_server
 from corpus_guard.settings import Settings
 with running_server(Settings(home=sys.argv[1], chroma_url=sys.argv[2])) as url:
     print(url, flush=True)
-    time.sleep(600)
+    sys.stdin.read()
 """
 
 
@@ -132,6 +132,60 @@ def test_the_second_of_two_commands_waits_for_the_first(tmp_path: Path, nobody: 
             second.kill()
 
 
+def test_a_home_has_a_server_of_its_own_which_its_processes_share(tmp_path: Path) -> None:
+    home, other = Settings(home=tmp_path / "home"), Settings(home=tmp_path / "other")
+
+    with running_server(home) as url, running_server(other) as elsewhere, running_server(home) as again:
+        assert (find_server(home), find_server(other)) == (again, elsewhere) == (url, elsewhere)
+        assert url != elsewhere
+
+    assert find_server(home) is None
+
+
+def test_an_address_that_the_owner_of_the_lock_did_not_write_is_not_believed(tmp_path: Path) -> None:
+    home, other = Settings(home=tmp_path / "home"), Settings(home=tmp_path / "other")
+    home.home.mkdir()
+    with running_server(other) as elsewhere:
+        (home.home / "chroma.json").write_text((other.home / "chroma.json").read_text())
+
+        assert find_server(home) is None
+        with running_server(home) as url:
+            assert url != elsewhere
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"url": "http://127.0.0.1:9", "pid": "x"}', "\x00"])
+def test_an_address_that_cannot_be_read_is_none(tmp_path: Path, content: str) -> None:
+    (tmp_path / "chroma.json").write_text(content)
+
+    assert find_server(Settings(home=tmp_path)) is None
+
+
+def test_the_long_running_server_of_a_home_is_found(owner: tuple[subprocess.Popen[bytes], str], tmp_path: Path) -> None:
+    process, url = owner
+    assert find_server(Settings(home=tmp_path)) == url
+
+    process.kill()
+    process.wait()
+
+    assert find_server(Settings(home=tmp_path)) is None
+
+
+def test_a_command_stops_its_server_after_the_others_are_done(tmp_path: Path) -> None:
+    settings = Settings(home=tmp_path)
+    with _program("-c", HOLD, str(tmp_path), "") as first:
+        assert first.stdout is not None
+        assert first.stdin is not None
+        url = first.stdout.readline().decode().strip()
+        with running_server(settings) as shared:
+            first.stdin.close()
+            time.sleep(0.5)
+            assert shared == url
+            assert is_answering(url)
+        assert first.wait(20) == 0
+
+    assert not is_answering(url)
+
+
 def test_no_server_is_started_for_another_machine(tmp_path: Path) -> None:
     with pytest.raises(StoreUnavailable, match=r"Chroma at http://chroma\.invalid:8000 does not answer"):
         running_server(Settings(home=tmp_path, chroma_url="http://chroma.invalid:8000")).__enter__()
@@ -165,7 +219,10 @@ def test_what_counts_as_this_machine(url: str, ours: bool) -> None:
 
 
 def _program(*arguments: str) -> subprocess.Popen[bytes]:
-    return subprocess.Popen([sys.executable, *arguments], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    """Start Python; `HOLD` ends when its standard input is closed."""
+    return subprocess.Popen(
+        [sys.executable, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
 
 
 def _serves(process: psutil.Process, home: Path) -> bool:

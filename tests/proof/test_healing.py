@@ -32,13 +32,14 @@ from tampering import (
     a_record_put_in,
     a_record_taken_away,
     a_seal_nobody_signed,
+    another_deployment,
     another_embedder,
     another_space,
     two_records_swapped,
 )
 
 _numbers = itertools.count(1)
-TAKES_A_PERSON = {a_collection_renamed, another_space, another_embedder, a_seal_nobody_signed}
+TAKES_A_PERSON = {a_collection_renamed, another_space, another_embedder, another_deployment, a_seal_nobody_signed}
 
 
 @pytest.fixture(scope="module")
@@ -111,6 +112,17 @@ def test_a_renamed_collection_is_made_again_and_the_other_left_to_a_person(corpu
     assert done.republished == len(PUMPS.chunks)
     assert [subject for subject, _ in done.unhealed] == [f"{corpus.name()}-before"]
     assert named(corpus) == {(DeviationKind.COLLECTION_ADDED, f"{corpus.name()}-before")}
+
+
+def test_a_collection_of_another_deployment_is_left(corpus: Corpus) -> None:
+    before = list(corpus.shelf.store.scan(corpus.name()))
+    another_deployment(corpus)
+
+    done = healed(corpus)
+
+    assert (done.republished, done.deleted, [subject for subject, _ in done.unhealed]) == (0, 0, [corpus.name()])
+    found = corpus.client.get_collection(corpus.name()).get(include=["documents"])
+    assert sorted(found["documents"] or ()) == sorted(record.text for record in before)
 
 
 def test_a_chunk_whose_row_was_changed_is_left(corpus: Corpus) -> None:

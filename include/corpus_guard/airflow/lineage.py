@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 if TYPE_CHECKING:
     from corpus_guard.deployment import Deployment
+    from corpus_guard.settings import Settings
 
 
 def emit_lineage(deployment: Deployment, sealed: Mapping[str, Any], sources: list[str]) -> None:
@@ -48,7 +49,7 @@ def emit_lineage(deployment: Deployment, sealed: Mapping[str, Any], sources: lis
         "version": dataset_version_dataset.DatasetVersionDatasetFacet(datasetVersion=sealed["manifest_sha256"])
     }
     outputs = [
-        Dataset(_chroma_namespace(deployment.settings.chroma_url), name, facets=version) for name in sorted(collections)
+        Dataset(_chroma_namespace(deployment.settings), name, facets=version) for name in sorted(collections)
     ]
     outputs.append(
         Dataset(*_dataset_name(deployment.storage.location(sealed["manifest"]), "", "manifest"), facets=version)
@@ -68,5 +69,8 @@ def _dataset_name(url: str, folder: str, name: str) -> tuple[str, str]:
     return f"{parts.scheme}://{parts.netloc}", parts.path.lstrip("/") or "/"
 
 
-def _chroma_namespace(url: str) -> str:
-    return f"chroma://{urlsplit(url).netloc.rpartition('@')[2]}"
+def _chroma_namespace(settings: Settings) -> str:
+    """Return the server's address; for the home's own server, whose port differs from run to run, its folder."""
+    if not settings.chroma_url:
+        return f"chroma://{settings.home / 'chroma'}"
+    return f"chroma://{urlsplit(settings.chroma_url).netloc.rpartition('@')[2]}"

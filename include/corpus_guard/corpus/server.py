@@ -1,9 +1,16 @@
-"""The local Chroma server: one process owns the store.
+"""The Chroma server of a deployment: one process owns the store.
 
-Several processes on one store folder corrupt its index while every write is acknowledged (chromadb 1.5.9, 3
-of 3 trials). Therefore a starter first takes a lock on the folder, the server inherits it, and the operating
-system frees it when the server dies, however it dies. The server is Chroma's Rust one; its Python server has
-CVE-2026-45829 and is never run.
+Rules
+    * several processes on one store folder corrupt its index while every write is acknowledged (chromadb
+      1.5.9, 3 of 3 trials): a starter first takes a lock on the folder, the server inherits it, and the
+      operating system frees it when the server dies, however it dies;
+    * a server listens on a port of its home. It is written to ``chroma.json`` in the home and is believed
+      only if the process named there holds the lock: nobody takes whatever answers at some port;
+    * processes of a home share its server; the one that started it stops it when the others are done;
+    * CORPUS_GUARD_CHROMA_URL, if it is set, is used as it is; `corpus_guard.corpus.ownership` checks whose
+      collections are there.
+
+The server is Chroma's Rust one; its Python server has CVE-2026-45829 and is never run.
 
     python -m corpus_guard.corpus.server --home var --port 8765      stays in the foreground
 """
@@ -15,6 +22,8 @@ import contextlib
 import ctypes
 import fcntl
 import ipaddress
+import json
+import logging
 import os
 import signal
 import socket
@@ -30,6 +39,8 @@ import httpx
 from corpus_guard.errors import StoreUnavailable
 from corpus_guard.settings import Settings
 
+log = logging.getLogger(__name__)
+
 START_SECONDS = 60
 OWNER_SECONDS = 300  # another command may own the store for as long as a refresh of a small corpus takes
 
@@ -42,67 +53,148 @@ def is_answering(url: str) -> bool:
         return False
 
 
+def find_server(settings: Settings) -> str | None:
+    """Return the URL of the deployment's server if it answers, else None; nothing is started."""
+    if settings.chroma_url:
+        return settings.chroma_url if is_answering(settings.chroma_url) else None
+    try:
+        server = json.loads((settings.home / "chroma.json").read_text(encoding="utf-8"))
+        url, pid = str(server["url"]), int(server["pid"])
+    except (OSError, ValueError, TypeError, LookupError):  # none runs, or it is being written
+        return None
+    return url if _holds_lock(pid, settings.home) and is_answering(url) else None
+
+
 @contextlib.contextmanager
 def running_server(settings: Settings) -> Iterator[str]:
     """Yield the URL of a running server.
 
-    If none answers at a loopback address, one is started, and stopped at the end.
+    If none answers, one is started for this home, unless CORPUS_GUARD_CHROMA_URL names another machine. It is
+    stopped at the end, after other processes of the home that use it are done.
 
     Raises:
         StoreUnavailable: nothing answers at a remote address, or another process holds the store.
     """
-    if is_answering(settings.chroma_url):
-        yield settings.chroma_url
-        return
-    if not _is_loopback(settings.chroma_url):
-        raise StoreUnavailable(
-            f"Chroma at {settings.chroma_url} does not answer; start it, or correct CORPUS_GUARD_CHROMA_URL, then run again"
-        )
-    with _store_lock(settings.home, OWNER_SECONDS) as lock:
-        port = _free_port()
-        log = settings.home / "logs" / "chroma.log"
-        log.parent.mkdir(parents=True, exist_ok=True)
-        with log.open("ab") as out:
-            server = subprocess.Popen(
-                _command(settings.home, port),
-                pass_fds=[lock],
-                stdout=out,
-                stderr=out,
-                preexec_fn=_die_with_parent,  # noqa: PLW1509 - one system call
-            )
-        try:
-            url = f"http://127.0.0.1:{port}"
-            _wait_until_answering(server, url, log)
-            yield url
-        finally:
-            server.terminate()
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                server.wait(10)
-            server.kill()
-            server.wait()
+    home, deadline = settings.home, time.monotonic() + OWNER_SECONDS
+    with contextlib.ExitStack() as closing:
+        users = None if settings.chroma_url else closing.enter_context(_counted_as_user(home))
+        while (url := find_server(settings)) is None:
+            if settings.chroma_url and not _is_loopback(settings.chroma_url):
+                raise StoreUnavailable(
+                    f"Chroma at {settings.chroma_url} does not answer; start it, or correct CORPUS_GUARD_CHROMA_URL, "
+                    "then run again"
+                )
+            lock = _lock_store(home)
+            if lock is not None:
+                closing.callback(os.close, lock)
+                url = closing.enter_context(_started_server(home, lock, users))
+                break
+            _wait_for_owner(home, deadline)
+        yield url
 
 
 @contextlib.contextmanager
-def _store_lock(home: Path, wait: float) -> Iterator[int]:
-    path = home / "chroma.lock"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-    deadline = time.monotonic() + wait
+def _started_server(home: Path, lock: int, users: int | None) -> Iterator[str]:
+    """Start a server that holds `lock`; with `users`, let the processes of the home share it."""
+    output = home / "logs" / "chroma.log"
+    output.parent.mkdir(parents=True, exist_ok=True)
+    url = f"http://127.0.0.1:{_free_port()}"
+    with output.open("ab") as out:
+        server = subprocess.Popen(
+            _command(home, urlsplit(url).port or 0),
+            pass_fds=[lock],
+            stdout=out,
+            stderr=out,
+            preexec_fn=_die_with_parent,  # noqa: PLW1509 - one system call
+        )
     try:
-        while True:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    raise StoreUnavailable(
-                        f"the store {home / 'chroma'} is owned by another Chroma server that does not answer at "
-                        "CORPUS_GUARD_CHROMA_URL; point the variable at that server, or stop it, then run again"
-                    ) from None
-                time.sleep(0.1)
+        _wait_until_answering(server, url, output)
+        if users is None:
+            yield url
+            return
+        _announce(home, url, server.pid)
+        try:
+            yield url
+        finally:
+            _wait_for_other_users(home, users)
+    finally:
+        server.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            server.wait(10)
+        server.kill()
+        server.wait()
+
+
+@contextlib.contextmanager
+def _counted_as_user(home: Path) -> Iterator[int]:
+    """Hold a shared lock, which the process that started the server waits for before it stops it."""
+    home.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(home / "chroma.users", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH)  # the owner holds it alone for a moment
         yield descriptor
     finally:
         os.close(descriptor)
+
+
+def _wait_for_other_users(home: Path, users: int) -> None:
+    deadline = time.monotonic() + OWNER_SECONDS
+    said = False
+    while time.monotonic() < deadline:
+        with contextlib.suppress(BlockingIOError):
+            fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        if not said:
+            log.warning(
+                "another process still uses the Chroma server of %s, which this one started; waiting for it, at most "
+                "%d s",
+                home,
+                OWNER_SECONDS,
+            )
+            said = True
+        time.sleep(0.1)
+
+
+def _announce(home: Path, url: str, pid: int) -> None:
+    """Write where the home's server listens; `find_server` reads it."""
+    new = home / f"chroma.json.{pid}"
+    new.write_text(json.dumps({"url": url, "pid": pid}), encoding="utf-8")
+    new.replace(home / "chroma.json")
+
+
+def _holds_lock(pid: int, home: Path) -> bool:
+    """Return whether a process has the store's lock open: the file may be older than the server that runs."""
+    if sys.platform != "linux":
+        with contextlib.suppress(OSError):
+            os.kill(pid, 0)
+            return True
+        return False
+    try:
+        lock = (home / "chroma.lock").stat()
+        return any(os.path.samestat(lock, entry.stat()) for entry in Path(f"/proc/{pid}/fd").iterdir())
+    except OSError:  # it ended, or belongs to another user
+        return False
+
+
+def _lock_store(home: Path) -> int | None:
+    """Return a descriptor that holds the lock of the store; None if another process holds it."""
+    home.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(home / "chroma.lock", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        return None
+    return descriptor
+
+
+def _wait_for_owner(home: Path, deadline: float) -> None:
+    if time.monotonic() > deadline:
+        raise StoreUnavailable(
+            f"the store {home / 'chroma'} is owned by another Chroma server that cannot be used from here; point "
+            "CORPUS_GUARD_CHROMA_URL at that server, or stop it, then run again"
+        )
+    time.sleep(0.1)
 
 
 def _command(home: Path, port: int, host: str = "127.0.0.1") -> list[str]:
@@ -153,10 +245,14 @@ def main() -> None:
         "--host", default="127.0.0.1", help="address to listen on; choose another only where no stranger can reach it"
     )
     arguments = parser.parse_args()
-    with _store_lock(arguments.home.absolute(), wait=10) as lock:
-        os.set_inheritable(lock, True)
-        command = _command(arguments.home.absolute(), arguments.port, arguments.host)
-        os.execv(command[0], command)  # noqa: S606
+    home, deadline = arguments.home.absolute(), time.monotonic() + 10
+    while (lock := _lock_store(home)) is None:
+        _wait_for_owner(home, deadline)
+    os.set_inheritable(lock, True)
+    host = "127.0.0.1" if arguments.host == "0.0.0.0" else arguments.host  # noqa: S104 - compared, not bound
+    _announce(home, f"http://{host}:{arguments.port}", os.getpid())  # `execv` keeps the process id
+    command = _command(home, arguments.port, arguments.host)
+    os.execv(command[0], command)  # noqa: S606
 
 
 if __name__ == "__main__":

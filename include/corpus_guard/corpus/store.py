@@ -3,6 +3,8 @@
 Rules
     * nothing is connected before the first operation, or before `Store.open`;
     * every write is read back and compared whole;
+    * a collection is used only if it belongs to the deployment (`corpus_guard.corpus.ownership`), which is
+      checked each time it is looked up;
     * an error of the client names the server's address and never quotes Chroma's message, which can hold ids
       and texts.
 
@@ -33,11 +35,14 @@ from urllib.parse import urlsplit
 import numpy as np
 from numpy.typing import NDArray
 
+from corpus_guard.corpus.ownership import OWNER_KEY, require_own
 from corpus_guard.domain import TrustLevel, canonical_json, sha256_bytes, sha256_text
-from corpus_guard.errors import Inconsistent, StoreUnavailable
+from corpus_guard.errors import ForeignCollection, Inconsistent, StoreUnavailable
 
 if TYPE_CHECKING:
     from chromadb import ClientAPI, Collection
+
+    from corpus_guard.ledger import Ledger
 
 MODEL_KEY = "corpus_guard_embedder"
 IDS_PER_REQUEST = 5_000
@@ -101,15 +106,20 @@ class Store:
     Threads may share a store. It connects on first use; call `open` where a particular thread has to do it.
     """
 
-    def __init__(self, connect: str | Callable[[], str], prefix: str) -> None:
+    def __init__(
+        self, connect: str | Callable[[], str], prefix: str, ledger: Callable[[], Ledger] | None = None
+    ) -> None:
         """Describe a store, without connecting.
 
         Args:
             connect: URL of the server, or a function that returns it and may start the server first; called
                 once.
             prefix: collections are named ``<prefix>-<trust level>``.
+            ledger: returns that of the deployment that the collections must belong to; called when one is
+                looked up. None: for a temporary server; nothing is checked.
         """
         self.prefix = prefix
+        self._ledger = ledger
         self._connect = connect
         self._url: str | None = None
         self._chroma: ClientAPI | None = None
@@ -162,6 +172,25 @@ class Store:
                 if collection.name.startswith(f"{self.prefix}-") and not others.fullmatch(collection.name)
             }
 
+    def foreign_collections(self) -> Mapping[str, ForeignCollection]:
+        """Return, for each of our collections' names that another deployment's collection has, what is wrong."""
+        foreign: dict[str, ForeignCollection] = {}
+        for name in self.names():
+            try:
+                self.require_own(name)
+            except ForeignCollection as error:
+                foreign[name] = error
+        return foreign
+
+    def require_own(self, collection: str) -> None:
+        """Check that an existing collection belongs to the deployment.
+
+        Raises:
+            ForeignCollection: it belongs to another one.
+        """
+        with self._translated_errors():
+            self._existing(collection)
+
     def upsert(self, collection: str, records: Sequence[ChunkRecord], model: str, *, anew: bool = False) -> None:
         """Write records and read them back by id.
 
@@ -172,8 +201,8 @@ class Store:
             anew: delete the records first.
 
         Raises:
-            Inconsistent: the collection belongs to another embedder, or what came back is not what was
-                written.
+            ForeignCollection: the collection belongs to another deployment.
+            Inconsistent: it belongs to another embedder, or what came back is not what was written.
             StoreUnavailable: the server does not answer.
         """
         target = self._collection(collection, model)
@@ -239,11 +268,14 @@ class Store:
             offset += page_size
 
     def ids(self, collection: str) -> Iterator[Sequence[str]]:
-        """Yield every id of a collection, page by page."""
+        """Yield every id of a collection, page by page, whoever made it: to report one, it is counted."""
         offset = 0
         while True:
             with self._translated_errors():
-                page = self._existing(collection).get(limit=IDS_PER_REQUEST, offset=offset, include=[])["ids"]
+                existing = self._collections.get(collection) or self._client.get_collection(
+                    collection, embedding_function=None
+                )
+                page = existing.get(limit=IDS_PER_REQUEST, offset=offset, include=[])["ids"]
             yield page
             if len(page) < IDS_PER_REQUEST:
                 return
@@ -376,23 +408,39 @@ class Store:
             raise self._unavailable(error) from error
 
     def _collection(self, name: str, model: str) -> Collection:
-        if name not in self._collections:
-            with self._translated_errors():
-                self._collections[name] = self._client.get_or_create_collection(
-                    name, embedding_function=None, metadata={MODEL_KEY: model}, configuration={"hnsw": {"space": "ip"}}
+        """Return a collection to write to; make it if it is missing, and write our id into it if it has none."""
+        owner = {OWNER_KEY: self._ledger().deployment_id} if self._ledger else {}
+        with self._translated_errors():
+            if name not in self._collections:
+                # An existing collection keeps its metadata (chromadb 1.5.9).
+                opened = self._client.get_or_create_collection(
+                    name,
+                    embedding_function=None,
+                    metadata={MODEL_KEY: model, **owner},
+                    configuration={"hnsw": {"space": "ip"}},
                 )
-        actual = (self._collections[name].metadata or {}).get(MODEL_KEY)
+                self._collections[name] = self._owned(opened)
+            collection = self._collections[name]
+            metadata = collection.metadata or {}
+            if owner and OWNER_KEY not in metadata and metadata.get(MODEL_KEY) == model:
+                collection.modify(metadata={**metadata, **owner})
+        actual = metadata.get(MODEL_KEY)
         if actual != model:
             raise Inconsistent(
                 f"collection {name} at {self.url} holds vectors of {actual}, these are of {model}; the two cannot be "
                 "compared. Set CORPUS_GUARD_EMBEDDER back; to change it, refresh into a CORPUS_GUARD_HOME of its own"
             )
-        return self._collections[name]
+        return collection
 
     def _existing(self, name: str) -> Collection:
         if name not in self._collections:
-            self._collections[name] = self._client.get_collection(name, embedding_function=None)
+            self._collections[name] = self._owned(self._client.get_collection(name, embedding_function=None))
         return self._collections[name]
+
+    def _owned(self, collection: Collection) -> Collection:
+        if self._ledger:
+            require_own(self._ledger(), collection, self.url)
+        return collection
 
     @contextlib.contextmanager
     def _translated_errors(self) -> Iterator[None]:

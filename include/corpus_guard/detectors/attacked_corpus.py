@@ -37,9 +37,7 @@ def temporary_store(settings: Settings) -> Iterator[Store]:
         StoreUnavailable: Chroma does not start.
     """
     with tempfile.TemporaryDirectory(prefix="corpus-guard-traceback-", ignore_cleanup_errors=True) as folder:
-        # Nothing listens on port 1, so `running_server` starts a server on the folder instead of finding the
-        # deployment's.
-        temporary = settings.model_copy(update={"home": Path(folder), "chroma_url": "http://127.0.0.1:1"})
+        temporary = settings.model_copy(update={"home": Path(folder), "chroma_url": ""})
         with running_server(temporary) as url:
             yield Store(url, PREFIX)
 

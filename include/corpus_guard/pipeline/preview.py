@@ -21,7 +21,7 @@ from typing import Any, Final, cast
 
 from corpus_guard.batches import Storage
 from corpus_guard.batches.tables import in_batches, judgements_from_table, versions_from_table
-from corpus_guard.corpus.server import is_answering
+from corpus_guard.corpus.server import find_server
 from corpus_guard.corpus.store import Store
 from corpus_guard.domain import Judgement, Progress, TrustLevel, Verdict, Version, doc_id, no_progress
 from corpus_guard.intake.blobs import BlobStore
@@ -154,7 +154,7 @@ def preview(
     chosen = items if limit is None or limit >= len(items) else _sample(items, limit)
     with ExitStack() as closing:
         folder = Path(closing.enter_context(tempfile.TemporaryDirectory(prefix="corpus-guard-preview-")))
-        has_ledger, serves = _ledger_exists(settings), is_answering(settings.chroma_url)
+        has_ledger, url = _ledger_exists(settings), find_server(settings)
         ledger = Ledger(settings.ledger if has_ledger else f"sqlite:///{folder / 'ledger.sqlite'}")
         closing.callback(ledger.close)
         layer = _Layer(str(folder / "storage"), storage)
@@ -162,8 +162,8 @@ def preview(
         chunker = Chunker(models.tokenizer_file, settings.chunk_tokens)
         # Slow results are not stored, and a source need not be declared yet.
         screening = build_screening(load_policy(settings.policy_file), models, None, active_mutes(ledger))
-        store = Store(settings.chroma_url, settings.collection_prefix) if serves else _EmptyStore()
-        result = Preview(source.name, source.owner, source.trust.value, has_ledger, serves)
+        store = Store(url, settings.collection_prefix, lambda: ledger) if url and has_ledger else _EmptyStore()
+        result = Preview(source.name, source.owner, source.trust.value, has_ledger, url is not None)
         _measure_listing(result, items, len(chosen))
         result.skipped = skipped_by(source)
         shards: list[Shard] = []

@@ -79,12 +79,15 @@ def republish_collections(
     If the process is killed, the missing chunks stay in the outbox.
 
     Raises:
+        ForeignCollection: a collection belongs to another deployment; it was not deleted.
         Inconsistent: storage lacks something that is served; this collection was not deleted.
         StoreUnavailable: Chroma does not answer.
     """
     for collection in collections:
         with ledger.exclusive("publish"):
             _require_republishable(ledger, storage, collection)
+            if collection in store.names():
+                store.require_own(collection)
             with ledger.write() as connection:
                 connection.execute(
                     publications.update()

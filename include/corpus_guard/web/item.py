@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import HTMLResponse
 
-from corpus_guard.corpus.server import is_answering
+from corpus_guard.corpus.server import find_server
 from corpus_guard.deployment import Deployment
 from corpus_guard.domain import Finding, Span, Version
 from corpus_guard.errors import Inconsistent, StoreUnavailable, UnknownSubject
@@ -130,10 +130,9 @@ def load_neighbours(request: Request, version_id: str) -> list[Neighbour]:
     ledger, settings = deployment.ledger, deployment.settings
     evidence = load_evidence(ledger, deployment.storage, find_item(ledger, version_id))
     # A command would start a server of its own. This process runs for weeks and would lock the store all the time.
-    if not is_answering(settings.chroma_url):
-        raise StoreUnavailable(
-            f"Chroma at {settings.chroma_url} does not answer; all other review pages work without it"
-        )
+    if find_server(settings) is None:
+        server = f"Chroma at {settings.chroma_url}" if settings.chroma_url else f"the Chroma server of {settings.home}"
+        raise StoreUnavailable(f"{server} does not answer; all other review pages work without it")
     with shared.model_lock:  # the first request loads the embedder
         return find_neighbours(ledger, deployment.store, deployment.models, evidence, MAX_NEIGHBOURS)
 

@@ -1,6 +1,7 @@
 """Comparison of the live collections with what was sealed.
 
 Rules
+    * a collection belongs to this deployment; one that does not is named, and none of its records is compared;
     * a collection compares by inner product, and says that it holds vectors of the model that the manifest
       names;
     * each expected record is there, with the text, vector and metadata whose hashes were sealed; nothing else
@@ -21,7 +22,7 @@ from __future__ import annotations
 
 import binascii
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -119,11 +120,22 @@ class _Comparison:
     def run(self) -> StoreCheck:
         changes = changes_since(self.ledger, self.seal)
         self.terms = self.store.terms()  # after the log: a collection is made before its publications are logged
+        foreign = self.store.foreign_collections()
+        for name, error in foreign.items():
+            self.collector.add(
+                DeviationKind.COLLECTION_FOREIGN,
+                name,
+                str(error),
+                expected=error.ours,
+                actual=error.theirs,
+                collection=name,
+            )
+        self.terms = {name: terms for name, terms in self.terms.items() if name not in foreign}
         expected = expected_records(self.ledger, self.storage, self.seal, changes)
         for page in _pages_by_collection(self.collections, expected):
             self._compare(page)
             self.progress("records", self.result.records, self.seal.lines or None)
-        self._check_terms()
+        self._check_terms(foreign)
         for name in sorted(self.terms):
             self._look_for_additions(name)
         if self.suspects:
@@ -156,8 +168,10 @@ class _Comparison:
         else:
             self.uncollected += 1
 
-    def _check_terms(self) -> None:
+    def _check_terms(self, foreign: Container[str]) -> None:
         for name, state in sorted(self.collections.items()):
+            if name in foreign:
+                continue
             if name not in self.terms:
                 self.collector.add(
                     DeviationKind.COLLECTION_MISSING,
