@@ -161,9 +161,9 @@ def test_a_fork_that_grew_is_refused_whatever_it_proves(running: Running, journa
 
 def test_what_is_refused_again_and_again_is_kept_once(running: Running, journal: Log) -> None:
     submit(running.url, journal.head(20), 0, journal.proof(20), running.key)
-    for _ in range(3):
-        running.post(journal.request(20, 30, []))
+    answers = [running.post(journal.request(20, 30, [])).status_code for _ in range(3)]
 
+    assert answers == [422, 422, 422]
     assert len(Witness(running.home).store.refusals()) == 1
 
 
