@@ -10,7 +10,7 @@ from corpus_guard.airflow.context import HumanAnswer, current_run_id, responder_
 from corpus_guard.airflow.metrics import gauge
 from corpus_guard.airflow.notifications import airflow_url, notify
 from corpus_guard.airflow.run_notes import write_note, write_note_line
-from corpus_guard.errors import Infrastructure, Misuse
+from corpus_guard.errors import Infrastructure
 
 if TYPE_CHECKING:
     from corpus_guard.proof.incidents import Incident
@@ -163,8 +163,10 @@ def settle_incidents(red: RedIncidents, answer: HumanAnswer) -> None:
     Incidents that were acknowledged elsewhere meanwhile stay as they are.
 
     Raises:
-        Misuse: incidents are still red, the answer has no reason, or the deviations are still there.
+        AirflowFailException: incidents are still red, or their deviations are still there; the task is not tried again.
     """
+    from airflow.sdk.exceptions import AirflowFailException
+
     from corpus_guard.deployment import Deployment
     from corpus_guard.ledger.states import IncidentState
     from corpus_guard.proof.incidents import end_incident, find_incident
@@ -175,10 +177,10 @@ def settle_incidents(red: RedIncidents, answer: HumanAnswer) -> None:
     with Deployment() as deployment:
         waiting = [find_incident(deployment.ledger, incident_id) for incident_id in red["incidents"]]
         waiting = [incident for incident in waiting if incident.is_red]
-        if waiting and option == LEAVE_RED:
-            raise Misuse(
-                f"still red: {_named(waiting)}. Acknowledge with a reason on the review page, or with "
-                "`guard incident acknowledge`, then clear this task"
+        if waiting and (option == LEAVE_RED or not reason):
+            raise AirflowFailException(
+                f"still red, because nobody acknowledged with a reason: {_named(waiting)}. Do that on the review page or with "
+                "`guard incident acknowledge`, then clear this task; or clear `acknowledge` to be asked again"
             )
         for incident in waiting:
             accepted = option == ACCEPT and incident.state == IncidentState.OPEN
@@ -196,7 +198,7 @@ def settle_incidents(red: RedIncidents, answer: HumanAnswer) -> None:
     if waiting:
         write_note_line(NOTE_LINE, f"acknowledged by {responder_name(answer)}: {reason}", first=True)
     if red["unhealed"] and option == ACKNOWLEDGE:
-        raise Misuse(
+        raise AirflowFailException(
             f"incident {red['unhealed']} is acknowledged, and its deviations are still there: repair them, or accept them as the "
             "new baseline; the next night opens a new incident"
         )
