@@ -1,0 +1,75 @@
+"""The tamper matrix of the ledger's rows: whatever decides what is served or shown is named when it is changed by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from corpus_guard.corpus.server import running_server
+from corpus_guard.domain import no_progress
+from corpus_guard.ledger.tables import metadata
+from corpus_guard.proof.deviations import DeviationKind
+from corpus_guard.proof.verify.findings import DeviationCollector
+from corpus_guard.proof.verify.log import check_log
+from corpus_guard.settings import Settings
+from every_row import another_value
+from row_tampering import ROWS, RowTampering, add_rows
+from tampering import Corpus
+
+NOBODY = "http://127.0.0.1:1"
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory, migrated_sqlite: Path) -> Iterator[Corpus]:
+    """Made once; only its files are ever copied and changed."""
+    chroma_home = tmp_path_factory.mktemp("chroma")
+    with running_server(Settings(home=chroma_home, chroma_url=NOBODY)) as url:
+        made = Corpus.sealed(tmp_path_factory.mktemp("original"), migrated_sqlite, chroma_home, url, "rows")
+        add_rows(made)
+        assert made.verified().deviations == ()
+        made.shelf.ledger.close()  # folds the write-ahead log into the file
+        yield made
+
+
+@pytest.fixture
+def copy(original: Corpus, tmp_path: Path) -> Iterator[Corpus]:
+    made = original.copied(tmp_path / "home")
+    yield made
+    made.shelf.ledger.close()
+
+
+@pytest.mark.parametrize("case", ROWS, ids=lambda case: case.name)
+def test_rows_that_were_changed_by_hand_are_named(copy: Corpus, case: RowTampering) -> None:
+    copy.ledger_sql(case.statement)
+
+    result = copy.verified()
+
+    assert not result.holds
+    assert {(deviation.kind, deviation.subject) for deviation in result.deviations} == {
+        (DeviationKind.LEDGER_CHANGED, case.subject)
+    }
+    assert all(case.subject in deviation.message for deviation in result.deviations)
+
+
+LOGGED = [
+    column
+    for name in ("events", "heads")
+    for column in metadata.tables[name].c
+    if f"{name}.{column.name}" != "heads.signed_at"
+]
+
+
+@pytest.mark.parametrize("column", LOGGED, ids=str)
+def test_every_column_of_the_log_is_named(copy: Corpus, column: sa.Column[object]) -> None:
+    key = next(iter(column.table.primary_key)).name
+    copy.ledger_sql(
+        f"UPDATE {column.table.name} SET {column.name} = :value WHERE {key} = 1", value=another_value(column, 1)
+    )
+    collector = DeviationCollector()
+
+    check_log(copy.shelf.ledger, copy.settings, collector, 1_000, no_progress)
+
+    assert collector.deviations
