@@ -19,6 +19,7 @@ from corpus_guard.batches.tables import vectors_to_table, versions_to_table
 from corpus_guard.corpus import outbox, publishing
 from corpus_guard.corpus.store import ChunkRecord, Store
 from corpus_guard.domain import Chunk, Finding, Judgement, Severity, Span, Stamp, TrustLevel, Verdict, Version
+from corpus_guard.intake.blobs import BlobStore
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.tables import documents, publications, versions
 from corpus_guard.settings import Settings
@@ -128,6 +129,8 @@ class Shelf:
             self.storage.write_table(batch, versions_to_table(made))
             table = np.array([vector_of(chunk.text) for chunk in chunks], np.float32).reshape(-1, DIMENSIONS)
             self.storage.write_table(vectors, vectors_to_table([chunk.chunk_id for chunk in chunks], table, MODEL))
+        for version in made:
+            BlobStore(f"{self.storage.url}/raw").put(version.text.encode("utf-8", "surrogatepass"))
         with self.ledger.write() as connection:
             publishing.record(
                 connection,

@@ -112,8 +112,17 @@ class Storage:
         self.write(name, buffer.getvalue(), keep_existing=True)
 
     def read_table(self, name: str, *, columns: list[str] | None = None, filters: Filters | None = None) -> pa.Table:
-        """Read a Parquet file, or some of its columns and rows; raises Inconsistent like `read`."""
-        return pq.read_table(io.BytesIO(self.read(name)), columns=columns, filters=filters)
+        """Read a Parquet file, or some of its columns and rows.
+
+        Raises:
+            Inconsistent: like `read`.
+            ArrowInvalid: the file is not, or no longer, Parquet.
+        """
+        content = self.read(name)
+        try:
+            return pq.read_table(io.BytesIO(content), columns=columns, filters=filters)
+        except OSError as error:  # so pyarrow calls damage, too; here no disk and no server takes part
+            raise pa.ArrowInvalid(f"{self._path(name)}: {error}") from error
 
     def write_json(self, name: str, value: object) -> None:
         """Write a JSON file."""

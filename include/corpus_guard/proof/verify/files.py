@@ -240,7 +240,7 @@ class _FileCheck:
             return
         concerned = sorted({row.version_id for row in changed})
         owners = self._owners(versions.c.version_id.in_(concerned[:ROWS_PER_FETCH]) if concerned else _in_file(name))
-        problem = f"{len(changed):,} published vectors are not in it as they were published"
+        problem = f"published vectors that it does not hold as they were published: {len(changed):,}"
         self._report(name, actual, expected or "", owners, f"{problem}. {self._remedy(name)}")
 
     def _remedy(self, name: str) -> str:
