@@ -96,6 +96,18 @@ def test_the_page_shows_what_was_sealed_what_was_there_and_since_when(reviewing:
     assert "data-send" not in seen, "who may not decide is offered no form"
 
 
+def test_many_incidents_do_not_push_the_corpus_off_the_page(reviewing: Reviewing) -> None:
+    for number in range(7):
+        deviation = Deviation(DeviationKind.ADDED, f"planted-{number}", "was added from outside")
+        open_incident(reviewing.ledger, reviewing.storage, "night", [deviation])
+
+    with reviewing.client("viewer") as viewer:
+        page = viewer.get("/corpus").text
+
+    assert page.count("not healed") == 5
+    assert "2 more incidents not acknowledged" in page
+
+
 def test_lost_evidence_is_said_and_does_not_hide_the_incident(reviewing: Reviewing, incident: Incident) -> None:
     reviewing.storage.write(incident.deviations, b"{}\n")
 

@@ -20,7 +20,8 @@ from corpus_guard.web.shared_deployment import current_deployment
 router = APIRouter()
 
 PAGE_SIZE: Final = 50  # documents
-MAX_INCIDENTS: Final = 10
+MAX_INCIDENTS: Final = 10  # in the table
+MAX_NOTES: Final = 5  # about incidents, above everything else
 
 
 @router.get("/corpus")
@@ -44,6 +45,7 @@ def corpus(
         verified=last_verified_at(ledger),
         collections=list_collections(ledger),
         red=list_red_incidents(ledger),
+        max_notes=MAX_NOTES,
         incidents=list_incidents(ledger)[:MAX_INCIDENTS],
         documents=page[:PAGE_SIZE],
         next=page[PAGE_SIZE - 1]["doc_id"] if len(page) > PAGE_SIZE else "",
