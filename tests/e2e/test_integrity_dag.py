@@ -1,16 +1,27 @@
-"""`integrity_nightly` through Airflow: silence while the corpus is what was sealed, an incident and its healing when it is not."""
+"""`integrity_nightly` through Airflow: silence while the corpus is what was sealed, an alert until a person ends it when it is not."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import chromadb
+import httpx
 import pytest
-from deployment import MakeDeployment, Run, Workspace
+from deployment import MakeDeployment, Run, Workspace, _copy
+from local_stack import Local, running
+from test_review_dags import connections
 
+from corpus_guard.airflow.integrity import ACKNOWLEDGE, LEAVE_RED
 from corpus_guard.ledger.tables import events, heads, incidents
+from corpus_guard.settings import Settings
+from corpus_guard.tracking.integrity_nightly import EXPERIMENT
+from corpus_guard.tracking.mlflow_runs import mlflow_client
+from sinks import Sink
 
 FORGED = "The valve is opened by whoever passes."
 
@@ -28,14 +39,23 @@ def quiet(one: Workspace) -> Run:
 
 @pytest.fixture(scope="module")
 def forged(one: Workspace, quiet: Run) -> tuple[str, Run]:
-    """A night after somebody wrote to Chroma: one text was changed, one record added."""
-    chroma = chromadb.HttpClient(host="127.0.0.1", port=one.ports.chroma)
+    """A night after somebody wrote to Chroma, up to the moment a person is asked."""
+    chunk = forge(one.ports.chroma)
+    night = one.start("integrity_nightly", MLFLOW_TRACKING_URI=tracking(one))
+    night.wait_until(lambda: "starting task_id=acknowledge" in night.said())
+    night.kill()
+    return chunk, Run(0, night.said(), frozenset(), night.log.parent)
+
+
+def forge(port: int) -> str:
+    """Change one text in Chroma and add one record; return the id of the changed one."""
+    chroma = chromadb.HttpClient(host="127.0.0.1", port=port)
     collection = chroma.get_collection("corpus-open", embedding_function=None)
     chunk = sorted(collection.get(include=[])["ids"])[0]
     vector = collection.get(ids=[chunk], include=["embeddings"])["embeddings"][0]
     collection.update(ids=[chunk], documents=[FORGED], embeddings=[vector])
     collection.add(ids=["planted"], documents=[FORGED], embeddings=[vector], metadatas=[{"source": "nobody"}])
-    return chunk, one.run("integrity_nightly")
+    return chunk
 
 
 def guard(one: Workspace, *words: str) -> subprocess.CompletedProcess[str]:
@@ -48,19 +68,35 @@ def test_a_corpus_that_is_what_was_sealed_opens_nothing(one: Workspace, quiet: R
     assert quiet.succeeded, quiet.log[-3000:]
     assert one.count(heads) >= 1
     assert "'holds': True" in quiet.log
-    assert "starting task_id=heal" not in quiet.log, "the short circuit skips what follows"
+    for skipped in ("heal", "acknowledge", "settle"):
+        assert f"starting task_id={skipped}" not in quiet.log
 
 
-def test_what_was_forged_is_named_and_undone(one: Workspace, forged: tuple[str, Run]) -> None:
-    _, run = forged
-
-    assert run.succeeded, run.log[-3000:]
+def test_what_was_forged_is_named_and_undone_and_a_person_is_asked(one: Workspace, forged: tuple[str, Run]) -> None:
     (incident,) = one.ask(incidents.select())
     assert (incident.state, incident.counts) == ("healed", {"added": 1, "text_changed": 1})
     assert {row.kind for row in one.ask(events.select())} >= {"incident_opened", "healed", "incident_healed"}
     assert FORGED not in {record.text for record in one.records()}
     assert "planted" not in {record.chunk_id for record in one.records()}
     one.everything_agrees()
+    _, run = forged
+    assert f"1 incident not acknowledged: {incident.incident_id[:8]} (healed, not explained: " in run.log
+
+
+def test_the_run_in_mlflow_is_tagged(one: Workspace, forged: tuple[str, Run], monkeypatch: pytest.MonkeyPatch) -> None:
+    (incident,) = one.ask(incidents.select())
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", tracking(one))
+    client = mlflow_client(Settings(home=one.home))
+    experiment = client.get_experiment_by_name(EXPERIMENT)
+
+    (night,) = client.search_runs([experiment.experiment_id], "tags.tampering = 'true'")
+
+    assert night.data.tags["incident"] == incident.incident_id
+
+
+def tracking(one: Workspace) -> str:
+    """The address of an MLflow store without a server."""
+    return f"sqlite:///{one.home / 'mlflow.db'}"
 
 
 @pytest.mark.slow
@@ -74,3 +110,115 @@ def test_the_command_line_shows_the_incident_and_that_all_holds_again(one: Works
     assert FORGED not in shown.stdout
     verified = guard(one, "verify")
     assert verified.returncode == 0, verified.stdout + verified.stderr
+    status = guard(one, "status")
+    assert status.stdout.startswith(f"Incident {incident.incident_id[:8]}, not acknowledged: healed, not explained")
+
+
+DAG = "/api/v2/dags/integrity_nightly"
+NIGHT_SECONDS = 300
+
+
+@pytest.fixture(scope="module")
+def local(tmp_path_factory: pytest.TempPathFactory, snapshot: Path, mail: Sink, hook: Sink) -> Iterator[Local]:
+    """Airflow with its scheduler and its review pages, over a corpus that somebody has tampered with."""
+    root = tmp_path_factory.mktemp("tampered")
+    _copy(snapshot, root)
+    with running(root, connections(mail, hook)) as one:
+        forge(one.ports.chroma)
+        yield one
+
+
+@pytest.fixture(scope="module")
+def asked(local: Local) -> dict[str, Any]:
+    """The run that the schedule starts, when it asks a person; with the note it had then."""
+    with local.api() as api:
+        api.patch(DAG, json={"is_paused": False}).raise_for_status()
+        return asking_run(local, api)
+
+
+def asking_run(local: Local, api: httpx.Client) -> dict[str, Any]:
+    def asking() -> Any:
+        tasks = api.get(f"{DAG}/dagRuns/~/taskInstances", params={"limit": 100}).raise_for_status().json()
+        return next((task for task in tasks["task_instances"] if task["state"] == "awaiting_input"), None)
+
+    task = until(asking)
+    assert task["task_id"] == "acknowledge"
+    local.wait_until_parked(task["dag_run_id"], "acknowledge")
+    return dict(api.get(f"{DAG}/dagRuns/{task['dag_run_id']}").raise_for_status().json())
+
+
+def answer(api: httpx.Client, run: dict[str, Any], option: str, reason: str = "") -> dict[str, Any]:
+    """Answer the required action; return the run when it has ended."""
+    address = f"{DAG}/dagRuns/{run['dag_run_id']}"
+    told = {"chosen_options": [option], "params_input": {"reason": reason}}
+    api.patch(f"{address}/taskInstances/acknowledge/-1/hitlDetails", json=told).raise_for_status()
+    return dict(until(lambda: ended if (ended := api.get(address).json())["state"] in ("success", "failed") else None))
+
+
+def until(reached: Callable[[], Any]) -> Any:
+    deadline = time.monotonic() + NIGHT_SECONDS
+    while not (value := reached()):
+        assert time.monotonic() < deadline
+        time.sleep(1)
+    return value
+
+
+@pytest.mark.slow
+def test_tampering_is_told_on_every_road_and_red_until_a_person_answers(
+    local: Local, asked: dict[str, Any], mail: Sink, hook: Sink
+) -> None:
+    ((incident, state),) = local.ledger("SELECT incident_id, state FROM incidents")
+    sentence = f"1 incident not acknowledged: {incident[:8]} (healed, not explained: 1 added, 1 text_changed)"
+    assert state == "healed"
+    assert asked["note"].splitlines()[0] == f"Incidents: {sentence}"
+    assert mail.messages[-1]["Subject"] == "Corpus Guard: 1 incident not acknowledged"
+    assert sentence in hook.messages[-1][1]["text"]
+    assert f"/plugin/corpus-guard/corpus-guard/incidents/{incident}" in hook.messages[-1][1]["text"]
+    with local.api() as api:
+        details = api.get(f"{DAG}/dagRuns/{asked['dag_run_id']}/taskInstances/acknowledge/-1/hitlDetails").json()
+        corpus, page = (api.get(f"/corpus-guard/{path}").text for path in ("corpus", f"incidents/{incident}"))
+    assert sentence in details["body"]
+    assert "note wrong" in corpus and "healed, not explained" in corpus
+    assert "text changed" in page and "data-send" in page
+    assert FORGED not in "".join([details["body"], corpus, page, asked["note"], str(hook.messages[-1])])
+
+    with local.api() as api:
+        ended = answer(api, asked, ACKNOWLEDGE, "a restore test wrote to the live store")
+        corpus = api.get("/corpus-guard/corpus").text
+
+    assert ended["state"] == "success"
+    assert ended["note"].startswith("Incidents: acknowledged by admin: a restore test wrote to the live store\n")
+    assert local.ledger("SELECT state, closed_by, reason FROM incidents") == [
+        ("closed", "admin", "a restore test wrote to the live store")
+    ]
+    assert "note wrong" not in corpus
+
+
+@pytest.mark.slow
+def test_a_night_that_nobody_answers_is_red_and_one_acknowledged_on_the_page_is_not(
+    local: Local, asked: dict[str, Any]
+) -> None:
+    with local.api() as api:
+        for acknowledged in (False, True):
+            if not acknowledged:
+                forge_again(local)
+            api.post(f"{DAG}/dagRuns", json={"logical_date": None}).raise_for_status()
+            run = asking_run(local, api)
+            ((incident,),) = local.ledger("SELECT incident_id FROM incidents WHERE state = 'healed'")
+            if acknowledged:
+                told = {"reason": "seen on the page"}
+                path = f"/corpus-guard/api/v1/incidents/{incident}/acknowledge"
+                assert api.post(path, json=told, headers={"X-Corpus-Guard": "test"}).status_code == 200
+
+            ended = answer(api, run, LEAVE_RED)
+
+            assert ended["state"] == ("success" if acknowledged else "failed")
+    assert local.ledger("SELECT closed_by, reason FROM incidents ORDER BY opened_at DESC LIMIT 1") == [
+        ("admin", "seen on the page")
+    ]
+
+
+def forge_again(local: Local) -> None:
+    chroma = chromadb.HttpClient(host="127.0.0.1", port=local.ports.chroma)
+    collection = chroma.get_collection("corpus-open", embedding_function=None)
+    collection.delete(ids=[sorted(collection.get(include=[])["ids"])[0]])

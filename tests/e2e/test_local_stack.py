@@ -121,8 +121,14 @@ def test_a_viewer_may_look_and_not_run(local: Local, scheduled: dict[str, Any]) 
 class TestAsking:
     """What a person is asked under *Required Actions*, and what becomes of the answer."""
 
-    def answered(self, local: Local, dag: str, answer: str, conf: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Answer the first run that asks: one that is triggered with `conf`, or that the schedule starts once it is unpaused."""
+    def answered(
+        self, local: Local, dag: str, answer: str, conf: dict[str, Any] | None = None, **form: str
+    ) -> dict[str, Any]:
+        """Answer the first run that asks: one that is triggered with `conf`, or that the schedule starts once it is unpaused.
+
+        Args:
+            form: what is entered beside the answer.
+        """
         with local.api() as api:
             base = f"/api/v2/dags/{dag}"
             api.patch(base, json={"is_paused": False}).raise_for_status()
@@ -135,7 +141,7 @@ class TestAsking:
                 time.sleep(1)
             local.wait_until_parked(asking["dag_run_id"], asking["task_id"])
             run = f"{base}/dagRuns/{asking['dag_run_id']}"
-            told = {"chosen_options": [answer], "params_input": {}}
+            told = {"chosen_options": [answer], "params_input": form}
             api.patch(f"{run}/taskInstances/{asking['task_id']}/-1/hitlDetails", json=told).raise_for_status()
             while (ended := api.get(run).json())["state"] not in {"success", "failed"}:
                 assert time.monotonic() < deadline
@@ -146,7 +152,7 @@ class TestAsking:
         found = api.get(every, params={"limit": 100}).raise_for_status().json()["task_instances"]
         return next((one for one in found if one["state"] == "awaiting_input"), None)
 
-    def test_a_rejected_baseline_leaves_the_incident_open_and_the_run_red(
+    def test_a_deviation_that_nobody_accepts_leaves_the_incident_open_and_the_run_red(
         self, local: Local, scheduled: dict[str, Any]
     ) -> None:
         engine = sa.create_engine(f"sqlite:///{local.home / 'ledger.sqlite'}", poolclass=sa.NullPool)
@@ -154,20 +160,24 @@ class TestAsking:
         with engine.begin() as connection:
             connection.execute(sa.text(f"UPDATE versions SET state = 'rejected' WHERE version_id = ({one})"))
 
-        run = self.answered(local, "integrity_nightly", "Reject")
+        run = self.answered(local, "integrity_nightly", "Leave red", reason="")
 
         assert run["state"] == "failed"
         ((incident, state),) = local.ledger("SELECT incident_id, state FROM incidents")
         assert state == "open"
-        assert f"incident {incident} is open: 1 ledger_changed" in run["note"]
+        assert (
+            f"Incidents: 1 incident not acknowledged: {incident[:8]} (open, not healed: 1 ledger_changed" in run["note"]
+        )
 
-    def test_an_approved_one_is_the_new_baseline_in_the_name_of_who_approved(
+    def test_an_accepted_one_is_the_new_baseline_in_the_name_of_who_accepted(
         self, local: Local, scheduled: dict[str, Any]
     ) -> None:
-        run = self.answered(local, "integrity_nightly", "Approve", {})
+        run = self.answered(local, "integrity_nightly", "Accept as the new baseline", {}, reason="our own repair")
 
         assert run["state"] == "success"
-        assert local.ledger("SELECT state, closed_by FROM incidents") == [("accepted", "admin")]
+        assert local.ledger("SELECT state, closed_by, reason FROM incidents") == [
+            ("accepted", "admin", "our own repair")
+        ]
 
     def test_an_approved_purge_is_carried_out(self, local: Local, scheduled: dict[str, Any]) -> None:
         ((source, uri),) = local.ledger(
