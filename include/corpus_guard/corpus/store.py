@@ -297,7 +297,7 @@ class Store:
         try:
             return {record.chunk_id: record for record in self.get(collection, chunk_ids)}, []
         except StoreUnavailable as error:
-            if not _was_refused(error) or not self.count(collection):
+            if not was_refused(error) or not self.count(collection):
                 raise
         if len(chunk_ids) == 1:
             return {}, list(chunk_ids)
@@ -364,7 +364,7 @@ class Store:
                     query_embeddings=list(vectors), n_results=count, include=["distances"]
                 )
         except StoreUnavailable as error:
-            if not _was_refused(error) or not self.count(collection):
+            if not was_refused(error) or not self.count(collection):
                 raise
             return [[] for _ in vectors]
         return [
@@ -477,7 +477,7 @@ def _records(page: Mapping[str, Any]) -> Iterator[ChunkRecord]:
         yield ChunkRecord(chunk_id, text or "", np.asarray(vector, dtype="<f4"), metadata or {})
 
 
-def _was_refused(error: BaseException) -> bool:
+def was_refused(error: BaseException) -> bool:
     """Return whether Chroma answered and refused, rather than not answering."""
     from chromadb.errors import ChromaError
 

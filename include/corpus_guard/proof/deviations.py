@@ -27,6 +27,7 @@ class DeviationKind(StrEnum):
     UNREACHABLE = "unreachable"  # there, but a query with its own vector does not find it (chroma #7678, #7758)
     SPACE_CHANGED = "space_changed"  # a collection measures distance differently, or names another embedder
     COLLECTION_MISSING = "collection_missing"
+    COLLECTION_DAMAGED = "collection_damaged"  # Chroma refuses to read it: a value in its files has a wrong type
     COLLECTION_FOREIGN = "collection_foreign"  # named like ours, and belongs to another deployment
     COLLECTION_ADDED = "collection_added"  # named like ours, and nothing was ever sealed for it
     # --- the manifest ---

@@ -6,6 +6,8 @@ Rules
       names;
     * each expected record is there, with the text, vector and metadata whose hashes were sealed; nothing else
       is there;
+    * malformed records are named like any other change; a collection that Chroma itself refuses to read is named
+      as a whole;
     * each vector is found by a query for itself: counts and samples stay right while records cannot be found
       (chroma #7678, #7758);
     * whatever differs is checked again while nobody publishes, against the log as it is then.
@@ -21,6 +23,7 @@ Not done here: comparing Chroma's table for full-text search; nothing of ours qu
 from __future__ import annotations
 
 import binascii
+import contextlib
 from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -31,8 +34,9 @@ from numpy.typing import NDArray
 
 from corpus_guard.batches.tables import in_batches
 from corpus_guard.corpus.reach import unreachable_records
-from corpus_guard.corpus.store import RECORDS_PER_REQUEST, ChunkRecord, CollectionTerms
+from corpus_guard.corpus.store import RECORDS_PER_REQUEST, ChunkRecord, CollectionTerms, was_refused
 from corpus_guard.domain import Progress, TrustLevel
+from corpus_guard.errors import StoreUnavailable
 from corpus_guard.ledger.states import UNFINISHED_STATES
 from corpus_guard.proof.deviations import DeviationKind
 from corpus_guard.proof.manifest import RecordKey
@@ -113,6 +117,7 @@ class _Comparison:
         self.seal, self.collector, self.progress = seal, collector, progress
         self.terms: Mapping[str, CollectionTerms] = {}
         self.collections: dict[str, _CollectionState] = defaultdict(_CollectionState)
+        self.damaged: set[str] = set()  # collections that Chroma refuses to read
         self.suspects: dict[RecordKey, ExpectedRecord | None] = {}  # different at first sight → what is expected there
         self.uncollected = 0  # suspects beyond MAX_NAMED_DEVIATIONS
         self.result = StoreCheck()
@@ -133,11 +138,13 @@ class _Comparison:
         self.terms = {name: terms for name, terms in self.terms.items() if name not in foreign}
         expected = expected_records(self.ledger, self.storage, self.seal, changes)
         for page in _pages_by_collection(self.collections, expected):
-            self._compare(page)
+            with self._naming_damage(page[0].collection):
+                self._compare(page)
             self.progress("records", self.result.records, self.seal.lines or None)
         self._check_terms(foreign)
         for name in sorted(self.terms):
-            self._look_for_additions(name)
+            with self._naming_damage(name):
+                self._look_for_additions(name)
         if self.suspects:
             with self.ledger.exclusive("publish"):
                 self._check_suspects_again()
@@ -146,7 +153,7 @@ class _Comparison:
 
     def _compare(self, page: Sequence[ExpectedRecord]) -> None:
         collection = page[0].collection
-        if collection not in self.terms:
+        if collection not in self.terms or collection in self.damaged:
             return  # reported as a whole
         records, broken = self.store.read(collection, [expected.chunk_id for expected in page])
         self.result.records += len(records)
@@ -161,6 +168,25 @@ class _Comparison:
         for record in unreachable_records(self.store, collection, [record for _, record in intact.values()]):
             self._suspect((record.chunk_id, collection), intact[record.chunk_id][0])
         self.result.queried += len(intact)
+
+    @contextlib.contextmanager
+    def _naming_damage(self, collection: str) -> Iterator[None]:
+        """Add one deviation for a collection that the server has and refuses to read, and continue after the block."""
+        try:
+            yield
+        except StoreUnavailable as error:
+            if not was_refused(error) or collection not in self.store.terms():
+                raise
+            if collection not in self.damaged:
+                self.collector.add(
+                    DeviationKind.COLLECTION_DAMAGED,
+                    collection,
+                    f"collection {collection} at {self.store.url} exists, and Chroma refuses to read it: its files were "
+                    "changed or are damaged; its log says where. Delete the collection, then run `guard incident heal`, "
+                    "which makes it again",
+                    collection=collection,
+                )
+            self.damaged.add(collection)
 
     def _suspect(self, key: RecordKey, expected: ExpectedRecord | None) -> None:
         if len(self.suspects) < MAX_NAMED_DEVIATIONS:
@@ -232,7 +258,12 @@ class _Comparison:
         differences = _Differences(self.collector)
         for keys in _batches_by_collection(self.suspects):
             collection = keys[0][1]
-            records, broken = self.store.read(collection, [chunk_id for chunk_id, _ in keys])
+            records: dict[str, ChunkRecord] = {}
+            broken: list[str] = []
+            with self._naming_damage(collection):
+                records, broken = self.store.read(collection, [chunk_id for chunk_id, _ in keys])
+            if collection in self.damaged:
+                continue
             for key in keys:
                 expected = new.get(key) if key in digests else self.suspects[key]
                 if states.get(key) in UNFINISHED_STATES:
