@@ -11,6 +11,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from corpus_guard.cli import export as cli
+from corpus_guard.cli import proof
 from corpus_guard.errors import GuardError, Misuse, UnknownSubject
 from corpus_guard.ledger.tables import documents
 from corpus_guard.proof.attestation import verify_attestation
@@ -108,6 +109,24 @@ def test_an_attestation_by_uri_by_exported_uri_and_by_version(run: Run, full: Wo
     statement = verify_attestation(made[0], public)
     assert statement["predicate"]["version_id"] == version
     assert statement["predicate"]["chunks"]
+
+
+def test_an_attestation_is_checked_with_a_public_key_alone(run: Run, full: Workspace, tmp_path: Path) -> None:
+    file, other, changed = tmp_path / "a.json", tmp_path / "other.md", tmp_path / "changed.json"
+    key = ["--key", str(full.settings.keys / "log.pub")]
+    run("attestation", "guides/tide gauge.md", "-o", file)
+    other.write_text("Other bytes.")
+    envelope = json.loads(file.read_text())
+    changed.write_text(json.dumps({**envelope, "payload": "AAAA" + envelope["payload"]}))
+
+    def check(*arguments: str | Path) -> Result:
+        return CliRunner().invoke(proof.app, ["check-attestation", *map(str, arguments), *key])
+
+    assert "It holds" in check(file, "--content", full.pages / "guides" / "tide gauge.md").output
+    assert "bytes were not compared" in check(file).output
+    assert "about bytes with SHA-256" in str(check(file, "--content", other).exception)
+    assert "did not sign" in str(check(changed).exception)
+    assert "expected a DSSE envelope" in str(check(other).exception)
 
 
 def test_what_is_not_served_is_not_attested(run: Run, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""`guard verify`, `guard log`, `guard diff`, `guard prove` and `guard check-proof`: verification and proofs."""
+"""`guard verify`, `log`, `diff`, `prove`, `check-proof` and `check-attestation`: verification and proofs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -250,6 +250,35 @@ def check_proof(
         out.print(_conclusion(report.holds, report.facts))
     if not report.holds:
         raise typer.Exit(1)
+
+
+@app.command("check-attestation")
+def check_attestation(
+    path: Annotated[Path, typer.Argument(help="File that `guard export attestation` wrote.", metavar="FILE")],
+    key: Annotated[
+        list[str],
+        typer.Option("--key", "-k", help="Trusted key, or a file with one key per line.", metavar="KEY"),
+    ],
+    content: Annotated[Path | None, typer.Option(help="File with the bytes of the document.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Check who signed an attestation, with a public key only. Exits with code 1 if none of the keys did.
+
+    Example: `guard check-attestation tides.intoto.json --key log.pub --content tides.md`
+    """
+    from corpus_guard.proof.attestation import check_attestation as run
+
+    keys = [key_text for name in key for key_text in _keys(name)]
+    statement = run(path.read_bytes(), keys, content.read_bytes() if content else None)
+    if as_json:
+        console.print_json(statement)
+        return
+    subject = cast("list[dict[str, Any]]", statement["subject"])[0]
+    out.print(f"document  {visible(subject['name'])}", soft_wrap=True)
+    out.print(f"SHA-256   {subject['digest']['sha256']}", soft_wrap=True)
+    if content is None:
+        out.print("The bytes were not compared; pass them with --content.")
+    out.print("[green]It holds[/green]: one of the keys signed this statement.")
 
 
 def _conclusion(holds: bool, facts: Any) -> str:

@@ -20,8 +20,8 @@ Sources: in-toto Attestation Framework, Statement v1; DSSE v1.
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
-from typing import Final, TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, TypeAlias, cast
 
 import orjson
 import sqlalchemy as sa
@@ -31,11 +31,12 @@ from securesystemslib.dsse import Envelope
 from securesystemslib.exceptions import FormatError
 from securesystemslib.signer import CryptoSigner  # type: ignore[attr-defined]  # 1.6.0 has no __all__
 
-from corpus_guard.domain import canonical_json
+from corpus_guard.domain import canonical_json, sha256_bytes
 from corpus_guard.errors import Inconsistent, Misuse, UnknownSubject
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.states import SERVABLE_STATES, PublicationState
 from corpus_guard.ledger.tables import chunks, decision_stands, decisions, documents, findings, publications, versions
+from corpus_guard.proof.log.note import VerifierKey
 
 PAYLOAD_TYPE: Final = "application/vnd.in-toto+json"
 STATEMENT: Final = "https://in-toto.io/Statement/v1"
@@ -92,6 +93,39 @@ def verify_attestation(envelope: Mapping[str, object], public_key: Ed25519Public
             "publishes"
         )
     return _parse_statement(opened)
+
+
+def check_attestation(envelope: bytes, keys: Sequence[VerifierKey], content: bytes | None = None) -> JsonObject:
+    """Return the statement of an attestation that one of `keys` signed.
+
+    Args:
+        envelope: JSON, as exported.
+        keys: trusted public keys, in the form in which the log's keys are exchanged.
+        content: bytes of the document; None: they are not compared.
+
+    Raises:
+        Inconsistent: it is not an envelope, none of the keys signed it, or it is about other bytes.
+    """
+    try:
+        parsed = orjson.loads(envelope)
+    except orjson.JSONDecodeError:
+        parsed = None
+    failure = Inconsistent("attestation: no key was given to check it with")
+    for key in keys:
+        try:
+            statement = verify_attestation(
+                parsed if isinstance(parsed, dict) else {}, Ed25519PublicKey.from_public_bytes(key.public)
+            )
+        except Inconsistent as error:
+            failure = error
+            continue
+        digests = [subject["digest"]["sha256"] for subject in cast("list[dict[str, Any]]", statement["subject"])]
+        if content is not None and digests != [sha256_bytes(content)]:
+            raise Inconsistent(
+                f"attestation: it is about bytes with SHA-256 {digests[0]}, and the given file has {sha256_bytes(content)}"
+            )
+        return statement
+    raise failure
 
 
 def build_statement(ledger: Ledger, version_id: str) -> JsonObject:
