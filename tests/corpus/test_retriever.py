@@ -16,7 +16,14 @@ from corpus_guard.corpus import trigger
 from corpus_guard.corpus.filterrag.features import Features
 from corpus_guard.corpus.filterrag.filters import FilterOpinion, RetrievalFilter
 from corpus_guard.corpus.retrieval_log import RetrievalLog
-from corpus_guard.corpus.retriever import FilteredChunk, GuardedRetriever, Retrieval, WithheldChunk, prefer_enhancements
+from corpus_guard.corpus.retriever import (
+    FilteredChunk,
+    GuardedRetriever,
+    Retrieval,
+    RetrievalStatus,
+    WithheldChunk,
+    prefer_enhancements,
+)
 from corpus_guard.corpus.store import Store
 from corpus_guard.domain import TrustLevel
 from corpus_guard.errors import FilterFailed
@@ -70,7 +77,7 @@ def test_only_the_trust_levels_asked_for_are_searched(retriever: GuardedRetrieve
 def test_an_empty_corpus_answers_nothing(lite_shelf: Shelf) -> None:
     retriever = GuardedRetriever(lite_shelf.ledger, lite_shelf.store, TextHashes())  # type: ignore[arg-type]
 
-    assert retriever.query("anything") == Retrieval((), (), (), "off")
+    assert retriever.query("anything") == Retrieval((), (), (), "off", status=RetrievalStatus.EMPTY)
 
 
 def test_a_planted_record_is_withheld(
@@ -186,6 +193,21 @@ def test_planted_records_do_not_crowd_out_the_real_ones(
     assert {one.reason for one in withheld} == {"the ledger never published it"}
 
 
+def test_it_says_that_everything_was_withheld_and_that_everything_is_gone(
+    retriever: GuardedRetriever, served: Shelf, past_the_guard: chromadb.Collection
+) -> None:
+    records = past_the_guard.get()
+    assert retriever.query("passage 3", trust=[TrustLevel.OPEN]).status is RetrievalStatus.SERVED
+    past_the_guard.update(ids=records["ids"], metadatas=[{"verdict": "release"}] * len(records["ids"]))
+
+    found = retriever.query("passage 3", trust=[TrustLevel.OPEN])
+
+    assert (found.status, found.answers, len(found.withheld)) == (RetrievalStatus.WITHHELD, (), 8)
+    assert retriever.query("passage 3").status is RetrievalStatus.SERVED  # the other collection is as it was
+    past_the_guard.delete(ids=records["ids"])
+    assert retriever.query("passage 3", trust=[TrustLevel.OPEN]).status is RetrievalStatus.MISSING
+
+
 def test_everything_there_is_when_less_is_there_than_asked(retriever: GuardedRetriever) -> None:
     found = retriever.query("passage 3", k=50)
     answers, withheld = found.answers, found.withheld
@@ -197,7 +219,7 @@ def test_everything_there_is_when_less_is_there_than_asked(retriever: GuardedRet
 def test_a_store_of_another_prefix_is_not_asked(served: Shelf, retriever: GuardedRetriever) -> None:
     stranger = GuardedRetriever(served.ledger, Store(served.store.url, "stranger"), TextHashes())  # type: ignore[arg-type]
 
-    assert stranger.query("passage 3") == Retrieval((), (), (), "off")
+    assert stranger.query("passage 3") == Retrieval((), (), (), "off", status=RetrievalStatus.EMPTY)
 
 
 class Refusing:
@@ -247,7 +269,7 @@ def test_where_all_are_dropped_nothing_is_served(served: Shelf) -> None:
 
     found = filtering(served, refusing).query("passage 3", k=1)
 
-    assert found.answers == ()
+    assert (found.answers, found.status) == ((), RetrievalStatus.FILTERED)
     assert len(found.filtered) == retrieving.MAX_CANDIDATES_PER_ANSWER == 8  # then it stops
     assert len(refusing.shown) == 8
 

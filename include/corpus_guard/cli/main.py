@@ -268,20 +268,25 @@ def search(
 ) -> None:
     """Search the collections. Records that do not match the ledger are withheld, texts that the filter flags are left out; both are listed.
 
+    Exits with code 1 if chunks are published and the store holds none of them as it was published.
+
     Example: `guard search "How often must the sensor be calibrated?"`
     """
+    from corpus_guard.corpus.retriever import RetrievalStatus
+
     with Deployment() as deployment:
         result = deployment.retriever.query(query, k, trust or tuple(TrustLevel), session="guard search")
+    changed = result.status in {RetrievalStatus.WITHHELD, RetrievalStatus.MISSING}
     if as_json:
         console.print_json(asdict(result))
-        return
+        raise typer.Exit(1 if changed else 0)
     for answer in result.answers:
         title = Text.from_markup(
             f"{answer.similarity:.3f}  {visible(answer.source)} · {visible(answer.uri)} · {answer.trust.value}",
             emoji=False,
         )
         out.print(Panel(visible(answer.text[:600], lines=True), title=title, title_align="left", border_style="dim"))
-    if not result.answers and not result.filtered:
+    if result.status is RetrievalStatus.EMPTY:
         out.print("Nothing is published yet. Run [bold]guard refresh[/bold].")
     for record in result.withheld:
         err.print(f"[red]withheld[/red] {visible(record.chunk_id)} in {record.collection}: {record.reason}")
@@ -291,6 +296,11 @@ def search(
         )
     if result.checked_by == "off":
         err.print("[yellow]not filtered[/yellow]: CORPUS_GUARD_RETRIEVAL_FILTER=off")
+    if changed:
+        count = len(result.withheld)
+        problem = f"{count:,} of {count:,} withheld" if count else "no published chunk is in the store"
+        err.print(f"[bold red]{problem}: the store was changed; run `guard verify`[/bold red]", soft_wrap=True)
+        raise typer.Exit(1)
 
 
 @models_app.command("prepare")

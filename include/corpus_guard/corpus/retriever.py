@@ -23,6 +23,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
 
 import numpy as np
 import sqlalchemy as sa
@@ -86,6 +87,16 @@ class FilteredChunk:
     uri: str
 
 
+class RetrievalStatus(StrEnum):
+    """Whether a query was answered, and why not; stable names, for programs."""
+
+    SERVED = "served"
+    FILTERED = "filtered"  # the filter dropped every text that the ledger vouches for
+    WITHHELD = "withheld"  # the ledger vouches for no record of the store: the store was changed
+    MISSING = "missing"  # chunks are published, and the store returned nothing: it was changed
+    EMPTY = "empty"  # nothing is published at these trust levels
+
+
 @dataclass(frozen=True, slots=True)
 class Retrieval:
     """Result of a query."""
@@ -95,6 +106,7 @@ class Retrieval:
     filtered: tuple[FilteredChunk, ...]  # nearest first
     checked_by: str  # the filter that let the answers pass; "off" where there is none
     filter_digest: str = ""  # SHA-256 of the filter's model; empty: it has none
+    status: RetrievalStatus = RetrievalStatus.SERVED
 
 
 class GuardedRetriever:
@@ -164,9 +176,24 @@ class GuardedRetriever:
         filtered.sort(key=lambda chunk: (-chunk.similarity, chunk.chunk_id))
         checked_by = self._filter.name if self._filter else "off"
         digest = self._filter.digest if self._filter else ""
-        retrieval = Retrieval(tuple(passed), tuple(withheld), tuple(filtered), checked_by, digest)
+        if passed:
+            status = RetrievalStatus.SERVED
+        elif filtered or withheld:
+            status = RetrievalStatus.FILTERED if filtered else RetrievalStatus.WITHHELD
+        else:
+            status = RetrievalStatus.MISSING if self._has_published(trust) else RetrievalStatus.EMPTY
+        retrieval = Retrieval(tuple(passed), tuple(withheld), tuple(filtered), checked_by, digest, status)
         self._write_log(text, session, retrieval)
         return retrieval
+
+    def _has_published(self, trust: Sequence[TrustLevel]) -> bool:
+        """Return whether the ledger says that a collection of these trust levels holds anything."""
+        names = [self._store.collection_name(level) for level in trust]
+        statement = sa.select(publications.c.chunk_id).where(
+            publications.c.collection.in_(names), publications.c.state == PublicationState.PUBLISHED
+        )
+        with self._ledger.read() as connection:
+            return connection.execute(statement.limit(1)).first() is not None
 
     def _vouched_for(
         self, collections: Sequence[str], vector: NDArray[np.float32], count: int
