@@ -14,6 +14,7 @@ import sqlalchemy as sa
 import yaml
 
 from corpus_guard.ledger.ledger import now
+from corpus_guard.ledger.runs import begin_run
 from corpus_guard.ledger.tables import events
 from corpus_guard.models import Models
 from corpus_guard.models.champion import Detector, promote
@@ -235,6 +236,9 @@ def test_the_run_the_status_and_the_command_tell_of_a_loosening(
         guard.apply_decisions("release")
         told = [loosened_in_run(guard.ledger, run) for run in ("first", "dry", "again", "release")]
         status = read_status(guard.ledger, guard.storage, guard.screening, guard.settings)
+        verified = guard.verify()
+        begin_run(guard.ledger, "stranger", "rescreen", "f" * 64)
+        verified_again = guard.verify()
 
     sentence = "configuration loosened: policy.shadow.typos none → listed"
     assert told == ["", "", f"{sentence}; ", ""]
@@ -243,3 +247,6 @@ def test_the_run_the_status_and_the_command_tell_of_a_loosening(
     assert "again of " in typed("configuration", "--loosened")[1]
     assert [change["run_id"] for change in json.loads(typed("configuration", "--json")[1])] == ["again", "first"]
     assert [change["run_id"] for change in json.loads(typed("configuration", "--json", "--limit", "1")[1])] == ["again"]
+    assert verified.deviations == ()
+    (deviation,) = verified_again.deviations
+    assert deviation.message.startswith("run stranger worked under the policy ffffffffffffffff…, which no event names")

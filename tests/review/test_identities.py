@@ -9,9 +9,13 @@ import sqlalchemy as sa
 
 from corpus_guard.domain import TrustLevel, Verdict
 from corpus_guard.errors import Misuse, NotAllowed, SettingsError
+from corpus_guard.ledger.event_log import append_event
 from corpus_guard.ledger.tables import decisions, events
+from corpus_guard.proof.deviations import DeviationKind
 from corpus_guard.proof.log.key_files import read_private_key
 from corpus_guard.proof.signed_acts import signature_problem
+from corpus_guard.proof.verify.authority import check_authority
+from corpus_guard.proof.verify.findings import DeviationCollector
 from corpus_guard.review.decisions import preview_decision
 from corpus_guard.review.identities import NOBODY, Identities, Person, add_person, create_key, load_identities
 from corpus_guard.review.muting import confirm_mute, propose_mute
@@ -179,6 +183,22 @@ def test_a_decision_with_a_key_holds_a_signature_over_what_was_decided(waiting: 
     assert (
         signature_problem("decided", "f" * 32, body) == f"{'+'.join(people.key.split('+')[:2])} signed something else"
     )
+
+
+def test_verification_names_a_decision_that_its_person_did_not_sign(waiting: Shelf, people: People) -> None:
+    decided(waiting.ledger, PAGE.version_id, by=people.with_key(), rules=RULES, identities=people.identities)
+    collector = DeviationCollector()
+    check_authority(waiting.ledger, collector)
+    assert collector.deviations == []
+
+    with waiting.ledger.write() as connection:
+        body = connection.scalar(sa.select(events.c.body).where(events.c.kind == "decided"))
+        forged = {**body, "decision_id": "f" * 32}
+        append_event(connection, "decided", PAGE.version_id, "", **forged)
+    check_authority(waiting.ledger, collector)
+
+    (deviation,) = collector.deviations
+    assert (deviation.kind, deviation.subject) == (DeviationKind.BAD_SIGNATURE, "f" * 32)
 
 
 def test_nobody_is_known_by_a_key_that_they_do_not_hold(waiting: Shelf, people: People) -> None:

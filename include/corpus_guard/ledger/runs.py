@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import sqlalchemy as sa
 
@@ -12,6 +12,9 @@ from corpus_guard.ledger.ledger import Ledger, now
 from corpus_guard.ledger.queries import Row, insert_missing
 from corpus_guard.ledger.states import RunKind, RunState
 from corpus_guard.ledger.tables import runs
+
+CONFIGURED_EVENT: Final = "configured"
+"""Kind of the event that names the policy under which the next runs work (`corpus_guard.pipeline.configuration`)."""
 
 
 def begin_run(

@@ -34,13 +34,13 @@ from corpus_guard.intake.sources.sources_file import read_declarations
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.event_log import append_event
 from corpus_guard.ledger.ledger import now
+from corpus_guard.ledger.runs import CONFIGURED_EVENT
 from corpus_guard.ledger.tables import events
 from corpus_guard.models.champion import Detector, promoted_digest
 from corpus_guard.review.identities import load_identities
 from corpus_guard.screening.runner import Screening
 from corpus_guard.settings import Settings
 
-CONFIGURED: Final = "configured"  # kind of the event
 MAX_VALUES: Final = 5_000  # of a configuration; those beyond are one digest
 MAX_CHARACTERS: Final = 200  # of a value; a longer one is its beginning and its digest
 TOLD_DAYS: Final = 7  # days for which a loosening is shown
@@ -152,7 +152,7 @@ def record_configuration(ledger: Ledger, screening: Screening, settings: Setting
         if changes:
             append_event(
                 connection,
-                CONFIGURED,
+                CONFIGURED_EVENT,
                 digest("configuration/v1", [f"{path}={value}" for path, value in sorted(current.items())]),
                 run_id,
                 changes={path: list(pair) for path, pair in changes.items()},
@@ -172,7 +172,7 @@ def load_changes(
         run_id: only those that this run saw first.
         limit: the newest at most.
     """
-    statement = sa.select(events).where(events.c.kind == CONFIGURED).order_by(events.c.seq.desc()).limit(limit)
+    statement = sa.select(events).where(events.c.kind == CONFIGURED_EVENT).order_by(events.c.seq.desc()).limit(limit)
     if since is not None:
         statement = statement.where(events.c.at >= since)
     if run_id is not None:
@@ -255,7 +255,7 @@ def _rank(value: str) -> float | None:
 
 def _last_logged(connection: sa.Connection) -> Values:
     """Return the configuration that was logged last: the changes of all events, one after the other."""
-    statement = sa.select(events.c.body).where(events.c.kind == CONFIGURED).order_by(events.c.seq)
+    statement = sa.select(events.c.body).where(events.c.kind == CONFIGURED_EVENT).order_by(events.c.seq)
     values: Values = {}
     for body in connection.scalars(statement):
         for path, (_, after) in body["changes"].items():

@@ -28,6 +28,7 @@ from corpus_guard.proof.deviations import Deviation, DeviationKind
 from corpus_guard.proof.log.checkpoint import parse_checkpoint
 from corpus_guard.proof.log.heads import RememberedHead
 from corpus_guard.proof.log.note import parse_note
+from corpus_guard.proof.verify.authority import check_authority
 from corpus_guard.proof.verify.expected import SignedSeal, changes_since, check_manifest, report_unsealed
 from corpus_guard.proof.verify.files import FileShare, check_files, check_weights
 from corpus_guard.proof.verify.findings import DeviationCollector
@@ -123,6 +124,8 @@ def verify(
         seal = check_manifest(ledger, storage, log.signed, collector, progress)
     in_flight = check_ledger(ledger, storage, seal, collector, progress)
     check_rows(ledger, collector, progress)
+    with collector.catching_unreadable("decisions"):
+        check_authority(ledger, collector)
     records = queried = 0
     with collector.catching_unreadable("collections"):
         check = check_store(ledger, storage, store, seal, collector, progress)
