@@ -35,6 +35,7 @@ from corpus_guard.ledger.tables import (
     versions,
 )
 from corpus_guard.models import Models
+from corpus_guard.proof.deviations import DeviationKind
 from corpus_guard.removal import chroma_files, storage_files
 from corpus_guard.removal import purge as purge_module
 from corpus_guard.removal.purge import PurgeResult
@@ -180,6 +181,17 @@ def test_neither_text_nor_vector_is_found_by_another_search(filled: Workspace, r
     assert [one for one in found.answers if one.uri == "tide gauge.md"]
     assert found.withheld == ()
     assert holding(filled, *needles) == []
+
+
+def test_every_stored_file_is_as_the_log_says_after_a_purge(filled: Workspace) -> None:
+    purged(filled, documents="keys.md")
+
+    with filled.guard() as guard:
+        result = guard.verify(deep=True)
+
+    kinds = {DeviationKind.FILE_CHANGED, DeviationKind.FILE_MISSING}
+    assert [deviation for deviation in result.deviations if deviation.kind in kinds] == []
+    assert result.files_read == result.files_known > 0
 
 
 def test_who_why_and_what_are_kept_and_nothing_that_tells_of_the_text(filled: Workspace) -> None:
