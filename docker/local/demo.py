@@ -42,19 +42,18 @@ console = Console(highlight=False)
 def main() -> int:
     """Run and report. Returns the exit code."""
     began = time.monotonic()
-    layout, ports = Layout.read(os.environ), Ports.read(os.environ)
+    layout = Layout.read(os.environ)
     layout.home.mkdir(parents=True, exist_ok=True)
     running = _running()
-    env = with_caller(environment(layout.project, layout.home, ports, Secrets.load(layout)), os.environ)
-    os.environ.update(env)
     if running["scheduler"]:
         console.print("The local stack runs: triggering the DAG there.")
-        code = _trigger(ports, Secrets.load(layout))
+        code = _trigger(_join(layout), Secrets.load(layout))
     else:
         console.print("[bold]1[/bold] Starting PostgreSQL (Airflow's metadata) and Chroma (the vector store)")
         started = not (running["postgres"] and running["chroma"])
         try:
             subprocess.run([*STACK, "up", "--only", "postgres,chroma"], check=True, stdout=subprocess.DEVNULL)
+            _join(layout)
             console.print("[bold]2[/bold] Preparing Airflow's database and the models (the first time: half a minute)")
             _quietly(layout, "airflow-migrate", [sys.executable, "-m", "airflow", "db", "migrate"])
             _quietly(layout, "models", [str(Path(sys.executable).with_name("guard")), "models", "prepare"])
@@ -66,6 +65,13 @@ def main() -> int:
     if code == 0:
         _report(layout, time.monotonic() - began, in_stack=running["scheduler"])
     return code
+
+
+def _join(layout: Layout) -> Ports:
+    """Put what the stack's processes are told into this environment, once the home has its ports."""
+    ports = Ports.read(os.environ, layout.ports)
+    os.environ.update(with_caller(environment(layout.project, layout.home, ports, Secrets.load(layout)), os.environ))
+    return ports
 
 
 def _running() -> dict[str, bool]:

@@ -52,15 +52,16 @@ class Ports:
         return f"CORPUS_GUARD_{name.upper()}_PORT"
 
     @classmethod
-    def read(cls, environ: Mapping[str, str]) -> Ports:
-        """Defaults, moved by ``CORPUS_GUARD_<NAME>_PORT``.
+    def read(cls, environ: Mapping[str, str], recorded: Path | None = None) -> Ports:
+        """Those of ``CORPUS_GUARD_<NAME>_PORT``, else those that `recorded` holds, else the defaults.
 
         Raises:
             StackError: a value is not a port, or two are the same.
         """
+        before = json.loads(recorded.read_text()) if recorded is not None and recorded.is_file() else {}
         chosen = {}
         for name in (one.name for one in fields(cls)):
-            text = environ.get(cls.variable(name), "") or str(getattr(cls, name))
+            text = environ.get(cls.variable(name), "") or str(before.get(name, getattr(cls, name)))
             if not (text.isdecimal() and 1 <= int(text) <= 65535):
                 raise StackError(f"{cls.variable(name)}: expected a port from 1 to 65535, got {text!r}")
             chosen[name] = int(text)
@@ -91,6 +92,11 @@ class Layout:
     def logs(self) -> Path:
         """One file a program, and Airflow's task logs."""
         return self.home / "logs"
+
+    @property
+    def ports(self) -> Path:
+        """The ports this home got when it was first started."""
+        return self.stack / "ports.json"
 
     @property
     def passwords(self) -> Path:

@@ -41,7 +41,8 @@ CHROMIUM = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", 
 
 def main() -> int:
     """Take every picture. Returns the exit code."""
-    layout, ports = Layout.read(os.environ), Ports.read(os.environ)
+    layout = Layout.read(os.environ)
+    ports = Ports.read(os.environ, layout.ports)
     address = f"http://{HOST}:{ports.airflow}"
     try:
         password = json.loads(layout.passwords.read_text())["admin"]

@@ -1,7 +1,8 @@
 """PostgreSQL, Chroma, MLflow and Airflow on this machine, without Docker: ``stack.py up``, ``down``, ``status``.
 
-Everything listens on 127.0.0.1 and writes under ``CORPUS_GUARD_HOME`` (default ``var/``). Ports move with
-``CORPUS_GUARD_AIRFLOW_PORT``, ``_CHROMA_PORT``, ``_MLFLOW_PORT``, ``_POSTGRES_PORT``. The guard's ledger is a file in
+Everything listens on 127.0.0.1 and writes under ``CORPUS_GUARD_HOME`` (default ``var/``). A home keeps the ports it got
+first, unless somebody else has one by now; ``CORPUS_GUARD_AIRFLOW_PORT``, ``_CHROMA_PORT``, ``_MLFLOW_PORT``,
+``_POSTGRES_PORT`` set them. Chroma's is any free one: two homes must never meet there. The guard's ledger is a file in
 the home; ``CORPUS_GUARD_LEDGER=postgres`` puts it beside Airflow's metadata.
 
 What it does not protect against: other users of this machine reach the ports, and Chroma and MLflow ask for no
@@ -19,7 +20,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from typing import Annotated
 
@@ -28,7 +29,7 @@ from rich.console import Console
 from rich.table import Table
 
 from environment import HOST, USERS, Layout, Ports, Secrets, StackError, environment, with_caller
-from postgres import LocalPostgres, PostgresError
+from postgres import LocalPostgres, PostgresError, free_port
 from processes import AIRFLOW, Processes, port_taken, request
 
 SERVICES = {"postgres": ("postgres",), "chroma": ("chroma",), "mlflow": ("mlflow",), "airflow": AIRFLOW}
@@ -45,7 +46,7 @@ class Stack:
 
     def __init__(self) -> None:
         self.layout = Layout.read(os.environ)
-        self.ports = Ports.read(os.environ)
+        self.ports = Ports.read(os.environ, self.layout.ports)
         self.processes = Processes(self.layout)
 
     def env(self) -> dict[str, str]:
@@ -63,17 +64,18 @@ class Stack:
 
     def up(self, services: list[str]) -> None:
         """Start `services` in the order they need each other, each once the ones before are healthy."""
-        secrets, env = Secrets.load(self.layout), with_caller(self.env(), os.environ)
         for folder in ("chroma", "mlflow", "airflow", "logs"):
             (self.layout.home / folder).mkdir(parents=True, exist_ok=True)
         self.clear_remains()
+        if not self.processes.running():
+            self.choose_ports()
         self.check_ports(services)
+        secrets, env = Secrets.load(self.layout), with_caller(self.env(), os.environ)
         database = LocalPostgres(self.layout.home / "postgres", self.ports.postgres, secrets.postgres)
         if "postgres" in services:
             self.step("PostgreSQL data folder", database.initialise)
         if not self.processes.running():
             self.processes.launch(env, self.ports)
-            (self.layout.stack / "ports.json").write_text(json.dumps(asdict(self.ports)))
         if "postgres" in services:
             self.step("PostgreSQL", lambda: self.start_postgres(database))
         if "chroma" in services:
@@ -101,11 +103,22 @@ class Stack:
                 )
                 self.processes.stop()
             return
-        used = json.loads((self.layout.stack / "ports.json").read_text())
+        used = json.loads(self.layout.ports.read_text())
         if used != asdict(self.ports):
             raise RefusedError(
                 f"{self.layout.home}: runs with ports {used}, asked for {asdict(self.ports)}. First: make down"
             )
+
+    def choose_ports(self) -> None:
+        """Take a free port for Chroma, and for whatever port another process has; the caller's choice stays."""
+        free = {
+            name: free_port()
+            for name, port in asdict(self.ports).items()
+            if not os.environ.get(Ports.variable(name))
+            and (port_taken(port) or (name == "chroma" and not self.layout.ports.is_file()))
+        }
+        self.ports = replace(self.ports, **free)
+        self.layout.ports.write_text(json.dumps(asdict(self.ports)))
 
     def check_ports(self, services: list[str]) -> None:
         """Refuse before anything starts when a port is taken."""

@@ -91,6 +91,14 @@ def test_a_port_that_is_none_is_named(text: str) -> None:
         Ports.read({"CORPUS_GUARD_CHROMA_PORT": text})
 
 
+def test_a_home_keeps_its_ports_unless_the_caller_sets_one(tmp_path: Path) -> None:
+    layout = Layout(ROOT, tmp_path)
+    layout.stack.mkdir()
+    layout.ports.write_text(json.dumps({"airflow": 1, "chroma": 2, "mlflow": 3, "postgres": 4}))
+
+    assert Ports.read({"CORPUS_GUARD_MLFLOW_PORT": "5"}, layout.ports) == Ports(1, 2, 5, 4)
+
+
 def test_two_equal_ports_are_refused() -> None:
     with pytest.raises(StackError, match="four different ones"):
         Ports.read({"CORPUS_GUARD_CHROMA_PORT": "8080"})

@@ -10,14 +10,16 @@ import subprocess
 import sys
 import urllib.request
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import psutil  # type: ignore[import-untyped]
 import pytest
 
-from environment import PROJECT
+from environment import PROJECT, Ports
 from postgres import free_port
+from stack import Stack
 
 NAMES = ("AIRFLOW", "CHROMA", "MLFLOW", "POSTGRES")
 
@@ -74,6 +76,31 @@ def test_a_taken_port_is_named_with_the_variable_that_moves_it(local: Local) -> 
     assert str(local.ports["CHROMA"]) in said.stdout
     assert "CORPUS_GUARD_CHROMA_PORT" in said.stdout
     assert local.pids() == {}
+
+
+def test_each_home_gets_a_port_of_its_own_for_chroma_and_no_port_that_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in NAMES:
+        monkeypatch.delenv(f"CORPUS_GUARD_{name}_PORT", raising=False)
+
+    def home(name: str) -> Stack:
+        monkeypatch.setenv("CORPUS_GUARD_HOME", str(tmp_path / name))
+        made = Stack()
+        made.layout.stack.mkdir(parents=True, exist_ok=True)
+        made.choose_ports()
+        return made
+
+    first, second = home("first"), home("second")
+    assert len({first.ports.chroma, second.ports.chroma, Ports().chroma}) == 3
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", first.ports.postgres))
+        other.listen()
+        moved = home("first").ports
+
+    assert moved == replace(first.ports, postgres=moved.postgres)
+    assert moved.postgres != first.ports.postgres
+    assert Stack().ports == moved  # written down
 
 
 def test_an_unknown_service_is_refused(local: Local) -> None:
