@@ -129,7 +129,7 @@ def test_a_source_that_cannot_be_listed_fails_the_run_after_the_others_are_seale
     (one.corpus / "tickets.jsonl").unlink()
     write_document(one.corpus, "batteries.md", NEW_TEXT)
 
-    with pytest.raises(SourceUnavailable, match=r"source tickets: .*tickets\.jsonl.*running again converges"):
+    with pytest.raises(SourceUnavailable, match=r"source tickets: .*tickets\.jsonl.*run the refresh again"):
         sealed(one, grace_hours=0)
 
     assert one.ask_runs()[-1].state == "failed"

@@ -95,7 +95,7 @@ def test_detectors_are_trained_approved_and_used(local: Local) -> None:
     ]  # of the sample's few questions the filter learns no more than it knew
     assert promoted.keys() == {NAMES[name] for name in asked}
     for name in NAMES.keys() - set(asked):
-        assert f"{name}: it is no better than what is in use, so nobody is asked" in whole["note"]
+        assert f"{name}: no better than the champion, so not proposed" in whole["note"]
     for name, subject in ((name, NAMES[name]) for name in asked):
         assert (promoted[subject]["by"], promoted[subject]["version"]) == ("admin", 1)
         line = f"{name}: {promoted[subject]['digest'][:16]}, version 1, is in use: approved by admin"

@@ -180,5 +180,5 @@ def test_a_message_that_cannot_be_sent_fails_nothing_and_stands_in_the_log(
         hook.refuses = False
 
     assert "connection corpus_guard_slack (HTTPStatusError): the message could not be sent" in run.log
-    assert "what should have been told: fails failed" in run.log
+    assert "the message was: fails failed" in run.log
     assert TOKEN not in run.log
