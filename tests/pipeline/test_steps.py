@@ -7,6 +7,7 @@ import logging
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import pytest
 import sqlalchemy as sa
 import yaml
 
+from corpus_guard.batches.tables import versions_from_table, versions_to_table
 from corpus_guard.corpus.retriever import GuardedRetriever
 from corpus_guard.deployment import Deployment
 from corpus_guard.errors import Inconsistent, SourceUnavailable, UnknownSubject
@@ -644,3 +646,43 @@ def test_published_rows_are_marked_and_nothing_is_left_to_do(deployment: Workspa
     run(deployment, "r1")
 
     assert {row.state for row in rows(deployment, sa.select(publications.c.state))} == {"published"}
+
+
+def edited(guard: Deployment, shard: Shard) -> Path:
+    """Put another text into a shard's batch, and return its file."""
+    name = f"{shard['batch']}/versions.parquet"
+    stored = versions_from_table(guard.storage.read_table(name))
+    file = Path(guard.storage.location(name))
+    file.unlink()
+    changed = [replace(version, text=version.text.replace("every morning", "on no morning")) for version in stored]
+    guard.storage.write_table(name, versions_to_table(changed))
+    return file
+
+
+def test_a_batch_edited_while_a_run_works_is_refused(deployment: Workspace) -> None:
+    deployment.page("tide gauge.md")
+    with deployment.guard() as guard:
+        step = stepping(guard, "r1")
+        (shard,) = step["survey"](list(map(step["embed"], intaken(guard, "r1"))))
+        screened = step["screen"](shard)
+        file = edited(guard, shard)
+
+        for name, left in (("screen", shard), ("publish", screened)):
+            with pytest.raises(Inconsistent, match="it was changed after a run had written it") as caught:
+                step[name](left)
+            assert str(file) in str(caught.value)
+        with guard.ledger.read() as connection:
+            assert not connection.execute(sa.select(versions)).all()
+
+
+def test_an_edited_batch_of_a_killed_run_is_not_taken_over(deployment: Workspace) -> None:
+    deployment.page("tide gauge.md")
+    with deployment.guard() as guard:
+        (shard,) = intaken(guard, "r1")
+        file = edited(guard, shard)
+    with deployment.guard() as guard, pytest.raises(Inconsistent, match=r"delete \S+, and run again"):
+        guard.refresh("r2")
+
+    shutil.rmtree(file.parent)
+    assert run(deployment, "r3")["published"] > 0
+    assert all("every morning" in text for text in served(deployment))

@@ -11,6 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from corpus_guard.batches import Storage
+from corpus_guard.batches.storage import FileDamaged, parquet_bytes
 from corpus_guard.batches.tables import in_batches, versions_to_table
 from corpus_guard.domain import Finding, Severity, Version, digest, doc_id, sha256_bytes, version_id
 from corpus_guard.errors import Inconsistent
@@ -119,14 +120,11 @@ def write_batch(
     arrivals: Sequence[Arrival],
 ) -> str:
     """Parse, stamp, chunk and measure the arrivals. Returns the batch's folder in storage."""
-    from corpus_guard.intake.parsing import PARSER_VERSION
     from corpus_guard.screening.survey.signals import measure_signals, signals_to_table
 
-    made_from = [chunker.digest, PARSER_VERSION, source.name, source.owner, source.trust.value]
-    # Bytes that return after others are new again: an older batch holds their older stamps.
-    made_from += [part for arrival in arrivals for part in (arrival.version, arrival.follows)]
-    folder = f"batches/{digest('batch/v1', made_from)[:32]}"
-    if not storage.exists(f"{folder}/signals.parquet"):  # written last
+    folder = batch_folder(chunker, source, arrivals)
+    names = [f"{folder}/versions.parquet", f"{folder}/signals.parquet"]  # the last is written last
+    if not all(storage.exists(name) and _is_readable(storage, name) for name in reversed(names)):
         parsed = list(_parse(blobs, chunker, settings, run_id, source, arrivals))
         versions = strip_blocked(ledger, parsed)
         gone = find_purged(
@@ -135,11 +133,32 @@ def write_batch(
         for version in parsed:
             if {version.stamp.content_sha256, version.text_sha256} & gone:
                 blobs.remove(version.stamp.content_sha256)
-        storage.write_table(f"{folder}/versions.parquet", versions_to_table(versions))
-        storage.write_table(
-            f"{folder}/signals.parquet", signals_to_table([measure_signals(version) for version in versions])
-        )
+        signals = signals_to_table([measure_signals(version) for version in versions])
+        for name, table in zip(names, (versions_to_table(versions), signals), strict=True):
+            if storage.exists(name) and not _is_readable(storage, name):
+                storage.write(name, parquet_bytes(table))
+            else:
+                storage.write_table(name, table)
     return folder
+
+
+def _is_readable(storage: Storage, name: str) -> bool:
+    try:
+        storage.read_table(name)
+    except FileDamaged as error:
+        log.warning("%s. It is made again", error)
+        return False
+    return True
+
+
+def batch_folder(chunker: Chunker, source: Source, arrivals: Sequence[Arrival]) -> str:
+    """Return the folder in storage of the batch that is made from these arrivals."""
+    from corpus_guard.intake.parsing import PARSER_VERSION
+
+    made_from = [chunker.digest, PARSER_VERSION, source.name, source.owner, source.trust.value]
+    # Bytes that return after others are new again: an older batch holds their older stamps.
+    made_from += [part for arrival in arrivals for part in (arrival.version, arrival.follows)]
+    return f"batches/{digest('batch/v1', made_from)[:32]}"
 
 
 def recorded_documents(ledger: Ledger, ids: Sequence[str]) -> dict[str, Any]:

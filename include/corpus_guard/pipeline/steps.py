@@ -15,13 +15,13 @@ repeat.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from corpus_guard.batches import Storage
-from corpus_guard.batches.logged_files import hash_files, log_files
+from corpus_guard.batches.logged_files import hash_files, log_files, logged_hashes
 from corpus_guard.batches.tables import (
     CHUNK_TEXT_COLUMNS,
     chunk_texts_from_table,
@@ -45,6 +45,7 @@ from corpus_guard.models import Models
 from corpus_guard.pipeline.arrivals import (
     Arrival,
     attach_validators,
+    batch_folder,
     checked_outcomes,
     items_to_fetch,
     record_listing,
@@ -98,6 +99,7 @@ class Shard(TypedDict, total=False):
     chunks: int
     published: int
     retired: int
+    hashes: dict[str, str]  # SHA-256 of its files, by storage name, as the step that wrote them left them
 
 
 class RefreshResult(TypedDict):
@@ -214,7 +216,16 @@ def intake(
         batch="",
     )
     if arrivals:
+        folder = batch_folder(chunker, source, arrivals)
+        files = [f"{folder}/{name}.parquet" for name in ("versions", "signals")]
+        if all(map(storage.exists, files)):  # an earlier run wrote it, and was killed
+            with ledger.read() as connection:
+                logged = logged_hashes(connection, folder)
+            _require_unchanged(storage, folder, {name: {logged[name]} for name in files if logged.get(name)})
         shard["batch"] = write_batch(ledger, storage, blobs, chunker, settings, run_id, source, arrivals)
+        shard["hashes"] = hash_files(storage, files)
+        with ledger.write() as connection:
+            log_files(connection, run_id, shard["hashes"])
     return shard
 
 
@@ -228,7 +239,8 @@ def embed(storage: Storage, models: Models, shard: Shard) -> Shard:
     versions = storage.read_table(f"{shard['batch']}/versions.parquet", columns=CHUNK_TEXT_COLUMNS)
     chunks = chunk_texts_from_table(versions)
     name, model = embed_chunks(storage, models, shard["batch"], chunks)
-    return Shard(**shard, vectors=name, model=model, chunks=len(chunks))
+    hashes = shard.get("hashes", {}) | hash_files(storage, filter(None, [name]))
+    return Shard(**{**shard, "hashes": hashes}, vectors=name, model=model, chunks=len(chunks))
 
 
 def survey(
@@ -261,7 +273,12 @@ def survey(
 
 
 def screen(ledger: Ledger, storage: Storage, screening: Screening, run_id: str, shard: Shard) -> Shard:
-    """Judge each version of a shard."""
+    """Judge each version of a shard.
+
+    Raises:
+        Inconsistent: a file of the shard was changed since an earlier step wrote it.
+    """
+    _require_as_written(ledger, storage, shard)
     versions = _versions(storage, shard)
     relevant = Survey.from_json(storage.read(_survey(run_id))).of([version.version_id for version in versions])
     seen, decides = sha256_bytes(relevant.to_json()), screening.digest_of(shard["source"])
@@ -272,7 +289,7 @@ def screen(ledger: Ledger, storage: Storage, screening: Screening, run_id: str, 
     judgements = judgements_from_table(storage.read_table(name))
     verdicts = [judgement.verdict for judgement in judgements]
     return Shard(
-        **shard,
+        **{**shard, "hashes": shard.get("hashes", {}) | hash_files(storage, [name])},
         judgements=name,
         accepted=verdicts.count(Verdict.ACCEPT),
         quarantined=verdicts.count(Verdict.QUARANTINE),
@@ -281,11 +298,16 @@ def screen(ledger: Ledger, storage: Storage, screening: Screening, run_id: str, 
 
 
 def publish(ledger: Ledger, storage: Storage, store: Store, run_id: str, shard: Shard) -> Shard:
-    """Record a shard's verdicts and write its accepted chunks to Chroma."""
+    """Record a shard's verdicts and write its accepted chunks to Chroma.
+
+    Raises:
+        Inconsistent: a file of the shard was changed since an earlier step wrote it; nothing was recorded.
+    """
     from corpus_guard.review.campaigns import assign_campaigns
     from corpus_guard.screening.history import record_signals
     from corpus_guard.screening.survey.signals import signals_from_table
 
+    _require_as_written(ledger, storage, shard)
     by_id = {
         judgement.version_id: judgement for judgement in judgements_from_table(storage.read_table(shard["judgements"]))
     }
@@ -384,6 +406,26 @@ def _list(storage: Storage, settings: Settings, run_id: str, source: Source, bef
         storage.write_json(name, {"source": source.name, "items": [_row(item) for item in part]})
         names.append(name)
         count += len(part)
+
+
+def _require_as_written(ledger: Ledger, storage: Storage, shard: Shard) -> None:
+    """Check that a shard's files are as its steps wrote them, or as they were made again since."""
+    with ledger.read() as connection:
+        logged = logged_hashes(connection, shard["batch"])
+    written = shard.get("hashes", {})
+    _require_unchanged(storage, shard["batch"], {name: {written[name], logged.get(name)} for name in written})
+
+
+def _require_unchanged(storage: Storage, folder: str, allowed: Mapping[str, Collection[str | None]]) -> None:
+    """Check that each file of a batch has one of its allowed hashes."""
+    for name, hashes in allowed.items():
+        if (actual := storage.sha256(name)) not in hashes:
+            expected = " or ".join(f"{sha256[:16]}…" for sha256 in hashes if sha256)
+            raise Inconsistent(
+                f"{storage.location(name)}: SHA-256 is {actual[:16]}…, expected {expected}: it was changed after a run had "
+                f"written it, and nothing of it was published. Find out by whom, delete {storage.location(folder)}, and "
+                "run again: it is made again from the raw bytes"
+            )
 
 
 def _versions(storage: Storage, shard: Shard) -> list[Version]:
