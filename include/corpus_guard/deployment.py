@@ -242,10 +242,12 @@ class Deployment:
     ) -> RescreenResult:
         """Judge stored versions by today's policy. See `corpus_guard.pipeline.rescreen.rescreen`."""
         from corpus_guard.pipeline.configuration import record_configuration
+        from corpus_guard.pipeline.rebuild import batches_of_documents
         from corpus_guard.pipeline.rescreen import rescreen
 
         if not dry_run:
             record_configuration(self.ledger, self.screening, self.settings, run_id)
+        self._rebuild_lost(run_id, batches_of_documents(self.ledger, source_names))
         return rescreen(
             self.ledger,
             self.storage,
@@ -263,9 +265,11 @@ class Deployment:
     def apply_decisions(self, run_id: str) -> ReleaseResult:
         """Bring reviewers' decisions into effect and seal. See `corpus_guard.review.release.apply_decisions`."""
         from corpus_guard.pipeline.configuration import record_configuration
+        from corpus_guard.pipeline.rebuild import batches_of_decisions, batches_of_outbox
         from corpus_guard.review.release import apply_decisions
 
         record_configuration(self.ledger, self.screening, self.settings, run_id)
+        self._rebuild_lost(run_id, [*batches_of_decisions(self.ledger), *batches_of_outbox(self.ledger)])
         return apply_decisions(
             self.ledger, self.storage, self.store, self.models, self.screening, self.settings, run_id
         )
@@ -285,6 +289,11 @@ class Deployment:
         return verify(
             self.ledger, self.storage, self.store, self.settings, progress, max_age_hours=max_age_hours, deep=deep
         )
+
+    def _rebuild_lost(self, run_id: str, names: Sequence[str]) -> None:
+        from corpus_guard.pipeline.rebuild import rebuild_lost_batches
+
+        rebuild_lost_batches(self.ledger, self.storage, self.blobs, self.models, self.settings, run_id, names)
 
 
 def new_run_id(kind: str) -> str:

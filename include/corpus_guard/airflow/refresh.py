@@ -21,8 +21,18 @@ log = logging.getLogger(__name__)
 def discover_sources(names: list[str]) -> list[str]:
     """List the sources into shards. Returns the storage names of the listings."""
     from corpus_guard.pipeline import steps
+    from corpus_guard.pipeline.rebuild import batches_of_outbox, rebuild_lost_batches
 
     with _open() as deployment:
+        rebuild_lost_batches(
+            deployment.ledger,
+            deployment.storage,
+            deployment.blobs,
+            deployment.models,
+            deployment.settings,
+            current_run_id(),
+            batches_of_outbox(deployment.ledger),
+        )
         return steps.discover(
             deployment.ledger,
             deployment.storage,

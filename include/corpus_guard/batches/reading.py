@@ -17,11 +17,13 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 import sqlalchemy as sa
+from numpy.typing import NDArray
 
-from corpus_guard.batches.storage import Filters, Storage
-from corpus_guard.batches.tables import versions_from_table
+from corpus_guard.batches.storage import FileDamaged, Filters, Storage
+from corpus_guard.batches.tables import vectors_from_table, versions_from_table
 from corpus_guard.domain import Stamp, Version, sha256_text
 from corpus_guard.errors import Inconsistent
 from corpus_guard.ledger import Ledger
@@ -99,13 +101,28 @@ def compare_batch(
     filters: Filters | None = None if version_ids is None else [("version_id", "in", list(version_ids))]
     try:
         stored = versions_from_table(storage.read_table(name, columns=columns, filters=filters))
+    except FileDamaged as error:
+        return [], [BatchDefect("", "", f"the file is not readable as a batch ({type(error.__cause__).__name__})")]
     except Inconsistent:
         return [], [BatchDefect("", "", "the file is missing")]
-    # What a damaged Parquet file makes the libraries raise; an unreachable disk or server is neither.
+    # What foreign columns and values make the conversion raise.
     except (pa.ArrowException, ValueError, LookupError, TypeError, AttributeError) as error:
         return [], [BatchDefect("", "", f"the file is not readable as a batch ({type(error).__name__})")]
     expected = _Expected.load(ledger, name, version_ids)
     return stored, list(_defects(stored, expected))
+
+
+def read_vectors(storage: Storage, name: str) -> dict[str, NDArray[np.float32]]:
+    """Read the vectors of a Parquet file: chunk id → float32 vector.
+
+    Raises:
+        BatchDamaged: the file is gone or unreadable.
+    """
+    try:
+        return vectors_from_table(storage.read_table(name))
+    except Inconsistent as error:
+        problem = "damaged" if isinstance(error, FileDamaged) else "missing"
+        raise BatchDamaged(str(error), name, [BatchDefect("", "", f"the file is {problem}")]) from error
 
 
 @dataclass(frozen=True, slots=True)

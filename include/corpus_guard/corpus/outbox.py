@@ -23,8 +23,8 @@ import sqlalchemy as sa
 from numpy.typing import NDArray
 
 from corpus_guard.batches import Storage
-from corpus_guard.batches.reading import read_checked_versions
-from corpus_guard.batches.tables import SERVED_COLUMNS, vectors_from_table
+from corpus_guard.batches.reading import read_checked_versions, read_vectors
+from corpus_guard.batches.tables import SERVED_COLUMNS
 from corpus_guard.corpus import reach
 from corpus_guard.corpus.store import ChunkRecord, Store
 from corpus_guard.domain import Verdict, Version, record_digest
@@ -128,7 +128,7 @@ def _publish(ledger: Ledger, storage: Storage, store: Store, run_id: str, group:
     """Write a group of chunks and mark them; return the records that are stored and no query finds."""
     vectors: dict[str, NDArray[np.float32]] = {}
     for name in {row.vectors for row in group}:
-        vectors.update(vectors_from_table(storage.read_table(name)))
+        vectors.update(read_vectors(storage, name))
     by_id: dict[str, Version] = {}
     for name in {row.batch for row in group}:
         version_ids = {row.version_id for row in group if row.batch == name}

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from corpus_guard.batches import Storage
+from corpus_guard.batches.storage import FileDamaged, parquet_bytes
 from corpus_guard.batches.tables import embedder_of, in_batches, vectors_to_table
 from corpus_guard.domain import digest
 from corpus_guard.models import Models
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+log = logging.getLogger(__name__)
 
 CHUNKS_PER_BATCH = 2_048  # enough to sort by length, few enough for constant memory
 
 
 def embed_chunks(storage: Storage, models: Models, folder: str, chunks: Sequence[tuple[str, str]]) -> tuple[str, str]:
-    """Embed (chunk id, text) pairs, unless their vectors exist.
+    """Embed (chunk id, text) pairs, unless their vectors exist and can be read.
 
     Returns:
         The storage name of the vectors and the embedder's identity; two empty strings where there are no
@@ -21,13 +29,28 @@ def embed_chunks(storage: Storage, models: Models, folder: str, chunks: Sequence
     """
     if not chunks:
         return "", ""
-    chunk_ids = [chunk_id for chunk_id, _ in chunks]
-    name = f"{folder}/vectors-{digest('vectors/v1', [str(models.embedder_weights), *chunk_ids])[:32]}.parquet"
+    name = vectors_name(models, folder, chunks)
     if storage.exists(name):
-        return name, embedder_of(storage.read_table(name))
+        try:
+            return name, embedder_of(storage.read_table(name))
+        except FileDamaged as error:
+            log.warning("%s Its vectors are computed again", error)
+            storage.write(name, parquet_bytes(compute_vectors(models, chunks)))
+    else:
+        storage.write_table(name, compute_vectors(models, chunks))
+    return name, models.embedder.digest
+
+
+def vectors_name(models: Models, folder: str, chunks: Sequence[tuple[str, str]]) -> str:
+    """Return the storage name of the vectors of (chunk id, text) pairs: it covers the embedder, the chunks and their order."""
+    parts = [str(models.embedder_weights), *(chunk_id for chunk_id, _ in chunks)]
+    return f"{folder}/vectors-{digest('vectors/v1', parts)[:32]}.parquet"
+
+
+def compute_vectors(models: Models, chunks: Sequence[tuple[str, str]]) -> pa.Table:
+    """Embed (chunk id, text) pairs, one or more; return a table with one row per chunk."""
     import numpy as np
 
     embedder = models.embedder
     vectors = [embedder.embed([text for _, text in batch]) for batch in in_batches(chunks, CHUNKS_PER_BATCH)]
-    storage.write_table(name, vectors_to_table(chunk_ids, np.concatenate(vectors), embedder.digest))
-    return name, embedder.digest
+    return vectors_to_table([chunk_id for chunk_id, _ in chunks], np.concatenate(vectors), embedder.digest)

@@ -15,6 +15,7 @@ from corpus_guard.intake.sources import Sources
 from corpus_guard.ledger import Ledger
 from corpus_guard.models import Models
 from corpus_guard.pipeline import steps
+from corpus_guard.pipeline.rebuild import batches_of_outbox, rebuild_lost_batches
 from corpus_guard.pipeline.steps import RefreshResult, Shard
 from corpus_guard.screening.runner import Screening
 from corpus_guard.settings import Settings
@@ -42,6 +43,7 @@ def refresh(
     fetch = partial(steps.intake, ledger, storage, blobs, chunker, sources, settings, run_id)
     screen = partial(steps.screen, ledger, storage, screening, run_id)
     publish = partial(steps.publish, ledger, storage, store, run_id)
+    rebuild_lost_batches(ledger, storage, blobs, models, settings, run_id, batches_of_outbox(ledger))
     progress("listing sources", 0, 0)
     listings = steps.discover(ledger, storage, sources, screening, settings, run_id, source_names)
     total = steps.documents_found(storage, run_id)
