@@ -52,7 +52,11 @@ def main() -> int:
         console.print("[bold]1[/bold] Starting PostgreSQL (Airflow's metadata) and Chroma (the vector store)")
         started = not (running["postgres"] and running["chroma"])
         try:
-            subprocess.run([*STACK, "up", "--only", "postgres,chroma"], check=True, stdout=subprocess.DEVNULL)
+            ran = subprocess.run(
+                [*STACK, "up", "--only", "postgres,chroma"], stdout=subprocess.PIPE, text=True, check=False
+            )
+            if ran.returncode:
+                raise SystemExit(ran.stdout)
             _join(layout)
             console.print("[bold]2[/bold] Preparing Airflow's database and the models (the first time: half a minute)")
             _quietly(layout, "airflow-migrate", [sys.executable, "-m", "airflow", "db", "migrate"])

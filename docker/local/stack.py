@@ -2,8 +2,8 @@
 
 Everything listens on 127.0.0.1 and writes under ``CORPUS_GUARD_HOME`` (default ``var/``). A home keeps the ports it got
 first, unless somebody else has one by now; ``CORPUS_GUARD_AIRFLOW_PORT``, ``_CHROMA_PORT``, ``_MLFLOW_PORT``,
-``_POSTGRES_PORT`` set them. Chroma's is any free one: two homes must never meet there. The guard's ledger is a file in
-the home; ``CORPUS_GUARD_LEDGER=postgres`` puts it beside Airflow's metadata.
+``_POSTGRES_PORT`` set them. Those of Chroma and PostgreSQL are any free ones: two homes must not meet there. The
+guard's ledger is a file in the home; ``CORPUS_GUARD_LEDGER=postgres`` puts it beside Airflow's metadata.
 
 What it does not protect against: other users of this machine reach the ports, and Chroma and MLflow ask for no
 password. For more than one person's machine, use ``docker/compose.yaml``: there Chroma is on a network of its own.
@@ -110,12 +110,16 @@ class Stack:
             )
 
     def choose_ports(self) -> None:
-        """Take a free port for Chroma, and for whatever port another process has; the caller's choice stays."""
+        """Take free ports for what nobody opens in a browser, and for each port that another process has.
+
+        The caller's choice stays, and so do the ports of an earlier start.
+        """
+        new = not self.layout.ports.is_file()
         free = {
             name: free_port()
             for name, port in asdict(self.ports).items()
             if not os.environ.get(Ports.variable(name))
-            and (port_taken(port) or (name == "chroma" and not self.layout.ports.is_file()))
+            and (port_taken(port) or (new and name in {"chroma", "postgres"}))
         }
         self.ports = replace(self.ports, **free)
         self.layout.ports.write_text(json.dumps(asdict(self.ports)))

@@ -93,6 +93,7 @@ def test_each_home_gets_a_port_of_its_own_for_chroma_and_no_port_that_is_taken(
 
     first, second = home("first"), home("second")
     assert len({first.ports.chroma, second.ports.chroma, Ports().chroma}) == 3
+    assert len({first.ports.postgres, second.ports.postgres, Ports().postgres}) == 3
     with socket.socket() as other:
         other.bind(("127.0.0.1", first.ports.postgres))
         other.listen()

@@ -202,12 +202,12 @@ def _command(home: Path, port: int, host: str = "127.0.0.1") -> list[str]:
     return [str(chroma), "run", "--path", str(home / "chroma"), "--host", host, "--port", str(port)]
 
 
-def _wait_until_answering(server: subprocess.Popen[bytes], url: str, log: Path) -> None:
+def _wait_until_answering(server: subprocess.Popen[bytes], url: str, output: Path) -> None:
     deadline = time.monotonic() + START_SECONDS
-    while not is_answering(url):
+    while not is_answering(url) or server.poll() is not None:  # what answers for a server that ended is another one
         if server.poll() is not None or time.monotonic() > deadline:
             raise StoreUnavailable(
-                f"Chroma did not start (exit code {server.poll()}); its log is {log}; read it, then run again"
+                f"Chroma did not start (exit code {server.poll()}); its log is {output}; read it, then run again"
             )
         time.sleep(0.05)
 
