@@ -18,6 +18,7 @@ from corpus_guard.domain import Severity
 from corpus_guard.errors import Stale
 from corpus_guard.ledger.tables import decisions, publications, versions
 from corpus_guard.review import release as applying
+from corpus_guard.review.evidence import load_evidence
 from corpus_guard.review.queue import QueueItem, list_items
 from corpus_guard.review.release import count_pending_decisions
 from corpus_guard.review.undo import undo_decision
@@ -216,6 +217,8 @@ def test_an_edited_batch_is_refused_by_name_before_anything_is_embedded(deployme
             guard.apply_decisions("d1")
 
         assert batch in str(caught.value)
+        with pytest.raises(BatchDamaged, match="not the one that was judged"):
+            load_evidence(guard.ledger, guard.storage, item)
         assert count_pending_decisions(guard.ledger) == 1
         assert sorted(Path(guard.storage.location(batch)).parent.iterdir()) == files, "nothing was embedded"
     assert (served(deployment), state(deployment, item)) == ({"good.md"}, "quarantined")

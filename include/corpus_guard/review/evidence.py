@@ -14,7 +14,7 @@ import numpy as np
 import sqlalchemy as sa
 
 from corpus_guard.batches import Storage
-from corpus_guard.batches.tables import versions_from_table
+from corpus_guard.batches.reading import read_checked_versions
 from corpus_guard.domain import Skipped, Stamp, TrustLevel, Version
 from corpus_guard.errors import UnknownSubject
 from corpus_guard.ledger import Ledger
@@ -105,6 +105,7 @@ def load_evidence(ledger: Ledger, storage: Storage, item: QueueItem) -> ItemEvid
 
     Raises:
         UnknownSubject: its text was purged.
+        BatchDamaged: a stored text is not the one that was judged; nobody shall decide on it.
     """
     with ledger.read() as connection:
         row = connection.execute(
@@ -126,7 +127,7 @@ def load_evidence(ledger: Ledger, storage: Storage, item: QueueItem) -> ItemEvid
             served_batch = connection.scalar(
                 sa.select(versions.c.batch).where(versions.c.version_id == row.target_version)
             )
-    version = _read_version(storage, row.batch, item.version_id)
+    version = _read_version(ledger, storage, row.batch, item.version_id)
     if version is None:
         raise UnknownSubject(
             f"item {item.version_id} was purged: its text is gone; the event log records who requested the purge and why"
@@ -136,7 +137,7 @@ def load_evidence(ledger: Ledger, storage: Storage, item: QueueItem) -> ItemEvid
         version=version,
         skipped=tuple(Skipped(*skipped) for skipped in row.skipped),
         served_version=row.target_version,
-        served=_read_version(storage, served_batch, row.target_version) if served_batch else None,
+        served=_read_version(ledger, storage, served_batch, row.target_version) if served_batch else None,
         history=history,
         versions=document_versions,
         principal=principal_name(version.stamp.as_dict()),
@@ -214,8 +215,8 @@ def _neighbour(match: Match) -> Neighbour:
     )
 
 
-def _read_version(storage: Storage, batch: str, version_id: str) -> Version | None:
-    stored = versions_from_table(storage.read_table(batch, filters=[("version_id", "=", version_id)]))
+def _read_version(ledger: Ledger, storage: Storage, batch: str, version_id: str) -> Version | None:
+    stored = read_checked_versions(ledger, storage, batch, [version_id])
     return stored[0] if stored else None
 
 

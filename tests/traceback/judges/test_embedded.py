@@ -14,6 +14,7 @@ from corpus_guard.errors import SettingsError
 from corpus_guard.ledger.states import Label, TraceOutcome
 from corpus_guard.models import Models
 from corpus_guard.traceback.conclusion import TraceConclusion, decide
+from corpus_guard.traceback.judges import embedded
 from corpus_guard.traceback.judges.embedded import SHIPPED_MODEL, EmbeddedJudge
 from corpus_guard.traceback.judges.evidence import TEXT_FEATURES, EvidenceReader
 from corpus_guard.traceback.loop import LoopResult, follow
@@ -126,6 +127,17 @@ def test_evidence_of_a_text_that_says_it_and_one_that_does_not(models: Models) -
     assert all(np.isfinite(list(row.values())).all() for row in rows)
     assert "Calloway" in read[3].passage and len(read[3].passage) < len(among) / 2
     assert rows[3]["best2"] == rows[0]["best2"]
+
+
+def test_an_altered_model_of_the_package_is_refused(
+    models: Models, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    altered = tmp_path / "embedded.json"
+    altered.write_bytes(SHIPPED_MODEL.read_bytes().replace(b"0", b"1", 1))
+    monkeypatch.setattr(embedded, "SHIPPED_MODEL", altered)
+
+    with pytest.raises(SettingsError, match=r"embedded\.json: SHA-256 is"):
+        EmbeddedJudge.shipped(models)
 
 
 def test_a_model_of_other_evidence_is_refused(models: Models, tmp_path: Path) -> None:

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from corpus_guard.models import Models
 
 SHIPPED_MODEL: Final = Path(__file__).with_name("embedded.json")
+SHIPPED_SHA256: Final = "010a185b2b298dcc9191f076b6eda7d42891ec58cdcb0f2a0c198cacadf348d1"
 PARTS: Final = ("text", "again", "report")
 """Parts of a judge's model: how likely a text is poisoned, from its own evidence and its company's when first
 seen; the same, once everything that the complaint retrieves is known; how likely the complaint as a whole is
@@ -100,7 +101,17 @@ class EmbeddedJudge:
 
     @classmethod
     def shipped(cls, models: Models) -> EmbeddedJudge:
-        """Create the judge with the model of the package."""
+        """Create the judge with the model of the package.
+
+        Raises:
+            SettingsError: its file was altered.
+        """
+        actual = hashlib.sha256(SHIPPED_MODEL.read_bytes()).hexdigest()
+        if actual != SHIPPED_SHA256:
+            raise SettingsError(
+                f"judge's model {SHIPPED_MODEL}: SHA-256 is {actual[:16]}…, expected {SHIPPED_SHA256[:16]}…; it was altered. "
+                "Install the package again, or set CORPUS_GUARD_JUDGE_MODEL to a model that you trained"
+            )
         return cls.from_file(models, SHIPPED_MODEL)
 
     @classmethod
