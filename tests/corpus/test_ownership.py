@@ -10,6 +10,10 @@ from typing import Any
 
 import chromadb
 import pytest
+import sqlalchemy as sa
+from alembic.migration import MigrationContext
+from alembic.operations import Operations
+from alembic.script import ScriptDirectory
 
 from corpus_guard.corpus.ownership import OWNER_KEY
 from corpus_guard.corpus.server import find_server
@@ -17,6 +21,7 @@ from corpus_guard.corpus.store import MODEL_KEY, Store
 from corpus_guard.domain import TrustLevel
 from corpus_guard.errors import ForeignCollection
 from corpus_guard.ledger import Ledger
+from corpus_guard.ledger import ledger as ledgers
 from corpus_guard.models import Models
 from corpus_guard.proof.deviations import DeviationKind
 from corpus_guard.proof.healing import heal
@@ -148,6 +153,34 @@ class TestCollectionsOfAnOlderRelease:
             shelf.serve(PUMPS)
 
         assert before.count(name) == 1
+
+
+def test_a_home_of_an_older_release_opens_and_holds_and_its_collection_is_marked(
+    deployment: Workspace, chroma: chromadb.ClientAPI
+) -> None:
+    deployment.page("tide.md")
+    with deployment.guard() as guard:
+        guard.refresh()
+        collection = chroma.get_collection(guard.store.collection_name(TrustLevel.OPEN))
+        with guard.ledger.write() as connection:
+            connection.execute(sa.text("DROP TABLE deployment"))
+    collection.modify(metadata={MODEL_KEY: (collection.metadata or {})[MODEL_KEY]})
+    with Ledger(deployment.settings.ledger).write() as connection:
+        folder = Path(ledgers.__file__).parent / "migrations"
+        revision = ScriptDirectory(str(folder)).get_revision("0010")
+        assert revision is not None
+        with Operations.context(MigrationContext.configure(connection)):
+            revision.module.upgrade()
+
+    with deployment.guard() as guard:
+        assert guard.verify().holds
+    deployment.page("crane.md")
+    with deployment.guard() as guard:
+        guard.refresh()
+        assert guard.verify().holds
+
+    metadata = chroma.get_collection(collection.name).metadata or {}
+    assert metadata[OWNER_KEY] == guard.ledger.deployment_id
 
 
 def test_the_second_of_two_homes_that_share_a_server_stops_and_the_first_is_unharmed(
