@@ -251,7 +251,10 @@ class _FileCheck:
                 contents = connection.scalars(statement).all()
             lost = sum(self.blobs.actual_sha256(sha256) != sha256 for sha256 in contents)
             if not lost:
-                return "It can be made again from the raw bytes, which are intact; or restore it from a copy"
+                return (
+                    "It can be made again from the raw bytes, which are intact: delete it, and the next run that needs it "
+                    "does so. Or restore it from a copy"
+                )
             damaged = f"{lost:,} of its {len(contents):,} documents"
             return f"Restore it from a copy: the raw bytes of {damaged} are damaged, too"
         for prefix, remedy in _REMEDIES.items():
