@@ -61,10 +61,15 @@ def value_of(column: sa.Column[Any], number: int) -> Any:
 def fill(ledger: Ledger, *, without: tuple[str, ...] = ()) -> None:
     """Write GROUPS rows into each table, as our own code writes: through `Ledger.write`."""
     with ledger.write() as connection:
-        for table in TABLES:
-            if table.name not in without:
-                rows = [{column.name: value_of(column, number) for column in table.c} for number in range(GROUPS)]
-                connection.execute(table.insert(), rows)
+        insert_rows(connection, without=without)
+
+
+def insert_rows(connection: sa.Connection, *, without: tuple[str, ...] = ()) -> None:
+    """Insert GROUPS rows into each table."""
+    for table in TABLES:
+        if table.name not in without:
+            rows = [{column.name: value_of(column, number) for column in table.c} for number in range(GROUPS)]
+            connection.execute(table.insert(), rows)
 
 
 def another_value(column: sa.Column[Any], number: int) -> Any:

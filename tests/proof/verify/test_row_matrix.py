@@ -10,14 +10,16 @@ import sqlalchemy as sa
 
 from corpus_guard.corpus.server import running_server
 from corpus_guard.domain import no_progress
+from corpus_guard.ledger import row_digests
 from corpus_guard.ledger.tables import metadata
 from corpus_guard.proof.deviations import DeviationKind
 from corpus_guard.proof.verify.findings import DeviationCollector
 from corpus_guard.proof.verify.log import check_log
 from corpus_guard.settings import Settings
 from every_row import another_value
+from material import a_version
 from row_tampering import ROWS, RowTampering, add_rows
-from tampering import Corpus
+from tampering import DOUBTFUL, Corpus
 
 NOBODY = "http://127.0.0.1:1"
 
@@ -73,3 +75,26 @@ def test_every_column_of_the_log_is_named(copy: Corpus, column: sa.Column[object
     check_log(copy.shelf.ledger, copy.settings, collector, 1_000, no_progress)
 
     assert collector.deviations
+
+
+def test_a_home_of_an_older_release_verifies_after_it_was_opened_and_sealed_again(
+    original: Corpus, tmp_path: Path, migrated_sqlite: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as older:
+        older.setattr(row_digests, "DIGESTED_TABLES", {})  # an older release logged no digests
+        made = Corpus.sealed(
+            tmp_path / "older", migrated_sqlite, original.chroma_home, original.settings.chroma_url, "older"
+        )
+        made.ledger_sql("UPDATE alembic_version SET version_num = '0010'")
+        made.shelf.ledger.close()
+    opened = Corpus.opened(made.home, made.chroma_home, made.settings)
+
+    assert opened.verified().deviations == ()
+    assert {event.kind for event in opened.events()} >= {"adopted", "judged"}
+    opened.shelf.serve(a_version("new.md", ("A new bell hangs at the pier. ",)))
+    opened.seal()
+    assert opened.verified().deviations == ()
+    opened.ledger_sql("UPDATE versions SET waits_since = NULL WHERE version_id = :one", one=DOUBTFUL.version_id)
+    [deviation] = opened.verified().deviations
+    assert deviation.subject == DOUBTFUL.version_id
+    opened.shelf.ledger.close()
