@@ -73,10 +73,7 @@ class StorageFiles:
 
     def names(self) -> list[str]:
         """Return the names of all files, also the drafts of killed writers."""
-        if not self._fs.exists(self._root):
-            return []
-        self._fs.invalidate_cache()
-        return sorted(str(path).removeprefix(self._root + "/") for path in self._fs.find(self._root))
+        return sorted(self._storage.names())
 
     def batches_with(self, targets: PurgeTargets) -> Iterator[BatchTargets]:
         """Yield the batch folders that hold rows to be erased.

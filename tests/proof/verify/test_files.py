@@ -285,6 +285,16 @@ def test_every_file_has_its_turn_once_in_so_many_nights(copy: Deployment) -> Non
     assert not FileShare.of_day(TODAY, 0).covers(name)
 
 
+def test_a_missing_file_is_named_on_the_day_it_is_missing(copy: Deployment) -> None:
+    name = stored(copy, "raw/sha256/*/*")
+    Path(copy.storage.location(name)).unlink()
+
+    for day in range(5):
+        collector = check(copy, FileShare.of_day(TODAY + timedelta(days=day), 5))
+        assert named(collector) == {("file_missing", name)}
+    assert "cannot be made again from anything stored here" in collector.deviations[0].message
+
+
 def test_what_an_open_incident_names_is_read_again_until_it_is_whole(
     copy: Deployment, original: Workspace, tmp_path: Path
 ) -> None:

@@ -11,7 +11,8 @@ Rules
       restored. Nothing is repaired here.
 
 Each night reads another share, so that everything is read within `Settings.verify_nights` nights; `--deep` reads
-everything and the weights of the models, too. Keys are read each time, and so is what an open incident names.
+everything and the weights of the models, too. Missing files are noticed each time, by a listing; keys are read each
+time, and so is what an open incident names.
 
 Not checked here: files of runs, of the query bank and of setups, which are made again when they are missing.
 """
@@ -132,14 +133,16 @@ class _FileCheck:
     read: int = 0
     known: int = 0
     blobs: BlobStore = field(init=False)
+    present: set[str] = field(init=False)  # names in storage
 
     def __post_init__(self) -> None:
         self.blobs = BlobStore(f"{self.storage.url}/raw")
+        self.present = self.storage.names() if self.share.nights else set()
 
     def has_turn(self, name: str) -> bool:
-        """Count a file, and return whether it is read now."""
+        """Count a file, and return whether it is read now: it has its turn, or the listing lacks it."""
         self.known += 1
-        if not self.share.covers(name):
+        if not self.share.covers(name) and (name in self.present or not self.share.nights):
             return False
         self.read += 1
         if self.read % FILES_PER_REPORT == 0:
