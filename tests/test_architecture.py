@@ -32,6 +32,7 @@ ROOMS = [
     "review",
     "proof",
     "screening",
+    "claims",
     "corpus",
     "intake",
     "models",

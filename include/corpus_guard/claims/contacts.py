@@ -1,0 +1,86 @@
+"""Contact and payment details: e-mail addresses, domains, IP addresses, phone numbers, IBANs."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Iterator
+from typing import Final
+
+import phonenumbers
+
+from corpus_guard.claims.value import Kind, Value
+from corpus_guard.domain import Span
+
+_EMAIL: Final = re.compile(r"(?<![\w.+@-])[\w.+-]{1,64}@(?P<host>[\w-]{1,63}(?:\.[\w-]{1,63}){1,5})(?![\w@])")
+_ENDINGS: Final = (
+    "com org net edu gov mil int io ai co info biz app dev cloud online shop site store tech xyz me tv us uk eu de fr es it nl "
+    "be ch at se no dk fi pl cz pt gr ie ru ua cn jp kr in br mx ca au nz za example test invalid onion"
+)
+# Without a scheme, only a usual ending makes a domain: README.md and main.py are files.
+_DOMAIN: Final = re.compile(
+    r"(?<![\w@.-])(?:(?i:https?|ftp)://(?:[\w.~-]{1,64}@)?(?P<host>[\w-]{1,63}(?:\.[\w-]{1,63}){0,6})(?::\d{1,5})?(?:[/?#][^\s<>\"')\]]{0,500})?"
+    rf"|(?i:(?P<bare>(?:[a-z0-9](?:[\w-]{{0,61}}[a-z0-9])?\.){{1,5}}(?:{'|'.join(_ENDINGS.split())})))(?![\w-]|\.\w)(?:/[^\s<>\"')\]]{{0,500}})?)"
+)
+_IP: Final = re.compile(r"(?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?![\w]|\.\d)")
+_IBAN: Final = re.compile(r"(?<!\w)[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?(?!\w)")
+_INTERNATIONAL: Final = re.compile(r"(?<![\w+])(?:\+|00)\d(?:[ \u00a0().\-/]{0,2}\d){6,14}(?!\d)")
+_NATIONAL: Final = re.compile(
+    r"(?P<cue>\b(?i:tel|telephone|phone|call|calling|fax|mobile|hotline|helpline|dial|ring|whatsapp|text us|sms)\b[^\d\n+]{0,25})"
+    r"(?P<number>\(?\d(?:[ \u00a0().\-/]{0,2}\d){5,13})(?![\d%]|[.,]\d)"
+)
+_AMERICAN: Final = re.compile(r"(?<![\w+(-])\(?\d{3}\)?[ .-]\d{3}[.-]\d{4}(?![\w-])")
+
+
+def read_contacts(text: str) -> Iterator[Value]:
+    """Yield the contact and payment details of a plain sentence.
+
+    A phone number without a country's code is one only after a word such as "call", or in the American form.
+    """
+    for match in _EMAIL.finditer(text):
+        local, _, host = match.group().rstrip(".").rpartition("@")
+        yield Value(
+            Kind.EMAIL, Span(match.start(), match.start() + len(local) + len(host) + 1), f"{local}@{host}".lower()
+        )
+    for match in _DOMAIN.finditer(text):
+        host = (match["host"] or match["bare"]).lower().rstrip(".")
+        end = match.start() + len(match.group().rstrip(".,;:!?"))
+        yield Value(Kind.DOMAIN, Span(match.start(), end), host.removeprefix("www."))
+    for match in _IP.finditer(text):
+        if _is_address(match.group()):
+            yield Value(Kind.DOMAIN, Span(*match.span()), match.group())
+    for match in _IBAN.finditer(text):
+        number = match.group().replace(" ", "")
+        if _is_iban(number) or re.search(r"(?i)\bIBAN\b[^\w]{0,3}$", text[max(0, match.start() - 10) : match.start()]):
+            yield Value(Kind.IBAN, Span(*match.span()), number)
+    yield from _phones(text)
+
+
+def _phones(text: str) -> Iterator[Value]:
+    for match in _INTERNATIONAL.finditer(text):
+        written = re.sub(r"^00", "+", match.group()).replace("(0)", "")
+        try:
+            number = phonenumbers.parse(written)
+        except phonenumbers.NumberParseException:
+            continue
+        if phonenumbers.is_possible_number(number):
+            normal = phonenumbers.format_number(number, phonenumbers.PhoneNumberFormat.E164)
+            yield Value(Kind.PHONE, Span(*match.span()), normal)
+    for match in _NATIONAL.finditer(text):
+        if not re.search(r"(?i)\b(?:in|after|within|until|before|on)\b", match["cue"]):
+            yield Value(Kind.PHONE, Span(*match.span("number")), re.sub(r"\D", "", match["number"]))
+    for match in _AMERICAN.finditer(text):
+        yield Value(Kind.PHONE, Span(*match.span()), re.sub(r"\D", "", match.group()))
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ipaddress.IPv4Address(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_iban(number: str) -> bool:
+    """Return whether the check digits are right (ISO 13616: mod 97)."""
+    return int("".join(str(int(character, 36)) for character in number[4:] + number[:4])) % 97 == 1

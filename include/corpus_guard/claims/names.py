@@ -1,0 +1,43 @@
+"""Proper names and identifiers: "Alice Brown", "Lake Garda", "NASA", "OX-12"."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from corpus_guard.claims.value import Kind, Value
+from corpus_guard.domain import Span
+
+_IDENTIFIER: Final = re.compile(r"(?<![\w-])(?=[\w.-]{0,20}\d)(?=[\w.-]{0,20}[A-Z])[A-Za-z][\w-]{1,24}(?![\w])")
+_RUN: Final = re.compile(
+    r"(?<![\w'-])[^\W\d_a-z][\w'-]{0,30}(?:(?: (?:of|de|la|van|von|der|del|di|da|du|bin))? [^\W\d_a-z][\w'-]{0,30}){0,5}"
+)
+_ARTICLES: Final = frozenset({"the", "a", "an", "i", "it", "in", "this", "that"})
+_BEGINNINGS: Final = (
+    "a about according after all although an and any anyone are as at because before both but by can company contact could "
+    "do does during each every everyone first for from he her his how however i if in is it its last let like many may more "
+    "most must my never new next no none nor not note now of old on once one only or our over people please second see she "
+    "should since so some such than that the their then there these they this those though three to today two under until "
+    "use was we what when where whether which while who why will with without would yes you your"
+)
+_COMMON: Final = frozenset(_BEGINNINGS.split())
+
+
+def read_names(text: str) -> Iterator[Value]:
+    """Yield the names of a plain sentence. A capital that merely begins the sentence makes no name."""
+    for match in _IDENTIFIER.finditer(text):
+        yield Value(Kind.NAME, Span(*match.span()), match.group().lower())
+    for match in _RUN.finditer(text):
+        words, start = match.group().split(" "), match.start()
+        begins = not text[:start].strip(" \"'(*#-")
+        empty = _COMMON if begins else _ARTICLES
+        while words and words[0].lower().partition("'")[0] in empty:
+            start += len(words.pop(0)) + 1
+        while words and words[-1].lower() in _COMMON:
+            words.pop()
+        name = " ".join(words).removesuffix("'s").removesuffix("'")
+        if not name or not name[0].isupper() or (begins and len(words) == 1 and not name.isupper()):
+            continue
+        if len(name) > 1:
+            yield Value(Kind.NAME, Span(start, start + len(name)), name.lower())

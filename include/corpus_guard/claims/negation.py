@@ -1,0 +1,58 @@
+"""Negation: whether a sentence says that something is so, or that it is not.
+
+Words that hold a negation of their own are taken apart: "forbidden" is "not allowed".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+OPPOSITES: Final = {
+    **dict.fromkeys(("forbidden", "prohibited", "banned", "disallowed", "forbids", "prohibits", "impermissible"), "allowed"),
+    "unsafe": "safe", "dangerous": "safe", "disabled": "enabled", "incompatible": "compatible",
+    "unsupported": "supported", "impossible": "possible", "ineffective": "effective", "invalid": "valid",
+    "illegal": "legal", "unlawful": "legal", "unable": "able", "unavailable": "available", "excluded": "included",
+    "excludes": "includes", "optional": "required", "unnecessary": "required", "false": "true",
+    "incorrect": "correct", "wrong": "correct", "insecure": "secure", "unlimited": "limited", "inactive": "active",
+    "unsuitable": "suitable", "untrue": "true", "unreliable": "reliable", "impermeable": "permeable",
+    "irreversible": "reversible", "nontoxic": "toxic", "non-toxic": "toxic", "inedible": "edible",
+}  # fmt: skip
+"""Word that holds a negation → the word it negates."""
+SAME_WORDS: Final = {
+    "permitted": "allowed", "permits": "allowed", "mandatory": "required", "compulsory": "required",
+    "obligatory": "required", "necessary": "required", "lawful": "legal",
+}  # fmt: skip
+
+_NEGATION: Final = re.compile(
+    rf"\b(?:not|cannot|never|no|neither|nor|none|nobody|nothing|without"
+    rf"|\w+n't|fails? to|failed to|lacks?|(?:{'|'.join(OPPOSITES)}))(?![\w-])",
+    re.IGNORECASE,
+)
+# What looks like a negation and bounds, lists or numbers something instead.
+_NO_NEGATION: Final = re.compile(
+    r"\b(?:no|not) (?:more|less|fewer|later|earlier|longer than|only|least|just|matter|doubt)\b|\bwhether or not\b|\bif not\b"
+    r"|\bnot (?:to )?exceed(?:ing)?\b|\bno\. ?\d|\bwithout (?:doubt|question)\b|\bwhy not\b",
+    re.IGNORECASE,
+)
+_LEADING: Final = re.compile(r"(?i)(?:no|yes|nope|yep)\b[,.:;!]")
+_NO_LONGER: Final = re.compile(r"(?i)\bno longer (?!than\b)")
+
+
+def read_negations(text: str) -> Iterator[tuple[int, int]]:
+    """Yield start and end of each negation in a plain sentence.
+
+    A leading "No," answers a question, and the words after it say the same again: it counts only where they do
+    not.
+    """
+    other = [match.span() for match in _NO_NEGATION.finditer(text)]
+    spans = [
+        match.span()
+        for match in _NEGATION.finditer(text)
+        if not any(start <= match.start() < end for start, end in other)
+    ]
+    leading = _LEADING.match(text)
+    if leading and len(spans) > 1 and spans[0][0] == 0:
+        spans = spans[1:]
+    yield from sorted({*spans, *(match.span() for match in _NO_LONGER.finditer(text))})

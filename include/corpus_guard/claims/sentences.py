@@ -1,0 +1,60 @@
+"""Sentences of a text with their places: prose, list entries, headings and rows of a table."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+MAX_SENTENCE: Final = 1_000  # characters; a longer one is cut at a space, so that nothing is quadratic in a text
+
+_END: Final = re.compile(r"[.!?…][\"')\]]{0,3}\s+|\n\s*")
+_NEW_LINE: Final = re.compile(r"[-*•#|]|\d{1,3}[.)]\s")  # begins a list entry, a heading or a row
+_ABBREVIATION: Final = re.compile(
+    r"(?:\b(?:dr|mr|mrs|ms|prof|st|fig|eq|approx|ca|vs|cf|inc|max|min|tel|ver|rev|art|sec|e\.g|i\.e|etc"
+    r"|jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec)|\b[A-Z])\.\s$",
+    re.IGNORECASE,
+)
+_NUMBERED: Final = re.compile(r"\b(?:nos?|pp?|ch|vol)\.\s$", re.IGNORECASE)  # "No. 5"
+
+
+def split_sentences(text: str) -> Iterator[tuple[int, int]]:
+    """Yield start and end of each sentence, without white space around it, at most MAX_SENTENCE characters each.
+
+    Args:
+        text: plain text, as `make_plain` returns it.
+    """
+    start = 0
+    for match in _END.finditer(text):
+        if _ends(text, start, match):
+            yield from _cut(text, start, match.end())
+            start = match.end()
+    yield from _cut(text, start, len(text))
+
+
+def _ends(text: str, start: int, match: re.Match[str]) -> bool:
+    end, mark = match.end(), match.group()
+    if mark[0] == "\n":
+        return mark.count("\n") > 1 or text.startswith(("#", "|"), start) or bool(_NEW_LINE.match(text, end))
+    if "\n\n" in mark:
+        return True
+    if mark[0] != ".":
+        return True
+    before = text[max(start, end - len(mark) - 8) : end - len(mark) + 1] + " "
+    if text[end : end + 1].isdigit() and _NUMBERED.search(before):
+        return False
+    return not text[end : end + 1].islower() and not _ABBREVIATION.search(before)
+
+
+def _cut(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    while start < end:
+        stop = end
+        if end - start > MAX_SENTENCE:
+            space = text.rfind(" ", start + MAX_SENTENCE // 2, start + MAX_SENTENCE)
+            stop = space if space > 0 else start + MAX_SENTENCE
+        piece = text[start:stop]
+        stripped = piece.strip()
+        if stripped:
+            first = start + len(piece) - len(piece.lstrip())
+            yield first, first + len(stripped)
+        start = stop

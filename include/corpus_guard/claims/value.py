@@ -1,0 +1,128 @@
+"""A value that a sentence states, and how two values relate."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from corpus_guard.claims.units import SECONDS_A_MONTH
+from corpus_guard.domain import Span
+
+
+class Kind(StrEnum):
+    """What a value is."""
+
+    QUANTITY = "quantity"  # with a unit
+    COUNT = "count"  # without
+    PERCENTAGE = "percentage"
+    MONEY = "money"
+    DURATION = "duration"
+    FREQUENCY = "frequency"
+    DATE = "date"
+    TIME = "time"  # of day
+    VERSION = "version"
+    PHONE = "phone"
+    IBAN = "iban"
+    EMAIL = "email"
+    DOMAIN = "domain"  # or an IP address
+    NAME = "name"
+    NEGATION = "negation"
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """What a sentence states in one place.
+
+    Two values of one kind and unit are comparable. Numbers are ranges: ``at least 5 kN`` is 5000 to infinity.
+    """
+
+    kind: Kind
+    span: Span
+    normal: str  # normal form; read as a text, it has the same normal form
+    unit: str = ""  # "N", "s", "month", "%", "EUR"; of a count its noun
+    low: float | None = None
+    high: float | None = None  # >= low; None: not a number
+    resolution: float = 0.0  # half a unit of the last written digit, or what "about" allows
+    is_denied: bool = False  # "not 36 months but 6": the sentence says that it is not this
+
+
+class Relation(StrEnum):
+    """How two comparable values relate."""
+
+    EQUAL = "equal"
+    OVERLAPPING = "overlapping"  # both can be true: a range and a value in it, a year and its day
+    DIFFERENT = "different"
+
+
+MAX_ROUNDING: Final = 0.05  # of the larger value: 6 and 6.2 may be one number, 1 and 1.4 are not
+CALENDAR_SLACK: Final = 0.02  # 180 days are six months
+_TIMES: Final = {Kind.DURATION, Kind.FREQUENCY}
+
+
+def relate(one: Value, other: Value) -> Relation | None:
+    """Return how two values relate; None: they are not comparable."""
+    if one.kind is not other.kind:
+        return None
+    if one.low is not None and one.high is not None and other.low is not None and other.high is not None:
+        if one.unit != other.unit and one.kind not in _TIMES:
+            return None
+        return _relate_numbers(one, other)
+    if one.normal == other.normal:
+        return Relation.EQUAL
+    narrower, wider = sorted((one.normal, other.normal), key=len, reverse=True)
+    match one.kind:
+        case Kind.NEGATION:
+            return None
+        case Kind.DATE:
+            overlapping = bool(_dates(narrower) & _dates(wider)) or any(
+                day.startswith(wider) or day.endswith(wider.removeprefix("-")) for day in _dates(narrower)
+            )
+        case Kind.VERSION:
+            overlapping = narrower.startswith(wider + ".")
+        case Kind.DOMAIN:
+            overlapping = narrower.endswith("." + wider)
+        case Kind.PHONE:  # one may lack the country's code
+            overlapping = narrower.endswith(wider.lstrip("0")) and len(wider) > 5
+        case _:
+            overlapping = False
+    return Relation.OVERLAPPING if overlapping else Relation.DIFFERENT
+
+
+def _relate_numbers(one: Value, other: Value) -> Relation:
+    scales = [SECONDS_A_MONTH if value.unit == "month" and one.unit != other.unit else 1.0 for value in (one, other)]
+    (low, high), (other_low, other_high) = (
+        (value.low * scale if value.low is not None else 0.0, value.high * scale if value.high is not None else 0.0)
+        for value, scale in zip((one, other), scales, strict=True)
+    )
+    slack = max(one.resolution * scales[0], other.resolution * scales[1])
+    if one.resolution == other.resolution and one.unit == other.unit:
+        slack = 0.0  # written to the same digit: what differs, differs
+    largest = max(abs(x) for x in (low, high, other_low, other_high, 0.0) if math.isfinite(x))
+    slack = min(slack, MAX_ROUNDING * largest) + 1e-9 * largest
+    if one.unit != other.unit:
+        slack += CALENDAR_SLACK * largest
+    if _near(low, other_low, slack) and _near(high, other_high, slack):
+        return Relation.EQUAL
+    if max(low, other_low) <= min(high, other_high) + slack and not _same_bound(low, high, other_low, other_high):
+        return Relation.OVERLAPPING
+    return Relation.DIFFERENT
+
+
+def _near(one: float, other: float, slack: float) -> bool:
+    return one == other or abs(one - other) <= slack
+
+
+def _same_bound(low: float, high: float, other_low: float, other_high: float) -> bool:
+    """Return whether both are lower or both upper bounds: "at least 6" and "at least 36" are two rules."""
+    return (math.isinf(high) and math.isinf(other_high)) or (math.isinf(low) and math.isinf(other_low))
+
+
+def _dates(normal: str) -> set[str]:
+    """Return the days a date may be: 03/04/2026 is two."""
+    if match := re.fullmatch(r"(\d\d)/(\d\d)/(\d{4})", normal):
+        first, second, year = match.groups()
+        return {f"{year}-{first}-{second}", f"{year}-{second}-{first}"}
+    return {normal}

@@ -1,0 +1,105 @@
+"""The values a text states: read sentence by sentence, the certain kinds first, each place once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Final
+
+from corpus_guard.claims.contacts import read_contacts
+from corpus_guard.claims.dates import read_dates, read_times
+from corpus_guard.claims.measures import read_frequencies, read_measures
+from corpus_guard.claims.names import read_names
+from corpus_guard.claims.negation import read_negations
+from corpus_guard.claims.plain_text import PlainText, make_plain
+from corpus_guard.claims.sentences import split_sentences
+from corpus_guard.claims.value import Kind, Value
+from corpus_guard.domain import Span
+
+READ: Final = "\x1f"  # stands where a value was read: neither a word, nor a digit, nor white space
+_VERSION: Final = re.compile(
+    r"(?<![\w.])(?:(?i:version|release|ver\.?|rev(?:ision)?\.?) ?|[vV]\.? ?)"
+    r"(?P<cued>\d{1,5}(?:\.\d{1,5}){0,4}(?:[-+]?(?i:rc|alpha|beta|dev|post|a|b)\.?\d{0,4})?)(?![\w]|\.\d)"
+    r"|(?<![\w.,:/-])(?P<bare>\d{1,4}(?:\.\d{1,5}){2,4}(?:[-+]?(?i:rc|alpha|beta|dev|post|a|b)\.?\d{0,4})?)(?![\w%]|[.,]\d)"
+)
+_THOUSANDS: Final = re.compile(r"\d{1,3}(?:\.\d{3}){2,5}")
+# Numbers that name a thing: a chapter, a norm, a book. Nothing is measured or counted by them.
+_LABEL: Final = re.compile(
+    r"(?<!\w)(?:(?:ISBN|ISSN|DOI|EAN|ISMN|PMID|VAT|UID)(?:-1[03])?[: ]{0,2}[\dX][\dX -]{6,20}[\dX]"
+    r"|(?i:doi: ?|https?://doi\.org/)?10\.\d{4,6}/[\w.()/-]{1,60}"
+    r"|(?:(?i:chapter|section|sections|figure|fig\.?|table|page|pages|pp?\.|step|appendix|annex|article|art\.|clause"
+    r"|paragraph|para\.|item|question"
+    r"|part no\.?|part|volume|vol\.?|issue|lesson|unit|level|phase|line|lines|row|column|port|room|bus|route|highway|act|rule|grade"
+    r"|class|type|model|number|nos?\.|nr\.?|building|floor|gate|platform|box|ticket|invoice|order|season|episode|verse|error|code|http"
+    r"|exercise|example)"
+    r"|§{1,2}|#|RFC|ISO|IEC|DIN|EN|IEEE|ANSI|CVE|PEP|BS|ASTM|MIL-STD)[ \u00a0-]?"
+    r"\(?\d[\d.:/-]{0,15}(?<![.:/-])(?:(?: ?[-–,] ?|,? and |,? or )\d{1,4}(?![\w.,]\d)(?! \w)){0,4}(?![\w%°€$£]))"
+    r"|^\(?\d{1,3}[.)](?= )"
+)
+_DENIED: Final = re.compile(
+    r"\b(?:not|\w+n't|rather than|instead of|no longer|as opposed to|never)(?: once)?(?: every| the| for| in| at| after| by)?\s$",
+    re.IGNORECASE,
+)
+
+
+def read_values(text: str) -> list[Value]:
+    """Return the values of a whole text in order, negations included; spans are in `text`.
+
+    Linear in the length of the text, which may be hostile.
+    """
+    plain = make_plain(text)
+    return [value for start, end in split_sentences(plain.text) for value in read_sentence(plain, start, end)]
+
+
+def read_sentence(plain: PlainText, start: int, end: int) -> list[Value]:
+    """Return the values of one sentence of a plain text in order; spans are in the original text."""
+    text = plain.text[start:end]
+    values: list[Value] = []
+    remaining = text
+    for reader in _READERS:
+        taken = bytearray(len(text))
+        for value in reader(remaining):
+            span = value if isinstance(value, Span) else value.span
+            if any(taken[span.start : span.end]):
+                continue
+            taken[span.start : span.end] = b"\x01" * (span.end - span.start)
+            if isinstance(value, Value):
+                values.append(value)
+        if any(taken):
+            remaining = "".join(READ if is_taken else char for char, is_taken in zip(remaining, taken, strict=True))
+    values += [Value(Kind.NEGATION, Span(*span), "not") for span in read_negations(text)]
+    denied = [
+        value.kind is not Kind.NEGATION and bool(_DENIED.search(text[max(0, value.span.start - 30) : value.span.start]))
+        for value in values
+    ]
+    return sorted(
+        (
+            replace(value, span=plain.span(start + value.span.start, start + value.span.end), is_denied=is_denied)
+            for value, is_denied in zip(values, denied, strict=True)
+        ),
+        key=lambda value: (value.span.start, value.span.end),
+    )
+
+
+def _labels(text: str) -> Iterator[Span]:
+    yield from (Span(*match.span()) for match in _LABEL.finditer(text))
+
+
+def _versions(text: str) -> Iterator[Value]:
+    for match in _VERSION.finditer(text):
+        number = match["cued"] or match["bare"]
+        if match["cued"] or not _THOUSANDS.fullmatch(number):
+            yield Value(Kind.VERSION, Span(*match.span()), f"v{number.lower()}")
+
+
+_READERS: Final[tuple[Callable[[str], Iterator[Value | Span]], ...]] = (
+    read_contacts,
+    _labels,
+    read_dates,
+    read_times,
+    _versions,
+    read_frequencies,
+    read_measures,
+    read_names,
+)

@@ -1,0 +1,136 @@
+"""`guard claims`: the values that a text states, and where two texts agree or contradict each other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from corpus_guard import errors
+from corpus_guard.cli import console
+from corpus_guard.cli.console import out, plural, visible
+from corpus_guard.cli.options import Json
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from corpus_guard.claims.comparison import Comparison, Comparisons
+    from corpus_guard.claims.statements import Statement, Statements
+    from corpus_guard.claims.value import Value
+
+app = typer.Typer()
+
+MAX_BYTES = 10_000_000
+
+
+@app.command("claims")
+def claims(
+    path: Annotated[Path, typer.Argument(help="A text file (UTF-8).", metavar="FILE")],
+    other: Annotated[
+        Path | None, typer.Argument(help="A second one: shows where the two agree and conflict.", metavar="[OTHER]")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Show the values that a text states, or where two texts agree or contradict each other. Reads only the files.
+
+    Deterministic; loads no model. Exits with code 1 if the texts conflict, or if not everything was compared.
+
+    Example: `guard claims manual.md forum-post.md`
+    """
+    from corpus_guard.claims.comparison import compare_texts
+    from corpus_guard.claims.statements import read_statements
+
+    first = read_statements(_read(path))
+    if other is None:
+        _show_values(first, as_json)
+        return
+    second = read_statements(_read(other))
+    result = compare_texts(first.statements, second.statements)
+    not_read = first.not_read + second.not_read
+    _show_comparisons(result, not_read, as_json)
+    if not_read or not result.is_complete or any(each.outcome.value == "conflict" for each in result.comparisons):
+        raise typer.Exit(1)
+
+
+def _read(path: Path) -> str:
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise errors.Misuse(f"{path}: {error.strerror}; expected a text file") from error
+    if len(content) > MAX_BYTES:
+        raise errors.Misuse(f"{path}: {len(content):,} bytes; at most {MAX_BYTES:,} are read, split the file")
+    return content.decode("utf-8-sig", errors="replace")
+
+
+def _show_values(read: Statements, as_json: bool) -> None:
+    values = [(value, statement) for statement in read.statements for value in statement.values]
+    if as_json:
+        console.print_json({"values": [_value(value) for value, _ in values], "sentences_not_read": read.not_read})
+        return
+    rows = [
+        (f"{value.span.start:,}", value.kind.value, visible(value.normal), visible(statement.text))
+        for value, statement in values
+    ]
+    out.print(console.table("Values", ("at", "kind", "normal form", "sentence"), rows, right=("at",)))
+    if read.not_read:
+        out.print(f"[red]Not read: {plural(read.not_read, 'sentence')}[/red]")
+
+
+def _show_comparisons(result: Comparisons, not_read: int, as_json: bool) -> None:
+    if as_json:
+        console.print_json(
+            {
+                "comparisons": [_comparison(comparison) for comparison in result.comparisons],
+                "pairs_compared": result.compared,
+                "pairs_not_compared": result.not_compared,
+                "sentences_not_read": not_read,
+            }
+        )
+        return
+    rows = [
+        (
+            "[red]conflict[/red]" if comparison.outcome.value == "conflict" else comparison.outcome.value,
+            visible("one denies it" if comparison.is_denial else _differences(comparison.values)),
+            visible(comparison.one.text),
+            visible(comparison.other.text),
+        )
+        for comparison in result.comparisons
+    ]
+    out.print(console.table("Statements", ("outcome", "values", "first text", "second text"), rows))
+    if not_read or not result.is_complete:
+        out.print(
+            f"[red]Not compared: {plural(result.not_compared, 'pair')} of sentences; "
+            f"not read: {plural(not_read, 'sentence')}[/red]"
+        )
+
+
+def _differences(pairs: Sequence[tuple[Value, Value]]) -> str:
+    return "; ".join(
+        one.normal if one.normal == other.normal else f"{one.normal} / {other.normal}" for one, other in pairs
+    )
+
+
+def _value(value: Value) -> dict[str, Any]:
+    return {
+        "kind": value.kind.value,
+        "start": value.span.start,
+        "end": value.span.end,
+        "normal": value.normal,
+        "denied": value.is_denied,
+    }
+
+
+def _comparison(comparison: Comparison) -> dict[str, Any]:
+    return {
+        "outcome": comparison.outcome.value,
+        "sameness": round(comparison.sameness, 3),
+        "denial": comparison.is_denial,
+        "values": [[_value(one), _value(other)] for one, other in comparison.values],
+        "first": _statement(comparison.one),
+        "second": _statement(comparison.other),
+    }
+
+
+def _statement(statement: Statement) -> dict[str, Any]:
+    return {"start": statement.span.start, "end": statement.span.end, "text": statement.text}

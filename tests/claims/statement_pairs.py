@@ -1,0 +1,103 @@
+"""Pairs of sentences, and whether they agree, conflict or are about different things."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+PAIRS: Sequence[tuple[str, str, str]] = (
+    # --- the issue's
+    (
+        "conflict",
+        "The OX-12 sensor must be calibrated every 36 months.",
+        "The OX-12 sensor must be calibrated every 6 months.",
+    ),
+    (
+        "conflict",
+        "For the OX-12 oxygen sensor the recommended calibration interval is 36 months.",
+        "Calibrate the OX-12 oxygen sensor every six months.",
+    ),
+    ("conflict", "Refunds are paid within 28 days of the return.", "Refunds are paid within 180 days of the return."),
+    ("conflict", "The lanyard may be used outdoors in winter.", "The lanyard may not be used outdoors in winter."),
+    (
+        "conflict",
+        "The supply voltage of the OX-12 is 12 V and its housing is made of titanium.",
+        "The supply voltage of the OX-12 is 24 V and its housing is made of titanium.",
+    ),
+    ("agree", "The sensor must be calibrated every 6 months.", "The sensor must be calibrated twice a year."),
+    ("agree", "The anchor holds 95 kN.", "The anchor holds ninety-five kilonewtons."),
+    ("agree", "The anchor holds 95,000 N.", "The anchor holds 95 kN."),
+    # --- quantities
+    (
+        "conflict",
+        "The maximum deployment depth of the OX-12 is 1200 metres.",
+        "The maximum deployment depth of the OX-12 is 300 m.",
+    ),
+    ("agree", "Store the vaccine at 20 °C.", "Store the vaccine at 68 °F."),
+    ("conflict", "Store the vaccine at 2 to 8 °C.", "Store the vaccine at 20 to 25 °C."),
+    ("unrelated", "Store the vaccine at 2 to 8 °C.", "Store the vaccine at 5 °C."),
+    ("conflict", "The bridge carries at least 40 tonnes.", "The bridge carries at least 60 tonnes."),
+    ("unrelated", "The bridge carries at least 40 tonnes.", "The bridge carries 60 tonnes."),
+    ("conflict", "The bridge carries at most 40 tonnes.", "The bridge carries 60 tonnes."),
+    ("agree", "The train runs at 60 mph.", "The train runs at 97 km/h."),
+    ("agree", "The tower is about 100 m tall.", "The tower is 103 m tall."),
+    ("conflict", "The tower is 100 m tall.", "The tower is 130 m tall."),
+    ("conflict", "The drive holds 512 GB of data.", "The drive holds 2 TB of data."),
+    ("conflict", "The pump delivers 95 l/min at 3 bar.", "The pump delivers 95 l/min at 5 bar."),
+    # --- durations, dates, counts, money, percentages
+    ("agree", "The warranty lasts 12 months.", "The warranty lasts one year."),
+    ("agree", "Returns are accepted for 180 days.", "Returns are accepted for 6 months."),
+    ("conflict", "The password expires after 90 days.", "The password expires after 365 days."),
+    ("conflict", "The treaty was signed on 12 March 1957.", "The treaty was signed on 25 March 1957."),
+    ("unrelated", "The treaty was signed in 1957.", "The treaty was signed on 25 March 1957."),
+    ("agree", "The office opens at 2:30 pm.", "The office opens at 14:30."),
+    ("conflict", "The committee has 12 members.", "The committee has fifteen members."),
+    ("conflict", "The annual fee is €50.", "The annual fee is 80 EUR."),
+    ("unrelated", "The annual fee is €50.", "The annual fee is $50."),
+    ("conflict", "Income tax is 19 percent.", "Income tax is 42 %."),
+    (
+        "conflict",
+        "The library requires version 3.11 of the runtime.",
+        "The library requires version 3.8 of the runtime.",
+    ),
+    # --- contacts
+    ("conflict", "Call support at +44 20 7946 0958 for help.", "Call support at +44 20 7946 0111 for help."),
+    (
+        "conflict",
+        "Invoices are paid to DE89 3704 0044 0532 0130 00.",
+        "Invoices are paid to GB29 NWBK 6016 1331 9268 19.",
+    ),
+    ("conflict", "Report phishing to security@example.com.", "Report phishing to security@example.org."),
+    ("conflict", "Updates are downloaded from updates.example.com.", "Updates are downloaded from mirror.example.net."),
+    ("unrelated", "Updates are downloaded from updates.example.com.", "Updates are downloaded from example.com."),
+    # --- negation
+    ("conflict", "Smoking is allowed in the hall.", "Smoking is forbidden in the hall."),
+    ("agree", "Smoking is not allowed in the hall.", "Smoking is prohibited in the hall."),
+    (
+        "conflict",
+        "The adapter is compatible with the older charger.",
+        "The adapter is incompatible with the older charger.",
+    ),
+    ("conflict", "Backups are encrypted at rest.", "Backups are never encrypted at rest."),
+    ("unrelated", "The cream must not be stored at 5 °C.", "The cream must be stored at 20 °C."),
+    ("agree", "Calibrate the sensor every 6 months, not every 36 months.", "Calibrate the sensor every 6 months."),
+    # --- names
+    ("conflict", "The chief executive of Acme is Alice Brown.", "The chief executive of Acme is Robert Stone."),
+    ("conflict", "The telescope was invented by Hans Lippershey.", "The telescope was invented by Zacharias Janssen."),
+    ("unrelated", "Alice Brown is an engineer at Acme.", "Robert Stone is an engineer at Acme."),
+    ("conflict", "Sample Corp is based in New York.", "Sample Corp is based in San Diego."),
+    ("unrelated", "Acme Corp is based in Paris.", "Globex Inc is based in Paris."),
+    # --- other subjects
+    ("unrelated", "The OX-12 must be calibrated every 36 months.", "The OX-14 must be calibrated every 6 months."),
+    ("unrelated", "Paris has 5 airports.", "London has 3 airports."),
+    ("unrelated", "The red pump runs for 5 hours.", "The blue pump runs for 3 hours."),
+    ("unrelated", "The battery lasts 8 hours.", "The battery charges in 2 hours."),
+    (
+        "unrelated",
+        "The former calibration interval of the sensor was 6 months.",
+        "The calibration interval of the sensor is 36 months.",
+    ),
+    ("unrelated", "Is the sensor calibrated every 36 months?", "The sensor is calibrated every 6 months."),
+    ("unrelated", "The hotel has 20 rooms.", "The hotel has 3 restaurants."),
+    ("unrelated", "Chapter 5 describes the installation.", "Chapter 7 describes the installation."),
+    ("unrelated", "The river is 400 km long.", "The harbour closes at 18:00."),
+)
