@@ -79,7 +79,7 @@ class Ledger:
                 f"table deployment of the ledger at {self.address}: expected one deployment id, got {len(ids)}; the "
                 "database was changed from outside: restore it from a backup"
             )
-        return ids[0]
+        return str(ids[0])
 
     @contextlib.contextmanager
     def write(self) -> Iterator[Connection]:
