@@ -84,7 +84,7 @@ def test_status_begins_with_an_incident_until_a_person_acknowledges_it(
 
     assert not run("status").stdout.startswith("Incident")
     assert json.loads(run("status", "--json").stdout)["incidents"] == []
-    assert run("incident", "close", name, "--reason", "twice", "--by", "eve").exception is not None
+    assert run("incident", "acknowledge", name, "--reason", "twice", "--by", "eve").exception is not None
 
 
 def test_a_verification_can_leave_no_trace(run: Run, lite_shelf: Shelf, chroma: chromadb.ClientAPI) -> None:
@@ -103,7 +103,7 @@ def test_what_was_accepted_is_shown_and_no_failure(run: Run, lite_shelf: Shelf, 
     again = run("verify")
     assert again.exit_code == 0
     assert "accepted" in again.stdout
-    assert run("incident", "close", name, "--reason", "twice", "--by", "mo").exception is not None
+    assert run("incident", "acknowledge", name, "--reason", "twice", "--by", "mo").exception is not None
 
 
 def test_keys_are_shown_rotated_and_revoked(run: Run) -> None:

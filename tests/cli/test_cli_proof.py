@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -70,7 +71,7 @@ def test_verify_says_what_was_checked(deployed: Deployed) -> None:
     told = deployed.run("verify", "--json")
 
     assert (shown.exit_code, told.exit_code) == (0, 0)
-    assert "3 events under 1 heads, 2 lines of the manifest, 2 records, 2 vectors" in shown.output
+    assert re.search(r"\d+ events under 1 head, 2 lines of the manifest, 2 records, 2 vectors by query", shown.output)
     assert "It holds." in shown.output
     assert {name: json.loads(told.stdout)[name] for name in ("holds", "records", "deviations", "more")} == {
         "holds": True, "records": 2, "deviations": [], "more": 0,
@@ -84,7 +85,7 @@ def test_verify_names_a_deviation_and_ends_with_1(deployed: Deployed, chroma: ch
     told = deployed.run("verify", "--json")
 
     assert (shown.exit_code, told.exit_code) == (1, 1)
-    for word in ("added", name, "1 deviations.", "⟨U+001B⟩"):
+    for word in ("added", name, "1 deviation.", "⟨U+001B⟩"):
         assert word in shown.output
     assert not any(character in shown.output + told.stdout for character in "\x1b\u202e")
     assert "secret" not in shown.output + told.stdout
@@ -121,11 +122,14 @@ def test_log_newest_last(deployed: Deployed) -> None:
     def lines(*arguments: str) -> list[dict[str, Any]]:
         return [json.loads(line) for line in deployed.run("log", "--json", *arguments).stdout.splitlines()]
 
-    assert [line["kind"] for line in lines()] == ["judged", "published", "sealed"]
-    assert [line["seq"] for line in lines("--limit", "2")] == [1, 2]
-    assert [line["seq"] for line in lines("--since", "2")] == [2]
-    assert [line["seq"] for line in lines("--kind", "published")] == [1]
-    assert lines()[1]["body"]["chunks"].keys() == {chunk.chunk_id for chunk in VERSION.chunks}
+    events = lines()
+    (published,) = lines("--kind", "published")
+    assert [line["kind"] for line in events if line["kind"] != "rows"] == ["judged", "published", "sealed"]
+    assert [line["seq"] for line in events] == list(range(len(events)))
+    assert lines("--limit", "2") == events[-2:]
+    assert lines("--since", "2") == events[2:]
+    assert published in events
+    assert published["body"]["chunks"].keys() == {chunk.chunk_id for chunk in VERSION.chunks}
     shown = deployed.run("log")
     assert shown.exit_code == 0
     assert "chunks: 2" in shown.output

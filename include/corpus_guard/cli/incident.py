@@ -160,9 +160,6 @@ def acknowledge(name: Name, reason: Reason, by: Reviewer, as_json: Json = False)
     _end(name, IncidentState.CLOSED, reason, by, as_json)
 
 
-app.command("close", hidden=True)(acknowledge)  # scripts know it by this name
-
-
 def _end(name: str, state: IncidentState, reason: str, by: str, as_json: bool) -> None:
     from corpus_guard.proof.incidents import end_incident
 

@@ -12,7 +12,7 @@ import typer
 
 from corpus_guard import errors
 from corpus_guard.cli import console
-from corpus_guard.cli.console import err, out, visible
+from corpus_guard.cli.console import err, out, plural, visible
 from corpus_guard.cli.options import Json
 from corpus_guard.deployment import Deployment, new_run_id
 
@@ -105,15 +105,16 @@ def _show(result: Verification) -> None:
         if hidden:
             out.print(f"{hidden:,} more; --json shows the first {len(result.deviations):,}")
     out.print(
-        f"Checked in {result.seconds:.1f} s: {result.events:,} events under {result.heads:,} heads, {result.lines:,} lines of the "
-        f"manifest, {result.records:,} records, {result.queried:,} vectors by query, {result.files_read:,} of "
-        f"{result.files_known:,} stored files{'' if result.files_read == result.files_known else ' (--deep reads all)'}.",
+        f"Checked in {result.seconds:.1f} s: {plural(result.events, 'event')} under {plural(result.heads, 'head')}, "
+        f"{plural(result.lines, 'line')} of the manifest, {plural(result.records, 'record')}, "
+        f"{plural(result.queried, 'vector')} by query, {result.files_read:,} of "
+        f"{plural(result.files_known, 'stored file')}{'' if result.files_read == result.files_known else ' (--deep reads all)'}.",
         soft_wrap=True,
     )
     if result.unsigned:
-        out.print(f"{result.unsigned:,} events are not signed yet; the next seal signs them.")
+        out.print(f"Not signed yet: {plural(result.unsigned, 'event')}; the next seal signs them.")
     total = len(result.deviations) + result.more
-    out.print("[green]It holds.[/green]" if result.holds else f"[bold red]{total:,} deviations.[/bold red]")
+    out.print("[green]It holds.[/green]" if result.holds else f"[bold red]{plural(total, 'deviation')}.[/bold red]")
 
 
 @app.command("log")
