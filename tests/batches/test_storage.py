@@ -64,6 +64,17 @@ def test_what_is_missing_is_named(storage: Storage) -> None:
             read("runs/x")
 
 
+def test_files_are_listed_and_hashed_where_they_lie(storage: Storage) -> None:
+    assert storage.names() == set()
+    storage.write("a/b/c", b"content")
+    storage.write("d", b"")
+
+    assert storage.names() == {"a/b/c", "d"}
+    assert storage.sha256("a/b/c") == hashlib.sha256(b"content").hexdigest()
+    with pytest.raises(Inconsistent, match="a/c is missing"):
+        storage.sha256("a/c")
+
+
 def test_lines_are_named_by_their_hash(storage: Storage) -> None:
     name, sha256, count = storage.write_lines("manifests", iter([b"one", b"two"]), ".jsonl")
 

@@ -32,12 +32,15 @@ def test_putting_again_writes_nothing(tmp_path: Path) -> None:
     assert len(files(tmp_path)) == 1
 
 
-def test_a_truncated_blob_is_written_anew(tmp_path: Path) -> None:
+@pytest.mark.parametrize("damaged", [b"hel", b"hellp"], ids=["truncated", "flipped"])
+def test_a_damaged_blob_is_noticed_and_written_anew(tmp_path: Path, damaged: bytes) -> None:
     store = BlobStore(str(tmp_path))
     sha = store.put(b"hello")
-    Path(store.path(sha)).write_bytes(b"hel")
+    Path(store.path(sha)).write_bytes(damaged)
+    assert store.actual_sha256(sha) == sha256_bytes(damaged)
     store.put(b"hello")
     assert store.get(sha) == b"hello"
+    assert store.actual_sha256("0" * 64) is None
 
 
 def test_a_writer_that_dies_leaves_nothing_under_the_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

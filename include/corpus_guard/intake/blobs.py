@@ -42,11 +42,11 @@ class BlobStore:
     def put(self, content: bytes) -> str:
         """Store `content` and return its SHA-256. Storing the same bytes again writes nothing.
 
-        A file of the right name and the wrong size (a full disk, a tampered store) is written again.
+        A file of the right name with other bytes (a full disk, a tampered store) is written again.
         """
         sha = sha256_bytes(content)
         path = self.path(sha)
-        if self._size(path) == len(content):
+        if self.actual_sha256(sha) == sha:
             return sha
         folder = path.rpartition("/")[0]
         self._fs.makedirs(folder, exist_ok=True)
@@ -58,9 +58,11 @@ class BlobStore:
                 Path(draft).replace(path)  # atomic; fsspec's own `mv` copies when the target exists
             else:
                 self._fs.mv(draft, path)
-        except BaseException:
+        except BaseException as error:
             with suppress(Exception):
                 self._fs.rm_file(draft)
+            if isinstance(error, OSError) and not error.filename:
+                error.filename = folder  # a full disk does not say which
             raise
         return sha
 
@@ -97,9 +99,3 @@ class BlobStore:
         """Delete the bytes whose SHA-256 is `sha`, if they are stored."""
         with suppress(FileNotFoundError):
             self._fs.rm_file(self.path(sha))
-
-    def _size(self, path: str) -> int | None:
-        try:
-            return int(self._fs.info(path)["size"])
-        except FileNotFoundError:
-            return None

@@ -177,7 +177,7 @@ class _FileCheck:
             sha256,
             owners,
             "raw bytes cannot be made again from anything stored here. Restore the file from a copy of the storage "
-            f"folder, or fetch the document again while its source still has these bytes: {_places(owners)}",
+            "folder, or put the same bytes there from the source, if it still has them",
         )
 
     def _is_purged(self, sha256: str) -> bool:
