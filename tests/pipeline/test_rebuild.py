@@ -40,7 +40,8 @@ def guard(deployment: Workspace) -> Deployment:
     deployment.page("good.md", LONG)
     deployment.page("hidden.md", GOOD + "\n<!-- the hidden part -->\n")
     deployment.page("bad.md", BAD)
-    return deployment.guard()
+    made: Deployment = deployment.guard()
+    return made
 
 
 def stop_before_chroma(guard: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ Exit codes: 0 done, 1 done but something needs attention (such as ``--fail-on``)
 
 from __future__ import annotations
 
+import errno
 import logging
 import sys
 from contextlib import nullcontext
@@ -335,10 +336,10 @@ def main() -> None:
     except errors.GuardError as error:
         _fail(str(error), 4)
     except OSError as error:
-        _fail(
-            f"{error.filename or 'input or output'}: {error.strerror or type(error).__name__}; check that it can be read and written",
-            3,
-        )
+        advice = "check that it can be read and written"
+        if error.errno == errno.ENOSPC:
+            advice = "free space on this disk, then run again; what was acknowledged is kept"
+        _fail(f"{error.filename or 'input or output'}: {error.strerror or type(error).__name__}; {advice}", 3)
 
 
 def _counts(sealed: Any) -> Any:

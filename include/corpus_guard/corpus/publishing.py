@@ -344,7 +344,7 @@ def _write_documents(connection: sa.Connection, judged: Judged) -> None:
             "latest_fetched_at": version.stamp.fetched_at,
             "target_version": None,
             "target_fetched_at": None,
-            "last_seen_at": version.stamp.fetched_at,
+            "last_seen_at": now(),  # the stamp may be of an earlier run that was killed: then it would count as missing
             "missing_since": None,
             "retired_at": None,
         }

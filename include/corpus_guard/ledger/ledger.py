@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import os
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -134,9 +135,16 @@ class Ledger:
                 raise
             reason = (str(error.orig).strip() or type(error.orig).__name__).splitlines()[0]
             raise LedgerUnavailable(
-                f"ledger at {self.address} failed: {reason}. See that it runs and that CORPUS_GUARD_LEDGER_URL is "
-                "right, then run again"
+                f"ledger at {self.address} failed: {reason}. {self._advice(reason)}, then run again"
             ) from error
+
+    def _advice(self, reason: str) -> str:
+        folder = Path(self.url.database or ".").absolute().parent
+        if self._is_sqlite and not os.access(folder, os.W_OK):
+            return f"{folder} cannot be written: a read-only disk, or the folder of another user. Make it writable"
+        if self._is_sqlite and "full" in reason:
+            return f"The disk of {folder} is full; what was acknowledged is kept. Free space on it"
+        return "See that it runs and that CORPUS_GUARD_LEDGER_URL is right"
 
     def _migrate(self) -> None:
         if self._revision() == tables.SCHEMA_REVISION:

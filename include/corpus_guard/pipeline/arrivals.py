@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import sqlalchemy as sa
@@ -41,11 +41,19 @@ class Arrival:
     size: int
     parent_version: str | None
     follows: str  # latest version in the ledger, with its time
+    follows_at: datetime | None = None  # that time
 
     @property
     def version(self) -> str:
         """The id of the version."""
         return version_id(self.document, self.content_sha256)
+
+    def fetched_at(self, when: datetime) -> datetime:
+        """Return `when`, or a moment after the version before this one where the clock was set back since.
+
+        The newer of two versions is served: by the clock alone an accepted document would stay unpublished.
+        """
+        return when if self.follows_at is None else max(when, self.follows_at + timedelta(microseconds=1))
 
 
 def checked_outcomes(source: Source, items: Sequence[SourceItem]) -> Iterator[Outcome]:
@@ -106,7 +114,8 @@ def store_arrival(
     if before is None:
         return content, Arrival(outcome, document, content, size, None, "")
     follows = f"{before.latest_version}@{before.latest_fetched_at.isoformat()}"
-    return content, Arrival(outcome, document, content, size, before.latest_version, follows)
+    follows_at = max(filter(None, (before.latest_fetched_at, before.retired_at)))
+    return content, Arrival(outcome, document, content, size, before.latest_version, follows, follows_at)
 
 
 def write_batch(
@@ -296,7 +305,7 @@ def _parse(
                 problems=problems,
                 declared=arrival.outcome.declared if isinstance(arrival.outcome, Fetched) else {},
                 run_id=run_id,
-                fetched_at=now(),
+                fetched_at=arrival.fetched_at(now()),
                 parent_version=arrival.parent_version,
                 chunker=chunker,
                 revision=arrival.outcome.revision if isinstance(arrival.outcome, Fetched) else None,
