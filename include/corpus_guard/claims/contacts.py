@@ -32,8 +32,8 @@ _NATIONAL: Final = re.compile(
 _AMERICAN: Final = re.compile(r"(?<![\w+(-])\(?\d{3}\)?[ .-]\d{3}[.-]\d{4}(?![\w-])")
 
 
-def read_contacts(text: str) -> Iterator[Value]:
-    """Yield the contact and payment details of a plain sentence.
+def read_contacts(text: str) -> Iterator[Value | Span]:
+    """Yield the contact and payment details of a plain sentence, and the place of what has an IBAN's form and is none.
 
     A phone number without a country's code is one only after a word such as "call", or in the American form.
     """
@@ -53,6 +53,8 @@ def read_contacts(text: str) -> Iterator[Value]:
         number = match.group().replace(" ", "")
         if _is_iban(number) or re.search(r"(?i)\bIBAN\b[^\w]{0,3}$", text[max(0, match.start() - 10) : match.start()]):
             yield Value(Kind.IBAN, Span(*match.span()), number)
+        elif len(number) >= 15:
+            yield Span(*match.span())
     yield from _phones(text)
 
 
@@ -68,9 +70,9 @@ def _phones(text: str) -> Iterator[Value]:
             yield Value(Kind.PHONE, Span(*match.span()), normal)
     for match in _NATIONAL.finditer(text):
         if not re.search(r"(?i)\b(?:in|after|within|until|before|on)\b", match["cue"]):
-            yield Value(Kind.PHONE, Span(*match.span("number")), re.sub(r"\D", "", match["number"]))
+            yield Value(Kind.PHONE, Span(*match.span("number")), "tel:" + re.sub(r"\D", "", match["number"]))
     for match in _AMERICAN.finditer(text):
-        yield Value(Kind.PHONE, Span(*match.span()), re.sub(r"\D", "", match.group()))
+        yield Value(Kind.PHONE, Span(*match.span()), "tel:" + re.sub(r"\D", "", match.group()))
 
 
 def _is_address(text: str) -> bool:

@@ -49,7 +49,7 @@ _MONEY_AFTER: Final = re.compile(
     r"|[ -](?P<name>(?i:(?:us )?dollars?|euros?|pounds sterling|swiss francs?|yen))(?!\w))?"
 )
 _LETTER_SCALES: Final = {"m": 1e6, "M": 1e6, "K": 1e3, "B": 1e9}
-_PERCENT: Final = re.compile(r"\s?%|‰|[ -](?i:per ?cent|pct|percentage points?|percent points?)(?!\w)")
+_PERCENT: Final = re.compile(r"\s?[%‰]|[ -](?i:per ?cent|pct|percentage points?|percent points?)(?!\w)")
 _JOIN: Final = re.compile(r"\s?(?P<dash>-|–|—)\s?| (?P<to>to|through) | and | ?± ?| \+/- ?| (?P<by>[x×]) ")
 _BOUND: Final = re.compile(
     r"(?P<low>at least|no less than|not less than|no fewer than|minimum of|a minimum|more than|over|above|exceeding|>=?|≥)\s?$"

@@ -37,7 +37,6 @@ _NO_NEGATION: Final = re.compile(
     re.IGNORECASE,
 )
 _LEADING: Final = re.compile(r"(?i)(?:no|yes|nope|yep)\b[,.:;!]")
-_NO_LONGER: Final = re.compile(r"(?i)\bno longer (?!than\b)")
 
 
 def read_negations(text: str) -> Iterator[tuple[int, int]]:
@@ -55,4 +54,4 @@ def read_negations(text: str) -> Iterator[tuple[int, int]]:
     leading = _LEADING.match(text)
     if leading and len(spans) > 1 and spans[0][0] == 0:
         spans = spans[1:]
-    yield from sorted({*spans, *(match.span() for match in _NO_LONGER.finditer(text))})
+    yield from spans

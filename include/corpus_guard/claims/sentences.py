@@ -10,9 +10,10 @@ MAX_SENTENCE: Final = 1_000  # characters; a longer one is cut at a space, so th
 
 _END: Final = re.compile(r"[.!?…][\"')\]]{0,3}\s+|\n\s*")
 _NEW_LINE: Final = re.compile(r"[-*•#|]|\d{1,3}[.)]\s")  # begins a list entry, a heading or a row
+_ENTRY: Final = re.compile(r"\(?\d{1,3}\.")  # the number of a list entry
 _ABBREVIATION: Final = re.compile(
-    r"(?:\b(?:dr|mr|mrs|ms|prof|st|fig|eq|approx|ca|vs|cf|inc|max|min|tel|ver|rev|art|sec|e\.g|i\.e|etc"
-    r"|jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec)|\b[A-Z])\.\s$",
+    r"(?<!\d )(?:\b(?:dr|mr|mrs|ms|prof|st|fig|eq|approx|ca|vs|cf|inc|max|min|tel|ver|rev|art|sec|e\.g|i\.e|etc"
+    r"|jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec)|\b(?-i:[A-Z]))\.\s$",
     re.IGNORECASE,
 )
 _NUMBERED: Final = re.compile(r"\b(?:nos?|pp?|ch|vol)\.\s$", re.IGNORECASE)  # "No. 5"
@@ -41,6 +42,8 @@ def _ends(text: str, start: int, match: re.Match[str]) -> bool:
     if mark[0] != ".":
         return True
     before = text[max(start, end - len(mark) - 8) : end - len(mark) + 1] + " "
+    if _ENTRY.fullmatch(text, start, end - len(mark) + 1):
+        return False
     if text[end : end + 1].isdigit() and _NUMBERED.search(before):
         return False
     return not text[end : end + 1].islower() and not _ABBREVIATION.search(before)

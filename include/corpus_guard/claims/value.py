@@ -85,7 +85,8 @@ def relate(one: Value, other: Value) -> Relation | None:
         case Kind.DOMAIN:
             overlapping = narrower.endswith("." + wider)
         case Kind.PHONE:  # one may lack the country's code
-            overlapping = narrower.endswith(wider.lstrip("0")) and len(wider) > 5
+            shorter, longer = sorted((re.sub(r"^(?:tel:|\+)0*", "", value.normal) for value in (one, other)), key=len)
+            overlapping = longer.endswith(shorter)
         case _:
             overlapping = False
     return Relation.OVERLAPPING if overlapping else Relation.DIFFERENT

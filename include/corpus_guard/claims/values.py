@@ -34,7 +34,8 @@ _LABEL: Final = re.compile(
     r"|class|type|model|number|nos?\.|nr\.?|building|floor|gate|platform|box|ticket|invoice|order|season|episode|verse|error|code|http"
     r"|exercise|example)"
     r"|§{1,2}|#|RFC|ISO|IEC|DIN|EN|IEEE|ANSI|CVE|PEP|BS|ASTM|MIL-STD)[ \u00a0-]?"
-    r"\(?\d[\d.:/-]{0,15}(?<![.:/-])(?:(?: ?[-–,] ?|,? and |,? or )\d{1,4}(?![\w.,]\d)(?! \w)){0,4}(?![\w%°€$£]))"
+    r"\(?\d[\d.:/-]{0,15}(?<![.:/-])(?:(?: ?[-–] ?|,? and |,? or |, (?=\d+(?:,| and| or)))\d{1,4}(?:\.\d{1,3}){0,3}"
+    r"(?![\w]|[.,]\d)){0,4}(?![\w%°€$£]))"
     r"|^\(?\d{1,3}[.)](?= )"
 )
 _DENIED: Final = re.compile(

@@ -1,0 +1,137 @@
+"""Whether two sentences agree, conflict, or are about different things."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from statement_pairs import PAIRS
+
+from corpus_guard.claims.comparison import Outcome, compare, compare_texts
+from corpus_guard.claims.statements import MAX_STATEMENTS, Statement, read_statements
+from corpus_guard.claims.value import Kind
+
+
+def statement(text: str) -> Statement:
+    (read,) = read_statements(text).statements
+    return read
+
+
+@pytest.mark.parametrize(("outcome", "one", "other"), PAIRS)
+def test_a_pair_is_judged_the_same_in_both_directions(outcome: str, one: str, other: str) -> None:
+    assert compare(statement(one), statement(other)).outcome.value == outcome
+    assert compare(statement(other), statement(one)).outcome.value == outcome
+
+
+@pytest.mark.parametrize("text", sorted({text for _, *texts in PAIRS for text in texts if "?" not in text}))
+def test_no_sentence_conflicts_with_itself(text: str) -> None:
+    assert compare(statement(text), statement(text)).outcome is Outcome.AGREE
+
+
+def test_there_are_pairs_of_every_outcome() -> None:
+    counts = Counter(outcome for outcome, *_ in PAIRS)
+
+    assert counts.total() >= 40
+    assert min(counts[outcome.value] for outcome in Outcome) >= 10
+
+
+MANUAL = """# OX-12 manual
+
+The OX-12 must be calibrated every 6 months. The housing is made of titanium and weighs 1.2 kg.
+It may be used down to 300 m. Call support at +44 20 7946 0958.
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "values"),
+    [
+        ("6 months", "36 months", ("every 6 month", "every 36 month")),
+        ("1.2 kg", "2.1 kg", ("1.2 kg", "2.1 kg")),
+        ("300 m", "3000 m", ("300 m", "3000 m")),
+        ("0958", "0111", ("+442079460958", "+442079460111")),
+    ],
+)
+def test_a_near_copy_with_one_changed_number_conflicts_there_and_nowhere_else(
+    before: str, after: str, values: tuple[str, str]
+) -> None:
+    copy = MANUAL.replace(before, after)
+
+    result = compare_texts(read_statements(MANUAL).statements, read_statements(copy).statements)
+
+    conflicts = [each for each in result.comparisons if each.outcome is Outcome.CONFLICT]
+    assert [(one.normal, other.normal) for each in conflicts for one, other in each.values] == [values]
+    assert [each.outcome for each in result.comparisons[1:]] == [Outcome.AGREE] * 4
+    assert result.is_complete
+
+
+def test_a_conflict_names_both_values_with_their_places() -> None:
+    one, other = "Yes. The sensor is checked every 36 months.", "The sensor is checked every 6 months."
+
+    (conflict,) = compare_texts(read_statements(one).statements, read_statements(other).statements).comparisons
+
+    ((left, right),) = conflict.values
+    assert one[left.span.start : left.span.end] == "every 36 months"
+    assert other[right.span.start : right.span.end] == "every 6 months"
+    assert not conflict.is_denial
+
+
+def test_a_denial_is_named_as_one() -> None:
+    comparison = compare(statement("Backups are encrypted."), statement("Backups are not encrypted."))
+
+    assert comparison.outcome is Outcome.CONFLICT
+    assert comparison.is_denial
+
+
+class SameMeaning:
+    """Embeds every text as the same vector."""
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        return np.tile(np.float32([1, 0]), (len(texts), 1))
+
+
+def test_an_embedder_finds_a_statement_in_other_words_and_no_other_subject() -> None:
+    one = read_statements("Recalibration of the probe falls due each 36 months under the service plan.").statements
+    other = read_statements("Have the probe adjusted every 6 months.").statements
+    subject = read_statements("The red pump runs for 5 hours.").statements
+    rival = read_statements("The blue pump runs for 3 hours.").statements
+
+    assert compare_texts(one, other).comparisons == ()
+    assert [each.outcome for each in compare_texts(one, other, SameMeaning()).comparisons] == [Outcome.CONFLICT]
+    assert compare_texts(subject, rival, SameMeaning()).comparisons == ()
+
+
+def test_rare_words_decide_what_a_sentence_is_about() -> None:
+    texts = ("The calorimeter fitting needs 5 bar.", "The fitting needs a gasket set of 7 bar.")
+    bits = {"calorimeter": 15.0, "fitting": 11.5, "gasket": 15.0, "set": 3.0}
+
+    plain = [read_statements(text).statements[0].words for text in texts]
+    weighed = [read_statements(text, lambda word: bits.get(word, 12.0)).statements[0].words for text in texts]
+
+    assert plain[0]["calorimeter"] == plain[0]["fitt"]
+    assert weighed[0]["calorimeter"] > weighed[0]["fitt"]
+    assert "set" not in weighed[1]
+
+
+def test_what_is_beyond_the_budget_is_counted() -> None:
+    texts = [" ".join(f"The pump number {chr(97 + n)} runs {n} hours." for n in range(10)) for _ in range(2)]
+    ones, others = (read_statements(text).statements for text in texts)
+
+    result = compare_texts(ones, others, max_pairs=30)
+
+    assert (result.compared, result.not_compared, result.is_complete) == (30, 70, False)
+
+
+def test_sentences_beyond_the_limit_are_counted() -> None:
+    read = read_statements("It is so. " * (MAX_STATEMENTS + 5))
+
+    assert (len(read.statements), read.not_read) == (MAX_STATEMENTS, 5)
+
+
+def test_what_a_sentence_is_about_has_no_values() -> None:
+    read = statement("The 12 members of Acme Corp pay $5 every month.")
+
+    assert {value.kind for value in read.values} == {Kind.COUNT, Kind.NAME, Kind.MONEY, Kind.FREQUENCY}
+    assert set(read.words) == {"member", "acme", "corp", "pay"}

@@ -1,0 +1,66 @@
+"""`guard claims` as people and scripts meet it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+Typed = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, str]:
+    """A manual, and a post that contradicts it and steers the terminal."""
+    monkeypatch.setenv("COLUMNS", "200")
+    manual, post = tmp_path / "manual.md", tmp_path / "post.md"
+    manual.write_text("The OX-12 must be calibrated every 6 months. It weighs 1.2 kg.")
+    post.write_text("The OX-12 must be calibrated \u202eevery 36 months\x1b[2J. It weighs 1,200 g [red].")
+    return str(manual), str(post)
+
+
+def test_the_values_of_a_text_are_listed(texts: tuple[str, str], typed: Typed) -> None:
+    code, shown, _ = typed("claims", texts[0])
+    _, written, _ = typed("claims", texts[0], "--json")
+
+    assert code == 0
+    assert "every 6 month" in shown
+    assert [value["normal"] for value in json.loads(written)["values"]] == ["ox-12", "every 6 month", "1.2 kg"]
+
+
+def test_a_conflict_is_shown_with_both_values_and_the_exit_code_says_so(texts: tuple[str, str], typed: Typed) -> None:
+    code, shown, _ = typed("claims", *texts)
+    json_code, written, _ = typed("claims", *texts, "--json")
+
+    assert (code, json_code) == (1, 1)
+    assert "every 6 month / every 36 month" in shown
+    assert "\x1b[2J" not in shown
+    assert "\u202e" not in shown
+    report = json.loads(written)
+    assert [each["outcome"] for each in report["comparisons"]] == ["conflict", "agree"]
+    assert (report["pairs_not_compared"], report["sentences_not_read"]) == (0, 0)
+
+
+def test_texts_that_agree_exit_with_0(texts: tuple[str, str], typed: Typed) -> None:
+    code, shown, _ = typed("claims", texts[0], texts[0])
+
+    assert code == 0
+    assert "conflict" not in shown
+
+
+def test_what_was_not_read_is_said_and_fails(texts: tuple[str, str], typed: Typed) -> None:
+    Path(texts[1]).write_text("Nothing is said of it. " * 3_000)
+
+    code, shown, _ = typed("claims", *texts)
+
+    assert code == 1
+    assert "not read: 1,000 sentences" in shown
+
+
+def test_a_file_that_cannot_be_read_is_misuse(tmp_path: Path, typed: Typed) -> None:
+    code, _, said = typed("claims", str(tmp_path))
+
+    assert code == 2
+    assert str(tmp_path) in said.replace("\n", "")
