@@ -39,6 +39,7 @@ def recorded(tmp_path: Path, home: Path, models: Models, monkeypatch: pytest.Mon
     return folder
 
 
+@pytest.mark.slow
 def test_a_probe_is_trained_written_and_read_again(tmp_path: Path, recorded: Path, typed: Typed) -> None:
     arguments = (
         "train",

@@ -53,20 +53,13 @@ def is_quiet(run: Run) -> bool:
     return ATTACK not in run.log and TOKEN not in run.log
 
 
-def test_what_waits_too_long_is_told_once_by_every_road(one: Workspace, mail: Sink, hook: Sink) -> None:
-    roads = connections(mail, hook)
-    early = one.run("quarantine_watch", **roads)
-    assert early.succeeded, early.log[-3000:]
-    assert (mail.messages, hook.messages) == ([], []), "nothing is overdue yet"
-    assert early.heavy == frozenset()
-
+def test_what_waits_too_long_is_told_by_every_road(one: Workspace, mail: Sink, hook: Sink) -> None:
     grow_old(one, 30)
-    late = one.run("quarantine_watch", **roads)
-    again = one.run("quarantine_watch", **roads)
+    late = one.run("quarantine_watch", **connections(mail, hook))
 
     assert late.succeeded, late.log[-3000:]
-    assert again.succeeded
-    assert (len(mail.messages), len(hook.messages)) == (1, 1), "nobody is told the same twice"
+    assert late.heavy == frozenset()
+    assert (len(mail.messages), len(hook.messages)) == (1, 1)
     sentence = (
         r"6 items have waited longer than 24 hours: .*\d tickets.*; the oldest since \d{4}-\d\d-\d\d \d\d:\d\d UTC"
     )
@@ -80,6 +73,18 @@ def test_what_waits_too_long_is_told_once_by_every_road(one: Workspace, mail: Si
     assert ATTACK not in message.as_string() + posted["text"]
     assert is_quiet(late)
     assert one.count(acts) == one.count(decisions) == 0
+
+
+@pytest.mark.slow
+def test_nobody_is_told_too_early_or_twice(one: Workspace, mail: Sink, hook: Sink) -> None:
+    roads, told = connections(mail, hook), len(mail.messages)
+    assert one.run("quarantine_watch", **roads).succeeded
+    assert (len(mail.messages), len(hook.messages)) == (told, told), "nothing new is overdue"
+
+    grow_old(one, 30)
+    assert one.run("quarantine_watch", **roads).succeeded
+    assert one.run("quarantine_watch", **roads).succeeded
+    assert (len(mail.messages), len(hook.messages)) == (1, 1), "nobody is told the same twice"
 
 
 @pytest.mark.slow

@@ -77,7 +77,7 @@ def test_real_models_tell_a_lie_written_for_the_question_from_a_page(models: Mod
     assert "Ben Ray" in reading.answer
 
 
-@pytest.mark.parametrize("text", ["", " ", "a", "\ud800", "<|im_end|>" * 50, "a" * 5_000_000, "pump " * 200_000])
+@pytest.mark.parametrize("text", ["", " ", "a", "\ud800", "<|im_end|>" * 50, "a" * 500_000, "pump " * 20_000])
 def test_hostile_texts_have_finite_features(models: Models, text: str) -> None:
     (features,) = FeatureExtractor(models).extract([(QUESTION, text)])
 
