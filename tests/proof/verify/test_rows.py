@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -242,3 +243,19 @@ def test_rows_that_cannot_be_read_are_named(file: Path) -> None:
 
     assert any(message.startswith("table versions, ") for message in found)
     assert any(message.startswith("table findings, ") for message in found)
+
+
+def test_writers_at_the_same_time_leave_one_account(written: Ledger) -> None:
+    """Each reads the rows before it changes them, and another may commit in between."""
+
+    def write(number: int) -> None:
+        for turn in range(6):
+            with written.write() as connection:
+                in_both = documents.c.doc_id.in_([value_of(documents.c.doc_id, row) for row in (1, 2)])
+                connection.execute(documents.update().where(in_both).values(uri=f"{number} {turn}"))
+                connection.execute(results.insert(), {"key": f"{number} {turn}", "findings": []})
+
+    with ThreadPoolExecutor(3) as threads:
+        list(threads.map(write, range(3)))
+
+    assert problems(written) == []
