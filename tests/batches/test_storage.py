@@ -12,6 +12,7 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -62,6 +63,16 @@ def test_what_is_missing_is_named(storage: Storage) -> None:
             match=r"runs/x is missing, and the ledger or an earlier step refers to it.*CORPUS_GUARD_STORAGE_URL",
         ):
             read("runs/x")
+
+
+def test_a_flipped_bit_in_the_numbers_of_a_table_is_noticed_when_they_are_read(storage: Storage) -> None:
+    table = pa.table({"vector": np.random.default_rng(7).standard_normal(1_000).astype(np.float32)})
+    content = bytearray(parquet_bytes(table))
+    content[len(content) // 2] ^= 1
+    storage.write("vectors.parquet", bytes(content))
+
+    with pytest.raises(FileDamaged, match=r"vectors\.parquet is damaged"):
+        storage.read_table("vectors.parquet")
 
 
 def test_files_are_listed_and_hashed_where_they_lie(storage: Storage) -> None:

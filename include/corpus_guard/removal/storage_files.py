@@ -13,7 +13,6 @@ Rules
 from __future__ import annotations
 
 import contextlib
-import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO, Final
@@ -26,7 +25,7 @@ import sqlalchemy as sa
 from fsspec.core import url_to_fs
 
 from corpus_guard.batches.logged_files import log_files
-from corpus_guard.batches.storage import ROWS_PER_GROUP
+from corpus_guard.batches.storage import parquet_bytes
 from corpus_guard.batches.tables import in_batches
 from corpus_guard.domain import sha256_bytes, sha256_text
 from corpus_guard.errors import Inconsistent
@@ -132,10 +131,9 @@ class StorageFiles:
                 table = self._read_table(name)
                 remaining = _remaining_rows(table, batch)
                 if len(remaining) < len(table):
-                    buffer = io.BytesIO()
-                    pq.write_table(remaining, buffer, compression="zstd", row_group_size=ROWS_PER_GROUP)
-                    self._log(run_id, {name: sha256_bytes(buffer.getvalue())})
-                    self._storage.write(name, buffer.getvalue())
+                    content = parquet_bytes(remaining)
+                    self._log(run_id, {name: sha256_bytes(content)})
+                    self._storage.write(name, content)
         for name in self.blobs_of(targets):
             self._remove(name)
 
