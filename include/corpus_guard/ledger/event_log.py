@@ -28,7 +28,7 @@ from sqlalchemy.engine import Connection
 
 from corpus_guard.domain import canonical_json
 from corpus_guard.ledger.queries import Row, advisory_lock_key, is_sqlite
-from corpus_guard.ledger.row_digests import GROUPS, ROWS_EVENT, begin_changes, changed_groups, end_changes
+from corpus_guard.ledger.row_digests import GROUPS, ROWS_EVENT, changed_groups, noticed_changes
 from corpus_guard.ledger.tables import events
 
 GENESIS_LEAF: Final = "0" * 64
@@ -101,16 +101,15 @@ def chained_events(connection: Connection) -> Iterator[None]:
     """Collect the events that the block appends, and write them when it ends without an error."""
     info = connection.info  # of the driver's connection: it outlives a transaction that fails
     info[_PENDING] = []
-    changes = begin_changes(connection)
     try:
-        yield
-        if changes:
-            _lock_log(connection)  # what another transaction commits until now counts among the rows
-        for table, groups in changed_groups(connection, changes):
-            append_event(connection, ROWS_EVENT, table, "", **{GROUPS: groups})
-        write_pending_events(connection)
+        with noticed_changes(connection) as changes:
+            yield
+            if changes:
+                _lock_log(connection)  # what another transaction commits until now counts among the rows
+            for table, groups in changed_groups(connection, changes):
+                append_event(connection, ROWS_EVENT, table, "", **{GROUPS: groups})
+            write_pending_events(connection)
     finally:
-        end_changes(connection)
         del info[_PENDING]
 
 

@@ -19,6 +19,7 @@ Not done here: comparing. `corpus_guard.proof.verify.rows` does.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -86,16 +87,16 @@ class LoggedGroup(NamedTuple):
     met: str  # digest that it met instead
 
 
-def begin_changes(connection: Connection) -> Changes:
-    """Notice the changes of a transaction from now on."""
+@contextlib.contextmanager
+def noticed_changes(connection: Connection) -> Iterator[Changes]:
+    """Notice the changes of a transaction while the block runs."""
+    info = connection.info  # of the driver's connection: it outlives a transaction that fails
     changes: Changes = defaultdict(dict)
-    connection.info[_CHANGES] = changes
-    return changes
-
-
-def end_changes(connection: Connection) -> None:
-    """Stop noticing changes."""
-    connection.info.pop(_CHANGES, None)
+    info[_CHANGES] = changes
+    try:
+        yield changes
+    finally:
+        del info[_CHANGES]
 
 
 def note_change(
