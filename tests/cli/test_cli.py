@@ -380,7 +380,7 @@ def test_a_lost_batch_ends_with_4(run: Run, deployment: Workspace) -> None:
     finally:
         storage.with_name("away").rename(storage)
 
-    one_line(done, 4, "versions.parquet is missing", "CORPUS_GUARD_STORAGE_URL")
+    one_line(done, 4, "versions.parquet: the file is missing", "CORPUS_GUARD_STORAGE_URL")
 
 
 # `guard screen` needs none of that.

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -29,6 +30,8 @@ from corpus_guard.errors import Inconsistent
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.queries import Row, select_in_batches
 from corpus_guard.ledger.tables import blocked, chunks, purges, versions
+
+MISSING: Final = "the file is missing"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +84,15 @@ def read_checked_versions(
     first = defects[0]
     subject = f"version {first.version_id} of document {first.doc_id}: " if first.version_id else ""
     more = f" ({len(defects) - 1:,} more)" if len(defects) > 1 else ""
+    remedy = (
+        "Correct CORPUS_GUARD_STORAGE_URL if the folder moved, restore the file from a copy, or run `guard rescreen`, which "
+        "makes it again from the raw bytes"
+        if first.problem == MISSING
+        else "Restore the file from a copy, or delete it and run `guard rescreen`, which makes it again from the raw bytes"
+    )
     raise BatchDamaged(
-        f"{storage.location(name)}: {subject}{first.problem}{more}. Nothing of it was embedded or published. Restore "
-        "the file from a copy, or delete it so that it is made again from the raw bytes; `guard verify --deep` lists "
-        "all that is damaged",
+        f"{storage.location(name)}: {subject}{first.problem}{more}. Nothing of it was embedded or published. {remedy}; "
+        "`guard verify --deep` lists all that is damaged",
         name,
         defects,
     )
@@ -104,7 +112,7 @@ def compare_batch(
     except FileDamaged as error:
         return [], [BatchDefect("", "", f"the file is not readable as a batch ({type(error.__cause__).__name__})")]
     except Inconsistent:
-        return [], [BatchDefect("", "", "the file is missing")]
+        return [], [BatchDefect("", "", MISSING)]
     # What foreign columns and values make the conversion raise.
     except (pa.ArrowException, ValueError, LookupError, TypeError, AttributeError) as error:
         return [], [BatchDefect("", "", f"the file is not readable as a batch ({type(error).__name__})")]
