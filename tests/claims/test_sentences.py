@@ -29,6 +29,7 @@ def sentences(text: str) -> list[str]:
         ("- one\n- two\n1. Three.\n2. Four.", ["- one", "- two", "1. Three.", "2. Four."]),
         ("| a | b |\n| c | d |", ["| a | b |", "| c | d |"]),
         ("one\n\ntwo", ["one", "two"]),
+        ("The space is lost.It stays so.", ["The space is lost.", "It stays so."]),
         (" \n ", []),
     ],
 )

@@ -20,6 +20,7 @@ EXAMPLES: Sequence[tuple[str, Sequence[str]]] = (
     ("It is 3 m long.", ["quantity 3 m"]),
     ("It is 30 cm long.", ["quantity 0.3 m"]),
     ("It is ½ inch thick.", ["quantity 0.0127 m"]),
+    ("It is 7 1/2 inches thick.", ["quantity 0.1905 m"]),
     ("It is 7 in wide.", ["quantity 0.1778 m"]),
     ("It is six feet tall.", ["quantity 1.8288 m"]),
     ("It is 1,200 metres deep.", ["quantity 1200 m"]),
@@ -140,6 +141,7 @@ EXAMPLES: Sequence[tuple[str, Sequence[str]]] = (
     ("It was signed on 03/04/1957.", ["date 03/04/1957"]),
     ("It was signed in March 1957.", ["date 1957-03"]),
     ("It was signed in 1957.", ["date 1957"]),
+    ("It had fewer at the 2010 census.", ["date 2010"]),
     ("It was signed on 25 March.", ["date --03-25"]),
     ("It was signed on Sept. 3, 2001.", ["date 2001-09-03"]),
     ("It opens at 14:30.", ["time 14:30"]),
@@ -190,4 +192,5 @@ EXAMPLES: Sequence[tuple[str, Sequence[str]]] = (
     ("1e999999 is too much.", []),
     ("It may be large.", []),
     ("1. Open the lid.", []),
+    ("2  Open the lid.", []),
 )

@@ -5,7 +5,8 @@
    neither puts another name or another word in the place of one: "the red pump" is not "the blue pump".
    An embedder may add pairs that say it in other words, never such a pair.
 3. They *conflict* when values of one kind differ beyond rounding, or when one says what the other denies. A name
-   is a value only where one name can be right: "the CEO is", "founded by", "is called".
+   is a value only where one name can be right: "the CEO is", "founded by", "is called". Where a date differs and
+   something else too, the sentences tell of two times.
 4. They *agree* when a value is equal, or when the words are the same and there is none to compare.
 5. Otherwise they are *unrelated*, also where a range and a value in it can both be true.
 
@@ -31,7 +32,7 @@ from corpus_guard.models import TextEmbedder
 
 SHARED_OF_SMALLER: Final = 0.6  # of the weight of the sentence that says less, 0..1
 SHARED_OF_BOTH: Final = 0.3  # of the weight of both together (Jaccard), 0..1
-SAME_WORDING: Final = 0.6  # Jaccard from which a negation or a name alone is a contradiction, 0..1
+SAME_WORDING: Final = 0.75  # Jaccard from which a negation alone is a contradiction, and no value an agreement, 0..1
 SAME_TEMPLATE: Final = 0.8  # of the words around two names that exclude each other, 0..1
 SAME_MEANING: Final = 0.8  # cosine of the masked sentences that makes up for other words
 MAX_PAIRS: Final = 5_000  # compared in one call; the others are counted
@@ -106,9 +107,9 @@ def compare(one: Statement, other: Statement, similarity: float | None = None) -
         if one.is_negated != other.is_negated:
             if not different and is_complete and jaccard >= SAME_WORDING:
                 outcome, values, is_denial = Outcome.CONFLICT, equal, True
-        elif different:
+        elif different and not _tell_of_two_times(different):
             outcome, values = Outcome.CONFLICT, different
-        elif equal or (jaccard >= SAME_WORDING and not _stated(one) and not _stated(other)):
+        elif not different and (equal or (jaccard >= SAME_WORDING and not _stated(one) and not _stated(other))):
             outcome, values = Outcome.AGREE, equal
     return Comparison(one, other, outcome, jaccard, tuple(values), is_denial)
 
@@ -224,6 +225,11 @@ def _substitutes(one: Statement, other: Statement) -> bool:
         ):
             return True
     return False
+
+
+def _tell_of_two_times(different: Sequence[tuple[Value, Value]]) -> bool:
+    kinds = [value.kind for value, _ in different]
+    return Kind.DATE in kinds and any(kind is not Kind.DATE for kind in kinds)
 
 
 def _stated(statement: Statement) -> list[Value]:

@@ -22,7 +22,7 @@ _SCALES: Final = {"thousand": 1e3, "k": 1e3, "million": 1e6, "mn": 1e6, "billion
 _SCALE: Final = r"(?:[ \u00a0-]?(?i:thousand|million|billion|trillion|bn|mn)s?|k)(?!\w)"
 _DIGITS: Final = (
     r"(?:\d{1,3}(?:[,\u00a0' ]\d{3}){1,5}(?:\.\d{1,10})?|\d{1,3}(?:\.\d{3}){1,5},\d{1,4}|\d{1,3}(?:\.\d{3}){2,5}"
-    r"|(?:\d{1,3} ?)?[½¼¾⅓⅔]|\d{1,17}(?:[.,]\d{1,16})?)(?!\d|[.,:/]\d)(?:[eE][+-]?\d{1,3}(?!\w))?(?![eE][+-]?\d)"
+    r"|\d{1,4} [1-9]/[2-9]|(?:\d{1,3} ?)?[½¼¾⅓⅔]|\d{1,17}(?:[.,]\d{1,16})?)(?!\d|[.,:/]\d)(?:[eE][+-]?\d{1,3}(?!\w))?(?![eE][+-]?\d)"
 )
 _PARTS: Final = rf"(?P<minus>-|minus )?(?:(?P<digits>{_DIGITS})(?P<scale>{_SCALE})?|(?P<words>(?i:{_SPELLED})))"
 AMOUNT: Final = re.compile(rf"(?<![\w½¼¾⅓⅔])(?<!\d[.,:/])(?<!\w[-–]){_PARTS}")
@@ -62,6 +62,9 @@ def _written(digits: str) -> tuple[float | None, int]:
     if digits[-1] in _FRACTIONS:
         whole = digits[:-1].strip()
         return float(whole or 0) + _FRACTIONS[digits[-1]], 2
+    if "/" in digits:
+        whole, _, part = digits.partition(" ")
+        return float(whole) + int(part[0]) / int(part[2]), 2
     body, _, exponent = digits.lower().partition("e")
     if re.fullmatch(r"\d{1,3}(?:\.\d{3})+(?:,\d+)?", body) and (body.count(".") > 1 or "," in body):
         body = body.replace(".", "").replace(",", ".")

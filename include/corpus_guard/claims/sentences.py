@@ -8,7 +8,7 @@ from typing import Final
 
 MAX_SENTENCE: Final = 1_000  # characters; a longer one is cut at a space, so that nothing is quadratic in a text
 
-_END: Final = re.compile(r"[.!?…][\"')\]]{0,3}\s+|\n\s*")
+_END: Final = re.compile(r"[.!?…][\"')\]]{0,3}\s+|\n\s*|(?<=[a-z)][.!?])(?=[A-Z][a-z]+ )")
 _NEW_LINE: Final = re.compile(r"[-*•#|]|\d{1,3}[.)]\s")  # begins a list entry, a heading or a row
 _ENTRY: Final = re.compile(r"\(?\d{1,3}\.")  # the number of a list entry
 _ABBREVIATION: Final = re.compile(
@@ -35,11 +35,11 @@ def split_sentences(text: str) -> Iterator[tuple[int, int]]:
 
 def _ends(text: str, start: int, match: re.Match[str]) -> bool:
     end, mark = match.end(), match.group()
+    if not mark:
+        return True  # the space was lost
     if mark[0] == "\n":
         return mark.count("\n") > 1 or text.startswith(("#", "|"), start) or bool(_NEW_LINE.match(text, end))
-    if "\n\n" in mark:
-        return True
-    if mark[0] != ".":
+    if mark[0] != "." or "\n\n" in mark:
         return True
     before = text[max(start, end - len(mark) - 8) : end - len(mark) + 1] + " "
     if _ENTRY.fullmatch(text, start, end - len(mark) + 1):

@@ -36,7 +36,7 @@ _LABEL: Final = re.compile(
     r"|§{1,2}|#|RFC|ISO|IEC|DIN|EN|IEEE|ANSI|CVE|PEP|BS|ASTM|MIL-STD)[ \u00a0-]?"
     r"\(?\d[\d.:/-]{0,15}(?<![.:/-])(?:(?: ?[-–] ?|,? and |,? or |, (?=\d+(?:,| and| or)))\d{1,4}(?:\.\d{1,3}){0,3}"
     r"(?![\w]|[.,]\d)){0,4}(?![\w%°€$£]))"
-    r"|^\(?\d{1,3}[.)](?= )"
+    r"|^\(?\d{1,3}(?:[.)](?= )|(?= [ \u00a0]))"
 )
 _DENIED: Final = re.compile(
     r"\b(?:not|\w+n't|rather than|instead of|no longer|as opposed to|never)(?: once)?(?: every| the| for| in| at| after| by)?\s$",
