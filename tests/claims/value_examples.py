@@ -172,6 +172,7 @@ EXAMPLES: Sequence[tuple[str, Sequence[str]]] = (
     ("It holds 9\u200b5 k\u200dN.", ["quantity 95000 N"]),
     ("It holds 95\u00a0kN.", ["quantity 95000 N"]),
     ("It holds 95\u202f000\u00a0N.", ["quantity 95000 N"]),
+    ("It has 5 k\u2126 at 300 \u212a.", ["quantity 5000 Ω", "quantity 26.85 °C"]),
     ("It lasts 5 µs.", ["duration 5e-06 s"]),
     # --- what is no value
     ("ISBN 978-3-16-148410-0 is a book.", []),

@@ -24,8 +24,8 @@ _SAME: Final = {
     **dict.fromkeys("º˚", "°"),
     **dict.fromkeys("“”„", '"'),
     "µ": "μ",
-    "Ω": "Ω",
-    "K": "K",
+    "\u2126": "Ω",  # the ohm sign
+    "\u212a": "K",  # the kelvin sign
     "℃": "°C",
     "℉": "°F",
     "⋅": "·",

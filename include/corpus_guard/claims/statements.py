@@ -16,6 +16,7 @@ from corpus_guard.domain import Span
 
 MAX_STATEMENTS: Final = 2_000  # read of one text; the others are counted
 MASK: Final = "\x1f"
+LONGEST_GAP: Final = 12  # characters between "not" and the value it denies: " once every "
 IDENTIFIER_WEIGHT: Final = 2.0  # "OX-12" says more than "sensor"
 COMMON_BITS: Final = 11.0  # the words below it say how a text speaks, not what it is about
 
@@ -87,7 +88,7 @@ def read_statements(text: str, rarity: Rarity | None = None) -> Statements:
         places = _places(values, plain.positions, start, end)
         masked = _mask(sentence, values, places)
         order = tuple(stem(match.group()) for match in _WORD.finditer(masked))
-        negations = sum(value.kind is Kind.NEGATION and not _denies(value, values, text) for value in values)
+        negations = sum(value.kind is Kind.NEGATION and not _denies(value, values) for value in values)
         read.append(
             Statement(
                 span=plain.span(start, end),
@@ -126,14 +127,10 @@ def _mask(sentence: str, values: tuple[Value, ...], places: list[tuple[int, int]
     return sentence
 
 
-def _denies(negation: Value, values: tuple[Value, ...], text: str) -> bool:
+def _denies(negation: Value, values: tuple[Value, ...]) -> bool:
     """Return whether a negation belongs to a denied value: "every 6 months, not 36"."""
-    following = [value for value in values if value.is_denied and value.span.start > negation.span.start]
-    return any(
-        value.span.start - negation.span.end <= 12
-        and not text[negation.span.end : value.span.start].strip(" evrythinfoa")
-        for value in following
-    )
+    gaps = (value.span.start - negation.span.end for value in values if value.is_denied)
+    return any(0 <= gap <= LONGEST_GAP for gap in gaps)
 
 
 def _weights(masked: str, values: tuple[Value, ...], rarity: Rarity | None) -> dict[str, float]:
