@@ -256,13 +256,13 @@ def storage(tmp_path: Path) -> Storage:
 @pytest.fixture
 def shelf(ledger: Ledger, storage: Storage, store: Store) -> Shelf:
     """A corpus to publish into, on both kinds of ledger."""
-    return Shelf(ledger, storage, store)
+    return Shelf(ledger, storage, Store(store.url, store.prefix, lambda: ledger))
 
 
 @pytest.fixture
 def lite_shelf(sqlite_ledger: Ledger, storage: Storage, store: Store) -> Shelf:
     """The same on SQLite alone, where the kind of ledger makes no difference."""
-    return Shelf(sqlite_ledger, storage, store)
+    return Shelf(sqlite_ledger, storage, Store(store.url, store.prefix, lambda: sqlite_ledger))
 
 
 def _database(server: LocalPostgres, template: str = "template1") -> str:

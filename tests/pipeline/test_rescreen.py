@@ -317,10 +317,11 @@ def test_what_stays_stopped_stops_its_copies_of_a_later_run(deployment: Workspac
     assert "duplicates" in result["checks"]
 
 
-def test_a_lost_batch_names_the_file(deployment: Workspace) -> None:
+def test_a_batch_that_is_lost_with_its_raw_bytes_is_named(deployment: Workspace) -> None:
     two(deployment)
     pull(deployment, "r1")
-    shutil.rmtree(Path(deployment.settings.storage) / "batches")
+    for folder in ("batches", "raw"):
+        shutil.rmtree(Path(deployment.settings.storage) / folder)
 
     with pytest.raises(Inconsistent, match="batches"):
         judge(under(deployment, checks=OFF))

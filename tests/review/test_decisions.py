@@ -110,7 +110,9 @@ def test_a_rejection_keeps_it_out(deployment: Workspace, item: QueueItem) -> Non
 def test_applying_twice_changes_nothing(deployment: Workspace, item: QueueItem) -> None:
     decided(deployment, item.version_id, "release")
     first = applied(deployment)
-    texts, told = served(deployment), rows(deployment, sa.select(events))
+    # Each run has a row in `runs`, whose digest is logged.
+    told_statement = sa.select(events).where(events.c.kind != "rows")
+    texts, told = served(deployment), rows(deployment, told_statement)
     marks = rows(deployment, sa.select(table.c.applied_at))
 
     for run_id in ("d1", "d2"):
@@ -119,7 +121,7 @@ def test_applying_twice_changes_nothing(deployment: Workspace, item: QueueItem) 
         assert again["manifest_sha256"] == first["manifest_sha256"]
 
     assert served(deployment) == texts
-    assert rows(deployment, sa.select(events)) == told
+    assert rows(deployment, told_statement) == told
     assert rows(deployment, sa.select(table.c.applied_at)) == marks
     assert len(rows(deployment, sa.select(seals))) == 2
 
