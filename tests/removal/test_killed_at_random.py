@@ -1,0 +1,177 @@
+"""SIGKILL at random moments over refresh, release, withdrawal, purge and healing: running again converges, nothing is lost.
+
+The worker has its own Chroma. Either the worker is killed, and Chroma dies with it, or Chroma alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import random
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+import sqlalchemy as sa
+from purging import purge_document, purger
+
+from corpus_guard.corpus import outbox
+from corpus_guard.deployment import Deployment
+from corpus_guard.errors import UnknownSubject
+from corpus_guard.ledger.tables import documents, events, versions
+from corpus_guard.proof.healing import heal
+from corpus_guard.removal.withdrawal import retire_versions
+from deciding import decided
+from deploying import BAD, GOOD, Workspace, deploy
+from hashed_models import HashedModels
+
+PROCESSES = multiprocessing.get_context("forkserver")
+KINDS = ("refresh", "release", "withdraw", "purge", "heal")
+KILLS = int(os.environ.get("GUARD_TEST_KILLS", "100"))
+WAIT = 240  # seconds
+
+
+def work(deployment: Workspace, kind: str, run_id: str, subject: str) -> None:
+    """Do one piece of work; it may have been done before, in part or whole."""
+    with deployment.guard() as guard:
+        WORK[kind](guard, run_id, subject)
+
+
+def refresh(guard: Deployment, run_id: str, _: str) -> None:
+    guard.refresh(run_id)
+
+
+def release(guard: Deployment, run_id: str, _: str) -> None:
+    guard.apply_decisions(run_id)
+
+
+def withdraw(guard: Deployment, run_id: str, uri: str) -> None:
+    with guard.ledger.write() as connection:
+        served = connection.scalars(sa.select(documents.c.target_version).where(documents.c.uri == uri)).all()
+        retire_versions(connection, run_id, [version for version in served if version], "withdrawn by a test")
+    outbox.drain(guard.ledger, guard.storage, guard.store, run_id)
+    guard.seal(run_id)
+
+
+def purge(guard: Deployment, run_id: str, uri: str) -> None:
+    purger(guard).resume(run_id)
+    with contextlib.suppress(UnknownSubject):  # purged already
+        purge_document(guard, uri, run_id)
+
+
+def repair(guard: Deployment, run_id: str, _: str) -> None:
+    heal(guard.ledger, guard.storage, guard.store, run_id, guard.verify().deviations)
+    guard.seal(run_id)
+
+
+WORK: dict[str, Callable[[Deployment, str, str], None]] = dict(
+    zip(KINDS, (refresh, release, withdraw, purge, repair), strict=True)
+)
+
+
+def logged(guard: Deployment) -> list[bytes]:
+    with guard.ledger.read() as connection:
+        return [repr(row).encode() for row in connection.execute(sa.select(events).order_by(events.c.seq))]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(KILLS * 60 + 600)
+def test_killed_at_random_moments_everything_converges(tmp_path: Path, models_home: Path) -> None:
+    rng = random.Random(KILLS)
+    deployment = deploy(tmp_path / "deployment", chroma_url="", models_home=models_home)
+    deployment = Workspace(deployment.root, deployment.settings, HashedModels(deployment.settings))
+    seconds = dict.fromkeys(KINDS, 3.0)
+    counts: Counter[str] = Counter()
+    served: set[str] = set()
+    deployment.page("first.md")
+    with deployment.guard() as guard:
+        guard.refresh("first")
+    served.add("first.md")
+    number = 0
+    while counts["killed"] < KILLS:
+        number += 1
+        kind, run_id = KINDS[(number - 1) % len(KINDS)], f"run-{number}"
+        subject = prepare(deployment, kind, number, served)
+        began = time.monotonic()
+        process = PROCESSES.Process(target=work, args=(deployment, kind, run_id, subject))
+        process.start()
+        process.join(rng.uniform(0, seconds[kind]))
+        target = "chroma" if rng.random() < 0.3 else "worker"
+        killed = kill(process.pid or 0, target)
+        process.join(WAIT)
+        if not killed:  # it was over before
+            assert process.exitcode == 0, f"{kind} failed undisturbed"
+            seconds[kind] = (time.monotonic() - began) * 0.9
+        else:
+            counts.update(["killed", f"{kind}, {target} killed"])
+        with deployment.guard() as guard:
+            acknowledged = logged(guard)
+
+        again = PROCESSES.Process(target=work, args=(deployment, kind, f"{run_id}-again", subject))
+        again.start()
+        again.join(WAIT)
+
+        where = f"{number}: {kind}, {target} killed"
+        assert again.exitcode == 0, where
+        with deployment.guard() as guard:
+            assert logged(guard)[: len(acknowledged)] == acknowledged, f"{where}: events were lost"
+            verified = guard.verify(deep=True)
+            assert verified.holds, (where, verified.as_dict())
+            names = guard.store.names()
+            found = {str(record.metadata["uri"]) for name in names for record in guard.store.scan(name)}
+        assert found == served, where
+        if killed:
+            print(f"{counts['killed']:3d} {where}: converged", flush=True)
+    print("\n".join(f"{count:4d} {what}" for what, count in sorted(counts.items())))
+
+
+def prepare(deployment: Workspace, kind: str, number: int, served: set[str]) -> str:
+    """Give the work something to do, and note in `served` what is served at its end; return the document it is about."""
+    if kind == "refresh":
+        uri = f"good-{number}.md"
+        deployment.page(uri, GOOD + f"\nEntry {number} of the log book.\n")
+        deployment.page("first.md", GOOD + f"\nRewritten for the {number}th time.\n")
+        deployment.page(f"bad-{number}.md", BAD + f"\nCopy {number}.\n")
+        served |= {uri, "first.md"}
+        return uri
+    with deployment.guard() as guard:
+        if kind == "release":
+            statement = sa.select(versions.c.version_id, documents.c.uri).join(
+                documents, documents.c.latest_version == versions.c.version_id
+            )
+            with guard.ledger.read() as connection:
+                row = connection.execute(statement.where(versions.c.state == "quarantined")).first()
+            if row is None:
+                return ""
+            decided(guard.ledger, row.version_id)
+            served.add(row.uri)
+            return str(row.uri)
+        if kind == "heal":
+            name = guard.store.names()[0]
+            record = next(guard.store.scan(name))
+            guard.store.delete(name, [record.chunk_id])
+            return record.chunk_id
+    uri = sorted(served - {"first.md"})[0]
+    (deployment.pages / uri).unlink(missing_ok=True)
+    served.discard(uri)
+    return uri
+
+
+def kill(worker: int, target: str) -> bool:
+    """Kill the worker or its Chroma; return whether one was still there."""
+    try:
+        process = psutil.Process(worker)
+        if target == "chroma":
+            servers = [child for child in process.children(recursive=True) if "chroma" in " ".join(child.cmdline())]
+            for server in servers:
+                server.send_signal(signal.SIGKILL)
+            return bool(servers)
+        process.send_signal(signal.SIGKILL)
+    except psutil.NoSuchProcess:
+        return False
+    return True
