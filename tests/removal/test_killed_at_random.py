@@ -101,7 +101,7 @@ def test_killed_at_random_moments_everything_converges(tmp_path: Path, models_ho
         process = PROCESSES.Process(target=work, args=(deployment, kind, run_id, subject))
         process.start()
         process.join(rng.uniform(0, seconds[kind]))
-        target = "chroma" if rng.random() < 0.3 else "worker"
+        target = "chroma" if rng.random() < 0.4 else "worker"
         killed = kill(process.pid or 0, target)
         process.join(WAIT)
         if not killed:  # it was over before
@@ -167,7 +167,10 @@ def kill(worker: int, target: str) -> bool:
     try:
         process = psutil.Process(worker)
         if target == "chroma":
-            servers = [child for child in process.children(recursive=True) if "chroma" in " ".join(child.cmdline())]
+            servers: list[psutil.Process] = []
+            while not servers and process.is_running() and process.status() != psutil.STATUS_ZOMBIE:  # not started yet
+                servers = [child for child in process.children(recursive=True) if "chroma" in " ".join(child.cmdline())]
+                time.sleep(0.02)
             for server in servers:
                 server.send_signal(signal.SIGKILL)
             return bool(servers)
