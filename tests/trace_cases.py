@@ -24,6 +24,7 @@ from corpus_guard.corpus import publishing
 from corpus_guard.deployment import Deployment
 from corpus_guard.domain import Version, digest
 from corpus_guard.errors import JudgeFailed
+from corpus_guard.intake.blobs import BlobStore
 from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.states import Label
 from corpus_guard.ledger.tables import events, reports, suspects
@@ -130,6 +131,8 @@ def serve(shelf: Shelf, texts: dict[str, str], *, minute: float = 0) -> dict[str
     vectors = Nearness().embed([chunk.text for chunk in chunks])
     table = vectors_to_table([chunk.chunk_id for chunk in chunks], vectors, MODEL)
     shelf.storage.write_table(f"{folder}/vectors.parquet", table)
+    for text in texts.values():
+        BlobStore(f"{shelf.storage.url}/raw").put(text.encode("utf-8", "surrogatepass"))
     with shelf.ledger.write() as connection:
         publishing.record(
             connection,

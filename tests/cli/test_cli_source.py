@@ -111,7 +111,11 @@ def test_what_is_skipped_is_told_by_check_and_refresh(deployment: Workspace, run
     deployment.page(".hidden.md")
     (deployment.pages / "out.md").symlink_to(deployment.settings.sources_file)
     os.mkfifo(deployment.pages / "pipe.md")
-    reasons = ["hidden (a name that begins with a dot)", "links that lead out of the source", "pipes, sockets and devices"]
+    reasons = [
+        "hidden (a name that begins with a dot)",
+        "links that lead out of the source",
+        "pipes, sockets and devices",
+    ]
 
     by_check = json.loads(run("source", "check", "pages", "--json")[1])
     in_words = run("source", "check", "pages")[1]

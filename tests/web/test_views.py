@@ -15,7 +15,7 @@ from reviewing import Reviewing, a_finding, deciding
 from corpus_guard.domain import Severity, Span, TrustLevel, Verdict
 from corpus_guard.ledger.event_log import append_event
 from corpus_guard.ledger.ledger import now
-from corpus_guard.ledger.tables import documents, events, versions
+from corpus_guard.ledger.tables import blocked, documents, events, purges, versions
 from corpus_guard.review.decisions import MAX_ITEMS
 from material import a_version
 
@@ -247,10 +247,22 @@ def test_a_thousand_items_are_decided_in_five_seconds(reviewing: Reviewing) -> N
 def test_an_item_whose_text_was_purged_says_so(reviewing: Reviewing) -> None:
     item = reviewing.wait()
     with reviewing.ledger.read() as connection:
-        batch = connection.scalar(sa.select(versions.c.batch).where(versions.c.version_id == item.version_id))
+        statement = sa.select(versions.c.batch, versions.c.content_sha256)
+        batch, content = connection.execute(statement.where(versions.c.version_id == item.version_id)).one()
     table = reviewing.storage.read_table(batch)
     Path(reviewing.storage.location(batch)).unlink()
     reviewing.storage.write_table(batch, table.slice(0, 0))
+    with reviewing.ledger.write() as connection:
+        subject = {"document": "bad.md"}
+        connection.execute(
+            purges.insert().values(
+                purge_id="p", state="closed", subject=subject, versions=[item.version_id], requested_by="ada",
+                reason="a test", requested_at=now(), run_id="purge-1",
+            )
+        )  # fmt: skip
+        connection.execute(
+            blocked.insert().values(sha256=content, kind="content", purge_id="p", reason="a test", blocked_at=now())
+        )
     with reviewing.client() as client:
         page = client.get(f"/items/{item.version_id}")
 
