@@ -22,9 +22,7 @@ def add_rows(corpus: Corpus) -> None:
     with corpus.shelf.ledger.write() as connection:
         row = {"version_id": DOUBTFUL.version_id, "source": "harbour", "values": {"digits": 0.5}, "minhash": b"\0" * 8}
         connection.execute(signals.insert(), row)
-        connection.execute(
-            bands.insert(), [{"band": number, "version_id": DOUBTFUL.version_id} for number in range(4)]
-        )
+        connection.execute(bands.insert(), [{"band": number, "version_id": DOUBTFUL.version_id} for number in range(4)])
     corpus.seal()
 
 

@@ -48,9 +48,7 @@ def emit_lineage(deployment: Deployment, sealed: Mapping[str, Any], sources: lis
     version: Any = {
         "version": dataset_version_dataset.DatasetVersionDatasetFacet(datasetVersion=sealed["manifest_sha256"])
     }
-    outputs = [
-        Dataset(_chroma_namespace(deployment.settings), name, facets=version) for name in sorted(collections)
-    ]
+    outputs = [Dataset(_chroma_namespace(deployment.settings), name, facets=version) for name in sorted(collections)]
     outputs.append(
         Dataset(*_dataset_name(deployment.storage.location(sealed["manifest"]), "", "manifest"), facets=version)
     )

@@ -113,7 +113,9 @@ class RefreshResult(TypedDict):
     unchanged: int
     failed: int
     vanished: int
-    skipped: dict[str, dict[str, int]]  # source → reason → entries that are no documents (hidden, links that lead out, …)
+    skipped: dict[
+        str, dict[str, int]
+    ]  # source → reason → entries that are no documents (hidden, links that lead out, …)
     published: int  # chunks
     retired: int  # chunks
     served: int  # chunks now in the collections
