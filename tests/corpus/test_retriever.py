@@ -15,6 +15,7 @@ from corpus_guard.corpus import retriever as retrieving
 from corpus_guard.corpus import trigger
 from corpus_guard.corpus.filterrag.features import Features
 from corpus_guard.corpus.filterrag.filters import FilterOpinion, RetrievalFilter
+from corpus_guard.corpus.ownership import OWNER_KEY
 from corpus_guard.corpus.retrieval_log import RetrievalLog
 from corpus_guard.corpus.retriever import (
     FilteredChunk,
@@ -103,8 +104,12 @@ def test_a_published_chunk_copied_into_another_collection_is_withheld_there(
     copied = chunk_of(served, "passage 1")
     record = served.in_chroma()[served.store.collection_name(TrustLevel.OPEN), copied]
     elsewhere = [served.store.collection_name(trust) for trust in (TrustLevel.TRUSTED, TrustLevel.REVIEWED)]
+    owner = {OWNER_KEY: served.ledger.deployment_id}
     for name in elsewhere:
-        chroma.get_or_create_collection(name, embedding_function=None, configuration={"hnsw": {"space": "ip"}}).add(
+        planted = chroma.get_or_create_collection(
+            name, embedding_function=None, metadata=owner, configuration={"hnsw": {"space": "ip"}}
+        )
+        planted.add(
             ids=[copied], embeddings=[record.vector], documents=[record.text], metadatas=[dict(record.metadata)]
         )
 
