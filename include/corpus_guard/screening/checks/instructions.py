@@ -23,7 +23,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import Final, Protocol
@@ -236,6 +236,20 @@ def load_rules(path: Path = RULES_FILE) -> RulePack:
 _PLACEHOLDER: Final = re.compile(r"\{\{([a-z_]+)\}\}")
 
 
+@lru_cache(maxsize=2)
+def _compile_matchers(path: Path, _digest: str) -> tuple[_Matcher, ...]:
+    """Compile the rules of a pack that has this digest."""
+    pack = load_rules(path)
+    kinds: tuple[list[tuple[InstructionRule, str]], ...] = ([], [], [])
+    for rule in pack.rules:
+        for pattern in rule.patterns:
+            whole = _PLACEHOLDER.sub(lambda word: f"(?:{pack.words[word[1]]})", pattern)
+            kinds[rule.raw].append((rule, whole if rule.raw else fold_literals(whole)))
+            if rule.loose and not rule.raw:
+                kinds[2].append((rule, _loosen(fold_literals(whole))))
+    return tuple(_Matcher(patterns, str(path)) for patterns in kinds)
+
+
 class Instructions(ConfiguredCheck[InstructionsParams]):
     """Instruction patterns, plain, encoded and hidden."""
 
@@ -255,21 +269,14 @@ class Instructions(ConfiguredCheck[InstructionsParams]):
         """
         super().__init__(params)
         self._path = pack
-        self._pack = load_rules(pack)
+        load_rules(pack)  # a mistake in the file is reported at once
         if pack != RULES_FILE:
             self._matchers  # noqa: B018 - a pattern that RE2 refuses is reported at once to the author of a pack
 
     @cached_property
     def _matchers(self) -> tuple[_Matcher, ...]:
-        """Return matchers for folded, plain and disguised text; compiled with the first text."""
-        kinds: tuple[list[tuple[InstructionRule, str]], ...] = ([], [], [])
-        for rule in self._pack.rules:
-            for pattern in rule.patterns:
-                whole = _PLACEHOLDER.sub(lambda word: f"(?:{self._pack.words[word[1]]})", pattern)
-                kinds[rule.raw].append((rule, whole if rule.raw else fold_literals(whole)))
-                if rule.loose and not rule.raw:
-                    kinds[2].append((rule, _loosen(fold_literals(whole))))
-        return tuple(_Matcher(patterns, str(self._path)) for patterns in kinds)
+        """Return matchers for folded, plain and disguised text; compiled with the first text of a process."""
+        return _compile_matchers(self._path, sha256_bytes(self._path.read_bytes()))
 
     @cached_property
     def digest(self) -> str:
