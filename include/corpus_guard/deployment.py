@@ -247,7 +247,7 @@ class Deployment:
 
         if not dry_run:
             record_configuration(self.ledger, self.screening, self.settings, run_id)
-        self._rebuild_lost(run_id, batches_of_documents(self.ledger, source_names))
+            self._rebuild_lost(run_id, batches_of_documents(self.ledger, source_names))
         return rescreen(
             self.ledger,
             self.storage,

@@ -15,7 +15,7 @@ from datetime import datetime
 from enum import StrEnum
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
@@ -223,6 +223,10 @@ def sha256_bytes(data: bytes) -> str:
 def sha256_text(text: str) -> str:
     """Return the hex SHA-256 of the exact UTF-8 bytes; nothing is normalised."""
     return sha256_bytes(text.encode("utf-8", "surrogatepass"))
+
+
+EMPTY_TEXT_SHA256: Final = sha256_text("")
+"""Hash of the text of a document without text: it identifies nothing."""
 
 
 def canonical_json(value: object) -> bytes:

@@ -189,3 +189,16 @@ def test_nothing_is_read_where_nothing_waits(guard: Deployment) -> None:
         assert (
             rebuild_lost_batches(guard.ledger, guard.storage, guard.blobs, guard.models, guard.settings, "r2", []) == []
         )
+
+
+def test_a_dry_run_makes_nothing_again(guard: Deployment) -> None:
+    with guard:
+        guard.refresh("r1")
+        lost = Path(guard.storage.location(batches_of_documents(guard.ledger)[0]))
+        lost.unlink()
+
+        guard.rescreen("r2", dry_run=True)
+        assert (lost.exists(), rebuilt_files(guard)) == (False, [])
+
+        guard.rescreen("r3")
+        assert lost.exists()

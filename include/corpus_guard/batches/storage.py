@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import io
+import logging
 import os
 import uuid
 from collections.abc import Iterable, Iterator
@@ -25,6 +26,8 @@ from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 
 from corpus_guard.errors import Inconsistent
+
+log = logging.getLogger(__name__)
 
 ROWS_PER_GROUP = 64  # so that one version is read without the 255 others of its shard
 
@@ -136,6 +139,15 @@ class Storage:
                 f"{self._path(name)} is damaged: its {len(content):,} bytes are not readable as Parquet "
                 f"({type(error).__name__}). Restore the file from a copy; `guard verify --deep` tells whether it can be made again"
             ) from error
+
+    def has_table(self, name: str) -> bool:
+        """Return whether a Parquet file is there and can be read; the log says what is wrong with it."""
+        try:
+            self.read_table(name)
+        except Inconsistent as error:
+            log.warning("%s", error)
+            return False
+        return True
 
     def write_json(self, name: str, value: object) -> None:
         """Write a JSON file."""

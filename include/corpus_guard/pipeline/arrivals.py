@@ -11,7 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from corpus_guard.batches import Storage
-from corpus_guard.batches.storage import FileDamaged, parquet_bytes
+from corpus_guard.batches.storage import parquet_bytes
 from corpus_guard.batches.tables import in_batches, versions_to_table
 from corpus_guard.domain import Finding, Severity, Version, digest, doc_id, sha256_bytes, version_id
 from corpus_guard.errors import Inconsistent
@@ -133,7 +133,7 @@ def write_batch(
 
     folder = batch_folder(chunker, source, arrivals)
     names = [f"{folder}/versions.parquet", f"{folder}/signals.parquet"]  # the last is written last
-    if not all(storage.exists(name) and _is_readable(storage, name) for name in reversed(names)):
+    if not all(storage.exists(name) and storage.has_table(name) for name in reversed(names)):
         parsed = list(_parse(blobs, chunker, settings, run_id, source, arrivals))
         versions = strip_blocked(ledger, parsed)
         gone = find_purged(
@@ -144,20 +144,11 @@ def write_batch(
                 blobs.remove(version.stamp.content_sha256)
         signals = signals_to_table([measure_signals(version) for version in versions])
         for name, table in zip(names, (versions_to_table(versions), signals), strict=True):
-            if storage.exists(name) and not _is_readable(storage, name):
+            if storage.exists(name) and not storage.has_table(name):
                 storage.write(name, parquet_bytes(table))
             else:
                 storage.write_table(name, table)
     return folder
-
-
-def _is_readable(storage: Storage, name: str) -> bool:
-    try:
-        storage.read_table(name)
-    except FileDamaged as error:
-        log.warning("%s. It is made again", error)
-        return False
-    return True
 
 
 def batch_folder(chunker: Chunker, source: Source, arrivals: Sequence[Arrival]) -> str:

@@ -27,7 +27,7 @@ from corpus_guard.batches.storage import parquet_bytes
 from corpus_guard.batches.tables import SERVED_COLUMNS, embedder_of, versions_to_table
 from corpus_guard.corpus import trigger
 from corpus_guard.corpus.vectors import compute_vectors, vectors_name
-from corpus_guard.domain import Chunk, Finding, Severity, Stamp, Version, sha256_bytes, sha256_text
+from corpus_guard.domain import EMPTY_TEXT_SHA256, Chunk, Finding, Severity, Stamp, Version, sha256_bytes, sha256_text
 from corpus_guard.errors import Inconsistent
 from corpus_guard.intake.blobs import BlobStore
 from corpus_guard.ledger import Ledger
@@ -45,7 +45,6 @@ log = logging.getLogger(__name__)
 VERSIONS, SIGNALS = "versions.parquet", "signals.parquet"
 REBUILT_EVENT = "rebuilt"
 PROBLEM_CHECKS = ("parsing", "intake")  # findings that the batch holds, and no check makes again
-EMPTY_SHA256 = sha256_text("")
 
 
 class CannotRebuild(Inconsistent):
@@ -76,7 +75,7 @@ def rebuild_lost_batches(
     """
     rebuilt = []
     for name in names:
-        if _is_lost(storage, name):
+        if not storage.has_table(name):
             rebuild(ledger, storage, blobs, models, settings, run_id, name)
             rebuilt.append(name)
     return rebuilt
@@ -161,15 +160,6 @@ def rebuild(
     log.warning("%s was made again: %d rows", storage.location(name), table.num_rows)
 
 
-def _is_lost(storage: Storage, name: str) -> bool:
-    try:
-        storage.read_table(name)
-    except Inconsistent as error:
-        log.warning("%s", error)
-        return True
-    return False
-
-
 def _signals_name(batch: str) -> str:
     return f"{batch.rpartition('/')[0]}/{SIGNALS}"
 
@@ -196,7 +186,7 @@ def _versions_again(
                 continue
             stamp = Stamp.from_dict(row.stamp)
             text = hidden = ""
-            if row.text_sha256 != EMPTY_SHA256:
+            if row.text_sha256 != EMPTY_TEXT_SHA256:
                 try:
                     content = blobs.get(row.content_sha256)
                 except Inconsistent as error:
@@ -221,21 +211,11 @@ def _versions_again(
 def _recorded_parts(ledger: Ledger, row: Row, text: str) -> tuple[tuple[Chunk, ...], tuple[Finding, ...]]:
     """Return the chunks of a version where the ledger cut them, and its problems."""
     of_version = sa.select(chunks).where(chunks.c.version_id == row.version_id).order_by(chunks.c.ordinal)
-    recorded = sa.select(findings).where(
+    reported = sa.select(findings).where(
         findings.c.version_id == row.version_id, findings.c.check_name.in_(PROBLEM_CHECKS)
     )
     with ledger.read() as connection:
-        cut = tuple(
-            Chunk(
-                chunk.chunk_id,
-                chunk.ordinal,
-                chunk.span_start,
-                chunk.span_end,
-                text[chunk.span_start : chunk.span_end],
-                chunk.tokens,
-            )
-            for chunk in connection.execute(of_version)
-        )
+        rows = connection.execute(of_version).all()
         problems = tuple(
             Finding(
                 problem.check_name,
@@ -245,11 +225,21 @@ def _recorded_parts(ledger: Ledger, row: Row, text: str) -> tuple[tuple[Chunk, .
                 problem.message,
                 tags=tuple(problem.tags),
             )
-            for problem in connection.execute(recorded.order_by(findings.c.ordinal))
+            for problem in connection.execute(reported.order_by(findings.c.ordinal))
         )
-        hashes = {chunk.chunk_id: chunk.text_sha256 for chunk in connection.execute(of_version)}
+    cut = tuple(
+        Chunk(
+            chunk.chunk_id,
+            chunk.ordinal,
+            chunk.span_start,
+            chunk.span_end,
+            text[chunk.span_start : chunk.span_end],
+            chunk.tokens,
+        )
+        for chunk in rows
+    )
     if [chunk.ordinal for chunk in cut] != list(range(len(cut))) or any(
-        sha256_text(chunk.text) != hashes[chunk.chunk_id] for chunk in cut
+        sha256_text(chunk.text) != recorded.text_sha256 for chunk, recorded in zip(cut, rows, strict=True)
     ):
         raise CannotRebuild(
             f"{row.batch} is lost and cannot be made again: version {row.version_id} of document {row.doc_id} was cut into other "

@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
-from corpus_guard.domain import digest
+from corpus_guard.domain import EMPTY_TEXT_SHA256, digest
 from corpus_guard.errors import Misuse, UnknownSubject
 from corpus_guard.ledger.queries import select_in_batches
 from corpus_guard.ledger.tables import chunks, documents, versions
 from corpus_guard.removal.purge_targets import (
-    EMPTY_TEXT_SHA256,
     PurgeTargets,
     collections_of,
     removal_targets,

@@ -10,15 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final
 
 import sqlalchemy as sa
 
-from corpus_guard.domain import sha256_text
+from corpus_guard.domain import EMPTY_TEXT_SHA256
 from corpus_guard.ledger.queries import select_in_batches
 from corpus_guard.ledger.tables import chunks, publications, versions
-
-EMPTY_TEXT_SHA256: Final = sha256_text("")
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,24 +35,24 @@ from corpus_guard.batches import Storage
 from corpus_guard.batches.logged_files import logged_hashes
 from corpus_guard.batches.reading import compare_batch
 from corpus_guard.batches.tables import vectors_from_table
-from corpus_guard.domain import Progress, sha256_bytes, sha256_text
+from corpus_guard.domain import EMPTY_TEXT_SHA256, Progress, sha256_bytes
 from corpus_guard.errors import Inconsistent
 from corpus_guard.intake.blobs import BlobStore
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.queries import Row
 from corpus_guard.ledger.states import LIVE_STATES, PublicationState
-from corpus_guard.ledger.tables import blocked, documents, events, publications, purges, versions
+from corpus_guard.ledger.tables import documents, events, publications, versions
 from corpus_guard.models.champion import PROMOTION_EVENT, Detector, detector_folder
 from corpus_guard.models.weights import find_changed_weights
 from corpus_guard.proof.deviations import DeviationKind
 from corpus_guard.proof.log.keys import Keyring
 from corpus_guard.proof.verify.findings import DeviationCollector
+from corpus_guard.screening.blocked import find_purged
 from corpus_guard.settings import Settings
 
 ROWS_PER_FETCH: Final = 1_000
 FILES_PER_REPORT: Final = 100  # between two reports of progress
 DOCUMENTS_NAMED: Final = 3  # in one message
-EMPTY_TEXT: Final = sha256_text("")
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +153,7 @@ class _FileCheck:
 
     def raw_bytes(self) -> None:
         last = ""
-        has_text = sa.func.max(sa.case((versions.c.text_sha256 != EMPTY_TEXT, 1), else_=0)).label("has_text")
+        has_text = sa.func.max(sa.case((versions.c.text_sha256 != EMPTY_TEXT_SHA256, 1), else_=0)).label("has_text")
         statement = sa.select(versions.c.content_sha256, has_text).group_by(versions.c.content_sha256)
         while True:
             page = statement.where(versions.c.content_sha256 > last).order_by(versions.c.content_sha256)
@@ -168,7 +168,7 @@ class _FileCheck:
 
     def _check_blob(self, sha256: str, *, has_text: bool) -> None:
         actual = self.blobs.actual_sha256(sha256)
-        if actual == sha256 or (actual is None and not has_text) or self._is_purged(sha256):
+        if actual == sha256 or (actual is None and not has_text) or find_purged(self.ledger, (sha256,)):
             return
         owners = self._owners(versions.c.content_sha256 == sha256)
         self._report(
@@ -179,15 +179,6 @@ class _FileCheck:
             "raw bytes cannot be made again from anything stored here. Restore the file from a copy of the storage "
             "folder, or put the same bytes there from the source, if it still has them",
         )
-
-    def _is_purged(self, sha256: str) -> bool:
-        statement = (
-            sa.select(blocked.c.sha256)
-            .join(purges, purges.c.purge_id == blocked.c.purge_id)
-            .where(blocked.c.sha256 == sha256)
-        )
-        with self.ledger.read() as connection:
-            return connection.execute(statement).first() is not None
 
     # --- files with a logged hash, and batches ---
 

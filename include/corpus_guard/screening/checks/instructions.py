@@ -276,14 +276,17 @@ class Instructions(ConfiguredCheck[InstructionsParams]):
     @cached_property
     def _matchers(self) -> tuple[_Matcher, ...]:
         """Return matchers for folded, plain and disguised text; compiled with the first text of a process."""
-        return _compile_matchers(self._path, sha256_bytes(self._path.read_bytes()))
+        return _compile_matchers(self._path, self._pack_digest)
+
+    @cached_property
+    def _pack_digest(self) -> str:
+        return sha256_bytes(self._path.read_bytes())
 
     @cached_property
     def digest(self) -> str:
         """Return the digest of the pack's bytes, the parameters, the code's version and the folding tables."""
-        pack = sha256_bytes(self._path.read_bytes())
         params = canonical_json(self.params.model_dump()).decode()
-        return digest("check/instructions/v1", [pack, params, *self.code_version, FOLDING_VERSION])
+        return digest("check/instructions/v1", [self._pack_digest, params, *self.code_version, FOLDING_VERSION])
 
     def applies_to(self, version: Version) -> bool:
         """Return True for every version, whatever its language."""
