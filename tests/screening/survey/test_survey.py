@@ -363,7 +363,7 @@ def but(**changes):
 def test_what_is_no_survey_is_never_taken_for_an_empty_one(data):
     assert Survey.from_json(but()) == Survey()
     with pytest.raises(
-        Inconsistent, match=r"survey of \d+ bytes: unreadable .* expected format survey/v2; survey the run again"
+        Inconsistent, match=r"survey of \d+ bytes: unreadable .* expected format survey/v3; survey the run again"
     ):
         Survey.from_json(data)
 

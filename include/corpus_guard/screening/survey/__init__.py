@@ -4,6 +4,7 @@ signals.py             cheap numbers and a MinHash of each version
 source_statistics.py   median and spread of each signal in each source
 resemblance.py         near duplicates in the run and in the history
 agreement.py           groups of chunks that say the same in different words
-semantics.py           groups and bank questions near each version
+related_statements.py  sentences that agree with another document's, or contradict it
+semantics.py           groups, bank questions and related statements of each version
 survey.py              all of it in one object that travels as JSON
 """

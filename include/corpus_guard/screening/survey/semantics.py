@@ -1,5 +1,5 @@
-"""A run in the space of embeddings: groups of chunks that agree, and the bank's questions each text lies
-near.
+"""A run in the space of embeddings: groups of chunks that agree, the bank's questions each text lies near, and
+what other documents state about the same things.
 
 Computed once a run from the vectors of its chunks (`survey_semantics`); the checks only look things up.
 """
@@ -24,6 +24,7 @@ from corpus_guard.screening.survey.agreement import (
     ServedChunks,
     find_groups,
 )
+from corpus_guard.screening.survey.related_statements import RelatedStatement
 from corpus_guard.screening.wording import load_wording
 
 NEAR_COSINE: Final = 0.45  # of a question and a text that could be its answer; honest answers lie between 0.3 and 0.8
@@ -43,13 +44,17 @@ class NearbyQuestion:
 
 @dataclass(frozen=True, slots=True)
 class Semantics:
-    """Agreements, nearby questions and reach, by version id."""
+    """Agreements, nearby questions, reach and related statements, by version id."""
 
     agreements: Mapping[str, tuple[Agreement, ...]] = field(default_factory=lambda: MappingProxyType({}))
     questions: Mapping[str, tuple[NearbyQuestion, ...]] = field(default_factory=lambda: MappingProxyType({}))
     reach: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
     """The largest share of the bank's questions, 0..1, that any chunk lies near. Versions near none are left
     out, and all versions where the bank holds fewer than `MIN_BANK_QUESTIONS`."""
+    related: Mapping[str, tuple[RelatedStatement, ...]] = field(default_factory=lambda: MappingProxyType({}))
+    """Sentences that agree with one of another document of the same or a higher trust, or contradict it."""
+    not_compared: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    """Chunks that state something and were not compared: the budget of the run was reached."""
 
     def of(self, version_ids: Collection[str]) -> Semantics:
         """Return the part about some versions."""
@@ -58,6 +63,8 @@ class Semantics:
             {key: value for key, value in self.agreements.items() if key in chosen},
             {key: value for key, value in self.questions.items() if key in chosen},
             {key: value for key, value in self.reach.items() if key in chosen},
+            {key: value for key, value in self.related.items() if key in chosen},
+            {key: value for key, value in self.not_compared.items() if key in chosen},
         )
 
     def to_record(self) -> dict[str, object]:
@@ -72,6 +79,10 @@ class Semantics:
                 for version, questions in self.questions.items()
             },
             "reach": dict(self.reach),
+            "related": {
+                version: [statement.to_record() for statement in related] for version, related in self.related.items()
+            },
+            "not_compared": dict(self.not_compared),
         }
 
     @classmethod
@@ -93,6 +104,11 @@ class Semantics:
                 for version, questions in record["questions"].items()
             },
             dict(record["reach"]),
+            {
+                version: tuple(RelatedStatement.from_record(statement) for statement in related)
+                for version, related in record["related"].items()
+            },
+            dict(record["not_compared"]),
         )
 
 

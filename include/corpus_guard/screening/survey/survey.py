@@ -41,7 +41,7 @@ from corpus_guard.screening.survey.source_statistics import Robust, source_stati
 
 NEIGHBOUR_SIMILARITY: Final = 0.65
 """Jaccard of word shingles from which two texts are near duplicates: a few words changed in each sentence."""
-_FORMAT: Final = "survey/v2"
+_FORMAT: Final = "survey/v3"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Survey:
     neighbours: Mapping[str, tuple[SimilarDocument, ...]] = field(default_factory=lambda: MappingProxyType({}))
     """By version id, the nearest of each standing first."""
     semantics: Semantics = field(default_factory=Semantics)
-    """Groups of agreeing chunks and nearby questions."""
+    """Groups of agreeing chunks, nearby questions and related statements."""
     alone: bool = False
     """Documents are screened one by one: only the nearby questions are known."""
     predecessors: Mapping[str, Version] = field(default_factory=lambda: MappingProxyType({}))
