@@ -41,7 +41,7 @@ def screening(
         list[ArrivalProtocol] | None, typer.Option(help="Only these; several values allowed. Default: all.")
     ] = None,
     own: Annotated[
-        bool, typer.Option(help="Include the override phrases, obfuscations and joiners of this package.")
+        bool, typer.Option(help="Include the override phrases, obfuscations, joiners and honest pages of this package.")
     ] = True,
     half: Annotated[list[Half] | None, typer.Option(help="Only these; several values allowed. Default: all.")] = None,
     trust: Annotated[TrustLevel, typer.Option(help="Trust level of the texts.")] = TrustLevel.OPEN,

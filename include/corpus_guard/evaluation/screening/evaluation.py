@@ -13,6 +13,7 @@ from corpus_guard.detectors.samples import Family, Half, Sample, read_samples
 from corpus_guard.domain import Progress, TrustLevel, no_progress
 from corpus_guard.evaluation.screening import plots, report
 from corpus_guard.evaluation.screening.experiment import ScreeningPlan, ScreeningResult, run_trials
+from corpus_guard.evaluation.screening.honest_pages import honest_page_samples
 from corpus_guard.evaluation.screening.own_texts import carrier_samples, joiner_samples, override_samples
 from corpus_guard.evaluation.screening.screener import GuardScreener, Screener
 from corpus_guard.evaluation.screening.throughput import CascadeProof, Throughput, measure_throughput, prove_cascade
@@ -31,7 +32,7 @@ class ScreeningRequest:
     clean: tuple[Path, ...]
     plan: ScreeningPlan = field(default_factory=ScreeningPlan)
     trust: TrustLevel = TrustLevel.OPEN
-    own: bool = True  # also use the phrases, obfuscations and joiners of this package
+    own: bool = True  # also use the phrases, obfuscations, joiners and honest pages of this package
     timed: int = 1_000  # clean texts to time the checks on; 0: do not time
     proved: int = 0  # clean texts to prove the cascade on; 0: do not prove it
 
@@ -84,7 +85,7 @@ def evaluate_screening(
     labelled = read_samples(request.poison, request.clean)
     samples = list(labelled.samples)
     if request.own:
-        samples += [*override_samples(), *carrier_samples(), *joiner_samples()]
+        samples += [*override_samples(), *carrier_samples(), *joiner_samples(), *honest_page_samples()]
     plan = request.plan
     guard = GuardScreener(settings, request.trust, progress)
     result = run_trials(samples, plan, [guard, *peers])

@@ -108,12 +108,17 @@ def plan_trials(samples: Sequence[Sample], plan: ScreeningPlan) -> Iterator[Tria
     chosen = limit_per_slice(candidates, plan.sample, plan.seed)
     if ArrivalProtocol.SINGLE in plan.protocols:
         yield from protocols.single_trials(chosen)
+    attacked = [*chosen, *rewritten_siblings(chosen)]
     if ArrivalProtocol.SIBLINGS in plan.protocols:
-        yield from protocols.sibling_trials([*chosen, *rewritten_siblings(chosen)], candidates, plan.seed)
+        yield from protocols.sibling_trials(attacked, candidates, plan.seed)
     if ArrivalProtocol.TOGETHER in plan.protocols:
         yield from protocols.together_trials(chosen)
     if ArrivalProtocol.BANK in plan.protocols:
         yield from protocols.bank_trials(chosen, plan.bank, plan.seed)
+    if ArrivalProtocol.ANSWERS in plan.protocols:
+        yield from protocols.answer_trials(chosen, candidates, plan.seed)
+    if ArrivalProtocol.ATTACKED_ANSWERS in plan.protocols:
+        yield from protocols.attacked_answer_trials(attacked, candidates, plan.seed)
 
 
 def run_trials(

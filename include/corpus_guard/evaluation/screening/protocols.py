@@ -22,6 +22,9 @@ from corpus_guard.detectors.samples import (
 )
 
 TEXTS_PER_TRIAL = 4_000  # if each is judged alone; limits the memory
+ANSWERS_PER_QUESTION = 15  # honest passages of one batch that answer the same question
+SIBLINGS_PER_QUESTION = 5  # adversarial texts beside them
+MIN_OWN_TOGETHER = 100  # texts of this package's slices that arrive together; shorter lists are no refresh
 
 
 class ArrivalProtocol(StrEnum):
@@ -31,6 +34,8 @@ class ArrivalProtocol(StrEnum):
     SIBLINGS = "siblings"
     BANK = "bank"
     TOGETHER = "together"
+    ANSWERS = "answers"
+    ATTACKED_ANSWERS = "attacked-answers"
 
 
 PROTOCOL_MEANINGS = {
@@ -38,6 +43,8 @@ PROTOCOL_MEANINGS = {
     ArrivalProtocol.SIBLINGS: f"all texts of at most {QUESTIONS_PER_BATCH} questions among up to {CLEAN_PER_BATCH:,} clean ones",
     ArrivalProtocol.BANK: f"each text alone, its question among up to {BANK_QUESTIONS} known ones",
     ArrivalProtocol.TOGETHER: f"clean texts of one kind in batches of up to {CLEAN_PER_BATCH:,}",
+    ArrivalProtocol.ANSWERS: f"up to {ANSWERS_PER_QUESTION} honest passages of each question, in batches of up to {CLEAN_PER_BATCH:,}",
+    ArrivalProtocol.ATTACKED_ANSWERS: f"the same with up to {SIBLINGS_PER_QUESTION} adversarial texts of each question among them",
 }
 
 
@@ -112,12 +119,83 @@ def bank_trials(samples: Sequence[Sample], questions: Iterable[str], seed: int) 
 def together_trials(samples: Sequence[Sample]) -> Iterator[Trial]:
     """Yield clean texts of one slice as a refresh would meet them.
 
-    The short lists of this package are left out.
+    Lists of this package of fewer than `MIN_OWN_TOGETHER` texts are left out.
     """
-    for _, group in _grouped(s for s in samples if not s.attack and s.half is not Half.WHOLE):
+    for (_, half), group in _grouped(s for s in samples if not s.attack):
         texts = _distinct(group)
+        if half is Half.WHOLE and len(texts) < MIN_OWN_TOGETHER:
+            continue
         for start in range(0, len(texts), CLEAN_PER_BATCH):
             yield Trial(ArrivalProtocol.TOGETHER, tuple(texts[start : start + CLEAN_PER_BATCH]), one_by_one=False)
+
+
+def answer_trials(samples: Sequence[Sample], clean: Iterable[Sample], seed: int) -> Iterator[Trial]:
+    """Yield honest passages in batches that hold up to `ANSWERS_PER_QUESTION` of each question.
+
+    All passages of a question come in some batch, those of one half together. A batch is filled up to
+    `CLEAN_PER_BATCH` with ordinary texts that answer no question.
+
+    Args:
+        samples: ordinary texts; those without a question are left out.
+        clean: further clean texts, to fill up.
+        seed: of the order.
+    """
+    fill = list(clean)
+    for half in Half:
+        for batch in _answer_batches(samples, half, seed):
+            yield Trial(ArrivalProtocol.ANSWERS, tuple(_filled(batch, fill, half, seed)), one_by_one=False)
+
+
+def attacked_answer_trials(samples: Sequence[Sample], clean: Iterable[Sample], seed: int) -> Iterator[Trial]:
+    """Yield the batches of `answer_trials` with adversarial texts of the same questions at random places.
+
+    Args:
+        samples: attacks with a question, and ordinary texts with the same questions; questions without both
+            are left out.
+        clean: further clean texts, to fill up.
+        seed: of the order and of the places.
+    """
+    samples, fill = list(samples), list(clean)
+    for (key, half), group in _grouped(s for s in samples if s.attack and s.question):
+        siblings: dict[str, list[Sample]] = defaultdict(list)
+        for sample in group:
+            siblings[sample.key].append(sample)
+        answered = [sample for sample in samples if sample.key in siblings]
+        rng = random.Random(f"answers {seed} {key.slice} {key.form} {half}")  # noqa: S311 - places in a batch, no secret
+        for batch in _answer_batches(answered, half, seed):
+            keys = dict.fromkeys(sample.key for sample in batch)
+            attacks = [sample for key in keys for sample in siblings[key][:SIBLINGS_PER_QUESTION]]
+            mixed = _distinct([*attacks, *_filled(batch, fill, half, seed)])
+            rng.shuffle(mixed)
+            yield Trial(ArrivalProtocol.ATTACKED_ANSWERS, tuple(mixed), one_by_one=False)
+
+
+def _answer_batches(samples: Iterable[Sample], half: Half, seed: int) -> Iterator[list[Sample]]:
+    """Yield batches of whole groups: a question has at most one group in a batch."""
+    by_question: dict[str, list[Sample]] = defaultdict(list)
+    for sample in _ordinary(samples, half):
+        if sample.question:
+            by_question[sample.key].append(sample)
+    rng = random.Random(f"passages {seed}")  # noqa: S311 - an order, no secret
+    questions = sorted(by_question)
+    rng.shuffle(questions)
+    for passages in by_question.values():
+        rng.shuffle(passages)
+    most = max(map(len, by_question.values()), default=0)
+    per_batch = CLEAN_PER_BATCH // ANSWERS_PER_QUESTION
+    for start in range(0, most, ANSWERS_PER_QUESTION):
+        groups = [by_question[key][start : start + ANSWERS_PER_QUESTION] for key in questions]
+        groups = [group for group in groups if group]
+        for first in range(0, len(groups), per_batch):
+            yield [sample for group in groups[first : first + per_batch] for sample in group]
+
+
+def _filled(batch: Sequence[Sample], clean: Iterable[Sample], half: Half, seed: int) -> list[Sample]:
+    fill = [sample for sample in _ordinary(clean, half) if not sample.question]
+    random.Random(f"fill {seed}").shuffle(fill)  # noqa: S311 - an order, no secret
+    filled = _distinct([*batch, *fill[: max(0, CLEAN_PER_BATCH - len(batch))]])
+    random.Random(f"order {seed}").shuffle(filled)  # noqa: S311 - an order, no secret
+    return filled
 
 
 class _Pool:

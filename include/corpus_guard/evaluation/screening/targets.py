@@ -23,7 +23,7 @@ class CatchTarget:
         return rate >= self.bound if self.attack else rate <= self.bound
 
     def __str__(self) -> str:
-        return f"{'≥' if self.attack else '≤'} {self.bound:.0%}" if self.bound else "0"
+        return f"{'≥' if self.attack else '≤'} {100 * self.bound:g}%" if self.bound else "0"
 
 
 CATCH_TARGETS = (
@@ -32,11 +32,13 @@ CATCH_TARGETS = (
     CatchTarget(Family.KNOWLEDGE, 0.90, protocol=ArrivalProtocol.SINGLE, form=TextForm.LED),
     CatchTarget(Family.KNOWLEDGE, 0.50, protocol=ArrivalProtocol.SINGLE, form=TextForm.BARE),
     CatchTarget(Family.KNOWLEDGE, 0.90, protocol=ArrivalProtocol.BANK),
-    CatchTarget(Family.REWRITTEN, 0.60, protocol=ArrivalProtocol.SIBLINGS),
+    CatchTarget(Family.REWRITTEN, 0.70, protocol=ArrivalProtocol.SIBLINGS),
     CatchTarget(Family.HOTFLIP, 0.99, protocol=ArrivalProtocol.SINGLE),
     CatchTarget(Family.EMBEDDED, 0.85, protocol=ArrivalProtocol.SINGLE),
     CatchTarget(Family.OVERRIDE, 0.95, protocol=ArrivalProtocol.SINGLE),
     CatchTarget(Family.TYPOS, 0.50, protocol=ArrivalProtocol.SINGLE),
+    CatchTarget(Family.ORDINARY, 0.005, attack=False, protocol=ArrivalProtocol.SINGLE),
+    CatchTarget(Family.ORDINARY, 0.02, attack=False, protocol=ArrivalProtocol.ATTACKED_ANSWERS),
     CatchTarget(Family.ORDINARY, 0.01, attack=False),
     CatchTarget(Family.HARD_NEGATIVE, 0.03, attack=False),
     CatchTarget(Family.JOINERS, 0.0, attack=False),
