@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from corpus_guard.domain import Finding, Severity
+from corpus_guard.intake.parsing.mojibake import repair_mojibake
 
 CHECK = "parsing"
 MAX_DECLARED = 50
@@ -88,7 +89,10 @@ def finalize(document: ParsedDocument, *, max_chars: int) -> ParsedDocument:
         problems.append(
             make_problem("surrogates", Severity.MEDIUM, "half characters (lone surrogates) were replaced by U+FFFD")
         )
-    text, hidden = map(replace_unstorable, texts)
+    (text, repaired), (hidden, repaired_hidden) = (repair_mojibake(replace_unstorable(text)) for text in texts)
+    if damaged := repaired + repaired_hidden:
+        message = f"{damaged:,} characters of UTF-8 had been read in another encoding (mojibake), and were repaired"
+        problems.append(make_problem("mojibake", Severity.LOW, message, score=0.2))
     if len(hidden) > max_chars:
         message = f"{len(hidden):,} hidden characters; only the first {max_chars:,} are screened"
         problems.append(make_problem("hidden_too_long", Severity.HIGH, message))
