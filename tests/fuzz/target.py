@@ -12,26 +12,35 @@ with atheris.instrument_imports(
 ):
     import mammoth  # noqa: F401
     import pypdf  # noqa: F401
-    from tests.fuzz.seeds import WRAPPERS, wrapped
+    from tests.fuzz.seeds import wrapped
 
     from corpus_guard.errors import HostileInput
     from corpus_guard.intake.parsing import media
-    from corpus_guard.intake.parsing import reader as reading
     from corpus_guard.intake.parsing.document import ParsedDocument, finalize
-    from corpus_guard.intake.parsing.formats import docx, epub, html, markdown, pdf, pptx, row, text, xlsx  # noqa: F401
+    from corpus_guard.intake.parsing.formats import docx, epub, html, markdown, pdf, pptx, row, text, xlsx
 
 MAX_CHARS = 4_000_000
+READERS = {
+    "docx": docx,
+    "epub": epub,
+    "html": html,
+    "markdown": markdown,
+    "pdf": pdf,
+    "pptx": pptx,
+    "row": row,
+    "text": text,
+    "xlsx": xlsx,
+}
 
 
 def target(wrapper: str) -> Callable[[bytes], None]:
     """What is called with every input. A reader may refuse it by name, or run out of memory; anything else is a crash."""
-    media_type = WRAPPERS[wrapper]
 
     def once(data: bytes) -> None:
         content = wrapped(wrapper, data)
         try:
             media.detect_media_type(content, "", "name")
-            parsed: ParsedDocument = reading._read_as(media_type, content)
+            parsed: ParsedDocument = READERS[wrapper].read(content)
         except (HostileInput, MemoryError):
             return
         whole = finalize(parsed, max_chars=MAX_CHARS)

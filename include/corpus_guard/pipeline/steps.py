@@ -50,15 +50,16 @@ from corpus_guard.pipeline.arrivals import (
     items_to_fetch,
     record_listing,
     recorded_documents,
+    retire_vanished,
     store_arrival,
     write_batch,
 )
 from corpus_guard.pipeline.canaries import CanaryResults, screen_canaries
 from corpus_guard.pipeline.configuration import record_configuration
 from corpus_guard.pipeline.semantics import compare_chunks
-from corpus_guard.pipeline.vanished import retire_vanished
 from corpus_guard.proof.sealing import seal_corpus
-from corpus_guard.screening.history import LedgerHistory
+from corpus_guard.review.campaigns import assign_campaigns
+from corpus_guard.screening.history import LedgerHistory, record_signals
 from corpus_guard.screening.predecessors import load_predecessors
 from corpus_guard.screening.runner import Screening
 from corpus_guard.screening.survey.signals import signals_from_table
@@ -305,10 +306,6 @@ def publish(ledger: Ledger, storage: Storage, store: Store, run_id: str, shard: 
     Raises:
         Inconsistent: a file of the shard was changed since an earlier step wrote it; nothing was recorded.
     """
-    from corpus_guard.review.campaigns import assign_campaigns
-    from corpus_guard.screening.history import record_signals
-    from corpus_guard.screening.survey.signals import signals_from_table
-
     _require_as_written(ledger, storage, shard)
     by_id = {
         judgement.version_id: judgement for judgement in judgements_from_table(storage.read_table(shard["judgements"]))

@@ -31,7 +31,6 @@ import orjson
 
 from corpus_guard.intake.parsing import media, worker
 from corpus_guard.intake.parsing.document import ParsedDocument, failed_document, replace_unstorable
-from corpus_guard.intake.parsing.reader import is_light
 
 if TYPE_CHECKING:
     from corpus_guard.settings import Settings
@@ -42,6 +41,10 @@ _PACKAGES = Path(__file__).resolve().parents[3]  # the folder that holds corpus_
 _REPLY_OVERHEAD = 2**20  # bytes for everything in a reply that is neither text nor hidden text
 _JSON_CHAR = 6  # bytes one code point can take: "\u0000"
 _PIPE_BYTES = 2**18
+_LIGHT = frozenset(
+    {media.ROW, media.BROKEN_ROW, media.TEXT, media.MARKDOWN, media.BINARY}
+)  # binary data is not read at all
+_LIGHT_BYTES = 2**20
 
 
 class ParsingSandbox:
@@ -72,7 +75,7 @@ class ParsingSandbox:
                 "too_large", f"the document has {len(content):,} bytes; the limit is {self._max_bytes:,} bytes"
             )
         decision = media.detect_media_type(content, media_type, name)
-        if is_light(content, decision):
+        if _is_light(content, decision):
             return worker.parse_safely(content, media_type=media_type, name=name, max_chars=self._max_chars)
         header = {"media_type": media_type, "name": replace_unstorable(name), "max_chars": self._max_chars}
         parsed = self._parse_in_worker(orjson.dumps(header), content)
@@ -184,3 +187,19 @@ def _exchange(process: subprocess.Popen[bytes], request: bytes, deadline: float,
                     raise ValueError(f"the reply has {size:,} bytes; the limit is {limit:,}")
                 if len(reply) == size + worker.REPLY.size and not unsent:
                     return bytes(reply[worker.REPLY.size :])
+
+
+def _is_light(content: bytes, decision: media.MediaDecision) -> bool:
+    """Return whether a document may be read outside the parsing process: decoding and a linear scan.
+
+    Guessing an encoding and reading front matter are not light: both take seconds on some inputs.
+    """
+    if decision.media_type not in _LIGHT or len(content) > _LIGHT_BYTES:
+        return False
+    if decision.media_type == media.MARKDOWN and content.startswith(b"---"):
+        return False  # 16 kB of hostile YAML take seconds
+    try:
+        content.decode()
+    except UnicodeDecodeError:
+        return decision.media_type in {media.BINARY, media.BROKEN_ROW}
+    return True

@@ -17,14 +17,15 @@ import os
 import resource
 import struct
 import sys
+from dataclasses import replace
+from importlib import import_module
 from typing import IO
 
 import orjson
 
-from corpus_guard.errors import HostileInput
-from corpus_guard.intake.parsing import media
-from corpus_guard.intake.parsing.document import ParsedDocument, failed_document
-from corpus_guard.intake.parsing.reader import read_document
+from corpus_guard.errors import HostileInput, Unreadable
+from corpus_guard.intake.parsing import formats, media
+from corpus_guard.intake.parsing.document import ParsedDocument, failed_document, finalize
 
 REQUEST = struct.Struct(">IQ")
 REPLY = struct.Struct(">I")
@@ -41,6 +42,17 @@ _REFUSED_EVENTS = (
     "ftplib.",
     "urllib.",
 )
+_READERS = {
+    media.ROW: "row",
+    media.TEXT: "text",
+    media.MARKDOWN: "markdown",
+    media.HTML: "html",
+    media.PDF: "pdf",
+    media.DOCX: "docx",
+    media.PPTX: "pptx",
+    media.XLSX: "xlsx",
+    media.EPUB: "epub",
+}
 
 
 def main() -> int:
@@ -81,6 +93,27 @@ def parse_safely(content: bytes, *, media_type: str, name: str, max_chars: int) 
         )
 
 
+def read_document(content: bytes, media_type: str, name: str, *, max_chars: int) -> ParsedDocument:
+    """Detect the media type and read the document.
+
+    Raises:
+        HostileInput: the document cannot be read; the code says why.
+        Exception: any other error of a format's parser.
+    """
+    decision = media.detect_media_type(content, media_type, name)
+    if decision.media_type == media.BINARY:
+        return ParsedDocument("", problems=decision.problems, media_type=decision.media_type)
+    if decision.media_type == media.BROKEN_ROW:
+        raise _broken_row(media_type)
+    if not content.strip():
+        return failed_document("empty", f"the document has {len(content)} bytes and no text", decision.media_type)
+    # Imported when first needed: a process that parses rows never loads a PDF library.
+    reader = import_module(f"{formats.__name__}.{_READERS[decision.media_type]}")
+    document: ParsedDocument = reader.read(content)
+    problems = (*decision.problems, *document.problems)
+    return finalize(replace(document, problems=problems, media_type=decision.media_type), max_chars=max_chars)
+
+
 def _limit_resources(memory: int) -> None:
     for limit, value in (
         (resource.RLIMIT_AS, memory),
@@ -115,6 +148,12 @@ def _writes(arguments: tuple[object, ...]) -> bool:
 def _read_exactly(stream: IO[bytes], size: int) -> bytes | None:
     data = stream.read(size)
     return data if len(data) == size else None
+
+
+def _broken_row(media_type: str) -> Unreadable:
+    line = media_type.partition("line=")[2]
+    where = f"line {int(line)}" if line.isascii() and line.isdigit() and len(line) < 12 else "a line"
+    return Unreadable("parsing.broken_row", f"{where} of the file cannot be read as a row; correct it at the source")
 
 
 if __name__ == "__main__":
