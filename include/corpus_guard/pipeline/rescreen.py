@@ -30,12 +30,12 @@ from corpus_guard.corpus.store import Store
 from corpus_guard.domain import Judgement, Progress, Verdict
 from corpus_guard.intake.sources import Sources
 from corpus_guard.ledger import Ledger
-from corpus_guard.ledger.runs import begin_run, end_run
+from corpus_guard.ledger.runs import begin_run
 from corpus_guard.ledger.tables import blocked, decision_stands, decisions, documents, findings, versions
 from corpus_guard.models import Models
 from corpus_guard.pipeline import steps
 from corpus_guard.pipeline.steps import Shard
-from corpus_guard.proof.sealing import seal_corpus
+from corpus_guard.proof.sealing import seal_run
 from corpus_guard.screening.history import ReplayedHistory
 from corpus_guard.screening.runner import Screening
 from corpus_guard.settings import Settings
@@ -199,8 +199,8 @@ def rescreen(
     if not dry_run:
         progress("sealing", len(waiting), len(waiting))
         result["published"], result["retired"] = outbox.drain(ledger, storage, store, run_id)
-        result["manifest_sha256"] = seal_corpus(ledger, storage, store, settings, run_id).manifest.sha256
-        _finish(ledger, run_id, result)
+        sealing = seal_run(ledger, storage, store, settings, run_id, _counts(result))
+        result["manifest_sha256"] = sealing.manifest.sha256
     return result
 
 
@@ -328,7 +328,7 @@ def _recorded_findings(ledger: Ledger, ids: Sequence[str]) -> dict[str, list[tup
     return by_version
 
 
-def _finish(ledger: Ledger, run_id: str, result: RescreenResult) -> None:
+def _counts(result: RescreenResult) -> dict[str, object]:
+    """Return what the ledger keeps of a result: the moved documents by their number only."""
     counts = {name: value for name, value in result.items() if name not in {"moved", "run_id"}}
-    counts["moved"] = len(result["moved"])
-    end_run(ledger, run_id, counts)
+    return {**counts, "moved": len(result["moved"])}

@@ -41,6 +41,7 @@ from corpus_guard.intake.sources import Sources
 from corpus_guard.intake.sources.source import Fetched, FetchFailed, Source, SourceItem, Unchanged, skipped_by
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.runs import begin_run, end_run
+from corpus_guard.ledger.states import RunState
 from corpus_guard.models import Models
 from corpus_guard.pipeline.arrivals import (
     Arrival,
@@ -57,7 +58,8 @@ from corpus_guard.pipeline.arrivals import (
 from corpus_guard.pipeline.canaries import CanaryResults, screen_canaries
 from corpus_guard.pipeline.configuration import record_configuration
 from corpus_guard.pipeline.semantics import compare_chunks
-from corpus_guard.proof.sealing import seal_corpus
+from corpus_guard.proof.log.heads import sign_head
+from corpus_guard.proof.manifest import write_manifest
 from corpus_guard.review.campaigns import assign_campaigns
 from corpus_guard.screening.history import LedgerHistory, record_signals
 from corpus_guard.screening.predecessors import load_predecessors
@@ -103,8 +105,8 @@ class Shard(TypedDict, total=False):
     hashes: dict[str, str]  # SHA-256 of its files, by storage name, as the step that wrote them left them
 
 
-class RefreshResult(TypedDict):
-    """Counts and digests of a finished refresh."""
+class EndedRefresh(TypedDict):
+    """Counts and digests of a refresh, as the ledger keeps them."""
 
     run_id: str
     documents: int
@@ -122,9 +124,14 @@ class RefreshResult(TypedDict):
     served: int  # chunks now in the collections
     manifest: str
     manifest_sha256: str
+    canaries: CanaryResults | None  # None if no document was ever found
+
+
+class RefreshResult(EndedRefresh):
+    """Counts and digests of a refresh whose log is signed."""
+
     log_size: int  # events under the newest signed head
     log_root: str
-    canaries: CanaryResults | None  # None if no document was ever found
 
 
 def discover(
@@ -357,11 +364,14 @@ def seal(
     counts |= {name: _total(fetched, name) for name in ("unchanged", "failed")}
     try:
         _balance(discovered["documents"], counts)
-        sealing = seal_corpus(ledger, storage, store, settings, run_id)
+        manifest = write_manifest(ledger, storage, store, run_id)
     except Inconsistent:
-        end_run(ledger, run_id, counts, "failed")
+        end_run(ledger, run_id, counts, RunState.FAILED)
         raise
-    sealed = RefreshResult(
+    canaries = None
+    if discovered["documents"]:
+        canaries = screen_canaries(ledger, storage, chunker, screening, settings, run_id, screened=bool(published))
+    ended = EndedRefresh(
         run_id=run_id,
         documents=discovered["documents"],
         accepted=counts["accepted"],
@@ -373,23 +383,19 @@ def seal(
         skipped=discovered.get("skipped", {}),  # a run that an older release began has none
         published=_total(published, "published") + late[0],
         retired=_total(published, "retired") + late[1],
-        served=sealing.manifest.chunks,
-        manifest=sealing.manifest.name,
-        manifest_sha256=sealing.manifest.sha256,
-        log_size=sealing.head.size,
-        log_root=sealing.head.root.hex(),
-        canaries=screen_canaries(ledger, storage, chunker, screening, settings, run_id, screened=bool(published))
-        if discovered["documents"]
-        else None,
+        served=manifest.chunks,
+        manifest=manifest.name,
+        manifest_sha256=manifest.sha256,
+        canaries=canaries,
     )
+    end_run(ledger, run_id, ended, RunState.FAILED if discovered["failed"] else RunState.SEALED)
+    head = sign_head(ledger, settings)  # last, so that the end of the run is signed, too
     if discovered["failed"]:
-        end_run(ledger, run_id, sealed, "failed")
         raise SourceUnavailable(
             "; ".join(discovered["failed"].values())
             + ". The other sources are refreshed and sealed; run the refresh again once the source answers"
         )
-    end_run(ledger, run_id, sealed)
-    return sealed
+    return RefreshResult(**ended, log_size=head.size, log_root=head.root.hex())
 
 
 def _list(storage: Storage, settings: Settings, run_id: str, source: Source, before: int) -> tuple[list[str], int]:

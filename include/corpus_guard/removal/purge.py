@@ -36,11 +36,11 @@ from corpus_guard.errors import Inconsistent, Misuse, UnknownSubject
 from corpus_guard.ledger.event_log import append_event
 from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.queries import select_in_batches, upsert
-from corpus_guard.ledger.runs import begin_run, end_run
+from corpus_guard.ledger.runs import begin_run
 from corpus_guard.ledger.states import PurgeState, RunKind
 from corpus_guard.ledger.tables import bands, chunks, purges, results, signals, suspects, traces, versions
 from corpus_guard.models.chat_cache import LedgerAnswerCache
-from corpus_guard.proof.sealing import seal_corpus
+from corpus_guard.proof.sealing import seal_run
 from corpus_guard.removal import chroma_files, withdrawal
 from corpus_guard.removal.purge_plan import PurgePlan
 from corpus_guard.removal.purge_targets import (
@@ -237,7 +237,6 @@ class Purger:
             if all_visible:
                 _close(self.ledger, run_id, row, targets, evidence)
                 state = PurgeState.CLOSED
-        seal = seal_corpus(self.ledger, self.storage, self.store, self.settings, run_id)
         result = PurgeResult(
             purge_id=purge_id,
             run_id=run_id,
@@ -248,7 +247,7 @@ class Purger:
             searched=int(evidence["searched"]),
             shared=list(evidence["shared"]),
             untraced=list(evidence["untraced"]),
-            manifest_sha256=seal.manifest.sha256,
+            manifest_sha256="",
         )
         counts = {
             "documents": result["documents"],
@@ -256,7 +255,8 @@ class Purger:
             "chunks": result["chunks"],
             "searched": result["searched"],
         }
-        end_run(self.ledger, run_id, counts)
+        seal = seal_run(self.ledger, self.storage, self.store, self.settings, run_id, counts)
+        result["manifest_sha256"] = seal.manifest.sha256
         return result
 
     def _chroma_folder(self, collections: Sequence[str]) -> tuple[Path | None, bool]:

@@ -29,10 +29,10 @@ from corpus_guard.corpus import outbox, publishing
 from corpus_guard.corpus.vectors import embed_chunks
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.ledger import now
-from corpus_guard.ledger.runs import begin_run, end_run
+from corpus_guard.ledger.runs import begin_run
 from corpus_guard.ledger.states import STATE_AFTER_DECISION, ReviewAction, RunKind
 from corpus_guard.ledger.tables import decision_stands, decisions, versions
-from corpus_guard.proof.sealing import seal_corpus
+from corpus_guard.proof.sealing import seal_run
 from corpus_guard.review.records import load_versions
 
 if TYPE_CHECKING:
@@ -103,9 +103,9 @@ def apply_decisions(
         rejected=rejected,
         published=published,
         retired=retired,
-        manifest_sha256=seal_corpus(ledger, storage, store, settings, run_id).manifest.sha256,
+        manifest_sha256="",
     )
-    end_run(ledger, run_id, result)
+    result["manifest_sha256"] = seal_run(ledger, storage, store, settings, run_id, result).manifest.sha256
     return result
 
 

@@ -31,10 +31,10 @@ from corpus_guard.errors import JudgeFailed, Misuse
 from corpus_guard.ledger.event_log import append_event
 from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.queries import select_in_batches
-from corpus_guard.ledger.runs import begin_run, end_run
+from corpus_guard.ledger.runs import begin_run
 from corpus_guard.ledger.states import SERVABLE_STATES, Label, RunKind, TraceOutcome, VersionState
 from corpus_guard.ledger.tables import blocked, events, reports, suspects, traces, versions
-from corpus_guard.proof.sealing import seal_corpus
+from corpus_guard.proof.sealing import seal_run
 from corpus_guard.removal import withdrawal
 from corpus_guard.removal.purge_targets import removal_targets, versions_with_equal_content
 from corpus_guard.traceback.filings import to_storable
@@ -221,8 +221,8 @@ def withdraw(
                 reason=reason,
             )
     _, retired = outbox.drain(ledger, storage, store, run_id)
-    manifest = seal_corpus(ledger, storage, store, settings, run_id).manifest
-    end_run(ledger, run_id, {"versions": len(version_ids), "retired": retired})
+    counts = {"versions": len(version_ids), "retired": retired}
+    manifest = seal_run(ledger, storage, store, settings, run_id, counts).manifest
     return WithdrawalResult(
         withdrawal_id=plan.withdrawal_id,
         run_id=run_id,
