@@ -128,6 +128,24 @@ def test_a_critical_release_needs_two_people(queue: Shelf, typed: Typed, tmp_pat
     assert [(one["approval"], one["of"], one["reviewer"]) for one in done["decisions"]] == [(2, 2, "Person mo")]
 
 
+def test_rejecting_escalating_and_undoing_are_signed_with_a_key_of_ones_own(
+    queue: Shelf, typed: Typed, tmp_path: Path
+) -> None:
+    ada = a_person(typed, tmp_path, "ada")
+    first, second, _ = (item["version_id"] for item in listed(typed))
+
+    rejected = as_json(typed("quarantine", "reject", first, *WHY, *ada, "--no-apply", "--json"))["decisions"]
+    escalated = as_json(typed("quarantine", "escalate", second, *WHY, *ada, "--json"))["decisions"]
+    undone = as_json(typed("quarantine", "undo", rejected[0]["decision_id"], *WHY, *ada, "--json"))
+
+    assert [decision["reviewer"] for decision in rejected + escalated] == ["Person ada"] * 2
+    assert undone == {"undone": [rejected[0]["decision_id"]]}
+    history = as_json(typed("quarantine", "history", "--json"))
+    assert {(row["kind"], row["reviewer"]) for row in history["entries"]} >= {("undo", "Person ada")}
+    for command in ("reject", "escalate"):
+        assert typed("quarantine", command, first, *WHY, "--key", str(tmp_path / "none.pem"))[0] != 0
+
+
 def test_what_was_decided_is_taken_back_and_told(queue: Shelf, typed: Typed) -> None:
     item = listed(typed)[0]["version_id"]
     done = as_json(

@@ -20,7 +20,6 @@ from corpus_guard.cli.options import (
     OwnKey,
     Reason,
     Reviewer,
-    command_line_reviewer,
     reviewer_with_key,
 )
 from corpus_guard.deployment import Deployment
@@ -214,6 +213,7 @@ def reject(
     check: FromCheck = None,
     severity: WithSeverity = None,
     campaign: FromCampaign = None,
+    key: OwnKey = None,
     yes: Yes = False,
     apply: Apply = True,
     as_json: Json = False,
@@ -222,7 +222,7 @@ def reject(
 
     Example: `guard quarantine reject --campaign 77ab12… --reason "tells readers to call a stranger" --yes`
     """
-    _decide("reject", items, (source, check, severity, campaign), reviewer, reason, yes, apply, as_json)
+    _decide("reject", items, (source, check, severity, campaign), reviewer, reason, yes, apply, as_json, key)
 
 
 @app.command("escalate")
@@ -234,6 +234,7 @@ def escalate(
     check: FromCheck = None,
     severity: WithSeverity = None,
     campaign: FromCampaign = None,
+    key: OwnKey = None,
     yes: Yes = False,
     as_json: Json = False,
 ) -> None:
@@ -241,7 +242,7 @@ def escalate(
 
     Example: `guard quarantine escalate 3f9ac1d2 --reason "legal should see this"`
     """
-    _decide("escalate", items, (source, check, severity, campaign), reviewer, reason, yes, False, as_json)
+    _decide("escalate", items, (source, check, severity, campaign), reviewer, reason, yes, False, as_json, key)
 
 
 @app.command("undo")
@@ -249,6 +250,7 @@ def undo(
     decision: Annotated[str, typer.Argument(help="Id of the decision, from `guard quarantine history`.")],
     reviewer: Reviewer,
     reason: Reason,
+    key: OwnKey = None,
     as_json: Json = False,
 ) -> None:
     """Undo a decision that has not taken effect yet. The undo is recorded.
@@ -258,10 +260,9 @@ def undo(
     from corpus_guard.review.undo import undo_decision as take_back
 
     with Deployment() as deployment:
+        by = reviewer_with_key(reviewer, key, deployment.identities)
         digest = deployment.screening.digest
-        gone = take_back(
-            deployment.ledger, decision, reviewer=command_line_reviewer(reviewer), reason=reason, policy_digest=digest
-        )
+        gone = take_back(deployment.ledger, decision, reviewer=by, reason=reason, policy_digest=digest)
     if as_json:
         console.print_json({"undone": gone})
         return
@@ -277,7 +278,7 @@ def _decide(
     yes: bool,
     apply: bool,
     as_json: bool,
-    key: Path | None = None,
+    key: Path | None,
 ) -> None:
     from corpus_guard.deployment import new_run_id
     from corpus_guard.review import decisions
