@@ -7,6 +7,7 @@ Checks that the collections hold exactly what was sealed and signed, and that hi
 log, each signature; queries the store with every vector. A deviation opens an incident (`guard incident list`) with its evidence. What can
 be restored is then published again from the Parquet batches. Healed or not, an incident stays red until a person acknowledges it with a
 reason: here under *Required Actions*, each night again, on the review page or with `guard incident acknowledge`. Mail and Slack carry it.
+While no incident is red, stored files that nobody needs any more are removed (`guard clean`).
 
 **What it does not protect against.** Anyone who holds the signing key *and* the machine that remembers the last head; a witness on
 another machine helps there (`guard witness`). It does not ask whether a sealed text is true: that is the task of screening.
@@ -17,6 +18,7 @@ another machine helps there (`guard witness`). It does not ask whether a sealed 
 - `heal`: the same; what was healed stays healed. Clear the task.
 - `report`: the ledger does not answer; start it and clear the task.
 - `acknowledge`: the answer could not be taken; clear the task to be asked again. Silence for a day leaves everything red.
+- `clean`: the ledger or the storage does not answer; start it and clear the task. What was not removed is removed the next night.
 - `settle`: nobody acknowledged, or without a reason, or deviations are still there. See `guard incident show`, repair, clear the task.
 """
 
@@ -30,6 +32,7 @@ from corpus_guard.airflow.integrity import (
     ACCEPT,
     ACKNOWLEDGE,
     LEAVE_RED,
+    clean_storage,
     heal_incident,
     report_incidents,
     settle_incidents,
@@ -55,6 +58,7 @@ def integrity_nightly():
     )
     heal = task(heal_incident, task_id="heal", execution_timeout=VERIFY_TIME)
     report = task(report_incidents, task_id="report", execution_timeout=timedelta(minutes=10), trigger_rule="all_done")
+    clean = task(clean_storage, task_id="clean", execution_timeout=timedelta(hours=1), trigger_rule="all_done")
     settle = task(settle_incidents, task_id="settle", execution_timeout=timedelta(minutes=30))
     acknowledge = HITLOperator(
         task_id="acknowledge",
@@ -74,6 +78,7 @@ def integrity_nightly():
     red = report(unhealed)
     [unhealed, red] >> acknowledge
     settle(red, acknowledge.output)
+    red >> clean()
 
 
 integrity_nightly()

@@ -134,6 +134,11 @@ class Settings(BaseSettings):
     anchor_url: str = ""
     """Second place for every head: an fsspec URL (a bucket with object lock) or ``git+URL``. Empty: none."""
 
+    clean_days: int = Field(default=30, ge=0, le=3_650)
+    """Days after which `guard clean`, and every night, removes stored files that nobody needs any more: working
+    files of runs, batches and vectors to which nothing refers. Whatever was published, waits or was decided on
+    stays, and so do raw bytes. 0: every file stays."""
+
     refresh_deadline_hours: float = Field(default=4.0, ge=0)
     """Hours after which a queued run of ``corpus_refresh`` that is not done is late, and people are notified.
     0: never."""

@@ -1,4 +1,4 @@
-"""Task functions of `integrity_nightly`: verify, heal, report what nobody has acknowledged, take the answer."""
+"""Task functions of `integrity_nightly`: verify, heal, report what nobody has acknowledged, take the answer, clean."""
 
 from __future__ import annotations
 
@@ -202,6 +202,22 @@ def settle_incidents(red: RedIncidents, answer: HumanAnswer) -> None:
             f"incident {red['unhealed']} is acknowledged, and its deviations are still there: repair them, or accept them as the "
             "new baseline; the next night opens a new incident"
         )
+
+
+def clean_storage() -> None:
+    """Remove stored files that nobody needs any more, and write on the run's note how many."""
+    from corpus_guard.deployment import Deployment
+    from corpus_guard.pipeline.cleaning import clean
+
+    with Deployment() as deployment:
+        result = clean(deployment.ledger, deployment.storage, deployment.settings, current_run_id())
+    log.info("%s", result)
+    removed = {kind: totals["files"] for kind, totals in result["removed"].items()}
+    gauge("integrity.cleaned", sum(removed.values()))
+    for name in result["changed"]:
+        log.warning("%s is not as it was logged, and was not removed; run `guard verify --deep`", name)
+    if removed:
+        write_note_line("Cleaned", ", ".join(f"{count:,} {kind}" for kind, count in removed.items()))
 
 
 def _named(incidents: Sequence[Incident]) -> str:

@@ -11,6 +11,8 @@ Rules
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Final
 
 import sqlalchemy as sa
@@ -20,6 +22,18 @@ from corpus_guard.ledger.event_log import append_event
 from corpus_guard.ledger.tables import events
 
 STORED_EVENT: Final = "stored"
+
+
+@dataclass(frozen=True, slots=True)
+class FileRemoval:
+    """The logged removal of a file."""
+
+    at: datetime  # UTC
+    run_id: str
+
+    def __str__(self) -> str:
+        """Return when and by which run, in words."""
+        return f"removed on {self.at:%Y-%m-%d} by {self.run_id}"
 
 
 def hash_files(storage: Storage, names: Iterable[str]) -> dict[str, str]:
@@ -51,3 +65,14 @@ def logged_hashes(connection: sa.Connection, folder: str | None = None) -> dict[
     for body in connection.scalars(statement):
         hashes |= body["files"]
     return hashes
+
+
+def find_removal(connection: sa.Connection, name: str) -> FileRemoval | None:
+    """Return the event that removed a file on purpose; None if the newest event about it did not."""
+    of_folder = sa.select(events.c.at, events.c.run_id, events.c.body).where(
+        events.c.kind == STORED_EVENT, events.c.subject == name.rpartition("/")[0]
+    )
+    for row in connection.execute(of_folder.order_by(events.c.seq.desc())):
+        if name in row.body["files"]:
+            return FileRemoval(row.at, row.run_id) if row.body["files"][name] is None else None
+    return None

@@ -23,6 +23,7 @@ import pyarrow as pa
 import sqlalchemy as sa
 from numpy.typing import NDArray
 
+from corpus_guard.batches.logged_files import find_removal
 from corpus_guard.batches.storage import FileDamaged, Filters, Storage
 from corpus_guard.batches.tables import vectors_from_table, versions_from_table
 from corpus_guard.domain import Stamp, Version, sha256_text
@@ -84,6 +85,14 @@ def read_checked_versions(
     first = defects[0]
     subject = f"version {first.version_id} of document {first.doc_id}: " if first.version_id else ""
     more = f" ({len(defects) - 1:,} more)" if len(defects) > 1 else ""
+    if first.problem.startswith("removed "):
+        raise BatchDamaged(
+            f"{storage.location(name)} was {first.problem}: the policy had rejected what it holds, newer versions replaced it, "
+            "and nothing of it was ever served. The raw bytes are kept, and the log tells of the removal "
+            "(`guard log --kind cleaned`)",
+            name,
+            defects,
+        )
     remedy = (
         "Correct CORPUS_GUARD_STORAGE_URL if the folder moved, restore the file from a copy, or run `guard rescreen`, which "
         "makes it again from the raw bytes"
@@ -112,7 +121,9 @@ def compare_batch(
     except FileDamaged as error:
         return [], [BatchDefect("", "", f"the file is not readable as a batch ({type(error.__cause__).__name__})")]
     except Inconsistent:
-        return [], [BatchDefect("", "", MISSING)]
+        with ledger.read() as connection:
+            removal = find_removal(connection, name)
+        return [], [BatchDefect("", "", str(removal or MISSING))]
     # What foreign columns and values make the conversion raise.
     except (pa.ArrowException, ValueError, LookupError, TypeError, AttributeError) as error:
         return [], [BatchDefect("", "", f"the file is not readable as a batch ({type(error).__name__})")]

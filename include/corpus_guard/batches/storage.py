@@ -16,6 +16,7 @@ import logging
 import os
 import uuid
 from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias
 
@@ -58,6 +59,28 @@ class Storage:
             return set()
         self._fs.invalidate_cache()
         return {str(path).removeprefix(self._root + "/") for path in self._fs.find(self._root)}
+
+    def written_at(self, name: str) -> datetime:
+        """Return when a file was last written (UTC); raises Inconsistent like `read`."""
+        try:
+            return _utc(self._fs.modified(self._path(name)))
+        except FileNotFoundError:
+            raise self._missing(name) from None
+
+    def size(self, name: str) -> int:
+        """Return the size of a file in bytes; raises Inconsistent like `read`."""
+        try:
+            return int(self._fs.size(self._path(name)))
+        except FileNotFoundError:
+            raise self._missing(name) from None
+
+    def remove(self, name: str) -> None:
+        """Remove a file, unless it is gone, and its folder once that is empty."""
+        with contextlib.suppress(FileNotFoundError):
+            self._fs.rm_file(self._path(name))
+        if self._local:
+            with contextlib.suppress(OSError):  # an object store has no folders; a full one stays
+                Path(self._path(name)).parent.rmdir()
 
     def write(self, name: str, content: bytes, *, keep_existing: bool = False) -> None:
         """Write a file; readers see all of it or nothing.
@@ -227,6 +250,10 @@ def _parse_table(content: bytes, columns: list[str] | None, filters: Filters | N
     needed = None if columns is None else list(dict.fromkeys([*columns, *names]))
     table = file.read_row_groups(groups, columns=needed).filter(condition)
     return table if columns is None else table.select(columns)
+
+
+def _utc(when: datetime) -> datetime:
+    return when.replace(tzinfo=UTC) if when.tzinfo is None else when.astimezone(UTC)
 
 
 def _flush(path: Path) -> None:

@@ -22,6 +22,7 @@ from corpus_guard import __version__, errors
 from corpus_guard.cli import (
     activations,
     claims,
+    clean,
     console,
     enhance,
     evaluate,
@@ -77,7 +78,7 @@ for group, parts in {
 evaluate.app.command("activations")(activations.evaluate)
 train.app.command("activations")(activations.train)
 app.add_typer(models_app, name="models")
-for top_level in (screening, claims, proof, purge):
+for top_level in (screening, claims, proof, purge, clean):
     app.add_typer(top_level.app)
 
 SourceNames = Annotated[list[str] | None, typer.Option("--source", "-s", help="Only this source; repeat for several.")]

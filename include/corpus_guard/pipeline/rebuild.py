@@ -6,7 +6,7 @@ Rules
     * a text comes from the stored bytes through today's parser and must have the hash that was judged; chunks are cut where the
       ledger says, and must have their hashes; stamps and the parser's findings are the ledger's;
     * where the parser reads another text today, or the bytes are gone, nothing is written: what was judged cannot be published;
-    * content that was purged stays away;
+    * content that was purged stays away, and a file that was removed on purpose is not made again;
     * the event ``rebuilt`` says what was damaged, and the new hash is logged, before the file is written;
     * vectors are computed by the embedder that made them, or not at all.
 
@@ -21,7 +21,7 @@ from collections.abc import Iterable, Sequence
 import sqlalchemy as sa
 
 from corpus_guard.batches import Storage
-from corpus_guard.batches.logged_files import log_files
+from corpus_guard.batches.logged_files import find_removal, log_files
 from corpus_guard.batches.reading import read_checked_versions
 from corpus_guard.batches.storage import parquet_bytes
 from corpus_guard.batches.tables import SERVED_COLUMNS, embedder_of, versions_to_table
@@ -135,6 +135,13 @@ def rebuild(
     Raises:
         CannotRebuild: it would not be what was judged; nothing was written.
     """
+    with ledger.read() as connection:
+        removal = find_removal(connection, name)
+    if removal:
+        raise CannotRebuild(
+            f"{storage.location(name)} is not lost: it was {removal}, because nothing needed it any more, and the log "
+            "says so. It is not made again in its place; a run that fetches its documents writes a new batch"
+        )
     file = name.rpartition("/")[2]
     if file == VERSIONS:
         table = versions_to_table(_versions_again(ledger, storage, blobs, settings, name))

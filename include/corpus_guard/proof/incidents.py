@@ -224,6 +224,12 @@ def _readable_deviations(storage: Storage, kept: Iterable[Incident]) -> list[Dev
     return deviations
 
 
+def subjects_of_incidents(ledger: Ledger, storage: Storage) -> set[str]:
+    """Return what the deviations of all incidents name: files, versions, documents, chunks."""
+    deviations = _readable_deviations(storage, list_incidents(ledger))
+    return {name for deviation in deviations for name in (deviation.subject, deviation.doc_id) if name}
+
+
 def examine(
     ledger: Ledger,
     storage: Storage,

@@ -120,12 +120,12 @@ class StorageFiles:
             # Half a compressed file may hold a text and cannot be searched. A writer at work loses its draft,
             # fails, and is run again.
             if name.startswith(("batches/", "raw/")) and name.rpartition("/")[2].startswith("."):
-                self._remove(name)
+                self._storage.remove(name)
         for batch in self.batches_with(targets):
             if not self._is_referenced(batch.folder):
                 self._log(run_id, dict.fromkeys(batch.tables))
                 for name in batch.tables:
-                    self._remove(name)
+                    self._storage.remove(name)
                 continue
             for name in batch.tables:
                 table = self._read_table(name)
@@ -135,7 +135,7 @@ class StorageFiles:
                     self._log(run_id, {name: sha256_bytes(content)})
                     self._storage.write(name, content)
         for name in self.blobs_of(targets):
-            self._remove(name)
+            self._storage.remove(name)
 
     def open(self, name: str) -> BinaryIO:
         """Open a file for searching."""
@@ -233,10 +233,6 @@ class StorageFiles:
 
     def _blob_name(self, sha256: str) -> str:
         return self._blobs.path(sha256).removeprefix(self._root + "/")
-
-    def _remove(self, name: str) -> None:
-        with contextlib.suppress(FileNotFoundError):
-            self._fs.rm_file(f"{self._root}/{name}")
 
 
 def holds_trace(index: TraceIndex, stream: BinaryIO, location: str) -> bool:
