@@ -10,7 +10,7 @@ import typer
 
 from corpus_guard.cli import console
 from corpus_guard.cli.console import err, out, visible
-from corpus_guard.cli.options import Json
+from corpus_guard.cli.options import Json, JsonFile, LogToMlflow
 
 if TYPE_CHECKING:
     from corpus_guard.detectors.probe_comparison import ProbeComparison
@@ -32,7 +32,10 @@ Targets = Annotated[
 ]
 PassageFiles = Annotated[
     list[Path] | None,
-    typer.Option("--passages", help="JSONL with honest texts (`text`), for questions that have few (repeatable)."),
+    typer.Option(
+        "--passages",
+        help="JSONL file with honest texts (key `text`) for questions that have few of their own (repeatable).",
+    ),
 ]
 Limit = Annotated[int | None, typer.Option(min=1, help="Maximum number of questions per file. Default: all.")]
 Seed = Annotated[int, typer.Option(help="Random seed of sampling and of the weights.")]
@@ -65,12 +68,8 @@ def evaluate(
     recordings: Kept = None,
     epochs: Epochs = None,
     seed: Seed = 0,
-    to: Annotated[
-        Path | None, typer.Option("--json", help="Write all figures to this file; - means standard output.")
-    ] = None,
-    mlflow: Annotated[
-        bool, typer.Option(help="Log the run to MLflow (MLFLOW_TRACKING_URI, else a file in CORPUS_GUARD_HOME).")
-    ] = True,
+    to: JsonFile = None,
+    mlflow: LogToMlflow = True,
 ) -> None:
     """Measure how well a probe of the model's activations tells forced answers from right ones (RevPRAG).
 

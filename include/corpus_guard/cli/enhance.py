@@ -12,7 +12,7 @@ from rich.table import Table
 from corpus_guard import errors
 from corpus_guard.cli import console
 from corpus_guard.cli.console import out, plural, styled, visible
-from corpus_guard.cli.options import Json, Reviewer
+from corpus_guard.cli.options import Json, MaxRows, Reviewer
 from corpus_guard.deployment import Deployment, new_run_id
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def enable(
 @app.command("list")
 def list_(
     state: Annotated[str | None, typer.Option(help="Only this state: active, expired or withdrawn.")] = None,
-    limit: Annotated[int, typer.Option(min=1, help="Maximum number of rows.")] = 50,
+    limit: MaxRows = 50,
     as_json: Json = False,
 ) -> None:
     """List enhancements, newest first.

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from corpus_guard.cli import console
 from corpus_guard.cli.console import out
-from corpus_guard.cli.options import ManyFiles
-from corpus_guard.detectors.samples import Half
+from corpus_guard.cli.options import Attacks, HonestTexts, JsonFile, ManyFiles
+from corpus_guard.detectors.samples import Half, read_samples
 
 if TYPE_CHECKING:
     from corpus_guard.evaluation.drift import DriftRow
@@ -22,16 +21,14 @@ app = typer.Typer()
 
 @app.command("drift", cls=ManyFiles)
 def drift(
-    poison: Annotated[list[Path], typer.Option("--poison", help="JSONL with attacks (repeatable).")],
-    clean: Annotated[list[Path], typer.Option("--clean", help="JSONL with honest texts (repeatable).")],
+    poison: Attacks,
+    clean: HonestTexts,
     texts: Annotated[int, typer.Option(min=8, help="Texts to look for, among five times as many others.")] = 400,
     half: Annotated[
         Half, typer.Option(help="Half to measure on; the parameters were tuned on the other.")
     ] = Half.VALIDATION,
     seed: Annotated[int, typer.Option(help="Random seed of the sample and of the edits.")] = 0,
-    to: Annotated[
-        Path | None, typer.Option("--json", help="Write all figures to this file; - means standard output.")
-    ] = None,
+    to: JsonFile = None,
 ) -> None:
     """Measure how often an edited, reordered or re-chunked text is attributed to the right place, and how often to a wrong one.
 
@@ -40,7 +37,6 @@ def drift(
 
     Example: `guard evaluate drift --poison targets.jsonl --clean passages.jsonl`
     """
-    from corpus_guard.detectors.samples import read_samples
     from corpus_guard.detectors.vector_cache import CachingModels
     from corpus_guard.evaluation.drift import run_drift_experiment, select_texts
     from corpus_guard.settings import load_settings

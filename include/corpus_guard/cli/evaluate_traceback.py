@@ -11,6 +11,7 @@ import typer
 from corpus_guard.attacks.adaptive import AdaptiveAttack
 from corpus_guard.cli import console
 from corpus_guard.cli.console import err, out, visible
+from corpus_guard.cli.options import LogToMlflow
 from corpus_guard.detectors.planting import Attack, Planting
 from corpus_guard.errors import Misuse
 from corpus_guard.evaluation.traceback.evaluated_judges import BASELINE_JUDGES, EvaluatedJudge
@@ -70,9 +71,7 @@ def traceback(
         bool,
         typer.Option("--ask", help="Ask the RAG model again when a verdict is in doubt, as `guard trace` does."),
     ] = False,
-    mlflow: Annotated[
-        bool, typer.Option(help="Log the run to MLflow (MLFLOW_TRACKING_URI, else a file in CORPUS_GUARD_HOME).")
-    ] = True,
+    mlflow: LogToMlflow = True,
 ) -> None:
     """Measure how many poisoned texts behind a wrong answer are found, and how many others are accused.
 

@@ -14,7 +14,9 @@ import typer
 from corpus_guard import errors
 from corpus_guard.cli import console
 from corpus_guard.cli.console import out, visible
+from corpus_guard.cli.options import FromSource
 from corpus_guard.deployment import Deployment
+from corpus_guard.ledger.tables import documents
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -45,7 +47,7 @@ def findings(
         ExportFormat,
         typer.Option("--format", "-f", help="jsonl: all fields; ocsf: for a SIEM; sarif: for code hosts and editors."),
     ] = ExportFormat.JSONL,
-    source: Annotated[str | None, typer.Option("--source", "-s", help="Only this source.")] = None,
+    source: FromSource = None,
     state: Annotated[
         str | None, typer.Option(help="Only this state: quarantined, rejected, released or accepted.")
     ] = None,
@@ -164,7 +166,6 @@ def _pieces(form: ExportFormat, items: Iterable[ExportItem]) -> Iterator[str]:
 def _version(ledger: Ledger, name: str) -> str:
     import sqlalchemy as sa
 
-    from corpus_guard.ledger.tables import documents
     from corpus_guard.review.queue import find_item
 
     # As it is called, with its source before it, or as an export wrote it.

@@ -11,7 +11,7 @@ from corpus_guard.cli import console
 from corpus_guard.cli.console import out, styled, visible
 from corpus_guard.cli.options import Json, Reviewer
 from corpus_guard.deployment import Deployment, new_run_id
-from corpus_guard.ledger.states import IncidentState
+from corpus_guard.ledger.states import INCIDENT_STATES, IncidentState
 
 if TYPE_CHECKING:
     from corpus_guard.proof.incidents import Incident, IncidentWindow
@@ -34,7 +34,6 @@ def list_(
 
     Example: `guard incident list --state open`
     """
-    from corpus_guard.ledger.states import INCIDENT_STATES
     from corpus_guard.proof.incidents import list_incidents
 
     if state is not None and state not in INCIDENT_STATES:

@@ -38,8 +38,16 @@ OwnKey = Annotated[
     ),
 ]
 FromSource = Annotated[str | None, typer.Option("--source", "-s", help="Only this source.")]
+FromSources = Annotated[list[str] | None, typer.Option("--source", "-s", help="Only this source; repeat for several.")]
+MaxRows = Annotated[int, typer.Option(min=1, help="Maximum number of rows.")]
+CorrectAnswer = Annotated[str | None, typer.Option(help="The right answer, if you know it.")]
+Attacks = Annotated[list[Path], typer.Option("--poison", help="JSONL with attacks; several files allowed.")]
+HonestTexts = Annotated[list[Path], typer.Option("--clean", help="JSONL with honest texts; several files allowed.")]
 JsonFile = Annotated[
     Path | None, typer.Option("--json", help="Write all figures to this file; - means standard output.")
+]
+LogToMlflow = Annotated[
+    bool, typer.Option(help="Log the run to MLflow (MLFLOW_TRACKING_URI, else a file in CORPUS_GUARD_HOME).")
 ]
 
 

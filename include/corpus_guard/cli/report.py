@@ -14,8 +14,10 @@ from rich.panel import Panel
 from corpus_guard import errors
 from corpus_guard.cli import console
 from corpus_guard.cli.console import out, plural, styled, visible
-from corpus_guard.cli.options import Json
+from corpus_guard.cli.options import CorrectAnswer, Json, MaxRows
 from corpus_guard.deployment import Deployment, new_run_id
+from corpus_guard.ledger.ledger import now
+from corpus_guard.ledger.states import REPORT_STATES
 
 app = typer.Typer(help="Reports of wrong answers: file one, import many, list and show them.", no_args_is_help=True)
 
@@ -39,7 +41,7 @@ def add(
     reporter: Annotated[
         str, typer.Option(help="Name of the reporter.", default_factory=_login, show_default="your login name")
     ],
-    correct: Annotated[str | None, typer.Option(help="The right answer, if you know it.")] = None,
+    correct: CorrectAnswer = None,
     session: Annotated[str, typer.Option(help="Id of the conversation.")] = "",
     served: Annotated[list[str] | None, typer.Option(help="Id of a chunk behind the answer (repeatable).")] = None,
     at: Annotated[str | None, typer.Option(help="Time of the report, such as 2026-03-01T12:00Z. Default: now.")] = None,
@@ -49,7 +51,6 @@ def add(
 
     Example: `guard report add --query "How deep can the OX-12 go?" --output "1200 metres" --correct "300 m"`
     """
-    from corpus_guard.ledger.ledger import now
     from corpus_guard.traceback import reports
     from corpus_guard.traceback.filings import Filing
 
@@ -127,14 +128,13 @@ def list_(
         str | None,
         typer.Option(help="State: open, traced, not_poisoning, exhausted, undecided or judge_failed. Default: all."),
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, help="Maximum number of rows.")] = 50,
+    limit: MaxRows = 50,
     as_json: Json = False,
 ) -> None:
     """List reports in the order of tracing: highest weight first, then oldest.
 
     Example: `guard report list --state open`
     """
-    from corpus_guard.ledger.states import REPORT_STATES
     from corpus_guard.traceback.reports import list_reports
 
     if state is not None and state not in REPORT_STATES:

@@ -10,7 +10,7 @@ import typer
 
 from corpus_guard.cli import console
 from corpus_guard.cli.console import out, plural, styled, visible
-from corpus_guard.cli.options import Json
+from corpus_guard.cli.options import FromSource, FromSources, Json
 from corpus_guard.deployment import Deployment, new_run_id
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ DOCUMENTS_SHOWN = 40  # documents that moved; --json has all
 
 @app.command("calibrate")
 def calibrate(
-    source: Annotated[str | None, typer.Option("--source", "-s", help="Only this source.")] = None,
+    source: FromSource = None,
     target: Annotated[
         float, typer.Option(min=0.0001, max=0.5, help="Share of honest documents that may be quarantined.")
     ] = 0.01,
@@ -78,9 +78,7 @@ def calibrate(
 
 @app.command("rescreen")
 def rescreen(
-    source: Annotated[
-        list[str] | None, typer.Option("--source", "-s", help="Only this source; repeat for several.")
-    ] = None,
+    source: FromSources = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the changes without recording them.")] = False,
     as_json: Json = False,
 ) -> None:

@@ -13,8 +13,10 @@ from typer.core import TyperGroup
 from corpus_guard import errors
 from corpus_guard.cli import console
 from corpus_guard.cli.console import err, out, plural, styled, visible
-from corpus_guard.cli.options import Json, Reviewer
+from corpus_guard.cli.options import CorrectAnswer, Json, MaxRows, Reviewer
 from corpus_guard.deployment import Deployment, new_run_id
+from corpus_guard.ledger.ledger import now
+from corpus_guard.settings import load_settings
 
 if TYPE_CHECKING:
     from corpus_guard.traceback.activations.witness import TestimonyRecord
@@ -70,7 +72,7 @@ def follow(
     report: Annotated[str | None, typer.Argument(help="Id of a report, or a prefix of it.", metavar="[REPORT]")] = None,
     query: Annotated[str, typer.Option("--query", "-q", help="Question, if no report is given.")] = "",
     output: Annotated[str, typer.Option("--output", "-o", help="The wrong answer.")] = "",
-    correct: Annotated[str | None, typer.Option(help="The right answer, if you know it.")] = None,
+    correct: CorrectAnswer = None,
     every: Annotated[bool, typer.Option("--open", help="Trace every open report.")] = False,
     as_of: Annotated[
         str | None,
@@ -114,7 +116,7 @@ def follow(
 @app.command("list")
 def list_(
     report: Annotated[str | None, typer.Option(help="Only traces of this report.")] = None,
-    limit: Annotated[int, typer.Option(min=1, help="Maximum number of rows.")] = 50,
+    limit: MaxRows = 50,
     as_json: Json = False,
 ) -> None:
     """List past traces, newest first.
@@ -209,7 +211,6 @@ def withdraw(
 
 
 def _settings(judge: JudgeName | None) -> Any:
-    from corpus_guard.settings import load_settings
 
     return load_settings(**({"judge": judge.value} if judge else {}))
 
@@ -224,7 +225,6 @@ def _complaints(
     reporter: str,
     keep: bool,
 ) -> list[Complaint]:
-    from corpus_guard.ledger.ledger import now
     from corpus_guard.traceback import reports
     from corpus_guard.traceback.batch_run import MAX_REPORTS
     from corpus_guard.traceback.filings import Filing, validate_filing

@@ -10,8 +10,12 @@ import typer
 
 from corpus_guard.cli import console
 from corpus_guard.cli.console import out, print_json, visible
-from corpus_guard.cli.options import Json, ManyFiles
-from corpus_guard.detectors.score_training import ScreeningScore
+from corpus_guard.cli.options import Attacks, HonestTexts, Json, ManyFiles
+from corpus_guard.detectors.samples import read_rows, read_samples
+from corpus_guard.detectors.score_training import ScreeningScore, train_score, write_score
+from corpus_guard.detectors.vector_cache import CachingModels
+from corpus_guard.models import Models
+from corpus_guard.settings import load_settings
 
 app = typer.Typer(help="Train the learned parts of screening and traceback.", no_args_is_help=True)
 
@@ -19,8 +23,8 @@ app = typer.Typer(help="Train the learned parts of screening and traceback.", no
 @app.command("score", cls=ManyFiles)
 def score(
     name: Annotated[ScreeningScore, typer.Argument(help="Score to fit.")],
-    poison: Annotated[list[Path], typer.Option("--poison", help="JSONL with attacks; several files allowed.")],
-    clean: Annotated[list[Path], typer.Option("--clean", help="JSONL with honest texts; several files allowed.")],
+    poison: Attacks,
+    clean: HonestTexts,
     to: Annotated[Path, typer.Option("--out", "-o", help="YAML file to write.")],
     seed: Annotated[int, typer.Option(help="Random seed of the sample and of the arrival order.")] = 0,
     as_json: Json = False,
@@ -29,11 +33,6 @@ def score(
 
     Example: `guard train score coordination --poison attacks/*.jsonl --clean clean/*.jsonl --out coordination.yaml`
     """
-    from corpus_guard.detectors.samples import read_samples
-    from corpus_guard.detectors.score_training import train_score, write_score
-    from corpus_guard.detectors.vector_cache import CachingModels
-    from corpus_guard.settings import load_settings
-
     read = read_samples(poison, clean)
     model = train_score(name, read.samples, CachingModels(load_settings()), seed)
     write_score(model, to)
@@ -72,10 +71,7 @@ def judge(
     Example: `guard train judge --targets nq.jsonl --out judge.json`
     """
     from corpus_guard.detectors.judge_training import train_judge
-    from corpus_guard.detectors.samples import read_rows
     from corpus_guard.detectors.target_questions import read_targets
-    from corpus_guard.models import Models
-    from corpus_guard.settings import load_settings
 
     questions = [target for path in targets for target in read_targets(path, limit=limit).targets if target.adversarial]
     background = [
