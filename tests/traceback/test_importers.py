@@ -234,7 +234,7 @@ class TestRows:
         monkeypatch.setattr("corpus_guard.traceback.importers.importing.FILINGS_PER_TRANSACTION", 10)
         with (
             monkeypatch.context() as patch,
-            pytest.raises(SourceUnavailable, match="running again continues") as refused,
+            pytest.raises(SourceUnavailable, match="run again to continue where it stopped") as refused,
         ):
             patch.setattr("corpus_guard.traceback.importers.source.line_records", cut_off)
             run(guard, source)

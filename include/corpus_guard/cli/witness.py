@@ -46,10 +46,10 @@ def init(
         console.print_json({"vkey": vkey, "home": str(home)})
         return
     out.print(f"Witness created in {visible(str(home))}. Public key:\n\n{visible(vkey)}\n", soft_wrap=True)
-    out.print("Set at the guard:\n")
+    out.print("Set where the guard runs:\n")
     out.print(f"CORPUS_GUARD_WITNESS_URL=http://127.0.0.1:{PORT}", soft_wrap=True)
     out.print(f"CORPUS_GUARD_WITNESS_KEY={visible(vkey)}\n", soft_wrap=True)
-    out.print("Then run here:\n")
+    out.print("Then run on this machine:\n")
     out.print(
         f"guard witness trust --home {visible(str(home))} $(cat log.pub)   # from the guard's keys folder",
         soft_wrap=True,

@@ -47,7 +47,7 @@ TrainingRows = tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.float64]
 
 
 class ScreeningScore(StrEnum):
-    """Learned score of screening."""
+    """Score of screening whose weights are learned."""
 
     COORDINATION = "coordination"
     TARGETING = "targeting"

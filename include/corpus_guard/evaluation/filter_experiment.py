@@ -141,7 +141,7 @@ class FilterExperiment(FilterTrainer):
 
         Args:
             training: questions to train on.
-            testing: questions to measure on; those in both lists are divided.
+            testing: questions to measure on; a question in both lists is used in one of them only.
             kind: of classifier.
             answers: also answer the questions from what is served, for ASR and accuracy (slow).
             ablations: also vary tau and epsilon.

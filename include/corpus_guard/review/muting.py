@@ -34,7 +34,7 @@ from corpus_guard.screening.runner import is_mutable
 
 @dataclass(frozen=True, slots=True)
 class Mute:
-    """A rule that is muted for a source, was, or is proposed to be."""
+    """Rule that is muted for a source, was muted there, or is proposed to be."""
 
     mute_id: str
     source: str

@@ -47,7 +47,7 @@ class Reviewer:
             return {}
         if self.signer is None or self.signer.verifier.encode() != self.id:
             raise NotAllowed(
-                f"{self.name} is known by the key {self.id}, and did not sign with it; nothing was changed"
+                f"{self.name} is listed with the key {self.id}, but did not sign with it; nothing was changed"
             )
         return {"note": sign_act(self.signer, act_id, kind, subject, revision)}
 

@@ -1,4 +1,4 @@
-"""Attribution that survives drift: where in the live corpus a text of an earlier day is now.
+"""Attribution that survives drift: find where a text of an earlier day is in the live corpus now.
 
 A text that was traced or served earlier may have been edited or chunked anew since. It is looked up in four
 steps, the surest first; each candidate is attributed by the first step that matches:
@@ -7,12 +7,12 @@ steps, the surest first; each candidate is attributed by the first step that mat
     normalised   the same letters and digits: Unicode forms, look-alikes, case, spacing and punctuation aside
     shingles     common runs of one to three words, measured against the shorter of the two texts: a chunk may
                  have become part of a longer one, or lie in two
-    embedding    hardly a common run, but much nearer than all others
+    embedding    almost no common run, but far nearer than all others
 
 Rules
     * candidates are what the text, and each part of it, retrieves (`split_into_probes`), and what the ledger
       knows by hash or MinHash bands;
-    * words are weighed by rarity: a word that half of the candidates have says little (inverse document
+    * words are weighted by rarity: a word that half of the candidates have says little (inverse document
       frequency among them);
     * a confidence is a calibrated probability that the candidate is the text's, 0..1
       (`corpus_guard.evaluation.drift` fits and measures); attributions below `MIN_CONFIDENCE`
@@ -164,7 +164,7 @@ class _ComparedText:
 
     @cached_property
     def distinct_words(self) -> frozenset[str]:
-        """Words, each once."""
+        """Words without repetitions."""
         return frozenset(self.words)
 
     @cached_property

@@ -199,7 +199,7 @@ def _is_empty(sketches: NDArray[np.uint32]) -> NDArray[np.bool_]:
 
 
 class _NearestNeighbours:
-    """The nearest neighbours of each position that stands for its equals."""
+    """Nearest neighbours of each position that is compared; it represents all positions with the same text."""
 
     def __init__(self, run: RunColumns, similarity: float) -> None:
         self.by_position: dict[int, _ByKind] = {}

@@ -122,7 +122,7 @@ def scale_value(name: str, value: float) -> float:
 
 
 def signals_to_table(signals: Sequence[Signals]) -> pa.Table:
-    """Return a table with one row a version, in `SIGNALS_SCHEMA`."""
+    """Return a table in `SIGNALS_SCHEMA` with one row for each version."""
     columns = {
         "version_id": [item.version_id for item in signals],
         "doc_id": [item.doc_id for item in signals],

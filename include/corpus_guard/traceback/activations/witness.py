@@ -54,17 +54,17 @@ class Testimony:
 
     @property
     def counts(self) -> bool:
-        """Whether a conclusion must not contradict it."""
+        """True if no conclusion may contradict this vote."""
         return self.vote is not Vote.UNSURE and self.repeated and not self.shortfalls
 
     @property
     def poisoned(self) -> bool:
-        """Whether the vote is that the answer was forced."""
+        """True if the vote says that the answer was forced."""
         return self.vote is Vote.POISONED
 
     @property
     def reason(self) -> str:
-        """Why the vote counts or does not."""
+        """Reason why the vote counts or does not."""
         if self.shortfalls:
             return f"shown only, the probe is too weak to count: {'; '.join(self.shortfalls)}"
         if self.vote is Vote.UNSURE:

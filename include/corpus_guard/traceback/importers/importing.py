@@ -107,7 +107,7 @@ def import_reports(
         counts = work.counts
         parts = ("new", "known", "aside", "unmarked", "outside")
         if counts["rows"] != sum(counts[part] for part in parts):
-            raise Inconsistent(f"{places[0]}: {counts['rows']} rows, but {dict(counts)}; this is a defect, report it")
+            raise Inconsistent(f"{places[0]}: {counts['rows']} rows, but {dict(counts)}; please report this as a bug")
         aside_file = None
         if counts["aside"]:
             aside.seek(0)

@@ -67,7 +67,7 @@ class _Value:
         self._line = 0
 
     def add(self, part: bytes, line: int) -> None:
-        """Append bytes that were read on `line`."""
+        """Append bytes of line number `line`."""
         if not self:
             part = part.lstrip()
             self._line = line

@@ -109,7 +109,7 @@ def _convert_read_errors(records: Iterator[Record], place: str) -> Iterator[Reco
         raise Misuse(f"{place} {error}") from error
     except Exception as error:
         raise SourceUnavailable(
-            f"{place}: cannot be read to its end ({type(error).__name__}); running again continues"
+            f"{place}: cannot be read to its end ({type(error).__name__}); run again to continue where it stopped"
         ) from error
 
 

@@ -47,7 +47,7 @@ def read(content: bytes) -> ParsedDocument:
 def _read_book(container: ZipContainer) -> ParsedDocument:
     encryption = container.part("META-INF/encryption.xml") or b""
     if encryption.count(b"EncryptionMethod") > sum(map(encryption.count, _FONT_METHODS)):
-        raise Unreadable("parsing.encrypted", "the EPUB is under digital rights management")
+        raise Unreadable("parsing.encrypted", "the EPUB is protected by digital rights management (DRM)")
     package, root = _read_package(container)
     manifest: dict[str, tuple[str, str]] = {}  # by id: the part's name and media type
     for item in _find_all(root, "item"):

@@ -40,7 +40,7 @@ class Url:
 
     @property
     def origin(self) -> str:
-        """Scheme, host and, where it is not the usual one, port."""
+        """Scheme and host, and the port unless it is the usual one of the scheme."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{self.scheme}://{host}" + ("" if self.port == PORTS[self.scheme] else f":{self.port}")
 
