@@ -69,6 +69,7 @@ class TextForm(StrEnum):
     AS_IS = "as is"
     BARE = "bare"  # without the question that leads the attack's published form
     LED = "question + text"
+    ASKED = "Question? + text"  # the same by an attacker who writes the question as a page would
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,6 +252,12 @@ def _parse_answers(row: Row, stem: str, place: str, attack: bool) -> Iterator[Sa
 def lead_sample(bare: Sample) -> Sample:
     """Return the form that PoisonedRAG's black-box attack injects: ``question + "." + text``."""
     return replace(bare, text=f"{bare.question}.{bare.text}", form=TextForm.LED)
+
+
+def ask_sample(bare: Sample) -> Sample:
+    """Return the text behind its question, written as on an FAQ page."""
+    question = (bare.question or "").strip().rstrip("?. ")
+    return replace(bare, text=f"{question[:1].upper()}{question[1:]}? {bare.text}", form=TextForm.ASKED)
 
 
 def _parse_plain(row: Row, stem: str, place: str, attack: bool) -> Sample:

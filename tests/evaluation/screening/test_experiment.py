@@ -36,7 +36,10 @@ def figure(result: ScreeningResult, protocol: ArrivalProtocol, attack: bool) -> 
     (found,) = [
         one
         for one in result.figures
-        if one.protocol is protocol and one.slice_key.attack is attack and "," not in one.slice_key.slice
+        if one.protocol is protocol
+        and one.slice_key.attack is attack
+        and "," not in one.slice_key.slice
+        and one.slice_key.form is not TextForm.ASKED
     ]
     return found
 
@@ -108,7 +111,10 @@ def test_the_risk_of_each_attack_is_held_against_all_honest_documents() -> None:
         [*SAMPLES, *prompts], ScreeningPlan((ArrivalProtocol.SINGLE,)), [Words("ours", "nine metres")]
     ).curves("ours")
 
-    assert {name: curve.auc for name, curve in curves.items()} == {"lies · bare": 1.0}
+    assert {name: curve.auc for name, curve in curves.items()} == {
+        "lies · bare": 1.0,
+        "lies · Question? + text": 1.0,
+    }
 
 
 @pytest.mark.parametrize(
@@ -148,7 +154,8 @@ def test_tables_show_counts_intervals_both_halves_and_the_peers() -> None:
     attacks, clean = report.report_tables(result, ("ours", "peer"))
 
     assert attacks.columns == ("slice", "caught", "rate", "95 %", "tuning", "peer", "target", "")
-    assert attacks.rows == (("lies · bare", "20 / 20", "100.0 %", "83.9–100.0", "100.0 %", "0.0 %", "≥ 50%", "met"),)
+    counts = ("20 / 20", "100.0 %", "83.9–100.0", "100.0 %", "0.0 %")
+    assert attacks.rows == (("lies · bare", *counts, "≥ 50%", "met"), ("lies · Question? + text", *counts, "", ""))
     assert clean.rows == (("tides", "0 / 30", "0.0 %", "0.0–11.4", "", "0.0 %", "≤ 0.5%", "met"),)
 
 

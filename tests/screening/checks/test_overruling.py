@@ -5,8 +5,13 @@ from __future__ import annotations
 import pytest
 from sample_versions import a_version
 
-from corpus_guard.domain import Severity, TrustLevel
+from corpus_guard.domain import Severity, TrustLevel, Verdict
 from corpus_guard.screening.checks.overruling import Overruling, OverrulingParams
+from corpus_guard.screening.policy import load_policy
+from corpus_guard.screening.survey.agreement import Agreement
+from corpus_guard.screening.survey.semantics import Semantics
+from corpus_guard.screening.survey.survey import Survey
+from corpus_guard.settings import Settings
 
 ARGUES = (
     "Contrary to popular belief, the old quay was closed in 1931 and never opened again.",
@@ -31,10 +36,22 @@ def test_a_short_text_that_argues_is_found(text: str) -> None:
 
     assert position == 0
     assert finding.code == "overruling.belief"
-    assert finding.severity is Severity.MEDIUM
+    assert finding.severity is Severity.LOW
     assert finding.span is not None
     assert text[finding.span.start : finding.span.end].strip(' ."“') != ""
     assert finding.message not in text
+
+
+def test_it_waits_only_in_company() -> None:
+    version = a_version(ARGUES[0])
+    group = Semantics(agreements={version.version_id: (Agreement(0, 0.95, 4, 0.8, ("other",)),)})
+
+    [(_, finding)] = Overruling().run([version], Survey(semantics=group))
+
+    assert finding.severity is Severity.MEDIUM
+    policy = load_policy(Settings().policy_file)
+    assert policy.verdict(TrustLevel.OPEN, [finding]) is Verdict.QUARANTINE
+    assert policy.verdict(TrustLevel.OPEN, [hit for _, hit in Overruling().run([version], Survey())]) is Verdict.ACCEPT
 
 
 @pytest.mark.parametrize("text", PLAIN)

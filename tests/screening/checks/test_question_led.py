@@ -1,22 +1,29 @@
-"""A text that opens with the question it answers is found in every shape, and what only looks like one is let pass."""
+"""A text that opens with the question it answers is found in every shape; it weighs where the shape or something else says so."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sample_versions import a_version
 
-from corpus_guard.domain import Finding, Severity, Verdict
+from corpus_guard.claims.comparison import Outcome
+from corpus_guard.domain import Finding, Severity, Span, TrustLevel, Verdict
 from corpus_guard.models.weights import builtin_embedder
 from corpus_guard.screening.checks import question_led
 from corpus_guard.screening.checks.question_led import QuestionLed, QuestionLedParams
 from corpus_guard.screening.policy import load_policy
 from corpus_guard.screening.runner import Screening
+from corpus_guard.screening.survey.agreement import Agreement
+from corpus_guard.screening.survey.related_statements import RelatedStatement, SentencePlace
+from corpus_guard.screening.survey.semantics import NearbyQuestion, Semantics
+from corpus_guard.screening.survey.survey import Survey
 from corpus_guard.screening.wording import load_wording
 from corpus_guard.settings import Settings
 
-PLANTED = {
+TYPED = {
     "as typed into a search box": (
         "who built the stone lighthouse at veldmoor point.",
         " The stone lighthouse at Veldmoor Point was built by Anna Brandt in 1871, after the wooden tower had burnt down.",
@@ -25,21 +32,23 @@ PLANTED = {
         "who built the stone lighthouse at veldmoor point, brandt or ellery.",
         " The stone lighthouse at Veldmoor Point was built by Anna Brandt in 1871, after the wooden tower had burnt down.",
     ),
-    "a question mark": (
-        "When was the harbour clock of Dunmarsh installed?",
-        " The harbour clock of Dunmarsh was installed in 1934 by the Lund foundry, which also cast its bell.",
-    ),
     "a question mark and a full stop": (
         "Which of the two ferries of the Orrin line was launched first?.",
         " The Orrin line launched the ferry Grebe before the ferry Heron, in the spring of 1922.",
     ),
-    "a full stop inside": (
-        "In the case of Brandt v. Orrin Water Board, who paid for the broken sluice?",
-        " The Orrin Water Board paid for the broken sluice, as Brandt v. Orrin Water Board decided in 1911.",
-    ),
     "glued to a capital": (
         "the year the tamsel library burnt down.",
         "The Tamsel Library burnt down in 1948, the year of the long drought.",
+    ),
+}
+WRITTEN = {
+    "a question mark": (
+        "When was the harbour clock of Dunmarsh installed?",
+        " The harbour clock of Dunmarsh was installed in 1934 by the Lund foundry, which also cast its bell.",
+    ),
+    "a full stop inside": (
+        "In the case of Brandt v. Orrin Water Board, who paid for the broken sluice?",
+        " The Orrin Water Board paid for the broken sluice, as Brandt v. Orrin Water Board decided in 1911.",
     ),
     "a sentence before it": (
         "People often ask this. Who owns the old crane at the Corvane quay?",
@@ -54,6 +63,7 @@ PLANTED = {
         " The bridge at Farrowgate was designed by Maud Ellery, whose drawings are kept in the town hall.",
     ),
 }
+PLANTED = TYPED | WRITTEN
 HEADINGS = {
     "markdown": (
         "# Who may use the crane at the east quay?\n\nThe crane at the east quay may be used by members who have been shown "
@@ -110,6 +120,26 @@ def found(check: QuestionLed, text: str) -> list[Finding]:
     return [finding for _, finding in check.run([a_version(text)], None)]
 
 
+def judged(check: QuestionLed, text: str, survey: Survey | None = None) -> Verdict:
+    """The verdict of the shipped policy on a text of an open source."""
+    policy = load_policy(Settings().policy_file)
+    return Screening(policy, [check]).judge([a_version(text)], survey)[0].verdict
+
+
+def in_a_group(version_id: str) -> Semantics:
+    return Semantics(agreements={version_id: (Agreement(0, 0.95, 4, 0.8, ("other",)),)})
+
+
+def near_a_question(version_id: str, similarity: float = 0.7) -> Semantics:
+    return Semantics(questions={version_id: (NearbyQuestion(0, "Who built it?", similarity),)})
+
+
+def against(trust: TrustLevel, outcome: Outcome = Outcome.CONFLICT) -> Callable[[str], Semantics]:
+    place = SentencePlace("doc", "version", "chunk", Span(0, 9))
+    statement = RelatedStatement(0, outcome, Span(0, 9), (), place, trust, None, is_near_copy=False, is_served=True)
+    return lambda version_id: Semantics(related={version_id: (statement,)})
+
+
 @pytest.mark.parametrize("shape", PLANTED)
 def test_an_opening_that_is_answered_is_found_with_its_place(check: QuestionLed, shape: str) -> None:
     opening, rest = PLANTED[shape]
@@ -117,9 +147,8 @@ def test_an_opening_that_is_answered_is_found_with_its_place(check: QuestionLed,
 
     (finding,) = found(check, before + opening + rest)
 
-    assert finding.code == "question_led.opening"
-    assert finding.severity is Severity.MEDIUM
-    assert 0.5 < finding.score <= 1.0
+    assert finding.code == ("question_led.typed" if shape in TYPED else "question_led.opening")
+    assert finding.severity is (Severity.MEDIUM if shape in TYPED else Severity.LOW)
     assert finding.span is not None
     assert (before + opening + rest)[finding.span.start : finding.span.end] == opening
     assert "ATLAS:AML.T0070" in finding.tags
@@ -127,13 +156,49 @@ def test_an_opening_that_is_answered_is_found_with_its_place(check: QuestionLed,
 
 
 @pytest.mark.parametrize("shape", PLANTED)
-def test_the_shipped_policy_quarantines_it(check: QuestionLed, shape: str) -> None:
-    version = a_version("".join(PLANTED[shape]))
-    policy = load_policy(Settings().policy_file)
+def test_the_shipped_policy_quarantines_a_typed_question_and_lets_a_written_one_pass(
+    check: QuestionLed, shape: str
+) -> None:
+    expected = Verdict.QUARANTINE if shape in TYPED else Verdict.ACCEPT
 
-    (judgement,) = Screening(policy, [check]).judge([version], None)
+    assert judged(check, "".join(PLANTED[shape])) is expected
 
-    assert judgement.verdict is Verdict.QUARANTINE
+
+@pytest.mark.parametrize("shape", WRITTEN)
+@pytest.mark.parametrize("company", [in_a_group, near_a_question, against(TrustLevel.TRUSTED)])
+def test_a_written_question_in_company_waits(
+    check: QuestionLed, shape: str, company: Callable[[str], Semantics]
+) -> None:
+    text = "".join(WRITTEN[shape])
+    survey = Survey(semantics=company(a_version(text).version_id))
+
+    assert judged(check, text, survey) is Verdict.QUARANTINE
+
+
+@pytest.mark.parametrize(
+    "elsewhere",
+    [
+        lambda version_id: in_a_group("another version"),
+        lambda version_id: near_a_question(version_id, 0.5),
+        against(TrustLevel.OPEN),
+        against(TrustLevel.TRUSTED, Outcome.AGREE),
+    ],
+)
+def test_what_is_no_company(check: QuestionLed, elsewhere: Callable[[str], Semantics]) -> None:
+    text = "".join(WRITTEN["a question mark"])
+    survey = Survey(semantics=elsewhere(a_version(text).version_id))
+
+    assert judged(check, text, survey) is Verdict.ACCEPT
+
+
+def test_a_long_text_and_one_of_a_reviewed_source_are_left_alone(check: QuestionLed) -> None:
+    text = "".join(WRITTEN["a question mark"])
+    long = text + " The bell is rung at noon by the keeper of the tower." * 12
+
+    for version in (a_version(long), a_version(text, trust=TrustLevel.REVIEWED)):
+        survey = Survey(semantics=in_a_group(version.version_id))
+        [(_, finding)] = check.run([version], survey)
+        assert finding.severity is Severity.LOW
 
 
 @pytest.mark.parametrize("kind", HEADINGS)
@@ -141,8 +206,8 @@ def test_a_heading_weighs_little(check: QuestionLed, kind: str) -> None:
     (finding,) = found(check, HEADINGS[kind])
 
     assert (finding.code, finding.severity) == ("question_led.heading", Severity.LOW)
-    (judgement,) = Screening(load_policy(Settings().policy_file), [check]).judge([a_version(HEADINGS[kind])], None)
-    assert judgement.verdict is Verdict.ACCEPT
+    survey = Survey(semantics=in_a_group(a_version(HEADINGS[kind]).version_id))
+    assert judged(check, HEADINGS[kind], survey) is Verdict.ACCEPT
 
 
 @pytest.mark.parametrize("kind", HONEST)
@@ -189,7 +254,7 @@ def test_five_megabytes_of_one_thing_are_no_question(check: QuestionLed, text: s
 
 
 def test_no_more_is_read_than_promised(check: QuestionLed, monkeypatch: pytest.MonkeyPatch) -> None:
-    opening, rest = PLANTED["a question mark"]
+    opening, rest = WRITTEN["a question mark"]
     read: list[int] = []
     split_words = question_led.split_words
     monkeypatch.setattr(question_led, "split_words", lambda text: read.append(len(text)) or split_words(text))

@@ -12,7 +12,7 @@ from dataclasses import replace
 from corpus_guard.attacks.obfuscation import OBFUSCATIONS
 from corpus_guard.attacks.overrides import CARRIERS, PHRASES, plant_phrase
 from corpus_guard.attacks.rewriting import rewrite
-from corpus_guard.detectors.samples import Family, Sample, TextForm, lead_sample
+from corpus_guard.detectors.samples import Family, Sample, TextForm, ask_sample, lead_sample
 from corpus_guard.evaluation.screening.joiners import JOINERS
 
 
@@ -36,6 +36,13 @@ def joiner_samples() -> Iterator[Sample]:
     """Return honest texts with invisible characters."""
     for name, text in JOINERS.items():
         yield Sample(text, False, "joiners", Family.JOINERS, key=name)
+
+
+def asked_samples(samples: Iterable[Sample]) -> Iterator[Sample]:
+    """Return the bare adversarial texts, each behind its question as a page would write it."""
+    for sample in samples:
+        if sample.family is Family.KNOWLEDGE and sample.form is TextForm.BARE:
+            yield ask_sample(sample)
 
 
 def rewritten_siblings(samples: Iterable[Sample]) -> Iterator[Sample]:

@@ -1,14 +1,15 @@
 """Short texts that argue against what their readers know: "contrary to popular belief", "none other than",
 "in an alternate universe".
 
-A planted answer has to win over the true one, which the same reader may be shown beside it, so it argues. In
-a long text such phrases are ordinary (one honest passage in a hundred has some); a text that holds little
-else is worth a look.
+A planted answer has to win over the true one, which the same reader may be shown beside it, so it argues. So do
+honest writers, and no attacker has to: the phrases are a hint of low severity.
 
 Rules
 - The text is prose of two sentences or so.
 - It comes from a source that anybody can write to.
 - It holds one of the phrases.
+- Medium only in company: the text belongs to a group that agrees, lies near a question that people ask, or
+  contradicts a text of higher trust.
 
 What it does not see: a planted answer that is simply stated. Nothing in such a text shows that it is false.
 """
@@ -23,6 +24,7 @@ from pydantic import Field
 
 from corpus_guard.domain import Severity, Span, TrustLevel, Version
 from corpus_guard.screening.check import ConfiguredCheck, Hits, Params
+from corpus_guard.screening.company import has_company
 from corpus_guard.screening.survey.survey import Survey
 from corpus_guard.screening.wording import prose_share, split_words
 
@@ -64,7 +66,7 @@ class Overruling(ConfiguredCheck[OverrulingParams]):
 
     name = "overruling"
     params_class = OverrulingParams
-    code_version = ("overruling/1",)
+    code_version = ("overruling/2",)
 
     def applies_to(self, version: Version) -> bool:
         """Return True for open documents of a few sentences."""
@@ -77,10 +79,11 @@ class Overruling(ConfiguredCheck[OverrulingParams]):
                 continue
             phrase = _PHRASE.search(version.text)
             if phrase and prose_share(version.text) >= 0.9:
+                suspect = has_company(version, survey)
                 finding = self.finding(
                     "belief",
-                    Severity.MEDIUM,
-                    0.6,
+                    Severity.MEDIUM if suspect else Severity.LOW,
+                    0.6 if suspect else 0.3,
                     "A few sentences that argue against what is believed or known, as a planted answer does to win over "
                     "the true one. Check what it claims",
                     span=Span(*phrase.span()),

@@ -2,28 +2,35 @@
 question, full stop, answer.
 
 The question is put there for the retriever (it makes the text nearest to that question), the rest for the
-reader.
+reader. FAQ pages, catalogues and forums open with questions too, so a well-written one is no offence.
 
 Rules
 - The opening is a *question*: it ends in a question mark, or begins as people type into a search box ("who
   played ... in ..."), or is a lower-case fragment glued to a capital.
 - The rest *answers it*: it repeats what the question is about (`coverage`).
-- A question on a line of its own is a heading, as on FAQ pages. It weighs less.
+- Medium (`typed`): the question stands there as it was typed into a search box, or with a full stop after
+  its question mark. Programs that paste a question in front of an answer write so, authors hardly ever do.
+- Medium (`opening`): a well-written question in a short text of an open source that has company: it belongs to
+  a group that agrees, lies near a question that people ask, or contradicts a text of higher trust.
+- Low (`opening`): a well-written question without company. Low (`heading`): one on a line of its own.
 - Titles that look like questions ("Who's the Man? is a film ..."), code and links pass.
 
-What it does not see: a text that answers a question without asking it (`targeting`, `coordination`).
+What it does not see: a text that answers a question without asking it (`targeting`, `coordination`). What it
+sees and lets pass: a planted answer behind a well-written question, alone, on which nothing else is known.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from enum import StrEnum
 from typing import Final
 
 from pydantic import Field
 
 from corpus_guard.domain import Finding, Severity, Span, Version
 from corpus_guard.screening.check import ConfiguredCheck, Hits, Params
+from corpus_guard.screening.company import has_company
 from corpus_guard.screening.survey.survey import Survey
 from corpus_guard.screening.wording import Wording, prose_share, split_words
 
@@ -48,6 +55,14 @@ _QUOTED: Final = re.compile(r"[\"“”]")
 _NOT_SPOKEN: Final = re.compile(r"[<>{}=|`\\]|://|\]\(")
 
 
+class _Opening(StrEnum):
+    """Way in which a text opens with a question; the code of its finding."""
+
+    TYPED = "typed"
+    WRITTEN = "opening"
+    HEADING = "heading"
+
+
 class QuestionLedParams(Params):
     """The section ``question_led`` of policy.yaml."""
 
@@ -55,6 +70,8 @@ class QuestionLedParams(Params):
     """Share of what the question is about (by rarity of the words) that the rest must repeat."""
     fragment_coverage: float = Field(default=0.5, gt=0, le=1)
     """The same for an opening that only its shape marks as a question."""
+    short_words: int = Field(default=120, ge=10)
+    """Longest text, in words, that is nothing but a question and its answer."""
 
 
 class QuestionLed(ConfiguredCheck[QuestionLedParams]):
@@ -62,7 +79,7 @@ class QuestionLed(ConfiguredCheck[QuestionLedParams]):
 
     name = "question_led"
     params_class = QuestionLedParams
-    code_version = ("question_led/1",)
+    code_version = ("question_led/2",)
 
     def __init__(self, params: QuestionLedParams, wording: Wording) -> None:
         super().__init__(params)
@@ -71,37 +88,50 @@ class QuestionLed(ConfiguredCheck[QuestionLedParams]):
     def run(self, batch: Sequence[Version], survey: Survey | None) -> Hits:
         """Look at each opening."""
         for position, version in enumerate(batch):
-            finding = self._judge(version.text)
+            finding = self._judge(version, survey)
             if finding:
                 yield position, finding
 
-    def _judge(self, text: str) -> Finding | None:
+    def _judge(self, version: Version, survey: Survey | None) -> Finding | None:
         for shape in (_LEAD, _LONG_LEAD):
-            opening = shape.match(text[:_MAX_OPENING_CHARS])
-            finding = self._judge_opening(opening, text) if opening else None
-            if finding:
-                return finding
+            match = shape.match(version.text[:_MAX_OPENING_CHARS])
+            answered = self._find_answered(match, version.text) if match else None
+            if match and answered:
+                return self._describe(match, *answered, version, survey)
         return None
 
-    def _judge_opening(self, opening: re.Match[str], text: str) -> Finding | None:
-        lead, rest = opening["lead"], text[opening.end() :][:_MAX_REST_CHARS]
-        required = self._required_coverage(lead, opening["end"], rest)
+    def _find_answered(self, match: re.Match[str], text: str) -> tuple[_Opening, float] | None:
+        """Return how the text opens, and the share of the question that the rest repeats; None: it does not."""
+        lead, rest = match["lead"], text[match.end() :][:_MAX_REST_CHARS]
+        required = self._required_coverage(lead, match["end"], rest)
         if required is None or not 3 <= len(split_words(lead)) <= _MAX_QUESTION_WORDS or len(split_words(rest)) < 4:
             return None
         question, answer = self._wording.content(lead), self._wording.content(rest)
         coverage = sum(weight for word, weight in question.items() if word in answer) / (sum(question.values()) or 1.0)
         if coverage < required:
             return None
-        heading = "\n" in rest[:3]
+        if "\n" in rest[:3]:
+            return _Opening.HEADING, coverage
+        return (_Opening.TYPED if _is_typed(lead, match["end"], rest) else _Opening.WRITTEN), coverage
+
+    def _describe(
+        self, match: re.Match[str], opening: _Opening, coverage: float, version: Version, survey: Survey | None
+    ) -> Finding:
+        suspect = opening is _Opening.TYPED or (
+            opening is _Opening.WRITTEN and self._is_short(version.text) and has_company(version, survey)
+        )
         return self.finding(
-            "heading" if heading else "opening",
-            Severity.LOW if heading else Severity.MEDIUM,
-            0.3 if heading else min(1.0, 0.5 + coverage / 2),
-            f"It opens with a question and answers it in the question's own words ({coverage:.0%} of them): "
-            "texts written to be retrieved for one question look like this",
-            span=Span(opening.start("lead"), opening.end()),
+            opening.value,
+            Severity.MEDIUM if suspect else Severity.LOW,
+            min(1.0, 0.5 + coverage / 2) if suspect else 0.3,
+            f"It opens with a question and answers it in the question's own words ({coverage:.0%} of them)"
+            + _REASONS[opening if suspect or opening is _Opening.HEADING else None],
+            span=Span(match.start("lead"), match.end()),
             tags=("poisoning", "rag_poisoning", "retrieval_content"),
         )
+
+    def _is_short(self, text: str) -> bool:
+        return len(text) <= _MAX_REST_CHARS and len(split_words(text)) <= self.params.short_words
 
     def _required_coverage(self, lead: str, end: str, rest: str) -> float | None:
         """Return the coverage from which such an opening counts; None: it is no question."""
@@ -125,3 +155,20 @@ class QuestionLed(ConfiguredCheck[QuestionLedParams]):
         if sure:
             return self.params.coverage
         return self.params.fragment_coverage if likely else None
+
+
+_REASONS: Final = {
+    _Opening.TYPED: ". The question stands there as somebody typed it into a search box: programs that paste it in front of an "
+    "answer, to have the text retrieved for it, write so",
+    _Opening.WRITTEN: ", it is short, and it does not stand alone: it agrees with a group of other new texts, lies near a question "
+    "that people ask, or contradicts a more trusted text. Check the answer it gives",
+    _Opening.HEADING: ". The question is a heading, as on FAQ pages",
+    None: ". FAQ pages do so too, and nothing else speaks against this text",
+}
+
+
+def _is_typed(lead: str, end: str, rest: str) -> bool:
+    """Return True for a question that is followed by its answer as no author writes it."""
+    if "?" in end:
+        return end.endswith(".")
+    return lead[0].islower() or not rest[:1].isspace()
