@@ -93,8 +93,8 @@ class SameMeaning:
 
 
 def test_an_embedder_finds_a_statement_in_other_words_and_no_other_subject() -> None:
-    one = read_statements("Recalibration of the probe falls due each 36 months under the service plan.").statements
-    other = read_statements("Have the probe adjusted every 6 months.").statements
+    one = read_statements("For this probe it is every 36 months.").statements
+    other = read_statements("Trained staff service the probe every 6 months under a plan of care for old ships.").statements
     subject = read_statements("The red pump runs for 5 hours.").statements
     rival = read_statements("The blue pump runs for 3 hours.").statements
 
@@ -110,9 +110,8 @@ def test_rare_words_decide_what_a_sentence_is_about() -> None:
     plain = [read_statements(text).statements[0].words for text in texts]
     weighed = [read_statements(text, lambda word: bits.get(word, 12.0)).statements[0].words for text in texts]
 
-    assert plain[0]["calorimeter"] == plain[0]["fitt"]
-    assert weighed[0]["calorimeter"] > weighed[0]["fitt"]
-    assert "set" not in weighed[1]
+    assert plain[0]["calorimeter"] == plain[0]["fit"]
+    assert weighed[0]["calorimeter"] > weighed[0]["fit"] > weighed[1]["set"]
 
 
 def test_what_is_beyond_the_budget_is_counted() -> None:

@@ -2,13 +2,16 @@
 
 1. Questions state nothing, and how it was formerly does not contradict how it is.
 2. Two sentences are about the same thing when most of what they are about, weighed by rarity, is common, and
-   neither puts another name or another word in the place of one: "the red pump" is not "the blue pump".
-   An embedder may add pairs that say it in other words, never such a pair.
-3. They *conflict* when values of one kind differ beyond rounding, or when one says what the other denies. A name
+   when only one of them says more than the other. Where each has a word that the other lacks, one may stand in
+   the place of the other: "the red pump" is not "the blue pump". Words after the value, in a clause of their own,
+   do not count, nor does a name that the other text holds elsewhere.
+3. A sentence that names its subject, in itself or in the title of its text, is about that subject: the other text
+   must name it too.
+4. They *conflict* when values of one kind differ beyond rounding, or when one says what the other denies. A name
    is a value only where one name can be right: "the CEO is", "founded by", "is called". Where a date differs and
    something else too, the sentences tell of two times.
-4. They *agree* when a value is equal, or when the words are the same and there is none to compare.
-5. Otherwise they are *unrelated*, also where a range and a value in it can both be true.
+5. They *agree* when a value is equal, or when the words are the same and there is none to compare.
+6. Otherwise they are *unrelated*, also where a range and a value in it can both be true.
 
 Precision before recall: a conflict is shown to a person. Which statement is right is not decided here.
 """
@@ -17,36 +20,42 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import SequenceMatcher
 from enum import StrEnum
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from corpus_guard.claims.statements import MASK, Statement, stem
+from corpus_guard.claims.statements import MASK, Statement, name_words
 from corpus_guard.claims.value import Kind, Relation, Value, relate
+from corpus_guard.claims.vocabulary import stem
 from corpus_guard.models import TextEmbedder
 
 SHARED_OF_SMALLER: Final = 0.6  # of the weight of the sentence that says less, 0..1
-SHARED_OF_BOTH: Final = 0.3  # of the weight of both together (Jaccard), 0..1
-SAME_WORDING: Final = 0.75  # Jaccard from which a negation alone is a contradiction, and no value an agreement, 0..1
-SAME_TEMPLATE: Final = 0.8  # of the words around two names that exclude each other, 0..1
+SHARED_OF_BOTH: Final = 0.2  # of the weight of both together (Jaccard), 0..1
+SAME_WORDING: Final = 0.6  # Jaccard from which a negation alone is a contradiction, and no value an agreement, 0..1
 SAME_MEANING: Final = 0.8  # cosine of the masked sentences that makes up for other words
+MIN_SHARED: Final = 2  # words in common, names of the texts included
 MAX_PAIRS: Final = 5_000  # compared in one call; the others are counted
 MAX_STEPS: Final = 1_000_000  # looked up to find those pairs
-_LONGEST_ALIGNED: Final = 80  # words: aligning is quadratic
+_LONGEST_NEARBY: Final = 40  # characters before a value that tell two values of one kind apart
 
 # Where one name only can be right; \x1f stands for it.
 _ONE_NAME: Final = re.compile(
-    r"(?:called|named|known as|(?:founded|invented|written|discovered|directed|composed|designed|built|led|owned|made|created"
-    r"|manufactured|published|painted|approved|signed) by|(?:born|located|based|headquartered|held|founded|situated|buried)"
-    r" (?:in|at|near)) (?:the )?\x1f"
+    r"(?:called|named|known as|(?:born|located|based|headquartered|held|founded|situated|buried) (?:in|at|near)) (?:the )?\x1f"
+    r"|(?!(?:used|visited|followed|caused|supported|influenced|inspired|surrounded|joined|affected|read|loved))\b\w+(?:ed|ten|ilt|ade|led|wn)"
+    r" by (?:the )?\x1f"
     r"|^\x1f (?:(?:is|was|remains|became) the|(?:founded|invented|discovered|wrote|won|directed|composed|painted) the)\b"
-    r"|^the [^\x1f]{1,80} (?:is|was|remains|became) \x1f[.!]?$"
+    r"|(?:\bthe |'s )[^\x1f]{1,80} (?:is|was|remains|became) (?:the )?\x1f[.!]?$"
 )
+_NEXT_CLAUSE: Final = re.compile(
+    r"[;:]\s|,? (?:so|but|because|since|which|then|although|as I|as we)\b|,? and (?!\w+ \x1f)"
+)
+_SUPPOSED: Final = re.compile(r"(?i)\b(?:if|whether|unless|in case)\b[^,;]*")
+_FIRST_CLAUSE: Final = re.compile(r"[;:]\s")
 
 
 class Outcome(StrEnum):
@@ -91,27 +100,31 @@ def compare(one: Statement, other: Statement, similarity: float | None = None) -
         other: another.
         similarity: cosine of the embedded `masked` sentences; None: words alone decide.
     """
-    smaller, jaccard = _shared(one, other)
-    outcome, values, is_denial = Outcome.UNRELATED, list[tuple[Value, Value]](), False
+    if one.is_question or other.is_question or one.is_history != other.is_history:
+        return Comparison(one, other, Outcome.UNRELATED, 0.0)
+    own_names, other_names = _names_apart(one, other), _names_apart(other, one)
+    if own_names and other_names:
+        return _compare_names(one, other, own_names, other_names)
+    smaller, jaccard = _shared(_weights(one, other), _weights(other, one))
     is_same = smaller >= SHARED_OF_SMALLER and jaccard >= SHARED_OF_BOTH
     is_same |= similarity is not None and similarity >= SAME_MEANING and jaccard > 0
-    own_names, other_names = _names_apart(one, other), _names_apart(other, one)
-    if one.is_question or other.is_question or one.is_history != other.is_history:
-        pass
-    elif own_names and other_names:
-        if pair := _name_conflict(one, other, own_names, other_names):
-            outcome, values = Outcome.CONFLICT, [pair]
-    elif is_same and not _substitutes(one, other):
-        equal, different = _relate_values(one, other)
+    if not is_same or not (_names_subject(one, other) and _names_subject(other, one)):
+        return Comparison(one, other, Outcome.UNRELATED, jaccard)
+    equal, different = _relate_values(one, other)
+    outcome, values, is_denial = Outcome.UNRELATED, equal, False
+    if one.is_negated != other.is_negated:
         is_complete = len(equal) >= min(len(_stated(one)), len(_stated(other)))  # nothing else is at odds
-        if one.is_negated != other.is_negated:
-            if not different and is_complete and jaccard >= SAME_WORDING:
-                outcome, values, is_denial = Outcome.CONFLICT, equal, True
-        elif different and not _tell_of_two_times(different):
-            outcome, values = Outcome.CONFLICT, different
-        elif not different and (equal or (jaccard >= SAME_WORDING and not _stated(one) and not _stated(other))):
-            outcome, values = Outcome.AGREE, equal
-    return Comparison(one, other, outcome, jaccard, tuple(values), is_denial)
+        if not different and is_complete and jaccard >= SAME_WORDING and _asserts_same(one, other):
+            outcome, is_denial = Outcome.CONFLICT, True
+    elif different:
+        values = [pair for pair in different if not _differ_in_subject(one, other, *pair)]
+        if values and not _tell_of_two_times(different):
+            outcome = Outcome.CONFLICT
+    elif not _differ_in_subject(one, other, None, None) and (
+        equal or (jaccard >= SAME_WORDING and not _stated(one) and not _stated(other))
+    ):
+        outcome = Outcome.AGREE
+    return Comparison(one, other, outcome, jaccard, () if outcome is Outcome.UNRELATED else tuple(values), is_denial)
 
 
 def compare_texts(
@@ -174,57 +187,108 @@ def _embed(
     )
 
 
-def _shared(one: Statement, other: Statement) -> tuple[float, float]:
+def _shared(own: Mapping[str, float], others: Mapping[str, float]) -> tuple[float, float]:
     """Return the common weight as a share of the smaller sentence and of both together, 0..1."""
-    common = sum(min(weight, other.words[word]) for word, weight in one.words.items() if word in other.words)
-    own, others = sum(one.words.values()), sum(other.words.values())
+    common = sum(min(weight, others[word]) for word, weight in own.items() if word in others)
+    total, other_total = sum(own.values()), sum(others.values())
     if not common:
         return 0.0, 0.0
-    return common / min(own, others), common / (own + others - common)
+    return common / min(total, other_total), common / (total + other_total - common)
 
 
 def _names_apart(one: Statement, other: Statement) -> list[Value]:
-    """Return the names of `one` of which `other` does not hold every word."""
-    words = set(other.text.lower().replace("'s", "").split()) | set(re.findall(r"[\w'-]+", other.text.lower()))
-    return [
-        value
-        for value in one.values
-        if value.kind is Kind.NAME and not set(re.findall(r"[\w'-]+", value.normal)) <= words
-    ]
+    """Return the names of `one` of which `other` and its text do not hold every word."""
+    return [value for value in _names(one) if not set(name_words(value.normal)) <= other.context]
 
 
-def _name_conflict(
-    one: Statement, other: Statement, own: Sequence[Value], others: Sequence[Value]
-) -> tuple[Value, Value] | None:
-    """Return the two names of which only one can be right; None: they may be two subjects."""
-    if len(own) != 1 or len(others) != 1 or one.is_negated != other.is_negated:
-        return None
-    if any(map(str.isdigit, own[0].normal + others[0].normal)):
-        return None  # OX-12 and OX-14 are two things
-    templates = [
-        statement.text.lower().replace(value.normal, MASK, 1)
-        for statement, value in ((one, own[0]), (other, others[0]))
-    ]
-    if not all(map(_ONE_NAME.search, templates)):
-        return None
-    first, second = (template.split()[:_LONGEST_ALIGNED] for template in templates)
-    same = SequenceMatcher(None, first, second, autojunk=False).ratio()
-    return (own[0], others[0]) if same >= SAME_TEMPLATE else None
+def _names(statement: Statement) -> list[Value]:
+    return [value for value in statement.values if value.kind is Kind.NAME]
 
 
-def _substitutes(one: Statement, other: Statement) -> bool:
-    """Return whether the sentences differ by one word in the place of another: a different subject or attribute."""
-    own, others = one.order[:_LONGEST_ALIGNED], other.order[:_LONGEST_ALIGNED]
-    for tag, start, end, other_start, other_end in SequenceMatcher(None, own, others, autojunk=False).get_opcodes():
-        if tag != "replace" or end - start != other_end - other_start or end - start > 2:
-            continue
-        pairs = zip(own[start:end], others[other_start:other_end], strict=True)
-        if any(
-            word in one.words and word not in other.words and instead in other.words and instead not in one.words
-            for word, instead in pairs
-        ):
-            return True
-    return False
+def _names_subject(one: Statement, other: Statement) -> bool:
+    """Return whether the text of `one` may be about what `other` names: in itself, or in the title of its text."""
+    named = [name_words(value.normal) for value in _names(other)]
+    if named:
+        return any(word in one.context for words in named for word in words)
+    titled = {word for name in other.title_names for word in name_words(name)}
+    own = {word for name in (*one.title_names, *one.names()) for word in name_words(name)}
+    return not titled or not own or bool(titled & one.context) or bool(own & other.context)
+
+
+def _compare_names(one: Statement, other: Statement, own: Sequence[Value], others: Sequence[Value]) -> Comparison:
+    """Compare two statements that hold a name each that the other's text lacks: two subjects, or two answers."""
+    name, rival = own[0], others[0]
+    words, other_words = (
+        {word: weight for word, weight in statement.words.items() if word not in map(stem, name_words(value.normal))}
+        for statement, value in ((one, name), (other, rival))
+    )
+    smaller, jaccard = _shared(words, other_words)
+    templates = (
+        statement.text.lower().replace(value.normal, MASK, 1) for statement, value in ((one, name), (other, rival))
+    )
+    conflicts = (
+        len(own) == len(others) == 1
+        and smaller >= SHARED_OF_SMALLER
+        and jaccard >= SHARED_OF_BOTH
+        and one.is_negated == other.is_negated
+        and not any(map(str.isdigit, name.normal + rival.normal))  # OX-12 and OX-14 are two things
+        and all(map(_ONE_NAME.search, templates))
+        and not _differ_in_subject(one, other, name, rival)
+    )
+    if conflicts:
+        return Comparison(one, other, Outcome.CONFLICT, jaccard, ((name, rival),))
+    return Comparison(one, other, Outcome.UNRELATED, jaccard)
+
+
+def _weights(one: Statement, other: Statement) -> Mapping[str, float]:
+    """Return the weights of the words of `one`, but for names that only the text around `other` holds."""
+    names = {stem(word) for name in _names(one) for word in name_words(name.normal) if word in other.context}
+    return {word: weight for word, weight in one.words.items() if word in other.words or word not in names}
+
+
+def _asserts_same(one: Statement, other: Statement) -> bool:
+    """Return whether a clause of one sentence says all that the other does, and does not merely suppose it."""
+    return any(
+        all(word in clause for word in _weights(second, first))
+        for first, second in ((one, other), (other, one))
+        for clause in _clauses(first)
+    )
+
+
+def _clauses(statement: Statement) -> Iterator[set[str]]:
+    """Yield the words of each clause that is not supposed ("if the lid is open")."""
+    supposed = [match.span() for match in _SUPPOSED.finditer(statement.text)]
+    cuts = [0, *(match.start() for match in _NEXT_CLAUSE.finditer(statement.text)), len(statement.text)]
+    for start, end in pairwise(cuts):
+        yield {
+            word
+            for place, word in statement.stems
+            if start <= place < end and not any(first <= place < last for first, last in supposed)
+        }
+
+
+def _differ_in_subject(one: Statement, other: Statement, value: Value | None, rival: Value | None) -> bool:
+    """Return whether each sentence has a word, in the clause of its value, that the other lacks."""
+    return bool(_more(one, value, other) and _more(other, rival, one))
+
+
+def _more(one: Statement, value: Value | None, other: Statement) -> bool:
+    """Return whether `one` has a word that neither `other` nor a name of its text has."""
+    start, end, skipped = 0, len(one.text), range(0)
+    if value is not None:
+        place = one.places[one.values.index(value)]
+        if value.kind is Kind.NAME:
+            skipped = range(*place)
+        elif first := [match.end() for match in _FIRST_CLAUSE.finditer(one.text, 0, place[0])]:
+            start = first[-1]
+        if after := _NEXT_CLAUSE.search(one.text, place[1]):
+            end = after.start()
+    names = {stem(word) for name in _names(one) for word in name_words(name.normal) if word in other.context}
+    return any(
+        word not in other.words and word not in names
+        for place, word in one.stems
+        if start <= place < end and place not in skipped
+    )
 
 
 def _tell_of_two_times(different: Sequence[tuple[Value, Value]]) -> bool:
@@ -261,11 +325,5 @@ def _relate_values(one: Statement, other: Statement) -> tuple[list[tuple[Value, 
 
 def _nearby(statement: Statement, value: Value) -> set[str]:
     """Return the words near a value that the statement is about."""
-    start = max(0, value.span.start - statement.span.start)
-    around = f"{statement.text[max(0, start - 40) : start]} {statement.text[start + value.span.end - value.span.start :][:30]}"
-    return set(_stems(around)) & statement.words.keys()
-
-
-def _stems(text: str) -> Iterator[str]:
-    for word in re.findall(r"[^\W_][\w'-]*", text):
-        yield stem(word)
+    start, end = statement.places[statement.values.index(value)]
+    return {word for place, word in statement.stems if start - _LONGEST_NEARBY <= place < end + 30}

@@ -24,7 +24,7 @@ _DOMAIN: Final = re.compile(
 )
 _IP: Final = re.compile(r"(?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?![\w]|\.\d)")
 _IBAN: Final = re.compile(r"(?<!\w)[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?(?!\w)")
-_INTERNATIONAL: Final = re.compile(r"(?<![\w+])(?:\+|00)\d(?:[ \u00a0().\-/]{0,2}\d){6,14}(?!\d)")
+_INTERNATIONAL: Final = re.compile(r"(?<![\w+])(?<!\d[.,])(?:\+|00)\d(?:[ \u00a0().\-/]{0,2}\d){6,14}(?!\d)")
 _NATIONAL: Final = re.compile(
     r"(?P<cue>\b(?i:tel|telephone|phone|call|calling|fax|mobile|hotline|helpline|dial|ring|whatsapp|text us|sms)\b[^\d\n+]{0,25})"
     r"(?P<number>\(?\d(?:[ \u00a0().\-/]{0,2}\d){5,13})(?![\d%]|[.,]\d)"

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from corpus_guard.claims.units import read_unit
 from corpus_guard.claims.value import Kind, Value
 from corpus_guard.domain import Span
 
@@ -22,6 +23,21 @@ _BEGINNINGS: Final = (
     "use was we what when where whether which while who why will with without would yes you your"
 )
 _COMMON: Final = frozenset(_BEGINNINGS.split())
+
+
+_EDITION: Final = re.compile(
+    r"(?<![\w'-])(?P<word>[A-Z][a-z][A-Za-z-]{1,30}) \d{1,3}(?:\.\d{1,2}){0,2}(?![\w%°]|[.,:/-]\d)"
+    r"(?=(?P<verb> (?:is|was|has|had|ends?|ended|runs?|requires?|needs?|supports?|will|can|may|must|does|cannot)\b)?)"
+)
+
+
+def read_editions(text: str) -> Iterator[Value]:
+    """Yield names that end in a number and measure nothing: "Verdant 5", "Python 3.11"."""
+    for match in _EDITION.finditer(text):
+        is_first = not text[: match.start()].strip(" \"'(*#-")
+        followed = text[match.end() : match.end() + 1] == " " and read_unit(text, match.end() + 1) > match.end() + 1
+        if match["word"].lower() not in _COMMON and not followed and (match["verb"] or not is_first):
+            yield Value(Kind.NAME, Span(*match.span()), match.group().lower())
 
 
 def read_names(text: str) -> Iterator[Value]:

@@ -25,6 +25,10 @@ SAME_WORDS: Final = {
     "obligatory": "required", "necessary": "required", "lawful": "legal",
 }  # fmt: skip
 
+NOT: Final = "not"
+WITHOUT: Final = "without"
+"""Normal forms: a negation of the sentence, and one of the words that follow it alone."""
+
 _NEGATION: Final = re.compile(
     rf"\b(?:not|cannot|never|no|neither|nor|none|nobody|nothing|without"
     rf"|\w+n't|fails? to|failed to|lacks?|(?:{'|'.join(OPPOSITES)}))(?![\w-])",

@@ -7,35 +7,25 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from corpus_guard.claims.negation import OPPOSITES, SAME_WORDS
+from corpus_guard.claims.negation import NOT
 from corpus_guard.claims.plain_text import make_plain
 from corpus_guard.claims.sentences import split_sentences
 from corpus_guard.claims.value import Kind, Value
-from corpus_guard.claims.values import read_sentence
+from corpus_guard.claims.values import read_sentence, read_values
+from corpus_guard.claims.vocabulary import EMPTY, stem
 from corpus_guard.domain import Span
 
 MAX_STATEMENTS: Final = 2_000  # read of one text; the others are counted
 MASK: Final = "\x1f"
 LONGEST_GAP: Final = 12  # characters between "not" and the value it denies: " once every "
 IDENTIFIER_WEIGHT: Final = 2.0  # "OX-12" says more than "sensor"
-COMMON_BITS: Final = 11.0  # the words below it say how a text speaks, not what it is about
+COMMON_BITS: Final = 11.0  # the words below it are some thousand that every text uses
+MIN_WEIGHT: Final = 0.5  # of such a word
 
 Rarity = Callable[[str], float]
 """Bits of a lower-case word, 0 to about 16: the rarer, the more; `screening.wording.Wording.rarity` is one."""
 
 _WORD: Final = re.compile(r"\x1f+|[^\W_][\w'-]*")
-_FUNCTION_WORDS: Final = (
-    "a an the and or but if then than that this these those there here it its he she they them their his her we us our you "
-    "your i me my who whom whose which what when where why how is are was were be been being am do does did done has have had "
-    "having will would shall should can could may might must need needs to of in on at by for from with about as into onto "
-    "over under per through during before after between within without not no nor never yes cannot so such also only just "
-    "very too more less most least much many some any all each every both either neither once twice times now still yet "
-    "again while because since until unless however therefore thus up down out off one two three four five six seven eight "
-    "nine ten approximately around roughly maximum minimum max min exactly currently usually always please recommended "
-    "according official officially states stated says said don't doesn't isn't aren't wasn't can't won't mustn't shouldn't"
-)
-_EMPTY: Final = frozenset(_FUNCTION_WORDS.split())
-_ENDINGS: Final = ("ations", "ation", "ating", "ated", "ates", "ate", "ings", "ing", "ies", "ed", "es", "s", "e", "y")
 _HISTORY: Final = re.compile(
     r"(?i)\b(?:former(?:ly)?|previous(?:ly)?|used to (?:be|have|take|last|cost)|no longer|old revision|was once|originally|in the past"
     r"|obsolete|outdated|superseded|until (?:19|20)\d\d)\b"
@@ -50,11 +40,14 @@ class Statement:
     text: str  # as a reader sees it
     masked: str  # the same with every value but names as "#": what an embedder compares
     values: tuple[Value, ...]  # denied ones and negations included
-    words: Mapping[str, float]  # stem of what it is about → weight, > 0; names included
-    order: tuple[str, ...]  # the stems as they stand, MASK for a value
+    places: tuple[tuple[int, int], ...]  # of the values, in `text`
+    stems: tuple[tuple[int, str], ...]  # (place in `text`, stem) of the words that it is about; names included
+    words: Mapping[str, float]  # each of these stems → weight, > 0
     is_negated: bool
     is_question: bool
     is_history: bool  # tells how it was formerly
+    context: frozenset[str]  # lower-case words of the text and its title
+    title_names: frozenset[str]  # of what the text is about
 
     def names(self) -> frozenset[str]:
         """Return the proper names and identifiers."""
@@ -69,14 +62,17 @@ class Statements:
     not_read: int = 0
 
 
-def read_statements(text: str, rarity: Rarity | None = None) -> Statements:
+def read_statements(text: str, rarity: Rarity | None = None, title: str = "") -> Statements:
     """Return the statements of a text, the first MAX_STATEMENTS of them.
 
     Args:
         text: anything; linear in its length.
         rarity: bits of a word. None: every word that is not empty weighs the same.
+        title: of the text: what a sentence without a subject is about.
     """
     plain = make_plain(text)
+    context = frozenset(name_words(f"{title}\n{plain.text}"))
+    title_names = frozenset(value.normal for value in read_values(title) if value.kind is Kind.NAME)
     read: list[Statement] = []
     not_read = 0
     for start, end in split_sentences(plain.text):
@@ -87,19 +83,24 @@ def read_statements(text: str, rarity: Rarity | None = None) -> Statements:
         values = tuple(read_sentence(plain, start, end))
         places = _places(values, plain.positions, start, end)
         masked = _mask(sentence, values, places)
-        order = tuple(stem(match.group()) for match in _WORD.finditer(masked))
-        negations = sum(value.kind is Kind.NEGATION and not _denies(value, values) for value in values)
+        stems, words = _weigh(masked, values, rarity)
+        negations = sum(
+            value.kind is Kind.NEGATION and value.normal == NOT and not _denies(value, values) for value in values
+        )
         read.append(
             Statement(
                 span=plain.span(start, end),
                 text=sentence,
                 masked=re.sub(f"{MASK}+", "#", masked),
                 values=values,
-                words=_weights(masked, values, rarity),
-                order=order,
+                places=tuple(places),
+                stems=stems,
+                words=words,
                 is_negated=bool(negations % 2),
                 is_question=sentence.rstrip("\"')").endswith("?"),
                 is_history=bool(_HISTORY.search(sentence)),
+                context=context,
+                title_names=title_names,
             )
         )
     return Statements(tuple(read), not_read)
@@ -133,30 +134,23 @@ def _denies(negation: Value, values: tuple[Value, ...]) -> bool:
     return any(0 <= gap <= LONGEST_GAP for gap in gaps)
 
 
-def _weights(masked: str, values: tuple[Value, ...], rarity: Rarity | None) -> dict[str, float]:
+def _weigh(
+    masked: str, values: tuple[Value, ...], rarity: Rarity | None
+) -> tuple[tuple[tuple[int, str], ...], dict[str, float]]:
+    """Return the stems of a masked sentence with their places, and the weight of each."""
+    stems: list[tuple[int, str]] = []
     weights: dict[str, float] = {}
     identifiers = {value.normal for value in values if value.kind is Kind.NAME and any(map(str.isdigit, value.normal))}
-    for match in _WORD.finditer(masked):
-        word = match.group().lower().strip("'-").removesuffix("'s")
-        if word in _EMPTY or word.startswith(MASK) or not word:
-            continue
-        weight = 1.0
-        if rarity is not None:
-            bits = rarity(word)
-            if bits < COMMON_BITS:
-                continue
-            weight = max(0.5, (bits - COMMON_BITS + 1) / 2)
+    found = [(match.start(), match.group().lower().strip("'-").removesuffix("'s")) for match in _WORD.finditer(masked)]
+    found = [(place, word) for place, word in found if word and not word.startswith(MASK)]
+    # A sentence of nothing but such words ("It may be used down to 300 m") is compared by them.
+    for place, word in [pair for pair in found if pair[1] not in EMPTY] or found:
+        weight = 1.0 if rarity is None else max(MIN_WEIGHT, (rarity(word) - COMMON_BITS + 1) / 2)
+        stems.append((place, stem(word)))
         weights[stem(word)] = weight * (IDENTIFIER_WEIGHT if word in identifiers else 1.0)
-    return weights
+    return tuple(stems), weights
 
 
-def stem(word: str) -> str:
-    """Return a word without its English ending and its own negation: "calibrated" and "calibration" are one."""
-    word = word.lower().strip("'-").removesuffix("'s")
-    if word.startswith(MASK):
-        return MASK
-    word = OPPOSITES.get(word) or SAME_WORDS.get(word) or word
-    for ending in _ENDINGS:
-        if word.endswith(ending) and len(word) - len(ending) >= 4:
-            return word[: -len(ending)]
-    return word
+def name_words(text: str) -> list[str]:
+    """Return the words of a name or a text as they are compared, lower case and without "'s"."""
+    return re.findall(r"[\w-]+", text.lower().replace("'s", ""))

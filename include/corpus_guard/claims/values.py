@@ -10,8 +10,8 @@ from typing import Final
 from corpus_guard.claims.contacts import read_contacts
 from corpus_guard.claims.dates import read_dates, read_times
 from corpus_guard.claims.measures import read_frequencies, read_measures
-from corpus_guard.claims.names import read_names
-from corpus_guard.claims.negation import read_negations
+from corpus_guard.claims.names import read_editions, read_names
+from corpus_guard.claims.negation import NOT, WITHOUT, read_negations
 from corpus_guard.claims.plain_text import PlainText, make_plain
 from corpus_guard.claims.sentences import split_sentences
 from corpus_guard.claims.value import Kind, Value
@@ -30,8 +30,8 @@ _LABEL: Final = re.compile(
     r"|(?i:doi: ?|https?://doi\.org/)?10\.\d{4,6}/[\w.()/-]{1,60}"
     r"|(?:(?i:chapter|section|sections|figure|fig\.?|table|page|pages|pp?\.|step|appendix|annex|article|art\.|clause"
     r"|paragraph|para\.|item|question"
-    r"|part no\.?|part|volume|vol\.?|issue|lesson|unit|level|phase|line|lines|row|column|port|room|bus|route|highway|act|rule|grade"
-    r"|class|type|model|number|nos?\.|nr\.?|building|floor|gate|platform|box|ticket|invoice|order|season|episode|verse|error|code|http"
+    r"|part no\.?|part|volume|vol\.?|issue|lesson|unit|level|phase|line|lines|row|column|room|bus|route|highway|act|rule|grade"
+    r"|class|type|model|number|nos?\.|nr\.?|building|floor|gate|box|ticket|invoice|order|season|episode|verse|error|code|http"
     r"|exercise|example)"
     r"|§{1,2}|#|RFC|ISO|IEC|DIN|EN|IEEE|ANSI|CVE|PEP|BS|ASTM|MIL-STD)[ \u00a0-]?"
     r"\(?\d[\d.:/-]{0,15}(?<![.:/-])(?:(?: ?[-–] ?|,? and |,? or |, (?=\d+(?:,| and| or)))\d{1,4}(?:\.\d{1,3}){0,3}"
@@ -69,7 +69,13 @@ def read_sentence(plain: PlainText, start: int, end: int) -> list[Value]:
                 values.append(value)
         if any(taken):
             remaining = "".join(READ if is_taken else char for char, is_taken in zip(remaining, taken, strict=True))
-    values += [Value(Kind.NEGATION, Span(*span), "not") for span in read_negations(text)]
+    # Names may hold a negation ("No Name Ltd"); an address or a number may not: "tickets.invalid".
+    hidden = [value.span for value in values if value.kind is not Kind.NAME]
+    values += [
+        Value(Kind.NEGATION, Span(start, end), WITHOUT if text[start:end].lower() == WITHOUT else NOT)
+        for start, end in read_negations(text)
+        if not any(span.start <= start < span.end for span in hidden)
+    ]
     denied = [
         value.kind is not Kind.NEGATION and bool(_DENIED.search(text[max(0, value.span.start - 30) : value.span.start]))
         for value in values
@@ -100,6 +106,7 @@ _READERS: Final[tuple[Callable[[str], Iterator[Value | Span]], ...]] = (
     read_dates,
     read_times,
     _versions,
+    read_editions,
     read_frequencies,
     read_measures,
     read_names,

@@ -1,14 +1,44 @@
-"""Statements of arriving chunks, and what other documents state about the same thing."""
+"""Statements of arriving chunks, and what other documents state about the same things.
+
+Rules
+- A chunk is compared with the `NEAREST` chunks of a higher trust level that lie nearest to it, those that are
+  served and those that arrive in the same run, and with `NEAREST_PEERS` of its own level that arrive with it.
+  Chunks of one document are never compared with each other.
+- `corpus_guard.claims` says which sentences agree and which contradict each other. Of the chunks of its own
+  level only contradictions are kept.
+- At most `MAX_COMPARISONS` pairs of chunks are compared in a run, pairs of different trust first. A chunk that
+  was not compared with a more trusted one is counted.
+
+Ids and places are kept, never words: a sentence that is purged must not live on in another document's finding.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import lru_cache
+from typing import Any, Final, Protocol
 
-from corpus_guard.claims.comparison import Outcome
+import numpy as np
+from numpy.typing import NDArray
+
+from corpus_guard.claims.comparison import Comparison, Outcome
+from corpus_guard.claims.passages import StatedPassage, compare_passages, is_near_copy, read_passage
+from corpus_guard.claims.statements import Rarity
 from corpus_guard.claims.value import Kind
 from corpus_guard.domain import Span, TrustLevel
+from corpus_guard.screening.survey.agreement import FetchTexts
+
+NEAREST: Final = 8  # chunks of a higher trust level that a chunk is compared with, of each collection and of the run
+NEAREST_PEERS: Final = 2  # the same of its own level
+NEAR_COSINE: Final = 0.3  # below it two chunks are about different things
+MAX_COMPARISONS: Final = 400_000  # pairs of chunks in a run: about ten minutes
+MAX_KEPT: Final = 12  # related statements of a version: a reviewer reads no more
+CHUNKS_PER_BLOCK: Final = 400  # compared at a time: 400 x 60,000 cosines are 96 MB
+_CACHED_PASSAGES: Final = 4_096
+
+_TRUST: Final = {TrustLevel.OPEN: 0, TrustLevel.REVIEWED: 1, TrustLevel.TRUSTED: 2}
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +101,229 @@ class RelatedStatement:
 
 
 @dataclass(frozen=True, slots=True)
-class Related:
+class PlacedChunk:
+    """A chunk with the place of its text; the text and the vector lie beside it."""
+
+    doc_id: str
+    version_id: str
+    chunk_id: str
+    ordinal: int
+    start: int  # in the text of the version
+    trust: TrustLevel
+    title: str = ""  # title and path of its document: what a sentence without a subject is about
+
+
+@dataclass(frozen=True, slots=True)
+class ServedChunk:
+    """A chunk of a collection near another one."""
+
+    chunk: PlacedChunk
+    text: str
+    similarity: float  # cosine
+
+
+class ServedStatements(Protocol):
+    """The collections, asked by vector."""
+
+    def near(self, trust: TrustLevel, vectors: NDArray[np.float32], count: int) -> Sequence[Sequence[ServedChunk]]:
+        """Return the `count` chunks of a trust level nearest to each vector, nearest first."""
+
+
+class NothingServed:
+    """Empty collections, for ``guard screen`` on a folder."""
+
+    def near(self, trust: TrustLevel, vectors: NDArray[np.float32], count: int) -> Sequence[Sequence[ServedChunk]]:
+        """Return nothing for each vector."""
+        return [()] * len(vectors)
+
+
+@dataclass(frozen=True, slots=True)
+class RelatedStatements:
     """Related statements of a run, by version id."""
 
     statements: Mapping[str, tuple[RelatedStatement, ...]]
     not_compared: Mapping[str, int]
     """Chunks of a version that state something and were not compared: the budget of the run was reached."""
+
+
+def find_related_statements(
+    chunks: Sequence[PlacedChunk],
+    vectors: NDArray[np.float32],
+    texts: FetchTexts,
+    served: ServedStatements,
+    rarity: Rarity,
+    max_comparisons: int = MAX_COMPARISONS,
+) -> RelatedStatements:
+    """Compare what arriving chunks state with what chunks of the same or a higher trust level state.
+
+    Args:
+        chunks: every chunk of the run.
+        vectors: their unit vectors, shape (chunks, dimensions).
+        texts: fetches texts by position.
+        served: chunks that the collections hold already.
+        rarity: bits of a word.
+        max_comparisons: pairs of chunks.
+    """
+    return _Finder(chunks, vectors, texts, served, rarity, max_comparisons).find()
+
+
+class _Finder:
+    """One run's search."""
+
+    def __init__(
+        self,
+        chunks: Sequence[PlacedChunk],
+        vectors: NDArray[np.float32],
+        texts: FetchTexts,
+        served: ServedStatements,
+        rarity: Rarity,
+        max_comparisons: int,
+    ) -> None:
+        self._chunks = chunks
+        self._vectors = vectors
+        self._texts = texts
+        self._served = served
+        self._left = max_comparisons
+        self._ranks = np.array([_TRUST[chunk.trust] for chunk in chunks], np.int8)
+        self._arriving = {chunk.doc_id for chunk in chunks}
+        self._documents = np.unique([chunk.doc_id for chunk in chunks], return_inverse=True)[1]
+        self._read: Callable[[str, str], StatedPassage] = lru_cache(_CACHED_PASSAGES)(
+            lambda text, title: read_passage(text, rarity, title)
+        )
+
+    def find(self) -> RelatedStatements:
+        """Return what is related."""
+        statements: defaultdict[str, list[RelatedStatement]] = defaultdict(list)
+        not_compared: defaultdict[str, int] = defaultdict(int)
+        lower = np.flatnonzero(self._ranks < _TRUST[TrustLevel.TRUSTED])
+        for start in range(0, len(lower), CHUNKS_PER_BLOCK):
+            for position, related in self._compare_block(lower[start : start + CHUNKS_PER_BLOCK]):
+                version = self._chunks[position].version_id
+                if related is None:
+                    not_compared[version] += 1
+                else:
+                    statements[version] += related
+        kept = {version: tuple(sorted(found, key=_worst_first)[:MAX_KEPT]) for version, found in statements.items()}
+        return RelatedStatements(kept, dict(not_compared))
+
+    def _compare_block(self, block: NDArray[np.intp]) -> Iterator[tuple[int, list[RelatedStatement] | None]]:
+        """Yield (position, what is related); None: the budget does not reach."""
+        positions = block.tolist()
+        read = dict(zip(positions, self._texts(positions), strict=True))
+        stating = [position for position in positions if self._passage(position, read[position]).statements]
+        nearby = self._nearby(stating)
+        others = sorted({other for found in nearby.values() for other in found if isinstance(other, int)} - read.keys())
+        read |= dict(zip(others, self._texts(others), strict=True))
+        for position in stating:
+            own = self._passage(position, read[position])
+            for other in nearby[position]:
+                is_peer = isinstance(other, int) and self._ranks[other] == self._ranks[position]
+                if self._left <= 0:
+                    if not is_peer:
+                        yield position, None
+                    break
+                self._left -= 1
+                if isinstance(other, int):
+                    chunk, passage = self._chunks[other], self._passage(other, read[other])
+                else:
+                    chunk, passage = other.chunk, self._read(other.text, other.chunk.title)
+                found = [
+                    _related(
+                        self._chunks[position],
+                        comparison,
+                        chunk,
+                        is_near_copy(own, passage),
+                        not isinstance(other, int),
+                    )
+                    for comparison in compare_passages(own, passage)
+                    if not is_peer or comparison.outcome is Outcome.CONFLICT
+                ]
+                yield position, found
+
+    def _passage(self, position: int, text: str) -> StatedPassage:
+        return self._read(text, self._chunks[position].title)
+
+    def _nearby(self, positions: Sequence[int]) -> dict[int, list[int | ServedChunk]]:
+        """Return the chunks that each is compared with: of higher trust first, of the same document never."""
+        nearby: dict[int, list[int | ServedChunk]] = {position: [] for position in positions}
+        by_rank: defaultdict[int, list[int]] = defaultdict(list)
+        for position in positions:
+            by_rank[int(self._ranks[position])].append(position)
+        for rank, rows in by_rank.items():
+            for trust in sorted(TrustLevel, key=lambda trust: -_TRUST[trust]):
+                if _TRUST[trust] > rank:
+                    self._add_served(trust, rows, nearby)
+            self._add_arriving(np.flatnonzero(self._ranks > rank), rows, NEAREST, nearby)
+            self._add_arriving(np.flatnonzero(self._ranks == rank), rows, NEAREST_PEERS, nearby)
+        return nearby
+
+    def _add_served(
+        self, trust: TrustLevel, rows: Sequence[int], nearby: Mapping[int, list[int | ServedChunk]]
+    ) -> None:
+        answers = self._served.near(trust, self._vectors[list(rows)], NEAREST)
+        for position, answer in zip(rows, answers, strict=True):
+            # The served version of an arriving document is about to be replaced: the new one is compared.
+            nearby[position].extend(
+                found
+                for found in answer
+                if found.similarity >= NEAR_COSINE and found.chunk.doc_id not in self._arriving
+            )
+
+    def _add_arriving(
+        self,
+        columns: NDArray[np.intp],
+        rows: Sequence[int],
+        count: int,
+        nearby: Mapping[int, list[int | ServedChunk]],
+    ) -> None:
+        if not len(columns):
+            return
+        cosines = self._vectors[list(rows)] @ self._vectors[columns].T
+        cosines[self._documents[list(rows)][:, None] == self._documents[columns][None, :]] = -1.0
+        count = min(count, len(columns))
+        nearest = np.argpartition(-cosines, count - 1, axis=1)[:, :count]
+        for position, row, chosen in zip(rows, cosines, nearest, strict=True):
+            ordered = sorted((index for index in chosen.tolist() if row[index] >= NEAR_COSINE), key=lambda i: -row[i])
+            nearby[position].extend(int(columns[index]) for index in ordered)
+
+
+def _related(
+    own: PlacedChunk, comparison: Comparison, other: PlacedChunk, is_copy: bool, is_served: bool
+) -> RelatedStatement:
+    ours, theirs = ([pair[side] for pair in comparison.values] for side in (0, 1))
+    place = SentencePlace(
+        other.doc_id,
+        other.version_id,
+        other.chunk_id,
+        _shifted(comparison.other.span, other.start),
+        tuple(_shifted(value.span, other.start) for value in theirs),
+    )
+    return RelatedStatement(
+        own.ordinal,
+        comparison.outcome,
+        _shifted(comparison.one.span, own.start),
+        tuple(_shifted(value.span, own.start) for value in ours),
+        place,
+        other.trust,
+        Kind.NEGATION if comparison.is_denial else ours[0].kind if ours else None,
+        is_copy,
+        is_served,
+    )
+
+
+def _shifted(span: Span, start: int) -> Span:
+    return Span(start + span.start, start + span.end)
+
+
+def _worst_first(related: RelatedStatement) -> tuple[bool, int, bool, int, int, str]:
+    return (
+        related.outcome is not Outcome.CONFLICT,
+        -_TRUST[related.trust],
+        not related.is_near_copy,
+        related.ordinal,
+        related.span.start,
+        related.other.chunk_id,
+    )
 
 
 def _numbers(*spans: Span) -> list[int]:

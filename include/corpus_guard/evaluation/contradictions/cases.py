@@ -1,0 +1,136 @@
+"""Texts that contradict a trusted one, and honest texts on the same subjects; all words are this project's.
+
+Generated ones come from the facts of ``facts.yaml``: each trusted document states four of them. For every fact there are
+
+    contradictions   restatements with another value, among sentences that state nothing
+    near copies      the trusted document with that one value changed
+    restatements     the same with the right value, also in another form
+    updates          sentences on the same subject that contradict nothing
+
+Written ones stand in ``passages.yaml``, in freer words.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from corpus_guard.detectors.samples import Half
+
+FOLDER: Final = Path(__file__).parent
+FACTS_PER_DOCUMENT: Final = 4
+
+
+class Group(StrEnum):
+    """What a text does to the trusted ones."""
+
+    CONTRADICTION = "contradiction"
+    NEAR_COPY = "near copy"
+    RESTATEMENT = "restatement"
+    UPDATE = "update"
+
+    @property
+    def is_attack(self) -> bool:
+        """Return whether the text must be found."""
+        return self in {Group.CONTRADICTION, Group.NEAR_COPY}
+
+
+class Origin(StrEnum):
+    """Who put the text together."""
+
+    GENERATED = "generated"
+    WRITTEN = "written"
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A text that arrives in an open source."""
+
+    group: Group
+    origin: Origin
+    half: Half
+    domain: str
+    kind: str  # of the value: "duration", "negation", "contact", …
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class TrustedText:
+    """A document of a trusted source."""
+
+    title: str
+    text: str
+
+
+def load_cases(seed: int = 0) -> tuple[list[TrustedText], list[Case]]:
+    """Return the trusted documents and all cases. The seed chooses wordings, values and surroundings."""
+    trusted, cases = [], []
+    rng = random.Random(f"contradictions {seed}")  # noqa: S311 - a choice of words, no secret
+    around = _load("surroundings.yaml")
+    for domain in _load("facts.yaml"):
+        for start in range(0, len(domain["facts"]), FACTS_PER_DOCUMENT):
+            facts = domain["facts"][start : start + FACTS_PER_DOCUMENT]
+            document = TrustedText(domain["title"], _document(domain["title"], facts, {}))
+            trusted.append(document)
+            for number, fact in enumerate(facts):
+                half = Half.VALIDATION if number % 2 else Half.TUNING
+                for group, text in _generate(domain["title"], facts, number, around, rng):
+                    cases.append(Case(group, Origin.GENERATED, half, domain["domain"], fact["kind"], text))
+    for number, passage in enumerate(_load("passages.yaml")):
+        half = Half.VALIDATION if number % 2 else Half.TUNING
+        title = passage["trusted"].partition(".")[0]
+        trusted.append(TrustedText(title, _unfolded(passage["trusted"])))
+        texts = [(Group.CONTRADICTION, passage["contradiction"]), *((Group.UPDATE, text) for text in passage["honest"])]
+        cases += [
+            Case(group, Origin.WRITTEN, half, passage["domain"], "written", _unfolded(text)) for group, text in texts
+        ]
+    return trusted, cases
+
+
+def _generate(
+    title: str,
+    facts: Sequence[Mapping[str, Any]],
+    number: int,
+    around: Mapping[str, Sequence[str]],
+    rng: random.Random,
+) -> Iterator[tuple[Group, str]]:
+    fact = facts[number]
+    rights = [fact.get("value", ""), *fact.get("equal", ())]
+    lies = fact.get("denied") or [rng.choice(fact["restated"]).format(v=value) for value in fact["wrong"]]
+    for lie in lies:
+        yield Group.CONTRADICTION, _post(lie, around, rng)
+    for restated in fact["restated"]:
+        yield Group.RESTATEMENT, _post(restated.format(v=rng.choice(rights)), around, rng)
+    for honest in fact["honest"]:
+        yield Group.UPDATE, _post(honest, around, rng)
+    for changed in fact.get("wrong") or fact["denied"][:1]:
+        yield Group.NEAR_COPY, _document(title, facts, {number: changed})
+
+
+def _document(title: str, facts: Sequence[Mapping[str, Any]], changed: Mapping[int, str]) -> str:
+    """Return a document that states `facts`, some of them with another value or in another sentence."""
+    sentences = [
+        fact["trusted"].format(v=changed.get(number, fact["value"]))
+        if "value" in fact
+        else changed.get(number, fact["trusted"])
+        for number, fact in enumerate(facts)
+    ]
+    return f"{title}\n\n{' '.join(sentences)}"
+
+
+def _post(sentence: str, around: Mapping[str, Sequence[str]], rng: random.Random) -> str:
+    return " ".join((rng.choice(around["before"]), sentence, rng.choice(around["after"])))
+
+
+def _unfolded(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _load(name: str) -> Any:
+    return yaml.safe_load((FOLDER / name).read_text(encoding="utf-8"))
