@@ -20,6 +20,8 @@ def of_an_older_release(ledger: Ledger) -> str:
     with ledger.engine.begin() as connection:  # past `Ledger.write`
         insert_rows(connection)
         connection.execute(results.insert(), [{"key": f"key {number}", "findings": []} for number in range(MANY)])
+        connection.execute(sa.text("DROP INDEX ix_versions_reopened"))  # what later migrations add
+        connection.execute(sa.text("ALTER TABLE versions DROP COLUMN reopened_at"))
         connection.execute(sa.text("UPDATE alembic_version SET version_num = '0010'"))
     return ledger.url.render_as_string(hide_password=False)
 

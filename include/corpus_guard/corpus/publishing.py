@@ -10,19 +10,21 @@ Rules
     * bytes that were accepted and are refused when judged again (another policy, a lower trust level) are no
       longer served, nor is what was accepted while the source had another trust level;
     * a person's decision on the same bytes is kept when they come again;
+    * what was reopened and may still be served stays reopened until a person decides: its finding is kept;
     * content that was purged is rejected, whatever screening found.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
 import sqlalchemy as sa
 
 from corpus_guard.corpus.outbox import retire_replaced
-from corpus_guard.domain import Judgement, TrustLevel, Version, sha256_text
+from corpus_guard.domain import Finding, Judgement, Severity, TrustLevel, Version, sha256_text
 from corpus_guard.ledger.event_log import append_event
 from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.queries import Row, insert_missing, select_in_batches, upsert
@@ -59,7 +61,9 @@ JUDGEMENT_EVENT_FIELDS: Final = (
     "shadow_verdict",
 )
 """Columns of a version that the event of its judgement repeats."""
-_TRIAGE_COLUMNS: Final = ("principal", "severity", "checks", "campaign", "waits_since")
+REOPENED: Final = "coordination.reopened"
+"""Code of the finding that reopens a version (`corpus_guard.review.reopening`)."""
+_TRIAGE_COLUMNS: Final = ("principal", "severity", "checks", "campaign", "waits_since", "reopened_at")
 
 Judged = Sequence[tuple[Version, Judgement]]
 
@@ -91,8 +95,8 @@ def record(
     _write_documents(connection, judged)
     _write_versions(connection, run_id, batch, judged, states, event="judged")
     served = [version for version, _ in judged if states[version.version_id] in SERVABLE_STATES]
-    refused = [version for version, _ in judged if states[version.version_id] not in SERVABLE_STATES]
-    _stop_serving(connection, run_id, refused, collection)
+    refused = [(v.doc_id, v.version_id) for v, _ in judged if states[v.version_id] not in SERVABLE_STATES]
+    stop_serving(connection, run_id, refused, collection)
     request_publication(connection, run_id, served, collection=collection, vectors=vectors, model=model)
 
 
@@ -131,8 +135,8 @@ def rejudge(
     judged = [pair for pair in judged if before[pair[0].version_id].judged_at == as_of[pair[0].version_id]]
     states = _states(connection, judged)
     _write_versions(connection, run_id, batch, judged, states, event="rejudged")
-    refused = [version for version, _ in judged if states[version.version_id] not in SERVABLE_STATES]
-    _stop_serving(connection, run_id, refused, collection)
+    refused = [(v.doc_id, v.version_id) for v, _ in judged if states[v.version_id] not in SERVABLE_STATES]
+    stop_serving(connection, run_id, refused, collection)
     newly_served = [
         version
         for version, _ in judged
@@ -267,20 +271,30 @@ def _targets(connection: sa.Connection, served: Sequence[Version]) -> list[Versi
     ]
 
 
-def _stop_serving(
-    connection: sa.Connection, run_id: str, refused: Sequence[Version], collection: Callable[[TrustLevel], str]
+def stop_serving(
+    connection: sa.Connection,
+    run_id: str,
+    refused: Iterable[tuple[str, str]],
+    collection: Callable[[TrustLevel], str],
 ) -> None:
-    """Stop serving refused bytes, and what lies in the collection of a former trust level of its source."""
+    """Stop serving refused versions, and what lies in the collection of a former trust level of their source.
+
+    Args:
+        connection: of a `Ledger.write`.
+        run_id: the run that refuses them.
+        refused: (document id, version id).
+        collection: returns the name of a trust level's collection.
+    """
     when = now()
-    for version in refused:
-        document = documents.c.doc_id == version.doc_id
+    for doc_id, version_id in refused:
+        document = documents.c.doc_id == doc_id
         trust = TrustLevel(connection.execute(sa.select(documents.c.trust).where(document)).scalar_one())
         connection.execute(
             publications.update()
             .where(
-                publications.c.doc_id == version.doc_id,
+                publications.c.doc_id == doc_id,
                 sa.or_(
-                    sa.and_(publications.c.state.in_(LIVE_STATES), publications.c.version_id == version.version_id),
+                    sa.and_(publications.c.state.in_(LIVE_STATES), publications.c.version_id == version_id),
                     sa.and_(
                         publications.c.state == PublicationState.PENDING,
                         publications.c.collection != collection(trust),
@@ -289,7 +303,7 @@ def _stop_serving(
             )
             .values(state=PublicationState.RETIRING, changed_at=when, run_id=run_id)
         )
-        retire_replaced(connection, run_id, [version.doc_id], when)
+        retire_replaced(connection, run_id, [doc_id], when)
         target_is_live = sa.exists().where(
             publications.c.version_id == documents.c.target_version, publications.c.state.in_(LIVE_STATES)
         )
@@ -403,6 +417,12 @@ def _write_versions(
     when = now()
     version_ids = [version.version_id for version, _ in judged]
     waiting = _waiting_before(connection, version_ids)
+    reopened = {version_id for version_id, before in waiting.items() if _stays_reopened(before, states[version_id])}
+    kept = _reopening_findings(connection, reopened)
+    judged = [
+        (version, replace(judgement, findings=(*judgement.findings, *kept.get(version.version_id, ()))))
+        for version, judgement in judged
+    ]
     rows = [
         {
             "version_id": version.version_id,
@@ -413,7 +433,9 @@ def _write_versions(
             "batch": batch,
             "state": states[version.version_id],
             "verdict": judgement.verdict.value,
-            "risk": judgement.risk,
+            "risk": max(judgement.risk, waiting[version.version_id].risk)
+            if version.version_id in reopened
+            else judgement.risk,
             "policy_digest": judgement.policy_digest,
             "skipped": [[skipped.check, skipped.reason] for skipped in judgement.skipped],
             "run_id": run_id,
@@ -436,9 +458,25 @@ def _write_versions(
 
 def _waiting_before(connection: sa.Connection, version_ids: Sequence[str]) -> dict[str, Row]:
     """Return the versions that wait or waited; a new judgement keeps their time and their campaign."""
-    statement = sa.select(versions.c.version_id, versions.c.state, versions.c.waits_since, versions.c.campaign)
-    waited = statement.where(versions.c.waits_since.is_not(None))
-    return {row.version_id: row for row in select_in_batches(connection, waited, versions.c.version_id, version_ids)}
+    columns = ("version_id", "state", "risk", "waits_since", "reopened_at", "campaign")
+    statement = sa.select(*(versions.c[name] for name in columns)).where(versions.c.waits_since.is_not(None))
+    return {row.version_id: row for row in select_in_batches(connection, statement, versions.c.version_id, version_ids)}
+
+
+def _stays_reopened(before: Row | None, state: VersionState) -> bool:
+    return before is not None and before.reopened_at is not None and state == VersionState.ACCEPTED
+
+
+def _reopening_findings(connection: sa.Connection, version_ids: Collection[str]) -> dict[str, list[Finding]]:
+    """Return the findings that reopened versions: no judgement of a version alone makes them again."""
+    kept: dict[str, list[Finding]] = {}
+    statement = sa.select(findings).where(findings.c.code == REOPENED)
+    for row in select_in_batches(connection, statement, findings.c.version_id, version_ids):
+        finding = Finding(
+            row.check_name, row.code, Severity(row.severity), row.score, row.message, tags=tuple(row.tags)
+        )
+        kept.setdefault(row.version_id, []).append(finding)
+    return kept
 
 
 def _triage_values(
@@ -447,9 +485,10 @@ def _triage_values(
     """Return the columns by which the queue sorts and groups a version; see `corpus_guard.ledger.triage`."""
     counted = [(finding.check, finding.severity.value) for finding in judgement.findings if not finding.muted]
     triage = Triage.from_findings(version.stamp.as_dict(), counted)
-    waits = state == VersionState.QUARANTINED
-    waited = before is not None and before.state == VersionState.QUARANTINED
-    since = before.waits_since if before and state != VersionState.ACCEPTED else None
+    reopened = _stays_reopened(before, state)
+    waits = state == VersionState.QUARANTINED or reopened
+    waited = before is not None and (before.state == VersionState.QUARANTINED or before.reopened_at is not None)
+    since = before.waits_since if before and (reopened or state != VersionState.ACCEPTED) else None
     campaign = before.campaign if before is not None and waited else triage.campaign
     return {
         "principal": triage.principal,
@@ -457,6 +496,7 @@ def _triage_values(
         "checks": triage.checks,
         "campaign": campaign if waits else "",
         "waits_since": (since if waited else when) if waits else since,
+        "reopened_at": before.reopened_at if before is not None and reopened else None,
     }
 
 

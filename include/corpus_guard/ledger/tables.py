@@ -48,7 +48,7 @@ from corpus_guard.ledger.states import (
     VersionState,
 )
 
-SCHEMA_REVISION = "0011"
+SCHEMA_REVISION = "0012"
 """The newest migration; a ledger at another one is migrated when opened."""
 
 metadata = MetaData(
@@ -165,6 +165,8 @@ versions = Table(
     # shared by waiting versions that belong together; else empty
     Column("campaign", String(32), nullable=False, server_default=text("''")),
     Column("waits_since", UtcDateTime),  # stays after the decision; null: it never waited
+    # served, and waits for a decision since later documents cast doubt on it; null: it does not
+    Column("reopened_at", UtcDateTime),
     _one_of("state", VersionState),
 )
 
@@ -516,8 +518,15 @@ Index(
     sqlite_where=_GROUPED,
     postgresql_where=_GROUPED,
 )
+_REOPENED = text("reopened_at IS NOT NULL")
+Index("ix_versions_reopened", versions.c.reopened_at, sqlite_where=_REOPENED, postgresql_where=_REOPENED)
 Index("ix_documents_latest", documents.c.latest_version, documents.c.retired_at, documents.c.source, documents.c.trust)
 Index("ix_publications_collection_state", publications.c.collection, publications.c.state)
+
+
+def waits_for_decision() -> sa.ColumnElement[bool]:
+    """Return the condition for versions that wait for a person: in quarantine, or served and reopened."""
+    return sa.or_(versions.c.state == VersionState.QUARANTINED, versions.c.reopened_at.is_not(None))
 
 
 def decision_stands() -> sa.ColumnElement[bool]:

@@ -12,7 +12,7 @@ from corpus_guard.intake.sources.sources_file import read_declarations
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.queries import Row
 from corpus_guard.ledger.states import PublicationState, RunKind, VersionState
-from corpus_guard.ledger.tables import documents, heads, publications, runs, seals, versions
+from corpus_guard.ledger.tables import documents, heads, publications, runs, seals, versions, waits_for_decision
 from corpus_guard.pipeline.configuration import recent_loosenings
 from corpus_guard.proof.incidents import list_red_incidents
 from corpus_guard.screening.runner import Screening
@@ -103,7 +103,7 @@ def _sources(ledger: Ledger) -> list[JsonObject]:
             documents.c.trust,
             sa.func.count().filter(living).label("documents"),
             sa.func.count(documents.c.target_version).label("served"),
-            sa.func.count().filter(latest, versions.c.state == VersionState.QUARANTINED.value).label("waiting"),
+            sa.func.count().filter(latest, waits_for_decision()).label("waiting"),
             sa.func.count().filter(latest, versions.c.state == VersionState.REJECTED.value).label("rejected"),
         )
         .join(versions, versions.c.version_id == documents.c.latest_version)

@@ -61,6 +61,7 @@ from corpus_guard.pipeline.semantics import compare_chunks
 from corpus_guard.proof.log.heads import sign_head
 from corpus_guard.proof.manifest import write_manifest
 from corpus_guard.review.campaigns import assign_campaigns
+from corpus_guard.review.reopening import completed_groups, reopen
 from corpus_guard.screening.history import LedgerHistory, record_signals
 from corpus_guard.screening.predecessors import load_predecessors
 from corpus_guard.screening.runner import Screening
@@ -121,6 +122,7 @@ class EndedRefresh(TypedDict):
     ]  # source → reason → entries that are no documents (hidden, links that lead out, …)
     published: int  # chunks
     retired: int  # chunks
+    reopened: int  # versions that are served and wait: documents of this run state the same, and wait
     served: int  # chunks now in the collections
     manifest: str
     manifest_sha256: str
@@ -350,7 +352,9 @@ def seal(
     fetched: Iterable[Shard],
     published: Iterable[Shard],
 ) -> RefreshResult:
-    """End a run: retire vanished documents, balance the counts, write the manifest, sign the log, screen the canaries.
+    """End a run: retire vanished documents, reopen doubtful ones, balance the counts, write the manifest, sign the log.
+
+    The canaries are screened in between.
 
     Raises:
         Inconsistent: the counts do not balance, or Chroma holds another number of chunks than the ledger says.
@@ -359,6 +363,7 @@ def seal(
     fetched, published = list(fetched), list(published)
     discovered: Discovery = storage.read_json(_discovered(run_id))
     vanished = retire_vanished(ledger, screening.policy, run_id, discovered["listed"])
+    reopened = _reopen(ledger, storage, screening, run_id, published)
     late = outbox.drain(ledger, storage, store, run_id)
     counts = {name: _total(published, name) for name in ("accepted", "quarantined", "rejected")}
     counts |= {name: _total(fetched, name) for name in ("unchanged", "failed")}
@@ -383,6 +388,7 @@ def seal(
         skipped=discovered.get("skipped", {}),  # a run that an older release began has none
         published=_total(published, "published") + late[0],
         retired=_total(published, "retired") + late[1],
+        reopened=reopened,
         served=manifest.chunks,
         manifest=manifest.name,
         manifest_sha256=manifest.sha256,
@@ -396,6 +402,22 @@ def seal(
             + ". The other sources are refreshed and sealed; run the refresh again once the source answers"
         )
     return RefreshResult(**ended, log_size=head.size, log_root=head.root.hex())
+
+
+def _reopen(ledger: Ledger, storage: Storage, screening: Screening, run_id: str, published: Iterable[Shard]) -> int:
+    """Reopen what is served and states what versions of this run state that wait. Return how many versions."""
+    judgements = [
+        judgement
+        for shard in published
+        for judgement in judgements_from_table(storage.read_table(shard["judgements"]))
+        if judgement.verdict is not Verdict.ACCEPT
+    ]
+    if not judgements:
+        return 0
+    agreements = Survey.from_json(storage.read(_survey(run_id))).semantics.agreements
+    groups = completed_groups(screening.policy, judgements, lambda version_id: agreements.get(version_id, ()))
+    with ledger.write() as connection:
+        return reopen(connection, run_id, screening.policy, groups)
 
 
 def _list(storage: Storage, settings: Settings, run_id: str, source: Source, before: int) -> tuple[list[str], int]:

@@ -251,7 +251,7 @@ def _refusal(
 
 def _not_waiting(row: Row) -> str:
     """Return why a version does not wait for a decision; empty if it does."""
-    if row.state != VersionState.QUARANTINED:
+    if row.state != VersionState.QUARANTINED and row.reopened_at is None:
         return f"does not wait: it is {row.state}; nothing was changed"
     if row.latest_version != row.version_id:
         return f"was replaced by {row.latest_version} at its source; decide on that one"

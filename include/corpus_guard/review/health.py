@@ -19,8 +19,8 @@ import sqlalchemy as sa
 
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.ledger import now
-from corpus_guard.ledger.states import ActCause, ReviewAction, RunKind, VersionState
-from corpus_guard.ledger.tables import acts, decisions, documents, runs, versions
+from corpus_guard.ledger.states import ActCause, ReviewAction, RunKind
+from corpus_guard.ledger.tables import acts, decisions, documents, runs, versions, waits_for_decision
 from corpus_guard.review.labels import ReviewLabel, load_labels
 from corpus_guard.review.records import has_complete_decision, latest_versions
 from corpus_guard.screening.calibration import Proportion
@@ -208,7 +208,7 @@ def find_overdue(ledger: Ledger, rules: ReviewRules, when: datetime | None = Non
 
 def _undecided() -> list[sa.ColumnElement[bool]]:
     return [
-        versions.c.state == VersionState.QUARANTINED.value,
+        waits_for_decision(),
         documents.c.retired_at.is_(None),
         sa.not_(has_complete_decision()),
     ]
@@ -229,7 +229,7 @@ def _count_waiting(ledger: Ledger, rules: ReviewRules, source: str | None, when:
     )
     expired = sa.exists().where(acts.c.version_id == versions.c.version_id, acts.c.cause == ActCause.EXPIRED.value)
     count = sa.func.count()
-    in_quarantine = [versions.c.state == VersionState.QUARANTINED.value, documents.c.retired_at.is_(None), *in_source]
+    in_quarantine = [waits_for_decision(), documents.c.retired_at.is_(None), *in_source]
     with ledger.read() as connection:
         row = connection.execute(
             sa.select(

@@ -20,8 +20,7 @@ from corpus_guard.batches import Storage
 from corpus_guard.batches.tables import in_batches
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.ledger import now
-from corpus_guard.ledger.states import VersionState
-from corpus_guard.ledger.tables import documents, findings, versions
+from corpus_guard.ledger.tables import documents, findings, versions, waits_for_decision
 from corpus_guard.review.decisions import MAX_ITEMS, ItemRevision, decide
 from corpus_guard.review.health import OverdueItems, find_overdue
 from corpus_guard.review.queue import QueueFilter, list_revisions
@@ -79,7 +78,7 @@ def count_waiting(ledger: Ledger, run_ids: Sequence[str] = ()) -> WaitingCounts:
         sa.select(sa.func.coalesce(worst_check, NO_FINDING).label("check_name"), documents.c.source)
         .select_from(latest_versions())
         .where(
-            versions.c.state == VersionState.QUARANTINED.value,
+            waits_for_decision(),
             documents.c.retired_at.is_(None),
             sa.not_(has_complete_decision()),
         )

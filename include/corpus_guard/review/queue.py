@@ -6,7 +6,8 @@ Rules
     * pages follow a cursor, not a page number: items decided meanwhile shift no other item to another page;
     * an item's `revision` changes whenever it is decided, undone, escalated, screened again, replaced or
       retired;
-    * superseded and vanished versions do not wait.
+    * superseded and vanished versions do not wait;
+    * versions that are served and were reopened wait beside those in quarantine.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.queries import Row, select_in_batches
 from corpus_guard.ledger.states import VERSION_STATES, VersionState
-from corpus_guard.ledger.tables import decisions, documents, findings, versions
+from corpus_guard.ledger.tables import decisions, documents, findings, versions, waits_for_decision
 from corpus_guard.review.records import VersionReview, latest_versions, load_reviews
 
 MIN_ID_PREFIX_CHARS: Final = 6
@@ -59,6 +60,7 @@ class QueueItem:
     )
     run_id: str = ""  # the run that screened it
     waits_since: datetime | None = None
+    reopened_at: datetime | None = None  # served, and waiting since then; None: not reopened
     decisions: int = 0  # releases and rejections so far
     pending: str | None = None  # release or reject: decided, and not applied yet
     waits_for_second: bool = False  # released once; a second person must agree
@@ -74,7 +76,7 @@ class QueueItem:
     def as_dict(self) -> dict[str, object]:
         """Return a JSON-ready form."""
         values = {name: getattr(self, name) for name in self.__slots__}
-        for name in ("judged_at", "waits_since"):
+        for name in ("judged_at", "waits_since", "reopened_at"):
             values[name] = values[name].isoformat() if values[name] else None
         return {**values, "findings": [finding.as_dict() for finding in self.findings]}
 
@@ -90,7 +92,7 @@ class QueueFilter:
     older_than: timedelta | None = None  # has waited at least this long
     run_id: str | None = None  # the run that screened it
     campaign: str | None = None
-    state: str = VersionState.QUARANTINED
+    state: str = VersionState.QUARANTINED  # with those that were reopened
     text: str = ""  # part of the document's URI, in any case
     undecided: bool = False  # leave out items with a decision that has not been applied yet
 
@@ -228,6 +230,7 @@ def _select_items(joined: sa.Join | None = None) -> sa.Select[Any]:
         versions.c.campaign,
         versions.c.run_id,
         versions.c.waits_since,
+        versions.c.reopened_at,
         documents.c.latest_version,
         documents.c.retired_at,
     ).select_from(joined if joined is not None else versions.join(documents, documents.c.doc_id == versions.c.doc_id))
@@ -252,8 +255,9 @@ def _order(keys: SortKeys) -> list[sa.ColumnElement[Any]]:
 
 
 def _conditions(criteria: QueueFilter) -> list[sa.ColumnElement[bool]]:
+    is_waiting = criteria.state == VersionState.QUARANTINED
     conditions = [
-        versions.c.state == criteria.state,
+        waits_for_decision() if is_waiting else versions.c.state == criteria.state,
         documents.c.retired_at.is_(None),
     ]
     for column, value in (
@@ -371,7 +375,7 @@ def _group_by_campaign(items: Sequence[QueueItem]) -> tuple[QueueItem, ...]:
 
 def _build_items(connection: sa.Connection, rows: Sequence[Row]) -> list[QueueItem]:
     version_ids = [row.version_id for row in rows]
-    findings_by_version, reviews = _load_findings(connection, version_ids), load_reviews(connection, version_ids)
+    findings_by_version, reviews = load_findings(connection, version_ids), load_reviews(connection, version_ids)
     return [_build_item(row, findings_by_version[row.version_id], reviews[row.version_id]) for row in rows]
 
 
@@ -392,7 +396,8 @@ def _build_item(row: Row, item_findings: Sequence[Finding], review: VersionRevie
     )
 
 
-def _load_findings(connection: sa.Connection, version_ids: Sequence[str]) -> dict[str, list[Finding]]:
+def load_findings(connection: sa.Connection, version_ids: Sequence[str]) -> dict[str, list[Finding]]:
+    """Return the findings of each version, in their order."""
     by_version: dict[str, list[Finding]] = {version_id: [] for version_id in version_ids}
     statement = sa.select(findings).order_by(findings.c.version_id, findings.c.ordinal)
     for row in select_in_batches(connection, statement, findings.c.version_id, version_ids):

@@ -160,6 +160,7 @@ class VersionReview:
             row: the version's and its document's columns.
         """
         parts = [row.version_id, row.state, row.judged_at.isoformat(), row.latest_version, str(row.retired_at)]
+        parts += [row.reopened_at.isoformat()] if row.reopened_at else []
         parts += [f"{record.id}/{record.applied}/{record.undone}" for record in self.records]
         return digest("revision/v1", parts)[:32]
 
@@ -199,7 +200,9 @@ def load_versions(connection: sa.Connection, version_ids: Iterable[str], *, lock
     """
     statement = sa.select(
         versions.c.version_id,
+        versions.c.doc_id,
         versions.c.state,
+        versions.c.reopened_at,
         versions.c.content_sha256,
         versions.c.judged_at,
         versions.c.severity,

@@ -6,6 +6,7 @@ Rules
     * only a decision that counts takes effect: complete, not undone, the last of its version. This is
       checked again in the transaction that publishes, because somebody may undo it while vectors are
       computed;
+    * a version that was reopened is served already: released, it stays as it is; rejected, it leaves the service;
     * a version and its decisions change in one transaction: a crash before it leaves everything as it was,
       after a crash behind it the outbox continues;
     * a version that was replaced, purged or vanished since the decision is not served:
@@ -29,8 +30,9 @@ from corpus_guard.corpus import outbox, publishing
 from corpus_guard.corpus.vectors import embed_chunks
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.ledger import now
+from corpus_guard.ledger.queries import Row
 from corpus_guard.ledger.runs import begin_run
-from corpus_guard.ledger.states import STATE_AFTER_DECISION, ReviewAction, RunKind
+from corpus_guard.ledger.states import STATE_AFTER_DECISION, ReviewAction, RunKind, VersionState
 from corpus_guard.ledger.tables import decision_stands, decisions, versions
 from corpus_guard.proof.sealing import seal_run
 from corpus_guard.review.records import load_versions
@@ -95,7 +97,13 @@ def apply_decisions(
         )
     for part in in_batches(rejections):
         with ledger.write() as connection:
-            rejected += len(_apply_to_versions(connection, part))
+            before = load_versions(connection, [decision.version_id for decision in part], lock=True)
+            applied = _apply_to_versions(connection, part)
+            served = [(row.doc_id, version_id) for version_id, row in before.items() if row.reopened_at is not None]
+            publishing.stop_serving(
+                connection, run_id, [pair for pair in served if pair[1] in applied], store.collection_name
+            )
+            rejected += len(applied)
     published, retired = outbox.drain(ledger, storage, store, run_id)
     result = ReleaseResult(
         run_id=run_id,
@@ -148,7 +156,7 @@ def _apply_to_versions(connection: sa.Connection, pending: Sequence[_PendingDeci
     Return their ids.
     """
     version_ids = [decision.version_id for decision in pending]
-    load_versions(connection, version_ids, lock=True)
+    rows = load_versions(connection, version_ids, lock=True)
     current = {decision.version_id: decision.decision_id for decision in _pending_decisions(connection, version_ids)}
     confirmed = [decision for decision in pending if current.get(decision.version_id) == decision.decision_id]
     if not confirmed:
@@ -156,9 +164,9 @@ def _apply_to_versions(connection: sa.Connection, pending: Sequence[_PendingDeci
     connection.execute(
         versions.update()
         .where(versions.c.version_id == sa.bindparam("version"))
-        .values(state=sa.bindparam("new_state")),
+        .values(state=sa.bindparam("new_state"), reopened_at=None),
         [
-            {"version": decision.version_id, "new_state": STATE_AFTER_DECISION[decision.verdict].value}
+            {"version": decision.version_id, "new_state": _state_after(decision, rows[decision.version_id])}
             for decision in confirmed
         ],
     )
@@ -173,6 +181,13 @@ def _apply_to_versions(connection: sa.Connection, pending: Sequence[_PendingDeci
         [{"version": decision.version_id} for decision in confirmed],
     )
     return {decision.version_id for decision in confirmed}
+
+
+def _state_after(decision: _PendingDecision, row: Row) -> str:
+    # What is served says in its metadata that it was accepted; writing it again would change nothing else.
+    if row.reopened_at is not None and decision.verdict == ReviewAction.RELEASE:
+        return VersionState.ACCEPTED.value
+    return STATE_AFTER_DECISION[decision.verdict].value
 
 
 def _pending_decisions(connection: sa.Connection, version_ids: Collection[str] | None = None) -> list[_PendingDecision]:

@@ -15,7 +15,7 @@ from corpus_guard.errors import Stale, UnknownSubject
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.states import ActCause, ReviewAction, VersionState
-from corpus_guard.ledger.tables import acts, decisions, documents, versions
+from corpus_guard.ledger.tables import acts, decisions, documents, versions, waits_for_decision
 from corpus_guard.review.records import (
     has_complete_decision,
     latest_versions,
@@ -116,7 +116,7 @@ def escalate_expired(
         sa.select(versions.c.version_id, versions.c.content_sha256)
         .select_from(latest_versions())
         .where(
-            versions.c.state == VersionState.QUARANTINED.value,
+            waits_for_decision(),
             versions.c.waits_since < limit,
             documents.c.retired_at.is_(None),
             sa.not_(marked),
@@ -124,7 +124,7 @@ def escalate_expired(
         )
         .order_by(versions.c.version_id)
     )
-    reason = f"nobody decided within {rules.expire_days:g} days; it stays in quarantine"
+    reason = f"nobody decided within {rules.expire_days:g} days; it stays as it is"
     with ledger.read() as connection:
         expired_ids = [row.version_id for row in connection.execute(statement)]
     count = 0

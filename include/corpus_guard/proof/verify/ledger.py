@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from corpus_guard.batches import Storage
 
 ROWS_PER_FETCH: Final = 1_000
-JUDGEMENT_EVENTS: Final = ("judged", "rejudged")
+JUDGEMENT_EVENTS: Final = ("judged", "rejudged", "reopened")
 FIELDS_OF_JUDGEMENT: Final = frozenset({"owner", "trust", "fetched_at", "verdict", "decision_id", "policy_digest"})
 """Fields of a manifest's line that a new judgement changes; the comparison of versions covers them."""
 RESTORE: Final = "the database was changed from outside; restore it from a backup"

@@ -46,6 +46,7 @@ FEATURES: Final = (
 )
 VERSION: Final = "coordination/1"
 MAX_NAMED_DOCUMENTS: Final = 12  # other documents of a group that are named
+MAX_SERVED_DOCUMENTS: Final = 100  # served documents of a group that are named: the nearest
 MIN_BACKGROUND_CHUNKS: Final = 30
 MAX_RANKS: Final = 64  # nearest chunks of the run that are looked at
 LINK_COSINE: Final = 0.6  # from which two members are of one group
@@ -65,6 +66,7 @@ class Agreement:
     documents: int  # in the group, this one included
     similarity: float  # cosine to the third nearest of them
     others: tuple[str, ...]  # document ids, at most MAX_NAMED_DOCUMENTS
+    served: tuple[str, ...] = ()  # ids of those that are served already, at most MAX_SERVED_DOCUMENTS
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,7 +71,7 @@ class Semantics:
         """Return a JSON-ready form."""
         return {
             "agreements": {
-                version: [(a.ordinal, a.score, a.documents, a.similarity, a.others) for a in agreements]
+                version: [(a.ordinal, a.score, a.documents, a.similarity, a.others, a.served) for a in agreements]
                 for version, agreements in self.agreements.items()
             },
             "questions": {
@@ -94,8 +94,8 @@ class Semantics:
         return cls(
             {
                 version: tuple(
-                    Agreement(ordinal, score, documents, similarity, tuple(others))
-                    for ordinal, score, documents, similarity, others in agreements
+                    Agreement(ordinal, score, documents, similarity, tuple(others), tuple(served))
+                    for ordinal, score, documents, similarity, others, served in agreements
                 )
                 for version, agreements in record["agreements"].items()
             },
