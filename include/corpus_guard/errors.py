@@ -17,7 +17,8 @@
     │   ├── FilterFailed        the filter could not check the retrieved texts; nothing is served
     │   └── JudgeFailed         a judge or the RAG model failed; the trace says so
     └── Inconsistent            two things that must agree do not (counts, read-back, digests); never ignored
-        └── ForeignCollection   a collection of the vector store belongs to another deployment
+        ├── ForeignCollection   a collection of the vector store belongs to another deployment
+        └── UndecodableText     the ledger holds text that is not UTF-8 (`corpus_guard.ledger.undecodable`)
 
 A message names the subject, what it got, what it expected and what to do next. It never quotes a document's
 text.

@@ -6,6 +6,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from corpus_guard.errors import SettingsError
+from corpus_guard.screening import folding
 from corpus_guard.screening.checks._views import decode_views
 from corpus_guard.screening.folding import _TABLE, fold, fold_literals
 
@@ -117,3 +119,17 @@ def test_a_view_says_where_it_stands() -> None:
 @pytest.mark.parametrize("text", ["a" * 64, "0123456789" * 10, "https://example.org/a/long/path/to/some/document"])
 def test_what_decodes_to_noise_is_no_view(text: str) -> None:
     assert list(decode_views(fold(text))) == []
+
+
+def test_an_altered_table_of_letters_stops_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    from confusable_homoglyphs import confusables
+
+    altered = {shape: others for shape, others in confusables.confusables_data.items() if shape != "a"}
+    monkeypatch.setattr(confusables, "confusables_data", altered)
+    folding._lookalikes.cache_clear()
+    try:
+        with pytest.raises(SettingsError, match=r"expected b683fdd825f9eeb6…; it was altered or is another release"):
+            folding.latin_lookalike("а")
+    finally:
+        monkeypatch.undo()
+        folding._lookalikes.cache_clear()

@@ -30,6 +30,7 @@ from corpus_guard.ledger import tables
 from corpus_guard.ledger.event_log import chained_events
 from corpus_guard.ledger.queries import advisory_lock_key
 from corpus_guard.ledger.row_digests import note_change
+from corpus_guard.ledger.undecodable import SQLITE_MESSAGE, UndecodableText, find_undecodable
 
 if TYPE_CHECKING:
     from sqlite3 import Connection as SqliteConnection
@@ -133,6 +134,9 @@ class Ledger:
             # outages.
             if not isinstance(error, sa.exc.OperationalError) and type(error) is not sa.exc.DatabaseError:
                 raise
+            if self._is_sqlite and SQLITE_MESSAGE in str(error.orig):
+                with self.engine.connect() as connection:
+                    raise UndecodableText(self.address, find_undecodable(connection)) from None  # the cause quotes it
             reason = (str(error.orig).strip() or type(error.orig).__name__).splitlines()[0]
             raise LedgerUnavailable(
                 f"ledger at {self.address} failed: {reason}. {self._advice(reason)}, then run again"

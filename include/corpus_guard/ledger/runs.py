@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import sqlalchemy as sa
+from sqlalchemy.engine import Connection
 
 from corpus_guard.errors import UnknownSubject
 from corpus_guard.ledger.ledger import Ledger, now
 from corpus_guard.ledger.queries import Row, insert_missing
 from corpus_guard.ledger.states import RunKind, RunState
-from corpus_guard.ledger.tables import runs
+from corpus_guard.ledger.tables import events, runs
 
 CONFIGURED_EVENT: Final = "configured"
 """Kind of the event that names the policy under which the next runs work (`corpus_guard.pipeline.configuration`)."""
@@ -64,6 +65,19 @@ def run_sources(ledger: Ledger, run_id: str) -> list[str]:
         UnknownSubject: no such run.
     """
     return list(_row(ledger, run_id).sources)
+
+
+def logged_configuration(connection: Connection) -> dict[str, str]:
+    """Return the configuration that was logged last, by path: the changes of all events, one after the other."""
+    statement = sa.select(events.c.body).where(events.c.kind == CONFIGURED_EVENT).order_by(events.c.seq)
+    values: dict[str, str] = {}
+    for body in connection.scalars(statement):
+        for path, (_, after) in body["changes"].items():
+            if after is None:
+                values.pop(path, None)
+            else:
+                values[path] = after
+    return values
 
 
 def _row(ledger: Ledger, run_id: str) -> Row:

@@ -34,9 +34,10 @@ from corpus_guard.intake.sources.sources_file import read_declarations
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.event_log import append_event
 from corpus_guard.ledger.ledger import now
-from corpus_guard.ledger.runs import CONFIGURED_EVENT
+from corpus_guard.ledger.runs import CONFIGURED_EVENT, logged_configuration
 from corpus_guard.ledger.tables import events
 from corpus_guard.models.champion import Detector, promoted_digest
+from corpus_guard.models.parts import hash_parts
 from corpus_guard.review.identities import load_identities
 from corpus_guard.screening.runner import Screening
 from corpus_guard.settings import Settings
@@ -73,6 +74,7 @@ _LOOSER: Final[tuple[tuple[str, Looser, str], ...]] = (
     ("policy.review.two_person_trusts.*", Looser.REMOVED, ""),
     ("policy.review.*", Looser.HIGHER, ""),
     ("checks.*", Looser.REPLACED, ""),  # rules, code or model; not with another release of the software
+    ("files.*", Looser.REPLACED, ""),
     ("trained.*", Looser.CHANGED, ""),
     ("models.*", Looser.CHANGED, ""),
     ("mutes.*", Looser.ADDED, ""),
@@ -140,10 +142,10 @@ def record_configuration(ledger: Ledger, screening: Screening, settings: Setting
     """
     current = describe_configuration(ledger, screening, settings)
     with ledger.read() as connection:
-        if _last_logged(connection) == current:
+        if logged_configuration(connection) == current:
             return
     with ledger.exclusive("configuration"), ledger.write() as connection:
-        logged = _last_logged(connection)
+        logged = logged_configuration(connection)
         changes = {
             path: (logged.get(path), current.get(path))
             for path in sorted({*logged, *current})
@@ -210,6 +212,7 @@ def describe_configuration(ledger: Ledger, screening: Screening, settings: Setti
         "policy": screening.policy.model_dump(mode="json"),
         "checks": {name: value[:16] for name, value in screening.check_digests().items()},
         "models": {"embedder": settings.embedder, "language_model": settings.language_model},
+        "files": hash_parts(),
         "trained": {detector.value: _trained_part(ledger, settings, detector) for detector in Detector},
         "mutes": {source: sorted(codes) for source, codes in screening.mutes.items()},
         "reviewers": people,
@@ -226,7 +229,7 @@ def _loosened(changes: Mapping[str, tuple[str | None, str | None]]) -> list[str]
     return [
         path
         for path, (before, after) in changes.items()
-        if _is_looser(path, before, after) and not (path.startswith("checks.") and "software" in changes)
+        if _is_looser(path, before, after) and not (path.startswith(("checks.", "files.")) and "software" in changes)
     ]
 
 
@@ -251,19 +254,6 @@ def _rank(value: str) -> float | None:
         return float(value)
     except ValueError:
         return None
-
-
-def _last_logged(connection: sa.Connection) -> Values:
-    """Return the configuration that was logged last: the changes of all events, one after the other."""
-    statement = sa.select(events.c.body).where(events.c.kind == CONFIGURED_EVENT).order_by(events.c.seq)
-    values: Values = {}
-    for body in connection.scalars(statement):
-        for path, (_, after) in body["changes"].items():
-            if after is None:
-                values.pop(path, None)
-            else:
-                values[path] = after
-    return values
 
 
 def _flatten(value: object, path: str = "") -> Iterator[tuple[str, str]]:

@@ -40,7 +40,9 @@ class DeviationKind(StrEnum):
     FILE_MISSING = "file_missing"  # raw bytes, a batch, a record or a detector
     FILE_CHANGED = "file_changed"  # it does not have its logged hash, or does not hold what was judged
     KEYS_CHANGED = "keys_changed"  # a file of the keys does not fit the keyring
-    WEIGHTS_CHANGED = "weights_changed"  # a model's file is not the pinned or the converted one
+    WEIGHTS_CHANGED = (
+        "weights_changed"  # a model's file is not the pinned or converted one, or a learned part not the logged one
+    )
     # --- the event log ---
     EVENT_CHANGED = "event_changed"  # an event does not have its logged hash, or does not follow its predecessor
     EVENT_MISSING = "event_missing"  # a gap in the numbers

@@ -16,11 +16,15 @@ from array import array
 from functools import cache
 from typing import Final
 
-from corpus_guard.domain import Span
+from corpus_guard.domain import Span, canonical_json, sha256_bytes
+from corpus_guard.errors import SettingsError
 
 FOLDING_VERSION: Final = "2"
 """Changed whenever the same text could fold or decode differently: part of the digests of the checks that use
 it."""
+
+LOOKALIKES_SHA256: Final = "b683fdd825f9eeb69077f0a208549b326141e4571f0759a0817ab5e474e29c2c"
+"""Hash of the table of letters that look Latin, as canonical JSON. It comes from a package, and hides attacks if it is altered."""
 
 _NON_ASCII = re.compile(r"[^\x00-\x7f]+")
 _NOT_PLAIN = re.compile(r"[^\t-\r\x1c-~]+")  # folds to something else than its lower case
@@ -56,7 +60,15 @@ def _lookalikes() -> dict[int, str]:
     for letter in map(chr, range(0x0400, 0x0530)):
         if ord(letter) in table:
             table.setdefault(ord(letter.lower()), table[ord(letter)])
-    return table | _SMALL_CAPITALS
+    table |= _SMALL_CAPITALS
+    actual = sha256_bytes(canonical_json({str(code): letter for code, letter in table.items()}))
+    if actual != LOOKALIKES_SHA256:
+        raise SettingsError(
+            f"package confusable-homoglyphs: the SHA-256 of its table of letters is {actual[:16]}…, expected "
+            f"{LOOKALIKES_SHA256[:16]}…; it was altered or is another release. Reinstall it: pip install --force-reinstall "
+            "--no-deps -r requirements.txt"
+        )
+    return table
 
 
 class _Table(dict[int, str]):

@@ -24,11 +24,13 @@ from corpus_guard.deployment import Deployment
 from corpus_guard.domain import no_progress, sha256_bytes
 from corpus_guard.ledger.states import ReviewAction
 from corpus_guard.ledger.tables import events
+from corpus_guard.models import parts
 from corpus_guard.models.champion import Detector, detector_folder, promote, store_detector
 from corpus_guard.proof.deviations import Deviation, DeviationKind
 from corpus_guard.proof.incidents import examine, open_incident
 from corpus_guard.proof.log.rotation import rotate
-from corpus_guard.proof.verify.files import FileShare, check_files, check_weights
+from corpus_guard.proof.verify import files
+from corpus_guard.proof.verify.files import FileShare, check_files, check_parts, check_weights
 from corpus_guard.proof.verify.findings import DeviationCollector
 from corpus_guard.review.queue import list_items
 from corpus_guard.settings import Settings
@@ -335,3 +337,28 @@ def test_the_command_names_all_damage_exits_with_1_and_counts_files(
 
     assert code == 1
     assert names <= {deviation["subject"] for deviation in json.loads(text)["deviations"]}
+
+
+@pytest.mark.parametrize("part", ["screening/learned/coordination.yaml", "traceback/judges/embedded.json"])
+def test_a_learned_part_that_changed_since_the_last_run_is_named(
+    copy: Deployment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: str
+) -> None:
+    installed = tmp_path / "installed"
+    for name in parts.hash_parts():
+        (installed / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(parts.PACKAGE / name, installed / name)
+    monkeypatch.setattr(parts, "PACKAGE", installed)
+    collector = DeviationCollector()
+    check_parts(copy.ledger, collector)
+    assert named(collector) == set()
+
+    flip(installed / part)
+    check_parts(copy.ledger, collector)
+    assert named(collector) == {("weights_changed", part)}
+    assert "the next refresh logs the change" in collector.deviations[0].message
+    assert not copy.verify().holds
+
+    monkeypatch.setattr(files, "__version__", "another release")
+    collector = DeviationCollector()
+    check_parts(copy.ledger, collector)
+    assert named(collector) == set()

@@ -21,7 +21,8 @@ from corpus_guard.corpus.store import ChunkRecord
 from corpus_guard.deployment import Deployment
 from corpus_guard.domain import TrustLevel, Verdict
 from corpus_guard.errors import StoreUnavailable
-from corpus_guard.ledger.tables import publications
+from corpus_guard.ledger.tables import metadata, publications
+from corpus_guard.ledger.undecodable import UndecodableText
 from corpus_guard.proof.deviations import DeviationKind
 from corpus_guard.proof.log.anchors import anchor
 from corpus_guard.proof.log.heads import RememberedHead
@@ -185,6 +186,33 @@ def test_an_empty_ledger_is_not_clean(tmp_path: Path, migrated_sqlite: Path, ser
         DeviationKind.HEAD_MISSING,
         DeviationKind.MANIFEST_MISSING,
     }
+
+
+@pytest.mark.parametrize(
+    ("table", "column", "key"),
+    [
+        ("versions", "stamp", "version_id"),
+        ("documents", "uri", "doc_id"),
+        ("events", "kind", "seq"),
+        ("chunks", "chunk_id", "version_id"),
+        ("decisions", "reason", "decision_id"),
+    ],
+)
+def test_text_that_is_not_utf8_is_named_with_its_row(copy: Corpus, table: str, column: str, key: str) -> None:
+    with copy.unguarded() as database:
+        number, row = database.execute(f"SELECT rowid, {key} FROM {table} ORDER BY rowid LIMIT 1").fetchone()
+        database.execute(f"UPDATE {table} SET {column} = CAST(x'6b65792dff' AS TEXT) WHERE rowid = ?", (number,))
+
+    result = copy.verified()
+
+    where = f"table {table}, {key} {row}: column {column} is not UTF-8"
+    assert [deviation.message[: len(where)] for deviation in result.deviations] == [where]
+    with (
+        pytest.raises(UndecodableText, match=rf"{where}.*restore it") as raised,
+        copy.shelf.ledger.read() as connection,
+    ):
+        connection.execute(sa.select(metadata.tables[table])).all()
+    assert raised.value.__cause__ is None
 
 
 def test_a_store_that_does_not_answer_is_an_outage(copy: Corpus) -> None:

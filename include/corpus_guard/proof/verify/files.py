@@ -6,6 +6,7 @@ Rules
     * a batch holds the texts, stamps and chunks that were judged, and the vectors that were published; this is
       all that is compared for batches of older releases, which logged no hashes;
     * every manifest that was ever sealed, and every trained detector that was promoted, has the logged hash;
+    * rules, learned parameters and canaries of the package are those under which the last run worked;
     * the public keys and the private keys fit the keyring, and the keyring is the one of the last rotation;
     * a damaged file is one deviation, which names the file, the documents concerned, and from what it can be
       restored. Nothing is repaired here.
@@ -31,6 +32,7 @@ import pyarrow as pa
 import sqlalchemy as sa
 from numpy.typing import NDArray
 
+from corpus_guard import __version__
 from corpus_guard.batches import Storage
 from corpus_guard.batches.logged_files import logged_hashes
 from corpus_guard.batches.reading import compare_batch
@@ -40,15 +42,17 @@ from corpus_guard.errors import Inconsistent
 from corpus_guard.intake.blobs import BlobStore
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.queries import Row
+from corpus_guard.ledger.runs import logged_configuration
 from corpus_guard.ledger.states import LIVE_STATES, PublicationState
 from corpus_guard.ledger.tables import documents, events, publications, versions
 from corpus_guard.models.champion import PROMOTION_EVENT, Detector, detector_folder
+from corpus_guard.models.parts import hash_parts
 from corpus_guard.models.weights import find_changed_weights
 from corpus_guard.proof.deviations import DeviationKind
 from corpus_guard.proof.log.keys import Keyring
 from corpus_guard.proof.verify.findings import DeviationCollector
 from corpus_guard.screening.blocked import find_purged
-from corpus_guard.settings import Settings
+from corpus_guard.settings import PACKAGE, Settings
 
 ROWS_PER_FETCH: Final = 1_000
 FILES_PER_REPORT: Final = 100  # between two reports of progress
@@ -119,6 +123,29 @@ def check_weights(settings: Settings, collector: DeviationCollector) -> None:
     """Read the weights of the models; deviations go to `collector`."""
     for file, problem in find_changed_weights(settings):
         collector.add(DeviationKind.WEIGHTS_CHANGED, file, problem)
+
+
+def check_parts(ledger: Ledger, collector: DeviationCollector) -> None:
+    """Compare the package's files that decide with those under which the last run worked; deviations go to `collector`.
+
+    Another release of the software brings other files, and its first run logs them.
+    """
+    with ledger.read() as connection:
+        logged = logged_configuration(connection)
+    if logged.get("software") != __version__:
+        return
+    actual = hash_parts()
+    for path, expected in logged.items():
+        name = path.removeprefix("files.")
+        if name != path and actual.get(name) != expected:
+            collector.add(
+                DeviationKind.WEIGHTS_CHANGED,
+                name,
+                f"{PACKAGE / name} {_state(actual.get(name))}: it decides verdicts, and the last run worked under another one. "
+                "Reinstall the software; if you replaced it yourself, the next refresh logs the change and tells the reviewers",
+                expected=expected,
+                actual=actual.get(name, ""),
+            )
 
 
 @dataclass

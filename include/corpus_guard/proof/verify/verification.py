@@ -24,13 +24,14 @@ from typing import TYPE_CHECKING
 
 from corpus_guard.domain import Progress, no_progress
 from corpus_guard.ledger.ledger import now
+from corpus_guard.ledger.undecodable import UndecodableText, UndecodableValue
 from corpus_guard.proof.deviations import Deviation, DeviationKind
 from corpus_guard.proof.log.checkpoint import parse_checkpoint
 from corpus_guard.proof.log.heads import RememberedHead
 from corpus_guard.proof.log.note import parse_note
 from corpus_guard.proof.verify.authority import check_authority
 from corpus_guard.proof.verify.expected import SignedSeal, changes_since, check_manifest, report_unsealed
-from corpus_guard.proof.verify.files import FileShare, check_files, check_weights
+from corpus_guard.proof.verify.files import FileShare, check_files, check_parts, check_weights
 from corpus_guard.proof.verify.findings import DeviationCollector
 from corpus_guard.proof.verify.ledger import check_ledger
 from corpus_guard.proof.verify.log import LogCheck, check_log
@@ -116,8 +117,26 @@ def verify(
         AnchorUnavailable: the anchor does not answer.
     """
     started = time.monotonic()
+    try:
+        hours = settings.head_max_hours if max_age_hours is None else max_age_hours
+        return _verify(ledger, storage, store, settings, progress, started, hours, open_deviations, deep=deep)
+    except UndecodableText as error:
+        return _unreadable(error.values, time.monotonic() - started)
+
+
+def _verify(
+    ledger: Ledger,
+    storage: Storage,
+    store: Store,
+    settings: Settings,
+    progress: Progress,
+    started: float,
+    hours: float,
+    open_deviations: Sequence[Deviation],
+    *,
+    deep: bool,
+) -> Verification:
     collector = DeviationCollector()
-    hours = settings.head_max_hours if max_age_hours is None else max_age_hours
     log = check_log(ledger, settings, collector, hours, progress)
     seal = SignedSeal(None, manifest_intact=False)
     with collector.catching_unreadable("manifest", DeviationKind.MANIFEST_CHANGED):
@@ -143,6 +162,8 @@ def verify(
         progress,
         checked_manifest=seal.event.name if seal.event else "",
     )
+    with collector.catching_unreadable("events"):
+        check_parts(ledger, collector)
     if deep or any(deviation.kind is DeviationKind.WEIGHTS_CHANGED for deviation in open_deviations):
         check_weights(settings, collector)
     result = Verification(
@@ -161,6 +182,17 @@ def verify(
     if result.holds:
         _remember_head(ledger, settings, log)
     return result
+
+
+def _unreadable(values: Sequence[UndecodableValue], seconds: float) -> Verification:
+    """Return the result where the ledger holds text that cannot be read: each is named, and nothing else was compared."""
+    collector = DeviationCollector()
+    for value in values:
+        message = (
+            f"{value}: the database was changed from outside, and nothing else was compared. Restore it from a backup"
+        )
+        collector.add(DeviationKind.LEDGER_CHANGED, value.key, message)
+    return Verification(tuple(collector.deviations), collector.more, 0, 0, 0, 0, 0, 0, 0, 0, seconds)
 
 
 def _remember_head(ledger: Ledger, settings: Settings, log: LogCheck) -> None:

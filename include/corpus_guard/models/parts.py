@@ -1,0 +1,26 @@
+"""Files of the package that decide: rules, learned parameters, trained classifiers, canaries.
+
+Their hashes stand in the event of each change of the configuration, and a verification compares them: a file that somebody
+edited is noticed before a run works under it. Weights are pinned in `corpus_guard.models.weights`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Final
+
+from corpus_guard.settings import PACKAGE
+
+PATTERNS: Final = (
+    "corpus/filterrag/*.json",
+    "screening/canaries.yaml",
+    "screening/learned/*.yaml",
+    "screening/rules/*.yaml",
+    "traceback/judges/*.json",
+)
+
+
+def hash_parts() -> dict[str, str]:
+    """Return the SHA-256 (hex) of each of these files, by its path below the package."""
+    files = sorted(path for pattern in PATTERNS for path in PACKAGE.glob(pattern))
+    return {path.relative_to(PACKAGE).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
