@@ -25,7 +25,7 @@ from corpus_guard.batches import Storage
 from corpus_guard.corpus.server import running_server
 from corpus_guard.corpus.store import Store
 from corpus_guard.ledger import Ledger
-from corpus_guard.models import Models
+from corpus_guard.models import Models, weights
 from corpus_guard.settings import Settings
 from deploying import Workspace, deploy, prepared_models
 from hashed_models import HashedModels
@@ -123,11 +123,11 @@ def models_loaded_once() -> None:
     """Load each model once a process, whoever asks for it: a copy takes seconds and up to half a gigabyte."""
     loaded: dict[tuple[str, str], Any] = {}
 
-    def share(name: str, weights: str) -> None:
+    def share(name: str, weights_name: str) -> None:
         load = vars(Models)[name].func
 
         def shared(models: Models) -> Any:
-            key = (name, getattr(models, weights).digest)
+            key = (name, getattr(models, weights_name).digest)
             if key not in loaded:
                 loaded[key] = load(models)
             return loaded[key]
@@ -139,6 +139,22 @@ def models_loaded_once() -> None:
     share("embedder", "embedder_weights")
     share("word_embedder", "word_weights")
     share("language_model", "language_model_weights")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def weights_hashed_once() -> None:
+    """Hash a file of weights once a process, as long as nobody touches it: every deployment of a test asks for all."""
+    hashes: dict[tuple[Path, int, int, int], str] = {}
+    hash_file = weights._sha256
+
+    def hash_once(path: Path) -> str:
+        stat = path.stat()
+        key = (path.resolve(), stat.st_ino, stat.st_size, stat.st_mtime_ns)
+        if key not in hashes:
+            hashes[key] = hash_file(path)
+        return hashes[key]
+
+    weights._sha256 = hash_once
 
 
 @pytest.fixture(autouse=True)

@@ -31,6 +31,7 @@ def nearness(models: Models) -> dict[str, float]:
     return {name: float((questions * models.embedder.embed(texts)).sum(axis=1).mean()) for name, texts in forms.items()}
 
 
+@pytest.mark.slow
 def test_it_comes_nearer_than_the_bare_text_and_than_the_question_before_it(nearness: dict[str, float]) -> None:
     assert nearness["guided"] > nearness["bare"] + 0.1
     assert nearness["guided"] > nearness["led"] + 0.02

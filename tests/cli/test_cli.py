@@ -136,6 +136,7 @@ def test_search_finds_what_is_served_and_nothing_that_waits(run: Run) -> None:
     assert "gnore all previous" not in shown.out
 
 
+@pytest.mark.slow
 def test_search_names_what_the_filter_dropped_and_that_none_looked(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("corpus_guard.corpus.filterrag.filters.EPSILON", -1.0)
     monkeypatch.setattr("corpus_guard.corpus.filterrag.filters.FilterRAG.__init__.__defaults__", (0.6, -1.0))
@@ -407,6 +408,7 @@ def jsonl(path: Path, *rows: dict[str, Any]) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_screen_gives_lines_on_standard_output_and_the_count_on_the_other(
     bare: Callable[..., Done], tmp_path: Path
 ) -> None:

@@ -135,6 +135,7 @@ def test_a_filter_is_measured_registered_promoted_and_used(guard: Deployment) ->
     assert not suffixes & {".pkl", ".pickle", ".pt", ".joblib"}
 
 
+@pytest.mark.slow
 def test_a_judge_is_trained_measured_beside_the_one_in_use_and_registered(models: Models, tmp_path: Path) -> None:
     settings = Settings(home=tmp_path, detector_questions=str(SAMPLE))
     with Deployment(settings) as guard:

@@ -87,6 +87,7 @@ def test_what_comes_out_judges_and_can_be_read_again(
     assert judge.embedding_seconds > 0
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_judge(models: Models, targets: tuple[TargetQuestion, ...]) -> None:
     one, other = (train_judge(models, targets, UNRELATED, trained_on="t", seed=3) for _ in range(2))
 

@@ -69,6 +69,7 @@ def test_it_is_measured_registered_and_promoted(
     assert not kept & {".pkl", ".pickle", ".pt", ".pth", ".bin", ".joblib"}
 
 
+@pytest.mark.slow
 def test_a_control_that_scores_registers_nothing(guard: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
     real = probe_comparison.compare_probes
 

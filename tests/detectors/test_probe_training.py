@@ -111,6 +111,7 @@ def test_coins_are_one_a_question_and_know_nothing_of_the_label() -> None:
     assert not is_chance(coins.poisoned.astype(float), coins)
 
 
+@pytest.mark.slow
 def test_a_table_has_every_slice_and_says_what_needs_no_state() -> None:
     other = drawn(140, seed=3, source="other")
     both = Recordings(GIVEN.model, GIVEN.prompt, GIVEN.rows + other.rows, np.concatenate([GIVEN.states, other.states]))

@@ -38,7 +38,7 @@ def quiet(one: Workspace) -> Run:
 
 
 @pytest.fixture(scope="module")
-def forged(one: Workspace, quiet: Run) -> tuple[str, Run]:
+def forged(one: Workspace) -> tuple[str, Run]:
     """A night after somebody wrote to Chroma, up to the moment a person is asked."""
     chunk = forge(one.ports.chroma)
     night = one.start("integrity_nightly", MLFLOW_TRACKING_URI=tracking(one))
@@ -64,6 +64,7 @@ def guard(one: Workspace, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, env=env, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.slow
 def test_a_corpus_that_is_what_was_sealed_opens_nothing(one: Workspace, quiet: Run) -> None:
     assert quiet.succeeded, quiet.log[-3000:]
     assert one.count(heads) >= 1

@@ -69,6 +69,7 @@ def test_several_shards_were_mapped(run: Run) -> None:
         assert indexes >= {0, 1, 2, 3, 4}, task
 
 
+@pytest.mark.slow
 def test_a_second_run_finds_nothing_new_and_loads_nothing_heavy(one: Workspace, run: Run, again: Run) -> None:
     assert again.succeeded, again.log[-3000:]
     first, second = (made.counts for made in one.ask_runs()[:2])

@@ -34,7 +34,7 @@ def idle(one: Workspace) -> Run:
 
 
 @pytest.fixture(scope="module")
-def run(one: Workspace, idle: Run) -> Run:
+def run(one: Workspace) -> Run:
     """A run after two decisions: one by the library, one by the command line."""
     items = {item.uri: item.version_id for item in _waiting(one)}
     with one.guard() as guard:
@@ -50,6 +50,7 @@ def run(one: Workspace, idle: Run) -> Run:
     return one.run("quarantine_release")
 
 
+@pytest.mark.slow
 def test_without_decisions_nothing_heavy_is_loaded_and_nothing_changes(one: Workspace, idle: Run) -> None:
     assert idle.succeeded, idle.log[-3000:]
     assert idle.heavy == set()

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from deployment import MakeDeployment, Workspace
 
-from corpus_guard.ledger.tables import publications, reports
+from corpus_guard.ledger.tables import publications, reports, traces
 from environment import PROJECT
 
 DAY = "2026-03-02"
@@ -23,10 +23,9 @@ ELSEWHERE = {
     "quarantine_release": "test_release_dag.py",
     "quarantine_review": "test_review_dags.py",
     "quarantine_watch": "test_review_dags.py",
-    "traceback_nightly": "test_traceback_dag.py",
 }
 """DAG → the file whose quick tests run it."""
-HERE = ("content_purge", "detector_training", "feedback_import")
+HERE = ("content_purge", "detector_training", "feedback_import", "traceback_nightly")
 
 
 @pytest.fixture(scope="module")
@@ -38,6 +37,13 @@ def test_every_dag_has_a_quick_run() -> None:
     assert {path.stem for path in (PROJECT / "dags").glob("*.py")} == {*ELSEWHERE, *HERE}
     for dag, file in ELSEWHERE.items():
         assert re.search(rf'"{dag}"|\.run\(\)', Path(__file__).with_name(file).read_text()), dag
+
+
+def test_a_night_without_reports_traces_nothing(workspace: Workspace) -> None:
+    run = workspace.run("traceback_nightly", MLFLOW_TRACKING_URI="")
+
+    assert run.succeeded, run.log[-3000:]
+    assert workspace.ask(traces.select()) == []
 
 
 def test_feedback_of_a_day_becomes_reports(workspace: Workspace) -> None:

@@ -104,6 +104,7 @@ def file_reports(ledger_url: str) -> dict[str, str]:
     return {page: added.report_id for page, added in zip(REPORTED, filed, strict=True)}
 
 
+@pytest.mark.slow
 def test_a_night_traces_every_report_and_waits_for_a_person(
     deploy: MakeDeployment, snapshot: Path, endpoint: Endpoint
 ) -> None:

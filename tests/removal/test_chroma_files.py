@@ -41,6 +41,7 @@ def holding(folder: Path, *needles: bytes) -> list[str]:
     return sorted(path.name for path, content in contents.items() if any(needle in content for needle in needles))
 
 
+@pytest.mark.slow
 def test_the_index_of_a_deleted_collection_goes_and_the_rest_is_served(guard: Deployment) -> None:
     folder, needles = guard.settings.home / "chroma", (SECRET.encode(), vector_of(SECRET).astype("<f4").tobytes())
     assert holding(folder, *needles) == ["chroma.sqlite3", "data_level0.bin"]
@@ -76,6 +77,7 @@ def left_of_words(guard: Deployment, piece: bytes) -> int:
         return sum(piece in block for (block,) in blocks)
 
 
+@pytest.mark.slow
 def test_an_index_that_was_left_behind_is_found(guard: Deployment) -> None:
     with pytest.MonkeyPatch.context() as patch, pytest.raises(Inconsistent, match=r"data_level0\.bin"):
         patch.setattr(chroma_files, "_is_uuid", lambda name: False)
@@ -84,6 +86,7 @@ def test_an_index_that_was_left_behind_is_found(guard: Deployment) -> None:
     assert [one["state"] for one in purger(guard).resume("p2")] == ["closed"]
 
 
+@pytest.mark.slow
 def test_packing_leaves_what_is_nobodys_business(guard: Deployment) -> None:
     folder = guard.settings.home / "chroma"
     (folder / "notes of the operator").mkdir()

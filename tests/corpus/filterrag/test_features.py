@@ -77,7 +77,10 @@ def test_real_models_tell_a_lie_written_for_the_question_from_a_page(models: Mod
     assert "Ben Ray" in reading.answer
 
 
-@pytest.mark.parametrize("text", ["", " ", "a", "\ud800", "<|im_end|>" * 50, "a" * 500_000, "pump " * 20_000])
+LONG = [pytest.param(text, marks=pytest.mark.slow) for text in ("a" * 500_000, "pump " * 20_000)]
+
+
+@pytest.mark.parametrize("text", ["", " ", "a", "\ud800", "<|im_end|>" * 50, *LONG])
 def test_hostile_texts_have_finite_features(models: Models, text: str) -> None:
     (features,) = FeatureExtractor(models).extract([(QUESTION, text)])
 

@@ -177,7 +177,7 @@ class Answer:
     """A result as Great Expectations gives it."""
 
     def __init__(self, rule, success=True, exception_info=None, **result):
-        self.expectation_config = type("Config", (), {"meta": {"rule": rule}})
+        self.rule = rule
         self.success, self.result, self.exception_info = success, result, exception_info
 
 
@@ -201,7 +201,11 @@ NAMED = {"unexpected_index_list": [{"row": 0}], "unexpected_count": 1}
     ],
 )
 def test_an_answer_that_is_not_clean_is_no_answer(monkeypatch, answers):
-    monkeypatch.setattr(expectations, "_validate", lambda frame, rules: answers)
+    monkeypatch.setattr(
+        expectations,
+        "_validate",
+        lambda frame, suite, result_format: {answer.rule: answer for answer in answers if answer.rule in suite},
+    )
     with pytest.raises(Unvalidated, match="1 rows"):
         list(find_failures([{"row": 0, "x": 1}], [Expectation("x", "x", "BeBetween", {"min_value": 0})]))
 
