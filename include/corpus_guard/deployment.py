@@ -122,6 +122,7 @@ class Deployment:
             SettingsError: the policy has a threshold for a source that is not in sources.yaml: a misspelt one would loosen
                 the source it was meant for, unseen.
         """
+        from corpus_guard.corpus.filterrag.filters import classifier_in_use
         from corpus_guard.review.muting import active_mutes
         from corpus_guard.screening.history import LedgerCache
         from corpus_guard.screening.registry import build_screening
@@ -132,7 +133,13 @@ class Deployment:
                 f"{self.settings.policy_file}: sources.{stray[0]}: not in {self.settings.sources_file}; "
                 f"known: {', '.join(self.sources) or 'none'}"
             )
-        return build_screening(self.policy, self.models, LedgerCache(self.ledger), active_mutes(self.ledger))
+        return build_screening(
+            self.policy,
+            self.models,
+            LedgerCache(self.ledger),
+            active_mutes(self.ledger),
+            classifier_in_use(self.settings, self.ledger, lambda: self.storage),
+        )
 
     @cached_property
     def identities(self) -> Identities:

@@ -83,34 +83,40 @@ def test_an_unchanged_bank_embeds_nothing(sqlite_ledger: Ledger, storage: Storag
 
 def test_an_empty_bank_works(sqlite_ledger: Ledger, storage: Storage, models: CountingModels) -> None:
     for bank in (load(sqlite_ledger, storage, models), QueryBank.from_questions([], models)):
-        indices, cosines = bank.nearest(np.stack([vector_of("a"), vector_of("b")]), 3)
-
-        assert len(bank) == 0
-        assert indices.shape == cosines.shape == (2, 0)
+        assert (len(bank), len(bank.vectors), bank.asked) == (0, 0, 0)
     assert models.embedded == []
 
 
-def test_the_nearest_questions_come_first(models: CountingModels) -> None:
-    bank = QueryBank.from_questions(["alpha", "bravo", "charlie"], models)
-    chunks = np.stack([vector_of("charlie"), vector_of("alpha")])
+def test_only_new_questions_are_embedded_and_forgotten_ones_leave_the_file(
+    sqlite_ledger: Ledger, storage: Storage, models: CountingModels
+) -> None:
+    fill(sqlite_ledger)
+    load(sqlite_ledger, storage, models)
+    models.embedded.clear()
 
-    indices, cosines = bank.nearest(chunks, 2)
+    add_question(sqlite_ledger, "new", at=START)
+    bank = load(sqlite_ledger, storage, models, max_questions=2)
 
-    assert indices[:, 0].tolist() == [2, 0]
-    assert cosines[:, 0] == pytest.approx([1, 1], abs=1e-6)
-    assert (cosines[:, 0] >= cosines[:, 1]).all()
-    expected = chunks @ bank.vectors.T
-    assert np.allclose(cosines, np.take_along_axis(expected, indices, axis=1))
-    assert bank.nearest(chunks, 9)[0].shape == (2, 3)
-    assert bank.nearest(chunks[:0], 2)[0].shape == (0, 2)
+    assert models.embedded == ["new"]
+    assert set(bank.questions) == {"new", "reported"}
+    (file,) = (name for name in storage.names() if name.startswith("query-bank/"))
+    assert len(storage.read_table(file)) == 2
 
 
-def test_many_chunks_are_compared_in_parts(models: CountingModels) -> None:
-    bank = QueryBank.from_questions(["alpha", "bravo"], models)
-    chunks = np.stack([vector_of("alpha"), vector_of("bravo")] * 1_250)
+def test_damaged_vectors_are_computed_again(sqlite_ledger: Ledger, storage: Storage, models: CountingModels) -> None:
+    fill(sqlite_ledger)
+    first = load(sqlite_ledger, storage, models)
+    (file,) = (name for name in storage.names() if name.startswith("query-bank/"))
+    storage.write(file, b"not a table")
 
-    assert bank.nearest(chunks, 1)[0].ravel().tolist() == [0, 1] * 1_250
+    assert np.array_equal(load(sqlite_ledger, storage, models).vectors, first.vectors)
 
 
 def test_a_bank_of_questions_holds_equal_ones_once_in_their_order(models: CountingModels) -> None:
     assert QueryBank.from_questions(["Who?", "What?", "who"], models).questions == ("Who?", "What?")
+
+
+def test_generated_questions_follow_those_that_people_ask(models: CountingModels) -> None:
+    bank = QueryBank.from_questions(["Who?"], models, generated=["who", "OX-12: Cleaning?"])
+
+    assert (bank.questions, bank.asked) == (("Who?", "OX-12: Cleaning?"), 1)

@@ -39,6 +39,7 @@ class Stub:
     applies: Callable[[Version], bool] = lambda version: True
     want: Callable[[Version], str | None] = lambda version: None
     skip: Callable[[Version, Survey], str | None] = lambda version, survey: None
+    rests_on: Callable[[Survey | None], Sequence[str]] = lambda survey: ()
     seen: list[list[str]] = field(default_factory=list)
 
     def applies_to(self, version: Version) -> bool:
@@ -47,8 +48,11 @@ class Stub:
     def skips(self, version: Version, survey: Survey) -> str | None:
         return self.skip(version, survey)
 
-    def wants(self, version: Version, findings: Iterable[Finding]) -> str | None:
+    def wants(self, version: Version, findings: Iterable[Finding], survey: Survey | None) -> str | None:
         return self.want(version)
+
+    def evidence(self, version: Version, survey: Survey | None) -> Sequence[str]:
+        return self.rests_on(survey)
 
     def run(self, batch: Sequence[Version], survey: Survey | None) -> Hits:
         self.seen.append([version.stamp.uri for version in batch])

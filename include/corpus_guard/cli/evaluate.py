@@ -40,6 +40,12 @@ def screening(
     protocol: Annotated[
         list[ArrivalProtocol] | None, typer.Option(help="Only these; several values allowed. Default: all.")
     ] = None,
+    check: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Only these checks judge, also shadowed ones; several values allowed. Default: all, as the policy has them."
+        ),
+    ] = None,
     own: Annotated[
         bool, typer.Option(help="Include the override phrases, obfuscations, joiners and honest pages of this package.")
     ] = True,
@@ -74,7 +80,7 @@ def screening(
 
     settings = load_settings()
     plan = ScreeningPlan(tuple(protocol or ArrivalProtocol), tuple(half or Half), sample, seed, _questions(bank))
-    request = ScreeningRequest(tuple(poison), tuple(clean), plan, trust, own, timed, proved)
+    request = ScreeningRequest(tuple(poison), tuple(clean), plan, trust, own, timed, proved, tuple(check or ()))
     with console.progress(True) as progress:
         evaluation = evaluate_screening(settings, request, progress=progress)
     if to == Path("-"):

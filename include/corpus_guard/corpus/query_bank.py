@@ -1,8 +1,9 @@
-"""Questions that real people asked: a poisoned text would have to be retrieved for one of them.
+"""Questions that people ask, or would ask: a poisoned text would have to be retrieved for one of them.
 
 FilterRAG's features need a question, and at ingestion nobody has asked one. The bank supplies the questions
-most worth checking: first those that were reported, then the most frequent, then the latest. It works empty
-and gets better as the retrieval log fills.
+most worth checking: first those that were reported, then the most frequent, then the latest; after them those
+made from the headings of trusted documents (`corpus_guard.corpus.heading_questions`), which are marked. It
+works empty and gets better as the retrieval log fills.
 
 What it does not do: keep strangers out. Anyone who may ask questions can put questions into it; it is
 bounded, and reported questions cannot be crowded out.
@@ -10,27 +11,34 @@ bounded, and reported questions cannot be crowded out.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final
 
 import numpy as np
+import orjson
+import pyarrow as pa
 import sqlalchemy as sa
 from numpy.typing import NDArray
 
 from corpus_guard.batches import Storage
-from corpus_guard.batches.tables import vectors_from_table
-from corpus_guard.corpus import retrieval_log
-from corpus_guard.corpus.vectors import embed_chunks
-from corpus_guard.domain import sha256_text
+from corpus_guard.batches.storage import parquet_bytes
+from corpus_guard.batches.tables import vectors_from_table, vectors_to_table
+from corpus_guard.corpus import heading_questions, retrieval_log
+from corpus_guard.corpus.heading_questions import TrustedVersion
+from corpus_guard.corpus.vectors import compute_vectors
+from corpus_guard.domain import digest, sha256_text
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.states import QueryOrigin
 from corpus_guard.ledger.tables import queries
 from corpus_guard.models import Models, TextEmbedder
 
-MAX_QUESTIONS = 5_000  # questions: 7 MB of vectors, and 0.3 ms to compare a chunk with all of them
-FOLDER = "query-bank"
+MAX_QUESTIONS: Final = 5_000  # questions: 7 MB of vectors, and 0.3 ms to compare a chunk with all of them
+MAX_GENERATED: Final = 1_000  # of them made from headings
+FOLDER: Final = "query-bank"
+ERASED_QUESTION: Final = "(erased)"
 
 
 @dataclass(frozen=True)
@@ -39,28 +47,38 @@ class QueryBank:
 
     questions: tuple[str, ...]  # most worth checking first
     vectors: NDArray[np.float32]  # shape (questions, dimensions), rows of length 1
+    asked: int  # questions that people asked or reported; those after them were made from headings
 
     @classmethod
-    def from_questions(cls, questions: Sequence[str], embedder: TextEmbedder) -> QueryBank:
+    def from_questions(
+        cls, questions: Sequence[str], embedder: TextEmbedder, generated: Sequence[str] = ()
+    ) -> QueryBank:
         """Return a bank of these questions, equal ones once; for evaluations, without a ledger."""
-        by_id: dict[str, str] = {}
-        for text in questions:
-            by_id.setdefault(retrieval_log.query_id(text), text)
-        distinct = list(by_id.values())
+        asked = _distinct(questions)
+        distinct = _distinct([*asked, *generated])
         vectors = embedder.embed(distinct) if distinct else np.empty((0, 0), np.float32)
-        return cls(tuple(distinct), vectors)
+        return cls(tuple(distinct), vectors, len(asked))
 
     @classmethod
-    def load(cls, ledger: Ledger, storage: Storage, models: Models, max_questions: int = MAX_QUESTIONS) -> QueryBank:
+    def load(
+        cls,
+        ledger: Ledger,
+        storage: Storage,
+        models: Models,
+        max_questions: int = MAX_QUESTIONS,
+        arriving: Iterable[TrustedVersion] = (),
+    ) -> QueryBank:
         """Return the bank of a deployment.
 
-        Vectors are stored under the hash of the questions: a bank that did not change loads no model.
+        Vectors are stored by the hash of their question: only new questions are embedded, and a bank that did
+        not change loads no model.
 
         Args:
-            ledger: holds the questions.
-            storage: holds their vectors.
+            ledger: holds the questions, and knows the trusted documents.
+            storage: holds texts and vectors.
             models: the embedder of the chunks.
             max_questions: number of questions at most.
+            arriving: trusted versions that a run brings.
         """
         statement = (
             sa.select(queries.c.text)
@@ -73,41 +91,14 @@ class QueryBank:
             .limit(max_questions)
         )
         with ledger.read() as connection:
-            questions = tuple(connection.scalars(statement))
-        # Sorted by hash: when one question becomes more frequent than another, the file stays the same.
-        keyed = sorted({sha256_text(text)[:32]: text for text in questions}.items())
-        name, _ = embed_chunks(storage, models, FOLDER, keyed)
-        if not name:
-            return cls((), np.empty((0, 0), np.float32))
-        vectors = vectors_from_table(storage.read_table(name))
-        return cls(questions, np.stack([vectors[sha256_text(text)[:32]] for text in questions]))
+            asked = _distinct(list(connection.scalars(statement)))
+        made = heading_questions.load_heading_questions(ledger, storage, arriving)[:MAX_GENERATED]
+        questions = tuple(_distinct([*asked, *made]))[:max_questions]
+        return cls(questions, _load_vectors(storage, models, questions), len(asked))
 
     def __len__(self) -> int:
         """Return the number of questions."""
         return len(self.questions)
-
-    def nearest(self, vectors: NDArray[np.float32], k: int) -> tuple[NDArray[np.intp], NDArray[np.float32]]:
-        """Find the questions nearest to each chunk.
-
-        Args:
-            vectors: unit vectors of chunks by the same embedder, shape (chunks, dimensions).
-            k: questions per chunk; fewer where the bank is smaller, none where it is empty.
-
-        Returns:
-            Indices into `questions`, nearest first, and their cosines; both of shape (chunks, min(k,
-            questions)).
-        """
-        count = min(k, len(self))
-        indices = np.empty((len(vectors), count), np.intp)
-        cosines = np.empty((len(vectors), count), np.float32)
-        if not count:
-            return indices, cosines
-        for start in range(0, len(vectors), 1_000):  # a table of 1,000 x 5,000 cosines is 20 MB
-            products = vectors[start : start + 1_000] @ self.vectors.T
-            best = np.argsort(-products, axis=1, kind="stable")[:, :count]
-            indices[start : start + 1_000] = best
-            cosines[start : start + 1_000] = np.take_along_axis(products, best, axis=1)
-        return indices, cosines
 
 
 def add_question(ledger: Ledger, text: str, origin: str = QueryOrigin.REPORT, at: datetime | None = None) -> str:
@@ -121,3 +112,72 @@ def add_question(ledger: Ledger, text: str, origin: str = QueryOrigin.REPORT, at
     """
     with ledger.write() as connection:
         return retrieval_log.count_query(connection, text, origin, at or now())
+
+
+def erase_questions(ledger: Ledger, storage: Storage, version_ids: Collection[str]) -> None:
+    """Erase the questions made from versions that are purged: their texts, their vectors, and what surveys repeat.
+
+    Call it while the texts are there: an old survey may hold a question that the bank has forgotten.
+    """
+    stored = heading_questions.stored_questions(storage)
+    made = heading_questions.questions_of(ledger, storage, version_ids)
+    questions = {
+        question for known in (stored, made) for version_id in version_ids for question in known.get(version_id, ())
+    }
+    if stored.keys() & set(version_ids):
+        remaining = {version_id: stored[version_id] for version_id in stored.keys() - set(version_ids)}
+        heading_questions.write_questions(storage, remaining)
+    if questions:
+        names = sorted(storage.names())
+        _erase_vectors(storage, [name for name in names if name.startswith(f"{FOLDER}/vectors-")], questions)
+        _erase_from_surveys(storage, [name for name in names if _is_survey(name)], questions)
+
+
+def _is_survey(name: str) -> bool:
+    return name.startswith("runs/") and name.endswith("/survey.json")
+
+
+def _erase_vectors(storage: Storage, names: Iterable[str], questions: Collection[str]) -> None:
+    erased = {_key(question) for question in questions}
+    for name in names:
+        table = storage.read_table(name)
+        keep = [key not in erased for key in table["chunk_id"].to_pylist()]
+        if not all(keep):
+            storage.write(name, parquet_bytes(table.filter(pa.array(keep, pa.bool_()))))
+
+
+def _erase_from_surveys(storage: Storage, names: Iterable[str], questions: Collection[str]) -> None:
+    for name in names:
+        content = erased = storage.read(name)
+        for question in questions:
+            erased = erased.replace(orjson.dumps(question), orjson.dumps(ERASED_QUESTION))
+        if erased != content:
+            storage.write(name, erased)
+
+
+def _load_vectors(storage: Storage, models: Models, questions: Sequence[str]) -> NDArray[np.float32]:
+    """Return the vectors of questions; embed those that are new, and store the vectors of these questions only."""
+    if not questions:
+        return np.empty((0, 0), np.float32)
+    name = f"{FOLDER}/vectors-{digest('query-bank/v2', [str(models.embedder_weights)])[:32]}.parquet"
+    stored = vectors_from_table(storage.read_table(name)) if storage.exists(name) and storage.has_table(name) else {}
+    by_key = {_key(question): question for question in questions}
+    missing = [(key, question) for key, question in by_key.items() if key not in stored]
+    if missing:
+        stored |= vectors_from_table(compute_vectors(models, missing))
+    vectors = np.stack([stored[key] for key in by_key])
+    if missing:
+        storage.write(name, parquet_bytes(vectors_to_table(list(by_key), vectors, str(models.embedder_weights))))
+    return vectors
+
+
+def _key(question: str) -> str:
+    return sha256_text(question)[:32]
+
+
+def _distinct(questions: Iterable[str]) -> list[str]:
+    """Return questions that differ in more than case, spacing and closing punctuation."""
+    by_id: dict[str, str] = {}
+    for text in questions:
+        by_id.setdefault(retrieval_log.query_id(text), text)
+    return list(by_id.values())

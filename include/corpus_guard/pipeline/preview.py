@@ -21,6 +21,7 @@ from typing import Any, Final, cast
 
 from corpus_guard.batches import Storage
 from corpus_guard.batches.tables import in_batches, judgements_from_table, versions_from_table
+from corpus_guard.corpus.filterrag.filters import classifier_in_use
 from corpus_guard.corpus.server import find_server
 from corpus_guard.corpus.store import Store
 from corpus_guard.domain import Judgement, Progress, TrustLevel, Verdict, Version, doc_id, no_progress
@@ -161,7 +162,8 @@ def preview(
         blobs = BlobStore(str(folder / "raw"))
         chunker = Chunker(models.tokenizer_file, settings.chunk_tokens)
         # Slow results are not stored, and a source need not be declared yet.
-        screening = build_screening(load_policy(settings.policy_file), models, None, active_mutes(ledger))
+        classifier = classifier_in_use(settings, ledger, lambda: storage)
+        screening = build_screening(load_policy(settings.policy_file), models, None, active_mutes(ledger), classifier)
         store = Store(url, settings.collection_prefix, lambda: ledger) if url and has_ledger else _EmptyStore()
         result = Preview(source.name, source.owner, source.trust.value, has_ledger, url is not None)
         _measure_listing(result, items, len(chosen))

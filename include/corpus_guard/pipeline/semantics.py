@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from corpus_guard.batches import Storage
 from corpus_guard.batches.tables import vectors_from_table, versions_from_table
+from corpus_guard.corpus.heading_questions import TrustedVersion
 from corpus_guard.corpus.query_bank import QueryBank
 from corpus_guard.corpus.store import Store
 from corpus_guard.domain import TrustLevel
@@ -41,15 +42,18 @@ def compare_chunks(
     passages: list[Passage] = []
     vectors: list[NDArray[np.float32]] = []
     places: list[tuple[str, int]] = []  # of each passage: batch, position of its version there
+    trusted: list[TrustedVersion] = []
     for folder, name in shards:
         if not name:
             continue
         by_chunk = vectors_from_table(storage.read_table(name))
         table = storage.read_table(f"{folder}/versions.parquet", columns=["version_id", "doc_id", "stamp", "chunks"])
         for position, row in enumerate(table.to_pylist()):
-            is_open = orjson.loads(row["stamp"])["trust"] == TrustLevel.OPEN
+            trust = orjson.loads(row["stamp"])["trust"]
+            if trust == TrustLevel.TRUSTED:
+                trusted.append(TrustedVersion(row["doc_id"], row["version_id"], f"{folder}/versions.parquet"))
             for ordinal, chunk in enumerate(row["chunks"]):
-                passages.append(Passage(row["version_id"], row["doc_id"], ordinal, is_open))
+                passages.append(Passage(row["version_id"], row["doc_id"], ordinal, open=trust == TrustLevel.OPEN))
                 vectors.append(by_chunk[chunk["chunk_id"]])
                 places.append((folder, position))
     if not passages:
@@ -74,7 +78,7 @@ def compare_chunks(
         texts,
         vocabulary=models.frequency_vocabulary,
         grouping=coordination.grouping if isinstance(coordination, Coordination) else None,
-        bank=QueryBank.load(ledger, storage, models),
+        bank=QueryBank.load(ledger, storage, models, arriving=trusted),
         served=_OpenCollection(store, store.collection_name(TrustLevel.OPEN)),
     )
 

@@ -31,6 +31,7 @@ import sqlalchemy as sa
 
 from corpus_guard.batches.tables import in_batches
 from corpus_guard.corpus import outbox
+from corpus_guard.corpus.query_bank import erase_questions
 from corpus_guard.domain import Progress, digest, no_progress
 from corpus_guard.errors import Inconsistent, Misuse, UnknownSubject
 from corpus_guard.ledger.event_log import append_event
@@ -51,6 +52,7 @@ from corpus_guard.removal.purge_targets import (
 )
 from corpus_guard.removal.storage_files import StorageFiles, holds_trace
 from corpus_guard.removal.text_traces import TextTrace, TraceIndex
+from corpus_guard.screening.runner import EVIDENCE_PREFIX
 
 if TYPE_CHECKING:
     from corpus_guard.batches import Storage
@@ -143,6 +145,7 @@ class Purger:
 
     def _take_out_of_service(self, run_id: str, plan: PurgePlan, by: str, reason: str) -> None:
         """Write all changes of the ledger in one transaction: the content is not served, and cannot come back."""
+        erase_questions(self.ledger, self.storage, plan.versions)
         search = self._files.take_traces(plan.targets)
         evidence = _Evidence(
             traces=sorted({*search.traces, *self._open_traces(plan)}),
@@ -229,6 +232,7 @@ class Purger:
             outbox.drain(self.ledger, self.storage, self.store, run_id)
             progress("erasing from storage", 0, 0)
             self._files.erase(targets, run_id)
+            erase_questions(self.ledger, self.storage, row.versions)
             traces_index = TraceIndex(_stored_traces(evidence))
             folder, all_visible = self._chroma_folder(collections)
             if folder and _files_with_traces(_chroma_files(folder), traces_index, progress):
@@ -337,6 +341,7 @@ def _erase_derived_rows(connection: sa.Connection, version_ids: Sequence[str], r
         for batch in in_batches(values):
             connection.execute(table.delete().where(column.in_(batch)))
     LedgerAnswerCache.delete_all(connection)
+    connection.execute(results.delete().where(results.c.key.startswith(EVIDENCE_PREFIX)))
     for batch in in_batches(version_ids):
         judged = suspects.c.version_id.in_(batch)
         in_judging_trace = traces.c.trace_id.in_(sa.select(suspects.c.trace_id).where(judged))

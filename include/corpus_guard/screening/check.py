@@ -66,8 +66,11 @@ class AcrossDocuments(Check, Protocol):
 class SecondStage(Check, Protocol):
     """A check that chooses the versions it must see."""
 
-    def wants(self, version: Version, findings: Iterable[Finding]) -> str | None:
+    def wants(self, version: Version, findings: Iterable[Finding], survey: Survey | None) -> str | None:
         """Return the reason why the check need not look at `version`; None: it must."""
+
+    def evidence(self, version: Version, survey: Survey | None) -> Sequence[str]:
+        """Return what the findings rest on beside the text and the check; part of the key they are kept under."""
 
 
 ParamsType = TypeVar("ParamsType", bound=Params)
@@ -94,6 +97,10 @@ class ConfiguredCheck(Generic[ParamsType]):
 
     def resources(self) -> Sequence[str]:
         """Return the digests of rules, weights and models that the check uses."""
+        return ()
+
+    def evidence(self, version: Version, survey: Survey | None) -> Sequence[str]:
+        """Return nothing: the findings rest on the text alone."""
         return ()
 
     def applies_to(self, version: Version) -> bool:

@@ -9,11 +9,13 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
+from corpus_guard.corpus.filterrag.filters import SHIPPED_CLASSIFIER, ClassifierInUse
 from corpus_guard.errors import SettingsError
 from corpus_guard.models import Models
 from corpus_guard.screening.check import Check, Params
 from corpus_guard.screening.checks.coordination import Coordination, CoordinationParams
 from corpus_guard.screening.checks.duplicates import Duplicates, DuplicatesParams
+from corpus_guard.screening.checks.filter_features import FilterFeatures, FilterFeaturesParams
 from corpus_guard.screening.checks.instructions import Instructions, InstructionsParams
 from corpus_guard.screening.checks.modification import Modification, ModificationParams
 from corpus_guard.screening.checks.overruling import Overruling, OverrulingParams
@@ -44,6 +46,7 @@ CHECKS: Final[Mapping[str, tuple[type[Params], Callable[[Any, Models], Check]]]]
         "coordination": (CoordinationParams, lambda params, models: Coordination(params)),
         "targeting": (TargetingParams, lambda params, models: Targeting(params, _wording(models))),
         "statistics": (StatisticsParams, lambda params, models: Statistics(params)),
+        "filter_features": (FilterFeaturesParams, FilterFeatures),
         "perplexity": (
             PerplexityParams,
             lambda params, models: Perplexity(
@@ -60,7 +63,11 @@ def _wording(models: Models) -> Wording:
 
 
 def build_screening(
-    policy: Policy, models: Models, cache: ResultCache | None = None, mutes: MutedCodes = MappingProxyType({})
+    policy: Policy,
+    models: Models,
+    cache: ResultCache | None = None,
+    mutes: MutedCodes = MappingProxyType({}),
+    classifier: ClassifierInUse = SHIPPED_CLASSIFIER,
 ) -> Screening:
     """Build the checks that a policy enables; loads no model.
 
@@ -69,6 +76,7 @@ def build_screening(
         models: opened when a check first needs one.
         cache: keeps the results of slow checks.
         mutes: source → finding codes that two people muted.
+        classifier: of ML-FilterRAG.
 
     Raises:
         SettingsError: a section names an unknown check, or a parameter is wrong.
@@ -90,9 +98,11 @@ def build_screening(
             f"policy {policy.name}: shadow: {unknown[0]}: neither a check nor a code of a check; "
             f"checks are: {', '.join(CHECKS)}"
         )
-    checks = []
+    checks: list[Check] = []
     for name, (model, build) in CHECKS.items():
         params = validate(dict(policy.checks[name]), model, where=f"policy {policy.name}: checks.{name}")
-        if params.enabled:
+        if params.enabled and isinstance(params, FilterFeaturesParams):
+            checks.append(FilterFeatures(params, models, classifier))
+        elif params.enabled:
             checks.append(build(params, models))
     return Screening(policy, checks, cache, mutes)

@@ -29,6 +29,10 @@ NOT_APPLICABLE: Final = "the check does not apply to such a document"
 DECIDED_ALREADY: Final = "the first stage has decided already"
 """Reason of a `Skipped` that ledgers hold: it must stay as it is."""
 
+EVIDENCE_PREFIX: Final = "seen-"
+"""Begins the keys of results that rest on more than a text; a purge erases them all."""
+RESULT_KEY_CHARS: Final = 64
+
 MutedCodes: TypeAlias = Mapping[str, frozenset[str]]
 """Source → codes of findings that do not count there (`corpus_guard.review.muting`)."""
 
@@ -103,7 +107,7 @@ class Screening:
                 self._run_first_stage(check, versions, survey, (findings, skipped))
         for check in self._checks:
             if _is_second_stage(check):
-                self._run_second_stage(check, versions, (findings, skipped))
+                self._run_second_stage(check, versions, survey, (findings, skipped))
         return [
             Judgement(
                 version_id=version.version_id,
@@ -132,20 +136,21 @@ class Screening:
         for index, own in zip(chosen, new, strict=True):
             findings[index] += self._mark_muted(versions[index], own)
 
-    def _run_second_stage(self, check: SecondStage, versions: Sequence[Version], results: _Results) -> None:
+    def _run_second_stage(
+        self, check: SecondStage, versions: Sequence[Version], survey: Survey | None, results: _Results
+    ) -> None:
         findings, skipped = results
         chosen: dict[int, str] = {}
         for index, version in enumerate(versions):
-            reason = self._reason_to_pass_over(check, version, findings[index])
+            reason = self._reason_to_pass_over(check, version, findings[index], survey)
             if reason is None:
-                spans = (f"{chunk.start}-{chunk.end}" for chunk in version.chunks)
-                chosen[index] = digest("result/v1", [check.digest, version.text_sha256, *spans])
+                chosen[index] = _result_key(check, version, survey)
             else:
                 skipped[index].append(Skipped(check.name, reason))
         by_key = dict(self._cache.load(list(chosen.values())))
         todo = [index for index, key in chosen.items() if key not in by_key]
         fresh = {}
-        for index, own in zip(todo, _run_guarded(check, [versions[index] for index in todo], None), strict=True):
+        for index, own in zip(todo, _run_guarded(check, [versions[index] for index in todo], survey), strict=True):
             by_key[chosen[index]] = own
             if not any(finding.code.endswith(UNCHECKED_SUFFIX) for finding in own):  # a failure is not a result
                 fresh[chosen[index]] = own
@@ -160,15 +165,29 @@ class Screening:
             for finding in findings
         ]
 
-    def _reason_to_pass_over(self, check: SecondStage, version: Version, findings: Sequence[Finding]) -> str | None:
+    def _reason_to_pass_over(
+        self, check: SecondStage, version: Version, findings: Sequence[Finding], survey: Survey | None
+    ) -> str | None:
         if self.policy.verdict(version.stamp.trust, findings, version.stamp.source) is not Verdict.ACCEPT:
             return DECIDED_ALREADY
         if not _applies(check, version):
             return NOT_APPLICABLE
         try:
-            return check.wants(version, findings)
+            return check.wants(version, findings, survey)
         except Exception:  # then the check runs; `run` is guarded
             return None
+
+
+def _result_key(check: SecondStage, version: Version, survey: Survey | None) -> str:
+    """Return the key under which the findings of a check are kept.
+
+    Those that rest on the text alone can be found again from it, when it is purged; the others are marked.
+    """
+    spans = (f"{chunk.start}-{chunk.end}" for chunk in version.chunks)
+    rests_on = [check.digest, version.text_sha256, *spans]
+    if evidence := check.evidence(version, survey):
+        return f"{EVIDENCE_PREFIX}{digest('result/v2', [*rests_on, '', *evidence])}"[:RESULT_KEY_CHARS]
+    return digest("result/v1", rests_on)
 
 
 def is_mutable(code: str) -> bool:

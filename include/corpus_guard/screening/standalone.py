@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from corpus_guard import domain
 from corpus_guard.batches import Storage
 from corpus_guard.batches.tables import in_batches, versions_from_table, versions_to_table
+from corpus_guard.corpus.filterrag.filters import classifier_in_use
 from corpus_guard.corpus.query_bank import QueryBank
 from corpus_guard.domain import Finding, Judgement, Progress, Severity, TrustLevel, Version
 from corpus_guard.errors import Inconsistent, Misuse
@@ -33,8 +34,9 @@ from corpus_guard.intake.sources.sources_file import open_source
 from corpus_guard.intake.stamps import make_version
 from corpus_guard.models import Models
 from corpus_guard.screening.checks.coordination import Coordination
+from corpus_guard.screening.checks.filter_features import FilterFeatures
 from corpus_guard.screening.checks.targeting import Targeting
-from corpus_guard.screening.policy import load_policy
+from corpus_guard.screening.policy import Policy, load_policy
 from corpus_guard.screening.registry import build_screening
 from corpus_guard.screening.runner import ResultCache, Screening
 from corpus_guard.screening.survey.agreement import Passage
@@ -108,6 +110,7 @@ def screen_input(
     trust: TrustLevel = TrustLevel.OPEN,
     one_by_one: bool = False,
     bank: Sequence[str] = (),
+    policy: Policy | None = None,
     cache: ResultCache | None = None,
     models: Models | None = None,
     progress: Progress = lambda what, done, total: None,
@@ -122,6 +125,7 @@ def screen_input(
         trust: trust level of the input's source.
         one_by_one: leave out the checks that look across documents.
         bank: questions that people ask, as the query bank of a deployment holds them.
+        policy: by default that of `settings`.
         cache: keeps the results of slow checks.
         models: models that are loaded already; by default those of `settings`.
         progress: called before each batch.
@@ -142,6 +146,7 @@ def screen_input(
         models or Models(settings),
         questions=bank,
         one_by_one=one_by_one,
+        policy=policy,
         cache=cache,
         progress=progress,
     )
@@ -155,10 +160,12 @@ def _screen_sources(
     *,
     questions: Sequence[str],
     one_by_one: bool = False,
+    policy: Policy | None = None,
     cache: ResultCache | None = None,
     progress: Progress = lambda what, done, total: None,
 ) -> Iterator[ScreenedDocument]:
-    screening = build_screening(load_policy(settings.policy_file), models, cache)
+    policy = policy or load_policy(settings.policy_file)
+    screening = build_screening(policy, models, cache, classifier=classifier_in_use(settings))
     chunker = Chunker(models.tokenizer_file, settings.chunk_tokens)
     with tempfile.TemporaryDirectory(prefix="corpus-guard-") as folder:
         compare_chunks = not one_by_one and trust is TrustLevel.OPEN
@@ -198,7 +205,8 @@ class _FirstPass:
         self._storage = storage
         self._models = models
         self._grouping = coordination.grouping if compare_chunks and isinstance(coordination, Coordination) else None
-        self._questions = list(questions) if screening.check(Targeting.name) is not None else []
+        asks = any(screening.check(name) is not None for name in (Targeting.name, FilterFeatures.name))
+        self._questions = list(questions) if asks else []
         self._batches: list[str] = []  # Parquet files
         self._names: list[list[str]] = []  # of the documents in each batch
         self._measured: list[Signals] = []

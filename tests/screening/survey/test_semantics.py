@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import orjson
 import pytest
 from numpy.typing import NDArray
 
@@ -25,9 +26,14 @@ AXES = np.eye(64, dtype=np.float32)
 
 @dataclass(frozen=True)
 class Bank:
-    """Questions whose vectors are axes."""
+    """Questions whose vectors are axes; the last ones were made from headings."""
 
     questions: tuple[str, ...]
+    generated: int = 0
+
+    @property
+    def asked(self) -> int:
+        return len(self.questions) - self.generated
 
     @property
     def vectors(self) -> NDArray[np.float32]:
@@ -43,10 +49,12 @@ def leaning(*cosines: float) -> NDArray[np.float32]:
     return vector
 
 
-def asked(bank: Bank | None, *vectors: NDArray[np.float32], versions: tuple[str, ...] = ()) -> Semantics:
+def asked(
+    bank: Bank | None, *vectors: NDArray[np.float32], versions: tuple[str, ...] = (), is_open: bool = True
+) -> Semantics:
     names = versions or tuple(f"v{number}" for number in range(len(vectors)))
     ordinals = [names[:place].count(name) for place, name in enumerate(names)]
-    passages = [Passage(name, f"d-{name}", ordinal, True) for name, ordinal in zip(names, ordinals, strict=True)]
+    passages = [Passage(name, f"d-{name}", ordinal, is_open) for name, ordinal in zip(names, ordinals, strict=True)]
     table = np.stack(vectors) if vectors else np.empty((0, 64), np.float32)
     return survey_semantics(passages, table, _never, vocabulary=VOCABULARY, grouping=None, bank=bank)
 
@@ -62,8 +70,8 @@ def test_the_nearest_questions_are_kept_nearest_first() -> None:
     semantics = asked(BANK, leaning(0.46, 0.6), leaning(0.1, 0.2, 0.8))
 
     assert semantics.questions == {
-        "v0": (NearbyQuestion(0, "When?", 0.6), NearbyQuestion(0, "Who?", 0.46)),
-        "v1": (NearbyQuestion(0, "Where?", 0.8),),
+        "v0": (NearbyQuestion(0, "When?", 0.6, rank=1), NearbyQuestion(0, "Who?", 0.46)),
+        "v1": (NearbyQuestion(0, "Where?", 0.8, rank=0),),
     }
 
 
@@ -112,6 +120,51 @@ def test_a_part_knows_its_versions_only() -> None:
     semantics = asked(BANK, leaning(0.9), leaning(0.8))
 
     assert semantics.of(["v1", "unknown"]).questions.keys() == {"v1"}
+
+
+GENERATED = Bank(("Who?", "When?", "Harbour?", "Harbour: Depth?", "Harbour: Locks?"), generated=3)
+
+
+def test_questions_that_people_asked_come_before_generated_ones_and_leave_them_the_other_places() -> None:
+    semantics = asked(GENERATED, leaning(0.46, 0.47, 0.5, 0.52), leaning(0.1, 0.1, 0.5, 0.52, 0.51))
+
+    named = {
+        version: [(one.question, one.generated) for one in nearby] for version, nearby in semantics.questions.items()
+    }
+    assert named == {
+        "v0": [("When?", False), ("Who?", False), ("Harbour: Depth?", True)],
+        "v1": [("Harbour: Depth?", True), ("Harbour: Locks?", True), ("Harbour?", True)],
+    }
+
+
+def test_generated_questions_are_for_open_sources_and_no_part_of_the_reach() -> None:
+    headings = tuple(f"Heading {number}?" for number in range(MIN_BANK_QUESTIONS))
+    bank = Bank((*headings, *(f"Question {number}?" for number in range(3))), generated=MIN_BANK_QUESTIONS)
+    mostly_asked = Bank((*headings, "Harbour?"), generated=1)
+
+    assert asked(GENERATED, leaning(0, 0, 0.9), is_open=False).questions == {}
+    assert asked(bank, leaning(*[0.0] * 3, 0.5, 0.5, 0.5)).reach == {}
+    assert asked(mostly_asked, leaning(0.6, *[0.0] * (MIN_BANK_QUESTIONS - 1), 0.7)).reach == {"v0": 0.05}
+
+
+def test_pairs_are_read_in_one_order_for_the_whole_run() -> None:
+    """Asked before generated, then the nearest; what is not close is not read at all."""
+    semantics = asked(GENERATED, leaning(0.56, 0, 0.7), leaning(0.8), leaning(0, 0.5, 0.6))
+
+    ranks = {(version, one.question): one.rank for version, nearby in semantics.questions.items() for one in nearby}
+    assert ranks == {
+        ("v1", "Who?"): 0,
+        ("v0", "Who?"): 1,
+        ("v0", "Harbour?"): 2,
+        ("v2", "Harbour?"): 3,
+        ("v2", "When?"): None,
+    }
+
+
+def test_a_survey_is_read_as_it_was_written() -> None:
+    semantics = asked(GENERATED, leaning(0.56, 0, 0.7), leaning(0.8))
+
+    assert Semantics.from_record(orjson.loads(orjson.dumps(semantics.to_record()))) == semantics
 
 
 def test_nothing_served_is_near_nothing() -> None:

@@ -8,12 +8,13 @@ shipped model drops three.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from functools import partial
+from typing import TYPE_CHECKING, Final, Protocol
 
 from corpus_guard.corpus.filterrag.features import TAU, FeatureExtractor, Features, as_matrix
-from corpus_guard.corpus.filterrag.learned import LearnedModel, load, load_shipped, parse
+from corpus_guard.corpus.filterrag.learned import SHIPPED_SHA256, LearnedModel, load, load_shipped, parse
 from corpus_guard.errors import SettingsError
 from corpus_guard.models import Models
 from corpus_guard.models.champion import Detector, active_digest, read_detector
@@ -101,7 +102,11 @@ class MLFilterRAG:
 
     def judge(self, question: str, texts: Sequence[str]) -> list[FilterOpinion]:
         """Return an opinion of each text."""
-        features = self._extractor.extract([(question, text) for text in texts], self.model.tau)
+        return self.judge_pairs([(question, text) for text in texts])
+
+    def judge_pairs(self, pairs: Sequence[tuple[str, str]]) -> list[FilterOpinion]:
+        """Return an opinion of each (question, text) pair, in their order."""
+        features = self._extractor.extract(pairs, self.model.tau)
         scores = self.model.probabilities(as_matrix(features))
         return [self._opinion(row, float(score)) for row, score in zip(features, scores, strict=True)]
 
@@ -112,13 +117,40 @@ class MLFilterRAG:
         return FilterOpinion(poisoned, score, reason, features)
 
 
+@dataclass(frozen=True, slots=True)
+class ClassifierInUse:
+    """The classifier of ML-FilterRAG that a deployment uses; its digest is known without reading it."""
+
+    digest: str  # SHA-256 of its file
+    load: Callable[[], LearnedModel]
+
+
+SHIPPED_CLASSIFIER: Final = ClassifierInUse(SHIPPED_SHA256, load_shipped)
+
+
+def classifier_in_use(
+    settings: Settings, ledger: Ledger | None = None, storage: Callable[[], Storage] | None = None
+) -> ClassifierInUse:
+    """Return the classifier that the settings name, else the one that was promoted last, else that of the package.
+
+    Args:
+        settings: name of a model file, and its digest.
+        ledger: knows the promoted model; None: there is none.
+        storage: opens the storage, which holds the promoted model; None: there is none.
+    """
+    digest = active_digest(Detector.FILTER, settings.filter_model, ledger) if storage is not None else None
+    if digest and storage is not None:
+        read = partial(_read_promoted, storage, digest)
+        return ClassifierInUse(digest, read)
+    if path := settings.filter_model:
+        return ClassifierInUse(settings.filter_model_sha256.lower(), partial(load, path, settings.filter_model_sha256))
+    return SHIPPED_CLASSIFIER
+
+
 def make_filter(
     settings: Settings, models: Models, ledger: Ledger | None = None, storage: Storage | None = None
 ) -> RetrievalFilter | None:
     """Return the filter that the settings name; None where they say ``off``. Loads no language model yet.
-
-    ``ml_filterrag`` takes the model that the settings name, else the one that was promoted last, else that of
-    the package.
 
     Args:
         settings: name of the filter, and its model file.
@@ -135,12 +167,9 @@ def make_filter(
     extractor = FeatureExtractor(models)
     if settings.retrieval_filter == "filterrag":
         return FilterRAG(extractor)
-    return MLFilterRAG(extractor, _model(settings, ledger, storage))
+    opened = (lambda: storage) if storage is not None else None
+    return MLFilterRAG(extractor, classifier_in_use(settings, ledger, opened).load())
 
 
-def _model(settings: Settings, ledger: Ledger | None, storage: Storage | None) -> LearnedModel:
-    digest = active_digest(Detector.FILTER, settings.filter_model, ledger) if storage is not None else None
-    if digest and storage is not None:
-        return parse(read_detector(storage, Detector.FILTER, digest), f"filter model {digest[:16]}, promoted")
-    path = settings.filter_model
-    return load(path, settings.filter_model_sha256) if path else load_shipped()
+def _read_promoted(storage: Callable[[], Storage], digest: str) -> LearnedModel:
+    return parse(read_detector(storage(), Detector.FILTER, digest), f"filter model {digest[:16]}, promoted")

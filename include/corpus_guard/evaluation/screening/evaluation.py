@@ -35,6 +35,7 @@ class ScreeningRequest:
     own: bool = True  # also use the phrases, obfuscations, joiners and honest pages of this package
     timed: int = 1_000  # clean texts to time the checks on; 0: do not time
     proved: int = 0  # clean texts to prove the cascade on; 0: do not prove it
+    checks: tuple[str, ...] = ()  # the only checks that judge, shadowed or not; empty: all, as the policy has them
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,7 @@ class ScreeningEvaluation:
             self.screeners,
             blank_texts_left_out=self.blank,
             trust=self.request.trust.value,
+            checks=list(self.request.checks),
             policy=self.policy,
             models=self.models,
             throughput=self.throughput.as_dict() if self.throughput else None,
@@ -87,7 +89,7 @@ def evaluate_screening(
     if request.own:
         samples += [*override_samples(), *carrier_samples(), *joiner_samples(), *honest_page_samples()]
     plan = request.plan
-    guard = GuardScreener(settings, request.trust, progress)
+    guard = GuardScreener(settings, request.trust, progress, request.checks)
     result = run_trials(samples, plan, [guard, *peers])
     honest = _honest_texts(samples, plan)
     progress("timing the checks", 0, None)
@@ -128,6 +130,7 @@ def log_screening(settings: Settings, evaluation: ScreeningEvaluation) -> str:
         "seed": plan.seed,
         "sample": plan.sample or "all",
         "trust": evaluation.request.trust.value,
+        "checks": ", ".join(evaluation.request.checks) or "all",
         "files": ", ".join(path.name for path in (*evaluation.request.poison, *evaluation.request.clean))[:500],
     }
     with tempfile.TemporaryDirectory(prefix="corpus-guard-evaluation-") as name:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,10 +11,28 @@ from typing import Protocol
 
 from corpus_guard.detectors.vector_cache import CachingModels
 from corpus_guard.domain import Finding, Progress, Severity, TrustLevel, Verdict, no_progress
-from corpus_guard.errors import Inconsistent
+from corpus_guard.errors import Inconsistent, SettingsError
+from corpus_guard.screening.checks.filter_features import FilterFeatures
+from corpus_guard.screening.policy import Policy, load_policy
 from corpus_guard.screening.standalone import ScreenedDocument, screen_input
 from corpus_guard.settings import Settings
 from corpus_guard.tracking.measures import ScreeningOutcome
+
+
+def keep_checks(policy: Policy, checks: Sequence[str]) -> Policy:
+    """Return the policy with these checks alone, enforced, and without a limit on the pairs that a run reads.
+
+    Raises:
+        SettingsError: the policy knows no such check.
+    """
+    if unknown := sorted(set(checks) - policy.checks.keys()):
+        raise SettingsError(
+            f"check {unknown[0]!r}: not in policy {policy.name}; expected one of: {', '.join(policy.checks)}"
+        )
+    sections = {name: {**section, "enabled": name in checks} for name, section in policy.checks.items()}
+    if FilterFeatures.name in sections:
+        sections[FilterFeatures.name]["max_pairs"] = sys.maxsize
+    return policy.without_shadow.model_copy(update={"checks": sections})
 
 
 class Screener(Protocol):
@@ -56,8 +75,21 @@ class GuardScreener:
         settings: Settings,
         trust: TrustLevel = TrustLevel.OPEN,
         progress: Progress = no_progress,
+        checks: Sequence[str] = (),
     ) -> None:
+        """
+        Args:
+            settings: policy and models.
+            trust: of the texts' source.
+            progress: called for each step.
+            checks: the only checks that judge, shadowed or not, without a limit on what they read; empty: all,
+                as the policy has them.
+
+        Raises:
+            SettingsError: the policy knows no such check.
+        """
         self._settings = settings
+        self._policy = keep_checks(load_policy(settings.policy_file), checks) if checks else None
         self._trust = trust
         self._progress = progress
         self._cache = FindingCache()
@@ -80,6 +112,7 @@ class GuardScreener:
                 trust=self._trust,
                 one_by_one=one_by_one,
                 bank=bank,
+                policy=self._policy,
                 cache=self._cache,
                 models=self._models,
                 progress=self._progress,

@@ -153,7 +153,7 @@ def prove_cascade(settings: Settings, texts: Sequence[str], trust: TrustLevel = 
 class EveryChunk(Perplexity):
     """Perplexity check with the same limits that scores every chunk."""
 
-    def wants(self, version: Version, findings: Iterable[Finding]) -> str | None:
+    def wants(self, version: Version, findings: Iterable[Finding], survey: Survey | None = None) -> str | None:
         """Return None: no version is passed over."""
         return None
 
@@ -186,11 +186,11 @@ class _TimedCheck:
         self.seconds += time.process_time() - began
         return iter(findings)
 
-    def wants(self, version: Version, findings: Iterable[Finding]) -> str | None:
+    def wants(self, version: Version, findings: Iterable[Finding], survey: Survey | None) -> str | None:
         """Ask a second stage; the chunks that it closes count for it, too."""
         self.chunks += len(version.chunks)
         began = time.process_time()
-        reason = cast("SecondStage", self._check).wants(version, findings)
+        reason = cast("SecondStage", self._check).wants(version, findings, survey)
         self.seconds += time.process_time() - began
         return reason
 

@@ -119,7 +119,7 @@ class Perplexity(ConfiguredCheck[PerplexityParams]):
         """Return True for every version with chunks."""
         return bool(version.chunks)
 
-    def wants(self, version: Version, findings: Iterable[Finding]) -> str | None:
+    def wants(self, version: Version, findings: Iterable[Finding], survey: Survey | None = None) -> str | None:
         """Return None for a version with rare words in some chunk, otherwise the reason to pass it over."""
         if self._open_chunks([version])[0]:
             return None

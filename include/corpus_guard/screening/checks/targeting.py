@@ -7,7 +7,8 @@ and is short. These are FilterRAG's observations (its Freq-Density is high where
 fill the text), used without the answer, so that no language model is needed.
 
 With an empty bank there are no findings. The bank fills from the retrieval log, so anybody who may ask can
-feed it with questions; that only makes the check look at more texts.
+feed it with questions; that only makes the check look at more texts. A question made from a heading of a
+trusted document is a weaker sign: honest pages of others are about its subject, too.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class Targeting(ConfiguredCheck[TargetingParams]):
 
     name = "targeting"
     params_class = TargetingParams
-    code_version = (VERSION,)
+    code_version = (VERSION, "headings/1")
 
     def __init__(self, params: TargetingParams, wording: Wording) -> None:
         super().__init__(params)
@@ -79,15 +80,12 @@ class Targeting(ConfiguredCheck[TargetingParams]):
 
     def _judge(self, version: Version, survey: Survey) -> Iterator[Finding]:
         questions = survey.semantics.questions.get(version.version_id, ())
-        chunks = {chunk.ordinal: chunk for chunk in version.chunks}
-        pairs = [(question, chunks[question.ordinal]) for question in questions if question.ordinal in chunks]
-        if pairs:
-            scores = self._model.score(
-                np.array([targeting_features(question, chunk.text, self._wording) for question, chunk in pairs])
-            )
-            worst = int(np.argmax(scores))
-            if scores[worst] >= self.params.score:
-                yield self._written_for(*pairs[worst], float(scores[worst]))
+        for generated in (False, True):
+            worst = self._worst([question for question in questions if question.generated is generated], version)
+            if worst and worst[0] >= self.params.score:
+                score, question, chunk = worst
+                yield self._repeats(question, chunk, score) if generated else self._written_for(question, chunk, score)
+                break
         reach = survey.semantics.reach.get(version.version_id, 0.0)
         if reach >= self.params.reach:
             yield self.finding(
@@ -97,6 +95,31 @@ class Targeting(ConfiguredCheck[TargetingParams]):
                 f"It lies near {reach:.0%} of all questions that people asked, like a text made to be retrieved for everything.",
                 tags=("retrieval_content",),
             )
+
+    def _worst(
+        self, questions: Sequence[NearbyQuestion], version: Version
+    ) -> tuple[float, NearbyQuestion, Chunk] | None:
+        """Return the highest score of a question and its chunk, with both."""
+        chunks = {chunk.ordinal: chunk for chunk in version.chunks}
+        pairs = [(question, chunks[question.ordinal]) for question in questions if question.ordinal in chunks]
+        if not pairs:
+            return None
+        scores = self._model.score(
+            np.array([targeting_features(question, chunk.text, self._wording) for question, chunk in pairs])
+        )
+        worst = int(np.argmax(scores))
+        return float(scores[worst]), *pairs[worst]
+
+    def _repeats(self, question: NearbyQuestion, chunk: Chunk, score: float) -> Finding:
+        return self.finding(
+            "heading",
+            Severity.LOW,
+            score,
+            "It seems written for the subject of a heading in a trusted document (similarity "
+            f"{question.similarity:.2f}): short, and about nothing else. Compare it with that document",
+            span=Span(chunk.start, chunk.end),
+            tags=("poisoning", "rag_poisoning", "retrieval_content"),
+        )
 
     def _written_for(self, question: NearbyQuestion, chunk: Chunk, score: float) -> Finding:
         return self.finding(

@@ -7,7 +7,7 @@ Computed once a run from the vectors of its chunks (`survey_semantics`); the che
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, Protocol
@@ -28,6 +28,7 @@ from corpus_guard.screening.survey.related_statements import RelatedStatement
 from corpus_guard.screening.wording import load_wording
 
 NEAR_COSINE: Final = 0.45  # of a question and a text that could be its answer; honest answers lie between 0.3 and 0.8
+CLOSE_COSINE: Final = 0.55  # of a question and a text that a language model is worth reading it for
 QUESTIONS_PER_CHUNK: Final = 3  # questions kept
 MIN_BANK_QUESTIONS: Final = 20  # from which the share near a chunk means anything: of three questions, one is a third
 _CHUNKS_PER_BLOCK: Final = 1_000  # 1,000 x 5,000 cosines are 20 MB
@@ -35,11 +36,13 @@ _CHUNKS_PER_BLOCK: Final = 1_000  # 1,000 x 5,000 cosines are 20 MB
 
 @dataclass(frozen=True, slots=True)
 class NearbyQuestion:
-    """A question that people asked, near a chunk."""
+    """A question of the bank, near a chunk."""
 
     ordinal: int
     question: str
     similarity: float  # cosine
+    generated: bool = False  # made from a heading of a trusted document; False: people asked it
+    rank: int | None = None  # in the run's order of reading, from 0 (`_rank`); None: not close enough to be read
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +52,8 @@ class Semantics:
     agreements: Mapping[str, tuple[Agreement, ...]] = field(default_factory=lambda: MappingProxyType({}))
     questions: Mapping[str, tuple[NearbyQuestion, ...]] = field(default_factory=lambda: MappingProxyType({}))
     reach: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
-    """The largest share of the bank's questions, 0..1, that any chunk lies near. Versions near none are left
-    out, and all versions where the bank holds fewer than `MIN_BANK_QUESTIONS`."""
+    """The largest share of the questions that people asked, 0..1, that any chunk lies near. Versions near none
+    are left out, and all versions where people asked fewer than `MIN_BANK_QUESTIONS`."""
     related: Mapping[str, tuple[RelatedStatement, ...]] = field(default_factory=lambda: MappingProxyType({}))
     """Sentences that agree with one of another document of the same or a higher trust, or contradict it."""
     not_compared: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
@@ -75,7 +78,7 @@ class Semantics:
                 for version, agreements in self.agreements.items()
             },
             "questions": {
-                version: [(q.ordinal, q.question, q.similarity) for q in questions]
+                version: [(q.ordinal, q.question, q.similarity, q.generated, q.rank) for q in questions]
                 for version, questions in self.questions.items()
             },
             "reach": dict(self.reach),
@@ -123,6 +126,10 @@ class QuestionBank(Protocol):
     def vectors(self) -> NDArray[np.float32]:
         """Return unit vectors of shape (questions, dimensions)."""
 
+    @property
+    def asked(self) -> int:
+        """Return how many of them, the first, people asked; the others were made from headings."""
+
 
 def survey_semantics(
     passages: Sequence[Passage],
@@ -142,7 +149,7 @@ def survey_semantics(
         texts: fetches texts; called for the few that could belong to a group.
         vocabulary: ``tokenizer.json`` of a frequency-ordered vocabulary, to read them by.
         grouping: decides which chunks form a group; None when documents are screened one by one.
-        bank: questions that people asked.
+        bank: questions that people ask, or would ask.
         served: chunks that the collections hold already.
     """
     agreements: dict[str, list[Agreement]] = {}
@@ -163,17 +170,48 @@ def _nearby_questions(
     reach: dict[str, float] = {}
     for start in range(0, len(passages), _CHUNKS_PER_BLOCK):
         cosines = vectors[start : start + _CHUNKS_PER_BLOCK] @ bank.vectors.T
-        shares = (cosines >= NEAR_COSINE).mean(axis=1)
-        for row in np.flatnonzero(shares).tolist():
+        near = cosines >= NEAR_COSINE
+        for row in np.flatnonzero(near.any(axis=1)).tolist():
             passage = passages[start + row]
             if not passage.version_id:
                 continue
-            if len(bank.questions) >= MIN_BANK_QUESTIONS:
-                reach[passage.version_id] = max(reach.get(passage.version_id, 0.0), round(float(shares[row]), 4))
-            nearest = np.argsort(-cosines[row], kind="stable")[:QUESTIONS_PER_CHUNK]
-            questions.setdefault(passage.version_id, []).extend(
-                NearbyQuestion(passage.ordinal, bank.questions[question], round(float(cosines[row, question]), 4))
-                for question in nearest.tolist()
-                if cosines[row, question] >= NEAR_COSINE
-            )
-    return {version: tuple(nearby) for version, nearby in questions.items()}, reach
+            share = round(float(near[row, : bank.asked].mean()), 4) if bank.asked >= MIN_BANK_QUESTIONS else 0.0
+            if share:
+                reach[passage.version_id] = max(reach.get(passage.version_id, 0.0), share)
+            asked, generated = cosines[row, : bank.asked], cosines[row, bank.asked :]
+            nearest = _nearest(asked, QUESTIONS_PER_CHUNK)
+            if passage.open:
+                free = QUESTIONS_PER_CHUNK - len(nearest)
+                nearest += [bank.asked + position for position in _nearest(generated, free)]
+            if nearest:
+                questions.setdefault(passage.version_id, []).extend(
+                    NearbyQuestion(
+                        passage.ordinal,
+                        bank.questions[question],
+                        round(float(cosines[row, question]), 4),
+                        generated=question >= bank.asked,
+                    )
+                    for question in nearest
+                )
+    return _rank(questions), reach
+
+
+def _nearest(cosines: NDArray[np.float32], count: int) -> list[int]:
+    """Return the positions of the largest cosines that are near, the largest first."""
+    order = np.argsort(-cosines, kind="stable")[:count].tolist()
+    return [position for position in order if cosines[position] >= NEAR_COSINE]
+
+
+def _rank(questions: Mapping[str, Sequence[NearbyQuestion]]) -> dict[str, tuple[NearbyQuestion, ...]]:
+    """Return the questions with the ranks of close ones: asked before generated, then the nearest first."""
+    pairs = [
+        (question.generated, -question.similarity, version, place)
+        for version, nearby in questions.items()
+        for place, question in enumerate(nearby)
+        if question.similarity >= CLOSE_COSINE
+    ]
+    ranks = {(version, place): rank for rank, (_, _, version, place) in enumerate(sorted(pairs))}
+    return {
+        version: tuple(replace(question, rank=ranks.get((version, place))) for place, question in enumerate(nearby))
+        for version, nearby in questions.items()
+    }
