@@ -38,7 +38,7 @@ SHARED_OF_SMALLER: Final = 0.6  # of the weight of the sentence that says less, 
 SHARED_OF_BOTH: Final = 0.2  # of the weight of both together (Jaccard), 0..1
 SAME_WORDING: Final = 0.6  # Jaccard from which a negation alone is a contradiction, and no value an agreement, 0..1
 SAME_MEANING: Final = 0.8  # cosine of the masked sentences that makes up for other words
-MIN_SHARED: Final = 2  # words in common, names of the texts included
+MIN_SHARED: Final = 2  # words in common, where the two do not consist of the same one
 MAX_PAIRS: Final = 5_000  # compared in one call; the others are counted
 MAX_STEPS: Final = 1_000_000  # looked up to find those pairs
 _LONGEST_NEARBY: Final = 40  # characters before a value that tell two values of one kind apart
@@ -105,8 +105,10 @@ def compare(one: Statement, other: Statement, similarity: float | None = None) -
     own_names, other_names = _names_apart(one, other), _names_apart(other, one)
     if own_names and other_names:
         return _compare_names(one, other, own_names, other_names)
-    smaller, jaccard = _shared(_weights(one, other), _weights(other, one))
+    words, other_words = _weights(one, other), _weights(other, one)
+    smaller, jaccard = _shared(words, other_words)
     is_same = smaller >= SHARED_OF_SMALLER and jaccard >= SHARED_OF_BOTH
+    is_same &= len(words.keys() & other_words.keys()) >= MIN_SHARED or words.keys() == other_words.keys()
     is_same |= similarity is not None and similarity >= SAME_MEANING and jaccard > 0
     if not is_same or not (_names_subject(one, other) and _names_subject(other, one)):
         return Comparison(one, other, Outcome.UNRELATED, jaccard)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -98,12 +98,24 @@ def read_statements(text: str, rarity: Rarity | None = None, title: str = "") ->
                 words=words,
                 is_negated=bool(negations % 2),
                 is_question=sentence.rstrip("\"')").endswith("?"),
-                is_history=bool(_HISTORY.search(sentence)),
+                is_history=_tells_history(sentence, values, places),
                 context=context,
                 title_names=title_names,
             )
         )
     return Statements(tuple(read), not_read)
+
+
+def _tells_history(sentence: str, values: Sequence[Value], places: Sequence[tuple[int, int]]) -> bool:
+    """Return whether the first value is of former times; a later clause about them makes no history of it."""
+    marked = _HISTORY.search(sentence)
+    if marked is None:
+        return False
+    first = next(
+        (end for value, (_, end) in zip(values, places, strict=True) if value.kind not in {Kind.NAME, Kind.NEGATION}),
+        len(sentence),
+    )
+    return "," not in sentence[first : marked.start()]
 
 
 def _places(values: tuple[Value, ...], positions: object, start: int, end: int) -> list[tuple[int, int]]:

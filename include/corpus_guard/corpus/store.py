@@ -90,6 +90,16 @@ class Match:
 
 
 @dataclass(frozen=True, slots=True)
+class NearChunk:
+    """What a collection answers about a record near a vector."""
+
+    chunk_id: str
+    text: str
+    metadata: Mapping[str, str | int | float | bool]
+    similarity: float  # cosine, -1..1
+
+
+@dataclass(frozen=True, slots=True)
 class CollectionTerms:
     """Distance and embedder of a collection."""
 
@@ -331,7 +341,13 @@ class Store:
         The records are not compared with the ledger; a record that somebody else wrote without a document id
         or a text has an empty one.
         """
-        nearest: list[list[tuple[str, str, float]]] = []
+        return [
+            [(str(found.metadata.get("doc_id", "")), found.text, found.similarity) for found in nearest]
+            for nearest in self.nearest_chunks(collection, vectors, count)
+        ]
+
+    def nearest_chunks(self, collection: str, vectors: NDArray[np.float32], count: int) -> Iterator[list[NearChunk]]:
+        """Yield the `count` nearest records to each vector, nearest first; none is compared with the ledger."""
         for start in range(0, len(vectors), VECTORS_PER_QUERY):
             with self._translated_errors():
                 answer = self._existing(collection).query(
@@ -339,16 +355,13 @@ class Store:
                     n_results=count,
                     include=["documents", "metadatas", "distances"],
                 )
-            nearest += [
-                [
-                    (str((metadata or {}).get("doc_id", "")), text or "", 1.0 - float(distance))
-                    for text, metadata, distance in zip(texts, metadatas, distances, strict=True)
+            for columns in zip(
+                answer["ids"], answer["documents"], answer["metadatas"], answer["distances"], strict=True
+            ):
+                yield [
+                    NearChunk(chunk_id, text or "", metadata or {}, 1.0 - float(distance))
+                    for chunk_id, text, metadata, distance in zip(*columns, strict=True)
                 ]
-                for texts, metadatas, distances in zip(
-                    answer["documents"], answer["metadatas"], answer["distances"], strict=True
-                )
-            ]
-        return nearest
 
     def nearest_ids(self, collection: str, vectors: NDArray[np.float32], count: int) -> list[list[tuple[str, float]]]:
         """Return (id, distance) of the `count` nearest records to each vector, nearest first.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import orjson
@@ -16,11 +17,19 @@ from corpus_guard.corpus.store import Store
 from corpus_guard.domain import TrustLevel
 from corpus_guard.ledger import Ledger
 from corpus_guard.models import Models
+from corpus_guard.screening.checks.conflict import Conflict
 from corpus_guard.screening.checks.coordination import Coordination
 from corpus_guard.screening.runner import Screening
 from corpus_guard.screening.survey import semantics as semantic
 from corpus_guard.screening.survey.agreement import Passage
+from corpus_guard.screening.survey.related_statements import (
+    PlacedChunk,
+    ServedChunk,
+    document_title,
+    find_related_statements,
+)
 from corpus_guard.screening.survey.semantics import Semantics
+from corpus_guard.screening.wording import load_wording
 
 MIN_BACKGROUND_CHUNKS = 1_000  # at least so many chunks to compare with, if so many are served
 NEAREST_SERVED = 24  # served chunks compared with each new one
@@ -41,6 +50,7 @@ def compare_chunks(
     """
     passages: list[Passage] = []
     vectors: list[NDArray[np.float32]] = []
+    placed: list[PlacedChunk] = []
     places: list[tuple[str, int]] = []  # of each passage: batch, position of its version there
     trusted: list[TrustedVersion] = []
     for folder, name in shards:
@@ -49,38 +59,63 @@ def compare_chunks(
         by_chunk = vectors_from_table(storage.read_table(name))
         table = storage.read_table(f"{folder}/versions.parquet", columns=["version_id", "doc_id", "stamp", "chunks"])
         for position, row in enumerate(table.to_pylist()):
-            trust = orjson.loads(row["stamp"])["trust"]
+            stamp = orjson.loads(row["stamp"])
+            trust, title = stamp["trust"], document_title(stamp["declared"].get("title", ""), stamp["uri"])
             if trust == TrustLevel.TRUSTED:
                 trusted.append(TrustedVersion(row["doc_id"], row["version_id"], f"{folder}/versions.parquet"))
             for ordinal, chunk in enumerate(row["chunks"]):
                 passages.append(Passage(row["version_id"], row["doc_id"], ordinal, open=trust == TrustLevel.OPEN))
                 vectors.append(by_chunk[chunk["chunk_id"]])
                 places.append((folder, position))
+                placed.append(
+                    PlacedChunk(
+                        row["doc_id"],
+                        row["version_id"],
+                        chunk["chunk_id"],
+                        ordinal,
+                        chunk["start"],
+                        TrustLevel(trust),
+                        title,
+                    )
+                )
     if not passages:
         return Semantics()
     _fill_up(store, passages, vectors)
 
     def texts(positions: Sequence[int]) -> list[str]:
         found: dict[int, str] = {}
-        for folder in dict.fromkeys(places[position][0] for position in positions):
+        by_folder: dict[str, list[int]] = {}
+        for position in positions:
+            by_folder.setdefault(places[position][0], []).append(position)
+        for folder, own in by_folder.items():
             stored = versions_from_table(storage.read_table(f"{folder}/versions.parquet"))
-            found |= {
-                position: stored[places[position][1]].chunks[passages[position].ordinal].text
-                for position in positions
-                if places[position][0] == folder
-            }
+            for position in own:
+                found[position] = stored[places[position][1]].chunks[passages[position].ordinal].text
         return [found[position] for position in positions]
 
     coordination = screening.check(Coordination.name)
-    return semantic.survey_semantics(
+    stacked = np.stack(vectors)
+    semantics = semantic.survey_semantics(
         passages,
-        np.stack(vectors),
+        stacked,
         texts,
         vocabulary=models.frequency_vocabulary,
         grouping=coordination.grouping if isinstance(coordination, Coordination) else None,
         bank=QueryBank.load(ledger, storage, models, arriving=trusted),
         served=_OpenCollection(store, store.collection_name(TrustLevel.OPEN)),
     )
+    conflict = screening.check(Conflict.name)
+    if not isinstance(conflict, Conflict):
+        return semantics
+    related = find_related_statements(
+        placed,
+        stacked[: len(placed)],
+        texts,
+        _Collections(store),
+        load_wording(models.frequency_vocabulary).rarity,
+        conflict.params.comparisons,
+    )
+    return replace(semantics, related=related.statements, not_compared=related.not_compared)
 
 
 def _fill_up(store: Store, passages: list[Passage], vectors: list[NDArray[np.float32]]) -> None:
@@ -109,3 +144,36 @@ class _OpenCollection:
         if self._collection is None:
             return [()] * len(vectors)
         return self._store.nearest_texts(self._collection, vectors, NEAREST_SERVED)
+
+
+class _Collections:
+    """Served chunks of each trust level, with what is needed to find their sentences again."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._existing = set(store.names())
+
+    def near(self, trust: TrustLevel, vectors: NDArray[np.float32], count: int) -> Sequence[Sequence[ServedChunk]]:
+        """Return the served chunks nearest to each vector."""
+        collection = self._store.collection_name(trust)
+        if collection not in self._existing:
+            return [()] * len(vectors)
+        return [
+            [
+                ServedChunk(_placed(chunk.chunk_id, chunk.metadata, trust), chunk.text, chunk.similarity)
+                for chunk in nearest
+            ]
+            for nearest in self._store.nearest_chunks(collection, vectors, count)
+        ]
+
+
+def _placed(chunk_id: str, metadata: Mapping[str, str | int | float | bool], trust: TrustLevel) -> PlacedChunk:
+    return PlacedChunk(
+        str(metadata.get("doc_id", "")),
+        str(metadata.get("version_id", "")),
+        chunk_id,
+        int(metadata.get("ordinal", 0)),
+        int(metadata.get("start", 0)),
+        trust,
+        document_title(str(metadata.get("title", "")), str(metadata.get("uri", ""))),
+    )

@@ -13,6 +13,7 @@ from corpus_guard.corpus.filterrag.filters import SHIPPED_CLASSIFIER, Classifier
 from corpus_guard.errors import SettingsError
 from corpus_guard.models import Models
 from corpus_guard.screening.check import Check, Params
+from corpus_guard.screening.checks.conflict import Conflict, ConflictParams
 from corpus_guard.screening.checks.coordination import Coordination, CoordinationParams
 from corpus_guard.screening.checks.duplicates import Duplicates, DuplicatesParams
 from corpus_guard.screening.checks.filter_features import FilterFeatures, FilterFeaturesParams
@@ -43,6 +44,7 @@ CHECKS: Final[Mapping[str, tuple[type[Params], Callable[[Any, Models], Check]]]]
         "provenance": (ProvenanceParams, lambda params, models: Provenance(params)),
         "modification": (ModificationParams, lambda params, models: Modification(params, Instructions())),
         "duplicates": (DuplicatesParams, lambda params, models: Duplicates(params)),
+        "conflict": (ConflictParams, lambda params, models: Conflict(params)),
         "coordination": (CoordinationParams, lambda params, models: Coordination(params)),
         "targeting": (TargetingParams, lambda params, models: Targeting(params, _wording(models))),
         "statistics": (StatisticsParams, lambda params, models: Statistics(params)),

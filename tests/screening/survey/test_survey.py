@@ -346,7 +346,7 @@ def but(**changes):
         b"null",
         b"PAR1",
         but(format="survey/v1"),
-        but(format="survey/v3"),
+        but(format="survey/v4"),
         but(sources=None),
         but(places=[["v", "d", "s", "open", "gone"]]),
         but(links={"v": [[0, 1.0]]}),
@@ -358,6 +358,8 @@ def but(**changes):
         but(semantics={"agreements": {"v": [[0, 0.9, 3, 0.8]]}, "questions": {}, "reach": {}}),
         but(semantics={"agreements": {}, "questions": {"v": [[0, "Who?"]]}, "reach": {}}),
         but(semantics={"agreements": {}, "questions": {}, "reach": 3}),
+        but(semantics={"agreements": {}, "questions": {}, "reach": {}}),
+        but(semantics={"agreements": {}, "questions": {}, "reach": {}, "related": {"v": [[0]]}, "not_compared": {}}),
     ],
 )
 def test_what_is_no_survey_is_never_taken_for_an_empty_one(data):

@@ -6,14 +6,15 @@ Rules
   Chunks of one document are never compared with each other.
 - `corpus_guard.claims` says which sentences agree and which contradict each other. Of the chunks of its own
   level only contradictions are kept.
-- At most `MAX_COMPARISONS` pairs of chunks are compared in a run, pairs of different trust first. A chunk that
-  was not compared with a more trusted one is counted.
+- At most `max_comparisons` pairs of chunks are compared in a run. A chunk that was not compared with a more
+  trusted one is counted.
 
 Ids and places are kept, never words: a sentence that is purged must not live on in another document's finding.
 """
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -33,7 +34,6 @@ from corpus_guard.screening.survey.agreement import FetchTexts
 NEAREST: Final = 8  # chunks of a higher trust level that a chunk is compared with, of each collection and of the run
 NEAREST_PEERS: Final = 2  # the same of its own level
 NEAR_COSINE: Final = 0.3  # below it two chunks are about different things
-MAX_COMPARISONS: Final = 400_000  # pairs of chunks in a run: about ten minutes
 MAX_KEPT: Final = 12  # related statements of a version: a reviewer reads no more
 CHUNKS_PER_BLOCK: Final = 400  # compared at a time: 400 x 60,000 cosines are 96 MB
 _CACHED_PASSAGES: Final = 4_096
@@ -152,7 +152,7 @@ def find_related_statements(
     texts: FetchTexts,
     served: ServedStatements,
     rarity: Rarity,
-    max_comparisons: int = MAX_COMPARISONS,
+    max_comparisons: int,
 ) -> RelatedStatements:
     """Compare what arriving chunks state with what chunks of the same or a higher trust level state.
 
@@ -165,6 +165,11 @@ def find_related_statements(
         max_comparisons: pairs of chunks.
     """
     return _Finder(chunks, vectors, texts, served, rarity, max_comparisons).find()
+
+
+def document_title(title: str, path: str) -> str:
+    """Return what says what a document is about, in words."""
+    return f"{title}\n{re.sub(r'[/_.-]+', ' ', path)}"
 
 
 class _Finder:
@@ -183,6 +188,7 @@ class _Finder:
         self._vectors = vectors
         self._texts = texts
         self._served = served
+        self._known: Sequence[str] = []
         self._left = max_comparisons
         self._ranks = np.array([_TRUST[chunk.trust] for chunk in chunks], np.int8)
         self._arriving = {chunk.doc_id for chunk in chunks}
@@ -196,6 +202,7 @@ class _Finder:
         statements: defaultdict[str, list[RelatedStatement]] = defaultdict(list)
         not_compared: defaultdict[str, int] = defaultdict(int)
         lower = np.flatnonzero(self._ranks < _TRUST[TrustLevel.TRUSTED])
+        self._known = self._texts(range(len(self._chunks))) if len(lower) else []  # at once: each batch is read once
         for start in range(0, len(lower), CHUNKS_PER_BLOCK):
             for position, related in self._compare_block(lower[start : start + CHUNKS_PER_BLOCK]):
                 version = self._chunks[position].version_id
@@ -208,14 +215,10 @@ class _Finder:
 
     def _compare_block(self, block: NDArray[np.intp]) -> Iterator[tuple[int, list[RelatedStatement] | None]]:
         """Yield (position, what is related); None: the budget does not reach."""
-        positions = block.tolist()
-        read = dict(zip(positions, self._texts(positions), strict=True))
-        stating = [position for position in positions if self._passage(position, read[position]).statements]
+        stating = [position for position in block.tolist() if self._passage(position).statements]
         nearby = self._nearby(stating)
-        others = sorted({other for found in nearby.values() for other in found if isinstance(other, int)} - read.keys())
-        read |= dict(zip(others, self._texts(others), strict=True))
         for position in stating:
-            own = self._passage(position, read[position])
+            own = self._passage(position)
             for other in nearby[position]:
                 is_peer = isinstance(other, int) and self._ranks[other] == self._ranks[position]
                 if self._left <= 0:
@@ -224,7 +227,7 @@ class _Finder:
                     break
                 self._left -= 1
                 if isinstance(other, int):
-                    chunk, passage = self._chunks[other], self._passage(other, read[other])
+                    chunk, passage = self._chunks[other], self._passage(other)
                 else:
                     chunk, passage = other.chunk, self._read(other.text, other.chunk.title)
                 found = [
@@ -240,8 +243,8 @@ class _Finder:
                 ]
                 yield position, found
 
-    def _passage(self, position: int, text: str) -> StatedPassage:
-        return self._read(text, self._chunks[position].title)
+    def _passage(self, position: int) -> StatedPassage:
+        return self._read(self._known[position], self._chunks[position].title)
 
     def _nearby(self, positions: Sequence[int]) -> dict[int, list[int | ServedChunk]]:
         """Return the chunks that each is compared with: of higher trust first, of the same document never."""

@@ -1,0 +1,130 @@
+"""Statements that contradict what a more trusted document states about the same thing.
+
+The pairs of sentences are found once a run (`corpus_guard.screening.survey.related_statements`): another value,
+date, name or unit, a denial, another contact or account. This check turns them into findings.
+
+Rules
+- A statement against a *trusted* document is of high severity: it waits, whatever source it comes from.
+- Against a *reviewed* one it is of medium severity.
+- A *near copy* with something changed is of high severity: nobody copies a manual and changes one number by
+  accident.
+- Against a document of the same trust level it is a note: nobody knows which of the two is right.
+- A document that was not compared with all that is near, because the budget of the run was reached, is unchecked.
+
+Findings name places, never words: what is purged elsewhere must not live on here.
+
+What it does not do: decide which statement is right, or see a contradiction that takes more than two sentences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from pydantic import Field
+
+from corpus_guard.claims.comparison import Outcome
+from corpus_guard.claims.value import Kind
+from corpus_guard.domain import Finding, Severity, TrustLevel, Version
+from corpus_guard.screening.check import ConfiguredCheck, Hits, Params
+from corpus_guard.screening.policy import UNCHECKED_SUFFIX
+from corpus_guard.screening.survey.related_statements import RelatedStatement
+from corpus_guard.screening.survey.survey import Survey
+
+_CONTACTS: Final = frozenset({Kind.PHONE, Kind.IBAN, Kind.EMAIL, Kind.DOMAIN})
+_WORDS: Final = {
+    Kind.PHONE: "telephone number",
+    Kind.IBAN: "account",
+    Kind.EMAIL: "e-mail address",
+    Kind.DOMAIN: "internet address",
+    Kind.COUNT: "number",
+    Kind.MONEY: "amount",
+}
+
+
+class ConflictParams(Params):
+    """The section ``conflict`` of policy.yaml."""
+
+    comparisons: int = Field(default=2_000_000, ge=0)
+    """Most pairs of chunks that are compared in a run. Documents beyond it are unchecked and wait."""
+    findings: int = Field(default=5, ge=1)
+    """Most sentences of a document that are reported."""
+
+
+class Conflict(ConfiguredCheck[ConflictParams]):
+    """Contradictions of more trusted documents."""
+
+    name = "conflict"
+    across_documents = True
+    params_class = ConflictParams
+    code_version = ("conflict", "1")
+
+    def applies_to(self, version: Version) -> bool:
+        """Return True for documents that somebody could contradict: all but trusted ones."""
+        return bool(version.chunks) and version.stamp.trust is not TrustLevel.TRUSTED
+
+    def skips(self, version: Version, survey: Survey) -> str | None:
+        """Return None: any number of other documents is enough."""
+        return None
+
+    def run(self, batch: Sequence[Version], survey: Survey | None) -> Hits:
+        """Look up what contradicts each version."""
+        if survey is None:
+            return
+        for position, version in enumerate(batch):
+            related = survey.semantics.related.get(version.version_id, ())
+            for finding in self._describe(version, related):
+                yield position, finding
+            if missing := survey.semantics.not_compared.get(version.version_id, 0):
+                chunks = "1 chunk was" if missing == 1 else f"{missing:,} chunks were"
+                yield (
+                    position,
+                    self.finding(
+                        UNCHECKED_SUFFIX.removeprefix("."),
+                        Severity.HIGH,
+                        0.5,
+                        f"{chunks} not compared with what trusted documents state: the run reached its budget of "
+                        f"{self.params.comparisons:,} comparisons. Not checked is not clean",
+                    ),
+                )
+
+    def _describe(self, version: Version, related: Sequence[RelatedStatement]) -> Iterator[Finding]:
+        worst: dict[tuple[int, int], RelatedStatement] = {}  # the worst stand first
+        for statement in related:
+            if statement.outcome is Outcome.CONFLICT:
+                worst.setdefault((statement.span.start, statement.span.end), statement)
+        for statement in list(worst.values())[: self.params.findings]:
+            is_peer = statement.trust is version.stamp.trust
+            code, what = _nature(statement)
+            severity, score = _weight(statement, is_peer=is_peer)
+            yield self.finding(
+                "peer" if is_peer else code,
+                severity,
+                score,
+                f"{what} a {'document of the same trust level' if is_peer else f'{statement.trust.value} document'} about the "
+                f"same thing: document {statement.other.doc_id}, version {statement.other.version_id}",
+                span=statement.span,
+                tags=() if is_peer else ("poisoning", "misinformation"),
+            )
+
+
+def _nature(statement: RelatedStatement) -> tuple[str, str]:
+    """Return the code of a contradiction, and its description up to "a trusted document"."""
+    kind = statement.kind
+    if kind is Kind.NEGATION:
+        code, what = "denial", "It denies what is stated in"
+    elif kind in _CONTACTS:
+        code, what = "contact", f"Another {_WORDS[kind]} is given than in"
+    else:
+        code, what = "value", f"Another {_WORDS.get(kind, kind.value) if kind else 'value'} is stated than in"
+    if statement.is_near_copy:
+        return "near_copy", f"Nearly a copy of a passage, with a change: {what[0].lower()}{what[1:]}"
+    return code, what
+
+
+def _weight(statement: RelatedStatement, *, is_peer: bool) -> tuple[Severity, float]:
+    if is_peer:
+        return Severity.INFO, 0.1
+    if statement.is_near_copy:
+        return Severity.HIGH, 0.9
+    return (Severity.HIGH, 0.8) if statement.trust is TrustLevel.TRUSTED else (Severity.MEDIUM, 0.6)

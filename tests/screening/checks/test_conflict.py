@@ -1,0 +1,117 @@
+"""What a contradiction of a more trusted text weighs, and what its finding says."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from sample_versions import a_version
+
+from corpus_guard.claims.comparison import Outcome
+from corpus_guard.claims.value import Kind
+from corpus_guard.domain import Finding, Severity, Span, TrustLevel, Version
+from corpus_guard.screening.checks.conflict import Conflict, ConflictParams
+from corpus_guard.screening.survey.related_statements import RelatedStatement, SentencePlace
+from corpus_guard.screening.survey.semantics import Semantics
+from corpus_guard.screening.survey.survey import Survey
+
+POST = "The OX-12 must be calibrated every 36 months."
+STATEMENT = RelatedStatement(
+    ordinal=0,
+    outcome=Outcome.CONFLICT,
+    span=Span(0, 45),
+    values=(Span(29, 44),),
+    other=SentencePlace("doc", "ver", "chunk", Span(10, 55), (Span(40, 54),)),
+    trust=TrustLevel.TRUSTED,
+    kind=Kind.FREQUENCY,
+    is_near_copy=False,
+    is_served=True,
+)
+
+
+def findings(
+    *related: RelatedStatement, trust: TrustLevel = TrustLevel.OPEN, not_compared: int = 0, most: int = 5
+) -> list[Finding]:
+    post: Version = a_version(POST, trust=trust)
+    survey = Survey(
+        semantics=Semantics(
+            related={post.version_id: related}, not_compared={post.version_id: not_compared} if not_compared else {}
+        )
+    )
+    return [finding for _, finding in Conflict(ConflictParams(findings=most)).run([post], survey)]
+
+
+@pytest.mark.parametrize(
+    ("own", "other", "severity"),
+    [
+        (TrustLevel.OPEN, TrustLevel.TRUSTED, Severity.HIGH),
+        (TrustLevel.REVIEWED, TrustLevel.TRUSTED, Severity.HIGH),
+        (TrustLevel.OPEN, TrustLevel.REVIEWED, Severity.MEDIUM),
+        (TrustLevel.OPEN, TrustLevel.OPEN, Severity.INFO),
+        (TrustLevel.REVIEWED, TrustLevel.REVIEWED, Severity.INFO),
+    ],
+)
+def test_it_weighs_what_the_other_text_is_worth(own: TrustLevel, other: TrustLevel, severity: Severity) -> None:
+    (finding,) = findings(replace(STATEMENT, trust=other), trust=own)
+
+    assert finding.severity is severity
+    assert finding.span == STATEMENT.span
+
+
+@pytest.mark.parametrize(
+    ("kind", "code"),
+    [
+        (Kind.FREQUENCY, "value"),
+        (Kind.NAME, "value"),
+        (Kind.NEGATION, "denial"),
+        (Kind.PHONE, "contact"),
+        (Kind.IBAN, "contact"),
+        (Kind.DOMAIN, "contact"),
+        (Kind.EMAIL, "contact"),
+        (None, "value"),
+    ],
+)
+def test_its_code_says_what_is_at_odds(kind: Kind | None, code: str) -> None:
+    (finding,) = findings(replace(STATEMENT, kind=kind))
+
+    assert finding.code == f"conflict.{code}"
+
+
+def test_a_near_copy_with_a_change_is_high_even_against_a_reviewed_text() -> None:
+    (finding,) = findings(replace(STATEMENT, is_near_copy=True, trust=TrustLevel.REVIEWED))
+
+    assert (finding.code, finding.severity) == ("conflict.near_copy", Severity.HIGH)
+
+
+def test_agreement_is_no_finding() -> None:
+    assert findings(replace(STATEMENT, outcome=Outcome.AGREE)) == []
+
+
+def test_each_sentence_is_reported_once_against_the_text_that_weighs_most() -> None:
+    second = replace(STATEMENT, span=Span(3, 9))
+
+    reported = findings(STATEMENT, replace(STATEMENT, trust=TrustLevel.REVIEWED), second, most=2)
+
+    assert [(finding.span, finding.severity) for finding in reported] == [
+        (Span(0, 45), Severity.HIGH),
+        (Span(3, 9), Severity.HIGH),
+    ]
+    assert len(findings(STATEMENT, second, most=1)) == 1
+
+
+def test_what_was_not_compared_is_unchecked() -> None:
+    (finding,) = findings(not_compared=3)
+
+    assert finding.code == "conflict.unchecked"
+    assert "3 chunks were not compared" in finding.message
+
+
+def test_a_message_names_the_other_document_and_none_of_its_words() -> None:
+    (finding,) = findings(STATEMENT)
+
+    assert "document doc, version ver" in finding.message
+    assert "36" not in finding.message
+
+
+def test_a_trusted_document_contradicts_nobody() -> None:
+    assert not Conflict().applies_to(a_version(POST, trust=TrustLevel.TRUSTED))

@@ -1,0 +1,158 @@
+"""Which statements of arriving chunks are compared with which, and what is kept of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from corpus_guard.claims.comparison import Outcome
+from corpus_guard.claims.value import Kind
+from corpus_guard.domain import Span, TrustLevel
+from corpus_guard.screening.survey.related_statements import (
+    MAX_KEPT,
+    NothingServed,
+    PlacedChunk,
+    RelatedStatement,
+    RelatedStatements,
+    ServedChunk,
+    ServedStatements,
+    find_related_statements,
+)
+
+MANUAL = "The OX-12 must be calibrated every 6 months."
+LIE = "My advice: the OX-12 must be calibrated every 36 months."
+ENOUGH = 1_000_000
+TRUSTED, REVIEWED, OPEN = TrustLevel.TRUSTED, TrustLevel.REVIEWED, TrustLevel.OPEN
+
+
+def chunk(name: str, trust: TrustLevel, *, document: str = "", start: int = 0) -> PlacedChunk:
+    return PlacedChunk(document or f"d-{name}", f"v-{name}", f"c-{name}", 0, start, trust)
+
+
+def vector(cosine: float = 1.0) -> NDArray[np.float32]:
+    """A vector with this cosine to the default one."""
+    return np.array([cosine, np.sqrt(1 - cosine**2)], np.float32)
+
+
+def related(
+    *arriving: tuple[PlacedChunk, str, float],
+    served: ServedStatements | None = None,
+    comparisons: int = ENOUGH,
+) -> RelatedStatements:
+    chunks, texts, cosines = zip(*arriving, strict=True)
+    return find_related_statements(
+        chunks,
+        np.stack([vector(cosine) for cosine in cosines]),
+        lambda positions: [texts[position] for position in positions],
+        served or NothingServed(),
+        lambda word: 12.0,
+        comparisons,
+    )
+
+
+class Served:
+    """Collections that hold one chunk each."""
+
+    def __init__(self, text: str, *trusts: TrustLevel, document: str = "d-served", similarity: float = 0.9) -> None:
+        self.text, self.trusts, self.document, self.similarity = text, trusts, document, similarity
+
+    def near(self, trust: TrustLevel, vectors: NDArray[np.float32], count: int) -> Sequence[Sequence[ServedChunk]]:
+        held = PlacedChunk(self.document, "v-served", "c-served", 2, 100, trust)
+        found = [ServedChunk(held, self.text, self.similarity)] if trust in self.trusts else []
+        return [found for _ in vectors]
+
+
+def test_a_statement_against_a_trusted_text_of_the_same_run_is_kept_with_places_and_no_words() -> None:
+    result = related((chunk("manual", TRUSTED, start=40), MANUAL, 1.0), (chunk("post", OPEN, start=7), LIE, 0.8))
+
+    ((version, (statement,)),) = result.statements.items()
+    assert version == "v-post"
+    assert (statement.outcome, statement.trust, statement.kind) == (Outcome.CONFLICT, TRUSTED, Kind.FREQUENCY)
+    assert LIE[statement.span.start - 7 : statement.span.end - 7] == LIE
+    assert [LIE[value.start - 7 : value.end - 7] for value in statement.values] == ["every 36 months"]
+    other = statement.other
+    assert (other.doc_id, other.version_id, other.chunk_id) == ("d-manual", "v-manual", "c-manual")
+    assert other.span == Span(40, 40 + len(MANUAL))
+    assert [MANUAL[value.start - 40 : value.end - 40] for value in other.values] == ["every 6 months"]
+    assert not statement.is_served
+    assert "calibrated" not in str(statement.to_record())
+    assert RelatedStatement.from_record(statement.to_record()) == statement
+
+
+@pytest.mark.parametrize(
+    ("own", "higher", "compared"),
+    [(OPEN, TRUSTED, True), (OPEN, REVIEWED, True), (REVIEWED, TRUSTED, True), (REVIEWED, OPEN, False), (TRUSTED, OPEN, False)],
+)  # fmt: skip
+def test_only_collections_of_higher_trust_are_asked(own: TrustLevel, higher: TrustLevel, compared: bool) -> None:
+    result = related((chunk("post", own), LIE, 1.0), served=Served(MANUAL, higher))
+
+    assert bool(result.statements) is compared
+    if compared:
+        ((statement,),) = result.statements.values()
+        assert statement.is_served
+        assert statement.other.span == Span(100, 100 + len(MANUAL))
+
+
+def test_texts_of_the_same_trust_are_compared_within_the_run_and_only_conflicts_kept() -> None:
+    agreeing = related((chunk("one", OPEN), MANUAL, 1.0), (chunk("two", OPEN), MANUAL + " Do it.", 0.9))
+    conflicting = related((chunk("one", OPEN), MANUAL, 1.0), (chunk("two", OPEN), LIE, 0.9))
+
+    assert not any(agreeing.statements.values())
+    assert {statement.trust for own in conflicting.statements.values() for statement in own} == {OPEN}
+    assert len(conflicting.statements) == 2
+
+
+def test_agreement_with_more_trusted_text_is_kept() -> None:
+    result = related((chunk("manual", TRUSTED), MANUAL, 1.0), (chunk("post", OPEN), MANUAL + " Do it.", 0.9))
+
+    assert [statement.outcome for statement in result.statements["v-post"]] == [Outcome.AGREE]
+
+
+def test_chunks_of_one_document_and_served_versions_of_an_arriving_one_are_not_compared() -> None:
+    own = related((chunk("a", TRUSTED, document="d"), MANUAL, 1.0), (chunk("b", OPEN, document="d"), LIE, 1.0))
+    replaced = related(
+        (chunk("manual", TRUSTED, document="d-served"), LIE, 1.0),
+        (chunk("post", OPEN), LIE, 1.0),
+        served=Served(MANUAL, TRUSTED),
+    )
+
+    assert not any(own.statements.values())
+    assert [statement.outcome for statement in replaced.statements["v-post"]] == [Outcome.AGREE]
+
+
+def test_what_lies_far_is_about_something_else() -> None:
+    result = related((chunk("manual", TRUSTED), MANUAL, 1.0), (chunk("post", OPEN), LIE, 0.1))
+
+    assert not any(result.statements.values())
+
+
+def test_chunks_beyond_the_budget_are_counted_and_never_taken_for_compared() -> None:
+    arriving = [(chunk("manual", TRUSTED), MANUAL, 1.0), *((chunk(f"{n}", OPEN), LIE, 0.9) for n in range(4))]
+
+    result = related(*arriving, comparisons=2)
+
+    assert sum(result.not_compared.values()) >= 2
+    assert not {version for version, found in result.statements.items() if found} & {*result.not_compared}
+    assert related(*arriving).not_compared == {}
+
+
+def test_of_a_version_the_worst_are_kept() -> None:
+    lies = " ".join(f"The OX-{n} must be calibrated every 36 months." for n in range(20, 45))
+    truths = lies.replace("36", "6")
+
+    result = related((chunk("manual", TRUSTED), truths, 1.0), (chunk("post", OPEN), f"{lies} {MANUAL}", 1.0))
+
+    assert [statement.outcome for statement in result.statements["v-post"]] == [Outcome.CONFLICT] * MAX_KEPT
+
+
+def test_a_near_copy_is_marked_as_one() -> None:
+    page = f"{MANUAL} Rinse it in fresh water afterwards and let it dry in the shade. Keep the cap on the foil at all times."
+    copy = page.replace("6 months", "36 months")
+
+    result = related((chunk("manual", TRUSTED), page, 1.0), (chunk("copy", OPEN), copy, 1.0))
+
+    conflicts = [found for found in result.statements["v-copy"] if found.outcome is Outcome.CONFLICT]
+    assert [found.is_near_copy for found in conflicts] == [True]
