@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from corpus_guard.domain import Severity
 from corpus_guard.intake.parsing.document import ParsedDocument, finalize
 from corpus_guard.intake.parsing.mojibake import repair_mojibake
-from corpus_guard.intake.parsing.reader import read_document
+from corpus_guard.intake.parsing.worker import read_document
 
 
 @pytest.mark.parametrize(
@@ -21,6 +21,9 @@ from corpus_guard.intake.parsing.reader import read_document
         ("\u00c3\u0089tude", "\u00c9tude", 1),
         ("\u00f0\u009f\u0099\u0082", "\U0001f642", 1),
         ("a\u00e2\u0080\u008bb", "a\u200bb", 1),  # screened afterwards like any other text
+        ("\u00d0\u00b4\u00d0\u00be\u00d0\u00bc \u00d1\u0083", "\u0434\u043e\u043c \u0443", 4),  # both words, or neither
+        ("Jos\u00c3\u00a9\u00e2\u0080\u0099s", "Jos\u00e9\u2019s", 2),
+        ("\u00abCAF\u00c9\u00bb \u00e2\u0080\u0099", "\u00abCAF\u00c9\u00bb \u2019", 1),
     ],
 )
 def test_a_run_with_control_characters_is_read_as_utf_8(damaged: str, repaired: str, count: int) -> None:
@@ -31,7 +34,7 @@ def test_a_run_with_control_characters_is_read_as_utf_8(damaged: str, repaired: 
     "text",
     [
         "the caf\u00e9 \u00abCAF\u00c9\u00bb at 5 \u00b0C",
-        "Jos\u00c3\u00a9",  # no control character: somebody may mean it
+        "Jos\u00c3\u00a9 and \u00d0\u00b4\u00d0\u00be\u00d0\u00bc",  # no control character: somebody may mean it
         "\u00e2\u0080",  # cut off
         "\u00e2\u0080 \u0099",
         "\u0080\u0099",
