@@ -171,10 +171,11 @@ def _converted_hashes(folder: Path) -> dict[str, str]:
 
 
 def _convert(package: Path, target: Path) -> None:
+    silence_libraries()  # the libraries read the environment when imported
+
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    silence_libraries()
     scratch = Path(tempfile.mkdtemp(dir=target.parent))
     loaded = AutoModelForCausalLM.from_pretrained(package, gguf_file=SMOLLM2_GGUF, dtype=torch.float32)
     # transformers 5.23 refuses to save a model that came from GGUF, and would mark its copy as quantised.
