@@ -8,8 +8,7 @@ Rules
 - The text is prose of two sentences or so.
 - It comes from a source that anybody can write to.
 - It holds one of the phrases.
-- Medium only in company: the text belongs to a group that agrees, lies near a question that people ask, or
-  contradicts a text of higher trust.
+- Medium only in company: the text belongs to a group that agrees, or contradicts a text of higher trust.
 
 What it does not see: a planted answer that is simply stated. Nothing in such a text shows that it is false.
 """

@@ -11,7 +11,8 @@ Rules
 - Medium (`typed`): the question stands there as it was typed into a search box, or with a full stop after
   its question mark. Programs that paste a question in front of an answer write so, authors hardly ever do.
 - Medium (`opening`): a well-written question in a short text of an open source that has company: it belongs to
-  a group that agrees, lies near a question that people ask, or contradicts a text of higher trust.
+  a group that agrees, or contradicts a text of higher trust. (Near a question that people ask, `targeting`
+  speaks.)
 - Low (`opening`): a well-written question without company. Low (`heading`): one on a line of its own.
 - Titles that look like questions ("Who's the Man? is a film ..."), code and links pass.
 
@@ -160,8 +161,8 @@ class QuestionLed(ConfiguredCheck[QuestionLedParams]):
 _REASONS: Final = {
     _Opening.TYPED: ". The question stands there as somebody typed it into a search box: programs that paste it in front of an "
     "answer, to have the text retrieved for it, write so",
-    _Opening.WRITTEN: ", it is short, and it does not stand alone: it agrees with a group of other new texts, lies near a question "
-    "that people ask, or contradicts a more trusted text. Check the answer it gives",
+    _Opening.WRITTEN: ", it is short, and it does not stand alone: it agrees with a group of other new texts, or contradicts a "
+    "more trusted one. Check the answer it gives",
     _Opening.HEADING: ". The question is a heading, as on FAQ pages",
     None: ". FAQ pages do so too, and nothing else speaks against this text",
 }
