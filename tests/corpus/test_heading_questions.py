@@ -31,20 +31,21 @@ MANUAL = (
 @pytest.mark.parametrize(
     ("title", "text", "questions"),
     [
-        ("OX-12 manual", "## Calibration interval\n", ["OX-12?", "OX-12: Calibration interval?"]),
-        ("", MANUAL, ["OX-12?", "OX-12: Calibration interval?", "OX-12: Cleaning?"]),
+        ("OX-12 manual", "## Calibration interval\n", ["OX-12: Calibration interval?"]),
+        ("OX-12 manual | Tideway", "# OX-12\n## Cleaning\n", ["OX-12: Cleaning?"]),
+        ("", MANUAL, ["OX-12: Calibration interval?", "OX-12: Cleaning?"]),
         ("Why does it drift?", "", ["Why does it drift?"]),
-        ("Harbour", "## How deep is it?\n", ["Harbour?", "Harbour: How deep is it?"]),
-        ("Harbour", "## 3.2 **Depth** of the [inner](x.md) harbour ##\n", ["Harbour?", "Depth of the inner harbour?"]),
-        ("Harbour", "## Overview\n## References\n## Harbour\n", ["Harbour?"]),
-        ("Harbour", "```\n# a comment in code\n```\n## Depth\n", ["Harbour?", "Harbour: Depth?"]),
-        ("Harbour", "```\n# a comment in code that never ends\n", ["Harbour?"]),
+        ("Harbour", "## How deep is it?\n", ["Harbour: How deep is it?"]),
+        ("Harbour", "## 3.2 **Depth** of the [inner](x.md) harbour ##\n", ["Depth of the inner harbour?"]),
+        ("Harbour", "## Overview\n## References\n## Harbour\n", []),
+        ("Harbour", "```\n# a comment in code\n```\n## Depth\n", ["Harbour: Depth?"]),
+        ("Harbour", "```\n# a comment in code that never ends\n", []),
         (
             "Handbuch für Boote",
             "## Größe über alles\n",
-            ["Handbuch für Boote?", "Handbuch für Boote: Größe über alles?"],
+            ["Handbuch für Boote: Größe über alles?"],
         ),
-        ("Manual", "", ["Manual?"]),
+        ("Harbour", "", []),
         ("", "## Depth without a title\n", []),
         ("42", "## 7.1\n## ---\n", []),
         ("x" * 101, "", []),
@@ -91,16 +92,16 @@ def test_only_served_documents_of_trusted_sources_count(shelf: Shelf) -> None:
     )
     shelf.record((a_manual("waits.md", "# A page that waits\n"), Verdict.QUARANTINE))
 
-    assert loaded(shelf) == ["OX-12?", "OX-12: Calibration interval?", "OX-12: Cleaning?"]
+    assert loaded(shelf) == ["OX-12: Calibration interval?", "OX-12: Cleaning?"]
 
 
 def test_the_first_questions_of_all_documents_come_first(shelf: Shelf) -> None:
-    shelf.accept(a_manual(), a_manual("harbour.md", "# Harbour\n\n## Depth\n"))
+    shelf.accept(a_manual(), a_manual("harbour.md", "# Harbour\n\n## Depth\n\n## Locks\n"))
 
     questions = loaded(shelf)
 
-    assert set(questions[:2]) == {"OX-12?", "Harbour?"}
-    assert set(questions[2:4]) == {"OX-12: Calibration interval?", "Harbour: Depth?"}
+    assert set(questions[:2]) == {"OX-12: Calibration interval?", "Harbour: Depth?"}
+    assert set(questions[2:]) == {"OX-12: Cleaning?", "Harbour: Locks?"}
     assert loaded(shelf) == questions
 
 
@@ -123,20 +124,20 @@ def test_a_text_is_read_once_and_only_changed_documents_are_read_again(
     assert loaded(shelf) == first
     assert not any(name.startswith("batches/") for name in read)
 
-    shelf.accept(a_manual("harbour.md", "# Harbour\n"))
-    assert set(loaded(shelf)) == {*first, "Harbour?"}
+    shelf.accept(a_manual("harbour.md", "# Harbour\n## Depth\n"))
+    assert set(loaded(shelf)) == {*first, "Harbour: Depth?"}
     assert sum(name.startswith("batches/") for name in read) == 1
 
 
 def test_a_new_version_and_a_retired_document_take_their_old_questions_along(shelf: Shelf) -> None:
     old = a_manual()
-    shelf.accept(old, a_manual("harbour.md", "# Harbour\n"))
+    shelf.accept(old, a_manual("harbour.md", "# Harbour\n## Depth\n"))
     loaded(shelf)
 
-    shelf.accept(a_manual("manual.md", "# OX-13 manual\n", minute=5))
+    shelf.accept(a_manual("manual.md", "# OX-13 manual\n## Range\n", minute=5))
     shelf.retire(a_manual("harbour.md").doc_id)
 
-    assert loaded(shelf) == ["OX-13?"]
+    assert loaded(shelf) == ["OX-13: Range?"]
     assert old.version_id not in stored_questions(shelf.storage)
 
 
@@ -147,26 +148,26 @@ def test_a_trusted_document_that_arrives_counts_before_it_is_judged(shelf: Shelf
     (batch,) = (name for name in shelf.storage.names() if name.endswith("versions.parquet"))
 
     assert loaded(shelf) == []
-    assert loaded(shelf, TrustedVersion(version.doc_id, version.version_id, batch))[0] == "OX-12?"
+    assert loaded(shelf, TrustedVersion(version.doc_id, version.version_id, batch))[0] == "OX-12: Calibration interval?"
 
 
 def test_a_batch_that_is_gone_costs_its_questions_and_a_warning(shelf: Shelf, caplog: pytest.LogCaptureFixture) -> None:
     shelf.accept(a_manual())
-    shelf.accept(a_manual("harbour.md", "# Harbour\n", minute=5))
+    shelf.accept(a_manual("harbour.md", "# Harbour\n## Depth\n", minute=5))
     gone = TrustedVersion("0" * 32, "1" * 32, "batches/gone/versions.parquet")
 
     with caplog.at_level(logging.WARNING):
         questions = loaded(shelf, gone)
 
-    assert set(questions) >= {"OX-12?", "Harbour?"}
+    assert set(questions) >= {"OX-12: Cleaning?", "Harbour: Depth?"}
     assert "batches/gone/versions.parquet" in caplog.text
 
 
 def test_of_many_documents_the_same_few_count(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(heading_questions, "MAX_DOCUMENTS", 3)
-    pages = [a_manual(f"{number}.md", f"# Harbour {number} north\n") for number in range(8)]
+    pages = [a_manual(f"{number}.md", f"# Harbour {number} north\n## Depth\n") for number in range(8)]
     shelf.accept(*pages)
-    chosen = [f"Harbour {page.stamp.uri[0]} north?" for page in sorted(pages, key=lambda page: page.doc_id)[:3]]
+    chosen = [f"Harbour {page.stamp.uri[0]} north: Depth?" for page in sorted(pages, key=lambda page: page.doc_id)[:3]]
 
     assert sorted(loaded(shelf)) == sorted(chosen)
     assert sorted(loaded(shelf, *(TrustedVersion(page.doc_id, page.version_id, "-") for page in pages))) == sorted(
@@ -192,28 +193,28 @@ def test_what_people_ask_comes_first_and_generated_questions_are_marked(
     bank = QueryBank.load(shelf.ledger, shelf.storage, hashed_models)
 
     assert set(bank.questions[: bank.asked]) == {"How deep is the harbour?", "ox-12: cleaning"}
-    assert bank.questions[bank.asked :] == ("OX-12?", "OX-12: Calibration interval?")
-    assert bank.vectors.shape[0] == len(bank) == 4
-    assert QueryBank.load(shelf.ledger, shelf.storage, hashed_models, max_questions=3).questions == bank.questions[:3]
+    assert bank.questions[bank.asked :] == ("OX-12: Calibration interval?",)
+    assert bank.vectors.shape[0] == len(bank) == 3
+    assert QueryBank.load(shelf.ledger, shelf.storage, hashed_models, max_questions=2).questions == bank.questions[:2]
 
 
 def test_a_purge_erases_questions_vectors_and_what_surveys_repeat(shelf: Shelf, hashed_models: HashedModels) -> None:
-    purged, kept = a_manual(), a_manual("harbour.md", "# Harbour\n")
+    purged, kept = a_manual(), a_manual("harbour.md", "# Harbour\n## Depth\n")
     shelf.accept(purged, kept)
     full = QueryBank.load(shelf.ledger, shelf.storage, hashed_models)
     (vectors,) = (name for name in shelf.storage.names() if name.startswith("query-bank/"))
     before = shelf.storage.read_table(vectors)
-    survey = {"questions": {"v": [[0, "OX-12: Calibration interval?", 0.7], [1, "Harbour?", 0.6]]}}
+    survey = {"questions": {"v": [[0, "OX-12: Calibration interval?", 0.7], [1, "Harbour: Depth?", 0.6]]}}
     shelf.storage.write_json("runs/0/survey.json", survey)
 
     erase_questions(shelf.ledger, shelf.storage, [purged.version_id])
 
-    assert stored_questions(shelf.storage) == {kept.version_id: ["Harbour?"]}
-    assert len(before) == len(full) == 4
+    assert stored_questions(shelf.storage) == {kept.version_id: ["Harbour: Depth?"]}
+    assert len(before) == len(full) == 3
     assert len(shelf.storage.read_table(vectors)) == 1
     rows = orjson.loads(shelf.storage.read("runs/0/survey.json"))["questions"]["v"]
-    assert [row[1] for row in rows] == [ERASED_QUESTION, "Harbour?"]
-    assert len(QueryBank.load(shelf.ledger, shelf.storage, hashed_models)) == 4  # it is served until it is retired
+    assert [row[1] for row in rows] == [ERASED_QUESTION, "Harbour: Depth?"]
+    assert len(QueryBank.load(shelf.ledger, shelf.storage, hashed_models)) == 3  # it is served until it is retired
 
 
 def test_a_question_that_the_bank_forgot_is_erased_from_surveys(shelf: Shelf) -> None:
@@ -221,7 +222,7 @@ def test_a_question_that_the_bank_forgot_is_erased_from_surveys(shelf: Shelf) ->
     shelf.accept(old)
     loaded(shelf)
     shelf.storage.write_json("runs/0/survey.json", {"q": ["OX-12: Cleaning?"]})
-    shelf.accept(a_manual("manual.md", "# OX-13 manual\n", minute=5))
+    shelf.accept(a_manual("manual.md", "# OX-13 manual\n## Range\n", minute=5))
     loaded(shelf)
 
     erase_questions(shelf.ledger, shelf.storage, [old.version_id])

@@ -1,4 +1,4 @@
-"""Questions made from the titles and headings of trusted documents, so that the query bank is not empty on day one.
+"""Questions made from the headings of trusted documents, so that the query bank is not empty on day one.
 
 "Calibration interval" in a document with the title "OX-12 manual" becomes "OX-12: calibration interval?". It is
 the shape of a question, not its grammar: an embedder places it near the question that a person would ask, in
@@ -13,7 +13,9 @@ Rules
     * a purge erases the questions of the purged versions (`corpus_guard.corpus.query_bank.erase_questions`).
 
 A heading that says nothing by itself ("Overview", "References") makes no question; nor does a document
-without a title, whose headings nobody could place.
+without a title, whose headings nobody could place. A title alone is no question either, unless it is written
+as one: 59 % of honest encyclopaedia paragraphs look written for their own title (147 of 250), and 0.3 % of a
+project's documentation for a heading of its other pages (1 of 400).
 """
 
 from __future__ import annotations
@@ -52,6 +54,7 @@ _FENCE: Final = re.compile(r"^ {0,3}(?:```|~~~)[^\n]*$", re.MULTILINE)
 _LINK: Final = re.compile(r"!?\[([^\]\[\n]*)\]\([^)\n]*\)")
 _MARKUP: Final = re.compile(r"[*_`#<>|]+")
 _NUMBER: Final = re.compile(r"^(?:\d{1,3}[.)])+(?:\d{1,3})?\s+")  # "3.2 Calibration"
+_SITE: Final = re.compile(r"\s+[|·—]\s+")  # before the name of the site, in the title of a web page
 _KIND: Final = re.compile(
     r"[\s,:(–-]+(?:(?:user|product|quick|owner'?s)\s+)?"
     r"(?:manual|guide|handbook|overview|documentation|docs|reference|data ?sheet|faq|readme)\)?$",
@@ -77,20 +80,20 @@ _SCHEMA: Final = pa.schema([pa.field("version_id", pa.string()), pa.field("quest
 
 
 def make_questions(title: str, text: str) -> list[str]:
-    """Return the questions of a document, that of its title first; none without a title.
+    """Return the questions of a document; none without a title.
 
     Args:
         title: that the document declares; empty: its first heading of the first level.
         text: Markdown, as the parsers return every format.
     """
     headings = list(islice(_headings(text[:MAX_CHARS_READ]), 10 * MAX_PER_DOCUMENT))
-    subject = _clean(title) or next((heading for level, heading in headings if level == 1), "")
+    subject = _clean(_SITE.split(title)[0]) or next((heading for level, heading in headings if level == 1), "")
     if not subject:
         return []
     short = _KIND.sub("", subject) or subject
-    questions = [subject if subject.endswith("?") else f"{short}?"]
+    questions = [subject] if subject.endswith("?") else []
     for _, heading in headings:
-        if heading.casefold() in _SILENT or heading.casefold() in {subject.casefold(), short.casefold()}:
+        if heading.casefold() in _SILENT or heading.casefold() in subject.casefold():
             continue
         named = short.casefold() in heading.casefold()
         questions.append(f"{heading.rstrip('?')}?" if named else f"{short}: {heading.rstrip('?')}?")
