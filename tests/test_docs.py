@@ -18,7 +18,7 @@ import typer.main
 from corpus_guard.cli.main import app
 from corpus_guard.screening.policy import Policy
 from corpus_guard.screening.registry import CHECKS
-from corpus_guard.settings import PROJECT, Settings
+from corpus_guard.settings import PACKAGE, PROJECT, Settings
 
 DOCS = PROJECT / "docs"
 README = PROJECT / "README.md"
@@ -144,6 +144,28 @@ def anchors(page: Path) -> set[str]:
     site = {title: re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", title).strip().lower()) for title in found}
     host = {title: re.sub(r"\s", "-", re.sub(r"[^\w\s-]", "", title).strip().lower()) for title in found}
     return {site[title] for title, count in found.items() if count == 1 and site[title] == host[title]}
+
+
+def test_the_way_of_a_document_leads_through_functions_that_exist() -> None:
+    page = (DOCS / "explanation" / "architecture.md").read_text(encoding="utf-8")
+    way = page.partition("### Follow one document")[2].partition("\n## ")[0]
+    files: set[Path] = set()
+    missing = []
+    for row in re.findall(r"^\| \w+ \| (.+) \|$", way, re.M):
+        functions: list[str] = []
+        for name in re.findall(r"`([^`]+)`", row):
+            if not name.endswith(".py"):
+                functions.append(name)
+                continue
+            file = (PROJECT if name.startswith("dags/") else PACKAGE) / name
+            defined = set(re.findall(r"^ *def (\w+)", file.read_text(encoding="utf-8"), re.M))
+            missing += [f"{function} in {name}" for function in functions if function not in defined]
+            files.add(file)
+            functions = []
+
+    assert missing == []
+    assert f"Read these {len(files)} files" in way
+    assert len(files) <= 25
 
 
 @pytest.mark.parametrize("page", LINKED, ids=lambda page: str(page.relative_to(PROJECT)))
