@@ -45,7 +45,7 @@ def test_it_shows_first_then_removes_then_finds_nothing(storage: Path) -> None:
     assert removed["removed"]["files of finished runs"]["files"] >= 2
     assert removed["days"] == 30
     assert not list((storage / "runs").rglob("*.json"))
-    assert "No file that is not needed is older than 30 days" in typed().stdout
+    assert "No unneeded file is older than 30 days" in typed().stdout
 
 
 def test_it_says_why_nothing_is_removed(storage: Path, monkeypatch: pytest.MonkeyPatch) -> None:

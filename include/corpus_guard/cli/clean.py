@@ -63,7 +63,7 @@ def _show(result: CleaningResult) -> None:
     if rows:
         out.print(console.table(title, ("what", "files", "MiB"), rows, right=("files", "MiB")))
     else:
-        out.print(f"No file that is not needed is older than {plural(result['days'], 'day')}.")
+        out.print(f"No unneeded file is older than {plural(result['days'], 'day')}.")
     for name in result["changed"]:
         err.print(
             f"[bold red]not removed[/bold red]: {visible(name)} is not as it was logged; run `guard verify --deep`",

@@ -50,7 +50,7 @@ def traceback(
     defence: Annotated[
         list[str] | None,
         typer.Option(
-            help="For --asr and --table6: only this defence (repeatable). Default: those of PTR and BTE; all."
+            help="For --asr and --table6: only this defence (repeatable). Default: --asr measures those of PTR and BTE, --table6 all."
         ),
     ] = None,
     table: Annotated[

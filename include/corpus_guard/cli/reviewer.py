@@ -35,7 +35,7 @@ def key(
 
 @app.command("add")
 def add(
-    name: Annotated[str, typer.Argument(help="Name of the person, as people know them.")],
+    name: Annotated[str, typer.Argument(help="Name of the person, as colleagues know it.")],
     ui: Annotated[str, typer.Option(help="User name on the review pages.")] = "",
     os: Annotated[str, typer.Option(help="Login in a terminal; with it the key counts for this login alone.")] = "",
     key: Annotated[str, typer.Option(help="Public key, as `guard reviewer key` printed it.")] = "",

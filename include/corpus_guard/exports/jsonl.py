@@ -15,7 +15,7 @@ VERSION = 1
 
 
 def format_lines(items: Iterable[ExportItem]) -> Iterator[str]:
-    """Yield one line an item, without newline, in their order."""
+    """Yield one line for each item, without line breaks, in the order of the items."""
     for item in items:
         yield dump_json(_finding(item) if isinstance(item, ExportedFinding) else _deviation(item))
 

@@ -1,4 +1,4 @@
-"""OCSF Detection Finding (class 2004, schema 1.5.0, profile `security_control`), one event a line, for a SIEM.
+"""OCSF Detection Finding (class 2004, schema 1.5.0, profile `security_control`), one event per line, for a SIEM.
 
 Mapping
     * *disposition* is the action of the guard: allowed, quarantined, approved (released by a person),
@@ -57,7 +57,7 @@ _OTHER, _SHA256 = 99, 3
 
 
 def format_lines(items: Iterable[ExportItem]) -> Iterator[str]:
-    """Yield one event a line, without newline, in their order."""
+    """Yield one event per line, without line breaks, in the order of the items."""
     for item in items:
         yield dump_json(format_event(item))
 

@@ -180,7 +180,7 @@ def add_person(file: Path, person: Person) -> None:
 
     Raises:
         SettingsError: the file is malformed, or another person has one of these logins; nothing was written.
-        Misuse: the list is not written one entry a line, so nothing can be appended.
+        Misuse: the list is not written with one entry per line, so nothing can be appended.
     """
     before = file.read_text(encoding="utf-8") if file.exists() else ""
     before = before if before.strip() else "reviewers:\n"
@@ -188,7 +188,7 @@ def add_person(file: Path, person: Person) -> None:
     text = before.rstrip("\n") + "\n" + "".join(f"  {line}\n" for line in entry.splitlines())
     listed = (parse_yaml(before, str(file)) or {}).get("reviewers") or []
     by_hand = Misuse(
-        f"{file}: its list is not written one entry a line, indented by two (  - name: …); add the person by hand"
+        f"{file}: its list is not written with one entry per line, indented by two (  - name: …); add the person by hand"
     )
     try:
         content = parse_yaml(text, str(file))

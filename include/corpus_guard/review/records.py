@@ -118,7 +118,7 @@ class VersionReview:
 
     @property
     def last_open_decision(self) -> ReviewRecord | None:
-        """The last release or rejection that is neither undone nor applied."""
+        """Latest release or rejection that is neither undone nor applied."""
         open_decisions = (
             record
             for record in reversed(self.records)

@@ -125,7 +125,7 @@ def test_what_is_wrong_is_named_and_nothing_is_written(file: Path, given: dict[s
 def test_what_cannot_be_appended_to_is_refused(file: Path, text: str) -> None:
     write(file, text)
 
-    with pytest.raises(Misuse, match=r"one entry a line|line 2: not valid YAML"):
+    with pytest.raises(Misuse, match=r"one entry per line|line 2: not valid YAML"):
         append_declaration(file, NEW, max_bytes=LIMIT)
 
     assert file.read_text() == text

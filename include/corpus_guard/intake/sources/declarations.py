@@ -113,7 +113,7 @@ def append_to_text(text: str, declaration: Declaration, where: str) -> str:
 
     Raises:
         SettingsError: `text` is not valid YAML.
-        Misuse: the list is not one entry a line.
+        Misuse: the list is not written with one entry per line.
     """
     before = parse_yaml(text, where) or {}
     try:
@@ -125,7 +125,7 @@ def append_to_text(text: str, declaration: Declaration, where: str) -> str:
     listed = (before.get("sources") or []) if isinstance(before, dict) else None
     if not isinstance(listed, list) or after != {**before, "sources": [*listed, dict(declaration)]}:
         raise Misuse(
-            f"{where}: its list of sources is not written one entry a line (- name: …), so nothing can be appended; "
+            f"{where}: its list of sources is not written with one entry per line (- name: …), so nothing can be appended; "
             "add the source by hand, or rewrite the list in that form"
         )
     return new

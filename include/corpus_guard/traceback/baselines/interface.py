@@ -34,7 +34,7 @@ class BaselineRagModel(Protocol):
 
     @property
     def splits(self) -> bool:
-        """Whether it can be trusted to sort texts into groups."""
+        """True if the model can be trusted to sort texts into groups."""
 
     def answers(self, questions: Sequence[tuple[str, Sequence[str]]]) -> list[str]:
         """Return the answers to questions from their texts; empty where the model gives none.
