@@ -23,7 +23,6 @@ from corpus_guard.corpus.retriever import (
     Retrieval,
     RetrievalStatus,
     WithheldChunk,
-    prefer_enhancements,
 )
 from corpus_guard.corpus.store import Store
 from corpus_guard.domain import TrustLevel
@@ -421,17 +420,6 @@ def test_nothing_else_is_served_with_a_trigger(lite_shelf: Shelf, forged: str) -
     assert "passage 1 is right" in first.text
     assert trigger.defuse(first.text)[1] == 0
     assert (second.text, second.defused) == ("see [1] and [late]", 0)
-
-
-def test_an_enhancement_of_this_very_question_settles_it(served: Shelf, retriever: GuardedRetriever) -> None:
-    text = trigger.wrap("It is the ninth.")
-    enhance(served, text)
-    asked, other = retriever.query(text, k=4).answers, retriever.query("passage 1", k=20).answers
-
-    assert [one.text for one in prefer_enhancements(asked)] == [text]
-    assert any(one.enhancement for one in other)
-    assert prefer_enhancements(other) == other
-    assert prefer_enhancements(()) == ()
 
 
 def test_the_prompt_names_the_trigger_that_is_served() -> None:

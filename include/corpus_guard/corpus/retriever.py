@@ -44,8 +44,6 @@ from corpus_guard.models.embedder import Embedder
 
 CANDIDATES_PER_ANSWER = 2  # times k: the s of FilterRAG
 MAX_CANDIDATES_PER_ANSWER = 8  # times k: where so many were read and dropped, fewer than k are served
-# from which two questions are the same; with all-MiniLM-L6-v2 another year gives 0.94
-SAME_QUESTION_COSINE = 0.95
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,16 +248,6 @@ class GuardedRetriever:
             filtered=[{"chunk_id": chunk.chunk_id, "score": round(chunk.score, 6)} for chunk in retrieval.filtered],
             withheld=[{"chunk_id": chunk.chunk_id, "collection": chunk.collection} for chunk in retrieval.withheld],
         )
-
-
-def prefer_enhancements(answers: Sequence[RetrievedChunk]) -> tuple[RetrievedChunk, ...]:
-    """Choose the answers as `trigger.system_prompt` tells a model to, for models that follow no prompt.
-
-    Returns:
-        The first enhancement of this very question alone, if there is one; otherwise all answers.
-    """
-    own = [chunk for chunk in answers if chunk.enhancement and chunk.similarity >= SAME_QUESTION_COSINE]
-    return tuple(own[:1]) or tuple(answers)
 
 
 def reasons_to_withhold(ledger: Ledger, matches: Sequence[Match]) -> list[str | None]:
