@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from corpus_guard.intake.chunking import Chunker
     from corpus_guard.intake.sources import Sources
     from corpus_guard.intake.sources.connections import Connections
+    from corpus_guard.pipeline.reparsing import ReparsingResult
     from corpus_guard.pipeline.rescreen import RescreenResult
     from corpus_guard.pipeline.steps import RefreshResult
     from corpus_guard.proof.sealing import Seal
@@ -254,12 +255,45 @@ class Deployment:
 
         if not dry_run:
             record_configuration(self.ledger, self.screening, self.settings, run_id)
-            self._rebuild_lost(run_id, batches_of_documents(self.ledger, source_names))
+            present = self.storage.names()
+            needed = batches_of_documents(self.ledger, source_names)
+            self._rebuild_lost(run_id, [name for name in needed if name not in present])
         return rescreen(
             self.ledger,
             self.storage,
             self.store,
+            self.blobs,
             self.models,
+            self.sources,
+            self.screening,
+            self.settings,
+            run_id,
+            source_names,
+            dry_run=dry_run,
+            progress=progress,
+        )
+
+    def reparse(
+        self,
+        run_id: str,
+        source_names: Sequence[str] = (),
+        *,
+        dry_run: bool = False,
+        progress: Progress = no_progress,
+    ) -> ReparsingResult:
+        """Read stored bytes again by today's parser. See `corpus_guard.pipeline.reparsing.reparse`."""
+        from corpus_guard.pipeline.configuration import record_configuration
+        from corpus_guard.pipeline.reparsing import reparse
+
+        if not dry_run:
+            record_configuration(self.ledger, self.screening, self.settings, run_id)
+        return reparse(
+            self.ledger,
+            self.storage,
+            self.store,
+            self.blobs,
+            self.models,
+            self.chunker,
             self.sources,
             self.screening,
             self.settings,

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
+import yaml
 from pyarrow import parquet
 
+from corpus_guard.batches import storage as batch_storage
 from corpus_guard.batches.tables import versions_from_table
 from corpus_guard.corpus import outbox
 from corpus_guard.deployment import Deployment
@@ -101,6 +104,7 @@ def test_a_release_and_a_rescreening_make_again_what_they_read(deployment: Works
 
         released = guard.apply_decisions("d1")
         again = [versions_from_table(guard.storage.read_table(name)) for name in names[:1]]
+        Path(guard.storage.location(names[1])).unlink()
         guard.rescreen("s1")
 
         assert (released["released"], released["published"]) == (1, 1)
@@ -109,6 +113,43 @@ def test_a_release_and_a_rescreening_make_again_what_they_read(deployment: Works
         assert [name.rpartition("/")[2] for name in names] == ["versions.parquet", "signals.parquet"]
         verified = guard.verify(deep=True)
         assert verified.holds, verified.as_dict()
+
+
+def test_a_rescreening_makes_again_what_it_reads_and_reads_only_what_is_stale(
+    deployment: Workspace, guard: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three refreshes left a batch each; a mute or another policy for one source would make only some of them stale."""
+    with guard:
+        guard.refresh("r1")
+        for number in range(2):
+            deployment.page("good.md", LONG + f"\nEntry {number}.\n")
+            guard.refresh(f"again-{number}")
+        names = batches_of_documents(guard.ledger)
+    batches = [name for name in names if name.endswith("versions.parquet")]
+    assert len(batches) == 2  # of the newest versions
+    reads: Counter[str] = Counter()
+    parse = batch_storage._parse_table
+
+    def counted(content: bytes, columns: list[str] | None, filters: object) -> object:
+        reads[next((name for name in names if content == whole[name]), "other")] += 1
+        return parse(content, columns, filters)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(batch_storage, "_parse_table", counted)
+    with deployment.guard() as same:
+        whole = {name: same.storage.read(name) for name in names}
+        assert same.rescreen("s1")["examined"] == 0
+    assert not reads
+
+    policy = yaml.safe_load(deployment.settings.policy_file.read_text())
+    deployment.settings.policy_file.write_text(yaml.safe_dump({**policy, "shadow": ["typos"]}))
+    SPOILED["cut short"](Path(same.storage.location(batches[0])))
+    with deployment.guard() as other:
+        assert other.rescreen("s2")["examined"] == 3
+        assert rebuilt_files(other) == [batches[0]]
+        decoded = dict(reads)
+        verified = other.verify(deep=True)
+        assert verified.holds, verified.as_dict()
+    assert decoded[batches[1]] == 1
 
 
 def by_id(version: object) -> str:

@@ -201,8 +201,22 @@ def _cut_as_recorded(version: Version, recorded: Mapping[str, Row]) -> bool:
             sha256_text(chunk.text),
         ):
             return False
-    # Another chunker may have cut the same version before: then all its chunks are left over, the first included.
-    left_over = set(recorded) - {chunk.chunk_id for chunk in version.chunks}
+    # Another chunker may have cut the same version before: then all its chunks are left over, the first included. Another
+    # parser may have read another text in the same bytes, of which chunks may be left over that are also in this one; then no
+    # chunk of this text is missing.
+    cut = {chunk.chunk_id for chunk in version.chunks}
+    left_over = [row for chunk_id, row in recorded.items() if chunk_id not in cut and _is_in_text(row, version.text)]
     if not left_over:
         return True
-    return bool(version.chunks) and any(recorded[chunk_id].ordinal == 0 for chunk_id in left_over)
+    return bool(version.chunks) and (any(row.ordinal == 0 for row in left_over) or _is_covered(version))
+
+
+def _is_in_text(row: Row, text: str) -> bool:
+    return sha256_text(text[row.span_start : row.span_end]) == str(row.text_sha256)
+
+
+def _is_covered(version: Version) -> bool:
+    """Return whether every character that is not white space is in a chunk, as the chunker guarantees."""
+    ends = [0, *(chunk.end for chunk in version.chunks)]
+    starts = [*(chunk.start for chunk in version.chunks), len(version.text)]
+    return all(not version.text[end:start].strip() for end, start in zip(ends, starts, strict=True))

@@ -248,7 +248,13 @@ def _parse_table(content: bytes, columns: list[str] | None, filters: Filters | N
         if file.read_row_group(group, columns=names).filter(condition).num_rows
     ]
     needed = None if columns is None else list(dict.fromkeys([*columns, *names]))
-    table = file.read_row_groups(groups, columns=needed).filter(condition)
+    return select_rows(file.read_row_groups(groups, columns=needed), columns, filters)
+
+
+def select_rows(table: pa.Table, columns: list[str] | None, filters: Filters | None) -> pa.Table:
+    """Return the rows of a table that meet all conditions, and some of its columns; all where None is given."""
+    if filters is not None:
+        table = table.filter(pq.filters_to_expression(filters))
     return table if columns is None else table.select(columns)
 
 

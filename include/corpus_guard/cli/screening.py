@@ -96,6 +96,44 @@ def rescreen(
     _show_difference(result)
 
 
+@app.command("reparse")
+def reparse(
+    source: FromSources = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count what reads differently.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Read the stored bytes again by today's parser, and judge and publish the documents that give another text.
+
+    For an upgrade that reads a format better, and for a batch that was lost and cannot be made again as it was. Nothing is fetched.
+    Reviewers' decisions stay in force. It may be killed or run twice. Exits with code 1 if raw bytes are missing or damaged.
+
+    Example: `guard reparse --dry-run`
+    """
+    with Deployment() as deployment, console.progress(not as_json) as progress:
+        result = deployment.reparse(new_run_id("reparse"), source or (), dry_run=dry_run, progress=progress)
+    if as_json:
+        console.print_json(result)
+    else:
+        recorded = "; dry run, nothing was recorded" if dry_run else ""
+        out.print(
+            f"[bold]{plural(result['examined'], 'version')} read again, {len(result['changed']):,} differ{recorded}[/bold]"
+        )
+        if result["changed"] and not dry_run:
+            out.print(
+                f"{result['accepted']:,} accepted, {result['quarantined']:,} quarantined, {result['rejected']:,} rejected; "
+                f"{plural(result['published'], 'chunk')} published, {result['retired']:,} retired",
+                soft_wrap=True,
+            )
+        if result["unreadable"]:
+            out.print(
+                f"[bold red]{len(result['unreadable']):,} have no raw bytes, or damaged ones[/bold red]: `guard verify --deep` "
+                "names them",
+                soft_wrap=True,
+            )
+    if result["unreadable"]:
+        raise typer.Exit(1)
+
+
 @app.command("configuration")
 def configuration(
     loosened: Annotated[bool, typer.Option("--loosened", help="Only changes that loosened something.")] = False,

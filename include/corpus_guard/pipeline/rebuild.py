@@ -5,7 +5,8 @@ Rules
       of it is used, and a person looks at it (`guard verify --deep` names it);
     * a text comes from the stored bytes through today's parser and must have the hash that was judged; chunks are cut where the
       ledger says, and must have their hashes; stamps and the parser's findings are the ledger's;
-    * where the parser reads another text today, or the bytes are gone, nothing is written: what was judged cannot be published;
+    * where the parser reads another text today, or the bytes are gone, nothing is written: what was judged cannot be published.
+      `corpus_guard.pipeline.reparsing` judges the other text;
     * content that was purged stays away, and a file that was removed on purpose is not made again;
     * the event ``rebuilt`` says what was damaged, and the new hash is logged, before the file is written;
     * vectors are computed by the embedder that made them, or not at all.
@@ -207,8 +208,8 @@ def _versions_again(
                     f"{storage.location(name)} is lost and cannot be made again: from the stored bytes of version "
                     f"{row.version_id} of document {row.doc_id} this release reads a text with the hash "
                     f"sha256:{sha256_text(text)}, judged was sha256:{row.text_sha256}. Another text must be judged before it "
-                    f"is published, so nothing was. Restore the file from a copy, or install the release that fetched it "
-                    f"({stamp.fetched_by}) and run this again"
+                    f"is published, so nothing was. Run `guard reparse`: it reads the stored bytes again and judges what they "
+                    f"give. Or restore the file from a copy, or install the release that fetched it ({stamp.fetched_by})"
                 )
             cut, problems = _recorded_parts(ledger, row, text)
             again.append(Version(row.doc_id, row.version_id, stamp, text, hidden, cut, problems))
@@ -234,25 +235,40 @@ def _recorded_parts(ledger: Ledger, row: Row, text: str) -> tuple[tuple[Chunk, .
             )
             for problem in connection.execute(reported.order_by(findings.c.ordinal))
         )
-    cut = tuple(
-        Chunk(
-            chunk.chunk_id,
-            chunk.ordinal,
-            chunk.span_start,
-            chunk.span_end,
-            text[chunk.span_start : chunk.span_end],
-            chunk.tokens,
-        )
-        for chunk in rows
-    )
-    if [chunk.ordinal for chunk in cut] != list(range(len(cut))) or any(
-        sha256_text(chunk.text) != recorded.text_sha256 for chunk, recorded in zip(cut, rows, strict=True)
-    ):
+    cut = _cut_again(rows, text)
+    if cut is None:
         raise CannotRebuild(
             f"{row.batch} is lost and cannot be made again: version {row.version_id} of document {row.doc_id} was cut into other "
-            "chunks since. Restore the file from a copy"
+            "chunks since. Restore the file from a copy, or run `guard reparse`, which judges it again"
         )
     return cut, problems
+
+
+def _cut_again(rows: Sequence[Row], text: str) -> tuple[Chunk, ...] | None:
+    """Return those of a version's recorded chunks, ordered by their ordinal, that together are the whole text; None if none are.
+
+    Chunks of a text that another parser read in the same bytes, or that another chunker cut, stay in the ledger beside them.
+    """
+    before: dict[tuple[int, int], tuple[Row, tuple[int, int]]] = {}  # (ordinal, end) → chunk, (ordinal, end) before it
+    reached: dict[int, list[int]] = {-1: [0]}  # ordinal → ends of the chunks that can be reached
+    for row in rows:
+        if sha256_text(text[row.span_start : row.span_end]) != row.text_sha256:
+            continue
+        for end in reached.get(row.ordinal - 1, ()):
+            key = (row.ordinal, row.span_end)
+            if end <= row.span_start and not text[end : row.span_start].strip() and key not in before:
+                before[key] = (row, (row.ordinal - 1, end))
+                reached.setdefault(row.ordinal, []).append(row.span_end)
+    whole = [key for key in ((-1, 0), *before) if not text[key[1] :].strip()]
+    if not whole:
+        return None
+    cut: list[Chunk] = []
+    key = whole[-1]
+    while key[0] >= 0:
+        row, key = before[key]
+        span = text[row.span_start : row.span_end]
+        cut.append(Chunk(row.chunk_id, row.ordinal, row.span_start, row.span_end, span, row.tokens))
+    return tuple(reversed(cut))
 
 
 def _texts_of_vectors(ledger: Ledger, storage: Storage, models: Models, name: str) -> tuple[list[tuple[str, str]], str]:

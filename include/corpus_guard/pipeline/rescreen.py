@@ -5,6 +5,8 @@ Rules
   gave their verdict. The digest covers thresholds, rules, models, code and mutes.
 - Arrivals are replayed in order. A version is compared with what the same run fetched, and with what today's policy or a person has
   already judged; versions that still wait to be judged again are left out. Otherwise two copies would keep each other in quarantine.
+- Only stale versions and their batches are read; each batch is decoded at most twice. One that is lost is made again from the raw
+  bytes first (`corpus_guard.pipeline.rebuild`).
 - The fast checks run again; results of slow checks are reused by content while the check is unchanged.
 - A reviewer's decision stays in force, whatever the new verdict.
 - New verdicts go through the outbox. Killed or run twice, it converges; it reports the difference of its own run only.
@@ -24,16 +26,19 @@ import sqlalchemy as sa
 from corpus_guard.batches import Storage
 from corpus_guard.batches.logged_files import hash_files, log_files
 from corpus_guard.batches.reading import read_checked_versions
+from corpus_guard.batches.table_cache import TableCache
 from corpus_guard.batches.tables import in_batches, judgements_from_table
 from corpus_guard.corpus import outbox, publishing
 from corpus_guard.corpus.store import Store
 from corpus_guard.domain import Judgement, Progress, Verdict
+from corpus_guard.intake.blobs import BlobStore
 from corpus_guard.intake.sources import Sources
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.runs import begin_run
 from corpus_guard.ledger.tables import blocked, decision_stands, decisions, documents, findings, versions
 from corpus_guard.models import Models
 from corpus_guard.pipeline import steps
+from corpus_guard.pipeline.rebuild import SIGNALS, rebuild_lost_batches
 from corpus_guard.pipeline.steps import Shard
 from corpus_guard.proof.sealing import seal_run
 from corpus_guard.screening.history import ReplayedHistory
@@ -137,6 +142,7 @@ def rescreen(
     ledger: Ledger,
     storage: Storage,
     store: Store,
+    blobs: BlobStore,
     models: Models,
     sources: Sources,
     screening: Screening,
@@ -150,6 +156,7 @@ def rescreen(
     """Judge stored versions again that another policy judged.
 
     Args:
+        blobs: the raw bytes, from which a lost batch is made again; a dry run makes none.
         run_id: identity of this run.
         source_names: names; empty: all of the ledger.
         dry_run: report the difference and record nothing.
@@ -158,7 +165,9 @@ def rescreen(
     Raises:
         UnknownSubject: a name is not in sources.yaml.
         BatchDamaged: a batch is gone, or does not hold what was judged.
+        CannotRebuild: a lost batch cannot be made again as it was judged.
     """
+    storage = TableCache(storage.url)
     names = [sources.named(name).name for name in source_names]
     waiting = _stale_versions(ledger, screening, names)
     if not dry_run:
@@ -166,12 +175,14 @@ def rescreen(
     replay = ReplayedHistory(ledger, [version.version_id for version in waiting if not version.decided])
     difference = _Difference()
     for arrived in _by_arrival(waiting):
+        shards = []
         for batch, part in arrived.items():
+            if not dry_run:
+                names_of_files = [batch, f"{batch.rpartition('/')[0]}/{SIGNALS}"]
+                rebuild_lost_batches(ledger, storage, blobs, models, settings, run_id, names_of_files)
             read_checked_versions(ledger, storage, batch, [version.version_id for version in part])
-        shards = [
-            steps.embed(storage, models, Shard(source=part[0].source, batch=batch.rpartition("/")[0]))
-            for batch, part in arrived.items()
-        ]
+            shard = Shard(source=part[0].source, batch=batch.rpartition("/")[0])
+            shards.append(steps.embed(storage, models, shard))
         arrival = f"{run_id}/{next(iter(arrived.values()))[0].fetched_by}"
         judged: dict[str, Verdict] = {}
         for shard, part in zip(
@@ -180,7 +191,8 @@ def rescreen(
             strict=True,
         ):
             progress("judging again", difference.examined, len(waiting))
-            screened = steps.screen(ledger, storage, screening, arrival, shard)
+            stale = {version.version_id for version in part}
+            screened = steps.screen(ledger, storage, screening, arrival, shard, only=stale)
             judged |= _judge(ledger, storage, store, run_id, screened, part, difference, dry_run=dry_run)
         replay.settle([version.version_id for part in arrived.values() for version in part], judged)
     result = RescreenResult(

@@ -284,14 +284,24 @@ def survey(
     return shards
 
 
-def screen(ledger: Ledger, storage: Storage, screening: Screening, run_id: str, shard: Shard) -> Shard:
+def screen(
+    ledger: Ledger,
+    storage: Storage,
+    screening: Screening,
+    run_id: str,
+    shard: Shard,
+    only: Collection[str] | None = None,
+) -> Shard:
     """Judge each version of a shard.
+
+    Args:
+        only: ids of the versions that are judged; None: all.
 
     Raises:
         Inconsistent: a file of the shard was changed since an earlier step wrote it.
     """
     _require_as_written(ledger, storage, shard)
-    versions = _versions(storage, shard)
+    versions = [version for version in _versions(storage, shard) if only is None or version.version_id in only]
     relevant = Survey.from_json(storage.read(_survey(run_id))).of([version.version_id for version in versions])
     seen, decides = sha256_bytes(relevant.to_json()), screening.digest_of(shard["source"])
     name = f"{shard['batch']}/judgements-{digest('judgements/v1', [shard['batch'], seen, decides])[:32]}.parquet"
