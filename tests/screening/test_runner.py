@@ -13,7 +13,7 @@ from sample_versions import a_version
 from corpus_guard.domain import Chunk, Finding, Severity, Skipped, Span, TrustLevel, Verdict, Version
 from corpus_guard.screening.check import Hits
 from corpus_guard.screening.policy import load_policy
-from corpus_guard.screening.runner import Screening
+from corpus_guard.screening.runner import EVIDENCE_PREFIX, Screening
 from corpus_guard.screening.survey.survey import Survey
 from corpus_guard.settings import Settings
 
@@ -237,6 +237,32 @@ def test_the_cache_knows_content_not_places() -> None:
     Screening(POLICY, [again], memory).judge([a_version("one text", uri="elsewhere.md")], None)
 
     assert again.seen == []
+
+
+def test_results_that_rest_on_more_than_the_text_are_kept_with_it_and_marked() -> None:
+    memory = Memory()
+    version = a_version("one text", uri="x.md")
+
+    def judged(*evidence: str) -> list[list[str]]:
+        stub = Stub(second_stage=True, rests_on=lambda survey: evidence)
+        Screening(POLICY, [stub], memory).judge([version], None)
+        return stub.seen
+
+    assert judged("Who?") == [["x.md"]]
+    assert judged("Who?") == []
+    assert judged("When?") == judged("Who?", "When?") == judged() == [["x.md"]]
+    assert [key.startswith(EVIDENCE_PREFIX) for key in memory.kept] == [True, True, True, False]
+    assert all(len(key) == 64 for key in memory.kept)
+
+
+def test_the_second_stage_gets_the_survey() -> None:
+    survey = Survey(alone=True)
+    given: list[Survey | None] = []
+    stub = Stub(second_stage=True, rests_on=lambda seen: (given.append(seen), ())[1])
+
+    Screening(POLICY, [stub]).judge(versions("a"), survey)
+
+    assert given == [survey]
 
 
 @pytest.mark.parametrize("what", ["the text", "the check", "the chunks"])

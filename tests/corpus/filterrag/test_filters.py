@@ -13,7 +13,13 @@ from test_learned import some_texts
 
 from corpus_guard.batches import Storage
 from corpus_guard.corpus.filterrag.features import FeatureExtractor
-from corpus_guard.corpus.filterrag.filters import FilterRAG, MLFilterRAG, RetrievalFilter, make_filter
+from corpus_guard.corpus.filterrag.filters import (
+    FilterRAG,
+    MLFilterRAG,
+    RetrievalFilter,
+    classifier_in_use,
+    make_filter,
+)
 from corpus_guard.corpus.filterrag.learned import SHIPPED_MODEL, SHIPPED_SHA256, LearnedModel, train
 from corpus_guard.errors import Inconsistent, SettingsError
 from corpus_guard.ledger import Ledger
@@ -135,3 +141,23 @@ def test_the_promoted_model_is_used_a_setting_wins_and_another_file_filters_noth
 def digest_of(found: RetrievalFilter | None) -> str:
     assert found is not None
     return found.digest
+
+
+def test_the_classifier_in_use_is_known_without_opening_anything(
+    sqlite_ledger: Ledger, storage: Storage, model: LearnedModel, tmp_path: Path
+) -> None:
+    """Screening names it in every verdict, whatever filters retrieval."""
+
+    def closed() -> Storage:
+        raise AssertionError("the storage was opened")
+
+    digest = store_detector(storage, Detector.FILTER, model.dumps())
+    assert classifier_in_use(Settings(), sqlite_ledger, closed).digest == SHIPPED_SHA256
+
+    promote(sqlite_ledger, Detector.FILTER, digest, run_id="r", by="ada")
+
+    assert classifier_in_use(Settings(), sqlite_ledger, closed).digest == digest
+    assert classifier_in_use(Settings(), sqlite_ledger, lambda: storage).load().digest == digest
+    assert classifier_in_use(Settings()).digest == SHIPPED_SHA256
+    named = Settings(filter_model=tmp_path / "gone.json", filter_model_sha256="A" * 64)
+    assert classifier_in_use(named, sqlite_ledger, closed).digest == "a" * 64

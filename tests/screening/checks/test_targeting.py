@@ -87,6 +87,19 @@ def test_the_worst_pair_of_all_chunks_counts(check: Targeting) -> None:
     assert text[finding.span.start : finding.span.end] == SIBLINGS[1]
 
 
+def test_a_question_made_from_a_heading_is_a_weaker_sign(check: Targeting) -> None:
+    version = a_version(SIBLINGS[0])
+    made = NearbyQuestion(0, "Aldermere: Designer of the floating library?", 0.87, generated=True)
+
+    (finding,) = found(check, version, made)
+
+    assert (finding.code, finding.severity) == ("targeting.heading", Severity.LOW)
+    assert not any(word in finding.message for word in ("Aldermere", "Calloway", "library"))
+    asked = [one.code for one in found(check, version, made, NearbyQuestion(0, QUESTION, 0.87))]
+    assert asked == ["targeting.question"]
+    assert found(check, a_version(ARTICLE), replace(made, similarity=0.6)) == []
+
+
 def test_a_question_for_a_chunk_that_is_not_there_is_none(check: Targeting) -> None:
     assert found(check, a_version(SIBLINGS[0]), NearbyQuestion(7, QUESTION, 0.9)) == []
 
