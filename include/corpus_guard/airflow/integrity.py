@@ -6,7 +6,7 @@ import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, TypedDict
 
-from corpus_guard.airflow.context import HumanAnswer, current_run_id, responder_name
+from corpus_guard.airflow.context import HumanAnswer, current_run_id, responder_name, source_connection
 from corpus_guard.airflow.metrics import gauge
 from corpus_guard.airflow.notifications import airflow_url, notify
 from corpus_guard.airflow.run_notes import write_note, write_note_line
@@ -73,7 +73,7 @@ def verify_corpus() -> str:
 
 
 def heal_incident(incident_id: str) -> str:
-    """Restore from the batches what can be restored, and verify again.
+    """Restore from the batches and the sources what can be restored, and verify again.
 
     Returns:
         The id of the incident that is left, "" if none is.
@@ -81,11 +81,12 @@ def heal_incident(incident_id: str) -> str:
     from corpus_guard.deployment import Deployment
     from corpus_guard.errors import Inconsistent
     from corpus_guard.ledger.states import IncidentState
+    from corpus_guard.pipeline.raw_bytes import refetch_raw_bytes
     from corpus_guard.proof.healing import heal
     from corpus_guard.proof.incidents import end_incident, examine, find_incident, load_deviations, open_incident
 
     run_id = current_run_id()
-    with Deployment() as deployment:
+    with Deployment(connections=source_connection) as deployment:
         ledger, storage, store, settings = (
             deployment.ledger,
             deployment.storage,
@@ -93,7 +94,9 @@ def heal_incident(incident_id: str) -> str:
             deployment.settings,
         )
         incident = find_incident(ledger, incident_id)
-        log.info("%s", heal(ledger, storage, store, run_id, load_deviations(storage, incident)))
+        deviations = load_deviations(storage, incident)
+        log.info("%s", heal(ledger, storage, store, run_id, deviations))
+        log.info("%s", refetch_raw_bytes(ledger, deployment.blobs, deployment.sources, run_id, deviations))
         try:
             deployment.seal(run_id)
         except Inconsistent as error:

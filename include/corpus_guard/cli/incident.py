@@ -101,23 +101,23 @@ def show(name: Name, as_json: Json = False) -> None:
 
 @app.command()
 def heal(name: Name, as_json: Json = False) -> None:
-    """Restore from the Parquet batches and the ledger what can be restored, then verify. The incident stays red until it is acknowledged.
+    """Restore what can be restored, then verify. The incident stays red until it is acknowledged.
+
+    Records of the collections come from the Parquet batches and the ledger; damaged raw bytes are fetched again where the source still
+    has the same bytes.
 
     Example: `guard incident heal 3fa9 && guard verify`
     """
+    from corpus_guard.pipeline.raw_bytes import refetch_raw_bytes
     from corpus_guard.proof.healing import heal as run
     from corpus_guard.proof.incidents import end_incident, examine, find_incident, load_deviations
 
     run_id = new_run_id("heal")
     with Deployment() as deployment:
         incident = find_incident(deployment.ledger, name)
-        run(
-            deployment.ledger,
-            deployment.storage,
-            deployment.store,
-            run_id,
-            load_deviations(deployment.storage, incident),
-        )
+        deviations = load_deviations(deployment.storage, incident)
+        run(deployment.ledger, deployment.storage, deployment.store, run_id, deviations)
+        fetched = refetch_raw_bytes(deployment.ledger, deployment.blobs, deployment.sources, run_id, deviations)
         deployment.seal(run_id)
         examined = examine(deployment.ledger, deployment.storage, deployment.store, deployment.settings)
         if examined.clean and incident.state == "open":
@@ -131,8 +131,13 @@ def heal(name: Name, as_json: Json = False) -> None:
                 run_id=run_id,
             )
     if as_json:
-        console.print_json({**incident.as_dict(), "left": [deviation.as_dict() for deviation in examined.unanswered]})
+        left = [deviation.as_dict() for deviation in examined.unanswered]
+        console.print_json({**incident.as_dict(), "refetched": fetched.restored, "lost": fetched.lost, "left": left})
     else:
+        for sha256 in fetched.restored:
+            out.print(f"raw bytes {sha256[:16]}… fetched again")
+        for sha256, why in fetched.lost.items():
+            out.print(f"[red]raw bytes {sha256[:16]}… stay damaged[/red]: {visible(why)}", soft_wrap=True)
         remaining = len(examined.unanswered) + examined.verification.more
         out.print(f"{incident.incident_id[:8]} {styled(incident.state)}, {remaining:,} deviations left")
         if incident.is_red and examined.clean:

@@ -203,8 +203,8 @@ class _FileCheck:
             actual,
             sha256,
             owners,
-            "raw bytes cannot be made again from anything stored here. Restore the file from a copy of the storage "
-            "folder, or put the same bytes there from the source, if it still has them",
+            "raw bytes cannot be made again from anything stored here. `guard incident heal` fetches them again if the source "
+            "still has the same; else restore the file from a copy of the storage folder",
         )
 
     # --- files with a logged hash, and batches ---
