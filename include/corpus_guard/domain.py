@@ -70,6 +70,38 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
+class Counterstatement:
+    """A sentence of another document that contradicts the one of a finding: ids and places, never its words.
+
+    Whoever shows it reads it from the other version, if that was not purged.
+    """
+
+    doc_id: str
+    version_id: str
+    span: Span  # in the text of that version
+    own_span: Span  # the sentence that it contradicts, in the text of the finding
+    values: tuple[Span, ...] = ()  # of the values that are at odds, in the text of that version
+    own_values: tuple[Span, ...] = ()  # the same in the text of the finding
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return a JSON-ready dictionary; spans as ``[start, end]``."""
+        return {
+            "doc_id": self.doc_id,
+            "version_id": self.version_id,
+            "span": [self.span.start, self.span.end],
+            "own_span": [self.own_span.start, self.own_span.end],
+            "values": [[span.start, span.end] for span in self.values],
+            "own_values": [[span.start, span.end] for span in self.own_values],
+        }
+
+    @classmethod
+    def from_dict(cls, row: Mapping[str, Any]) -> Counterstatement:
+        """Build from a dictionary made by `as_dict`."""
+        values, own_values = (tuple(Span(*span) for span in row[name]) for name in ("values", "own_values"))
+        return cls(row["doc_id"], row["version_id"], Span(*row["span"]), Span(*row["own_span"]), values, own_values)
+
+
+@dataclass(frozen=True, slots=True)
 class Finding:
     """An observation of one check in one version."""
 
@@ -81,6 +113,7 @@ class Finding:
     span: Span | None = None  # evidence; None where it lies outside the text
     tags: tuple[str, ...] = ()  # OWASP and ATLAS ids, see `corpus_guard.screening.tags`
     muted: bool = False  # two people declared it meaningless in this source: it does not count
+    counterstatement: Counterstatement | None = None  # the other half of the evidence
 
     def as_dict(self) -> dict[str, Any]:
         """Return a JSON-ready dictionary; the span as ``[start, end]``."""
@@ -93,6 +126,7 @@ class Finding:
             "span": [self.span.start, self.span.end] if self.span else None,
             "tags": list(self.tags),
             **({"muted": True} if self.muted else {}),
+            **({"counterstatement": self.counterstatement.as_dict()} if self.counterstatement else {}),
         }
 
     @classmethod
@@ -108,6 +142,9 @@ class Finding:
             span=Span(*span) if span else None,
             tags=tuple(row["tags"]),
             muted=bool(row.get("muted", False)),
+            counterstatement=Counterstatement.from_dict(row["counterstatement"])
+            if row.get("counterstatement")
+            else None,
         )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from corpus_guard.claims.negation import NOT
@@ -161,6 +161,15 @@ def _weigh(
         stems.append((place, stem(word)))
         weights[stem(word)] = weight * (IDENTIFIER_WEIGHT if word in identifiers else 1.0)
     return tuple(stems), weights
+
+
+def shift_statement(statement: Statement, start: int) -> Statement:
+    """Return a statement of a part of a text as one of the whole, in which the part begins at `start`."""
+    values = tuple(
+        replace(value, span=Span(value.span.start + start, value.span.end + start)) for value in statement.values
+    )
+    span = Span(statement.span.start + start, statement.span.end + start)
+    return replace(statement, span=span, values=values)
 
 
 def name_words(text: str) -> list[str]:

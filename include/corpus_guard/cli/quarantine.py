@@ -27,6 +27,7 @@ from corpus_guard.domain import Severity
 
 if TYPE_CHECKING:
     from corpus_guard.review.decisions import Choice, Decision, DecisionPreview, ItemRevision
+    from corpus_guard.review.evidence import Contradiction
     from corpus_guard.review.queue import QueueItem
     from corpus_guard.review.release import ReleaseResult
 
@@ -120,11 +121,14 @@ def show(item: ItemId, as_json: Json = False) -> None:
 
     Example: `guard quarantine show 3f9ac1d2`
     """
-    from corpus_guard.review.evidence import load_evidence, preview_release
+    from corpus_guard.review.evidence import load_contradictions, load_evidence, preview_release
     from corpus_guard.review.queue import find_item
 
     with Deployment() as deployment:
         item_evidence = load_evidence(deployment.ledger, deployment.storage, find_item(deployment.ledger, item))
+        contradictions = load_contradictions(
+            deployment.ledger, deployment.storage, item_evidence.version, item_evidence.item.findings
+        )
         planned = preview_release(deployment.ledger, deployment.store, deployment.policy, item_evidence.item)
     one, version = item_evidence.item, item_evidence.version
     if as_json:
@@ -137,6 +141,7 @@ def show(item: ItemId, as_json: Json = False) -> None:
                 "skipped": [{"check": skipped.check, "reason": skipped.reason} for skipped in item_evidence.skipped],
                 "served_version": item_evidence.served_version,
                 "versions": [asdict(one) for one in item_evidence.versions],
+                "contradictions": [asdict(found) if found else None for found in contradictions],
                 "principal": item_evidence.principal,
                 "siblings": [asdict(one) for one in item_evidence.siblings],
                 "release": asdict(planned),
@@ -155,9 +160,9 @@ def show(item: ItemId, as_json: Json = False) -> None:
             styled(finding.severity.value, SEVERITY_STYLE),
             visible(finding.code) + (" (muted)" if finding.muted else ""),
             visible(finding.message),
-            visible(version.text[finding.span.start : finding.span.end][:160]) if finding.span else "",
+            _evidence(version.text[finding.span.start : finding.span.end], contradiction) if finding.span else "",
         )
-        for finding in one.findings
+        for finding, contradiction in zip(one.findings, contradictions, strict=True)
     ]
     out.print(console.table("Findings", ("severity", "code", "what", "evidence"), rows))
     for name, text in (("Text", version.text), ("Hidden text", version.hidden)):
@@ -179,6 +184,15 @@ def show(item: ItemId, as_json: Json = False) -> None:
         out.print(
             f"Decide: [bold]guard quarantine release {one.version_id[:8]} --reason …[/bold] or [bold]reject[/bold]"
         )
+
+
+def _evidence(quote: str, contradiction: Contradiction | None) -> str:
+    """Return the sentence of a finding, and the one that contradicts it with the place where it stands."""
+    if contradiction is None:
+        return visible(quote[:160])
+    other = contradiction.other.text[:300] if contradiction.other else "(purged, or cannot be read)"
+    place = f"{contradiction.trust}, {contradiction.source}: {contradiction.uri} ({contradiction.version_id[:8]})"
+    return f"{visible(quote[:300])}\n[bold]but[/bold] {visible(other)}\n[dim]{visible(place)}[/dim]"
 
 
 @app.command("release")

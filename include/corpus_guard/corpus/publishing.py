@@ -514,6 +514,7 @@ def _finding_rows(judgement: Judgement) -> list[dict[str, object]]:
             "span_end": finding.span.end if finding.span else None,
             "tags": list(finding.tags),
             "muted": finding.muted or None,
+            "counterstatement": finding.counterstatement.as_dict() if finding.counterstatement else None,
         }
         for ordinal, finding in enumerate(judgement.findings)
     ]

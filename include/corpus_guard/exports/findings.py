@@ -22,7 +22,7 @@ from urllib.parse import quote
 
 import sqlalchemy as sa
 
-from corpus_guard.domain import Finding, Severity, Span, Stamp, digest
+from corpus_guard.domain import Counterstatement, Finding, Severity, Span, Stamp, digest
 from corpus_guard.errors import Misuse, UnknownSubject
 from corpus_guard.invisible import code_point
 from corpus_guard.ledger import Ledger
@@ -251,6 +251,7 @@ def _make_finding(row: sa.Row[Any], nth: int) -> ExportedFinding:
             span,
             tuple(row.tags),
             bool(row.muted),
+            Counterstatement.from_dict(row.counterstatement) if row.counterstatement else None,
         ),
         doc_id=row.doc_id,
         version_id=row.version_id,

@@ -48,7 +48,7 @@ from corpus_guard.ledger.states import (
     VersionState,
 )
 
-SCHEMA_REVISION = "0012"
+SCHEMA_REVISION = "0013"
 """The newest migration; a ledger at another one is migrated when opened."""
 
 metadata = MetaData(
@@ -184,6 +184,7 @@ findings = Table(
     Column("span_end", Integer),
     Column("tags", JSON, nullable=False),
     Column("muted", Boolean),  # two people declared it meaningless in this source
+    Column("counterstatement", JSON(none_as_null=True)),  # places of the sentence that contradicts it
     _one_of("severity", Severity),
 )
 

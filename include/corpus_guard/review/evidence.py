@@ -6,18 +6,21 @@ unchanged; whoever displays it must make it inert.
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 import sqlalchemy as sa
 
 from corpus_guard.batches import Storage
 from corpus_guard.batches.reading import read_checked_versions
-from corpus_guard.domain import Skipped, Stamp, TrustLevel, Version
-from corpus_guard.errors import UnknownSubject
+from corpus_guard.domain import Finding, Skipped, Span, Stamp, TrustLevel, Version
+from corpus_guard.errors import GuardError, UnknownSubject
 from corpus_guard.ledger import Ledger
+from corpus_guard.ledger.queries import select_in_batches
 from corpus_guard.ledger.tables import chunks, documents, versions
 from corpus_guard.ledger.triage import principal_name
 from corpus_guard.review.queue import QueueItem
@@ -66,6 +69,26 @@ class Neighbour:
     trust: str
     similarity: float  # cosine
     text: str
+
+
+@dataclass(frozen=True, slots=True)
+class QuotedSentence:
+    """A sentence of a document, with the values that are at odds with another document's."""
+
+    text: str
+    values: tuple[Span, ...]  # in `text`
+
+
+@dataclass(frozen=True, slots=True)
+class Contradiction:
+    """Two sentences that contradict each other, read from their batches."""
+
+    own: QuotedSentence
+    other: QuotedSentence | None  # None: its text was purged or cannot be read
+    version_id: str  # of the other document
+    source: str
+    uri: str
+    trust: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +167,53 @@ def load_evidence(ledger: Ledger, storage: Storage, item: QueueItem) -> ItemEvid
         siblings=siblings,
         policy_digest=row.policy_digest,
     )
+
+
+def load_contradictions(
+    ledger: Ledger, storage: Storage, version: Version, findings: Sequence[Finding]
+) -> list[Contradiction | None]:
+    """Return both sentences of each finding that names two; None for the others.
+
+    Args:
+        ledger: knows where the other versions are.
+        storage: holds their texts.
+        version: the version with these findings.
+        findings: in any order.
+    """
+    wanted = {finding.counterstatement.version_id for finding in findings if finding.counterstatement}
+    columns = (versions.c.version_id, versions.c.batch, documents.c.source, documents.c.uri, documents.c.trust)
+    statement = sa.select(*columns).join(documents, documents.c.doc_id == versions.c.doc_id)
+    with ledger.read() as connection:
+        rows = {row.version_id: row for row in select_in_batches(connection, statement, versions.c.version_id, wanted)}
+    texts: dict[str, str] = {}
+    for version_id, row in rows.items():
+        with contextlib.suppress(GuardError):  # damaged: `guard verify` names it, and the ids are still shown
+            stored = _read_version(ledger, storage, row.batch, version_id)
+            if stored is not None:
+                texts[version_id] = stored.text
+    return [_contradiction(version.text, finding, rows, texts) for finding in findings]
+
+
+def _contradiction(
+    text: str, finding: Finding, rows: Mapping[str, sa.Row[Any]], texts: Mapping[str, str]
+) -> Contradiction | None:
+    counter = finding.counterstatement
+    if counter is None or counter.version_id not in rows:
+        return None
+    row, other = rows[counter.version_id], texts.get(counter.version_id)
+    return Contradiction(
+        _quoted(text, counter.own_span, counter.own_values),
+        None if other is None else _quoted(other, counter.span, counter.values),
+        counter.version_id,
+        row.source,
+        row.uri,
+        row.trust,
+    )
+
+
+def _quoted(text: str, span: Span, values: Iterable[Span]) -> QuotedSentence:
+    shifted = (Span(value.start - span.start, value.end - span.start) for value in values)
+    return QuotedSentence(text[span.start : span.end], tuple(value for value in shifted if value.start >= 0))
 
 
 def preview_release(ledger: Ledger, store: Store, policy: Policy, item: QueueItem) -> ReleasePreview:

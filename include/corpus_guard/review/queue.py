@@ -22,7 +22,7 @@ from typing import Any, Final, Literal, TypeAlias
 import orjson
 import sqlalchemy as sa
 
-from corpus_guard.domain import Finding, Severity, Span
+from corpus_guard.domain import Counterstatement, Finding, Severity, Span
 from corpus_guard.errors import Misuse, UnknownSubject
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.ledger import now
@@ -408,4 +408,5 @@ def load_findings(connection: sa.Connection, version_ids: Sequence[str]) -> dict
 def _build_finding(row: Row) -> Finding:
     span = Span(row.span_start, row.span_end) if row.span_start is not None else None
     severity, muted = Severity(row.severity), bool(row.muted)
-    return Finding(row.check_name, row.code, severity, row.score, row.message, span, tuple(row.tags), muted)
+    counter = Counterstatement.from_dict(row.counterstatement) if row.counterstatement else None
+    return Finding(row.check_name, row.code, severity, row.score, row.message, span, tuple(row.tags), muted, counter)

@@ -13,7 +13,7 @@ from typing import ClassVar, Generic, Protocol, TypeAlias, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict
 
-from corpus_guard.domain import Finding, Severity, Span, Version, digest
+from corpus_guard.domain import Counterstatement, Finding, Severity, Span, Version, digest
 from corpus_guard.screening.survey.survey import Survey
 from corpus_guard.screening.tags import tag_ids
 
@@ -116,6 +116,7 @@ class ConfiguredCheck(Generic[ParamsType]):
         *,
         span: Span | None = None,
         tags: Iterable[str] = (),
+        counterstatement: Counterstatement | None = None,
     ) -> Finding:
         """Return a finding of this check.
 
@@ -126,5 +127,15 @@ class ConfiguredCheck(Generic[ParamsType]):
             message: one sentence for a reviewer.
             span: the evidence in the text.
             tags: keys of `corpus_guard.screening.tags`.
+            counterstatement: the sentence of another document that contradicts the evidence.
         """
-        return Finding(self.name, f"{self.name}.{code}", severity, score, message, span=span, tags=tag_ids(tags))
+        return Finding(
+            self.name,
+            f"{self.name}.{code}",
+            severity,
+            score,
+            message,
+            span=span,
+            tags=tag_ids(tags),
+            counterstatement=counterstatement,
+        )

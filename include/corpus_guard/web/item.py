@@ -18,7 +18,9 @@ from corpus_guard.ledger.tables import documents, versions
 from corpus_guard.review.evidence import (
     ItemEvidence,
     Neighbour,
+    QuotedSentence,
     find_neighbours,
+    load_contradictions,
     load_evidence,
     preview_release,
 )
@@ -77,6 +79,10 @@ def show_item(request: Request, version_id: str, view: Annotated[View, Query()] 
         stamp=version.stamp,
         skipped=evidence.skipped,
         quotes=[_quote(version, finding) for finding in item.findings],
+        contradictions=[
+            found and (found, _show_sentence(found.own), found.other and _show_sentence(found.other))
+            for found in load_contradictions(ledger, deployment.storage, version, item.findings)
+        ],
         diff=_diff(deployment, evidence),
         versions=evidence.versions[:MAX_VERSIONS],
         principal=evidence.principal,
@@ -156,6 +162,10 @@ def _quote(version: Version, finding: Finding) -> DisplayText | None:
         return None
     quote = version.text[finding.span.start : min(finding.span.end, finding.span.start + MAX_QUOTE_CHARS)]
     return display_text(quote, [Span(0, 0)], max_bytes=MAX_QUOTE_BYTES) if quote else None
+
+
+def _show_sentence(sentence: QuotedSentence) -> DisplayText:
+    return display_text(sentence.text, sentence.values, max_bytes=MAX_QUOTE_BYTES)
 
 
 def _diff(deployment: Deployment, evidence: ItemEvidence) -> VersionDiff | None:

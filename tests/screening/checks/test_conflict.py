@@ -9,7 +9,7 @@ from sample_versions import a_version
 
 from corpus_guard.claims.comparison import Outcome
 from corpus_guard.claims.value import Kind
-from corpus_guard.domain import Finding, Severity, Span, TrustLevel, Version
+from corpus_guard.domain import Counterstatement, Finding, Severity, Span, TrustLevel, Version
 from corpus_guard.screening.checks.conflict import Conflict, ConflictParams
 from corpus_guard.screening.survey.related_statements import RelatedStatement, SentencePlace
 from corpus_guard.screening.survey.semantics import Semantics
@@ -115,3 +115,12 @@ def test_a_message_names_the_other_document_and_none_of_its_words() -> None:
 
 def test_a_trusted_document_contradicts_nobody() -> None:
     assert not Conflict().applies_to(a_version(POST, trust=TrustLevel.TRUSTED))
+
+
+def test_a_finding_points_at_both_sentences_and_their_values() -> None:
+    (finding,) = findings(STATEMENT)
+
+    assert finding.counterstatement == Counterstatement(
+        "doc", "ver", Span(10, 55), Span(0, 45), (Span(40, 54),), (Span(29, 44),)
+    )
+    assert Finding.from_dict(finding.as_dict()) == finding

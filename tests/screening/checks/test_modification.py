@@ -115,7 +115,7 @@ def test_an_ordinary_edit_is_a_note() -> None:
 
     found = compared(a_version(PAGE), a_version(edited))
 
-    assert {code: one.severity for code, one in found.items()} == {"edited": Severity.INFO}
+    assert {code: one.severity for code, one in found.items()} == {"edited": Severity.INFO, "number": Severity.LOW}
     assert not found["edited"].tags
 
 
@@ -131,7 +131,8 @@ def test_an_appended_paragraph_is_a_note_whatever_facts_it_holds() -> None:
 
 def test_in_a_few_words_every_change_is_a_large_one() -> None:
     assert set(after("5", "7", page="The price of one ticket to the island and back is 5 euros for everybody.")) == {
-        "edited"
+        "number",
+        "edited",
     }
 
 
@@ -305,7 +306,7 @@ def test_limits_are_parameters_and_change_the_digest_as_the_rules_do() -> None:
     strict = Modification(ModificationParams(places=1), RULES)
 
     assert set(compared(old, new)) == {"number", "name"}
-    assert set(compared(old, new, strict)) == {"edited"}
+    assert set(compared(old, new, strict)) == {"edited", "number"}
     other = type("Other", (), {"digest": "f" * 64})()
     assert len({CHECK.digest, strict.digest, Modification(ModificationParams(), other).digest}) == 3
 
@@ -336,3 +337,43 @@ def test_of_a_page_with_many_changes_no_paragraph_is_read_twice() -> None:
     compared(a_version(" ".join(words)), a_version(" ".join(changed)), Modification(ModificationParams(), Reader()))  # type: ignore[arg-type]
 
     assert sum(read) <= len(" ".join(changed))
+
+
+def test_a_changed_fact_points_at_the_sentence_before_and_after() -> None:
+    old = a_version(PAGE)
+    new = a_version(PAGE.replace("40 bar", "90 bar"))
+    assert new.text != old.text
+
+    found = compared(old, new)["number"].counterstatement
+
+    assert found is not None and found.version_id == old.version_id
+    assert "40 bar" in old.text[found.span.start : found.span.end]
+    assert "90 bar" in new.text[found.own_span.start : found.own_span.end]
+    assert [old.text[span.start : span.end] for span in found.values] == ["40"]
+    assert [new.text[span.start : span.end] for span in found.own_values] == ["90"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "code"),
+    [
+        ("The pump must be cleaned every 6 months.", "Clean the pump every 36 months.", "number"),
+        (
+            "Call the harbour office at +44 20 7946 0958.",
+            "Call the harbour office at +44 20 7946 0111, day and night.",
+            "address",
+        ),
+        ("Visitors may enter the tank.", "Visitors may not enter the tank.", "sense"),
+        ("The dam was finished on 12 March 1957.", "The dam was finished on 25 March 1957, they say.", "date"),
+    ],
+)
+def test_a_fact_that_changes_in_an_ordinary_edit_is_named(before: str, after: str, code: str) -> None:
+    rest = " ".join(f"Paragraph {word} tells of the harbour and its boats." for word in ["one", "two", "three", "four"])
+    edit = " ".join(f"Quite another text {word} stands here now, and it is long." for word in ["red", "blue", "green"])
+    old, new = a_version(f"{before} {rest}"), a_version(f"{edit} {after} {rest}")
+
+    found = compared(old, new)[code]
+
+    assert found.severity is Severity.LOW
+    assert found.counterstatement is not None
+    assert new.text[found.counterstatement.own_span.start : found.counterstatement.own_span.end] in after
+    assert old.text[found.counterstatement.span.start : found.counterstatement.span.end] == before.rstrip(".")

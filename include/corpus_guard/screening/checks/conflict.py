@@ -25,7 +25,7 @@ from pydantic import Field
 
 from corpus_guard.claims.comparison import Outcome
 from corpus_guard.claims.value import Kind
-from corpus_guard.domain import Finding, Severity, TrustLevel, Version
+from corpus_guard.domain import Counterstatement, Finding, Severity, TrustLevel, Version
 from corpus_guard.screening.check import ConfiguredCheck, Hits, Params
 from corpus_guard.screening.policy import UNCHECKED_SUFFIX
 from corpus_guard.screening.survey.related_statements import RelatedStatement
@@ -105,6 +105,14 @@ class Conflict(ConfiguredCheck[ConflictParams]):
                 f"same thing: document {statement.other.doc_id}, version {statement.other.version_id}",
                 span=statement.span,
                 tags=() if is_peer else ("poisoning", "misinformation"),
+                counterstatement=Counterstatement(
+                    statement.other.doc_id,
+                    statement.other.version_id,
+                    statement.other.span,
+                    statement.span,
+                    statement.other.values,
+                    statement.values,
+                ),
             )
 
 

@@ -10,11 +10,14 @@ Rules
 - Each sign that *pretends that nothing changed* adds a step: a declared date of change or version that stayed
   the same, a modification time of the storage that did not move. A date that moved, declared or in a line
   that says "updated", cancels these signs.
-- Many changes are an ordinary edit: a note. A page that keeps hardly a word is of low severity in an open
-  source.
+- Many changes are an ordinary edit: a note. A sentence among them that now states another value, another
+  contact or the opposite is named as that, of low severity in an open source. A page that keeps hardly a word
+  is of low severity in an open source.
 - New text that a reader does not see, in a page that is otherwise nearly equal, is of low severity.
 - *Metadata*: another author or date for the same text, or a date of change before the predecessor's, is low
   in an open source, a note elsewhere.
+
+A change of a fact points at the sentence before and after it.
 
 What it does not do: decide which version is right. A quiet change among many loud ones passes as an edit, and
 so do many small changes spread over versions; each leaves its finding, with the predecessor's id to compare
@@ -26,11 +29,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Final
 
 from pydantic import Field
 
-from corpus_guard.domain import Finding, Severity, Span, TrustLevel, Version
+from corpus_guard.claims.comparison import Outcome, compare_texts
+from corpus_guard.claims.statements import Statement, read_statements, shift_statement
+from corpus_guard.claims.value import Kind
+from corpus_guard.domain import Counterstatement, Finding, Severity, Span, TrustLevel, Version
 from corpus_guard.screening.check import Check, ConfiguredCheck, Hits, Params
 from corpus_guard.screening.checks._changes import (
     ADDRESS,
@@ -46,6 +53,15 @@ from corpus_guard.screening.survey.survey import Survey
 _PARAGRAPH_CHARS: Final = 600  # on either side of a change, in which its paragraph may begin and end
 _SEVERITIES: Final = tuple(Severity)
 _VERSION_KEYS: Final = frozenset({"version", "revision", "edition"})
+_MAX_COMPARED: Final = 200  # changes of an edit whose sentences are compared
+_MAX_RESTATED: Final = 5  # sentences of an edit that are reported
+_SENTENCE_END: Final = re.compile(r"[.!?](?=\s)\s?|\n")
+_FACT_OF_KIND: Final = {
+    **dict.fromkeys((Kind.PHONE, Kind.IBAN, Kind.EMAIL, Kind.DOMAIN), (ADDRESS, "An address or account")),
+    Kind.NEGATION: (SENSE, "The sense"),
+    Kind.DATE: ("date", "A date"),
+    Kind.NAME: ("name", "A name"),
+}  # the others are numbers
 _LINE_CHARS: Final = 60  # before a change, in which its line must begin
 _ANNOUNCEMENT: Final = re.compile(  # at the start of a line, at most two words before the change
     r"\W*(?:last |date |page )?(?:updated|modified|changed|revised|edited|version|revision|edition|aktualisiert|mis à jour)"
@@ -77,7 +93,7 @@ class Modification(ConfiguredCheck[ModificationParams]):
     name = "modification"
     across_documents = True
     params_class = ModificationParams
-    code_version = ("modification", "1")
+    code_version = ("modification", "2")
 
     def __init__(self, params: ModificationParams, instructions: Check) -> None:
         """Keep the parameters.
@@ -161,6 +177,23 @@ class Modification(ConfiguredCheck[ModificationParams]):
         else:
             message = f"{_places(pair)} changed; {pair.kept:.0%} of the words stayed"
             yield self._finding("edited", Severity.INFO, 0.05, message, pair, pair.span(pair.changes[0]))
+            yield from self._describe_restated(pair)
+
+    def _describe_restated(self, pair: _Pair) -> Iterator[Finding]:
+        """Yield the changed sentences of an ordinary edit that contradict what the predecessor states."""
+        new, old = (_read_changed(text, spans) for text, spans in pair.changed_sentences())
+        conflicts = (found for found in compare_texts(new, old).comparisons if found.outcome is Outcome.CONFLICT)
+        for conflict in islice(conflicts, _MAX_RESTATED):
+            kind = Kind.NEGATION if conflict.is_denial else conflict.values[0][0].kind
+            code, what = _FACT_OF_KIND.get(kind, ("number", "A value"))
+            own, theirs = ([pair[side].span for pair in conflict.values] for side in (0, 1))
+            counter = Counterstatement(
+                pair.old.doc_id, pair.old.version_id, conflict.other.span, conflict.one.span, tuple(theirs), tuple(own)
+            )
+            severity = Severity.LOW if pair.open else Severity.INFO
+            yield self._finding(
+                code, severity, 0.3, f"{what} changed among other changes", pair, conflict.one.span, counter
+            )
 
     def _isolated(self, pair: _Pair) -> bool:
         short = all(change.size <= self.params.words for change in pair.changes)
@@ -179,7 +212,15 @@ class Modification(ConfiguredCheck[ModificationParams]):
             rank = (Severity.MEDIUM if grave else Severity.LOW).rank + len(pretended)
             message = f"{kind.words} changed in a text that is otherwise nearly the same{''.join(pretended)}"
             score = min(0.9, (0.5 if grave else 0.3) + 0.2 * len(pretended))
-            yield self._finding(kind.name, _clamped(rank, Severity.HIGH), score, message, pair, pair.span(change))
+            yield self._finding(
+                kind.name,
+                _clamped(rank, Severity.HIGH),
+                score,
+                message,
+                pair,
+                pair.span(change),
+                pair.counterstatement(change),
+            )
         if not facts:
             message = f"{_places(pair)} changed, no fact among them that this check knows"
             yield self._finding("edited", Severity.INFO, 0.05, message, pair, pair.span(pair.changes[0]))
@@ -202,10 +243,25 @@ class Modification(ConfiguredCheck[ModificationParams]):
             yield self._finding("backdated", Severity.LOW if pair.open else Severity.INFO, 0.25, message, pair)
 
     def _finding(
-        self, code: str, severity: Severity, score: float, message: str, pair: _Pair, span: Span | None = None
+        self,
+        code: str,
+        severity: Severity,
+        score: float,
+        message: str,
+        pair: _Pair,
+        span: Span | None = None,
+        counterstatement: Counterstatement | None = None,
     ) -> Finding:
         tags = () if severity is Severity.INFO else ("poisoning", "misinformation")
-        return self.finding(code, severity, score, message + pair.reference, span=span, tags=tags)
+        return self.finding(
+            code,
+            severity,
+            score,
+            message + pair.reference,
+            span=span,
+            tags=tags,
+            counterstatement=counterstatement,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,6 +320,21 @@ class _Pair:
     def span(self, change: WordChange) -> Span:
         return self.after.span(change.new_start, change.new_end)
 
+    def counterstatement(self, change: WordChange) -> Counterstatement:
+        """Return the sentence before a change, with the words that changed."""
+        before = self.before.span(change.old_start, change.old_end)
+        sentence = _sentence_at(self.old.text, before)
+        own = _sentence_at(self.new.text, self.span(change))
+        return Counterstatement(self.old.doc_id, self.old.version_id, sentence, own, (before,), (self.span(change),))
+
+    def changed_sentences(self) -> Iterator[tuple[str, list[Span]]]:
+        """Yield the new text with its changed sentences, and the old one with those they replace."""
+        new = (self.span(change) for change in self.changes)
+        old = (self.before.span(change.old_start, change.old_end) for change in self.changes)
+        for text, spans in ((self.new.text, new), (self.old.text, old)):
+            sentences = (_sentence_at(text, span) for span in islice(spans, _MAX_COMPARED))
+            yield text, list(dict.fromkeys(sentences))
+
 
 def _passages(pair: _Pair) -> list[Span]:
     """Return the paragraphs with changes, in order, each once: the words beside a hit can excuse it."""
@@ -280,6 +351,25 @@ def _passages(pair: _Pair) -> list[Span]:
         else:
             passages.append(Span(start, end))
     return passages
+
+
+def _sentence_at(text: str, span: Span) -> Span:
+    """Return the sentence or line around a place."""
+    before = text[max(0, span.start - _PARAGRAPH_CHARS) : span.start]
+    after = text[span.end : span.end + _PARAGRAPH_CHARS]
+    starts = [match.end() for match in _SENTENCE_END.finditer(before)]
+    end = _SENTENCE_END.search(after)
+    start = span.start - len(before) + (starts[-1] if starts else 0)
+    return Span(start, span.end + (end.start() if end else len(after)))
+
+
+def _read_changed(text: str, spans: Sequence[Span]) -> list[Statement]:
+    """Return the statements of some sentences of a text, with their places in it."""
+    return [
+        shift_statement(statement, span.start)
+        for span in spans
+        for statement in read_statements(text[span.start : span.end]).statements
+    ]
 
 
 def _places(pair: _Pair) -> str:
