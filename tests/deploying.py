@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 import yaml
 
 from corpus_guard.deployment import Deployment
+from corpus_guard.ledger.tables import documents, versions
 from corpus_guard.models import Models
 from corpus_guard.models.weights import prepare_language_model
+from corpus_guard.pipeline.steps import RefreshResult
 from corpus_guard.settings import PACKAGE, Settings
 
 GOOD = (
@@ -57,6 +61,27 @@ class Workspace:
         if self.models is not None:
             guard.models = self.models
         return guard
+
+    def refresh(self, run_id: str, sources: Iterable[str] = ()) -> RefreshResult:
+        """Run a whole refresh."""
+        with self.guard() as guard:
+            return guard.refresh(run_id, tuple(sources))
+
+    def read(self, statement: sa.Select[Any]) -> list[Any]:
+        """Return rows of the ledger."""
+        with self.guard() as guard, guard.ledger.read() as connection:
+            return list(connection.execute(statement))
+
+    def served(self) -> list[str]:
+        """Return the texts that a reader of the collections gets."""
+        with self.guard() as guard:
+            return sorted(record.text for name in guard.store.names() for record in guard.store.scan(name))
+
+    def states(self) -> dict[str, str]:
+        """Return the state of the latest version of each document, by URI."""
+        latest = versions.c.version_id == documents.c.latest_version
+        rows = self.read(sa.select(documents.c.uri, versions.c.state).join(versions, latest))
+        return {row.uri: row.state for row in rows}
 
     def page(self, name: str, text: str = GOOD) -> Path:
         """Write a page."""

@@ -6,9 +6,8 @@ import json
 import logging
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,57 +23,14 @@ from corpus_guard.ledger.tables import documents, events, findings, publications
 from corpus_guard.pipeline import steps
 from corpus_guard.pipeline.steps import RefreshResult, Shard
 from deploying import BAD, TICKETS, Workspace
+from stepping import SteppedRun
 
 Make = Callable[..., Workspace]
-
-
-def run(deployment: Workspace, run_id: str, sources: Iterable[str] = ()) -> RefreshResult:
-    with deployment.guard() as guard:
-        return guard.refresh(run_id, tuple(sources))
-
-
-def rows(deployment: Workspace, statement: sa.Select[Any]) -> list[Any]:
-    with deployment.guard() as guard, guard.ledger.read() as connection:
-        return list(connection.execute(statement))
-
-
-def served(deployment: Workspace) -> list[str]:
-    """The texts a reader of the collections gets."""
-    with deployment.guard() as guard:
-        return sorted(record.text for name in guard.store.names() for record in guard.store.scan(name))
 
 
 def manifest(deployment: Workspace, sealed: RefreshResult) -> list[dict[str, Any]]:
     with deployment.guard() as guard:
         return [json.loads(line) for line in guard.storage.read(sealed["manifest"]).splitlines()]
-
-
-def intaken(guard: Deployment, run_id: str) -> list[Shard]:
-    """Every listing of a run fetched."""
-    return [
-        steps.intake(
-            guard.ledger, guard.storage, guard.blobs, guard.chunker, guard.sources, guard.settings, run_id, listing
-        )
-        for listing in steps.discover(
-            guard.ledger, guard.storage, guard.sources, guard.screening, guard.settings, run_id
-        )
-    ]
-
-
-def finished(guard: Deployment, run_id: str, taken: Iterable[Shard]) -> list[Shard]:
-    """The steps between intake and seal."""
-    embedded = [steps.embed(guard.storage, guard.models, shard) for shard in steps.changed_shards(taken)]
-    surveyed = steps.survey(guard.ledger, guard.storage, guard.store, guard.models, guard.screening, run_id, embedded)
-    return [
-        steps.publish(
-            guard.ledger,
-            guard.storage,
-            guard.store,
-            run_id,
-            steps.screen(guard.ledger, guard.storage, guard.screening, run_id, shard),
-        )
-        for shard in surveyed
-    ]
 
 
 def five(deployment: Workspace) -> None:
@@ -87,12 +43,12 @@ def five(deployment: Workspace) -> None:
 def test_every_document_ends_in_one_count_and_only_the_accepted_are_served(deployment: Workspace) -> None:
     five(deployment)
 
-    sealed = run(deployment, "r1")
+    sealed = deployment.refresh("r1")
 
     assert {name: sealed[name] for name in ("documents", "accepted", "quarantined", "rejected", "unchanged", "failed")} == {
         "documents": 5, "accepted": 3, "quarantined": 1, "rejected": 1, "unchanged": 0, "failed": 0,
     }  # fmt: skip
-    texts = served(deployment)
+    texts = deployment.served()
     assert len(texts) == sealed["served"] == sealed["published"] == len(manifest(deployment, sealed))
     assert not any("Ignore all previous" in text for text in texts)
     assert {line["uri"] for line in manifest(deployment, sealed)} == {"tide gauge.md", "barometer.md", "rain gauge.md"}
@@ -101,7 +57,7 @@ def test_every_document_ends_in_one_count_and_only_the_accepted_are_served(deplo
 def test_nothing_changed_means_no_model_no_server_and_the_same_manifest(make: Make) -> None:
     deployment = make()
     five(deployment)
-    first = run(deployment, "r1")
+    first = deployment.refresh("r1")
     offline = Workspace(deployment.root, deployment.settings.model_copy(update={"chroma_url": "http://192.0.2.1:9"}))
 
     with offline.guard() as guard:
@@ -115,16 +71,16 @@ def test_nothing_changed_means_no_model_no_server_and_the_same_manifest(make: Ma
 
 def test_a_changed_document_replaces_its_chunks(deployment: Workspace) -> None:
     deployment.page("a.md")
-    run(deployment, "r1")
+    deployment.refresh("r1")
     deployment.page(
         "a.md", "The gauge of the east pier is read at noon, and nobody writes anything into a book any more."
     )
 
-    sealed = run(deployment, "r2")
+    sealed = deployment.refresh("r2")
 
     assert (sealed["accepted"], sealed["published"], sealed["retired"]) == (1, 1, 1)
-    assert ["east pier" in text for text in served(deployment)] == [True]
-    (version,) = rows(deployment, sa.select(versions.c.stamp).where(versions.c.run_id == "r2"))
+    assert ["east pier" in text for text in deployment.served()] == [True]
+    (version,) = deployment.read(sa.select(versions.c.stamp).where(versions.c.run_id == "r2"))
     assert version.stamp["parent_version"] is not None
 
 
@@ -133,85 +89,74 @@ def test_bytes_that_come_back_after_others_are_served_again(deployment: Workspac
     second = "The gauge of the west pier is read at dusk, and the value goes into the diary of the night watch."
     for number, text in enumerate((first, second, first, second)):
         deployment.page("a.md", text)
-        sealed = run(deployment, f"r{number}")
+        sealed = deployment.refresh(f"r{number}")
         assert sealed["accepted"] == 1
-        assert served(deployment) == [text]
+        assert deployment.served() == [text]
 
-    assert run(deployment, "again")["unchanged"] == 1
+    assert deployment.refresh("again")["unchanged"] == 1
 
 
 def test_a_changed_document_in_quarantine_leaves_its_predecessor_served(deployment: Workspace) -> None:
     deployment.page("a.md")
-    run(deployment, "r1")
-    before = served(deployment)
+    deployment.refresh("r1")
+    before = deployment.served()
     deployment.page("a.md", BAD)
 
-    sealed = run(deployment, "r2")
+    sealed = deployment.refresh("r2")
 
     assert sealed["quarantined"] == 1
-    assert served(deployment) == before
+    assert deployment.served() == before
 
 
 def test_another_trust_level_moves_a_document_to_its_collection(deployment: Workspace) -> None:
     deployment.page("a.md")
-    before = run(deployment, "r1")
+    before = deployment.refresh("r1")
     deployment.sources(trust="reviewed")
 
-    after = run(deployment, "r2")
+    after = deployment.refresh("r2")
 
     assert [line["collection"].rpartition("-")[2] for line in manifest(deployment, before)] == ["open"]
     assert [line["collection"].rpartition("-")[2] for line in manifest(deployment, after)] == ["reviewed"]
-    assert len(served(deployment)) == 1
+    assert len(deployment.served()) == 1
 
 
 def test_the_same_run_again_converges(deployment: Workspace) -> None:
     five(deployment)
-    first = run(deployment, "r1")
-    texts = served(deployment)
+    first = deployment.refresh("r1")
+    texts = deployment.served()
 
-    again = run(deployment, "r1")
+    again = deployment.refresh("r1")
 
     assert again["unchanged"] == 5
     assert again["manifest_sha256"] == first["manifest_sha256"]
-    assert served(deployment) == texts
-    assert [(row.run_id, row.state) for row in rows(deployment, sa.select(runs))] == [("r1", "sealed")]
-
-
-def stepping(guard: Deployment, run_id: str) -> dict[str, Callable[[Any], Any]]:
-    """The steps after intake, each with its parts of a deployment."""
-    return {
-        "changed": steps.changed_shards,
-        "embed": partial(steps.embed, guard.storage, guard.models),
-        "survey": partial(
-            steps.survey, guard.ledger, guard.storage, guard.store, guard.models, guard.screening, run_id
-        ),
-        "screen": partial(steps.screen, guard.ledger, guard.storage, guard.screening, run_id),
-        "publish": partial(steps.publish, guard.ledger, guard.storage, guard.store, run_id),
-    }
+    assert deployment.served() == texts
+    assert [(row.run_id, row.state) for row in deployment.read(sa.select(runs))] == [("r1", "sealed")]
 
 
 @pytest.mark.parametrize("after", ["intake", "changed", "embed", "survey", "screen", "publish"])
 def test_a_run_given_up_between_two_steps_is_taken_up_by_the_next(deployment: Workspace, after: str) -> None:
     five(deployment)
     with deployment.guard() as guard:
-        shards = intaken(guard, "r1")
-        for name in ("changed", "embed", "survey", "screen", "publish"):
-            if after == "intake":
-                break
-            step = stepping(guard, "r1")[name]
-            together = name in ("changed", "survey")
-            shards = step(shards) if together else [step(shard) for shard in shards]
+        stepped = SteppedRun(guard, "r1")
+        shards = stepped.fetch()
+        for name in () if after == "intake" else ("changed", "embed", "survey", "screen", "publish"):
+            if name == "changed":
+                shards = steps.changed_shards(shards)
+            elif name == "survey":
+                shards = stepped.survey(shards)
+            else:
+                shards = [getattr(stepped, name)(shard) for shard in shards]
             if name == after:
                 break
 
-    sealed = run(deployment, "r2")
+    sealed = deployment.refresh("r2")
 
     assert sealed["documents"] == 5
     assert sealed["served"] == 3
-    assert Counter(row.state for row in rows(deployment, sa.select(versions.c.state))) == {
+    assert Counter(row.state for row in deployment.read(sa.select(versions.c.state))) == {
         "accepted": 3, "quarantined": 1, "rejected": 1,
     }  # fmt: skip
-    assert len(served(deployment)) == 3
+    assert len(deployment.served()) == 3
 
 
 def test_a_step_done_twice_gives_the_same_names_and_does_the_work_once(
@@ -219,51 +164,33 @@ def test_a_step_done_twice_gives_the_same_names_and_does_the_work_once(
 ) -> None:
     five(deployment)
     with deployment.guard() as guard:
-        (listing,) = steps.discover(guard.ledger, guard.storage, guard.sources, guard.screening, guard.settings, "r1")
-        shard = steps.intake(
-            guard.ledger, guard.storage, guard.blobs, guard.chunker, guard.sources, guard.settings, "r1", listing
-        )
-        assert (
-            steps.intake(
-                guard.ledger, guard.storage, guard.blobs, guard.chunker, guard.sources, guard.settings, "r1", listing
-            )
-            == shard
-        )
-        embedded = steps.embed(guard.storage, guard.models, shard)
-        (surveyed,) = steps.survey(
-            guard.ledger, guard.storage, guard.store, guard.models, guard.screening, "r1", [embedded]
-        )
-        screened = steps.screen(guard.ledger, guard.storage, guard.screening, "r1", surveyed)
+        stepped = SteppedRun(guard, "r1")
+        (listing,) = stepped.discover()
+        shard = stepped.intake(listing)
+        assert stepped.intake(listing) == shard
+        embedded = stepped.embed(shard)
+        (surveyed,) = stepped.survey([embedded])
+        screened = stepped.screen(surveyed)
 
         def never(*_: object) -> None:
             raise AssertionError("done twice")
 
         monkeypatch.setattr(guard.screening, "judge", never)
         monkeypatch.setattr(type(guard.models.embedder), "embed", never)
-        assert steps.embed(guard.storage, guard.models, shard) == embedded
-        assert (
-            steps.survey(guard.ledger, guard.storage, guard.store, guard.models, guard.screening, "r1", [embedded])
-            == [surveyed]
-            == [embedded]
-        )
-        assert steps.screen(guard.ledger, guard.storage, guard.screening, "r1", surveyed) == screened
+        assert stepped.embed(shard) == embedded
+        assert stepped.survey([embedded]) == [surveyed] == [embedded]
+        assert stepped.screen(surveyed) == screened
 
 
 def test_only_shards_that_hold_anything_new_go_on(make: Make) -> None:
     deployment = make(shard_documents=1)
     deployment.page("a.md")
-    run(deployment, "r1")
+    deployment.refresh("r1")
     deployment.page("b.md")
 
     with deployment.guard() as guard:
-        taken = [
-            steps.intake(
-                guard.ledger, guard.storage, guard.blobs, guard.chunker, guard.sources, guard.settings, "r2", listing
-            )
-            for listing in steps.discover(
-                guard.ledger, guard.storage, guard.sources, guard.screening, guard.settings, "r2"
-            )
-        ]
+        stepped = SteppedRun(guard, "r2")
+        taken = stepped.fetch()
         (shard,) = steps.changed_shards(taken)
 
     assert [one["listed"] for one in taken] == [1, 1]
@@ -273,15 +200,9 @@ def test_only_shards_that_hold_anything_new_go_on(make: Make) -> None:
 def test_what_is_quarantined_was_embedded_before_so_that_it_could_be_compared(deployment: Workspace) -> None:
     five(deployment)
     with deployment.guard() as guard:
-        embedded = [
-            steps.embed(guard.storage, guard.models, shard) for shard in steps.changed_shards(intaken(guard, "r1"))
-        ]
-        screened = [
-            steps.screen(guard.ledger, guard.storage, guard.screening, "r1", shard)
-            for shard in steps.survey(
-                guard.ledger, guard.storage, guard.store, guard.models, guard.screening, "r1", embedded
-            )
-        ]
+        stepped = SteppedRun(guard, "r1")
+        embedded = stepped.embed_changed(stepped.fetch())
+        screened = [stepped.screen(shard) for shard in stepped.survey(embedded)]
 
     assert [(shard["chunks"], shard["accepted"], shard["quarantined"]) for shard in screened] == [(4, 3, 1)]
 
@@ -289,38 +210,29 @@ def test_what_is_quarantined_was_embedded_before_so_that_it_could_be_compared(de
 def test_lost_documents_fail_the_run(deployment: Workspace) -> None:
     five(deployment)
     with deployment.guard() as guard:
-        taken = intaken(guard, "r1")
-        published = finished(guard, "r1", taken)
+        stepped = SteppedRun(guard, "r1")
+        taken = stepped.fetch()
+        published = stepped.finish(taken)
         published[0]["accepted"] -= 1
         with pytest.raises(
             Inconsistent, match=r"5 documents were listed but 4 are accounted for \(2 accepted, 1 quarantined"
         ):
-            steps.seal(
-                guard.ledger,
-                guard.storage,
-                guard.store,
-                guard.chunker,
-                guard.screening,
-                guard.settings,
-                "r1",
-                taken,
-                published,
-            )
+            stepped.seal(taken, published)
 
-    assert [row.state for row in rows(deployment, sa.select(runs.c.state))] == ["failed"]
+    assert [row.state for row in deployment.read(sa.select(runs.c.state))] == ["failed"]
 
 
 def test_a_collection_that_holds_something_else_is_not_sealed(deployment: Workspace) -> None:
     deployment.page("a.md")
     deployment.page("b.md")
-    run(deployment, "r1")
+    deployment.refresh("r1")
     deployment.page("c.md")
     with deployment.guard() as guard:
         (name,) = guard.store.names()
         guard.store.delete(name, [next(guard.store.scan(name)).chunk_id])
 
     with pytest.raises(Inconsistent, match="holds 2 chunks, the ledger published 3"):
-        run(deployment, "r2")
+        deployment.refresh("r2")
 
 
 def test_a_source_that_cannot_be_listed_fails_the_run_after_the_others_are_sealed(deployment: Workspace) -> None:
@@ -330,34 +242,34 @@ def test_a_source_that_cannot_be_listed_fails_the_run_after_the_others_are_seale
     with pytest.raises(
         SourceUnavailable, match=r"source tickets: .*nowhere\.jsonl.*other sources are refreshed and sealed"
     ):
-        run(deployment, "r1")
+        deployment.refresh("r1")
 
-    assert len(served(deployment)) == 3
-    (row,) = rows(deployment, sa.select(runs))
+    assert len(deployment.served()) == 3
+    (row,) = deployment.read(sa.select(runs))
     assert (row.state, row.counts["accepted"], row.counts["served"]) == ("failed", 3, 3)
     deployment.rows({"id": "t1", "text": "The pump of boat seven was repaired on Monday, and nothing leaks any more."})
     deployment.sources(TICKETS)
-    assert run(deployment, "r2")["accepted"] == 1
+    assert deployment.refresh("r2")["accepted"] == 1
 
 
 def test_documents_of_a_source_that_cannot_be_listed_have_not_vanished(deployment: Workspace) -> None:
     five(deployment)
-    run(deployment, "r1")
+    deployment.refresh("r1")
     deployment.pages.rename(deployment.root / "moved")
 
     for number in range(2):
         with pytest.raises(SourceUnavailable):
-            run(deployment, f"gone-{number}")
+            deployment.refresh(f"gone-{number}")
 
-    assert len(served(deployment)) == 3
-    assert {row.missing_since for row in rows(deployment, sa.select(documents.c.missing_since))} == {None}
+    assert len(deployment.served()) == 3
+    assert {row.missing_since for row in deployment.read(sa.select(documents.c.missing_since))} == {None}
 
 
 def test_an_unknown_source_is_refused_before_anything_is_done(deployment: Workspace) -> None:
     with pytest.raises(UnknownSubject, match=r"source 'pagse' is not in .*sources\.yaml; known: pages"):
-        run(deployment, "r1", ["pagse"])
+        deployment.refresh("r1", ["pagse"])
 
-    assert rows(deployment, sa.select(runs)) == []
+    assert deployment.read(sa.select(runs)) == []
 
 
 def test_only_the_chosen_source_is_pulled(deployment: Workspace) -> None:
@@ -365,8 +277,8 @@ def test_only_the_chosen_source_is_pulled(deployment: Workspace) -> None:
     deployment.rows({"id": "t1", "text": "The pump of boat seven was repaired on Monday, and nothing leaks any more."})
     deployment.sources(TICKETS)
 
-    assert run(deployment, "r1", ["tickets"])["documents"] == 1
-    assert {row.source for row in rows(deployment, sa.select(documents.c.source))} == {"tickets"}
+    assert deployment.refresh("r1", ["tickets"])["documents"] == 1
+    assert {row.source for row in deployment.read(sa.select(documents.c.source))} == {"tickets"}
 
 
 def test_shards_have_their_size_and_hold_every_document_once(make: Make) -> None:
@@ -374,13 +286,9 @@ def test_shards_have_their_size_and_hold_every_document_once(make: Make) -> None
     for number in range(5):
         deployment.page(f"{number}.md")
     with deployment.guard() as guard:
-        listings = steps.discover(guard.ledger, guard.storage, guard.sources, guard.screening, guard.settings, "r1")
-        shards = [
-            steps.intake(
-                guard.ledger, guard.storage, guard.blobs, guard.chunker, guard.sources, guard.settings, "r1", listing
-            )
-            for listing in listings
-        ]
+        stepped = SteppedRun(guard, "r1")
+        listings = stepped.discover()
+        shards = [stepped.intake(listing) for listing in listings]
         uris = [item["uri"] for listing in listings for item in guard.storage.read_json(listing)["items"]]
         assert steps.documents_found(guard.storage, "r1") == 5
 
@@ -398,12 +306,8 @@ def test_shards_grow_so_that_a_large_source_stays_below_airflows_limit(
         deployment.page(f"{number:02}.md")
 
     with deployment.guard() as guard:
-        sizes = [
-            len(guard.storage.read_json(name)["items"])
-            for name in steps.discover(
-                guard.ledger, guard.storage, guard.sources, guard.screening, guard.settings, "r1"
-            )
-        ]
+        stepped = SteppedRun(guard, "r1")
+        sizes = [len(guard.storage.read_json(name)["items"]) for name in stepped.discover()]
 
     assert sizes == [1, 1, 2, 2, 4, 2]
 
@@ -411,7 +315,7 @@ def test_shards_grow_so_that_a_large_source_stays_below_airflows_limit(
 def test_a_run_id_names_no_path(deployment: Workspace) -> None:
     deployment.page("a.md")
 
-    run(deployment, "../../../manual__2026-01-01T00:00:00+00:00 \n")
+    deployment.refresh("../../../manual__2026-01-01T00:00:00+00:00 \n")
 
     assert sorted(path.name for path in deployment.root.iterdir()) == ["home", "pages", "sources.yaml"]
 
@@ -422,11 +326,11 @@ def test_a_huge_file_is_rejected_unread_and_is_no_news_the_next_time(make: Make)
     with (deployment.pages / "huge.md").open("wb") as file:
         file.truncate(100 * 2**20)
 
-    first = run(deployment, "r1")
-    second = run(deployment, "r2")
+    first = deployment.refresh("r1")
+    second = deployment.refresh("r2")
 
     assert (first["accepted"], first["rejected"], second["unchanged"]) == (1, 1, 2)
-    (finding,) = rows(deployment, sa.select(findings).where(findings.c.code == "parsing.too_large"))
+    (finding,) = deployment.read(sa.select(findings).where(findings.c.code == "parsing.too_large"))
     assert "104,857,600 bytes; the limit is 10,000 bytes" in finding.message
     stored = sum(path.stat().st_size for path in Path(deployment.settings.storage).rglob("*") if path.is_file())
     assert stored < 2**20
@@ -438,41 +342,20 @@ def test_a_document_that_cannot_be_fetched_is_counted_and_tried_again(
     deployment.page("a.md")
     deployment.page("b.md")
     with deployment.guard() as guard:
-        listings = steps.discover(guard.ledger, guard.storage, guard.sources, guard.screening, guard.settings, "r1")
+        stepped = SteppedRun(guard, "r1")
+        listings = stepped.discover()
         (deployment.pages / "b.md").unlink()
         with caplog.at_level(logging.WARNING):
-            taken = [
-                steps.intake(
-                    guard.ledger,
-                    guard.storage,
-                    guard.blobs,
-                    guard.chunker,
-                    guard.sources,
-                    guard.settings,
-                    "r1",
-                    listing,
-                )
-                for listing in listings
-            ]
-        sealed = steps.seal(
-            guard.ledger,
-            guard.storage,
-            guard.store,
-            guard.chunker,
-            guard.screening,
-            guard.settings,
-            "r1",
-            taken,
-            finished(guard, "r1", taken),
-        )
+            taken = [stepped.intake(listing) for listing in listings]
+        sealed = stepped.seal(taken, stepped.finish(taken))
 
     assert (sealed["accepted"], sealed["failed"]) == (1, 1)
     assert "intake.gone" in caplog.text
-    assert [row.body["uri"] for row in rows(deployment, sa.select(events).where(events.c.kind == "fetch_failed"))] == [
+    assert [row.body["uri"] for row in deployment.read(sa.select(events).where(events.c.kind == "fetch_failed"))] == [
         "b.md"
     ]
     deployment.page("b.md")
-    assert run(deployment, "r2")["accepted"] == 1
+    assert deployment.refresh("r2")["accepted"] == 1
 
 
 def policy(deployment: Workspace, **retire: float) -> Workspace:
@@ -486,92 +369,76 @@ def policy(deployment: Workspace, **retire: float) -> Workspace:
 
 def test_a_vanished_document_is_served_until_its_grace_is_over(deployment: Workspace) -> None:
     five(deployment)
-    run(deployment, "r1")
+    deployment.refresh("r1")
     (deployment.pages / "barometer.md").unlink()
 
-    kept = run(deployment, "r2")
-    gone = run(policy(deployment, grace_hours=0), "r3")
+    kept = deployment.refresh("r2")
+    gone = policy(deployment, grace_hours=0).refresh("r3")
 
     assert (kept["vanished"], kept["served"]) == (0, 3)
     assert (gone["vanished"], gone["served"]) == (1, 2)
-    assert len(served(deployment)) == 2
-    assert sum(row.missing_since is not None for row in rows(deployment, sa.select(documents.c.missing_since))) == 1
+    assert len(deployment.served()) == 2
+    assert sum(row.missing_since is not None for row in deployment.read(sa.select(documents.c.missing_since))) == 1
 
 
 def test_a_document_that_comes_back_is_served_again(deployment: Workspace) -> None:
     five(deployment)
-    run(deployment, "r1")
+    deployment.refresh("r1")
     page = deployment.pages / "barometer.md"
     content = page.read_bytes()
     page.unlink()
-    run(policy(deployment, grace_hours=0), "r2")
+    policy(deployment, grace_hours=0).refresh("r2")
     page.write_bytes(content)
 
-    sealed = run(deployment, "r3")
+    sealed = deployment.refresh("r3")
 
     assert (sealed["accepted"], sealed["served"]) == (1, 3)
 
 
 def test_one_that_comes_back_within_its_grace_is_as_if_it_had_never_been_away(deployment: Workspace) -> None:
     five(deployment)
-    run(deployment, "r1")
+    deployment.refresh("r1")
     page = deployment.pages / "barometer.md"
     content = page.read_bytes()
     page.unlink()
-    run(deployment, "r2")
+    deployment.refresh("r2")
     page.write_bytes(content)
 
-    assert run(deployment, "r3")["unchanged"] == 5
-    assert {row.missing_since for row in rows(deployment, sa.select(documents.c.missing_since))} == {None}
+    assert deployment.refresh("r3")["unchanged"] == 5
+    assert {row.missing_since for row in deployment.read(sa.select(documents.c.missing_since))} == {None}
 
 
 def test_when_most_of_a_source_vanishes_at_once_nothing_is_retired(
     deployment: Workspace, caplog: pytest.LogCaptureFixture
 ) -> None:
     five(deployment)
-    run(deployment, "r1")
+    deployment.refresh("r1")
     for path in deployment.pages.iterdir():
         if path.stem != "barometer":
             path.unlink()
 
-    sealed = run(policy(deployment, grace_hours=0), "r2")
+    sealed = policy(deployment, grace_hours=0).refresh("r2")
 
     assert (sealed["vanished"], sealed["served"]) == (0, 3)
     assert "4 of 5 documents vanished at once" in caplog.text
-    assert run(policy(deployment, grace_hours=0, max_share=1.0), "r3")["vanished"] == 4
+    assert policy(deployment, grace_hours=0, max_share=1.0).refresh("r3")["vanished"] == 4
 
 
 def test_no_step_gives_text_away(deployment: Workspace) -> None:
     five(deployment)
     with deployment.guard() as guard:
-        listings = steps.discover(guard.ledger, guard.storage, guard.sources, guard.screening, guard.settings, "r1")
+        stepped = SteppedRun(guard, "r1")
+        listings = stepped.discover()
         given: list[Any] = [listings]
-        taken = [
-            steps.intake(
-                guard.ledger, guard.storage, guard.blobs, guard.chunker, guard.sources, guard.settings, "r1", listing
-            )
-            for listing in listings
-        ]
+        taken = [stepped.intake(listing) for listing in listings]
         given += taken
-        shards = [steps.embed(guard.storage, guard.models, shard) for shard in steps.changed_shards(taken)]
+        shards = stepped.embed_changed(taken)
         given += shards
-        shards = steps.survey(guard.ledger, guard.storage, guard.store, guard.models, guard.screening, "r1", shards)
+        shards = stepped.survey(shards)
         for name in ("screen", "publish"):
-            shards = [stepping(guard, "r1")[name](shard) for shard in shards]
+            shards = [getattr(stepped, name)(shard) for shard in shards]
             given += shards
-        given.append(
-            steps.seal(
-                guard.ledger,
-                guard.storage,
-                guard.store,
-                guard.chunker,
-                guard.screening,
-                guard.settings,
-                "r1",
-                taken,
-                shards,
-            )
-        )
+        given.append(stepped.seal(taken, shards))
 
     said = json.dumps(given)
     assert "boat house" not in said
@@ -599,14 +466,12 @@ def test_hostile_documents_end_as_findings_and_the_others_go_on(deployment: Work
     )
     deployment.sources(TICKETS)
 
-    sealed = run(deployment, "r1")
+    sealed = deployment.refresh("r1")
 
     total = sum(sealed[name] for name in ("accepted", "quarantined", "rejected", "unchanged", "failed"))
     assert sealed["documents"] == total
     assert sealed["failed"] == 0
-    states = {row.uri: row.state for row in rows(
-        deployment, sa.select(documents.c.uri, versions.c.state).join(versions, versions.c.doc_id == documents.c.doc_id)
-    )}  # fmt: skip
+    states = deployment.states()
     assert states["a.md"] == "accepted"
     assert states["tickets.jsonl#../../x"] == "accepted"
     assert all(states[uri] != "accepted" for uri in ("binary.md", "broken.pdf", "tickets.jsonl#2"))
@@ -616,7 +481,7 @@ def test_hostile_documents_end_as_findings_and_the_others_go_on(deployment: Work
 
 def test_what_is_served_can_be_asked_for(deployment: Workspace) -> None:
     five(deployment)
-    run(deployment, "r1")
+    deployment.refresh("r1")
 
     with deployment.guard() as guard:
         found = GuardedRetriever(guard.ledger, guard.store, guard.models.embedder).query("barometer", 2)
@@ -628,24 +493,19 @@ def test_what_is_served_can_be_asked_for(deployment: Workspace) -> None:
 def test_a_lost_batch_names_the_file(deployment: Workspace) -> None:
     deployment.page("a.md")
     with deployment.guard() as guard:
-        (listing,) = steps.discover(guard.ledger, guard.storage, guard.sources, guard.screening, guard.settings, "r1")
-        shard = steps.embed(
-            guard.storage,
-            guard.models,
-            steps.intake(
-                guard.ledger, guard.storage, guard.blobs, guard.chunker, guard.sources, guard.settings, "r1", listing
-            ),
-        )
+        stepped = SteppedRun(guard, "r1")
+        (listing,) = stepped.discover()
+        shard = stepped.embed(stepped.intake(listing))
         shutil.rmtree(Path(deployment.settings.storage) / shard["batch"])
         with pytest.raises(Inconsistent, match=shard["batch"]):
-            steps.survey(guard.ledger, guard.storage, guard.store, guard.models, guard.screening, "r1", [shard])
+            stepped.survey([shard])
 
 
 def test_published_rows_are_marked_and_nothing_is_left_to_do(deployment: Workspace) -> None:
     five(deployment)
-    run(deployment, "r1")
+    deployment.refresh("r1")
 
-    assert {row.state for row in rows(deployment, sa.select(publications.c.state))} == {"published"}
+    assert {row.state for row in deployment.read(sa.select(publications.c.state))} == {"published"}
 
 
 def edited(guard: Deployment, shard: Shard) -> Path:
@@ -662,14 +522,14 @@ def edited(guard: Deployment, shard: Shard) -> Path:
 def test_a_batch_edited_while_a_run_works_is_refused(deployment: Workspace) -> None:
     deployment.page("tide gauge.md")
     with deployment.guard() as guard:
-        step = stepping(guard, "r1")
-        (shard,) = step["survey"](list(map(step["embed"], intaken(guard, "r1"))))
-        screened = step["screen"](shard)
+        stepped = SteppedRun(guard, "r1")
+        (shard,) = stepped.survey(stepped.embed_changed(stepped.fetch()))
+        screened = stepped.screen(shard)
         file = edited(guard, shard)
 
-        for name, left in (("screen", shard), ("publish", screened)):
+        for step, left in ((stepped.screen, shard), (stepped.publish, screened)):
             with pytest.raises(Inconsistent, match="it was changed after a run had written it") as caught:
-                step[name](left)
+                step(left)
             assert str(file) in str(caught.value)
         with guard.ledger.read() as connection:
             assert not connection.execute(sa.select(versions)).all()
@@ -678,11 +538,12 @@ def test_a_batch_edited_while_a_run_works_is_refused(deployment: Workspace) -> N
 def test_an_edited_batch_of_a_killed_run_is_not_taken_over(deployment: Workspace) -> None:
     deployment.page("tide gauge.md")
     with deployment.guard() as guard:
-        (shard,) = intaken(guard, "r1")
+        stepped = SteppedRun(guard, "r1")
+        (shard,) = stepped.fetch()
         file = edited(guard, shard)
     with deployment.guard() as guard, pytest.raises(Inconsistent, match=r"delete \S+, and run again"):
         guard.refresh("r2")
 
     shutil.rmtree(file.parent)
-    assert run(deployment, "r3")["published"] > 0
-    assert all("every morning" in text for text in served(deployment))
+    assert deployment.refresh("r3")["published"] > 0
+    assert all("every morning" in text for text in deployment.served())

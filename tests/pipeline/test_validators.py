@@ -16,9 +16,9 @@ from corpus_guard.errors import Inconsistent
 from corpus_guard.intake.sources import Fetched, FetchFailed, Outcome, SourceItem, Sources, Unchanged
 from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.tables import documents, validators
-from corpus_guard.pipeline import steps
 from corpus_guard.pipeline.steps import RefreshResult
 from deploying import GOOD, Workspace
+from stepping import SteppedRun
 
 Make = Callable[..., Workspace]
 
@@ -113,19 +113,9 @@ def test_a_kill_between_fetching_and_recording_leaves_nothing_that_looks_unchang
     changed = GOOD.replace("{title}", "barometer of the new office")
     shelf.numbers["barometer.md"], shelf.texts["barometer.md"] = 2, changed
     with opened(deployment, shelf) as guard:
-        for listing in steps.discover(
-            guard.ledger, guard.storage, guard.sources, guard.screening, guard.settings, "killed"
-        ):
-            steps.intake(
-                guard.ledger,
-                guard.storage,
-                guard.blobs,
-                guard.chunker,
-                guard.sources,
-                guard.settings,
-                "killed",
-                listing,
-            )  # and no step after it
+        stepped = SteppedRun(guard, "killed")
+        for listing in stepped.discover():
+            stepped.intake(listing)  # and no step after it
     assert shelf.sent == ["barometer.md"]
 
     again = run(deployment, shelf, "r2")
@@ -143,19 +133,9 @@ def test_bytes_that_come_back_during_a_kill_are_seen(deployment: Workspace, shel
     first = shelf.texts["barometer.md"]
     shelf.numbers["barometer.md"], shelf.texts["barometer.md"] = 2, GOOD.replace("{title}", "another barometer")
     with opened(deployment, shelf) as guard:
-        for listing in steps.discover(
-            guard.ledger, guard.storage, guard.sources, guard.screening, guard.settings, "killed"
-        ):
-            steps.intake(
-                guard.ledger,
-                guard.storage,
-                guard.blobs,
-                guard.chunker,
-                guard.sources,
-                guard.settings,
-                "killed",
-                listing,
-            )
+        stepped = SteppedRun(guard, "killed")
+        for listing in stepped.discover():
+            stepped.intake(listing)
     shelf.numbers["barometer.md"], shelf.texts["barometer.md"] = 1, first
 
     again = run(deployment, shelf, "r2")

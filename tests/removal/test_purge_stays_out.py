@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -11,20 +10,14 @@ from purging import purge_document
 
 from corpus_guard.deployment import Deployment
 from corpus_guard.errors import Inconsistent, UnknownSubject
-from corpus_guard.ledger.tables import documents, findings, versions
-from corpus_guard.pipeline import steps
-from corpus_guard.pipeline.steps import Shard
+from corpus_guard.ledger.tables import findings, versions
 from corpus_guard.review.evidence import load_evidence
 from corpus_guard.review.queue import find_item
 from deploying import TICKETS, Workspace
+from stepping import SteppedRun
 
 SECRET = "The ferryman Osric Blaylock keeps the key of the boat house under the third plank of the jetty."
 PAGE = f"# Keys\n\n{SECRET} Whoever needs it asks the harbour office first and writes the hour into the book.\n"
-
-
-def refreshed(deployment: Workspace, run_id: str) -> Any:
-    with deployment.guard() as guard:
-        return guard.refresh(run_id)
 
 
 @pytest.fixture
@@ -32,18 +25,10 @@ def without(deployment: Workspace) -> Workspace:
     """A deployment from which the page was purged; the page is still at its source."""
     deployment.page("tide gauge.md")
     deployment.page("keys.md", PAGE)
-    refreshed(deployment, "r1")
+    deployment.refresh("r1")
     with deployment.guard() as guard:
         purge_document(guard, "keys.md")
     return deployment
-
-
-def states(deployment: Workspace) -> dict[str, str]:
-    joined = sa.select(documents.c.uri, versions.c.state).join(
-        versions, versions.c.version_id == documents.c.latest_version
-    )
-    with deployment.guard() as guard, guard.ledger.read() as connection:
-        return {row.uri: row.state for row in connection.execute(joined)}
 
 
 def on_disk(deployment: Workspace) -> list[str]:
@@ -67,10 +52,10 @@ def test_it_is_rejected_at_its_source_under_another_name_and_in_other_bytes(with
     without.rows({"id": "t1", "text": "The pump of boat seven was repaired on Monday, and nothing leaks any more."})
     without.sources(TICKETS)
 
-    sealed = refreshed(without, "r2")
+    sealed = without.refresh("r2")
 
     assert sealed["rejected"] == 3
-    assert states(without) == {
+    assert without.states() == {
         "tide gauge.md": "accepted",
         "keys.md": "rejected",
         "other.md": "rejected",
@@ -81,26 +66,7 @@ def test_it_is_rejected_at_its_source_under_another_name_and_in_other_bytes(with
     with without.guard() as guard, guard.ledger.read() as connection:
         codes = connection.scalars(sa.select(findings.c.code).where(findings.c.code == "parsing.blocked")).all()
     assert len(codes) == 3
-    assert refreshed(without, "r3")["unchanged"] == 5  # the same bytes are no news
-
-
-def screened(guard: Deployment, run_id: str) -> list[Shard]:
-    """A run, as far as it comes without publishing."""
-    taken = [
-        steps.intake(
-            guard.ledger, guard.storage, guard.blobs, guard.chunker, guard.sources, guard.settings, run_id, listing
-        )
-        for listing in steps.discover(
-            guard.ledger, guard.storage, guard.sources, guard.screening, guard.settings, run_id
-        )
-    ]
-    embedded = [steps.embed(guard.storage, guard.models, shard) for shard in steps.changed_shards(taken)]
-    return [
-        steps.screen(guard.ledger, guard.storage, guard.screening, run_id, shard)
-        for shard in steps.survey(
-            guard.ledger, guard.storage, guard.store, guard.models, guard.screening, run_id, embedded
-        )
-    ]
+    assert without.refresh("r3")["unchanged"] == 5  # the same bytes are no news
 
 
 def purged(guard: Deployment) -> None:
@@ -109,16 +75,17 @@ def purged(guard: Deployment) -> None:
 
 def test_a_run_that_was_under_way_loses_its_batch_and_running_again_converges(deployment: Workspace) -> None:
     deployment.page("keys.md", PAGE)
-    refreshed(deployment, "r1")
+    deployment.refresh("r1")
     deployment.page("other.md", PAGE)
     with deployment.guard() as guard:
-        (shard,) = screened(guard, "r2")
+        stepped = SteppedRun(guard, "r2")
+        (shard,) = stepped.screen_changed(stepped.fetch())
         purged(guard)
         assert on_disk(deployment) == []
         with pytest.raises(Inconsistent, match="is missing"):
-            steps.publish(guard.ledger, guard.storage, guard.store, "r2", shard)
+            stepped.publish(shard)
 
-    assert refreshed(deployment, "r3")["rejected"] == 2
+    assert deployment.refresh("r3")["rejected"] == 2
     assert on_disk(deployment) == []
 
 
@@ -126,17 +93,18 @@ def test_a_run_that_has_read_it_already_publishes_nothing_of_it(
     deployment: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     deployment.page("keys.md", PAGE)
-    refreshed(deployment, "r1")
+    deployment.refresh("r1")
     deployment.page("other.md", PAGE)
     with deployment.guard() as guard:
-        (shard,) = screened(guard, "r2")
+        stepped = SteppedRun(guard, "r2")
+        (shard,) = stepped.screen_changed(stepped.fetch())
         with monkeypatch.context() as patch, pytest.raises(Inconsistent, match="are still in"):
             patch.setattr("corpus_guard.removal.storage_files.StorageFiles.erase", lambda *arguments: None)
             purged(guard)
-        steps.publish(guard.ledger, guard.storage, guard.store, "r2", shard)
+        stepped.publish(shard)
         assert [guard.store.count(name) for name in guard.store.names()] == [0]
 
-    assert states(deployment) == {"keys.md": "rejected", "other.md": "rejected"}
+    assert deployment.states() == {"keys.md": "rejected", "other.md": "rejected"}
 
 
 def test_its_evidence_is_gone_and_that_is_said(without: Workspace) -> None:
