@@ -49,7 +49,7 @@ import json, sys, time
 from corpus_guard.models import Models
 from corpus_guard.screening.registry import CHECKS
 from corpus_guard.settings import load_settings
-from tests.screening.making import a_version
+from tests.screening.sample_versions import a_version
 versions = [a_version(json.loads(line)["text"]) for line in open(sys.argv[1], encoding="utf-8")]
 models = Models(load_settings())
 checks = [build(params(), models) for name, (params, build) in CHECKS.items() if name in ("unicode", "instructions")]

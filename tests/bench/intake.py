@@ -84,8 +84,9 @@ def two_workers(home: Path, chunks: int = CHUNKS) -> list[Figure]:
 
 
 def _mapped(home: Path, workers: int) -> float:
+    from tests.stepping import SteppedRun
+
     from corpus_guard.deployment import Deployment
-    from corpus_guard.pipeline import steps
     from corpus_guard.settings import load_settings
 
     run_id = f"bench-{workers}"
@@ -99,25 +100,9 @@ def _mapped(home: Path, workers: int) -> float:
             chroma_url="http://127.0.0.1:9",
         )
         with Deployment(settings) as guard:
-            taken = [
-                steps.intake(
-                    guard.ledger,
-                    guard.storage,
-                    guard.blobs,
-                    guard.chunker,
-                    guard.sources,
-                    guard.settings,
-                    run_id,
-                    listing,
-                )
-                for listing in steps.discover(
-                    guard.ledger, guard.storage, guard.sources, guard.screening, guard.settings, run_id
-                )
-            ]
-            embedded, took = _stage("embed", settings.model_dump_json(), run_id, taken, workers)
-            surveyed = steps.survey(
-                guard.ledger, guard.storage, guard.store, guard.models, guard.screening, run_id, embedded
-            )
+            stepped = SteppedRun(guard, run_id)
+            embedded, took = _stage("embed", settings.model_dump_json(), run_id, stepped.fetch(), workers)
+            surveyed = stepped.survey(embedded)
         _, screened = _stage("screen", settings.model_dump_json(), run_id, surveyed, workers)
     return took + screened
 
@@ -151,8 +136,9 @@ def _stage(step: str, settings: str, run_id: str, shards: Sequence[Any], workers
 
 
 def _worker(step: str, settings: str, run_id: str, shards: str) -> None:
+    from tests.stepping import SteppedRun
+
     from corpus_guard.deployment import Deployment
-    from corpus_guard.pipeline import steps
     from corpus_guard.settings import load_settings
 
     given = {key: value for key, value in json.loads(settings).items() if key != "chat_key"}
@@ -164,7 +150,8 @@ def _worker(step: str, settings: str, run_id: str, shards: str) -> None:
         sys.stdout.write("ready\n")
         sys.stdout.flush()
         sys.stdin.readline()
-        done = [getattr(steps, step)(guard, run_id, shard) for shard in json.loads(shards)]
+        take = getattr(SteppedRun(guard, run_id), step)
+        done = [take(shard) for shard in json.loads(shards)]
     sys.stdout.write(json.dumps(done) + "\n")
 
 

@@ -44,7 +44,8 @@ def main() -> int:
 def fuzz(wrapper: str, place: Path, seconds: float) -> tuple[int, list[str]]:
     """Run one wrapper until its time is over; executions, and one line a crash."""
     ends = time.monotonic() + seconds
-    executed, crashes = 0, []
+    executed = 0
+    crashes: list[str] = []
     while len(crashes) < _CRASHES and (left := ends - time.monotonic()) > 3:
         known = set((place / "crashes").iterdir())
         command = [sys.executable, "-m", "tests.fuzz.target", wrapper, str(place / "corpus")]

@@ -110,13 +110,14 @@ def wrapped(wrapper: str, data: bytes) -> bytes:
 def _base(wrapper: str) -> bytes:
     from intake.parsing import making
 
-    return {
+    content: bytes = {
         # Without python-docx's 36 kB of styles, which take most of the time of a reading.
         "docx": lambda: making.with_part(making.word("one", "two", vanish="three"), "word/styles.xml", _STYLES),
         "pptx": lambda: making.slides(notes="notes"),
         "xlsx": lambda: making.sheets(lambda workbook, sheet: sheet.write_comment(0, 0, "a comment")),
         "epub": lambda: making.book("<p>one</p>", style="p{color:red}"),
     }[wrapper]()
+    return content
 
 
 @cache
