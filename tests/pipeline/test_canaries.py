@@ -14,22 +14,11 @@ import yaml
 
 from corpus_guard.ledger.tables import documents, events, results, runs, versions
 from corpus_guard.pipeline.status import read_status
-from corpus_guard.pipeline.steps import RefreshResult
 from corpus_guard.screening import canaries
 from corpus_guard.settings import PACKAGE
 from deploying import Workspace
 
 Make = Callable[..., Workspace]
-
-
-def pull(deployment: Workspace, run_id: str) -> RefreshResult:
-    with deployment.guard() as guard:
-        return guard.refresh(run_id)
-
-
-def rows(deployment: Workspace, statement: sa.Select[Any]) -> list[Any]:
-    with deployment.guard() as guard, guard.ledger.read() as connection:
-        return list(connection.execute(statement))
 
 
 def without(deployment: Workspace, *checks: str) -> Workspace:
@@ -58,14 +47,14 @@ def test_every_run_that_screens_tells_how_the_canaries_fared(make: Make) -> None
     deployment = make(policy_file=PACKAGE / "policy.yaml")
     deployment.page("a.md")
 
-    sealed = pull(deployment, "r1")
+    sealed = deployment.refresh("r1")
 
     found = sealed["canaries"]
     assert found is not None
     assert (found["run_id"], found["missed"], found["false_alarms"]) == ("r1", [], [])
     assert found["caught"] == found["planted"] > 0
     assert found["seen_by"]["override"] == ["instructions.override"]
-    (row,) = rows(deployment, sa.select(runs.c.counts))
+    (row,) = deployment.read(sa.select(runs.c.counts))
     assert row.counts["canaries"] == found
     with deployment.guard() as guard:
         assert read_status(guard.ledger, guard.storage, guard.screening, guard.settings)["canaries"] == found
@@ -74,12 +63,12 @@ def test_every_run_that_screens_tells_how_the_canaries_fared(make: Make) -> None
 def test_canaries_are_no_documents(deployment: Workspace) -> None:
     deployment.page("a.md")
 
-    sealed = pull(deployment, "r1")
+    sealed = deployment.refresh("r1")
 
     assert (sealed["documents"], sealed["accepted"], sealed["served"]) == (1, 1, 1)
-    assert [row.uri for row in rows(deployment, sa.select(documents.c.uri))] == ["a.md"]
-    assert len(rows(deployment, sa.select(versions))) == 1
-    assert rows(deployment, sa.select(results)) == []
+    assert [row.uri for row in deployment.read(sa.select(documents.c.uri))] == ["a.md"]
+    assert len(deployment.read(sa.select(versions))) == 1
+    assert deployment.read(sa.select(results)) == []
     kept = b"".join(path.read_bytes() for path in Path(deployment.settings.storage).rglob("*.json"))
     with deployment.guard() as guard:
         texts = [
@@ -96,12 +85,12 @@ def test_a_missed_canary_is_a_warning_an_event_and_in_the_status(
     blind = without(deployment, "perplexity")
 
     with caplog.at_level(logging.WARNING):
-        sealed = pull(blind, "r1")
+        sealed = blind.refresh("r1")
 
     assert sealed["canaries"] is not None
     assert sealed["canaries"]["missed"] == ["gibberish"]
     assert "canary gibberish was accepted: the current policy misses attacks of this kind" in caplog.text
-    (event,) = rows(deployment, sa.select(events).where(events.c.kind == "canary_missed"))
+    (event,) = deployment.read(sa.select(events).where(events.c.kind == "canary_missed"))
     assert (event.subject, event.run_id) == ("gibberish", "r1")
     with blind.guard() as guard:
         assert read_status(guard.ledger, guard.storage, guard.screening, guard.settings)["canaries"]["missed"] == [
@@ -114,10 +103,10 @@ def test_a_run_that_screened_nothing_screens_no_canary(
 ) -> None:
     deployment.page("a.md")
     blind = without(deployment, "perplexity")
-    pull(blind, "r1")
+    blind.refresh("r1")
     caplog.clear()
 
-    again = pull(blind, "r2")
+    again = blind.refresh("r2")
 
     assert examined == ["r1"]
     assert again["canaries"] is not None
@@ -128,42 +117,42 @@ def test_a_run_that_screened_nothing_screens_no_canary(
 def test_another_policy_is_tried_on_the_canaries_though_no_document_changed(make: Make, examined: list[str]) -> None:
     deployment = make(policy_file=PACKAGE / "policy.yaml")
     deployment.page("a.md")
-    pull(deployment, "r1")
+    deployment.refresh("r1")
 
-    sealed = pull(without(deployment, "perplexity"), "r2")
+    sealed = without(deployment, "perplexity").refresh("r2")
 
     assert examined == ["r1", "r2"]
     assert sealed["canaries"] is not None
     assert sealed["canaries"]["missed"] == ["gibberish"]
-    assert pull(deployment, "r3")["canaries"]["missed"] == []  # type: ignore[index]
+    assert deployment.refresh("r3")["canaries"]["missed"] == []  # type: ignore[index]
     assert examined == ["r1", "r2"]
 
 
 def test_each_run_that_screens_has_canaries_of_its_own(deployment: Workspace, examined: list[str]) -> None:
     for number in range(2):
         deployment.page(f"{number}.md")
-        pull(deployment, f"r{number}")
+        deployment.refresh(f"r{number}")
 
     assert examined == ["r0", "r1"]
 
 
 def test_the_same_run_again_finds_its_own(deployment: Workspace, examined: list[str]) -> None:
     deployment.page("a.md")
-    first = pull(deployment, "r1")["canaries"]
+    first = deployment.refresh("r1")["canaries"]
 
-    assert pull(deployment, "r1")["canaries"] == first
+    assert deployment.refresh("r1")["canaries"] == first
     assert examined == ["r1"]
 
 
 def test_nothing_to_screen_means_no_canaries(make: Make, examined: list[str]) -> None:
-    assert pull(make(), "r1")["canaries"] is None
+    assert make().refresh("r1")["canaries"] is None
     assert examined == []
 
 
 def test_what_is_told_holds_no_text(deployment: Workspace) -> None:
     deployment.page("a.md")
 
-    told = json.dumps(pull(deployment, "r1")["canaries"])
+    told = json.dumps(deployment.refresh("r1")["canaries"])
 
     assert "gnore" not in told
     assert "password" not in told

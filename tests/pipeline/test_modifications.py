@@ -9,7 +9,6 @@ import sqlalchemy as sa
 
 from corpus_guard.errors import Inconsistent
 from corpus_guard.ledger.tables import findings, versions
-from corpus_guard.pipeline.steps import RefreshResult
 from deploying import Workspace
 
 PAGE = (
@@ -17,11 +16,6 @@ PAGE = (
     "inspects both in spring and signs the book. Do not open the bypass while the pump runs.\n\nReports are sent to the "
     "harbour office before noon, and the office keeps a copy of each for the auditor.\n"
 )
-
-
-def run(deployment: Workspace, run_id: str) -> RefreshResult:
-    with deployment.guard() as guard:
-        return guard.refresh(run_id)
 
 
 def found(deployment: Workspace, run_id: str) -> dict[str, Any]:
@@ -37,11 +31,11 @@ def found(deployment: Workspace, run_id: str) -> dict[str, Any]:
 
 def test_one_changed_number_is_a_finding_with_its_place(deployment: Workspace) -> None:
     deployment.page("valves.md", PAGE)
-    run(deployment, "r1")
+    deployment.refresh("r1")
     assert not found(deployment, "r1")
     deployment.page("valves.md", PAGE.replace("40 bar", "90 bar"))
 
-    run(deployment, "r2")
+    deployment.refresh("r2")
 
     (row,) = found(deployment, "r2").values()
     assert (row.code, row.severity) == ("modification.number", "low")
@@ -53,20 +47,20 @@ def test_one_changed_number_is_a_finding_with_its_place(deployment: Workspace) -
 
 def test_a_negation_that_vanished_waits_for_a_person(deployment: Workspace) -> None:
     deployment.page("valves.md", PAGE)
-    run(deployment, "r1")
+    deployment.refresh("r1")
     deployment.page("valves.md", PAGE.replace("Do not open", "Do open"))
 
-    assert run(deployment, "r2")["quarantined"] == 1
+    assert deployment.refresh("r2")["quarantined"] == 1
     assert set(found(deployment, "r2")) == {"modification.sense"}
     # The quarantined version clears no way: the next is compared with what is served.
     deployment.page("valves.md", PAGE.replace("Do not open", "Do open").replace("40 bar", "90 bar"))
-    assert run(deployment, "r3")["quarantined"] == 1
+    assert deployment.refresh("r3")["quarantined"] == 1
     assert set(found(deployment, "r3")) == {"modification.sense", "modification.number"}
 
 
 def test_an_ordinary_edit_is_accepted(deployment: Workspace) -> None:
     deployment.page("valves.md", PAGE)
-    run(deployment, "r1")
+    deployment.refresh("r1")
     deployment.page(
         "valves.md",
         PAGE.replace(
@@ -79,17 +73,17 @@ def test_an_ordinary_edit_is_accepted(deployment: Workspace) -> None:
         + "\nThe spare valves lie in the store behind the boat house.\n",
     )
 
-    assert run(deployment, "r2")["accepted"] == 1
+    assert deployment.refresh("r2")["accepted"] == 1
     assert [(row.code, row.severity) for row in found(deployment, "r2").values()] == [("modification.edited", "info")]
 
 
 def test_without_the_predecessors_text_nothing_is_judged(deployment: Workspace) -> None:
     deployment.page("valves.md", PAGE)
-    run(deployment, "r1")
+    deployment.refresh("r1")
     with deployment.guard() as guard, guard.ledger.read() as connection:
         (batch,) = connection.scalars(sa.select(versions.c.batch))
         guard.storage.write(batch, b"no table")
     deployment.page("valves.md", PAGE.replace("40 bar", "90 bar"))
 
     with pytest.raises(Inconsistent, match="unreadable"):
-        run(deployment, "r2")
+        deployment.refresh("r2")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 import sqlalchemy as sa
 
@@ -18,11 +16,6 @@ from corpus_guard.review.release import ReleaseResult, count_pending_decisions
 from deploying import BAD, GOOD, Workspace
 
 OTHER = BAD.replace("spare pump", "spare winch")
-
-
-def run(deployment: Workspace, run_id: str) -> Any:
-    with deployment.guard() as guard:
-        return guard.refresh(run_id)
 
 
 def queue(deployment: Workspace) -> list[QueueItem]:
@@ -43,18 +36,8 @@ def applied(deployment: Workspace, run_id: str = "d1") -> ReleaseResult:
         return guard.apply_decisions(run_id)
 
 
-def served(deployment: Workspace) -> list[str]:
-    with deployment.guard() as guard:
-        return sorted(record.text for name in guard.store.names() for record in guard.store.scan(name))
-
-
-def rows(deployment: Workspace, statement: sa.Select[Any]) -> list[Any]:
-    with deployment.guard() as guard, guard.ledger.read() as connection:
-        return list(connection.execute(statement))
-
-
 def state(deployment: Workspace, item: QueueItem) -> str:
-    (row,) = rows(deployment, sa.select(versions.c.state).where(versions.c.version_id == item.version_id))
+    (row,) = deployment.read(sa.select(versions.c.state).where(versions.c.version_id == item.version_id))
     return str(row.state)
 
 
@@ -63,17 +46,17 @@ def item(deployment: Workspace) -> QueueItem:
     """One bad page that waits, beside a good one that is served."""
     deployment.page("good.md")
     deployment.page("bad.md", BAD)
-    run(deployment, "r1")
+    deployment.refresh("r1")
     (one,) = queue(deployment)
     return one
 
 
 def test_deciding_changes_nothing_that_is_served(deployment: Workspace, item: QueueItem) -> None:
-    before = served(deployment)
+    before = deployment.served()
 
     decided(deployment, item.version_id, "release")
 
-    assert served(deployment) == before
+    assert deployment.served() == before
     assert state(deployment, item) == "quarantined"
     with deployment.guard() as guard:
         assert count_pending_decisions(guard.ledger) == 1
@@ -86,7 +69,7 @@ def test_a_release_is_published_marked_and_sealed(deployment: Workspace, item: Q
 
     assert (result["released"], result["rejected"], result["published"], result["retired"]) == (1, 0, 1, 0)
     assert state(deployment, item) == "released"
-    assert any("Ignore all previous" in text for text in served(deployment))
+    assert any("Ignore all previous" in text for text in deployment.served())
     assert queue(deployment) == []
     with deployment.guard() as guard:
         assert count_pending_decisions(guard.ledger) == 0
@@ -96,14 +79,14 @@ def test_a_release_is_published_marked_and_sealed(deployment: Workspace, item: Q
 
 
 def test_a_rejection_keeps_it_out(deployment: Workspace, item: QueueItem) -> None:
-    before = served(deployment)
+    before = deployment.served()
     decided(deployment, item.version_id, "reject")
 
     result = applied(deployment)
 
     assert (result["released"], result["rejected"], result["published"]) == (0, 1, 0)
     assert state(deployment, item) == "rejected"
-    assert served(deployment) == before
+    assert deployment.served() == before
     assert queue(deployment) == []
 
 
@@ -112,18 +95,18 @@ def test_applying_twice_changes_nothing(deployment: Workspace, item: QueueItem) 
     first = applied(deployment)
     # Each run has a row in `runs`, whose digest is logged.
     told_statement = sa.select(events).where(events.c.kind != "rows")
-    texts, told = served(deployment), rows(deployment, told_statement)
-    marks = rows(deployment, sa.select(table.c.applied_at))
+    texts, told = deployment.served(), deployment.read(told_statement)
+    marks = deployment.read(sa.select(table.c.applied_at))
 
     for run_id in ("d1", "d2"):
         again = applied(deployment, run_id)
         assert (again["released"], again["published"], again["retired"]) == (0, 0, 0)
         assert again["manifest_sha256"] == first["manifest_sha256"]
 
-    assert served(deployment) == texts
-    assert rows(deployment, told_statement) == told
-    assert rows(deployment, sa.select(table.c.applied_at)) == marks
-    assert len(rows(deployment, sa.select(seals))) == 2
+    assert deployment.served() == texts
+    assert deployment.read(told_statement) == told
+    assert deployment.read(sa.select(table.c.applied_at)) == marks
+    assert len(deployment.read(sa.select(seals))) == 2
 
 
 @pytest.mark.parametrize(
@@ -140,10 +123,10 @@ def test_of_several_decisions_the_last_stands(
     applied(deployment)
 
     assert state(deployment, item) == end
-    assert any("Ignore all previous" in text for text in served(deployment)) is public
+    assert any("Ignore all previous" in text for text in deployment.served()) is public
     with deployment.guard() as guard:
         assert count_pending_decisions(guard.ledger) == 0
-    assert len(rows(deployment, sa.select(table))) == 2  # both are kept
+    assert len(deployment.read(sa.select(table))) == 2  # both are kept
 
 
 @pytest.mark.parametrize(("reviewer", "reason"), [("ada", ""), ("ada", " \n"), ("", "because"), (" ", "because")])
@@ -153,7 +136,7 @@ def test_a_decision_needs_a_reviewer_and_a_reason(
     with pytest.raises(Misuse, match="a decision needs a reviewer"):
         decided(deployment, item.version_id, "release", reason=reason, reviewer=reviewer)
 
-    assert rows(deployment, sa.select(table)) == []
+    assert deployment.read(sa.select(table)) == []
 
 
 def test_an_unknown_item_cannot_be_decided(deployment: Workspace) -> None:
@@ -169,11 +152,11 @@ def test_what_was_decided_cannot_be_decided_again(deployment: Workspace, item: Q
     with pytest.raises(Misuse, match=r"does not wait: it is (released|rejected); nothing was changed"):
         decided(deployment, item.version_id, "reject")
 
-    assert len(rows(deployment, sa.select(table))) == 1
+    assert len(deployment.read(sa.select(table))) == 1
 
 
 def test_what_was_accepted_does_not_wait(deployment: Workspace, item: QueueItem) -> None:
-    (good,) = rows(deployment, sa.select(versions.c.version_id).where(versions.c.state == "accepted"))
+    (good,) = deployment.read(sa.select(versions.c.version_id).where(versions.c.state == "accepted"))
 
     with pytest.raises(Misuse, match="it is accepted"):
         decided(deployment, good.version_id, "reject")
@@ -181,7 +164,7 @@ def test_what_was_accepted_does_not_wait(deployment: Workspace, item: QueueItem)
 
 def test_what_was_replaced_at_its_source_cannot_be_decided(deployment: Workspace, item: QueueItem) -> None:
     deployment.page("bad.md", OTHER)
-    run(deployment, "r2")
+    deployment.refresh("r2")
     (newer,) = queue(deployment)
 
     with pytest.raises(Misuse, match=f"was replaced by {newer.version_id} at its source; decide on that one"):
@@ -196,14 +179,14 @@ def test_what_vanished_cannot_be_decided(deployment: Workspace, item: QueueItem)
 
 
 def test_what_vanishes_after_it_was_released_is_not_served(deployment: Workspace, item: QueueItem) -> None:
-    before = served(deployment)
+    before = deployment.served()
     decided(deployment, item.version_id, "release")
     vanish(deployment, item)
 
     applied(deployment)
 
-    assert served(deployment) == before
-    (row,) = rows(deployment, sa.select(documents.c.retired_at).where(documents.c.doc_id == item.doc_id))
+    assert deployment.served() == before
+    (row,) = deployment.read(sa.select(documents.c.retired_at).where(documents.c.doc_id == item.doc_id))
     assert row.retired_at is not None
 
 
@@ -212,12 +195,12 @@ def test_a_release_of_what_was_replaced_before_it_took_effect_does_not_undo_the_
 ) -> None:
     decided(deployment, item.version_id, "release")
     deployment.page("bad.md", GOOD)
-    run(deployment, "r2")
-    before = served(deployment)
+    deployment.refresh("r2")
+    before = deployment.served()
 
     applied(deployment)
 
-    assert served(deployment) == before
+    assert deployment.served() == before
     assert not any("Ignore all previous" in text for text in before)
 
 
@@ -228,15 +211,15 @@ def test_the_same_bytes_fetched_again_keep_the_decision(
     decided(deployment, item.version_id, verdict)
     applied(deployment)
     deployment.page("bad.md", GOOD)
-    run(deployment, "r2")
+    deployment.refresh("r2")
     deployment.page("bad.md", BAD)
 
-    sealed = run(deployment, "r3")
+    sealed = deployment.refresh("r3")
 
     assert sealed["quarantined"] == 1  # the policy's verdict is what it was; the person's stands
     assert queue(deployment) == []
     assert state(deployment, item) == end
-    assert any("Ignore all previous" in text for text in served(deployment)) is (end == "released")
+    assert any("Ignore all previous" in text for text in deployment.served()) is (end == "released")
 
 
 def test_other_bytes_are_a_new_question(deployment: Workspace, item: QueueItem) -> None:
@@ -244,18 +227,18 @@ def test_other_bytes_are_a_new_question(deployment: Workspace, item: QueueItem) 
     applied(deployment)
     deployment.page("bad.md", OTHER)
 
-    run(deployment, "r2")
+    deployment.refresh("r2")
 
     (again,) = queue(deployment)
     assert again.version_id != item.version_id
-    assert any("spare pump" in text for text in served(deployment))  # what was released stays until somebody decides
-    assert not any("spare winch" in text for text in served(deployment))
+    assert any("spare pump" in text for text in deployment.served())  # what was released stays until somebody decides
+    assert not any("spare winch" in text for text in deployment.served())
 
 
 def test_a_decision_is_kept_with_everything_it_rests_on(deployment: Workspace, item: QueueItem) -> None:
     decided(deployment, item.version_id[:8], "release", reason="  it is a quotation  ", reviewer=" ada ")
 
-    (row,) = rows(deployment, sa.select(table))
+    (row,) = deployment.read(sa.select(table))
     with deployment.guard() as guard:
         digest = guard.screening.digest
     assert (row.version_id, row.verdict, row.reviewer, row.reason) == (
@@ -263,7 +246,7 @@ def test_a_decision_is_kept_with_everything_it_rests_on(deployment: Workspace, i
     )  # fmt: skip
     assert row.policy_digest == digest
     assert row.applied_at is None
-    (told,) = rows(deployment, sa.select(events).where(events.c.kind == "decided"))
+    (told,) = deployment.read(sa.select(events).where(events.c.kind == "decided"))
     assert (told.subject, told.body["reviewer"], told.body["verdict"]) == (item.version_id, "ada", "release")
 
 
@@ -281,8 +264,8 @@ def test_when_chroma_is_gone_the_decision_is_kept_and_a_second_try_converges(
 
     applied(deployment, "d2")
 
-    assert any("Ignore all previous" in text for text in served(deployment))
-    assert {row.state for row in rows(deployment, sa.select(publications.c.state))} == {"published"}
+    assert any("Ignore all previous" in text for text in deployment.served())
+    assert {row.state for row in deployment.read(sa.select(publications.c.state))} == {"published"}
 
 
 def vanish(deployment: Workspace, item: QueueItem) -> None:
