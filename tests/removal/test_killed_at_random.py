@@ -31,6 +31,18 @@ from deploying import BAD, GOOD, Workspace, deploy
 from hashed_models import HashedModels
 
 PROCESSES = multiprocessing.get_context("forkserver")
+PROCESSES.set_forkserver_preload(  # else two of three kills meet a process that still imports
+    [
+        "chromadb",
+        "hashed_models",
+        "purging",
+        "corpus_guard.pipeline.refresh",
+        "corpus_guard.proof.healing",
+        "corpus_guard.proof.verify.verification",
+        "corpus_guard.review.release",
+        "corpus_guard.screening.registry",
+    ]
+)
 KINDS = ("refresh", "release", "withdraw", "purge", "heal")
 KILLS = int(os.environ.get("GUARD_TEST_KILLS", "100"))
 WAIT = 240  # seconds

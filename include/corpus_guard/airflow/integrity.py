@@ -94,9 +94,9 @@ def heal_incident(incident_id: str) -> str:
             deployment.settings,
         )
         incident = find_incident(ledger, incident_id)
-        deviations = load_deviations(storage, incident)
-        log.info("%s", heal(ledger, storage, store, run_id, deviations))
-        log.info("%s", refetch_raw_bytes(ledger, deployment.blobs, deployment.sources, run_id, deviations))
+        found = load_deviations(storage, incident)
+        log.info("%s", heal(ledger, storage, store, run_id, found))
+        log.info("%s", refetch_raw_bytes(ledger, deployment.blobs, deployment.sources, run_id, found))
         try:
             deployment.seal(run_id)
         except Inconsistent as error:
