@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from corpus_guard.corpus.filterrag.filters import ClassifierInUse
+from corpus_guard.corpus.filterrag.learned import load_shipped
 from corpus_guard.errors import SettingsError
 from corpus_guard.models import Models
 from corpus_guard.screening.policy import Policy, load_policy
@@ -49,6 +51,15 @@ def test_checks_have_digests_of_their_own(models: Models) -> None:
     digests = [check.digest for check in build_screening(with_checks(), models)._checks]
 
     assert len(set(digests)) == len(CHECKS)
+
+
+def test_the_classifier_in_use_is_in_the_digest_of_its_check_alone(models: Models) -> None:
+    shipped = build_screening(with_checks(), models).check_digests()
+    promoted = build_screening(
+        with_checks(), models, classifier=ClassifierInUse("f" * 64, load_shipped)
+    ).check_digests()
+
+    assert {name for name in shipped if shipped[name] != promoted[name]} == {"filter_features"}
 
 
 def test_another_language_model_is_another_policy_digest(models: Models) -> None:
