@@ -5,8 +5,8 @@
    when only one of them says more than the other. Where each has a word that the other lacks, one may stand in
    the place of the other: "the red pump" is not "the blue pump". Words after the value, in a clause of their own,
    do not count, nor does a name that the other text holds elsewhere.
-3. A sentence that names its subject, in itself or in the title of its text, is about that subject: the other text
-   must name it too.
+3. A sentence that names its subject is about that subject: the other text must name it too. A sentence that names
+   none is about the name before it, or that of the title; two such names that the other text lacks are two subjects.
 4. They *conflict* when values of one kind differ beyond rounding, or when one says what the other denies. A name
    is a value only where one name can be right: "the CEO is", "founded by", "is called". Where a date differs and
    something else too, the sentences tell of two times.
@@ -39,6 +39,7 @@ SHARED_OF_BOTH: Final = 0.2  # of the weight of both together (Jaccard), 0..1
 SAME_WORDING: Final = 0.6  # Jaccard from which a negation alone is a contradiction, and no value an agreement, 0..1
 SAME_MEANING: Final = 0.8  # cosine of the masked sentences that makes up for other words
 MIN_SHARED: Final = 2  # words in common, where the two do not consist of the same one
+RARE_WEIGHT: Final = 2.5  # of a word that no vocabulary holds
 MAX_PAIRS: Final = 5_000  # compared in one call; the others are counted
 MAX_STEPS: Final = 1_000_000  # looked up to find those pairs
 _LONGEST_NEARBY: Final = 40  # characters before a value that tell two values of one kind apart
@@ -212,9 +213,10 @@ def _names_subject(one: Statement, other: Statement) -> bool:
     named = [name_words(value.normal) for value in _names(other)]
     if named:
         return any(word in one.context for words in named for word in words)
-    titled = {word for name in other.title_names for word in name_words(name)}
-    own = {word for name in (*one.title_names, *one.names()) for word in name_words(name)}
-    return not titled or not own or bool(titled & one.context) or bool(own & other.context)
+    if any(word in one.words and weight >= RARE_WEIGHT for word, weight in other.words.items()):
+        return True  # perhaps a name that begins the sentence, where every word has a capital
+    own = frozenset(word for name in one.names() for word in name_words(name)) or one.subject
+    return not other.subject or not own or other.subject <= one.context
 
 
 def _compare_names(one: Statement, other: Statement, own: Sequence[Value], others: Sequence[Value]) -> Comparison:

@@ -63,6 +63,7 @@ _BOUND_AFTER: Final = re.compile(
 )
 _NOUN: Final = re.compile(r"[ -](?P<noun>[^\W\d_]{2,30})")
 _FUNCTION_WORDS: Final = (
+    "according among during throughout upon "
     "a an and are as at be been but by can could did do does for from had has have he her his if in into is it its may must no "
     "nor not of off on or our over per shall she should since so than that the their then there these they this to under "
     "until up was we were when where which while who will with would you your about after all also another any before "

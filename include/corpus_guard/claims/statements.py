@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -47,7 +47,7 @@ class Statement:
     is_question: bool
     is_history: bool  # tells how it was formerly
     context: frozenset[str]  # lower-case words of the text and its title
-    title_names: frozenset[str]  # of what the text is about
+    subject: frozenset[str]  # words of the name it is about where it holds none: from before it, or from the title
 
     def names(self) -> frozenset[str]:
         """Return the proper names and identifiers."""
@@ -72,7 +72,7 @@ def read_statements(text: str, rarity: Rarity | None = None, title: str = "") ->
     """
     plain = make_plain(text)
     context = frozenset(name_words(f"{title}\n{plain.text}"))
-    title_names = frozenset(value.normal for value in read_values(title) if value.kind is Kind.NAME)
+    subject = _first_name(read_values(title))
     read: list[Statement] = []
     not_read = 0
     for start, end in split_sentences(plain.text):
@@ -100,10 +100,16 @@ def read_statements(text: str, rarity: Rarity | None = None, title: str = "") ->
                 is_question=sentence.rstrip("\"')").endswith("?"),
                 is_history=_tells_history(sentence, values, places),
                 context=context,
-                title_names=title_names,
+                subject=subject,
             )
         )
+        subject = _first_name(values) or subject
     return Statements(tuple(read), not_read)
+
+
+def _first_name(values: Iterable[Value]) -> frozenset[str]:
+    """Return the words of the first name among `values`."""
+    return next((frozenset(name_words(value.normal)) for value in values if value.kind is Kind.NAME), frozenset())
 
 
 def _tells_history(sentence: str, values: Sequence[Value], places: Sequence[tuple[int, int]]) -> bool:
