@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
 from corpus_guard.batches.tables import versions_from_table, versions_to_table
 from corpus_guard.corpus import outbox
-from corpus_guard.corpus.server import running_server
 from corpus_guard.deployment import Deployment
 from corpus_guard.domain import TrustLevel
 from corpus_guard.errors import Inconsistent
 from corpus_guard.proof.deviations import DeviationKind
 from corpus_guard.proof.healing import HealingReport, heal
-from corpus_guard.settings import Settings
 from material import a_version
 from tampering import (
     CHUNK,
@@ -38,26 +34,7 @@ from tampering import (
     two_records_swapped,
 )
 
-_numbers = itertools.count(1)
 TAKES_A_PERSON = {a_collection_renamed, another_space, another_embedder, another_deployment, a_seal_nobody_signed}
-
-
-@pytest.fixture(scope="module")
-def chroma_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("chroma")
-
-
-@pytest.fixture(scope="module")
-def server(chroma_home: Path) -> Iterator[str]:
-    with running_server(Settings(home=chroma_home, chroma_url="http://127.0.0.1:1")) as url:
-        yield url
-
-
-@pytest.fixture
-def corpus(tmp_path: Path, migrated_sqlite: Path, chroma_home: Path, server: str) -> Iterator[Corpus]:
-    made = Corpus.sealed(tmp_path / "home", migrated_sqlite, chroma_home, server, f"healing{next(_numbers)}")
-    yield made
-    made.shelf.ledger.close()
 
 
 def healed(corpus: Corpus) -> HealingReport:

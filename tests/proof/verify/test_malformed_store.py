@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
 from contextlib import closing
-from pathlib import Path
 
-import pytest
-
-from corpus_guard.corpus.server import running_server
 from corpus_guard.domain import TrustLevel
 from corpus_guard.proof.deviations import DeviationKind
-from corpus_guard.settings import Settings
 from tampering import PUMPS, QUAYS, Corpus
 
-NOBODY = "http://127.0.0.1:1"
 NO_METADATA, NO_TEXT, NOTHING, NUMBER_FOR_TEXT, BYTES_FOR_TEXT, NUMBER_FOR_WORD, BYTES_FOR_WORD, SHORT_VECTOR = (
     chunk.chunk_id for chunk in PUMPS.chunks
 )
@@ -32,33 +25,22 @@ STATEMENTS = {
 }
 
 
-@pytest.fixture
-def corpus(tmp_path: Path, migrated_sqlite: Path) -> Iterator[Corpus]:
-    """With a server of its own, which is stopped."""
-    home = tmp_path / "own"
-    with running_server(Settings(home=home, chroma_url=NOBODY)) as url:
-        made = Corpus.sealed(home, migrated_sqlite, home, url, "own")
-    made.settings = made.settings.model_copy(update={"chroma_url": NOBODY})
-    yield made
-    made.shelf.ledger.close()
-
-
-def test_each_malformed_row_is_named(corpus: Corpus) -> None:
+def test_each_malformed_row_is_named(own: Corpus) -> None:
     for chunk_id, statement in STATEMENTS.items():
-        corpus.chroma_sql(statement, chunk=chunk_id)
-    with closing(sqlite3.connect(corpus.chroma_home / "chroma" / "chroma.sqlite3")) as database, database:
+        own.chroma_sql(statement, chunk=chunk_id)
+    with closing(sqlite3.connect(own.chroma_home / "chroma" / "chroma.sqlite3")) as database, database:
         database.execute(
             "UPDATE embeddings_queue SET vector = substr(vector, 1, 32) WHERE id = ? AND vector IS NOT NULL",
             (SHORT_VECTOR,),
         )
     # An id that is no text: Chroma refuses to list the collection.
-    corpus.chroma_sql(
+    own.chroma_sql(
         "UPDATE embeddings SET embedding_id = x'ff00' WHERE segment_id = {segment} AND embedding_id = :chunk",
-        name=corpus.name(TrustLevel.TRUSTED),
+        name=own.name(TrustLevel.TRUSTED),
         chunk=QUAYS.chunks[0].chunk_id,
     )
 
-    result = corpus.verified()
+    result = own.verified()
 
     assert not result.holds
     assert {(deviation.kind, deviation.subject) for deviation in result.deviations} == {
@@ -71,5 +53,5 @@ def test_each_malformed_row_is_named(corpus: Corpus) -> None:
         (DeviationKind.METADATA_CHANGED, NUMBER_FOR_WORD),
         (DeviationKind.METADATA_CHANGED, BYTES_FOR_WORD),
         (DeviationKind.VECTOR_CHANGED, SHORT_VECTOR),
-        (DeviationKind.COLLECTION_DAMAGED, corpus.name(TrustLevel.TRUSTED)),
+        (DeviationKind.COLLECTION_DAMAGED, own.name(TrustLevel.TRUSTED)),
     }

@@ -2,45 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
 
-from corpus_guard.corpus.server import running_server
 from corpus_guard.domain import no_progress
 from corpus_guard.ledger import row_digests
 from corpus_guard.ledger.tables import metadata
 from corpus_guard.proof.deviations import DeviationKind
 from corpus_guard.proof.verify.findings import DeviationCollector
 from corpus_guard.proof.verify.log import check_log
-from corpus_guard.settings import Settings
 from every_row import another_value
 from material import a_version
 from row_tampering import ROWS, RowTampering, add_rows
 from tampering import DOUBTFUL, Corpus
 
-NOBODY = "http://127.0.0.1:1"
-
 
 @pytest.fixture(scope="module")
-def original(tmp_path_factory: pytest.TempPathFactory, migrated_sqlite: Path) -> Iterator[Corpus]:
+def original(tmp_path_factory: pytest.TempPathFactory, migrated_sqlite: Path, chroma_home: Path, server: str) -> Corpus:
     """Made once; only its files are ever copied and changed."""
-    chroma_home = tmp_path_factory.mktemp("chroma")
-    with running_server(Settings(home=chroma_home, chroma_url=NOBODY)) as url:
-        made = Corpus.sealed(tmp_path_factory.mktemp("original"), migrated_sqlite, chroma_home, url, "rows")
-        add_rows(made)
-        assert made.verified().deviations == ()
-        made.shelf.ledger.close()  # folds the write-ahead log into the file
-        yield made
-
-
-@pytest.fixture
-def copy(original: Corpus, tmp_path: Path) -> Iterator[Corpus]:
-    made = original.copied(tmp_path / "home")
-    yield made
-    made.shelf.ledger.close()
+    made = Corpus.sealed(tmp_path_factory.mktemp("original"), migrated_sqlite, chroma_home, server, "rows")
+    add_rows(made)
+    assert made.verified().deviations == ()
+    made.shelf.ledger.close()  # folds the write-ahead log into the file
+    return made
 
 
 @pytest.mark.parametrize("case", ROWS, ids=lambda case: case.name)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from corpus_guard.corpus import reach
-from corpus_guard.corpus.server import running_server
 from corpus_guard.corpus.store import ChunkRecord
 from corpus_guard.deployment import Deployment
 from corpus_guard.domain import TrustLevel, Verdict
@@ -47,27 +45,7 @@ from tampering import (
     the_last_bit_of_a_float,
 )
 
-_numbers = itertools.count(1)
 NOBODY = "http://127.0.0.1:1"
-
-
-@pytest.fixture(scope="module")
-def chroma_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A store whose files these tests may edit."""
-    return tmp_path_factory.mktemp("chroma")
-
-
-@pytest.fixture(scope="module")
-def server(chroma_home: Path) -> Iterator[str]:
-    with running_server(Settings(home=chroma_home, chroma_url=NOBODY)) as url:
-        yield url
-
-
-@pytest.fixture
-def corpus(tmp_path: Path, migrated_sqlite: Path, chroma_home: Path, server: str) -> Iterator[Corpus]:
-    made = Corpus.sealed(tmp_path / "home", migrated_sqlite, chroma_home, server, f"matrix{next(_numbers)}")
-    yield made
-    made.shelf.ledger.close()
 
 
 @pytest.fixture(scope="module")
@@ -76,13 +54,6 @@ def original(tmp_path_factory: pytest.TempPathFactory, migrated_sqlite: Path, ch
     made = Corpus.sealed(tmp_path_factory.mktemp("original"), migrated_sqlite, chroma_home, server, "original")
     made.shelf.ledger.close()  # folds the write-ahead log into the file
     return made
-
-
-@pytest.fixture
-def copy(original: Corpus, tmp_path: Path) -> Iterator[Corpus]:
-    made = original.copied(tmp_path / "home")
-    yield made
-    made.shelf.ledger.close()
 
 
 def named(result: Verification) -> Named:
@@ -128,17 +99,6 @@ def check_that_it_is_named(corpus: Corpus, tamper: Callable[[Corpus], Named]) ->
             DeviationKind.MANIFEST_MISSING,
         }
         assert not any(chunk.text.strip() in str(deviation.as_dict()) for chunk in (*PUMPS.chunks, *DOUBTFUL.chunks))
-
-
-@pytest.fixture
-def own(tmp_path: Path, migrated_sqlite: Path) -> Iterator[Corpus]:
-    """With a server of its own, which is stopped."""
-    home = tmp_path / "own"
-    with running_server(Settings(home=home, chroma_url=NOBODY)) as url:
-        made = Corpus.sealed(home, migrated_sqlite, home, url, "own")
-    made.settings = made.settings.model_copy(update={"chroma_url": NOBODY})
-    yield made
-    made.shelf.ledger.close()
 
 
 def test_the_last_bit_of_a_float_is_named(own: Corpus) -> None:
