@@ -29,7 +29,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from corpus_guard.claims.statements import MASK, Statement, name_words
+from corpus_guard.claims.statements import MASK, Statement, words_of_name
 from corpus_guard.claims.value import Kind, Relation, Value, relate
 from corpus_guard.claims.vocabulary import stem
 from corpus_guard.models import TextEmbedder
@@ -101,7 +101,8 @@ def compare(one: Statement, other: Statement, similarity: float | None = None) -
         other: another.
         similarity: cosine of the embedded `masked` sentences; None: words alone decide.
     """
-    if one.is_question or other.is_question or one.is_history != other.is_history:
+    few = len(one.words.keys() & other.words.keys()) < MIN_SHARED < min(len(one.words), len(other.words)) - 1
+    if few or one.is_question or other.is_question or one.is_history != other.is_history:
         return Comparison(one, other, Outcome.UNRELATED, 0.0)
     own_names, other_names = _names_apart(one, other), _names_apart(other, one)
     if own_names and other_names:
@@ -201,7 +202,7 @@ def _shared(own: Mapping[str, float], others: Mapping[str, float]) -> tuple[floa
 
 def _names_apart(one: Statement, other: Statement) -> list[Value]:
     """Return the names of `one` of which `other` and its text do not hold every word."""
-    return [value for value in _names(one) if not set(name_words(value.normal)) <= other.context]
+    return [value for value in _names(one) if not set(words_of_name(value.normal)) <= other.context]
 
 
 def _names(statement: Statement) -> list[Value]:
@@ -210,12 +211,12 @@ def _names(statement: Statement) -> list[Value]:
 
 def _names_subject(one: Statement, other: Statement) -> bool:
     """Return whether the text of `one` may be about what `other` names: in itself, or in the title of its text."""
-    named = [name_words(value.normal) for value in _names(other)]
+    named = [words_of_name(value.normal) for value in _names(other)]
     if named:
         return any(word in one.context for words in named for word in words)
     if any(word in one.words and weight >= RARE_WEIGHT for word, weight in other.words.items()):
         return True  # perhaps a name that begins the sentence, where every word has a capital
-    own = frozenset(word for name in one.names() for word in name_words(name)) or one.subject
+    own = frozenset(word for name in one.names() for word in words_of_name(name)) or one.subject
     return not other.subject or not own or other.subject <= one.context
 
 
@@ -223,7 +224,7 @@ def _compare_names(one: Statement, other: Statement, own: Sequence[Value], other
     """Compare two statements that hold a name each that the other's text lacks: two subjects, or two answers."""
     name, rival = own[0], others[0]
     words, other_words = (
-        {word: weight for word, weight in statement.words.items() if word not in map(stem, name_words(value.normal))}
+        {word: weight for word, weight in statement.words.items() if word not in map(stem, words_of_name(value.normal))}
         for statement, value in ((one, name), (other, rival))
     )
     smaller, jaccard = _shared(words, other_words)
@@ -246,7 +247,7 @@ def _compare_names(one: Statement, other: Statement, own: Sequence[Value], other
 
 def _weights(one: Statement, other: Statement) -> Mapping[str, float]:
     """Return the weights of the words of `one`, but for names that only the text around `other` holds."""
-    names = {stem(word) for name in _names(one) for word in name_words(name.normal) if word in other.context}
+    names = {stem(word) for name in _names(one) for word in words_of_name(name.normal) if word in other.context}
     return {word: weight for word, weight in one.words.items() if word in other.words or word not in names}
 
 
@@ -287,7 +288,7 @@ def _more(one: Statement, value: Value | None, other: Statement) -> bool:
             start = first[-1]
         if after := _NEXT_CLAUSE.search(one.text, place[1]):
             end = after.start()
-    names = {stem(word) for name in _names(one) for word in name_words(name.normal) if word in other.context}
+    names = {stem(word) for name in _names(one) for word in words_of_name(name.normal) if word in other.context}
     return any(
         word not in other.words and word not in names
         for place, word in one.stems

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Final
 
 from corpus_guard.claims.negation import NOT
@@ -26,6 +27,7 @@ Rarity = Callable[[str], float]
 """Bits of a lower-case word, 0 to about 16: the rarer, the more; `screening.wording.Wording.rarity` is one."""
 
 _WORD: Final = re.compile(r"\x1f+|[^\W_][\w'-]*")
+_NAME_WORD: Final = re.compile(r"[\w-]+")
 _HISTORY: Final = re.compile(
     r"(?i)\b(?:former(?:ly)?|previous(?:ly)?|used to (?:be|have|take|last|cost)|no longer|old revision|was once|originally|in the past"
     r"|obsolete|outdated|superseded|until (?:19|20)\d\d)\b"
@@ -71,7 +73,7 @@ def read_statements(text: str, rarity: Rarity | None = None, title: str = "") ->
         title: of the text: what a sentence without a subject is about.
     """
     plain = make_plain(text)
-    context = frozenset(name_words(f"{title}\n{plain.text}"))
+    context = frozenset(_plain_words(f"{title}\n{plain.text}"))
     subject = _first_name(read_values(title))
     read: list[Statement] = []
     not_read = 0
@@ -109,7 +111,7 @@ def read_statements(text: str, rarity: Rarity | None = None, title: str = "") ->
 
 def _first_name(values: Iterable[Value]) -> frozenset[str]:
     """Return the words of the first name among `values`."""
-    return next((frozenset(name_words(value.normal)) for value in values if value.kind is Kind.NAME), frozenset())
+    return next((frozenset(words_of_name(value.normal)) for value in values if value.kind is Kind.NAME), frozenset())
 
 
 def _tells_history(sentence: str, values: Sequence[Value], places: Sequence[tuple[int, int]]) -> bool:
@@ -178,6 +180,12 @@ def shift_statement(statement: Statement, start: int) -> Statement:
     return replace(statement, span=span, values=values)
 
 
-def name_words(text: str) -> list[str]:
+def _plain_words(text: str) -> list[str]:
     """Return the words of a name or a text as they are compared, lower case and without "'s"."""
-    return re.findall(r"[\w-]+", text.lower().replace("'s", ""))
+    return _NAME_WORD.findall(text.lower().replace("'s", ""))
+
+
+@lru_cache(maxsize=100_000)
+def words_of_name(name: str) -> tuple[str, ...]:
+    """Return the words of a name as they are compared."""
+    return tuple(_plain_words(name))

@@ -6,6 +6,7 @@ a difference is listed here; what is not listed counts.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final
 
 from corpus_guard.claims.negation import OPPOSITES, SAME_WORDS
@@ -137,6 +138,7 @@ _SAME: Final = {spelling: words.split()[0] for words in _GROUPS.strip().splitlin
 _ENDINGS: Final = ("ations", "ation", "ating", "ated", "ates", "ate", "ings", "ing", "ies", "ed", "es", "s", "e", "y")
 
 
+@lru_cache(maxsize=100_000)
 def stem(word: str) -> str:
     """Return a word without its English ending and its own negation: "calibrated" and "calibration" are one."""
     word = word.lower().strip("'-").removesuffix("'s").removesuffix("'")

@@ -9,7 +9,7 @@ import typer
 
 from corpus_guard.cli import console
 from corpus_guard.cli.console import err, out, visible
-from corpus_guard.cli.options import ManyFiles
+from corpus_guard.cli.options import Json, ManyFiles
 from corpus_guard.corpus.filterrag.learned import ClassifierKind
 from corpus_guard.detectors.samples import Half
 from corpus_guard.domain import TrustLevel
@@ -153,6 +153,43 @@ def evaluate_filter(
     if to is not None:
         to.write_text(console.as_json(figures, indent=1) + "\n", encoding="utf-8")
         err.print(f"All figures: {visible(str(to))}")
+
+
+@app.command("claims")
+def evaluate_claims(
+    seed: Annotated[int, typer.Option(help="Random seed of wordings, values and surroundings.")] = 0,
+    as_json: Json = False,
+) -> None:
+    """Measure how many contradictions of trusted texts are found, on cases of this package. Reads no other data.
+
+    Each text arrives in an open source beside the trusted ones. Contradictions and near copies must be found; restatements
+    and updates must not. The half "tuning" is what the rules were made with.
+
+    Example: `guard evaluate claims --json`
+    """
+    from corpus_guard.evaluation.contradictions.figures import measure_contradictions
+    from corpus_guard.models import Models
+    from corpus_guard.screening.wording import load_wording
+    from corpus_guard.settings import load_settings
+
+    models = Models(load_settings())
+    figures = measure_contradictions(models.embedder, load_wording(models.frequency_vocabulary), seed)
+    if as_json:
+        console.print_json({"seed": seed, "figures": [figure.as_dict() for figure in figures]})
+        return
+    rows = [
+        (
+            figure.group.value,
+            figure.origin.value,
+            figure.half.value,
+            f"{figure.found} of {figure.texts}",
+            f"{figure.found / figure.texts:.1%}",
+            "found" if figure.group.is_attack else "left alone",
+        )
+        for figure in figures
+    ]
+    columns = ("texts", "origin", "half", "contradict", "share", "must be")
+    out.print(console.table("Contradictions of trusted texts", columns, rows, right=("contradict", "share")))
 
 
 _FILTER = {"atr": "ATR", "asr": "ASR", "accuracy": "accuracy", "clean_dropped": "clean dropped"}
