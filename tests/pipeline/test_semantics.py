@@ -11,31 +11,17 @@ from corpus_guard.corpus import query_bank
 from corpus_guard.ledger.tables import documents, findings, versions
 from corpus_guard.models import Models
 from corpus_guard.pipeline import semantics as _semantics
-from corpus_guard.pipeline import steps
-from corpus_guard.pipeline.steps import RefreshResult
+from corpus_guard.review.queue import list_items
 from corpus_guard.screening.survey.semantics import Semantics
 from deploying import TICKETS, Workspace
 from siblings import QUESTION, SIBLINGS, UNRELATED
+from stepping import SteppedRun
 
 
 @pytest.fixture
 def workspace_models(models: Models) -> Models:
     """Return the real models: here texts agree in meaning."""
     return models
-
-
-def run(deployment: Workspace, run_id: str) -> RefreshResult:
-    with deployment.guard() as guard:
-        return guard.refresh(run_id)
-
-
-def states(deployment: Workspace) -> dict[str, str]:
-    """What became of the latest version of each document."""
-    statement = sa.select(documents.c.uri, versions.c.state).join(
-        versions, versions.c.version_id == documents.c.latest_version
-    )
-    with deployment.guard() as guard, guard.ledger.read() as connection:
-        return {row.uri: row.state for row in connection.execute(statement)}
 
 
 def found(deployment: Workspace, check: str) -> list[Any]:
@@ -62,15 +48,9 @@ def sibling(deployment: Workspace, number: int) -> str:
 def semantics(deployment: Workspace, run_id: str = "looked at") -> Semantics:
     """What a run would see."""
     with deployment.guard() as guard:
-        taken = [
-            steps.intake(
-                guard.ledger, guard.storage, guard.blobs, guard.chunker, guard.sources, guard.settings, run_id, listing
-            )
-            for listing in steps.discover(
-                guard.ledger, guard.storage, guard.sources, guard.screening, guard.settings, run_id
-            )
-        ]
-        embedded = [steps.embed(guard.storage, guard.models, shard) for shard in steps.changed_shards(taken)]
+        stepped = SteppedRun(guard, run_id)
+        taken = stepped.fetch()
+        embedded = stepped.embed_changed(taken)
         return _semantics.compare_chunks(
             guard.ledger,
             guard.storage,
@@ -88,7 +68,7 @@ def test_siblings_of_several_shards_and_sources_are_found_together(make: Any) ->
     deployment.rows(*({"id": f"s{number}", "text": SIBLINGS[number]} for number in (3, 4)))
     deployment.sources({**TICKETS, "trust": "open"})
 
-    sealed = run(deployment, "r1")
+    sealed = deployment.refresh("r1")
 
     assert (sealed["accepted"], sealed["quarantined"]) == (len(UNRELATED), 5)
     members = [*names, "tickets.jsonl#s3", "tickets.jsonl#s4"]
@@ -96,7 +76,7 @@ def test_siblings_of_several_shards_and_sources_are_found_together(make: Any) ->
         (name, "coordination.group") for name in members
     ]
     assert all(row.message.startswith("5 documents") for row in found(deployment, "coordination"))
-    assert {states(deployment)[name] for name in members} == {"quarantined"}
+    assert {deployment.states()[name] for name in members} == {"quarantined"}
 
 
 def test_one_text_a_day_is_found_when_three_others_are_served(deployment: Workspace) -> None:
@@ -105,15 +85,29 @@ def test_one_text_a_day_is_found_when_three_others_are_served(deployment: Worksp
     for day in range(5):
         unrelated(deployment, f"Read again on day {day}.")
         name = sibling(deployment, day)
-        run(deployment, f"day-{day}")
-        if states(deployment)[name] == "quarantined":
+        deployment.refresh(f"day-{day}")
+        if deployment.states()[name] == "quarantined":
             stopped.append(day)
 
-    # The first three are nobody's siblings when they arrive, and stay served; their finding names them.
+    # The first three are nobody's siblings when they arrive. They stay served, and wait since the fourth came.
     assert stopped == [3, 4]
-    rows = found(deployment, "coordination")
-    assert [row.uri for row in rows] == ["sibling-3.md", "sibling-4.md"]
+    *reopened, fourth, fifth = found(deployment, "coordination")
+    assert [(row.uri, row.code) for row in reopened] == [
+        (f"sibling-{day}.md", "coordination.reopened") for day in range(3)
+    ]
+    rows = [fourth, fifth]
+    assert [(row.uri, row.code) for row in rows] == [
+        ("sibling-3.md", "coordination.group"),
+        ("sibling-4.md", "coordination.group"),
+    ]
     assert all(row.message.startswith("4 documents") for row in rows)
+    with deployment.guard() as guard:
+        waiting, _ = list_items(guard.ledger)
+        assert {item.uri: item.reopened_at is not None for item in waiting} == {
+            f"sibling-{day}.md": day < 3 for day in range(5)
+        }
+        assert len({item.campaign for item in waiting}) == 1
+        assert guard.verify().holds
     with deployment.guard() as guard, guard.ledger.read() as connection:
         served = {row.uri: row.doc_id for row in connection.execute(sa.select(documents.c.uri, documents.c.doc_id))}
     for row in rows:
@@ -125,19 +119,22 @@ def test_on_a_quiet_day_what_is_served_is_the_background(deployment: Workspace) 
     unrelated(deployment)
     for number in range(3):
         sibling(deployment, number)
-        run(deployment, f"day-{number}")
+        deployment.refresh(f"day-{number}")
     sibling(deployment, 3)
 
-    sealed = run(deployment, "day-3")
+    sealed = deployment.refresh("day-3")
 
-    assert (sealed["accepted"], sealed["quarantined"]) == (0, 1)
-    assert [row.uri for row in found(deployment, "coordination")] == ["sibling-3.md"]
+    assert (sealed["accepted"], sealed["quarantined"], sealed["reopened"]) == (0, 1, 3)
+    assert [row.uri for row in found(deployment, "coordination") if row.code == "coordination.group"] == [
+        "sibling-3.md"
+    ]
+    assert deployment.refresh("day-4")["reopened"] == 0
 
 
 def test_where_hardly_anything_is_served_nothing_can_be_told(deployment: Workspace) -> None:
     for number in range(5):
         sibling(deployment, number)
-        sealed = run(deployment, f"day-{number}")
+        sealed = deployment.refresh(f"day-{number}")
 
     assert sealed["accepted"] == 1
     assert found(deployment, "coordination") == []
@@ -159,7 +156,7 @@ def test_a_question_of_the_bank_finds_the_text_written_for_it(deployment: Worksp
     with deployment.guard() as guard:
         query_bank.add_question(guard.ledger, QUESTION)
 
-    sealed = run(deployment, "r1")
+    sealed = deployment.refresh("r1")
 
     assert (sealed["accepted"], sealed["quarantined"]) == (len(UNRELATED), 1)
     assert [(row.uri, row.code) for row in found(deployment, "targeting")] == [(name, "targeting.question")]
@@ -187,29 +184,15 @@ def test_repeated_after_publishing_it_says_the_same(deployment: Workspace, monke
     unrelated(deployment)
     sibling(deployment, 0)
     with deployment.guard() as guard:
-        taken = [
-            steps.intake(
-                guard.ledger, guard.storage, guard.blobs, guard.chunker, guard.sources, guard.settings, "r1", listing
-            )
-            for listing in steps.discover(
-                guard.ledger, guard.storage, guard.sources, guard.screening, guard.settings, "r1"
-            )
-        ]
-        embedded = [steps.embed(guard.storage, guard.models, shard) for shard in steps.changed_shards(taken)]
+        stepped = SteppedRun(guard, "r1")
+        taken = stepped.fetch()
+        embedded = stepped.embed_changed(taken)
         batches = [(shard["batch"], shard["vectors"]) for shard in embedded]
         first = _semantics.compare_chunks(
             guard.ledger, guard.storage, guard.store, guard.models, guard.screening, batches
         )
-        for shard in steps.survey(
-            guard.ledger, guard.storage, guard.store, guard.models, guard.screening, "r1", embedded
-        ):
-            steps.publish(
-                guard.ledger,
-                guard.storage,
-                guard.store,
-                "r1",
-                steps.screen(guard.ledger, guard.storage, guard.screening, "r1", shard),
-            )
+        for shard in stepped.survey(embedded):
+            stepped.publish(stepped.screen(shard))
 
         assert guard.store.count(guard.store.names()[0]) == len(UNRELATED) + 1
         assert (

@@ -19,12 +19,12 @@ from corpus_guard.domain import Verdict
 from corpus_guard.intake.parsing import ParsedDocument, ParsingSandbox
 from corpus_guard.ledger.tables import documents, findings, versions
 from corpus_guard.models import Models
-from corpus_guard.pipeline import steps
 from corpus_guard.screening.standalone import ScreenedDocument, screen_input
 from corpus_guard.settings import Settings
 from deploying import Workspace
 from hostile_files import Case
 from intake.parsing import making
+from stepping import SteppedRun
 
 CASES = hostile_files.cases()
 QUICK = [case for case in CASES if case.quick]
@@ -73,10 +73,9 @@ def test_a_batch_goes_on_after_the_file_that_ended_its_worker(deployment: Worksp
     deployment.page("c-good.html", "<!doctype html><html><body>the last")
     settings = deployment.settings.model_copy(update={"parse_seconds": 1.5})
     with Workspace(deployment.root, settings, deployment.models).guard() as guard:
-        (listing,) = steps.discover(guard.ledger, guard.storage, guard.sources, guard.screening, guard.settings, "run")
-        shard = steps.intake(
-            guard.ledger, guard.storage, guard.blobs, guard.chunker, guard.sources, guard.settings, "run", listing
-        )
+        stepped = SteppedRun(guard, "run")
+        (listing,) = stepped.discover()
+        shard = stepped.intake(listing)
         made = versions_from_table(guard.storage.read_table(f"{shard['batch']}/versions.parquet"))
     assert shard["listed"] == 3
     found = {version.stamp.uri: (version.text, [problem.code for problem in version.problems]) for version in made}
