@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
@@ -40,6 +40,9 @@ from corpus_guard.screening.wording import load_wording
 MAX_TEXTS_PER_SLICE = 3_000  # of each form
 JOINED_SIBLINGS = 3  # siblings joined to one text: a planted answer may be as long as an honest passage
 EDITED_TEXTS_PER_POOL = 30  # honest texts that editions are made of
+ANSWERS_PER_QUESTION = 15  # honest passages of one question in a batch: what a crawl of the web brings
+ANSWER_ROUNDS = 3  # batches that a question's passages are dealt into
+QUESTIONS_PER_ANSWER_BATCH = 40
 MAX_CLEAN_BATCH = 6_000  # clean texts of one slice in a batch of their own: a large corpus is denser
 
 TrainingRows = tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.float64]]
@@ -138,6 +141,11 @@ def _siblings(attacks: Iterable[Sample]) -> list[list[Sample]]:
     return [group for group in groups.values() if len(group) >= 3]
 
 
+def _some(group: Sequence[Sample], rng: random.Random) -> list[Sample]:
+    """Return three siblings or more: an attacker may plant fewer than there are."""
+    return rng.sample(group, rng.randint(3, len(group)))
+
+
 def _coordination(
     attacks: Sequence[Sample], clean: Sequence[Sample], models: CachingModels, rng: random.Random
 ) -> TrainingRows:
@@ -145,8 +153,8 @@ def _coordination(
 
     Also use the clean slices alone.
 
-    Every batch also holds releases and yearly editions of honest texts, which are close to each other and no
-    attack.
+    Every such batch also holds releases and yearly editions of honest texts, which are close to each other and no
+    attack. Further batches hold many honest answers to each question, without and with siblings beside them.
     """
     by_slice: dict[SliceKey, list[list[Sample]]] = defaultdict(list)
     for group in _siblings(attacks):
@@ -164,14 +172,42 @@ def _coordination(
         parts.append(_batch_features([], [*editions, *rng.sample(pool, min(MAX_CLEAN_BATCH, len(pool)))], models))
         for groups in by_slice.values():
             attacked = [
-                sample for group in rng.sample(groups, min(QUESTIONS_PER_BATCH, len(groups))) for sample in group
+                sample
+                for group in rng.sample(groups, min(QUESTIONS_PER_BATCH, len(groups)))
+                for sample in _some(group, rng)
             ]
             chosen = rng.sample(editions, min(5 * QUESTIONS_PER_BATCH, len(editions)))
             parts.append(
                 _batch_features(attacked, [*chosen, *rng.sample(pool, min(CLEAN_PER_BATCH, len(pool)))], models)
             )
+    parts += [_batch_features(attacked, answers, models) for attacked, answers in _answer_batches(by_slice, pools, rng)]
     features, labels = (np.concatenate(column) for column in zip(*parts, strict=True))
     return features, labels, np.ones(len(labels))
+
+
+def _answer_batches(
+    attacks: Mapping[SliceKey, Sequence[Sequence[Sample]]], pools: Mapping[str, Sequence[Sample]], rng: random.Random
+) -> Iterator[tuple[list[Sample], list[Sample]]]:
+    """Yield (attacked, honest) texts in which many honest passages answer each question, without and with siblings."""
+    for pool in pools.values():
+        answers: dict[str, list[Sample]] = defaultdict(list)
+        for sample in pool:
+            if sample.question:
+                answers[sample.key].append(sample)
+        keys = sorted(answers)
+        rng.shuffle(keys)
+        for start in range(0, len(keys), QUESTIONS_PER_ANSWER_BATCH):
+            chosen = keys[start : start + QUESTIONS_PER_ANSWER_BATCH]
+            for turn in range(ANSWER_ROUNDS):
+                first = turn * ANSWERS_PER_QUESTION
+                honest = [sample for key in chosen for sample in answers[key][first : first + ANSWERS_PER_QUESTION]]
+                if len(honest) <= 2 * agreement.MIN_BACKGROUND_CHUNKS:
+                    continue
+                yield [], honest
+                for groups in attacks.values():
+                    beside = [sample for group in groups if group[0].key in chosen for sample in _some(group, rng)]
+                    if beside and turn == 0:
+                        yield beside, honest
 
 
 def _edit_text(sample: Sample, rng: random.Random) -> Iterator[Sample]:

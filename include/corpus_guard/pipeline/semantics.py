@@ -22,6 +22,7 @@ from corpus_guard.screening.checks.coordination import Coordination
 from corpus_guard.screening.runner import Screening
 from corpus_guard.screening.survey import semantics as semantic
 from corpus_guard.screening.survey.agreement import Passage
+from corpus_guard.screening.survey.opposed_groups import find_opposed_groups
 from corpus_guard.screening.survey.related_statements import (
     PlacedChunk,
     ServedChunk,
@@ -95,6 +96,8 @@ def compare_chunks(
 
     coordination = screening.check(Coordination.name)
     stacked = np.stack(vectors)
+    wording = load_wording(models.frequency_vocabulary)
+    served = _OpenCollection(store, store.collection_name(TrustLevel.OPEN))
     semantics = semantic.survey_semantics(
         passages,
         stacked,
@@ -102,7 +105,7 @@ def compare_chunks(
         vocabulary=models.frequency_vocabulary,
         grouping=coordination.grouping if isinstance(coordination, Coordination) else None,
         bank=QueryBank.load(ledger, storage, models, arriving=trusted),
-        served=_OpenCollection(store, store.collection_name(TrustLevel.OPEN)),
+        served=served,
     )
     conflict = screening.check(Conflict.name)
     if not isinstance(conflict, Conflict):
@@ -112,10 +115,14 @@ def compare_chunks(
         stacked[: len(placed)],
         texts,
         _Collections(store),
-        load_wording(models.frequency_vocabulary).rarity,
+        wording.rarity,
         conflict.params.comparisons,
     )
-    return replace(semantics, related=related.statements, not_compared=related.not_compared)
+    semantics = replace(semantics, related=related.statements, not_compared=related.not_compared)
+    if isinstance(coordination, Coordination):
+        opposed = find_opposed_groups(passages, placed, stacked, texts, wording, related.statements, served)
+        semantics = semantics.with_agreements(opposed)
+    return semantics
 
 
 def _fill_up(store: Store, passages: list[Passage], vectors: list[NDArray[np.float32]]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +12,15 @@ import pytest
 import yaml
 from sample_versions import Screen, a_version
 
-from corpus_guard.domain import Finding, Severity, TrustLevel, Verdict, Version
+from corpus_guard.claims.comparison import Outcome
+from corpus_guard.domain import Finding, Severity, Span, TrustLevel, Verdict, Version
 from corpus_guard.screening import logistic as _logistic
 from corpus_guard.screening.checks.coordination import Coordination, CoordinationParams
 from corpus_guard.screening.policy import load_policy
 from corpus_guard.screening.runner import Screening
 from corpus_guard.screening.standalone import ScreenedDocument
 from corpus_guard.screening.survey.agreement import Agreement
+from corpus_guard.screening.survey.related_statements import RelatedStatement, SentencePlace
 from corpus_guard.screening.survey.semantics import Semantics
 from corpus_guard.screening.survey.survey import Survey
 from corpus_guard.settings import Settings
@@ -52,16 +55,45 @@ def test_a_group_is_a_finding_with_its_place_and_its_documents() -> None:
     assert "ATLAS:AML.T0070" in finding.tags
 
 
-@pytest.mark.parametrize(("documents", "code"), [(3, "group"), (7, "group"), (8, "flood"), (500, "flood")])
-def test_many_documents_are_a_flood_of_high_severity(documents: int, code: str) -> None:
+def related(
+    version: Version, outcome: Outcome, *, trust: TrustLevel = TrustLevel.TRUSTED, share: float = 1.0, ordinal: int = 0
+) -> RelatedStatement:
+    """The first `share` of the version's text agrees with another document, or contradicts it."""
+    place = SentencePlace("manual", "v1", "c1", Span(0, 9))
+    return RelatedStatement(
+        ordinal, outcome, Span(0, round(share * len(version.text))), (), place, trust, None, False, True
+    )
+
+
+@pytest.mark.parametrize(
+    ("statements", "opposed", "code", "severity"),
+    [
+        ((), False, "group", Severity.MEDIUM),
+        ((), True, "opposed", Severity.HIGH),
+        (((Outcome.CONFLICT, {}),), False, "opposed", Severity.HIGH),
+        (((Outcome.CONFLICT, {"trust": TrustLevel.REVIEWED}), (Outcome.AGREE, {})), False, "opposed", Severity.HIGH),
+        (((Outcome.CONFLICT, {"trust": TrustLevel.OPEN}),), False, "group", Severity.MEDIUM),
+        (((Outcome.CONFLICT, {"ordinal": 3}),), False, "group", Severity.MEDIUM),
+        (((Outcome.AGREE, {}),), False, "corroborated", Severity.LOW),
+        (((Outcome.AGREE, {"share": 0.6}),), False, "corroborated", Severity.LOW),
+        (((Outcome.AGREE, {"share": 0.4}),), False, "group", Severity.MEDIUM),
+        (((Outcome.AGREE, {"share": 0.4}), (Outcome.AGREE, {"share": 0.4})), False, "group", Severity.MEDIUM),
+        (((Outcome.AGREE, {}),), True, "opposed", Severity.HIGH),
+        (((Outcome.AGREE, {"trust": TrustLevel.OPEN}),), False, "group", Severity.MEDIUM),
+    ],
+)  # fmt: skip
+def test_a_group_is_weighed_by_what_more_trusted_documents_say(
+    statements: Sequence[tuple[Outcome, dict[str, Any]]], opposed: bool, code: str, severity: Severity
+) -> None:
     version = a_version()
+    semantics = Semantics(
+        {version.version_id: (replace(agreeing(version), opposed=opposed),)},
+        related={version.version_id: tuple(related(version, outcome, **fields) for outcome, fields in statements)},
+    )
 
-    ((_, finding),) = found([version], [agreeing(version, documents)])
+    ((_, finding),) = Coordination().run([version], Survey(semantics=semantics))
 
-    assert finding.code == f"coordination.{code}"
-    assert finding.severity is (Severity.HIGH if code == "flood" else Severity.MEDIUM)
-    assert f"{documents} documents" in finding.message
-    assert (f"and {documents - 4} more" in finding.message) == (documents > 4)
+    assert (finding.code, finding.severity) == (f"coordination.{code}", severity)
 
 
 def test_the_largest_group_of_a_version_counts_and_says_where() -> None:
@@ -103,7 +135,7 @@ def test_parameters_and_weights_are_in_the_digest(monkeypatch: pytest.MonkeyPatc
     digests = {
         Coordination(params).digest
         for params in (None, *(CoordinationParams(**{name: value}) for name, value in
-                              (("seed", 0.91), ("member", 0.71), ("flood", 9))))
+                              (("seed", 0.91), ("member", 0.71), ("corroborated", 0.6))))
     }  # fmt: skip
     assert len(digests) == 4
 

@@ -1,12 +1,19 @@
 """Several new texts of open sources that answer one question and agree, as a poisoned answer does to fill the
 results.
 
-The groups are found once a run, in the space of embeddings (`corpus_guard.screening.survey.agreement` says
-how, and what passes: copies, templates, versions of one manual, passages that merely share a topic). This
-check turns them into findings.
+The groups are found once a run, in the space of embeddings and by their words (`corpus_guard.screening.survey.agreement`
+and `opposed_groups` say how, and what passes: copies, templates, versions of one manual, passages that merely share a
+topic). This check weighs what a group claims.
 
-What it does not see: a text that stands alone (`question_led`, `targeting`), and siblings each hidden in a
-long document of its own.
+Rules
+- ``opposed``, high: what they state is contradicted by a more trusted document. Two texts are enough.
+- ``corroborated``, low: most of what the text says is also stated by a more trusted document, which contradicts none of
+  it. Agreement with the truth is no attack.
+- ``group``, medium: nobody more trusted says anything about it.
+- ``reopened``, medium: a served text that a later group casts doubt on (`corpus_guard.review.reopening`).
+
+What it does not see: a text that stands alone (`conflict`, `question_led`, `targeting`), and siblings each hidden in a
+long document of its own. What it cannot tell: whether honest short texts that agree in a vacuum are honest.
 """
 
 from __future__ import annotations
@@ -16,10 +23,12 @@ from typing import Final
 
 from pydantic import Field
 
-from corpus_guard.domain import Finding, Severity, Span, TrustLevel, Version
+from corpus_guard.claims.comparison import Outcome
+from corpus_guard.domain import Chunk, Finding, Severity, Span, TrustLevel, Version
 from corpus_guard.screening import logistic
 from corpus_guard.screening.check import ConfiguredCheck, Hits, Params
 from corpus_guard.screening.survey.agreement import FEATURES, VERSION, Agreement, GroupingModel
+from corpus_guard.screening.survey.related_statements import RelatedStatement
 from corpus_guard.screening.survey.survey import Survey
 
 _NAMED_DOCUMENTS: Final = 3  # in a message
@@ -28,13 +37,13 @@ _NAMED_DOCUMENTS: Final = 3  # in a message
 class CoordinationParams(Params):
     """The section ``coordination`` of policy.yaml."""
 
-    seed: float = Field(default=0.9, gt=0, le=1)
+    seed: float = Field(default=0.93, gt=0, le=1)
     """Score of a chunk that makes a group; two are needed, or one where the texts it agrees with are served
     already."""
-    member: float = Field(default=0.7, gt=0, le=1)
+    member: float = Field(default=0.6, gt=0, le=1)
     """Score from which a chunk near a seed belongs to its group."""
-    flood: int = Field(default=8, ge=3)
-    """Documents from which a group is of high severity."""
+    corroborated: float = Field(default=0.5, gt=0, le=1)
+    """Share of a chunk that more trusted documents state too, from which its group is harmless."""
 
 
 class Coordination(ConfiguredCheck[CoordinationParams]):
@@ -72,21 +81,41 @@ class Coordination(ConfiguredCheck[CoordinationParams]):
         for position, version in enumerate(batch):
             agreements = survey.semantics.agreements.get(version.version_id, ())
             if agreements:
-                largest = max(agreements, key=lambda agreement: (agreement.documents, agreement.score))
-                yield position, self._describe(version, largest)
+                worst = max(agreements, key=lambda agreement: (agreement.opposed, agreement.documents, agreement.score))
+                higher = [
+                    statement
+                    for statement in survey.semantics.related.get(version.version_id, ())
+                    if statement.ordinal == worst.ordinal and statement.trust is not TrustLevel.OPEN
+                ]
+                yield position, self._describe(version, worst, higher)
 
-    def _describe(self, version: Version, agreement: Agreement) -> Finding:
-        flood = agreement.documents >= self.params.flood
+    def _describe(self, version: Version, agreement: Agreement, higher: Sequence[RelatedStatement]) -> Finding:
         named = ", ".join(agreement.others[:_NAMED_DOCUMENTS])
         more = agreement.documents - 1 - min(_NAMED_DOCUMENTS, len(agreement.others))
         chunk = next((chunk for chunk in version.chunks if chunk.ordinal == agreement.ordinal), None)
+        if agreement.opposed or any(statement.outcome is Outcome.CONFLICT for statement in higher):
+            code, severity = "opposed", Severity.HIGH
+            meaning = "A more trusted document contradicts it: see the finding of the check conflict here or there"
+        elif chunk is not None and _stated_share(chunk, higher) >= self.params.corroborated:
+            code, severity = "corroborated", Severity.LOW
+            meaning = "More trusted documents state the same"
+        else:
+            code, severity = "group", Severity.MEDIUM
+            meaning = "They stand apart from everything around them; a poisoned answer fills the results in this way"
         return self.finding(
-            "flood" if flood else "group",
-            Severity.HIGH if flood else Severity.MEDIUM,
+            code,
+            severity,
             agreement.score,
-            f"{agreement.documents} documents of open sources say the same in different words and stand apart from everything "
-            f"around them (cosine {agreement.similarity:.2f}): this one, {named}{f' and {more} more' if more > 0 else ''}. "
-            "A poisoned answer fills the results in this way",
+            f"{agreement.documents} documents of open sources say the same in different words "
+            f"(cosine {agreement.similarity:.2f}): this one, {named}{f' and {more} more' if more > 0 else ''}. {meaning}",
             span=Span(chunk.start, chunk.end) if chunk else None,
             tags=("poisoning", "rag_poisoning", "retrieval_content"),
         )
+
+
+def _stated_share(chunk: Chunk, statements: Sequence[RelatedStatement]) -> float:
+    """Return the share of a chunk's characters that lies in sentences with which more trusted documents agree."""
+    stated = set[int]()
+    for statement in statements:
+        stated.update(range(max(chunk.start, statement.span.start), min(chunk.end, statement.span.end)))
+    return len(stated) / max(1, chunk.end - chunk.start)

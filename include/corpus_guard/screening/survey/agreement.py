@@ -1,9 +1,9 @@
 """Groups of new low-trust chunks that answer one question and agree.
 
 A poisoned answer is made to fill the results: several texts say one thing in different words. In the space of
-embeddings they are a tight island: near each other, far from everything else. Honest texts on one topic lie
-in gradual neighbourhoods instead; copies and templates ("X is a village in Y") share their phrases rather
-than their meaning.
+embeddings they are a tight island: near each other, far from everything else. They are short, of one length, and
+say little but their claim. Honest texts on one topic lie in gradual neighbourhoods and say many other things
+besides; copies and templates ("X is a village in Y") share their phrases rather than their meaning.
 
 Rules
 - Only chunks of open documents are members; every chunk of the run is part of the background an island must
@@ -12,8 +12,15 @@ Rules
 - A chunk is scored by its three nearest voices (`FEATURES`). A group needs two members with a high score
   (`seed`), or one where the others are served already, and takes in its neighbours with a lower score
   (`member`). It holds three documents at least.
+- Where other chunks lie near that are no members, the group's claim can be told from its topic: the words that
+  most of its seeds hold, and few of those others. Who does not hold them is no member, however near.
+- A served document is a member if it is near a seed and holds the claim; where no claim can be told, if it is
+  one of the three nearest voices of a seed.
 - Fewer than `MIN_BACKGROUND_CHUNKS` chunks of other documents and texts are no background: then there are no
   groups.
+
+What it cannot tell: in a vacuum, honest short texts that say one thing alike (three pharmacies on one drug) and
+planted ones. A group whose claim is not in its words, but in their order, keeps its honest neighbours.
 
 Cost: all cosines in blocks, n^2 x 384; above `MAX_CELL_CHUNKS` chunks only within cells of a k-means, where
 an island lies whole.
@@ -21,30 +28,35 @@ an island lies whole.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, combinations, islice, takewhile
 from typing import Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from corpus_guard.screening.logistic import Logistic
-from corpus_guard.screening.wording import Wording, prose_share, shingles, split_words
+from corpus_guard.screening.wording import Wording, prose_share, shingles, split_words, stem
 
 FEATURES: Final = (
-    "second",  # cosine to the second nearest voice
-    "third",
+    "third",  # cosine to the third nearest voice
     "fourth",
     "prominence",  # how far the third nearest lies above the twentieth, or above the far ranks times 0.8
     "far_prominence",  # how far it lies above the mean of the ranks 33 to 64
+    "gap",  # how far it lies above the mean of the ranks 6 to 12: where an island of five ends
+    "mutual",  # mean cosine between the chunk and its three voices, and between these
     "shared",  # weight of content words shared with a voice, of the union (mean of three)
+    "covered",  # the same, of the chunk's own words
+    "common",  # weight of the chunk's words that two voices hold, of all its words
     "copied",  # shared three-word phrases beyond 0.35 of the union: templates and edited copies
+    "opening",  # how many voices begin with the same five words, 0 to 3
     "length",  # log of the number of words, 3 to 6
     "length_spread",  # of the chunk and its three voices: deviation / mean
     "prose",  # share of letters and spaces, at least 0.7
 )
-VERSION: Final = "coordination/1"
+VERSION: Final = "coordination/2"
 MAX_NAMED_DOCUMENTS: Final = 12  # other documents of a group that are named
 MAX_SERVED_DOCUMENTS: Final = 100  # served documents of a group that are named: the nearest
 MIN_BACKGROUND_CHUNKS: Final = 30
@@ -54,6 +66,13 @@ SAME_TEXT_COSINE: Final = 0.9995  # from which two chunks are one text
 MIN_THIRD_COSINE: Final = 0.45  # to the third voice, below which the texts are not even fetched
 MIN_PROMINENCE: Final = 0.2  # the same for the prominence
 MAX_CELL_CHUNKS: Final = 60_000  # chunks compared with each other: 4 teraflop, about a minute on two cores
+TOPIC_COSINE: Final = 0.5  # from which a chunk that is no member is about the same topic
+MAX_TOPIC_CHUNKS: Final = 20  # of these, the nearest
+MIN_TOPIC_CHUNKS: Final = 3  # below, claim and topic cannot be told apart
+CLAIM_HELD: Final = 0.6  # share of the seeds that hold a word of the claim
+CLAIM_FOREIGN: Final = 0.3  # share of the others that may hold it, too
+CLAIM_SHARE: Final = 0.5  # of the words of a claim, that a member holds
+_OPENING_WORDS: Final = 5
 _COSINES_PER_BLOCK: Final = 24_000_000  # 96 MB
 
 
@@ -67,6 +86,7 @@ class Agreement:
     similarity: float  # cosine to the third nearest of them
     others: tuple[str, ...]  # document ids, at most MAX_NAMED_DOCUMENTS
     served: tuple[str, ...] = ()  # ids of those that are served already, at most MAX_SERVED_DOCUMENTS
+    opposed: bool = False  # they state what a more trusted document contradicts
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,10 +135,12 @@ class _Surroundings:
     """Neighbourhood of a candidate."""
 
     voices: list[tuple[float, str | int]]  # nearest first, four at most: cosine, position or served text
-    linked_served: tuple[str, ...]  # served documents it is linked to
+    served: tuple[tuple[str, str, float], ...]  # document, text and cosine of the served chunks on its topic
     served_voices: int  # how many of the three nearest voices are served already
     prominence: float
     far_prominence: float
+    gap: float
+    mutual: float
 
 
 def find_groups(
@@ -143,34 +165,118 @@ def find_groups(
     positions = list(near)
     if not positions:
         return
-    scores = grouping.model.score(agreement_features(near, texts, wording))
-    members = [index for index, score in enumerate(scores) if score >= grouping.member]
+    rows = agreement_features(near, texts, wording)
+    scores = dict(zip(positions, grouping.model.score(rows).tolist(), strict=True))
+    members = [position for position in positions if scores[position] >= grouping.member]
     if not members:
         return
-    chosen = np.array([positions[index] for index in members], np.intp)
-    for component in _linked_components(vectors[chosen]):
-        group = [members[index] for index in component]
-        seeds = [index for index in group if scores[index] >= grouping.seed]
-        others_served = any(near[positions[index]].served_voices >= 2 for index in seeds)
-        documents: dict[str, None] = {}
-        for index in group:
-            documents[passages[positions[index]].doc_id] = None
-        for index in group:
-            documents.update(dict.fromkeys(near[positions[index]].linked_served))
+    components = [
+        [members[index] for index in component] for component in _linked_components(vectors[np.array(members, np.intp)])
+    ]
+    seeded = [linked for linked in components if max(scores[position] for position in linked) >= grouping.seed]
+    topics = [_on_topic(passages, vectors, linked) for linked in seeded]
+    words = _read_words([*chain.from_iterable(seeded), *chain.from_iterable(topics)], texts)
+    for linked, topic in zip(seeded, topics, strict=True):
+        seeds = [position for position in linked if scores[position] >= grouping.seed]
+        group = _Group(near, linked, seeds, topic, words)
+        kept, served_members = group.members(), group.served_members()
+        seeds = [position for position in seeds if position in kept]
+        others_served = any(near[position].served_voices >= 2 for position in seeds)
+        documents = dict.fromkeys([*(passages[position].doc_id for position in kept), *served_members])
         if len(seeds) < (1 if others_served else 2) or len(documents) < 3:
             continue
-        for index in group:
-            own = passages[positions[index]].doc_id
+        for position in kept:
+            own = passages[position].doc_id
             yield (
-                positions[index],
+                position,
                 Agreement(
-                    passages[positions[index]].ordinal,
-                    round(float(scores[index]), 4),
+                    passages[position].ordinal,
+                    round(scores[position], 4),
                     len(documents),
-                    round(near[positions[index]].voices[2][0], 4),
+                    round(near[position].voices[2][0], 4),
                     tuple([document for document in documents if document != own][:MAX_NAMED_DOCUMENTS]),
+                    tuple(served_members[:MAX_SERVED_DOCUMENTS]),
                 ),
             )
+
+
+class _Group:
+    """Chunks that are linked, and the claim that they share."""
+
+    def __init__(
+        self,
+        near: Mapping[int, _Surroundings],
+        linked: Sequence[int],
+        seeds: Sequence[int],
+        topic: Sequence[int],
+        words: Mapping[int, Set[str]],
+    ) -> None:
+        self._linked = linked
+        self._words = words
+        self._voices = {voice for position in seeds for _, voice in near[position].voices[:3] if isinstance(voice, str)}
+        served: dict[tuple[str, str], float] = {}
+        for position in seeds:
+            for document, text, cosine in near[position].served:
+                served[document, text] = max(cosine, served.get((document, text), -1.0))
+        self._served = sorted(served, key=lambda chunk: -served[chunk])
+        self._linked_served = {chunk for chunk, cosine in served.items() if cosine >= LINK_COSINE}
+        core = [words[position] for position in seeds] + [_stems(text) for text in sorted(self._voices)]
+        others = [words[position] for position in topic]
+        others += [_stems(text) for _, text in self._served if text not in self._voices]
+        self._claim = _claim(core, others[:MAX_TOPIC_CHUNKS])
+
+    def members(self) -> list[int]:
+        """Return the positions of the linked chunks that hold the claim."""
+        return [position for position in self._linked if self._holds_claim(self._words[position])]
+
+    def served_members(self) -> list[str]:
+        """Return the served documents that hold the claim, the nearest first."""
+        return list(
+            dict.fromkeys(
+                document
+                for document, text in self._served
+                if (document, text) in self._linked_served
+                and (self._claim or text in self._voices)
+                and self._holds_claim(_stems(text))
+            )
+        )
+
+    def _holds_claim(self, words: Set[str]) -> bool:
+        return len(self._claim.intersection(words)) >= CLAIM_SHARE * len(self._claim)
+
+
+def _read_words(positions: Iterable[int], texts: FetchTexts) -> dict[int, frozenset[str]]:
+    distinct = list(dict.fromkeys(positions))
+    return {position: _stems(text) for position, text in zip(distinct, texts(distinct), strict=True)}
+
+
+def _stems(text: str) -> frozenset[str]:
+    """Return the stems of all words of a text: also of frequent ones, for "March" may be the claim."""
+    return frozenset(stem(word) for word in split_words(text))
+
+
+def _claim(core: Sequence[Set[str]], others: Sequence[Set[str]]) -> frozenset[str]:
+    """Return the words that most of the core hold and few of the others; empty where nothing tells them apart."""
+    if len(others) < MIN_TOPIC_CHUNKS:
+        return frozenset()
+    held, foreign = (Counter(word for words in texts for word in words) for texts in (core, others))
+    return frozenset(
+        word
+        for word, count in held.items()
+        if count >= CLAIM_HELD * len(core) and foreign[word] <= CLAIM_FOREIGN * len(others)
+    )
+
+
+def _on_topic(passages: Sequence[Passage], vectors: NDArray[np.float32], linked: Sequence[int]) -> list[int]:
+    """Return the positions of the new chunks that are no members and lie nearest to one."""
+    nearest = np.full(len(vectors), -1.0, np.float32)
+    width = max(1, _COSINES_PER_BLOCK // len(vectors))
+    for start in range(0, len(linked), width):
+        np.maximum(nearest, (vectors[list(linked[start : start + width])] @ vectors.T).max(axis=0), out=nearest)
+    nearest[list(linked)] = -1.0
+    order = np.argsort(-nearest, kind="stable")
+    topic = (int(position) for position in order if passages[position].version_id)
+    return list(takewhile(lambda position: nearest[position] >= TOPIC_COSINE, islice(topic, MAX_TOPIC_CHUNKS)))
 
 
 def find_surroundings(
@@ -233,8 +339,17 @@ def _surroundings(
     prominence = max(third - float(ranks[min(19, len(ranks) - 1)]), 0.8 * far)
     if prominence < MIN_PROMINENCE:
         return None
-    linked = tuple(document for document, _, cosine in served_near if LINK_COSINE <= cosine <= SAME_TEXT_COSINE)
-    return _Surroundings(voices, linked, sum(isinstance(voice, str) for _, voice in voices[:3]), prominence, far)
+    on_topic = tuple(chunk for chunk in served_near if TOPIC_COSINE <= chunk[2] <= SAME_TEXT_COSINE)
+    gap = third - float(np.mean(ranks[5:12]))
+    served_voices = sum(isinstance(voice, str) for _, voice in voices[:3])
+    return _Surroundings(voices, on_topic, served_voices, prominence, far, gap, _mutual(voices[:3], vectors))
+
+
+def _mutual(voices: Sequence[tuple[float, str | int]], vectors: NDArray[np.float32]) -> float:
+    """Return the mean cosine of a chunk and its voices; served voices have no vector, and count by their own cosine."""
+    arriving = [voice for _, voice in voices if isinstance(voice, int)]
+    between = [float(vectors[one] @ vectors[other]) for one, other in combinations(arriving, 2)]
+    return float(np.mean([cosine for cosine, _ in voices] + between))
 
 
 def _distinct_voices(
@@ -262,39 +377,70 @@ def agreement_features(near: Mapping[int, _Surroundings], texts: FetchTexts, wor
     )
     positions = sorted({*near, *voice_positions})
     fetched: dict[int | str, str] = dict(zip(positions, texts(positions), strict=True))
-    content: dict[int | str, dict[str, float]] = {}
-    phrases: dict[int | str, set[int]] = {}
+    read: dict[int | str, _Reading] = {}
 
-    def read(key: int | str) -> str:
-        text = key if isinstance(key, str) else fetched[key]
-        if key not in content:
-            content[key], phrases[key] = wording.content(text), shingles(text)
-        return text
+    def reading(key: int | str) -> _Reading:
+        if key not in read:
+            read[key] = _Reading.of(key if isinstance(key, str) else fetched[key], wording)
+        return read[key]
 
     rows = []
     for position, candidate in near.items():
-        text = read(position)
-        voices = [voice for _, voice in candidate.voices[:3]]
-        lengths = [max(1, len(split_words(read(voice)))) for voice in (position, *voices)]
-        own, own_phrases = content[position], phrases[position]
-        shared = [
-            sum(weight for word, weight in own.items() if word in content[voice]) / _union_weight(own, content[voice])
-            for voice in voices
-        ]
-        copied = [len(own_phrases & phrases[voice]) / max(1, len(own_phrases | phrases[voice])) for voice in voices]
+        own, voices = reading(position), [reading(voice) for _, voice in candidate.voices[:3]]
+        lengths = [each.length for each in (own, *voices)]
+        weight = max(1e-6, sum(own.content.values()))
+        shared = [sum(weight for word, weight in own.content.items() if word in voice.content) for voice in voices]
+        common = sum(
+            weight for word, weight in own.content.items() if sum(word in voice.content for voice in voices) >= 2
+        )
+        copied = [len(own.phrases & voice.phrases) / max(1, len(own.phrases | voice.phrases)) for voice in voices]
         rows.append(
             (
-                *(cosine for cosine, _ in candidate.voices[1:4]),
+                *(cosine for cosine, _ in candidate.voices[2:4]),
                 candidate.prominence,
                 candidate.far_prominence,
-                float(np.mean(shared)),
+                candidate.gap,
+                candidate.mutual,
+                float(
+                    np.mean(
+                        [
+                            part / _union_weight(own.content, voice.content)
+                            for part, voice in zip(shared, voices, strict=True)
+                        ]
+                    )
+                ),
+                float(np.mean(shared)) / weight,
+                common / weight,
                 max(0.0, float(np.mean(copied)) - 0.35),
-                min(6.0, max(3.0, float(np.log(lengths[0])))),
+                sum(len(own.opening) == _OPENING_WORDS and own.opening == voice.opening for voice in voices),
+                min(6.0, max(3.0, float(np.log(own.length)))),
                 float(np.std(lengths) / np.mean(lengths)),
-                max(0.7, prose_share(text)),
+                own.prose,
             )
         )
     return np.array(rows, np.float64).reshape(-1, len(FEATURES))
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """A text, as far as the features need it."""
+
+    content: Mapping[str, float]
+    phrases: Set[int]
+    opening: tuple[str, ...]
+    length: int  # words, at least 1
+    prose: float
+
+    @classmethod
+    def of(cls, text: str, wording: Wording) -> _Reading:
+        words = split_words(text)
+        return cls(
+            wording.content(text),
+            shingles(text),
+            tuple(words[:_OPENING_WORDS]),
+            max(1, len(words)),
+            max(0.7, prose_share(text)),
+        )
 
 
 def _union_weight(first: Mapping[str, float], second: Mapping[str, float]) -> float:

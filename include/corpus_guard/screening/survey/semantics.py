@@ -6,7 +6,7 @@ Computed once a run from the vectors of its chunks (`survey_semantics`); the che
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -70,11 +70,20 @@ class Semantics:
             {key: value for key, value in self.not_compared.items() if key in chosen},
         )
 
+    def with_agreements(self, more: Iterable[tuple[str, Agreement]]) -> Semantics:
+        """Return the same with further agreements, each with the id of its version."""
+        agreements = {version: list(known) for version, known in self.agreements.items()}
+        for version, agreement in more:
+            agreements.setdefault(version, []).append(agreement)
+        return replace(self, agreements={version: tuple(known) for version, known in agreements.items()})
+
     def to_record(self) -> dict[str, object]:
         """Return a JSON-ready form."""
         return {
             "agreements": {
-                version: [(a.ordinal, a.score, a.documents, a.similarity, a.others, a.served) for a in agreements]
+                version: [
+                    (a.ordinal, a.score, a.documents, a.similarity, a.others, a.served, a.opposed) for a in agreements
+                ]
                 for version, agreements in self.agreements.items()
             },
             "questions": {
@@ -97,8 +106,8 @@ class Semantics:
         return cls(
             {
                 version: tuple(
-                    Agreement(ordinal, score, documents, similarity, tuple(others), tuple(served))
-                    for ordinal, score, documents, similarity, others, served in agreements
+                    Agreement(ordinal, score, documents, similarity, tuple(others), tuple(served), bool(opposed))
+                    for ordinal, score, documents, similarity, others, served, opposed in agreements
                 )
                 for version, agreements in record["agreements"].items()
             },
