@@ -33,6 +33,8 @@ from corpus_guard.proof.log.keys import Keyring
 from corpus_guard.proof.log.merkle import Frontier, leaf_hash
 from corpus_guard.proof.verify import verification as verify_module
 from corpus_guard.proof.verify.files import FileCounts
+from corpus_guard.screening.history import record_signals
+from corpus_guard.screening.survey.signals import measure_signals
 from corpus_guard.settings import Settings
 
 LINES = 1_000_000
@@ -178,6 +180,7 @@ def _record(guard: Deployment, number: int) -> None:
             vectors=name,
             model=MODEL,
         )
+        record_signals(connection, [measure_signals(version) for version in made])
 
 
 def _document(guard: Deployment, number: int, one: int) -> Version:

@@ -135,6 +135,20 @@ def test_misuse_is_told(run: Run, arguments: tuple[str, ...], message: str) -> N
     assert message in err
 
 
+def test_reparse_counts_what_reads_differently_and_what_cannot_be_read(deployment: Workspace, run: Run) -> None:
+    deployment.page("gauge.md")
+    with deployment.guard() as guard:
+        guard.refresh("r1")
+        (blob,) = (path for path in Path(deployment.settings.storage, "raw").rglob("*") if path.is_file())
+
+    code, out, _ = run("reparse", "--dry-run")
+    assert (code, "1 version read again, 0 differ; dry run, nothing was recorded" in out) == (0, True)
+
+    blob.write_bytes(b"other")
+    code, out, _ = run("reparse", "--source", "pages")
+    assert (code, "1 have no raw bytes, or damaged ones" in out) == (1, True)
+
+
 def test_rescreen_shows_what_would_move_and_moves_it(deployment: Workspace, run: Run) -> None:
     deployment.page("gauge.md")
     deployment.page("no\x1b[31mtice.md", BAD)
