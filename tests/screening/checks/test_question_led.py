@@ -1,25 +1,18 @@
-"""A text that opens with the question it answers is found in every shape; it weighs where the shape or something else says so."""
+"""A text that opens with the question it answers is found in every shape; it weighs where a program wrote it."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sample_versions import a_version
 
-from corpus_guard.claims.comparison import Outcome
-from corpus_guard.domain import Finding, Severity, Span, TrustLevel, Verdict
+from corpus_guard.domain import Finding, Severity, Verdict
 from corpus_guard.models.weights import builtin_embedder
 from corpus_guard.screening.checks import question_led
 from corpus_guard.screening.checks.question_led import QuestionLed, QuestionLedParams
 from corpus_guard.screening.policy import load_policy
 from corpus_guard.screening.runner import Screening
-from corpus_guard.screening.survey.agreement import Agreement
-from corpus_guard.screening.survey.related_statements import RelatedStatement, SentencePlace
-from corpus_guard.screening.survey.semantics import NearbyQuestion, Semantics
-from corpus_guard.screening.survey.survey import Survey
 from corpus_guard.screening.wording import load_wording
 from corpus_guard.settings import Settings
 
@@ -120,24 +113,9 @@ def found(check: QuestionLed, text: str) -> list[Finding]:
     return [finding for _, finding in check.run([a_version(text)], None)]
 
 
-def judged(check: QuestionLed, text: str, survey: Survey | None = None) -> Verdict:
+def judged(check: QuestionLed, text: str) -> Verdict:
     """The verdict of the shipped policy on a text of an open source."""
-    policy = load_policy(Settings().policy_file)
-    return Screening(policy, [check]).judge([a_version(text)], survey)[0].verdict
-
-
-def in_a_group(version_id: str) -> Semantics:
-    return Semantics(agreements={version_id: (Agreement(0, 0.95, 4, 0.8, ("other",)),)})
-
-
-def near_a_question(version_id: str) -> Semantics:
-    return Semantics(questions={version_id: (NearbyQuestion(0, "Who built it?", 0.9),)})
-
-
-def against(trust: TrustLevel, outcome: Outcome = Outcome.CONFLICT) -> Callable[[str], Semantics]:
-    place = SentencePlace("doc", "version", "chunk", Span(0, 9))
-    statement = RelatedStatement(0, outcome, Span(0, 9), (), place, trust, None, is_near_copy=False, is_served=True)
-    return lambda version_id: Semantics(related={version_id: (statement,)})
+    return Screening(load_policy(Settings().policy_file), [check]).judge([a_version(text)], None)[0].verdict
 
 
 @pytest.mark.parametrize("shape", PLANTED)
@@ -164,50 +142,12 @@ def test_the_shipped_policy_quarantines_a_typed_question_and_lets_a_written_one_
     assert judged(check, "".join(PLANTED[shape])) is expected
 
 
-@pytest.mark.parametrize("shape", WRITTEN)
-@pytest.mark.parametrize("company", [in_a_group, against(TrustLevel.TRUSTED), against(TrustLevel.REVIEWED)])
-def test_a_written_question_in_company_waits(
-    check: QuestionLed, shape: str, company: Callable[[str], Semantics]
-) -> None:
-    text = "".join(WRITTEN[shape])
-    survey = Survey(semantics=company(a_version(text).version_id))
-
-    assert judged(check, text, survey) is Verdict.QUARANTINE
-
-
-@pytest.mark.parametrize(
-    "elsewhere",
-    [
-        lambda version_id: in_a_group("another version"),
-        near_a_question,
-        against(TrustLevel.OPEN),
-        against(TrustLevel.TRUSTED, Outcome.AGREE),
-    ],
-)
-def test_what_is_no_company(check: QuestionLed, elsewhere: Callable[[str], Semantics]) -> None:
-    text = "".join(WRITTEN["a question mark"])
-    survey = Survey(semantics=elsewhere(a_version(text).version_id))
-
-    assert judged(check, text, survey) is Verdict.ACCEPT
-
-
-def test_a_long_text_and_one_of_a_reviewed_source_are_left_alone(check: QuestionLed) -> None:
-    text = "".join(WRITTEN["a question mark"])
-    long = text + " The bell is rung at noon by the keeper of the tower." * 12
-
-    for version in (a_version(long), a_version(text, trust=TrustLevel.REVIEWED)):
-        survey = Survey(semantics=in_a_group(version.version_id))
-        [(_, finding)] = check.run([version], survey)
-        assert finding.severity is Severity.LOW
-
-
 @pytest.mark.parametrize("kind", HEADINGS)
 def test_a_heading_weighs_little(check: QuestionLed, kind: str) -> None:
     (finding,) = found(check, HEADINGS[kind])
 
     assert (finding.code, finding.severity) == ("question_led.heading", Severity.LOW)
-    survey = Survey(semantics=in_a_group(a_version(HEADINGS[kind]).version_id))
-    assert judged(check, HEADINGS[kind], survey) is Verdict.ACCEPT
+    assert judged(check, HEADINGS[kind]) is Verdict.ACCEPT
 
 
 @pytest.mark.parametrize("kind", HONEST)

@@ -8,7 +8,6 @@ Rules
 - The text is prose of two sentences or so.
 - It comes from a source that anybody can write to.
 - It holds one of the phrases.
-- Medium only in company: the text belongs to a group that agrees, or contradicts a text of higher trust.
 
 What it does not see: a planted answer that is simply stated. Nothing in such a text shows that it is false.
 """
@@ -23,7 +22,6 @@ from pydantic import Field
 
 from corpus_guard.domain import Severity, Span, TrustLevel, Version
 from corpus_guard.screening.check import ConfiguredCheck, Hits, Params
-from corpus_guard.screening.company import has_company
 from corpus_guard.screening.survey.survey import Survey
 from corpus_guard.screening.wording import prose_share, split_words
 
@@ -78,11 +76,10 @@ class Overruling(ConfiguredCheck[OverrulingParams]):
                 continue
             phrase = _PHRASE.search(version.text)
             if phrase and prose_share(version.text) >= 0.9:
-                suspect = has_company(version, survey)
                 finding = self.finding(
                     "belief",
-                    Severity.MEDIUM if suspect else Severity.LOW,
-                    0.6 if suspect else 0.3,
+                    Severity.LOW,
+                    0.3,
                     "A few sentences that argue against what is believed or known, as a planted answer does to win over "
                     "the true one. Check what it claims",
                     span=Span(*phrase.span()),

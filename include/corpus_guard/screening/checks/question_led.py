@@ -2,7 +2,7 @@
 question, full stop, answer.
 
 The question is put there for the retriever (it makes the text nearest to that question), the rest for the
-reader. FAQ pages, catalogues and forums open with questions too, so a well-written one is no offence.
+reader. FAQ pages, catalogues and forums open with questions too: a well-written one is no offence.
 
 Rules
 - The opening is a *question*: it ends in a question mark, or begins as people type into a search box ("who
@@ -10,14 +10,13 @@ Rules
 - The rest *answers it*: it repeats what the question is about (`coverage`).
 - Medium (`typed`): the question stands there as it was typed into a search box, or with a full stop after
   its question mark. Programs that paste a question in front of an answer write so, authors hardly ever do.
-- Medium (`opening`): a well-written question in a short text of an open source that has company: it belongs to
-  a group that agrees, or contradicts a text of higher trust. (Near a question that people ask, `targeting`
-  speaks.)
-- Low (`opening`): a well-written question without company. Low (`heading`): one on a line of its own.
+- Low (`opening`): a well-written question. Low (`heading`): one on a line of its own. Such a text waits for what
+  surrounds it: a group that agrees (`coordination`), a question that people ask (`targeting`), a more trusted
+  text that it contradicts (`conflict`).
 - Titles that look like questions ("Who's the Man? is a film ..."), code and links pass.
 
-What it does not see: a text that answers a question without asking it (`targeting`, `coordination`). What it
-sees and lets pass: a planted answer behind a well-written question, alone, on which nothing else is known.
+What it does not see: a text that answers a question without asking it. What it sees and lets pass: a planted
+answer behind a well-written question, alone, on which nothing else is known.
 """
 
 from __future__ import annotations
@@ -31,7 +30,6 @@ from pydantic import Field
 
 from corpus_guard.domain import Finding, Severity, Span, Version
 from corpus_guard.screening.check import ConfiguredCheck, Hits, Params
-from corpus_guard.screening.company import has_company
 from corpus_guard.screening.survey.survey import Survey
 from corpus_guard.screening.wording import Wording, prose_share, split_words
 
@@ -71,8 +69,6 @@ class QuestionLedParams(Params):
     """Share of what the question is about (by rarity of the words) that the rest must repeat."""
     fragment_coverage: float = Field(default=0.5, gt=0, le=1)
     """The same for an opening that only its shape marks as a question."""
-    short_words: int = Field(default=120, ge=10)
-    """Longest text, in words, that is nothing but a question and its answer."""
 
 
 class QuestionLed(ConfiguredCheck[QuestionLedParams]):
@@ -89,16 +85,16 @@ class QuestionLed(ConfiguredCheck[QuestionLedParams]):
     def run(self, batch: Sequence[Version], survey: Survey | None) -> Hits:
         """Look at each opening."""
         for position, version in enumerate(batch):
-            finding = self._judge(version, survey)
+            finding = self._judge(version.text)
             if finding:
                 yield position, finding
 
-    def _judge(self, version: Version, survey: Survey | None) -> Finding | None:
+    def _judge(self, text: str) -> Finding | None:
         for shape in (_LEAD, _LONG_LEAD):
-            match = shape.match(version.text[:_MAX_OPENING_CHARS])
-            answered = self._find_answered(match, version.text) if match else None
+            match = shape.match(text[:_MAX_OPENING_CHARS])
+            answered = self._find_answered(match, text) if match else None
             if match and answered:
-                return self._describe(match, *answered, version, survey)
+                return self._describe(match, *answered)
         return None
 
     def _find_answered(self, match: re.Match[str], text: str) -> tuple[_Opening, float] | None:
@@ -115,24 +111,16 @@ class QuestionLed(ConfiguredCheck[QuestionLedParams]):
             return _Opening.HEADING, coverage
         return (_Opening.TYPED if _is_typed(lead, match["end"], rest) else _Opening.WRITTEN), coverage
 
-    def _describe(
-        self, match: re.Match[str], opening: _Opening, coverage: float, version: Version, survey: Survey | None
-    ) -> Finding:
-        suspect = opening is _Opening.TYPED or (
-            opening is _Opening.WRITTEN and self._is_short(version.text) and has_company(version, survey)
-        )
+    def _describe(self, match: re.Match[str], opening: _Opening, coverage: float) -> Finding:
+        is_typed = opening is _Opening.TYPED
         return self.finding(
             opening.value,
-            Severity.MEDIUM if suspect else Severity.LOW,
-            min(1.0, 0.5 + coverage / 2) if suspect else 0.3,
-            f"It opens with a question and answers it in the question's own words ({coverage:.0%} of them)"
-            + _REASONS[opening if suspect or opening is _Opening.HEADING else None],
+            Severity.MEDIUM if is_typed else Severity.LOW,
+            min(1.0, 0.5 + coverage / 2) if is_typed else 0.3,
+            f"It opens with a question and answers it in the question's own words ({coverage:.0%} of them). {_REASONS[opening]}",
             span=Span(match.start("lead"), match.end()),
             tags=("poisoning", "rag_poisoning", "retrieval_content"),
         )
-
-    def _is_short(self, text: str) -> bool:
-        return len(text) <= _MAX_REST_CHARS and len(split_words(text)) <= self.params.short_words
 
     def _required_coverage(self, lead: str, end: str, rest: str) -> float | None:
         """Return the coverage from which such an opening counts; None: it is no question."""
@@ -159,12 +147,10 @@ class QuestionLed(ConfiguredCheck[QuestionLedParams]):
 
 
 _REASONS: Final = {
-    _Opening.TYPED: ". The question stands there as somebody typed it into a search box: programs that paste it in front of an "
+    _Opening.TYPED: "The question stands there as somebody typed it into a search box: programs that paste it in front of an "
     "answer, to have the text retrieved for it, write so",
-    _Opening.WRITTEN: ", it is short, and it does not stand alone: it agrees with a group of other new texts, or contradicts a "
-    "more trusted one. Check the answer it gives",
-    _Opening.HEADING: ". The question is a heading, as on FAQ pages",
-    None: ". FAQ pages do so too, and nothing else speaks against this text",
+    _Opening.WRITTEN: "Pages of frequent questions do so too: alone it is no reason to hold the text back",
+    _Opening.HEADING: "The question is a heading, as on pages of frequent questions",
 }
 
 
