@@ -57,7 +57,7 @@ def template(tmp_path_factory: pytest.TempPathFactory, hashed_models: Models, mo
     for name in ("tide gauge", "barometer", "rain gauge"):
         made.page(f"{name}.md")
     made.page("keys.md", PAGE)
-    refreshed(made, "r1")
+    made.refresh("r1")
     return made
 
 
@@ -93,11 +93,6 @@ def supervised(deployment: Workspace) -> Iterator[None]:
             server.terminate()
 
 
-def refreshed(deployment: Workspace, run_id: str) -> Any:
-    with deployment.guard() as guard:
-        return guard.refresh(run_id)
-
-
 def planned(deployment: Workspace, **asked: str) -> PurgePlan:
     with deployment.guard() as guard:
         return plan_for(guard, **asked)
@@ -107,11 +102,6 @@ def purged(deployment: Workspace, run_id: str = "p1", **asked: str) -> PurgeResu
     with deployment.guard() as guard:
         wanted = plan_for(guard, **asked)
         return purger(guard).purge(run_id, wanted, "ada", REASON)
-
-
-def rows(deployment: Workspace, statement: sa.Select[Any]) -> list[Any]:
-    with deployment.guard() as guard, guard.ledger.read() as connection:
-        return list(connection.execute(statement))
 
 
 def served(deployment: Workspace) -> str:
@@ -195,8 +185,7 @@ def test_every_stored_file_is_as_the_log_says_after_a_purge(filled: Workspace) -
 
 
 def test_who_why_and_what_are_kept_and_nothing_that_tells_of_the_text(filled: Workspace) -> None:
-    (version,) = rows(
-        filled,
+    (version,) = filled.read(
         sa.select(versions)
         .join(documents, documents.c.doc_id == versions.c.doc_id)
         .where(documents.c.uri == "keys.md"),
@@ -204,7 +193,7 @@ def test_who_why_and_what_are_kept_and_nothing_that_tells_of_the_text(filled: Wo
 
     done = purged(filled, documents="keys.md")
 
-    (kept,) = rows(filled, sa.select(purges))
+    (kept,) = filled.read(sa.select(purges))
     assert (kept.state, kept.requested_by, kept.reason, kept.versions) == (
         "closed",
         "ada",
@@ -215,25 +204,25 @@ def test_who_why_and_what_are_kept_and_nothing_that_tells_of_the_text(filled: Wo
     assert kept.evidence["searched"] == done["searched"] > 5
     assert kept.evidence["sought"] >= 8
     assert "traces" not in kept.evidence
-    (event,) = rows(filled, sa.select(events).where(events.c.kind == "purged"))
+    (event,) = filled.read(sa.select(events).where(events.c.kind == "purged"))
     assert event.subject == kept.purge_id == done["purge_id"]
     assert event.body["content_sha256"] == [version.content_sha256]
     assert event.body["text_sha256"] == [version.text_sha256]
     assert (event.body["by"], event.body["searched"]) == ("ada", done["searched"])
-    assert {(row.sha256, row.kind) for row in rows(filled, sa.select(blocked))} == {
+    assert {(row.sha256, row.kind) for row in filled.read(sa.select(blocked))} == {
         (version.content_sha256, "content"),
         (version.text_sha256, "text"),
     }
-    (decision,) = rows(filled, sa.select(decisions))
+    (decision,) = filled.read(sa.select(decisions))
     assert (decision.version_id, decision.verdict, decision.reviewer) == (version.version_id, "reject", "ada")
     assert decision.applied_at is not None
-    (state,) = rows(filled, sa.select(versions.c.state).where(versions.c.version_id == version.version_id))
+    (state,) = filled.read(sa.select(versions.c.state).where(versions.c.version_id == version.version_id))
     assert state.state == "rejected"
     for table in (signals, bands):
-        assert not rows(filled, sa.select(table).where(table.c.version_id == version.version_id))
-        assert rows(filled, sa.select(table))
-    (last,) = rows(
-        filled, sa.select(events.c.kind).where(events.c.kind != "rows").order_by(events.c.seq.desc()).limit(1)
+        assert not filled.read(sa.select(table).where(table.c.version_id == version.version_id))
+        assert filled.read(sa.select(table))
+    (last,) = filled.read(
+        sa.select(events.c.kind).where(events.c.kind != "rows").order_by(events.c.seq.desc()).limit(1)
     )
     assert last.kind == "sealed"
 
@@ -255,15 +244,14 @@ def test_a_dry_run_names_everything_and_changes_nothing(filled: Workspace) -> No
     assert {name: content for name, content in after.items() if "ledger" not in name} == {
         name: content for name, content in before.items() if "ledger" not in name
     }
-    assert not rows(filled, sa.select(purges))
+    assert not filled.read(sa.select(purges))
 
 
 def test_a_chunk_takes_its_version_and_every_equal_one_along(filled: Workspace) -> None:
     filled.page("copy.md", PAGE)
     filled.page("marked.md", "\ufeff" + PAGE)  # other bytes, the same text
-    refreshed(filled, "r2")
-    (chunk,) = rows(
-        filled,
+    filled.refresh("r2")
+    (chunk,) = filled.read(
         sa.select(chunks.c.chunk_id)
         .join(versions, versions.c.version_id == chunks.c.version_id)
         .join(documents, documents.c.doc_id == versions.c.doc_id)
@@ -281,9 +269,8 @@ def test_a_document_goes_with_its_former_versions_and_another_version_of_it_stay
     filled.page(
         "keys.md", "The key of the boat house hangs in the office now, beside the chart of the inner harbour basin.\n"
     )
-    refreshed(filled, "r2")
-    (old,) = rows(
-        filled,
+    filled.refresh("r2")
+    (old,) = filled.read(
         sa.select(versions.c.content_sha256).where(
             versions.c.run_id == "r1", versions.c.text_sha256.in_(texts_of(filled, "keys.md"))
         ),
@@ -303,7 +290,7 @@ def test_a_document_goes_with_its_former_versions_and_another_version_of_it_stay
 
 def texts_of(deployment: Workspace, uri: str) -> list[str]:
     joined = sa.select(versions.c.text_sha256).join(documents, documents.c.doc_id == versions.c.doc_id)
-    return [row.text_sha256 for row in rows(deployment, joined.where(documents.c.uri == uri))]
+    return [row.text_sha256 for row in deployment.read(joined.where(documents.c.uri == uri))]
 
 
 def collections(filled: Workspace) -> set[tuple[str, str]]:
@@ -313,7 +300,7 @@ def collections(filled: Workspace) -> set[tuple[str, str]]:
 
 def test_what_waits_in_quarantine_goes_without_touching_the_collections(filled: Workspace) -> None:
     filled.page("notice.md", BAD)
-    refreshed(filled, "r2")
+    filled.refresh("r2")
     before = collections(filled)
 
     done = purged(filled, documents="notice.md")
@@ -326,14 +313,14 @@ def test_what_waits_in_quarantine_goes_without_touching_the_collections(filled: 
 def test_boilerplate_stays_where_it_is_lawful_and_is_named(filled: Workspace) -> None:
     """The same passage stands in a longer document that lives on."""
     filled.page("longer.md", GOOD.replace("{title}", "tide gauge") + "\n\n" + UNRELATED[0])
-    refreshed(filled, "r2")
+    filled.refresh("r2")
     sentence = b"The tide gauge is read every morning"
 
     done = purged(filled, documents="tide gauge.md")
 
     assert done["state"] == "closed"
     assert "tide gauge.md" not in {
-        row.uri for row in rows(filled, sa.select(documents.c.uri).where(documents.c.target_version.is_not(None)))
+        row.uri for row in filled.read(sa.select(documents.c.uri).where(documents.c.target_version.is_not(None)))
     }
     assert holding(filled, sentence)
     assert holding(filled, UNRELATED[0][:40].encode())
@@ -399,8 +386,8 @@ def test_killed_anywhere_the_same_command_or_resume_ends_in_the_same_place(
         )
 
     assert [one["state"] for one in again] in (["closed"], [])
-    assert [row.state for row in rows(filled, sa.select(purges))] == ["closed"]
-    assert len(rows(filled, sa.select(events).where(events.c.kind == "purged"))) == 1
+    assert [row.state for row in filled.read(sa.select(purges))] == ["closed"]
+    assert len(filled.read(sa.select(events).where(events.c.kind == "purged"))) == 1
     assert holding(filled, SECRET.encode()) == []
     assert "tide gauge" in served(filled)
     assert refreshed_without("keys.md", filled)["failed"] == 0
@@ -408,7 +395,7 @@ def test_killed_anywhere_the_same_command_or_resume_ends_in_the_same_place(
 
 def refreshed_without(uri: str, deployment: Workspace) -> Any:
     (deployment.pages / uri).unlink()
-    return refreshed(deployment, "r9")
+    return deployment.refresh("r9")
 
 
 @pytest.mark.parametrize("left_out", ["VACUUM", "publishing again", "raw bytes", "rows"])
@@ -434,7 +421,7 @@ def test_a_step_that_was_not_done_is_found_and_named_and_doing_it_closes(
         with pytest.raises(Inconsistent, match="purged text or vectors are still in") as error:
             purged(filled, sources="pages")
     assert "Osric" not in str(error.value)
-    assert [row.state for row in rows(filled, sa.select(purges))] == ["removed"]
+    assert [row.state for row in filled.read(sa.select(purges))] == ["removed"]
 
     with filled.guard() as guard:
         (done,) = purger(guard).resume("p2")
@@ -494,20 +481,20 @@ def test_where_the_disk_of_chroma_is_not_seen_nothing_is_claimed(deployment: Wor
     """The fixture's server keeps its files below another home; so would one on another machine."""
     deployment.page("tide gauge.md")
     deployment.page("keys.md", PAGE)
-    refreshed(deployment, "r1")
+    deployment.refresh("r1")
 
     done = purged(deployment, documents="keys.md")
 
     assert done["state"] == "removed"
-    assert [row.state for row in rows(deployment, sa.select(purges))] == ["removed"]
-    assert not rows(deployment, sa.select(events).where(events.c.kind == "purged"))
+    assert [row.state for row in deployment.read(sa.select(purges))] == ["removed"]
+    assert not deployment.read(sa.select(events).where(events.c.kind == "purged"))
     assert "Osric" not in served(deployment)
     assert holding(deployment, SECRET.encode()) == []
 
 
 def test_nothing_is_deleted_that_could_not_be_published_again(filled: Workspace) -> None:
     with filled.guard() as guard:
-        (name,) = {row.vectors for row in rows(filled, sa.select(publications.c.vectors))}
+        (name,) = {row.vectors for row in filled.read(sa.select(publications.c.vectors))}
         table = guard.storage.read_table(name)
         buffer = pa.BufferOutputStream()
         pq.write_table(table.slice(0, 0), buffer)
@@ -522,7 +509,7 @@ def test_nothing_is_deleted_that_could_not_be_published_again(filled: Workspace)
 def test_documents_without_text_are_not_one_content(filled: Workspace) -> None:
     for name in ("empty.md", "void.md"):
         (filled.pages / name).write_bytes(b" " * len(name))
-    refreshed(filled, "r2")
+    filled.refresh("r2")
 
     assert [document.uri for document in planned(filled, documents="empty.md").documents] == ["empty.md"]
 
@@ -542,7 +529,7 @@ def test_misuse_is_refused(filled: Workspace) -> None:
 @pytest.mark.slow
 def test_whoever_reads_batches_copes_with_rows_that_are_gone(filled: Workspace) -> None:
     filled.page("notice.md", BAD)
-    refreshed(filled, "r2")
+    filled.refresh("r2")
     purged(filled, documents="keys.md")
     purged(filled, "p2", documents="notice.md")
 
@@ -557,7 +544,7 @@ def test_whoever_reads_batches_copes_with_rows_that_are_gone(filled: Workspace) 
     filled.page(
         "keys.md", "The key of the boat house hangs in the office now, beside the chart of the inner harbour basin.\n"
     )
-    sealed = refreshed(filled, "r3")
+    sealed = filled.refresh("r3")
     assert sealed["failed"] == 0
     assert "kept beside the new one" in served(filled)
 
