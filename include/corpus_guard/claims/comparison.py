@@ -37,6 +37,7 @@ from corpus_guard.models import TextEmbedder
 SHARED_OF_SMALLER: Final = 0.6  # of the weight of the sentence that says less, 0..1
 SHARED_OF_BOTH: Final = 0.2  # of the weight of both together (Jaccard), 0..1
 SAME_WORDING: Final = 0.6  # Jaccard from which a negation alone is a contradiction, and no value an agreement, 0..1
+NEARLY_SAME_WORDING: Final = 0.75  # the same where the affirmation has fewer words than the negation
 SAME_MEANING: Final = 0.8  # cosine of the masked sentences that makes up for other words
 MIN_SHARED: Final = 2  # words in common, where the two do not consist of the same one
 RARE_WEIGHT: Final = 2.5  # of a word that no vocabulary holds
@@ -118,7 +119,7 @@ def compare(one: Statement, other: Statement, similarity: float | None = None) -
     outcome, values, is_denial = Outcome.UNRELATED, equal, False
     if one.is_negated != other.is_negated:
         is_complete = len(equal) >= min(len(_stated(one)), len(_stated(other)))  # nothing else is at odds
-        if not different and is_complete and jaccard >= SAME_WORDING and _asserts_same(one, other):
+        if not different and is_complete and _contradicts(one, other, jaccard):
             outcome, is_denial = Outcome.CONFLICT, True
     elif different:
         values = [pair for pair in different if not _differ_in_subject(one, other, *pair)]
@@ -251,11 +252,14 @@ def _weights(one: Statement, other: Statement) -> Mapping[str, float]:
     return {word: weight for word, weight in one.words.items() if word in other.words or word not in names}
 
 
-def _asserts_same(one: Statement, other: Statement) -> bool:
-    """Return whether a clause of one sentence says all that the other does, and does not merely suppose it."""
+def _contradicts(one: Statement, other: Statement, jaccard: float) -> bool:
+    """Return whether one sentence affirms what the other denies, in one clause and without merely supposing it."""
+    if one.text.startswith("#") or other.text.startswith("#"):
+        return False  # a heading says nothing
+    affirmed, denied = (other, one) if one.is_negated else (one, other)
     return any(
-        all(word in clause for word in _weights(second, first))
-        for first, second in ((one, other), (other, one))
+        jaccard >= least and all(word in clause for word in _weights(second, first))
+        for first, second, least in ((affirmed, denied, SAME_WORDING), (denied, affirmed, NEARLY_SAME_WORDING))
         for clause in _clauses(first)
     )
 

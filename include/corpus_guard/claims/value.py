@@ -107,7 +107,13 @@ def _relate_numbers(one: Value, other: Value) -> Relation:
         slack += CALENDAR_SLACK * largest
     if _near(low, other_low, slack) and _near(high, other_high, slack):
         return Relation.EQUAL
-    if max(low, other_low) <= min(high, other_high) + slack and not _same_bound(low, high, other_low, other_high):
+    ranges = low < high and other_low < other_high
+    is_moved = ranges and (_near(low, other_low, slack) or _near(high, other_high, slack))  # 10 to 16 V, 10 to 36 V
+    if (
+        max(low, other_low) <= min(high, other_high) + slack
+        and not is_moved
+        and not _same_bound(low, high, other_low, other_high)
+    ):
         return Relation.OVERLAPPING
     return Relation.DIFFERENT
 

@@ -31,7 +31,8 @@ _WORDS_OF_STATING: Final = (
     "allowed able possible due become becomes became happen happens happened means meant call calls called regular regularly "
     "earn earns earned himself herself itself themselves yourself others other another else course good"
 )
-EMPTY: Final = frozenset(f"{_FUNCTION_WORDS} {_WORDS_OF_STATING}".split())
+_PLAIN: Final = frozenset(f"{_FUNCTION_WORDS} {_WORDS_OF_STATING}".split())
+EMPTY: Final = _PLAIN | {word for word, plain in (OPPOSITES | SAME_WORDS).items() if plain in _PLAIN}
 """Words that say nothing of what a sentence is about."""
 
 _GROUPS: Final = """

@@ -1,0 +1,62 @@
+"""What the cases are, and how many contradictions of trusted texts are found with the real embedder."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from corpus_guard.detectors.samples import Half
+from corpus_guard.evaluation.contradictions.cases import Group, Origin, load_cases
+from corpus_guard.evaluation.contradictions.figures import ContradictionFigure, measure_contradictions
+from corpus_guard.models import Models
+from corpus_guard.screening.wording import load_wording
+
+
+def test_there_are_enough_cases_of_every_kind_over_many_domains() -> None:
+    trusted, cases = load_cases()
+
+    generated = Counter(case.group for case in cases if case.origin is Origin.GENERATED)
+    written = Counter(case.group for case in cases if case.origin is Origin.WRITTEN)
+    assert min(generated.values()) >= 60
+    assert written[Group.CONTRADICTION] >= 20
+    assert len({case.domain for case in cases}) >= 6
+    assert {"value", "date", "name", "negation", "unit", "contact"} <= {case.kind for case in cases}
+    assert len(trusted) == len({document.text for document in trusted})
+
+
+def test_a_seed_chooses_wordings_and_the_same_seed_the_same() -> None:
+    assert load_cases(3) == load_cases(3)
+    assert load_cases(3) != load_cases(4)
+
+
+@pytest.fixture(scope="module")
+def figures(models: Models) -> list[ContradictionFigure]:
+    return measure_contradictions(models.embedder, load_wording(models.frequency_vocabulary))
+
+
+def share(figures: list[ContradictionFigure], *groups: Group, origin: Origin, half: Half | None = None) -> float:
+    chosen = [
+        figure
+        for figure in figures
+        if figure.group in groups and figure.origin is origin and half in {None, figure.half}
+    ]
+    return sum(figure.found for figure in chosen) / sum(figure.texts for figure in chosen)
+
+
+def test_generated_contradictions_are_found(figures: list[ContradictionFigure]) -> None:
+    for half in (Half.TUNING, Half.VALIDATION):
+        assert share(figures, Group.CONTRADICTION, origin=Origin.GENERATED, half=half) >= 0.9
+    assert share(figures, Group.NEAR_COPY, origin=Origin.GENERATED) >= 0.95
+
+
+def test_hardly_an_honest_text_is_taken_for_one(figures: list[ContradictionFigure]) -> None:
+    honest = (Group.RESTATEMENT, Group.UPDATE)
+
+    assert share(figures, *honest, origin=Origin.GENERATED) <= 0.01
+    assert share(figures, Group.UPDATE, origin=Origin.WRITTEN) <= 0.05
+
+
+def test_what_people_write_freely_is_found_less_often(figures: list[ContradictionFigure]) -> None:
+    """No target that is met: the figure that must not get worse."""
+    assert share(figures, Group.CONTRADICTION, origin=Origin.WRITTEN) >= 0.65
