@@ -141,6 +141,7 @@ def test_search_names_what_the_filter_dropped_and_that_none_looked(run: Run, mon
     monkeypatch.setattr("corpus_guard.corpus.filterrag.filters.EPSILON", -1.0)
     monkeypatch.setattr("corpus_guard.corpus.filterrag.filters.FilterRAG.__init__.__defaults__", (0.6, -1.0))
     monkeypatch.setenv("CORPUS_GUARD_RETRIEVAL_FILTER", "filterrag")
+    run("refresh")  # nothing is published yet where the slow tests run by themselves
     shown = run("search", "What does the barometer say?", "-k", "1")
     found = run("search", "What does the barometer say?", "-k", "1", "--json").json
 
