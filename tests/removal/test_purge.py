@@ -20,6 +20,7 @@ import pytest
 import sqlalchemy as sa
 from purging import REASON, plan_for, purger
 
+from corpus_guard.batches import Storage
 from corpus_guard.corpus.server import is_answering
 from corpus_guard.errors import Inconsistent, Misuse, UnknownSubject
 from corpus_guard.ledger.tables import (
@@ -330,7 +331,7 @@ STEPS = [
     (purge_module.Purger, "_take_out_of_service"),
     (purge_module.outbox, "drain"),
     (storage_files.StorageFiles, "erase"),
-    (storage_files.StorageFiles, "_remove"),
+    (Storage, "remove"),
     (chroma_files, "_require_republishable"),
     (chroma_files.outbox, "drain"),
     (chroma_files, "republish_collections"),
@@ -338,7 +339,7 @@ STEPS = [
     (chroma_files.shutil, "rmtree"),
     (purge_module.Purger, "_prove_erasure"),
     (purge_module, "_close"),
-    (purge_module, "seal_corpus"),
+    (purge_module, "seal_run"),
 ]
 
 

@@ -168,7 +168,7 @@ def die_at(deployment: Workspace, moment: str) -> None:
         drain = outbox.drain
         applying.outbox.drain = lambda *given: (drain(*given), die())  # type: ignore[attr-defined]
     else:
-        applying.seal_corpus = die  # type: ignore[attr-defined]
+        applying.seal_run = die  # type: ignore[attr-defined]
     with deployment.guard() as guard:
         guard.apply_decisions("d1")
 
