@@ -63,6 +63,13 @@ def test_every_column_of_the_log_is_named(copy: Corpus, column: sa.Column[object
     assert collector.deviations
 
 
+UNDO_LATER_REVISIONS = (
+    "DROP INDEX ix_versions_reopened",
+    "ALTER TABLE versions DROP COLUMN reopened_at",
+    "ALTER TABLE findings DROP COLUMN counterstatement",
+)
+
+
 def test_a_home_of_an_older_release_verifies_after_it_was_opened_and_sealed_again(
     original: Corpus, tmp_path: Path, migrated_sqlite: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -71,8 +78,8 @@ def test_a_home_of_an_older_release_verifies_after_it_was_opened_and_sealed_agai
         made = Corpus.sealed(
             tmp_path / "older", migrated_sqlite, original.chroma_home, original.settings.chroma_url, "older"
         )
-        made.ledger_sql("DROP INDEX ix_versions_reopened")  # revision 0012
-        made.ledger_sql("ALTER TABLE versions DROP COLUMN reopened_at")
+        for statement in UNDO_LATER_REVISIONS:
+            made.ledger_sql(statement)
         made.ledger_sql("UPDATE alembic_version SET version_num = '0010'")
         made.shelf.ledger.close()
     opened = Corpus.opened(made.home, made.chroma_home, made.settings)
