@@ -79,6 +79,7 @@ def test_siblings_of_several_shards_and_sources_are_found_together(make: Any) ->
     assert {deployment.states()[name] for name in members} == {"quarantined"}
 
 
+@pytest.mark.slow
 def test_one_text_a_day_is_found_when_three_others_are_served(deployment: Workspace) -> None:
     """A drip feed, on days on which other documents arrive too."""
     stopped: list[int] = []

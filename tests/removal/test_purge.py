@@ -148,7 +148,10 @@ def pieces(vector: bytes) -> list[bytes]:
     return [vector, *(vector[start : start + 32] for start in range(0, len(vector) - 32, 256))]
 
 
-@pytest.mark.parametrize("running", [False, True], ids=["no server", "a server that runs"])
+@pytest.mark.parametrize(
+    "running",
+    [pytest.param(False, id="no server", marks=pytest.mark.slow), pytest.param(True, id="a server that runs")],
+)
 def test_neither_text_nor_vector_is_found_by_another_search(filled: Workspace, running: bool) -> None:
     (vector,) = vectors_of(filled, "keys.md")
     needles = [SECRET.encode(), SECRET.encode()[10:40], *pieces(vector)]
@@ -343,8 +346,8 @@ STEPS = [
 ]
 
 
-QUICK = {"erase", "republish_collections", "_close"}
-"""A quick run is killed after these alone."""
+QUICK = {"republish_collections"}
+"""A quick run is killed after this alone."""
 
 
 class Killed(BaseException):
@@ -438,7 +441,7 @@ def traced_before(deployment: Workspace) -> Any:
         )
 
 
-@pytest.mark.parametrize("times", [1, purge_module.MAX_SEARCHES])
+@pytest.mark.parametrize("times", [1, pytest.param(purge_module.MAX_SEARCHES, marks=pytest.mark.slow)])
 def test_an_index_that_was_made_of_old_memory_is_made_again(
     filled: Workspace, monkeypatch: pytest.MonkeyPatch, times: int
 ) -> None:
@@ -467,6 +470,7 @@ def test_an_index_that_was_made_of_old_memory_is_made_again(
     assert "tide gauge" in served(filled)
 
 
+@pytest.mark.slow
 def test_a_copy_that_somebody_left_in_the_storage_folder_keeps_the_purge_open(filled: Workspace) -> None:
     copy = filled.settings.home / "storage" / "batches" / "kept-for-later.bak"
     shutil.copy(next((filled.settings.home / "storage" / "batches").rglob("versions.parquet")), copy)
