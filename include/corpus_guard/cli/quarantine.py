@@ -103,6 +103,7 @@ def list_(
 
 def _row(item: QueueItem) -> tuple[str, ...]:
     marks = [f"{item.pending} 1 of 2, by {item.approved_by}" if item.waits_for_second else item.pending or ""]
+    marks += ["served, reopened"] if item.reopened_at else []
     marks += ["escalated"] if item.escalated else []
     marks += ["overdue"] if item.expired else []
     return (

@@ -38,7 +38,7 @@ from corpus_guard.screening.survey.semantics import survey_semantics
 from corpus_guard.screening.wording import load_wording
 
 GROUPING = GroupingModel(
-    _logistic.load_logistic(_logistic.PARAMETERS_FOLDER / "coordination.yaml", VERSION, FEATURES), 0.93, 0.6
+    _logistic.load_logistic(_logistic.PARAMETERS_FOLDER / "coordination.yaml", VERSION, FEATURES), 0.95, 0.65
 )
 VOCABULARY = builtin_embedder().folder / "tokenizer.json"
 WIDTH = 384

@@ -37,10 +37,10 @@ _NAMED_DOCUMENTS: Final = 3  # in a message
 class CoordinationParams(Params):
     """The section ``coordination`` of policy.yaml."""
 
-    seed: float = Field(default=0.93, gt=0, le=1)
+    seed: float = Field(default=0.95, gt=0, le=1)
     """Score of a chunk that makes a group; two are needed, or one where the texts it agrees with are served
     already."""
-    member: float = Field(default=0.6, gt=0, le=1)
+    member: float = Field(default=0.65, gt=0, le=1)
     """Score from which a chunk near a seed belongs to its group."""
     corroborated: float = Field(default=0.5, gt=0, le=1)
     """Share of a chunk that more trusted documents state too, from which its group is harmless."""
