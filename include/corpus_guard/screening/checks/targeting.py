@@ -43,7 +43,7 @@ FEATURES: Final = (
 class TargetingParams(Params):
     """The section ``targeting`` of policy.yaml."""
 
-    score: float = Field(default=0.6, gt=0, le=1)
+    score: float = Field(default=0.9, gt=0, le=1)
     """Score from which a chunk counts as written for the question."""
     reach: float = Field(default=0.2, gt=0, le=1)
     """Share of the bank's questions near one chunk from which it is a hub: a text made to be retrieved for
