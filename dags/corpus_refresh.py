@@ -7,7 +7,7 @@ Pulls every source, screens what changed, publishes what was accepted, and seals
 embedded and screened. What the policy does not accept waits in quarantine (`guard quarantine list`). Accepted chunks are written to
 Chroma and read back. Tasks exchange only paths and counts. A late run is reported like a failed one.
 
-**What it does not protect against.** A fluent lie in an otherwise ordinary document. Anyone who can edit `policy.yaml`, `sources.yaml`,
+**What it does not protect against.** A fluent lie that no trusted document contradicts. Anyone who can edit `policy.yaml`, `sources.yaml`,
 or the ledger between two seals. Direct writes to Chroma are detected by every guarded query and by `integrity_nightly`, not prevented.
 
 **When it fails.** Clear the failed task, or trigger the DAG again: every step may be repeated and converges. By task:
