@@ -37,6 +37,8 @@ status: .venv/installed  ## what runs, and what the corpus holds
 	@$(STACK) status
 	@$(BIN)/guard status
 
+# One thread of OpenMP a process: two processes with two threads each on two cores spend four times the work on waiting.
+test test-proofs: export OMP_NUM_THREADS = 1
 TESTED := .venv/installed var/moto/bin/moto_server
 test: $(TESTED)  ## the quick tests, and a run of every DAG: at most ten minutes on two cores
 	@$(BIN)/python -m pytest $(SPREAD)

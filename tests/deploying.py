@@ -121,6 +121,7 @@ def quick_policy(file: Path) -> Path:
     """
     policy = yaml.safe_load((PACKAGE / "policy.yaml").read_text(encoding="utf-8"))
     policy["checks"] |= {name: {"enabled": False} for name in ("structure", "filter_features", "perplexity")}
+    policy["shadow"] = []
     file.write_text(yaml.safe_dump(policy, sort_keys=False), encoding="utf-8")
     return file
 

@@ -94,7 +94,9 @@ class SameMeaning:
 
 def test_an_embedder_finds_a_statement_in_other_words_and_no_other_subject() -> None:
     one = read_statements("For this probe it is every 36 months.").statements
-    other = read_statements("Trained staff service the probe every 6 months under a plan of care for old ships.").statements
+    other = read_statements(
+        "Trained staff service the probe every 6 months under a plan of care for old ships."
+    ).statements
     subject = read_statements("The red pump runs for 5 hours.").statements
     rival = read_statements("The blue pump runs for 3 hours.").statements
 

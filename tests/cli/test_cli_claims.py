@@ -17,7 +17,7 @@ def texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, str]:
     monkeypatch.setenv("COLUMNS", "200")
     manual, post = tmp_path / "manual.md", tmp_path / "post.md"
     manual.write_text("The OX-12 must be calibrated every 6 months. It weighs 1.2 kg.")
-    post.write_text("The OX-12 must be calibrated \u202eevery 36 months\x1b[2J. It weighs 1,200 g [red].")
+    post.write_text("The OX-12 must be calibrated \u202eevery 36 months\x1b[2J. It weighs 1,200 g. Paint it [red].")
     return str(manual), str(post)
 
 

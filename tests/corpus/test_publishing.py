@@ -9,10 +9,10 @@ import pytest
 import sqlalchemy as sa
 
 import deciding
-from corpus_guard.batches.reading import BatchDamaged
 from corpus_guard.corpus import outbox, publishing
 from corpus_guard.corpus.store import Store
 from corpus_guard.domain import TrustLevel, Verdict
+from corpus_guard.errors import Inconsistent
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.tables import chunks, decisions, events, findings, publications
@@ -398,7 +398,9 @@ def test_a_batch_that_lacks_its_chunk_is_named(lite_shelf: Shelf) -> None:
         connection.execute(chunks.insert().values(_foreign_chunk()))
         connection.execute(publications.insert().values({**row._mapping, "chunk_id": "f" * 32}))
 
-    with pytest.raises(BatchDamaged, match=r"/versions\.parquet: version \w+ .* its chunks are not those"):
+    with pytest.raises(
+        Inconsistent, match=r"chunk f{32} is to be published, and \S+/versions\.parquet does not hold it"
+    ):
         lite_shelf.drain()
 
     assert not lite_shelf.in_chroma()

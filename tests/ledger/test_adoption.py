@@ -11,6 +11,7 @@ from corpus_guard.ledger.tables import documents, events, results
 from corpus_guard.proof.verify.findings import DeviationCollector
 from corpus_guard.proof.verify.rows import check_rows
 from every_row import GROUPS, insert_rows
+from older_ledgers import go_back_to_0010
 
 MANY = 2 * GROUPS_PER_EVENT
 
@@ -20,9 +21,7 @@ def of_an_older_release(ledger: Ledger) -> str:
     with ledger.engine.begin() as connection:  # past `Ledger.write`
         insert_rows(connection)
         connection.execute(results.insert(), [{"key": f"key {number}", "findings": []} for number in range(MANY)])
-        connection.execute(sa.text("DROP INDEX ix_versions_reopened"))  # what later migrations add
-        connection.execute(sa.text("ALTER TABLE versions DROP COLUMN reopened_at"))
-        connection.execute(sa.text("UPDATE alembic_version SET version_num = '0010'"))
+        go_back_to_0010(lambda statement: connection.execute(sa.text(statement)))
     return ledger.url.render_as_string(hide_password=False)
 
 

@@ -74,7 +74,10 @@ def test_an_ordinary_edit_is_accepted(deployment: Workspace) -> None:
     )
 
     assert deployment.refresh("r2")["accepted"] == 1
-    assert [(row.code, row.severity) for row in found(deployment, "r2").values()] == [("modification.edited", "info")]
+    assert {(row.code, row.severity) for row in found(deployment, "r2").values()} == {
+        ("modification.edited", "info"),
+        ("modification.number", "low"),
+    }
 
 
 def test_without_the_predecessors_text_nothing_is_judged(deployment: Workspace) -> None:

@@ -519,15 +519,38 @@ Index(
     sqlite_where=_GROUPED,
     postgresql_where=_GROUPED,
 )
-_REOPENED = text("reopened_at IS NOT NULL")
-Index("ix_versions_reopened", versions.c.reopened_at, sqlite_where=_REOPENED, postgresql_where=_REOPENED)
+_WAITING = text("state = 'quarantined' OR reopened_at IS NOT NULL")
+Index(
+    "ix_versions_waiting",
+    versions.c.risk,
+    versions.c.campaign,
+    versions.c.version_id,
+    versions.c.severity,
+    versions.c.checks,
+    versions.c.state,
+    versions.c.reopened_at,
+    sqlite_where=_WAITING,
+    postgresql_where=_WAITING,
+)
+Index(
+    "ix_versions_waiting_since",
+    versions.c.waits_since,
+    versions.c.version_id,
+    sqlite_where=_WAITING,
+    postgresql_where=_WAITING,
+)
 Index("ix_documents_latest", documents.c.latest_version, documents.c.retired_at, documents.c.source, documents.c.trust)
 Index("ix_publications_collection_state", publications.c.collection, publications.c.state)
 
 
 def waits_for_decision() -> sa.ColumnElement[bool]:
-    """Return the condition for versions that wait for a person: in quarantine, or served and reopened."""
-    return sa.or_(versions.c.state == VersionState.QUARANTINED, versions.c.reopened_at.is_not(None))
+    """Return the condition for versions that wait for a person: in quarantine, or served and reopened.
+
+    It is written so that queries use the indexes above: with the state as a literal, and with a range of the risk,
+    which is never negative, without which SQLite begins with all documents.
+    """
+    quarantined = versions.c.state == sa.literal_column(f"'{VersionState.QUARANTINED.value}'")
+    return sa.and_(sa.or_(quarantined, versions.c.reopened_at.is_not(None)), versions.c.risk >= 0)
 
 
 def decision_stands() -> sa.ColumnElement[bool]:

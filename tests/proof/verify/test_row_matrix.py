@@ -15,6 +15,7 @@ from corpus_guard.proof.verify.findings import DeviationCollector
 from corpus_guard.proof.verify.log import check_log
 from every_row import another_value
 from material import a_version
+from older_ledgers import go_back_to_0010
 from row_tampering import ROWS, RowTampering, add_rows
 from tampering import DOUBTFUL, Corpus
 
@@ -63,13 +64,6 @@ def test_every_column_of_the_log_is_named(copy: Corpus, column: sa.Column[object
     assert collector.deviations
 
 
-UNDO_LATER_REVISIONS = (
-    "DROP INDEX ix_versions_reopened",
-    "ALTER TABLE versions DROP COLUMN reopened_at",
-    "ALTER TABLE findings DROP COLUMN counterstatement",
-)
-
-
 def test_a_home_of_an_older_release_verifies_after_it_was_opened_and_sealed_again(
     original: Corpus, tmp_path: Path, migrated_sqlite: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -78,9 +72,7 @@ def test_a_home_of_an_older_release_verifies_after_it_was_opened_and_sealed_agai
         made = Corpus.sealed(
             tmp_path / "older", migrated_sqlite, original.chroma_home, original.settings.chroma_url, "older"
         )
-        for statement in UNDO_LATER_REVISIONS:
-            made.ledger_sql(statement)
-        made.ledger_sql("UPDATE alembic_version SET version_num = '0010'")
+        go_back_to_0010(made.ledger_sql)
         made.shelf.ledger.close()
     opened = Corpus.opened(made.home, made.chroma_home, made.settings)
 

@@ -9,11 +9,9 @@ down_revision = "0011"
 
 def upgrade() -> None:
     op.add_column("versions", sa.Column("reopened_at", sa.DateTime(timezone=True), nullable=True))
-    is_reopened = sa.text("reopened_at IS NOT NULL")
-    op.create_index(
-        "ix_versions_reopened",
-        "versions",
-        ["reopened_at"],
-        sqlite_where=is_reopened,
-        postgresql_where=is_reopened,
-    )
+    is_waiting = sa.text("state = 'quarantined' OR reopened_at IS NOT NULL")
+    for name, columns in (
+        ("ix_versions_waiting", ["risk", "campaign", "version_id", "severity", "checks", "state", "reopened_at"]),
+        ("ix_versions_waiting_since", ["waits_since", "version_id"]),
+    ):
+        op.create_index(name, "versions", columns, sqlite_where=is_waiting, postgresql_where=is_waiting)

@@ -1,0 +1,23 @@
+"""Ledgers as an older release left them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+_UNDO_LATER_REVISIONS = (
+    "DROP INDEX ix_versions_waiting",
+    "DROP INDEX ix_versions_waiting_since",
+    "ALTER TABLE versions DROP COLUMN reopened_at",
+    "ALTER TABLE findings DROP COLUMN counterstatement",
+    "UPDATE alembic_version SET version_num = '0010'",
+)
+
+
+def go_back_to_0010(execute: Callable[[str], object]) -> None:
+    """Undo the migrations after revision 0010, which logged no digests of rows.
+
+    Args:
+        execute: runs one SQL statement.
+    """
+    for statement in _UNDO_LATER_REVISIONS:
+        execute(statement)
