@@ -34,6 +34,14 @@ class TrustLevel(StrEnum):
     REVIEWED = "reviewed"  # written inside, or reviewed before it is taken in
     OPEN = "open"  # anybody can write to it
 
+    @property
+    def rank(self) -> int:
+        """0 (open) to 2 (trusted)."""
+        return _TRUST_LEVELS.index(self)
+
+
+_TRUST_LEVELS = [TrustLevel.OPEN, TrustLevel.REVIEWED, TrustLevel.TRUSTED]
+
 
 class Severity(StrEnum):
     """Severity of a finding by itself, before the policy weighs it."""

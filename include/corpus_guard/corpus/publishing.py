@@ -24,10 +24,10 @@ from typing import Final
 import sqlalchemy as sa
 
 from corpus_guard.corpus.outbox import retire_replaced
-from corpus_guard.domain import Finding, Judgement, Severity, TrustLevel, Version, sha256_text
+from corpus_guard.domain import Finding, Judgement, TrustLevel, Version, sha256_text
 from corpus_guard.ledger.event_log import append_event
 from corpus_guard.ledger.ledger import now
-from corpus_guard.ledger.queries import Row, insert_missing, select_in_batches, upsert
+from corpus_guard.ledger.queries import Row, finding_from_row, insert_missing, select_in_batches, upsert
 from corpus_guard.ledger.states import (
     LIVE_STATES,
     SERVABLE_STATES,
@@ -472,10 +472,7 @@ def _reopening_findings(connection: sa.Connection, version_ids: Collection[str])
     kept: dict[str, list[Finding]] = {}
     statement = sa.select(findings).where(findings.c.code == REOPENED)
     for row in select_in_batches(connection, statement, findings.c.version_id, version_ids):
-        finding = Finding(
-            row.check_name, row.code, Severity(row.severity), row.score, row.message, tags=tuple(row.tags)
-        )
-        kept.setdefault(row.version_id, []).append(finding)
+        kept.setdefault(row.version_id, []).append(finding_from_row(row))
     return kept
 
 

@@ -13,6 +13,8 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import Connection
 
+from corpus_guard.domain import Counterstatement, Finding, Severity, Span
+
 Row: TypeAlias = "sa.Row[*tuple[Any, ...]]"
 """A row of a statement; its attributes are the selected columns."""
 Select: TypeAlias = "sa.Select[*tuple[Any, ...]]"
@@ -35,6 +37,14 @@ def select_in_batches(
     for start in range(0, len(distinct), IDS_PER_STATEMENT):
         batch = distinct[start : start + IDS_PER_STATEMENT]
         yield from connection.execute(statement.where(column.in_(batch))).all()
+
+
+def finding_from_row(row: Row) -> Finding:
+    """Return the finding that a row of the table `findings` holds."""
+    span = Span(row.span_start, row.span_end) if row.span_start is not None else None
+    severity, muted = Severity(row.severity), bool(row.muted)
+    counter = Counterstatement.from_dict(row.counterstatement) if row.counterstatement else None
+    return Finding(row.check_name, row.code, severity, row.score, row.message, span, tuple(row.tags), muted, counter)
 
 
 def insert_missing(connection: Connection, table: sa.Table, rows: Sequence[Mapping[str, object]]) -> None:

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import sqlalchemy as sa
 
@@ -28,12 +29,12 @@ from corpus_guard.batches.storage import parquet_bytes
 from corpus_guard.batches.tables import SERVED_COLUMNS, embedder_of, versions_to_table
 from corpus_guard.corpus import trigger
 from corpus_guard.corpus.vectors import compute_vectors, vectors_name
-from corpus_guard.domain import EMPTY_TEXT_SHA256, Chunk, Finding, Severity, Stamp, Version, sha256_bytes, sha256_text
+from corpus_guard.domain import EMPTY_TEXT_SHA256, Chunk, Finding, Stamp, Version, sha256_bytes, sha256_text
 from corpus_guard.errors import Inconsistent
 from corpus_guard.intake.blobs import BlobStore
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.event_log import append_event
-from corpus_guard.ledger.queries import Row
+from corpus_guard.ledger.queries import Row, finding_from_row
 from corpus_guard.ledger.states import PublicationState, ReviewAction
 from corpus_guard.ledger.tables import chunks, decision_stands, decisions, documents, findings, publications, versions
 from corpus_guard.models import Models
@@ -225,14 +226,7 @@ def _recorded_parts(ledger: Ledger, row: Row, text: str) -> tuple[tuple[Chunk, .
     with ledger.read() as connection:
         rows = connection.execute(of_version).all()
         problems = tuple(
-            Finding(
-                problem.check_name,
-                problem.code,
-                Severity(problem.severity),
-                problem.score,
-                problem.message,
-                tags=tuple(problem.tags),
-            )
+            replace(finding_from_row(problem), muted=False)  # judging mutes it again
             for problem in connection.execute(reported.order_by(findings.c.ordinal))
         )
     cut = _cut_again(rows, text)

@@ -33,7 +33,6 @@ from corpus_guard.domain import (
     EMPTY_TEXT_SHA256,
     Finding,
     Progress,
-    Severity,
     Stamp,
     Version,
     chunk_id,
@@ -46,7 +45,7 @@ from corpus_guard.intake.chunking import Chunker
 from corpus_guard.intake.sources import Sources
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.ledger import now
-from corpus_guard.ledger.queries import Row, select_in_batches
+from corpus_guard.ledger.queries import Row, finding_from_row, select_in_batches
 from corpus_guard.ledger.runs import begin_run
 from corpus_guard.ledger.states import LIVE_STATES, PublicationState, RunKind
 from corpus_guard.ledger.tables import bands, blocked, documents, findings, publications, signals, versions
@@ -140,10 +139,8 @@ class _Reparsing:
             findings.c.version_id == version_id, findings.c.check_name == FETCHING_CHECK
         )
         with self.ledger.read() as connection:
-            return [
-                Finding(row.check_name, row.code, Severity(row.severity), row.score, row.message, tags=tuple(row.tags))
-                for row in connection.execute(statement.order_by(findings.c.ordinal))
-            ]
+            rows = connection.execute(statement.order_by(findings.c.ordinal))
+            return [replace(finding_from_row(row), muted=False) for row in rows]  # judging mutes them again
 
 
 def reparse(

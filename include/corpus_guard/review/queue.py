@@ -22,11 +22,11 @@ from typing import Any, Final, Literal, TypeAlias
 import orjson
 import sqlalchemy as sa
 
-from corpus_guard.domain import Counterstatement, Finding, Severity, Span
+from corpus_guard.domain import Finding, Severity
 from corpus_guard.errors import Misuse, UnknownSubject
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.ledger import now
-from corpus_guard.ledger.queries import Row, select_in_batches
+from corpus_guard.ledger.queries import Row, finding_from_row, select_in_batches
 from corpus_guard.ledger.states import VERSION_STATES, VersionState
 from corpus_guard.ledger.tables import decisions, documents, findings, versions, waits_for_decision
 from corpus_guard.review.records import VersionReview, latest_versions, load_reviews
@@ -401,12 +401,5 @@ def load_findings(connection: sa.Connection, version_ids: Sequence[str]) -> dict
     by_version: dict[str, list[Finding]] = {version_id: [] for version_id in version_ids}
     statement = sa.select(findings).order_by(findings.c.version_id, findings.c.ordinal)
     for row in select_in_batches(connection, statement, findings.c.version_id, version_ids):
-        by_version[row.version_id].append(_build_finding(row))
+        by_version[row.version_id].append(finding_from_row(row))
     return by_version
-
-
-def _build_finding(row: Row) -> Finding:
-    span = Span(row.span_start, row.span_end) if row.span_start is not None else None
-    severity, muted = Severity(row.severity), bool(row.muted)
-    counter = Counterstatement.from_dict(row.counterstatement) if row.counterstatement else None
-    return Finding(row.check_name, row.code, severity, row.score, row.message, span, tuple(row.tags), muted, counter)

@@ -27,7 +27,6 @@ from corpus_guard.screening.survey.resemblance import SimilarDocument, Standing
 from corpus_guard.screening.survey.survey import Survey
 
 _BAD: Final = frozenset({Standing.QUARANTINED, Standing.REJECTED})
-_TRUST: Final = {TrustLevel.OPEN: 0, TrustLevel.REVIEWED: 1, TrustLevel.TRUSTED: 2}
 _NAMED_DOCUMENTS: Final = 3  # in a message
 
 
@@ -80,7 +79,7 @@ class Duplicates(ConfiguredCheck[DuplicatesParams]):
     def _known_bad(self, version: Version, neighbours: Sequence[SimilarDocument]) -> Finding | None:
         trust = version.stamp.trust
         bad = [n for n in neighbours if n.standing in _BAD and n.similarity >= self.params.known_bad]
-        peers = [n for n in bad if _TRUST[n.trust] >= _TRUST[trust]]
+        peers = [n for n in bad if n.trust.rank >= trust.rank]
         if not bad:
             return None
         same, note = any(n.similarity == 1.0 for n in peers), ""
@@ -120,7 +119,7 @@ class Duplicates(ConfiguredCheck[DuplicatesParams]):
         if trust is not TrustLevel.OPEN:
             return None
         originals = [
-            n for n in neighbours if n.standing not in _BAD and n.similarity < 1.0 and _TRUST[n.trust] > _TRUST[trust]
+            n for n in neighbours if n.standing not in _BAD and n.similarity < 1.0 and n.trust.rank > trust.rank
         ]
         if not originals:
             return None

@@ -38,8 +38,6 @@ MAX_KEPT: Final = 12  # related statements of a version: a reviewer reads no mor
 CHUNKS_PER_BLOCK: Final = 400  # compared at a time: 400 x 60,000 cosines are 96 MB
 _CACHED_PASSAGES: Final = 4_096
 
-_TRUST: Final = {TrustLevel.OPEN: 0, TrustLevel.REVIEWED: 1, TrustLevel.TRUSTED: 2}
-
 
 @dataclass(frozen=True, slots=True)
 class SentencePlace:
@@ -190,7 +188,7 @@ class _Finder:
         self._served = served
         self._known: Sequence[str] = []
         self._left = max_comparisons
-        self._ranks = np.array([_TRUST[chunk.trust] for chunk in chunks], np.int8)
+        self._ranks = np.array([chunk.trust.rank for chunk in chunks], np.int8)
         self._arriving = {chunk.doc_id for chunk in chunks}
         self._documents = np.unique([chunk.doc_id for chunk in chunks], return_inverse=True)[1]
         self._read: Callable[[str, str], StatedPassage] = lru_cache(_CACHED_PASSAGES)(
@@ -201,7 +199,7 @@ class _Finder:
         """Return what is related."""
         statements: defaultdict[str, list[RelatedStatement]] = defaultdict(list)
         not_compared: defaultdict[str, int] = defaultdict(int)
-        lower = np.flatnonzero(self._ranks < _TRUST[TrustLevel.TRUSTED])
+        lower = np.flatnonzero(self._ranks < TrustLevel.TRUSTED.rank)
         self._known = self._texts(range(len(self._chunks))) if len(lower) else []  # at once: each batch is read once
         for start in range(0, len(lower), CHUNKS_PER_BLOCK):
             for position, related in self._compare_block(lower[start : start + CHUNKS_PER_BLOCK]):
@@ -253,8 +251,8 @@ class _Finder:
         for position in positions:
             by_rank[int(self._ranks[position])].append(position)
         for rank, rows in by_rank.items():
-            for trust in sorted(TrustLevel, key=lambda trust: -_TRUST[trust]):
-                if _TRUST[trust] > rank:
+            for trust in sorted(TrustLevel, key=lambda trust: -trust.rank):
+                if trust.rank > rank:
                     self._add_served(trust, rows, nearby)
             self._add_arriving(np.flatnonzero(self._ranks > rank), rows, NEAREST, nearby)
             self._add_arriving(np.flatnonzero(self._ranks == rank), rows, NEAREST_PEERS, nearby)
@@ -321,7 +319,7 @@ def _shifted(span: Span, start: int) -> Span:
 def _worst_first(related: RelatedStatement) -> tuple[bool, int, bool, int, int, str]:
     return (
         related.outcome is not Outcome.CONFLICT,
-        -_TRUST[related.trust],
+        -related.trust.rank,
         not related.is_near_copy,
         related.ordinal,
         related.span.start,
