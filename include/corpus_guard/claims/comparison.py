@@ -154,6 +154,11 @@ def compare_texts(
     return Comparisons(tuple(results), len(chosen), left_out)
 
 
+def names_one(statement: Statement, name: Value) -> bool:
+    """Return whether a name stands where only one name can be right: "the CEO is", "founded by"."""
+    return bool(_ONE_NAME.search(statement.text.lower().replace(name.normal, MASK, 1)))
+
+
 def _candidates(
     ones: Sequence[Statement], others: Sequence[Statement], max_pairs: int
 ) -> tuple[list[tuple[int, int]], int]:
@@ -229,16 +234,14 @@ def _compare_names(one: Statement, other: Statement, own: Sequence[Value], other
         for statement, value in ((one, name), (other, rival))
     )
     smaller, jaccard = _shared(words, other_words)
-    templates = (
-        statement.text.lower().replace(value.normal, MASK, 1) for statement, value in ((one, name), (other, rival))
-    )
     conflicts = (
         len(own) == len(others) == 1
         and smaller >= SHARED_OF_SMALLER
         and jaccard >= SHARED_OF_BOTH
         and one.is_negated == other.is_negated
         and not any(map(str.isdigit, name.normal + rival.normal))  # OX-12 and OX-14 are two things
-        and all(map(_ONE_NAME.search, templates))
+        and names_one(one, name)
+        and names_one(other, rival)
         and not _differ_in_subject(one, other, name, rival)
     )
     if conflicts:
