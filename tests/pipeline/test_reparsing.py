@@ -9,12 +9,14 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
+import deciding
 from corpus_guard.corpus import outbox
 from corpus_guard.deployment import Deployment
 from corpus_guard.errors import StoreUnavailable
 from corpus_guard.intake.parsing import ParsedDocument, ParsingSandbox
 from corpus_guard.ledger.tables import publications, versions
 from corpus_guard.pipeline.rebuild import CannotRebuild, batches_of_documents, batches_of_outbox
+from corpus_guard.review.decisions import Choice
 from deploying import BAD, Workspace
 
 LONG = (
@@ -126,6 +128,36 @@ def test_another_text_may_be_refused_and_leaves_the_service(guard: Deployment, m
         "bad.md": "quarantined",
     }
     holds(guard)
+
+
+@pytest.mark.parametrize("verdict", ["release", "reject"])
+def test_a_release_does_not_cover_a_text_nobody_saw(
+    guard: Deployment, monkeypatch: pytest.MonkeyPatch, verdict: Choice
+) -> None:
+    guard.refresh("r1")
+    with guard.ledger.read() as connection:
+        item = connection.scalar(sa.select(versions.c.version_id).where(versions.c.state == "quarantined"))
+    assert item
+    deciding.decided(guard.ledger, item, verdict, policy_digest=guard.screening.digest)
+    guard.apply_decisions("d1")
+    assert ("Ignore all previous" in served(guard)) == (verdict == "release")
+    assert guard.reparse("same")["releases_undone"] == 0
+    read_as(monkeypatch, lambda text: text.replace("Ignore", "Please ignore"))
+
+    result = guard.reparse("p1")
+
+    assert result["changed"] == [item]
+    assert result["releases_undone"] == (verdict == "release")
+    with guard.ledger.read() as connection:
+        state = connection.scalar(sa.select(versions.c.state).where(versions.c.version_id == item))
+    assert state == ("quarantined" if verdict == "release" else "rejected")
+    assert "ignore all previous" not in served(guard)
+    holds(guard)
+    if verdict == "release":  # a person who sees the new text may release it
+        deciding.decided(guard.ledger, item, verdict, policy_digest=guard.screening.digest)
+        guard.apply_decisions("d2")
+        assert "Please ignore all previous" in served(guard)
+        holds(guard)
 
 
 def test_a_lost_batch_that_reads_differently_is_judged_again(

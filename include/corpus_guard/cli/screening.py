@@ -84,7 +84,8 @@ def rescreen(
 ) -> None:
     """Judge stored documents again by today's policy, without fetching them, and show which verdicts changed.
 
-    Reviewers' decisions stay in force. It may be killed or run twice.
+    A rejection stays in force. A release of a text that is now another one is undone, on record: nobody has seen the new text, and
+    today's policy decides. It may be killed or run twice.
 
     Example: `guard rescreen --dry-run`
     """
@@ -105,7 +106,8 @@ def reparse(
     """Read the stored bytes again by today's parser, and judge and publish the documents that give another text.
 
     For an upgrade that reads a format better, and for a batch that was lost and cannot be made again as it was. Nothing is fetched.
-    Reviewers' decisions stay in force. It may be killed or run twice. Exits with code 1 if raw bytes are missing or damaged.
+    A rejection stays in force. A release of a text that is now another one is undone, on record: nobody has seen the new text, and
+    today's policy decides. It may be killed or run twice. Exits with code 1 if raw bytes are missing or damaged.
 
     Example: `guard reparse --dry-run`
     """
@@ -122,6 +124,11 @@ def reparse(
             out.print(
                 f"{result['accepted']:,} accepted, {result['quarantined']:,} quarantined, {result['rejected']:,} rejected; "
                 f"{plural(result['published'], 'chunk')} published, {result['retired']:,} retired",
+                soft_wrap=True,
+            )
+        if result["releases_undone"]:
+            out.print(
+                f"{plural(result['releases_undone'], 'release')} undone: the text is another one; see `guard quarantine history`",
                 soft_wrap=True,
             )
         if result["unreadable"]:

@@ -96,7 +96,7 @@ class ActCause(StrEnum):
     """Reason why an act is in the ledger."""
 
     PERSON = "person"
-    EXPIRED = "expired"  # nobody decided in time
+    EXPIRED = "expired"  # nobody decided in time, or what was decided on is another text now
 
 
 class MuteState(StrEnum):

@@ -6,7 +6,8 @@ Rules
       damaged: it is counted, and `guard verify --deep` names the file;
     * the others are written into a new batch, with their ids and stamps, and take the way of a new arrival: embedded, compared,
       judged by today's policy, published. So is one whose batch is lost;
-    * a person's decision on the same bytes stays in force;
+    * a rejection stays in force. A release does not where the text is another one: nobody has seen it. It is undone, on record,
+      and today's policy decides;
     * chunks of the former text are retired once those of the new one are served;
     * what the version was before stays in the log: event ``judged`` with the hash of its text. Its measures are replaced;
     * a dry run counts, and writes nothing. Killed or run twice, it converges.
@@ -54,6 +55,7 @@ from corpus_guard.pipeline import steps
 from corpus_guard.pipeline.rebuild import SIGNALS, VERSIONS
 from corpus_guard.pipeline.steps import Shard
 from corpus_guard.proof.sealing import seal_run
+from corpus_guard.review.undo import lapse_releases
 from corpus_guard.screening.blocked import strip_blocked
 from corpus_guard.screening.runner import Screening
 from corpus_guard.screening.survey.signals import measure_signals, signals_to_table
@@ -70,6 +72,7 @@ class ReparsingResult(TypedDict):
     examined: int  # versions
     changed: list[str]  # ids of the versions that read another text, or whose batch was lost
     unreadable: list[str]  # ids of the versions whose raw bytes are missing or damaged
+    releases_undone: int  # decisions of people on a text that is now another one
     accepted: int
     quarantined: int
     rejected: int
@@ -89,6 +92,7 @@ class _Reparsing:
     settings: Settings
     result: ReparsingResult
     obsolete: list[str] = field(default_factory=list)  # ids of chunks that are live and belong to no text any more
+    reworded: list[str] = field(default_factory=list)  # ids of versions with another text
 
     def changed(self, rows: Sequence[Row]) -> Iterator[Version]:
         """Yield the versions that differ from what is stored, as they read today."""
@@ -122,6 +126,8 @@ class _Reparsing:
                 self.obsolete.extend(live[row.version_id] - {chunk.chunk_id for chunk in version.chunks})
                 if not is_same:
                     self.result["changed"].append(row.version_id)
+                    if version.text_sha256 != row.text_sha256:
+                        self.reworded.append(row.version_id)
                     yield version
 
     def _live_chunks(self, version_ids: Sequence[str]) -> Mapping[str, set[str]]:
@@ -179,6 +185,7 @@ def reparse(
         examined=0,
         changed=[],
         unreadable=[],
+        releases_undone=0,
         accepted=0,
         quarantined=0,
         rejected=0,
@@ -196,6 +203,7 @@ def reparse(
                 shard = _write_batch(ledger, storage, run_id, source, changed)
                 shards.append(steps.embed(storage, models, shard))
     if not dry_run:
+        result["releases_undone"] = len(lapse_releases(ledger, reparsing.reworded, policy_digest=screening.digest))
         _retire_chunks(ledger, run_id, reparsing.obsolete, PublicationState.PENDING)
     for shard in steps.survey(ledger, storage, store, models, screening, run_id, shards):
         progress("judging again", result["examined"], len(rows))

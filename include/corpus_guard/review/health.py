@@ -19,10 +19,10 @@ import sqlalchemy as sa
 
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.ledger import now
-from corpus_guard.ledger.states import ActCause, ReviewAction, RunKind
+from corpus_guard.ledger.states import ReviewAction, RunKind
 from corpus_guard.ledger.tables import acts, decisions, documents, runs, versions, waits_for_decision
 from corpus_guard.review.labels import ReviewLabel, load_labels
-from corpus_guard.review.records import has_complete_decision, latest_versions
+from corpus_guard.review.records import escalated_for_time, has_complete_decision, latest_versions
 from corpus_guard.screening.calibration import Proportion
 from corpus_guard.screening.policy import ReviewRules
 
@@ -227,7 +227,7 @@ def _count_waiting(ledger: Ledger, rules: ReviewRules, source: str | None, when:
     escalated = sa.exists().where(
         acts.c.version_id == versions.c.version_id, acts.c.kind == ReviewAction.ESCALATE.value
     )
-    expired = sa.exists().where(acts.c.version_id == versions.c.version_id, acts.c.cause == ActCause.EXPIRED.value)
+    expired = escalated_for_time()
     count = sa.func.count()
     in_quarantine = [waits_for_decision(), documents.c.retired_at.is_(None), *in_source]
     with ledger.read() as connection:

@@ -151,7 +151,7 @@ class VersionReview:
     @property
     def expired(self) -> bool:
         """True if the version waited longer than the policy allows."""
-        return any(record.cause is ActCause.EXPIRED for record in self.records)
+        return any(record.kind is ReviewAction.ESCALATE and record.cause is ActCause.EXPIRED for record in self.records)
 
     def revision(self, row: Row) -> str:
         """Return a digest that changes with everything a decision may rest on.
@@ -218,6 +218,15 @@ def load_versions(connection: sa.Connection, version_ids: Iterable[str], *, lock
         selected = statement.where(versions.c.version_id.in_(batch)).order_by(versions.c.version_id)
         rows |= {row.version_id: row for row in connection.execute(selected)}
     return rows
+
+
+def escalated_for_time() -> sa.ColumnElement[bool]:
+    """Return the condition for versions that were escalated because nobody decided in time."""
+    return sa.exists().where(
+        acts.c.version_id == versions.c.version_id,
+        acts.c.kind == ReviewAction.ESCALATE.value,
+        acts.c.cause == ActCause.EXPIRED.value,
+    )
 
 
 def record_act(

@@ -1,10 +1,11 @@
-"""Undoing decisions, and escalating what nobody decided in time.
+"""Undoing decisions, by a person or because the text changed, and escalating what nobody decided in time.
 
 `corpus_guard.review.decisions` states the rules.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -17,6 +18,7 @@ from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.states import ActCause, ReviewAction, VersionState
 from corpus_guard.ledger.tables import acts, decisions, documents, versions, waits_for_decision
 from corpus_guard.review.records import (
+    escalated_for_time,
     has_complete_decision,
     latest_versions,
     load_reviews,
@@ -27,7 +29,8 @@ from corpus_guard.review.reviewer import Reviewer, clean_reason
 from corpus_guard.screening.policy import ReviewRules
 
 SYSTEM_REVIEWER: Final = Reviewer("corpus-guard", "corpus-guard", "corpus-guard")
-"""The reviewer recorded for automatic escalations."""
+"""The reviewer recorded for what the guard does by itself."""
+LAPSED: Final = "the same bytes read differently with another parser; nobody has seen the new text"
 
 
 def undo_decision(
@@ -102,6 +105,42 @@ def undo_decision(
     return [record.id for record in affected]
 
 
+def lapse_releases(ledger: Ledger, version_ids: Sequence[str], *, policy_digest: str = "") -> list[str]:
+    """Undo the releases of versions that are about to read differently: nobody has seen the new text.
+
+    A rejection stays. Repeating it changes nothing. The undoing is recorded with the cause `expired`.
+
+    Args:
+        version_ids: versions whose text changes.
+        policy_digest: digest of the policy in force.
+
+    Returns:
+        Ids of the undone releases.
+    """
+    when = now()
+    lapsed: list[str] = []
+    for batch in in_batches(version_ids):
+        with ledger.write() as connection:
+            load_versions(connection, batch, lock=True)
+            releases = connection.execute(
+                sa.select(decisions.c.decision_id, decisions.c.version_id).where(
+                    decisions.c.version_id.in_(batch),
+                    decisions.c.verdict == ReviewAction.RELEASE,
+                    decisions.c.undone_at.is_(None),
+                )
+            ).all()
+            for row in releases:
+                connection.execute(
+                    decisions.update().where(decisions.c.decision_id == row.decision_id).values(undone_at=when)
+                )
+                record_act(
+                    connection, ReviewAction.UNDO, SYSTEM_REVIEWER, LAPSED, policy_digest, when,
+                    cause=ActCause.EXPIRED, version_id=row.version_id, subject=row.decision_id,
+                )  # fmt: skip
+        lapsed.extend(row.decision_id for row in releases)
+    return lapsed
+
+
 def escalate_expired(
     ledger: Ledger, rules: ReviewRules, when: datetime | None = None, *, policy_digest: str = ""
 ) -> int:
@@ -111,7 +150,7 @@ def escalate_expired(
     """
     when = when or now()
     limit = when - timedelta(days=rules.expire_days)
-    marked = sa.exists().where(acts.c.version_id == versions.c.version_id, acts.c.cause == ActCause.EXPIRED.value)
+    marked = escalated_for_time()
     statement = (
         sa.select(versions.c.version_id, versions.c.content_sha256)
         .select_from(latest_versions())
