@@ -49,6 +49,7 @@ ANSWER_TIME = timedelta(hours=15)
 @dag(
     schedule=CronDataIntervalTimetable("30 6 * * 6", timezone="UTC"),
     max_active_runs=1,
+    is_paused_upon_creation=True,  # it learns from decisions, and takes hours of CPU
     dagrun_timeout=timedelta(hours=24),
     tags=["guard/traceback"],
     doc_md=__doc__,

@@ -6,7 +6,7 @@ Imports reports of wrong answers into the ledger: from files, or from feedback t
 **What it does.** A run imports the reports of its data interval, a day in UTC, from every source that `CORPUS_GUARD_FEEDBACK` names. A
 scheduled run also looks three days further back, for late writes of the exporting system. The same question with the same wrong answer
 is one report; importing it again adds nothing. A row that cannot be imported is put aside with its line and the reason (`reports/aside`
-in the storage). Triggered by hand without a logical date, it imports everything.
+in the storage). Triggered by hand it imports everything, or what was reported since a day; the run's note says how many lay outside.
 
 `airflow backfill create --dag-id feedback_import --from-date 2025-01-01 --to-date 2026-01-01` imports a year of history, day by day.
 
@@ -21,7 +21,7 @@ reporter is; the name is the exporting system's. One reporter raises a report's 
 
 from datetime import timedelta
 
-from airflow.sdk import dag, task
+from airflow.sdk import Param, dag, task
 from airflow.timetables.interval import CronDataIntervalTimetable
 
 from corpus_guard.airflow.feedback import import_feedback
@@ -34,12 +34,25 @@ IMPORT_TIME = timedelta(hours=2)  # 100,000 rows take minutes
     schedule=CronDataIntervalTimetable("0 0 * * *", timezone="UTC"),
     max_active_runs=2,  # they take turns at the ledger; more would only wait
     dagrun_timeout=timedelta(hours=6),
+    params={
+        "since": Param(
+            None,
+            type=["null", "string"],
+            format="date",
+            title="Reported since",
+            description="First day to import, in UTC. Empty: everything. Scheduled runs and backfills import their own day.",
+        )
+    },
     tags=["guard/traceback"],
     doc_md=__doc__,
     **dag_defaults(),
 )
 def feedback_import():
-    task(import_feedback, task_id="import_reports", execution_timeout=IMPORT_TIME)()
+    @task(execution_timeout=IMPORT_TIME)
+    def import_reports(params: dict) -> dict[str, int]:
+        return import_feedback(params["since"])
+
+    import_reports()
 
 
 feedback_import()

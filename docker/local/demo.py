@@ -127,12 +127,14 @@ def _trigger(ports: Ports, secrets: Secrets) -> int:
     token = answer["access_token"]
     paused = (ask(f"/api/v2/dags/{DAG}", token=token)[1] or {}).get("is_paused", True)
     subprocess.run([sys.executable, "-m", "airflow", "dags", "unpause", "--yes", DAG], check=False, capture_output=True)
-    # Airflow starts the last interval's run by itself when a DAG is unpaused; a second one beside it would only share its work.
+    # Airflow starts the last interval's run by itself when a DAG is new or unpaused; a second one would only share its work.
     waited = time.monotonic() + SCHEDULED_SECONDS * paused
-    run, status = None, 200
-    while run is None and time.monotonic() < waited:
+    status = 200
+    while True:
         started = ask(f"/api/v2/dags/{DAG}/dagRuns?state=running&state=queued&limit=1", token=token)[1] or {}
         run = next(iter(started.get("dag_runs", [])), None)
+        if run is not None or time.monotonic() >= waited:
+            break
         time.sleep(1)
     if run is None:
         status, run = ask(f"/api/v2/dags/{DAG}/dagRuns", {"logical_date": None}, token)

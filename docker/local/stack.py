@@ -35,6 +35,7 @@ from processes import AIRFLOW, Processes, port_taken, request
 SERVICES = {"postgres": ("postgres",), "chroma": ("chroma",), "mlflow": ("mlflow",), "airflow": AIRFLOW}
 DATABASES = ("airflow", "ledger")
 MODEL_POOL = {"name": "models", "slots": 1, "description": "Tasks that load a model: one at a time"}
+REVIEW_PAGES = "/corpus-guard/"
 START_SECONDS = {"chroma": 60, "mlflow": 120, "airflow": 300}
 
 console = Console(highlight=False, soft_wrap=True)
@@ -242,6 +243,13 @@ def up(only: Annotated[str, typer.Option(help="Comma-separated: postgres, chroma
             stack.processes.stop()
             raise
         console.print(stack.table())
+        if "airflow" in asked:
+            passwords = json.loads(stack.layout.passwords.read_text())
+            console.print(
+                f"\nReview pages: [bold]http://{HOST}:{stack.ports.airflow}{REVIEW_PAGES}[/bold]\n"
+                f"Sign in as [bold]reviewer[/bold] with the password [bold]{passwords['reviewer']}[/bold], "
+                f"or as [bold]admin[/bold] with [bold]{passwords['admin']}[/bold]"
+            )
 
 
 @app.command()

@@ -41,6 +41,7 @@ class Local:
                 "CORPUS_GUARD_HOME": str(self.home),
                 "CORPUS_GUARD_SOURCES_FILE": str(self.corpus / "sources.yaml"),
                 "CORPUS_GUARD_SHARD_DOCUMENTS": str(SHARD),
+                "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": "True",  # a test starts what it looks at
                 **self.more,
             },
             capture_output=True,

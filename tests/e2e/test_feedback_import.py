@@ -43,6 +43,7 @@ class Stack:
     def env(self) -> dict[str, str]:
         told = {name: value for name, value in os.environ.items() if not name.startswith(("CORPUS_GUARD_", "AIRFLOW"))}
         told |= {Ports.variable(name): str(port) for name, port in vars(self.ports).items()}
+        told["AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION"] = "True"
         return {**told, "CORPUS_GUARD_HOME": str(self.home), "CORPUS_GUARD_FEEDBACK": str(self.feedback)}
 
     def stack(self, *words: str) -> None:

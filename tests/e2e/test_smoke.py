@@ -46,18 +46,19 @@ def test_a_night_without_reports_traces_nothing(workspace: Workspace) -> None:
     assert workspace.ask(traces.select()) == []
 
 
-def test_feedback_of_a_day_becomes_reports(workspace: Workspace) -> None:
+def test_feedback_since_a_day_becomes_reports(workspace: Workspace) -> None:
     rows = [
         {"query": "Who keeps the log?", "output": "Nobody.", "reported_at": f"{DAY}T10:00:00Z"},
-        {"query": "When is low water?", "output": "Never.", "reported_at": "2026-03-05T10:00:00Z"},
+        {"query": "When is low water?", "output": "Never.", "reported_at": "2026-03-01T10:00:00Z"},
     ]
     feedback = workspace.root / "feedback.jsonl"
     feedback.write_text("".join(json.dumps(row) + "\n" for row in rows))
 
-    run = workspace.run("feedback_import", f"{DAY}T02:00:00", CORPUS_GUARD_FEEDBACK=str(feedback))
+    since = json.dumps({"since": DAY})
+    run = workspace.run("feedback_import", f"{DAY}T02:00:00", "--conf", since, CORPUS_GUARD_FEEDBACK=str(feedback))
 
     assert run.succeeded, run.log[-3000:]
-    assert {row.query for row in workspace.ask(reports.select())} <= {row["query"] for row in rows}
+    assert {row.query for row in workspace.ask(reports.select())} == {"Who keeps the log?"}
 
 
 def test_without_questions_no_detector_is_trained(workspace: Workspace) -> None:

@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
 
 from corpus_guard.airflow.context import current_run_id
 from corpus_guard.airflow.run_notes import write_note
 from corpus_guard.errors import GuardError
+
+if TYPE_CHECKING:
+    from airflow.sdk.types import DagRunProtocol as DagRun
 
 log = logging.getLogger(__name__)
 
 LATE_WRITES = timedelta(days=3)  # a scheduled run looks back this far: exporting systems write late
 
 
-def import_feedback() -> dict[str, int]:
-    """Import the reports of the run's data interval from every source. A run without an interval imports all.
+def import_feedback(since: str | None = None) -> dict[str, int]:
+    """Import the reports of the run's data interval from every source. A run that a person starts imports all.
+
+    Args:
+        since: first day, as in 2026-03-01, for a run that a person starts; none: from the beginning.
 
     Returns:
         Counts of rows: new, known, put aside, …
@@ -31,9 +38,7 @@ def import_feedback() -> dict[str, int]:
     from corpus_guard.traceback.importers.record import Mark
 
     context = get_current_context()
-    since, until = context.get("data_interval_start"), context.get("data_interval_end")
-    if since and context["dag_run"].run_type == "scheduled":
-        since -= LATE_WRITES
+    start, end = _interval(context["dag_run"], since)
     counts: Counter[str] = Counter()
     failures: list[GuardError] = []
     with Deployment() as deployment:
@@ -46,8 +51,8 @@ def import_feedback() -> dict[str, int]:
                     deployment.settings,
                     source,
                     current_run_id(),
-                    since=since,
-                    until=until,
+                    since=start,
+                    until=end,
                     mark=mark,
                 ).as_dict()
             except GuardError as error:
@@ -61,3 +66,16 @@ def import_feedback() -> dict[str, int]:
     if failures:
         raise failures[0]
     return dict(counts)
+
+
+def _interval(run: DagRun, since: str | None) -> tuple[datetime | None, datetime | None]:
+    """Return the first and the last moment to import; none: no limit.
+
+    The web page fills in a logical date when a person starts a run: it says when, not which reports they want.
+    """
+    if run.run_type == "manual":
+        return (datetime.fromisoformat(since).replace(tzinfo=UTC) if since else None), None
+    start = run.data_interval_start
+    if start and run.run_type == "scheduled":
+        start -= LATE_WRITES
+    return start, run.data_interval_end
