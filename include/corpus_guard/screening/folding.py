@@ -14,12 +14,17 @@ import re
 import unicodedata
 from array import array
 from functools import cache
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
 
 from corpus_guard.domain import Span, canonical_json, sha256_bytes
 from corpus_guard.errors import SettingsError
 
-FOLDING_VERSION: Final = "2"
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+FOLDING_VERSION: Final = "3"
 """Changed whenever the same text could fold or decode differently: part of the digests of the checks that use
 it."""
 
@@ -124,10 +129,36 @@ def _fold_run(match: re.Match[str]) -> str:
     return match[0].translate(_TABLE)
 
 
+class CharOffsets:
+    """Way from an offset in UTF-8 to the offset in characters; the table is made for the first that differs."""
+
+    __slots__ = ("_data", "_same", "_table")
+
+    def __init__(self, data: bytes, chars: int) -> None:
+        """
+        Args:
+            data: UTF-8.
+            chars: characters in `data`.
+        """
+        self._data = data
+        self._same = len(data) == chars
+        self._table: NDArray[np.int32] | None = None
+
+    def char(self, offset: int) -> int:
+        """Return the number of characters in the first `offset` bytes."""
+        if self._same or offset == 0:
+            return offset
+        if self._table is None:
+            # A byte 10xxxxxx continues a character.
+            starts = (np.frombuffer(self._data, np.uint8) & 0xC0) != 0x80
+            self._table = np.cumsum(starts, dtype=np.int32)
+        return int(self._table[min(offset, len(self._table)) - 1])
+
+
 class FoldedText:
     """Text in its plain form, with the way back to the original."""
 
-    __slots__ = ("_gap", "_read", "_same_places", "_starts", "data", "original", "text")
+    __slots__ = ("_gap", "_offsets", "_read", "_same_places", "_starts", "data", "original", "text")
 
     def __init__(self, original: str) -> None:
         plain, replaced = _NOT_PLAIN.subn(_fold_run, original)
@@ -135,6 +166,7 @@ class FoldedText:
         self.text: Final = " ".join(plain.lower().split())
         self.data: Final = self.text.encode()
         """The text in UTF-8, as RE2 takes it."""
+        self._offsets: Final = CharOffsets(self.data, len(self.text))
         self._same_places: Final = not replaced and len(self.text) == len(original)
         self._starts = array("I")  # offset in the original of each folded character, as far as it was computed
         self._read = 0  # characters of the original read so far
@@ -156,9 +188,7 @@ class FoldedText:
 
     def origin_bytes(self, start: int, end: int) -> Span:
         """Return `origin` for offsets into `data`."""
-        if len(self.data) == len(self.text):
-            return self.origin(start, end)
-        return self.origin(char_offset(self.data, start), char_offset(self.data, end))
+        return self.origin(self._offsets.char(start), self._offsets.char(end))
 
     def _starts_through(self, end: int) -> array[int]:
         starts, original, gap = self._starts, self.original, self._gap
@@ -180,8 +210,3 @@ class FoldedText:
 def fold(text: str) -> FoldedText:
     """Return the plain form of `text`. Never raises, whatever the text holds."""
     return FoldedText(text)
-
-
-def char_offset(data: bytes, offset: int) -> int:
-    """Return the number of code points in the first `offset` bytes of UTF-8."""
-    return len(data[:offset].decode("utf-8", "replace"))

@@ -1,33 +1,43 @@
 """Texts hidden in a text in another form.
 
-Tag characters, variation selectors and zero-width bits, base64, hex, escapes, rot13, reversed letters,
-spaced-out letters, leetspeak. A cheap test decides which decoders run. Every position in a view leads back to
-a span of the original.
+Three kinds:
+
+- *Runs* of characters that stand for others (base64, hex, Morse, tag characters, …; see `_decoders`). The
+  runs of one kind are read as one text, so that an order cut into several runs is read whole.
+- *The whole text* by another reading: letters shifted or mirrored in the alphabet, reversed, upside down,
+  words in reverse order, digits for letters.
+- *Letters one by one*: spaced out.
+
+A cheap test decides which decoders run. Every position in a view leads back to a span of the original. Where
+a budget ends the reading, the view says so (`cut_off`): what was not read is not clean.
 """
 
 from __future__ import annotations
 
-import base64
 import codecs
-import html
 import re
-from collections.abc import Callable, Iterator
+from bisect import bisect_right
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
+from string import ascii_lowercase
 from typing import Final
-from urllib.parse import unquote
 
 import re2
 
 from corpus_guard.domain import Span
 from corpus_guard.errors import GuardError
+from corpus_guard.screening.checks import _decoders
 from corpus_guard.screening.folding import FoldedText
 
-MAX_ENCODED_RUNS: Final = 200
+MAX_RUNS: Final = 20_000
 """Encoded runs of one kind that are decoded in one text."""
-MAX_RUN_CHARS: Final = 100_000
+MAX_RUN_CHARS: Final = 2_000_000
 """Characters of one run that are decoded."""
+MAX_DECODED_CHARS: Final = 2_000_000
+"""Characters of decoded text of one kind in one text."""
 LEETSPEAK: Final = "leetspeak"
+ROT13: Final = "rot13"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,146 +48,175 @@ class DecodedView:
     text: str
     locate: Callable[[int, int], Span]  # offsets in `text` → span of the document
     loose: bool = False  # word boundaries, and the difference between i and l, are lost
+    cut_off: bool = False  # the document holds more of this kind than was decoded
 
 
-def decode_views(folded: FoldedText) -> Iterator[DecodedView]:
-    """Yield the texts that `folded` holds in another form, where a cheap test triggers the decoder."""
+def decode_views(folded: FoldedText, without: Collection[str] = ()) -> Iterator[DecodedView]:
+    """Yield the texts that `folded` holds in another form, where a cheap test triggers the decoder.
+
+    Args:
+        folded: the text.
+        without: kinds of readings that led to this text; a reading of the whole text is not tried twice, for
+            it would lead back.
+    """
     text = folded.original
-    if not text.isascii() and _CARRIERS.search(text):
-        yield from _tags(text)
-        yield from _variation_selectors(text)
-        yield from _zero_width(folded)
+    if not text.isascii() and _UNUSUAL.search(text):
+        for decoder in _UNUSUAL_RUNS:
+            yield from _runs(decoder, text)
+        if _ZERO_WIDTH_JOIN.search(text):
+            # Zero-width characters may stand for the spaces that folding has lost with them.
+            yield DecodedView("zero-width characters", _skeleton(folded.text), folded.origin, loose=True)
+        if UPSIDE_DOWN not in without and len(_TURNED_LETTERS.findall(text)) >= _MIN_TURNED:
+            turned = text.translate(_TURNED)[::-1]
+            yield DecodedView(UPSIDE_DOWN, turned, _mirrored(len(text)))
     triggers = _triggers().Match(folded.data)
     if not triggers:
         raise GuardError("encodings: RE2 ran out of memory on a text, expected an answer; the text counts as unchecked")
-    for trigger in triggers:
-        if trigger < len(_DECODERS):
-            yield from _DECODERS[trigger](folded)
+    for trigger in sorted(triggers):
+        if trigger < len(_RUN_DECODERS):
+            yield from _runs(_RUN_DECODERS[trigger], text)
+        elif trigger < len(_RUN_DECODERS) + len(_READINGS):
+            _, kind, read = _READINGS[trigger - len(_RUN_DECODERS)]
+            if kind not in without:
+                yield from read(folded)
 
 
-def _whole(span: Span) -> Callable[[int, int], Span]:
-    return lambda _start, _end: span
+# --- runs ---------------------------------------------------------------------------------------------------
 
 
-_CARRIERS = re.compile("[\u200b-\u200d\u2060-\u2064\ufeff\u180e\ufe00-\ufe0f\U000e0000-\U000e01ef]")
-_TAG_RUN = re.compile("[\U000e0001-\U000e007f]{2,}")
-_SELECTOR_RUN = re.compile("[\ufe00-\ufe0f\U000e0100-\U000e01ef]{8,}")
-_BIT_RUN = re.compile("[\u200b-\u200f\u2060-\u2064\ufeff\u180e]{32,}")
+@dataclass(frozen=True, slots=True)
+class _RunDecoder:
+    kind: str
+    trigger: str  # RE2, on folded text: runs without it are not searched for
+    pattern: re.Pattern[str]  # on the text as it stands
+    decode: Callable[[str], str]
 
 
-def _runs(pattern: re.Pattern[str], text: str) -> Iterator[tuple[str, Span]]:
-    for number, match in enumerate(pattern.finditer(text)):
-        if number == MAX_ENCODED_RUNS:
-            return
-        yield match[0][:MAX_RUN_CHARS], Span(*match.span())
+def _runs(decoder: _RunDecoder, text: str) -> Iterator[DecodedView]:
+    """Yield the readable runs of one kind as one text."""
+    runs = ((decoder.decode(match[0][:MAX_RUN_CHARS]), Span(*match.span())) for match in decoder.pattern.finditer(text))
+    yield from _joined(decoder.kind, runs, separator=" ")
 
 
-def _tags(text: str) -> Iterator[DecodedView]:
-    for run, span in _runs(_TAG_RUN, text):
-        plain = "".join(chr(ord(c) - 0xE0000) for c in run if 0xE0020 <= ord(c) <= 0xE007E)
-        yield DecodedView("tag characters", plain, _whole(span))
+def _joined(
+    kind: str, runs: Iterable[tuple[str, Span]], *, separator: str, loose: bool = False
+) -> Iterator[DecodedView]:
+    plains: list[str] = []
+    spans: list[Span] = []
+    starts: list[int] = []
+    size, cut_off = 0, False
+    for number, (plain, span) in enumerate(runs):
+        if number == MAX_RUNS or size > MAX_DECODED_CHARS:
+            cut_off = True
+            break
+        cut_off |= span.end - span.start > MAX_RUN_CHARS
+        if plain:
+            plains.append(plain)
+            spans.append(span)
+            starts.append(size)
+            size += len(plain) + len(separator)
+
+    def locate(start: int, end: int) -> Span:
+        first, last = bisect_right(starts, start) - 1, bisect_right(starts, max(start, end - 1)) - 1
+        return Span(spans[first].start, spans[last].end)
+
+    if plains:
+        yield DecodedView(kind, separator.join(plains), locate, loose, cut_off)
+    elif cut_off:
+        yield DecodedView(kind, "", lambda _start, _end: Span(0, 1), loose, cut_off)
 
 
-def _variation_selectors(text: str) -> Iterator[DecodedView]:
-    # One byte a selector: VS1-VS16 are 0-15, VS17-VS256 are 16-255.
-    for run, span in _runs(_SELECTOR_RUN, text):
-        data = bytes(ord(c) - 0xFE00 if ord(c) < 0x10000 else ord(c) - 0xE0100 + 16 for c in run)
-        if plain := _readable(data):
-            yield DecodedView("variation selectors", plain, _whole(span))
-
-
-def _zero_width(folded: FoldedText) -> Iterator[DecodedView]:
-    text = folded.original
-    for run, span in _runs(_BIT_RUN, text):
-        letters = sorted(set(run), key=run.count, reverse=True)[:2]
-        for zero, _ in (letters, letters[::-1]) if len(letters) == 2 else ():
-            bits = "".join("0" if c == zero else "1" for c in run if c in letters)
-            for width in (8, 7):
-                data = bytes(int(bits[i : i + width], 2) for i in range(0, len(bits) - width + 1, width))
-                if plain := _readable(data):
-                    yield DecodedView("zero-width bits", plain, _whole(span))
-    # Zero-width characters may stand for the spaces that folding has lost with them.
-    if _ZERO_WIDTH_JOIN.search(text):
-        yield DecodedView("zero-width characters", _skeleton(folded.text), folded.origin, loose=True)
-
-
+_UNUSUAL = re.compile(
+    "[\u200b-\u200d\u2060-\u2064\ufeff\u180e\ufe00-\ufe0f\U000e0000-\U000e01ef\u2801-\u28ff\U0001f1e6-\U0001f1ffɐǝɥʞɯɹʇʌʍʎ]"
+)
+_UNUSUAL_RUNS: Final = (
+    _RunDecoder("tag characters", "", re.compile("[\U000e0001-\U000e007f]{2,}"), _decoders.untag),
+    _RunDecoder("variation selectors", "", re.compile("[\ufe00-\ufe0f\U000e0100-\U000e01ef]{8,}"), _decoders.unselect),
+    _RunDecoder("zero-width bits", "", re.compile("[\u200b-\u200f\u2060-\u2064\ufeff\u180e]{32,}"), _decoders.unbits),
+    _RunDecoder("Braille", "", re.compile("[\u2801-\u28ff][\u2800-\u28ff\\s]{7,}"), _decoders.unbraille),
+    _RunDecoder(
+        "regional indicators",
+        "",
+        re.compile("(?:[\U0001f1e6-\U0001f1ff][\u200b\u200d]?[^\\w\\S]*){8,}"),
+        _decoders.unflag,
+    ),
+)
 _ZERO_WIDTH_JOIN = re.compile("[A-Za-z][\u200b-\u200d\u2060\ufeff\u180e]+[A-Za-z]")
 
-_BASE64 = re.compile(r"[A-Za-z0-9+/_-]{24,}(?:\s{1,4}[A-Za-z0-9+/_-]{4,})*={0,2}")
-# Up to the end of a word: in "…6c6c Fees" the letters Fe are not part of the run.
-_HEX = re.compile(r"(?<![0-9A-Za-z])(?:[0-9A-Fa-f]{2}[ :,]?){12,}(?![0-9A-Za-z])|(?:0x[0-9A-Fa-f]{2}[ ,]*){12,}")
-_DECIMAL = re.compile(r"(?<![0-9])(?:[0-9]{2,3}[ ,;]{1,2}){12,}[0-9]{2,3}(?![0-9])")
-_BINARY = re.compile(r"(?:[01]{8}[ ,]?){12,}")
-_ESCAPES = re.compile(
-    r"(?:%[0-9A-Fa-f]{2}[A-Za-z]?){8,}|(?:\\x[0-9A-Fa-f]{2}){8,}|(?:\\u00[0-9A-Fa-f]{2}){8,}"
-    r"|(?:&#(?:x[0-9A-Fa-f]{2,6}|[0-9]{2,7});){8,}"
+_RUN_DECODERS: Final = (
+    _RunDecoder(
+        "base64",
+        r"[a-z0-9+/_-]{24}|(?:\b[a-z0-9+/]{8,76}={0,2} [>#*| ]{0,4}){4}",
+        # A blob in pieces of 24 and more letters, or lines of fewer.
+        re.compile(
+            r"[A-Za-z0-9+/_-]{24,}(?:\s{1,4}[A-Za-z0-9+/_-]{4,})*={0,2}"
+            r"|(?:(?<=\n)|^)(?:[A-Za-z0-9+/]{8,23}[ \t]*\r?\n){3,}[A-Za-z0-9+/]+={0,2}"
+        ),
+        _decoders.unbase64,
+    ),
+    _RunDecoder(
+        "base32", r"[a-z2-7]{24}", re.compile(r"(?<![A-Za-z0-9])(?:[A-Z2-7]{8,}\s?){3,}={0,6}"), _decoders.unbase32
+    ),
+    _RunDecoder("base85", r"[!-z]{40}|<~", re.compile(r"<~[!-z\s]{20,}~>|(?<!\S)[!-~]{40,}(?!\S)"), _decoders.unbase85),
+    _RunDecoder(
+        "hexadecimal",
+        r"(?:[0-9a-f]{2}[ :,;-]?){12}|(?:0x[0-9a-f]{2}[ ,]*){12}",
+        # Up to the end of a word: in "…6c6c Fees" the letters Fe are not part of the run.
+        re.compile(r"(?<![0-9A-Za-z])(?:[0-9A-Fa-f]{2}[\s:,;-]?){12,}(?![0-9A-Za-z])|(?:0x[0-9A-Fa-f]{2}[\s,]*){12,}"),
+        _decoders.unhex,
+    ),
+    _RunDecoder("binary digits", r"(?:[01]{8}[ ,]?){12}", re.compile(r"(?:[01]{8}[\s,]?){12,}"), _decoders.unbinary),
+    _RunDecoder(
+        "character codes",
+        r"(?:[0-9]{2,3}[ ,;]{1,2}){12}",
+        re.compile(r"(?<![0-9])(?:[0-9]{2,3}[ ,;]{1,2}){12,}[0-9]{2,3}(?![0-9])"),
+        _decoders.uncodes,
+    ),
+    _RunDecoder(
+        "character escapes",
+        r"(?:%[0-9a-f]{2}[a-z]?){8}|(?:\\x[0-9a-f]{2}){8}|(?:\\u\{?00[0-9a-f]{2}\}?){8}|(?:\\[0-7]{3}){8}"
+        r"|(?:&#x?[0-9a-f]{2,7};){8}",
+        re.compile(
+            r"(?:%[0-9A-Fa-f]{2}[A-Za-z]?){8,}|(?:\\x[0-9A-Fa-f]{2} ?){8,}|(?:\\u\{?00[0-9A-Fa-f]{2}\}? ?){8,}"
+            r"|(?:\\[0-7]{3} ?){8,}|(?:&#(?:x[0-9A-Fa-f]{2,6}|[0-9]{2,7});\s?){8,}"
+        ),
+        _decoders.unescape,
+    ),
+    _RunDecoder(
+        "quoted-printable",
+        r"(?:=[0-9a-f]{2}[a-z]?){8}",
+        re.compile(r"(?:=[0-9A-Fa-f]{2}(?:[A-Za-z]|=\r?\n)?){8,}"),
+        _decoders.unquoted_printable,
+    ),
+    _RunDecoder(
+        "UTF-7",
+        r"(?:\+[a-z0-9/]{3,60}-[ .,]?){2}",
+        re.compile(r"(?:\+[A-Za-z0-9/]{3,200}-[ .,]?){2,}"),
+        _decoders.unutf7,
+    ),
+    _RunDecoder(
+        "uuencode",
+        r"\bbegin [0-7]{3} ",
+        re.compile(r"begin [0-7]{3} [^\n]*\n(?:[ -`]{1,62}\r?\n)+"),
+        _decoders.unuuencode,
+    ),
+    _RunDecoder(
+        "Morse code",
+        r"(?:[.·•*_-]{1,6}[ /|]{1,3}){10}",
+        re.compile(r"(?:[.·•*_–—−-]{1,6}(?:[ \t]{1,3}|\s?[/|]\s?|\n)){10,}[.·•*_–—−-]{0,6}"),
+        _decoders.unmorse,
+    ),
 )
 
 
-def _base64(folded: FoldedText) -> Iterator[DecodedView]:
-    for run, span in _runs(_BASE64, folded.original):
-        parts = run.rstrip("=").split()
-        if parts[0].islower() or parts[0].isdigit():
-            continue
-        # Lines of one blob; or a blob with words behind it, which look like more of it.
-        for letters in ("".join(parts), parts[0]) if len(parts) > 1 else parts:
-            if plain := _readable(_unbase64(letters)):
-                yield DecodedView("base64", plain, _whole(span))
-                break
+# --- readings of the whole text -----------------------------------------------------------------------------
 
-
-def _unbase64(letters: str) -> bytes:
-    whole = letters.replace("-", "+").replace("_", "/")[: len(letters) - (len(letters) % 4 == 1)]
-    return base64.b64decode(whole + "=" * (-len(whole) % 4))
-
-
-def _hex(folded: FoldedText) -> Iterator[DecodedView]:
-    for run, span in _runs(_HEX, folded.original):
-        digits = re.sub(r"0x|[ ,:]", "", run)
-        if plain := _readable(bytes.fromhex(digits[: len(digits) // 2 * 2])):
-            yield DecodedView("hexadecimal", plain, _whole(span))
-
-
-def _binary(folded: FoldedText) -> Iterator[DecodedView]:
-    for run, span in _runs(_BINARY, folded.original):
-        bits = re.sub(r"[ ,]", "", run)
-        if plain := _readable(bytes(int(bits[i : i + 8], 2) for i in range(0, len(bits) - 7, 8))):
-            yield DecodedView("binary digits", plain, _whole(span))
-
-
-def _decimal(folded: FoldedText) -> Iterator[DecodedView]:
-    for run, span in _runs(_DECIMAL, folded.original):
-        codes = [int(code) for code in re.findall("[0-9]+", run)]
-        if max(codes) < 0x100 and (plain := _readable(bytes(codes))):
-            yield DecodedView("character codes", plain, _whole(span))
-
-
-def _escapes(folded: FoldedText) -> Iterator[DecodedView]:
-    for run, span in _runs(_ESCAPES, folded.original):
-        if run.startswith("%"):
-            plain = unquote(run, errors="replace")
-        elif run.startswith("&"):
-            plain = html.unescape(run)
-        else:
-            plain = "".join(chr(int(code[-2:], 16)) for code in re.findall(r"\\(?:x|u00)[0-9A-Fa-f]{2}", run))
-        yield DecodedView("character escapes", plain, _whole(span))
-
-
-def _readable(data: bytes) -> str:
-    """Return `data` as text if most of it is text, else ""."""
-    try:
-        text = data.decode("utf-8")
-    except UnicodeDecodeError:
-        # Some shells encode UTF-16; anything else is no text.
-        if len(data) < 16 or data[1:16:2].count(0) < 7:
-            return ""
-        text = data[: len(data) // 2 * 2].decode("utf-16-le", "replace")
-    if data[1:16:2].count(0) >= 7:
-        text = text.replace("\x00", "")
-    letters = sum(map(str.isprintable, text[:2000])) + text[:2000].count("\n")
-    words = " " in text or not text.isascii() or _BASE64.fullmatch(text)
-    return text if letters >= 0.9 * len(text[:2000]) and words else ""
-
+REVERSED: Final = "reversed letters"
+REVERSED_WORDS: Final = "words in reverse order"
+SPACED: Final = "spaced-out letters"
+SHIFTED: Final = "a Caesar cipher"
+MIRRORED: Final = "Atbash"
+UPSIDE_DOWN: Final = "letters upside down"
 
 _KEYS: Final = ("ignore", "disregard", "forget", "instructions", "system prompt", "assistant", "previous", "guidelines")
 _COMMON: Final = (
@@ -185,15 +224,57 @@ _COMMON: Final = (
     *("the", "your", "you", "and", "this", "that", "only", "must", "from", "rules"),
     *("und", "alle", "que", "les", "las", "todas", "tutte", "des", "pas", "para", "dat", "instrucciones"),
 )
+_LONG: Final = (*_KEYS, "answer", "answers", "summary", "always", "should", "please", "reader", "recommend", "message")
+
+
+def _mirrored(size: int) -> Callable[[int, int], Span]:
+    return lambda start, end: Span(max(0, size - end), max(0, size - start))
 
 
 def _rot13(folded: FoldedText) -> Iterator[DecodedView]:
-    yield DecodedView("rot13", codecs.encode(folded.text, "rot13"), folded.origin)
+    yield DecodedView(ROT13, codecs.encode(folded.text, "rot13"), folded.origin)
+
+
+def _shift_of(letters: str, shift: int) -> str:
+    return letters.translate(str.maketrans(ascii_lowercase, ascii_lowercase[shift:] + ascii_lowercase[:shift]))
+
+
+def _shifted(folded: FoldedText) -> Iterator[DecodedView]:
+    for shift, pattern in _SHIFTED_KEYS.items():
+        if pattern.search(folded.text):
+            yield DecodedView(SHIFTED, _shift_of(folded.text, 26 - shift), folded.origin)
+
+
+_SHIFTED_KEYS: Final = {
+    shift: re.compile("|".join(rf"\b{_shift_of(key, shift)}\b" for key in _LONG))
+    for shift in range(1, 26)
+    if shift != 13
+}
+_ATBASH: Final = str.maketrans(ascii_lowercase, ascii_lowercase[::-1])
+
+
+def _atbash(folded: FoldedText) -> Iterator[DecodedView]:
+    yield DecodedView(MIRRORED, folded.text.translate(_ATBASH), folded.origin)
 
 
 def _reversed(folded: FoldedText) -> Iterator[DecodedView]:
     size = len(folded.text)
-    yield DecodedView("reversed letters", folded.text[::-1], lambda start, end: folded.origin(size - end, size - start))
+    yield DecodedView(REVERSED, folded.text[::-1], lambda start, end: folded.origin(size - end, size - start))
+
+
+def _reversed_words(folded: FoldedText) -> Iterator[DecodedView]:
+    words = [(match[0].strip(".,;:!?"), *match.span()) for match in re.finditer(r"\S+", folded.text)][::-1]
+    starts: list[int] = []
+    size = 0
+    for word, _, _ in words:
+        starts.append(size)
+        size += len(word) + 1
+
+    def locate(start: int, end: int) -> Span:
+        first, last = bisect_right(starts, start) - 1, bisect_right(starts, max(start, end - 1)) - 1
+        return folded.origin(words[last][1], words[first][2])
+
+    yield DecodedView(REVERSED_WORDS, " ".join(word for word, _, _ in words), locate)
 
 
 _SPACED = re.compile(r"""(?<![^\W_])(?:[^\W_][ ._*·|/\-'",;:!?]{1,3}){7,}[^\W_](?![^\W_])""")
@@ -201,9 +282,11 @@ _SPACED = re.compile(r"""(?<![^\W_])(?:[^\W_][ ._*·|/\-'",;:!?]{1,3}){7,}[^\W_]
 
 def _spaced(folded: FoldedText) -> Iterator[DecodedView]:
     # In the folded text, because invisible and lookalike letters may be mixed in. Word gaps are gone.
-    for run, span in _runs(_SPACED, folded.text):
-        letters = _skeleton(re.sub(r"[\W_]", "", run))
-        yield DecodedView("spaced-out letters", letters, _whole(folded.origin(span.start, span.end)), loose=True)
+    runs = (
+        (_skeleton(re.sub(r"[\W_]", "", match[0])), folded.origin(*match.span()))
+        for match in _SPACED.finditer(folded.text)
+    )
+    yield from _joined(SPACED, runs, separator="", loose=True)
 
 
 _LEET: Final = str.maketrans("013456789@$!|+l", "oieasgtbgasiiti")
@@ -235,13 +318,11 @@ _LEET_KEYS: Final = (
     # three words near each other in which something stands for a letter
     "[^ ]*(?: [^ ]+){0,3} [^ ]*".join([r"[a-z][01345789@$]{1,6}[a-z]"] * 3),
 )
+_TURNED: Final = str.maketrans("ɐqɔpǝɟƃɓɥᴉıɾʞlɯuodbɹsʇnʌʍxʎz˙'¿¡", "abcdefgghiijklmnopqrstuvwxyz.,?!")
+_TURNED_LETTERS: Final = re.compile("[ɐǝɟƃɥᴉɾʞɯɹʇʌʍʎ]")
+_MIN_TURNED: Final = 6
 
-_TRIGGER_PATTERNS: Final[tuple[tuple[str, Callable[[FoldedText], Iterator[DecodedView]]], ...]] = (
-    (r"[a-z0-9+/_-]{24}", _base64),
-    (r"(?:[0-9a-f]{2}[ :,]?){12}|(?:0x[0-9a-f]{2}[ ,]*){12}", _hex),
-    (r"(?:[01]{8}[ ,]?){12}", _binary),
-    (r"(?:[0-9]{2,3}[ ,;]{1,2}){12}", _decimal),
-    (r"(?:%[0-9a-f]{2}[a-z]?){8}|(?:\\x[0-9a-f]{2}){8}|(?:\\u00[0-9a-f]{2}){8}|(?:&#x?[0-9a-f]{2,7};){8}", _escapes),
+_READINGS: Final[tuple[tuple[str, str, Callable[[FoldedText], Iterator[DecodedView]]], ...]] = (
     (
         "|".join(
             (
@@ -249,11 +330,24 @@ _TRIGGER_PATTERNS: Final[tuple[tuple[str, Callable[[FoldedText], Iterator[Decode
                 *(rf"\b{codecs.encode(key, 'rot13')}\b" for key in _COMMON),
             )
         ),
+        ROT13,
         _rot13,
     ),
-    ("|".join((*(key[::-1] for key in _KEYS), *(rf"\b{key[::-1]}\b" for key in _COMMON))), _reversed),
-    (r"""(?:\b[\pL0-9@$!|][ ._*·|/'",;:!?-]{1,3}){7}""", _spaced),
-    ("|".join(_LEET_KEYS), _leet),
+    ("|".join(pattern.pattern for pattern in _SHIFTED_KEYS.values()), SHIFTED, _shifted),
+    ("|".join(rf"\b{key.translate(_ATBASH)}\b" for key in (*_LONG, *_COMMON[:10])), MIRRORED, _atbash),
+    (
+        "|".join((*(key[::-1] for key in _KEYS), *(rf"\b{key[::-1]}\b" for key in _COMMON))),
+        REVERSED,
+        _reversed,
+    ),
+    (
+        r"\b(?:instructions?|rules|directions|prompts?|guidelines|orders) (?:previous|prior|earlier|your|system|the)\b"
+        r"|\b(?:answer|reply|summary|response|user|reader)s? (?:your|the)\b|\b(?:assistants?|models?|ai) (?:the|an|all)\b",
+        REVERSED_WORDS,
+        _reversed_words,
+    ),
+    (r"""(?:\b[\pL0-9@$!|][ ._*·|/'",;:!?-]{1,3}){7}""", SPACED, _spaced),
+    ("|".join(_LEET_KEYS), LEETSPEAK, _leet),
 )
 
 
@@ -262,11 +356,8 @@ def _triggers() -> re2.Set:
     options = re2.Options()
     options.max_mem = 64 << 20
     triggers = re2.Set.SearchSet(options)
-    for pattern, _ in _TRIGGER_PATTERNS:
+    for pattern in (*(decoder.trigger for decoder in _RUN_DECODERS), *(pattern for pattern, _, _ in _READINGS)):
         triggers.Add(pattern)
     triggers.Add("")  # always hits: its absence shows that the set ran out of memory
     triggers.Compile()
     return triggers
-
-
-_DECODERS: Final = tuple(decode for _, decode in _TRIGGER_PATTERNS)

@@ -11,7 +11,10 @@ Rules, in `rules/instructions.yaml`:
 - Text that a reader does not see is read by the same rules: code suffix ``.hidden``, one severity higher, no
   span.
 - Text *about* attacks is not an attack: a hit in quotation marks or code loses a step of severity, one near
-  words such as "prompt injection" or "for example" another. Encoded and hidden hits lose nothing.
+  words such as "prompt injection" or "for example" another (see `_excuses`). It never falls below low.
+  Encoded and hidden hits lose nothing.
+- Only hits that lost nothing count towards `MAX_HITS`. A budget that is reached is a finding of high severity:
+  what was not read is not clean.
 
 What it does not do: understand. A request in words that no rule foresees passes here, and is left to the
 checks that compare a document with others. An author who knows the rules can quote an attack and call it an
@@ -21,12 +24,11 @@ example; the finding is then two severities lower, for the policy to weigh.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from itertools import islice
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeAlias
 
 import re2
 from pydantic import BaseModel, ConfigDict, Field
@@ -34,19 +36,22 @@ from pydantic import BaseModel, ConfigDict, Field
 from corpus_guard.domain import Finding, Severity, Span, Version, canonical_json, digest, sha256_bytes
 from corpus_guard.errors import GuardError, SettingsError
 from corpus_guard.screening.check import ConfiguredCheck, Hits, Params
+from corpus_guard.screening.checks._excuses import Excuses
 from corpus_guard.screening.checks._fitting import is_foreign
 from corpus_guard.screening.checks._views import LEETSPEAK, DecodedView, decode_views
-from corpus_guard.screening.folding import FOLDING_VERSION, FoldedText, char_offset, fold, fold_literals
+from corpus_guard.screening.folding import FOLDING_VERSION, CharOffsets, FoldedText, fold, fold_literals
 from corpus_guard.screening.survey.survey import Survey
 from corpus_guard.screening.tags import TAG_KEYS, tag_ids
 from corpus_guard.settings import load_yaml
 
 RULES_FILE: Final = Path(__file__).parents[1] / "rules" / "instructions.yaml"
 MAX_HITS: Final = 20
-"""Hits of one pattern that are located in one text."""
+"""Hits of one pattern that lost no severity; then the next pattern is searched."""
+MAX_PLACES: Final = 5_000
+"""Places that are looked at in one text, whether they count or not."""
 FOLLOWED_BY_BYTES: Final = 800
 """Bytes after a hit in which a rule's ``followed_by`` must stand."""
-MAX_VIEW_DEPTH: Final = 2
+MAX_VIEW_DEPTH: Final = 4
 """Encodings inside encodings that are unpacked."""
 
 
@@ -121,6 +126,7 @@ class _RuleHits:
     score: float
     span: Span | None
     notes: tuple[str, ...]
+    lowered: bool = False
     count: int = 1
 
     def finding(self, code: str) -> Finding:
@@ -162,8 +168,8 @@ class _Matcher:
         self._always = self._set.Add("")
         self._set.Compile()
 
-    def hits(self, data: bytes) -> Iterator[_Hit]:
-        """Yield every hit in UTF-8 text, pattern by pattern."""
+    def hits(self, data: bytes) -> Iterator[Iterator[_Hit | None]]:
+        """Yield for every pattern that occurs in UTF-8 text its hits; None for a place that does not count."""
         matched = self._set.Match(data)
         if len(matched) == 1 and matched[0] == self._always:
             return
@@ -173,13 +179,15 @@ class _Matcher:
             )
         for number in sorted(matched):
             if number != self._always:
-                rule, pattern, after, unless = self._rules[number]
-                for match in islice(pattern.finditer(data), MAX_HITS):
-                    start, end = match.span()
-                    if after is not None and not after.search(data[end : end + FOLLOWED_BY_BYTES]):
-                        continue
-                    if unless is None or not unless.search(data[start:end]):
-                        yield _Hit(rule, start, end)
+                yield self._hits_of(number, data)
+
+    def _hits_of(self, number: int, data: bytes) -> Iterator[_Hit | None]:
+        rule, pattern, after, unless = self._rules[number]
+        for match in pattern.finditer(data):
+            start, end = match.span()
+            followed = after is None or after.search(data[end : end + FOLLOWED_BY_BYTES])
+            excluded = unless is not None and unless.search(data[start:end])
+            yield _Hit(rule, start, end) if followed and not excluded else None
 
 
 class _Match(Protocol):
@@ -302,73 +310,130 @@ class Instructions(ConfiguredCheck[InstructionsParams]):
                     yield position, finding
 
     def _in_text(self, text: str, *, hidden: bool) -> Iterator[Finding]:
-        folded = fold(text)
+        folded, search = fold(text), _Search()
+        excuses = Excuses(text, self.params.context_window)
         by_code: dict[str, _RuleHits] = {}
         plain: set[str] = set()
-        for rule, span in self._plain_hits(folded):
-            plain.add(rule.id)
+
+        def weigh(rule: InstructionRule, span: Span) -> _RuleHits:
             if hidden:
-                hits = _RuleHits(rule, _raise_severity(rule.severity), _raise_score(rule.score), None, (_HIDDEN,))
-                _add_hits(by_code, "hidden", hits)
-            else:
-                _add_hits(by_code, "", self._weigh(rule, text, span))
+                return _RuleHits(rule, _raise_severity(rule.severity), _raise_score(rule.score), None, (_HIDDEN,))
+            return self._weigh(rule, excuses, span)
+
+        for hits in self._plain_hits(folded, search, weigh):
+            plain.add(hits.rule.id)
+            _add_hits(by_code, "hidden" if hidden else "", hits)
         for view in decode_views(folded):
+            search.cut_off |= view.cut_off
             written = f"it is written in {view.kind}"
-            for rule, span in self._encoded_hits(view, 1):
+
+            def weigh_encoded(
+                rule: InstructionRule, span: Span, view: DecodedView = view, written: str = written
+            ) -> _RuleHits | None:
                 if view.loose and rule.id in plain:
-                    continue
+                    return None
                 if view.kind == LEETSPEAK and not _DISGUISED.search(text, span.start, span.end):
-                    continue  # the text holds leetspeak elsewhere; here nothing stands for a letter
+                    return None  # the text holds leetspeak elsewhere; here nothing stands for a letter
+                score = _raise_score(rule.score)
                 if hidden:
-                    severity, notes = _raise_severity(rule.severity), (written, _HIDDEN)
-                    _add_hits(by_code, "hidden", _RuleHits(rule, severity, _raise_score(rule.score), None, notes))
-                else:
-                    hits = _RuleHits(rule, rule.severity, _raise_score(rule.score), span, (written,))
-                    _add_hits(by_code, "encoded", hits)
+                    return _RuleHits(rule, _raise_severity(rule.severity), score, None, (written, _HIDDEN))
+                return _RuleHits(rule, rule.severity, score, span, (written,))
+
+            for hits in self._encoded_hits(view, (view.kind,), search, weigh_encoded):
+                _add_hits(by_code, "hidden" if hidden else "encoded", hits)
         for code, hits in by_code.items():
             # Romance languages share words with English: where both rules hit, only the English rule counts.
             if "_translated" not in code or code.replace("_translated", "", 1) not in by_code:
                 yield hits.finding(code)
+        if search.cut_off:
+            yield self._unread()
 
-    def _plain_hits(self, folded: FoldedText) -> Iterator[tuple[InstructionRule, Span]]:
+    def _plain_hits(self, folded: FoldedText, search: _Search, weigh: _Weigh) -> Iterator[_RuleHits]:
         in_folded, in_raw, _ = self._matchers
-        for hit in in_folded.hits(folded.data):
-            span = folded.origin_bytes(hit.start, hit.end)
-            if not hit.rule.foreign or is_foreign(folded.original, span):
-                yield hit.rule, span
+        original = folded.original
+
+        def weigh_at(rule: InstructionRule, span: Span) -> _RuleHits | None:
+            return weigh(rule, span) if not rule.foreign or is_foreign(original, span) else None
+
+        yield from search.hits(in_folded, folded.data, folded.origin_bytes, weigh_at)
         # Lone surrogates have no UTF-8 form; one character for one keeps the offsets.
-        data = folded.original.encode("utf-8", "replace")
-        same_places = len(data) == len(folded.original)
-        for hit in in_raw.hits(data):
-            places = (hit.start, hit.end) if same_places else (char_offset(data, hit.start), char_offset(data, hit.end))
-            if not hit.rule.foreign or is_foreign(folded.original, Span(*places)):
-                yield hit.rule, Span(*places)
+        data = original.encode("utf-8", "replace")
+        offsets = CharOffsets(data, len(original))
+        yield from search.hits(in_raw, data, lambda start, end: Span(offsets.char(start), offsets.char(end)), weigh_at)
 
-    def _encoded_hits(self, view: DecodedView, depth: int) -> Iterator[tuple[InstructionRule, Span]]:
+    def _encoded_hits(
+        self, view: DecodedView, kinds: tuple[str, ...], search: _Search, weigh: _Weigh
+    ) -> Iterator[_RuleHits]:
         if view.loose:
-            data = view.text.encode()
-            for hit in self._matchers[2].hits(data):
-                yield hit.rule, view.locate(char_offset(data, hit.start), char_offset(data, hit.end))
+            data = view.text.encode("utf-8", "replace")
+            offsets = CharOffsets(data, len(view.text))
+            yield from search.hits(
+                self._matchers[2],
+                data,
+                lambda start, end: view.locate(offsets.char(start), offsets.char(end)),
+                weigh,
+            )
             return
-        inner = fold(view.text)
-        for rule, span in self._plain_hits(inner):
-            yield rule, view.locate(span.start, span.end)
-        if depth < MAX_VIEW_DEPTH:
-            for nested in decode_views(inner):
-                for rule, span in self._encoded_hits(nested, depth + 1):
-                    yield rule, view.locate(span.start, span.end)
 
-    def _weigh(self, rule: InstructionRule, text: str, span: Span) -> _RuleHits:
-        window = self.params.context_window
-        steps: list[str] = []
-        if rule.excusable and (mark := _quoted(text, span)):
-            steps.append(f"it stands in {mark}")
-        around = (text[max(0, span.start - window) : span.start], text[span.end : span.end + window])
-        if rule.excusable and any(map(_TEACHING.search, around)):
-            steps.append("the words around it are about attacks or examples")
-        severity = _SEVERITIES[max(Severity.INFO.rank, rule.severity.rank - len(steps))]
+        def weigh_in_view(rule: InstructionRule, span: Span) -> _RuleHits | None:
+            return weigh(rule, view.locate(span.start, span.end))
+
+        inner = fold(view.text)
+        yield from self._plain_hits(inner, search, weigh_in_view)
+        for nested in decode_views(inner, without=kinds):
+            search.cut_off |= nested.cut_off
+            if len(kinds) < MAX_VIEW_DEPTH:
+                yield from self._encoded_hits(nested, (*kinds, nested.kind), search, weigh_in_view)
+            elif not nested.loose:
+                search.cut_off = True
+
+    def _weigh(self, rule: InstructionRule, excuses: Excuses, span: Span) -> _RuleHits:
+        steps = excuses.steps(span) if rule.excusable else ()
+        rank = min(rule.severity.rank, max(Severity.LOW.rank, rule.severity.rank - len(steps)))
         notes = (f"lowered, because {' and '.join(steps)}",) if steps else ()
-        return _RuleHits(rule, severity, rule.score * self.params.teaching_factor ** len(steps), span, notes)
+        score = rule.score * self.params.teaching_factor ** len(steps)
+        return _RuleHits(rule, _SEVERITIES[rank], score, span, notes, lowered=bool(steps))
+
+    def _unread(self) -> Finding:
+        return self.finding(
+            "unread",
+            Severity.HIGH,
+            0.5,
+            f"The text holds more than is read: over {MAX_PLACES:,} places where a rule may hit, or more encoded text "
+            f"or deeper encodings ({MAX_VIEW_DEPTH}) than are decoded. What was not read is not clean",
+            tags=("prompt_injection", "obfuscation"),
+        )
+
+
+_Weigh: TypeAlias = Callable[[InstructionRule, Span], _RuleHits | None]
+"""(rule, place) → the hit's weight; None where it does not count."""
+
+
+class _Search:
+    """Hits in one text and in what is encoded in it, within `MAX_PLACES`."""
+
+    def __init__(self) -> None:
+        self.cut_off = False
+        """True if a budget was reached."""
+        self._places = 0
+
+    def hits(
+        self, matcher: _Matcher, data: bytes, locate: Callable[[int, int], Span], weigh: _Weigh
+    ) -> Iterator[_RuleHits]:
+        """Yield the hits that count, of each pattern until `MAX_HITS` of them lost no severity."""
+        for pattern_hits in matcher.hits(data):
+            counted = 0
+            for hit in pattern_hits:
+                self._places += 1
+                if self._places > MAX_PLACES:
+                    self.cut_off = True
+                    return
+                if hit is None or (weighed := weigh(hit.rule, locate(hit.start, hit.end))) is None:
+                    continue
+                yield weighed
+                counted += not weighed.lowered
+                if counted == MAX_HITS:
+                    break
 
 
 _SEVERITIES: Final = tuple(Severity)
@@ -394,47 +459,6 @@ def _add_hits(by_code: dict[str, _RuleHits], suffix: str, hit: _RuleHits) -> Non
     worst = hit if (hit.severity.rank, hit.score) > (before.severity.rank, before.score) else before
     worst.count = before.count + 1
     by_code[code] = worst
-
-
-# --- text about attacks -------------------------------------------------------------------------------------
-
-_TEACHING: Final = re.compile(
-    r"prompt.injections?|injection.attacks?|jail.?break(?:s|ing)\b|attackers?\b|adversar(?:y|ies|ial)"
-    r"|\battacks?\b|red.team"
-    r"|(?<![\w./@-])examples?\b(?![./@]\w)|\be\.g\.|\bsuch as\b|for instance"
-    r"|beispiel|angreifer|par exemple|attaquant|por ejemplo|atacante|por exemplo|ad esempio|voorbeeld|например"
-    r"|例えば|例如|攻撃|攻击",
-    re.IGNORECASE,
-)
-_PARAGRAPH_CHARS: Final = 600  # on either side, in which marks are paired
-_PAIRS: Final = (("“", "”"), ("«", "»"), ("„", "“"), ("»", "«"), ("「", "」"), ("『", "』"), ("‘", "’"))
-
-
-def _quoted(text: str, span: Span) -> str | None:
-    """Return the name of the marks around a hit.
-
-    Quotation marks are paired in a paragraph, code marks in a line or as a fence.
-    """
-    if text.count("```", 0, span.start) % 2 and text.find("```", span.end) >= 0:
-        return "a code block"
-    before = text[max(0, span.start - _PARAGRAPH_CHARS) : span.end].rpartition("\n\n")[2]
-    before = before[: max(0, len(before) - (span.end - span.start))]
-    after = text[span.end : span.end + _PARAGRAPH_CHARS].partition("\n\n")[0]
-    inside = text[span.start : span.end]
-    if inside[:1] in _MARKS and inside[:1]:
-        before, inside = before + inside[0], inside[1:]
-    line_before, line_after = before.rpartition("\n")[2], after.partition("\n")[0]
-    if line_before.count("`") % 2 and "`" in line_after:
-        return "code"
-    if before.count('"') % 2 and '"' in after:
-        return "quotation marks"
-    for opening, closing in _PAIRS:
-        if before.rfind(opening) > before.rfind(closing) and closing in after:
-            return "quotation marks"
-    return None
-
-
-_MARKS: Final = frozenset('`"“«„»「『‘')
 
 
 # --- patterns where word boundaries are lost ----------------------------------------------------------------

@@ -1,0 +1,125 @@
+"""Reasons to read an order in a text as one that the text talks about, and does not give.
+
+- *Quoted*: it stands in quotation marks (paired in a paragraph) or in code (paired in a line, or a fence).
+- *Taught*: words such as "prompt injection" or "for example" stand near it.
+
+Each is one step of severity. Neither counts beside an imperative frame: words that tell a reader, a model
+among them, to carry the quotation out ("to be carried out when read", "this is not a drill", "examples for
+assistants"). What a guide says about others ("the model then follows it") is no frame.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from functools import cached_property
+from typing import Final
+
+from corpus_guard.domain import Span
+
+FRAME_WINDOW: Final = 600
+"""Characters on either side of a hit that are searched for an imperative frame."""
+PARAGRAPH_CHARS: Final = 600
+"""Characters on either side of a hit in which marks are paired."""
+
+
+class Excuses:
+    """Surroundings of the hits in one text."""
+
+    def __init__(self, text: str, window: int) -> None:
+        """
+        Args:
+            text: the text as it stands.
+            window: characters on either side of a hit that are searched for words about attacks.
+        """
+        self._text = text
+        self._window = window
+
+    @cached_property
+    def _fences(self) -> list[int]:
+        return [match.start() for match in re.finditer("```", self._text)]
+
+    def steps(self, span: Span) -> tuple[str, ...]:
+        """Return the reasons for which a hit weighs less, in words for a reviewer; each is one step."""
+        mark = self._mark(span)
+        taught = self._near(_TEACHING, span, self._window)
+        if not mark and not taught:
+            return ()
+        if self._near(_FRAME, span, FRAME_WINDOW):
+            return ()
+        taught_note = "the words around it are about attacks or examples"
+        return (*((f"it stands in {mark}",) if mark else ()), *((taught_note,) if taught else ()))
+
+    def _near(self, pattern: re.Pattern[str], span: Span, window: int) -> bool:
+        before = self._text[max(0, span.start - window) : span.start]
+        return bool(pattern.search(before) or pattern.search(self._text[span.end : span.end + window]))
+
+    def _mark(self, span: Span) -> str | None:
+        """Return the name of the marks around a hit."""
+        text, fences = self._text, self._fences
+        if bisect_left(fences, span.start) % 2 and fences[-1] >= span.end:
+            return "a code block"
+        before = text[max(0, span.start - PARAGRAPH_CHARS) : span.start].rpartition("\n\n")[2]
+        after = text[span.end : span.end + PARAGRAPH_CHARS].partition("\n\n")[0]
+        if (first := text[span.start : span.start + 1]) in _MARKS:
+            before += first
+        line_before, line_after = before.rpartition("\n")[2], after.partition("\n")[0]
+        if line_before.count("`") % 2 and "`" in line_after:
+            return "code"
+        if before.count('"') % 2 and '"' in after:
+            return "quotation marks"
+        for opening, closing in _PAIRS:
+            if before.rfind(opening) > before.rfind(closing) and closing in after:
+                return "quotation marks"
+        return None
+
+
+_TEACHING: Final = re.compile(
+    r"prompt.injections?|injection.attacks?|jail.?break(?:s|ing)\b|attackers?\b|adversar(?:y|ies|ial)"
+    r"|\battacks?\b|red.team"
+    r"|(?<![\w./@-])examples?\b(?![./@]\w)|\be\.g\.|\bsuch as\b|for instance"
+    r"|beispiel|angreifer|par exemple|attaquant|por ejemplo|atacante|por exemplo|ad esempio|voorbeeld|например"
+    r"|例えば|例如|攻撃|攻击",
+    re.IGNORECASE,
+)
+_DO: Final = (
+    r"(?:carry(?:ing)? out|execut(?:e|ing)|follow(?:ing)?|obey(?:ing)?|perform(?:ing)?|comply(?:ing)? with"
+    r"|act(?:ing)? (?:up)?on|heed(?:ing)?)"
+)
+_DONE: Final = (
+    r"(?:carried out|executed|followed|obeyed|performed|complied with|acted (?:up)?on|heeded|done|applied"
+    r"|taken (?:literally|seriously))"
+)
+_IT: Final = (
+    r"(?:it|this|these|them|the (?:following|quoted|quotation|above|below|example|text|order|words|line|sentence)"
+    r"|what (?:it|they|follows|is|stands|the))"
+)
+_MODEL: Final = (
+    r"(?:a\.?i\.?s?|assistants?|llms?|(?:language )?models?|(?:ai )?agents?|chat ?bots?|bots?|summari[sz]ers?"
+    r"|machines?|whoever (?:reads|summari[sz]es|answers|processes)(?: (?:this|it|the (?:text|page|document)))?)"
+)
+_MUST: Final = (
+    r"(?:must|shall|should|is to|are to|has to|have to|needs? to|will now) (?:always |now |then |also |still |all )?"
+)
+_AT_ONCE: Final = r"(?:when|once|upon|as soon as|by|exactly|literally|to the letter|word for word|at once|immediately|without|in full)"
+_FRAME: Final = re.compile(
+    "|".join(
+        (
+            rf"(?<!not )(?<!never )\bto be {_DONE}",
+            rf"\b{_MUST}be {_DONE} {_AT_ONCE}",
+            rf"\b(?:{_MODEL}|you|readers?) {_MUST}{_DO} {_IT}",
+            rf"(?:^|[.!?:;\n(–—-] *|\b(?:please|kindly|now|then|so) ){_DO} {_IT}",
+            rf"\bexamples? (?:is |are )?(?:meant |intended |made )?(?:for|to) (?:all |any |every |the |our )?{_MODEL}\b",
+            r"\b(?:is|are|was) (?:not|no) (?:just |merely |only |really )?(?:an? )?"
+            r"(?:examples?|quotations?|quotes?|drill|tests?)\b",
+            r"\bmeant (?:seriously|literally|in earnest)|\bin earnest\b|\b(?:is|are) (?:in force|binding)\b",
+            r"\bdo (?:exactly )?(?:as|what) (?:it|they|the (?:following|quot\w+|example|above|text)) "
+            r"(?:says?|asks?|tells?|orders?|commands?)\b",
+            r"(?:auszuf(?:ü|ue)hren|zu befolgen|à exécuter|à suivre à la lettre|debe ejecutarse|a ejecutar|da eseguire"
+            r"|uit te voeren|выполнить при чтении)",
+        )
+    ),
+    re.IGNORECASE,
+)
+_PAIRS: Final = (("“", "”"), ("«", "»"), ("„", "“"), ("»", "«"), ("「", "」"), ("『", "』"), ("‘", "’"))
+_MARKS: Final = frozenset('`"“«„»「『‘')
