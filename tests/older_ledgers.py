@@ -9,6 +9,7 @@ _UNDO_LATER_REVISIONS = (
     "DROP INDEX ix_versions_waiting_since",
     "ALTER TABLE versions DROP COLUMN reopened_at",
     "ALTER TABLE findings DROP COLUMN counterstatement",
+    "ALTER TABLE decisions DROP COLUMN purpose",
     "UPDATE alembic_version SET version_num = '0010'",
 )
 

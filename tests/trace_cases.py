@@ -49,6 +49,8 @@ NEAR = re.compile(r"\(near (\d+)\)")
 class Nearness:
     """An embedder: whoever says `(near 93)` has a cosine of 0.93 to every question, and a question says nothing."""
 
+    digest = MODEL
+
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         return np.stack([self._vector(text) for text in texts])
 

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from corpus_guard.pipeline.steps import RefreshResult
     from corpus_guard.proof.sealing import Seal
     from corpus_guard.proof.verify.verification import Verification
+    from corpus_guard.removal.restoring import RestoreResult
     from corpus_guard.review.identities import Identities
     from corpus_guard.review.release import ReleaseResult
     from corpus_guard.screening.policy import Policy
@@ -304,16 +305,32 @@ class Deployment:
         )
 
     def apply_decisions(self, run_id: str) -> ReleaseResult:
-        """Bring reviewers' decisions into effect and seal. See `corpus_guard.review.release.apply_decisions`."""
+        """Bring reviewers' decisions, withdrawals and restores into effect, and seal.
+
+        See `corpus_guard.review.release.apply_decisions` and `corpus_guard.removal.restoring`.
+        """
         from corpus_guard.pipeline.configuration import record_configuration
         from corpus_guard.pipeline.rebuild import batches_of_decisions, batches_of_outbox
+        from corpus_guard.removal.restoring import apply_restores, apply_withdrawals
         from corpus_guard.review.release import apply_decisions
 
         record_configuration(self.ledger, self.screening, self.settings, run_id)
         self._rebuild_lost(run_id, [*batches_of_decisions(self.ledger), *batches_of_outbox(self.ledger)])
+        apply_withdrawals(self.ledger, run_id)
+        apply_restores(self.ledger, self.storage, self.store, self.models, run_id)
         return apply_decisions(
             self.ledger, self.storage, self.store, self.models, self.screening, self.settings, run_id
         )
+
+    def restore(self, run_id: str) -> RestoreResult:
+        """Bring the restores that were decided into effect, and seal. See `corpus_guard.removal.restoring`."""
+        from corpus_guard.pipeline.configuration import record_configuration
+        from corpus_guard.pipeline.rebuild import batches_of_decisions
+        from corpus_guard.removal.restoring import restore
+
+        record_configuration(self.ledger, self.screening, self.settings, run_id)
+        self._rebuild_lost(run_id, batches_of_decisions(self.ledger))
+        return restore(self.ledger, self.storage, self.store, self.models, self.settings, run_id, self.screening.digest)
 
     def seal(self, run_id: str) -> Seal:
         """Write the manifest and sign the log. See `corpus_guard.proof.sealing.seal_corpus`."""

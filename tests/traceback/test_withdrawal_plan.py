@@ -201,11 +201,11 @@ def test_what_was_refused_is_not_asked_about_again(lite_shelf: Shelf, guard: Dep
 
     refuse_withdrawal(guard.ledger, "night-1", plan_withdrawal(guard.ledger, [trace.trace_id]), "ada")
     assert list_pending_traces(guard.ledger) == []
-    other = traced(lite_shelf, guard, "night-2")
+    again = traced(lite_shelf, guard, "night-2")
+    other = run(guard, report(lite_shelf, "When was it last inspected?"), Contains(), "night-2", rag_model=Quoting())
 
-    assert list_pending_traces(guard.ledger) == [other.trace_id], (
-        "another report, or another night, is another question"
-    )
+    assert (again.outcome, again.accused) == ("not_poisoning", ()), "the same report does not accuse it again"
+    assert list_pending_traces(guard.ledger) == [other.trace_id], "another report is another question"
     assert len(lite_shelf.in_ledger()) == 9
 
 

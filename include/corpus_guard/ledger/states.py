@@ -86,6 +86,16 @@ class ReviewAction(StrEnum):
 DECISIVE_ACTIONS: Final = (ReviewAction.RELEASE, ReviewAction.REJECT)
 """Actions that change what is served; they are rows of `decisions`, all others are rows of `acts`."""
 
+
+class Purpose(StrEnum):
+    """What a decision was made for, where it was no review of the quarantine."""
+
+    WITHDRAW = "withdraw"  # a trace accused it: out of service, and blocked
+    RESTORE = "restore"  # a withdrawal is taken back
+    PURGE = "purge"
+    ENHANCE = "enhance"  # the right answer to a question is published
+
+
 STATE_AFTER_DECISION: Final[Mapping[str, VersionState]] = MappingProxyType(
     {ReviewAction.RELEASE: VersionState.RELEASED, ReviewAction.REJECT: VersionState.REJECTED}
 )

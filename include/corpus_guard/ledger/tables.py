@@ -41,6 +41,7 @@ from corpus_guard.ledger.states import (
     Label,
     PublicationState,
     PurgeState,
+    Purpose,
     QueryOrigin,
     ReportState,
     RunState,
@@ -48,7 +49,7 @@ from corpus_guard.ledger.states import (
     VersionState,
 )
 
-SCHEMA_REVISION = "0013"
+SCHEMA_REVISION = "0014"
 """The newest migration; a ledger at another one is migrated when opened."""
 
 metadata = MetaData(
@@ -369,7 +370,9 @@ decisions = Table(
     Column("lacking", Integer),  # approvals still missing: 1 for the first of two; null or 0: none
     Column("completes", String(32)),  # the first approval, in a row that is the second
     Column("undone_at", UtcDateTime),
+    Column("purpose", String(10)),  # what it was made for; null: a review of the quarantine
     _one_of("verdict", DECISIVE_ACTIONS),
+    _one_of("purpose", Purpose),
 )
 
 acts = Table(

@@ -24,7 +24,14 @@ from corpus_guard.ledger.event_log import append_event
 from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.queries import upsert
 from corpus_guard.ledger.tables import documents, runs, validators
-from corpus_guard.screening.blocked import BLOCKED, BLOCKED_MESSAGE, find_blocked, find_purged, strip_blocked
+from corpus_guard.screening.blocked import (
+    BLOCKED,
+    BLOCKED_MESSAGE,
+    find_blocked,
+    find_purged,
+    is_withdrawn,
+    strip_blocked,
+)
 from corpus_guard.screening.policy import Policy
 from corpus_guard.settings import Settings
 
@@ -109,6 +116,8 @@ def store_arrival(
     ):
         return content, None
     if isinstance(outcome, Fetched) and find_blocked(ledger, [content]):
+        if is_withdrawn(ledger, version_id(document, content)):
+            return content, None  # its text is evidence, and what a restore brings back
         outcome = FetchFailed(item, BLOCKED, BLOCKED_MESSAGE)
     if isinstance(outcome, Fetched):
         blobs.put(outcome.content)

@@ -38,7 +38,7 @@ from corpus_guard.ledger.event_log import append_event
 from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.queries import select_in_batches, upsert
 from corpus_guard.ledger.runs import begin_run
-from corpus_guard.ledger.states import PurgeState, RunKind
+from corpus_guard.ledger.states import PurgeState, Purpose, RunKind
 from corpus_guard.ledger.tables import bands, chunks, purges, results, signals, suspects, traces, versions
 from corpus_guard.models.chat_cache import LedgerAnswerCache
 from corpus_guard.proof.sealing import seal_run
@@ -172,7 +172,13 @@ class Purger:
             upsert(connection, purges, [row], [name for name in row if name != "purge_id"])
             withdrawal.block_content(connection, plan.purge_id, plan.content_sha256, plan.text_sha256, reason)
             withdrawal.reject_versions(
-                connection, run_id, plan.versions, policy_digest=self.screening.digest, by=by, reason=reason
+                connection,
+                run_id,
+                plan.versions,
+                policy_digest=self.screening.digest,
+                by=by,
+                reason=reason,
+                purpose=Purpose.PURGE,
             )
             _erase_declared_metadata(connection, plan.versions)
             withdrawal.retire_versions(connection, run_id, plan.versions, "purged")

@@ -21,9 +21,10 @@ Rules
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from types import MappingProxyType
 from typing import Final, Literal
 
 import sqlalchemy as sa
@@ -34,7 +35,7 @@ from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.event_log import append_event
 from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.queries import Row
-from corpus_guard.ledger.states import ActCause, ReviewAction, VersionState
+from corpus_guard.ledger.states import ActCause, Purpose, ReviewAction, VersionState
 from corpus_guard.ledger.tables import acts, decisions
 from corpus_guard.review.identities import NOBODY, Identities
 from corpus_guard.review.records import ReviewRecord, VersionReview, load_reviews, load_versions
@@ -122,6 +123,7 @@ def decide(
     reason: str,
     policy_digest: str,
     identities: Identities = NOBODY,
+    purpose: Purpose | None = None,
 ) -> list[Decision]:
     """Decide on items: all of them or none.
 
@@ -133,6 +135,8 @@ def decide(
         reason: why, in the reviewer's words; required.
         policy_digest: digest of the policy in force.
         identities: the people of reviewers.yaml.
+        purpose: ``withdraw``: reject what is served; ``restore``: release what was withdrawn; None: a review of the
+            quarantine.
 
     Returns:
         One decision per item, in the order of `items`.
@@ -152,7 +156,11 @@ def decide(
         refusals = [
             (item.version_id, error)
             for item in items
-            if (error := _refusal(item.version_id, item.revision, rows, reviews, rules, choice, reviewer, identities))
+            if (
+                error := _refusal(
+                    item.version_id, item.revision, rows, reviews, rules, choice, reviewer, identities, purpose
+                )
+            )
         ]
         if refusals:
             raise _combined_error(refusals, len(items))
@@ -161,7 +169,7 @@ def decide(
             _make_decision(rows[version_id], reviews[version_id], rules, choice, reviewer, reason, when)
             for version_id in version_ids
         ]
-        _insert_decisions(connection, made, rows, revisions, rules, policy_digest)
+        _insert_decisions(connection, made, rows, revisions, rules, policy_digest, purpose)
     return [decision for decision, _ in made]
 
 
@@ -229,12 +237,13 @@ def _refusal(
     choice: Choice,
     reviewer: Reviewer,
     identities: Identities,
+    purpose: Purpose | None = None,
 ) -> Misuse | None:
     """Return the error that keeps this item from being decided; None if nothing does."""
     row = rows.get(version_id)
     if row is None:
         return UnknownSubject(f"item {version_id[:64]!r} is not in the ledger; see `guard quarantine list`")
-    if problem := _not_waiting(row):
+    if problem := _NOT_DECIDABLE[purpose](row):
         return Stale(f"item {version_id} {problem}")
     review = reviews[version_id]
     first = review.first_approval
@@ -258,6 +267,21 @@ def _not_waiting(row: Row) -> str:
     if row.retired_at is not None:
         return "vanished from its source; nothing was changed"
     return ""
+
+
+def _not_served(row: Row) -> str:
+    """Return why a version cannot be withdrawn; empty if it can."""
+    return "is rejected already; nothing was changed" if row.state == VersionState.REJECTED else ""
+
+
+def _not_withdrawn(row: Row) -> str:
+    """Return why a version cannot be restored; empty if it can, as far as its state tells."""
+    return "" if row.state == VersionState.REJECTED else f"is not withdrawn: it is {row.state}; nothing was changed"
+
+
+_NOT_DECIDABLE: Final[Mapping[Purpose | None, Callable[[Row], str]]] = MappingProxyType(
+    {None: _not_waiting, Purpose.WITHDRAW: _not_served, Purpose.RESTORE: _not_withdrawn}
+)
 
 
 def _combined_error(refusals: Sequence[tuple[str, Misuse]], item_count: int) -> Misuse:
@@ -313,6 +337,7 @@ def _insert_decisions(
     revisions: Mapping[str, str],
     rules: ReviewRules,
     policy_digest: str,
+    purpose: Purpose | None,
 ) -> None:
     """Insert decisions (escalations as acts) and their events."""
     inserts: list[dict[str, object]] = []
@@ -338,6 +363,7 @@ def _insert_decisions(
             "verdict": decision.verdict,
             "lacking": decision.of - decision.approval,
             "completes": first.id if first else None,
+            "purpose": purpose.value if purpose else None,
         }
         signature = _signature(decision, row)
         append_event(connection, "decided", decision.version_id, "", **row, rules=rules.digest, **signature)

@@ -39,6 +39,12 @@ class HistoryEntry:
     at: datetime
     applied_at: datetime | None
     undone_at: datetime | None
+    purpose: str  # withdraw, restore, purge, enhance; empty: a review of the quarantine
+
+    @property
+    def action(self) -> str:
+        """What was done, in one word."""
+        return self.purpose or self.kind
 
     def as_dict(self) -> dict[str, object]:
         """Return a JSON-ready form."""
@@ -70,7 +76,7 @@ def load_history(
     Args:
         reviewer: full name or id of a reviewer.
         source: source of the documents, or of the mutes.
-        kind: release, reject, escalate, undo, mute, confirm or lift.
+        kind: release, reject, escalate, undo, mute, confirm, lift, withdraw, restore, purge or enhance.
         version_id: id of one item.
         after: `HistoryPage.next` of the previous page.
         size: maximum number of entries, 1 to 500.
@@ -86,7 +92,8 @@ def load_history(
     if reviewer:
         name = reviewer.replace("\x00", "")
         conditions.append(sa.or_(columns.reviewer == name, columns.reviewer_id == name))
-    for column, value in ((source_column, source), (columns.kind, kind), (columns.version_id, version_id)):
+    action = sa.func.coalesce(sa.func.nullif(columns.purpose, ""), columns.kind)
+    for column, value in ((source_column, source), (action, kind), (columns.version_id, version_id)):
         if value:
             conditions.append(column == value.replace("\x00", ""))
     joined = REVIEW_RECORDS.outerjoin(versions, versions.c.version_id == columns.version_id).outerjoin(
@@ -133,6 +140,7 @@ def _build_entry(row: Row) -> HistoryEntry:
         at=row.at,
         applied_at=row.applied_at,
         undone_at=row.undone_at,
+        purpose=row.purpose,
     )
 
 

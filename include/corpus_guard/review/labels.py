@@ -69,7 +69,8 @@ def load_labels(ledger: Ledger, *, source: str | None = None, since: datetime | 
         .over(partition_by=decisions.c.version_id, order_by=(decisions.c.decided_at.desc(), decisions.c.decision_id))
         .label("nth")
     )
-    last = sa.select(decisions, newest).where(decision_stands()).subquery()
+    reviews = sa.and_(decision_stands(), decisions.c.purpose.is_(None))
+    last = sa.select(decisions, newest).where(reviews).subquery()
     relevant = sa.and_(
         findings.c.version_id == versions.c.version_id,
         sa.func.coalesce(findings.c.muted, sa.false()) == sa.false(),

@@ -35,6 +35,7 @@ REVIEW_RECORDS = sa.union_all(
         decisions.c.decided_at.label("at"),
         decisions.c.applied_at,
         decisions.c.undone_at,
+        sa.func.coalesce(decisions.c.purpose, "").label("purpose"),
     ),
     sa.select(
         acts.c.act_id,
@@ -53,6 +54,7 @@ REVIEW_RECORDS = sa.union_all(
         acts.c.done_at,
         sa.null(),
         sa.null(),
+        sa.literal(""),
     ),
 ).subquery("review_records")
 """One row for each decision and each act. The columns are those of `ReviewRow`."""
@@ -77,6 +79,7 @@ class ReviewRow(TypedDict):
     at: datetime
     applied_at: datetime | None
     undone_at: datetime | None
+    purpose: str  # a Purpose; empty: a review of the quarantine
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +95,7 @@ class ReviewRecord:
     at: datetime
     applied: bool
     undone: bool
+    purpose: str = ""  # a Purpose; empty: a review of the quarantine
 
     @classmethod
     def from_row(cls, row: Row) -> ReviewRecord:
@@ -107,6 +111,7 @@ class ReviewRecord:
             at=row.at,
             applied=row.applied_at is not None,
             undone=row.undone_at is not None,
+            purpose=row.purpose,
         )
 
 
@@ -204,6 +209,7 @@ def load_versions(connection: sa.Connection, version_ids: Iterable[str], *, lock
         versions.c.state,
         versions.c.reopened_at,
         versions.c.content_sha256,
+        versions.c.text_sha256,
         versions.c.judged_at,
         versions.c.severity,
         documents.c.source,

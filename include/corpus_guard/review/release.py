@@ -11,6 +11,7 @@ Rules
       after a crash behind it the outbox continues;
     * a version that was replaced, purged or vanished since the decision is not served:
       `corpus_guard.corpus.publishing` skips it;
+    * withdrawals and restores take effect in `corpus_guard.removal.restoring`, in the same run;
     * earlier decisions on the same version, and approvals that nobody completed, are marked as applied with
       it.
 """
@@ -195,7 +196,7 @@ def _pending_decisions(connection: sa.Connection, version_ids: Collection[str] |
     statement = (
         sa.select(decisions.c.decision_id, decisions.c.version_id, decisions.c.verdict, versions.c.batch)
         .join(versions, versions.c.version_id == decisions.c.version_id)
-        .where(decisions.c.applied_at.is_(None), decision_stands())
+        .where(decisions.c.applied_at.is_(None), decision_stands(), decisions.c.purpose.is_(None))
         .order_by(decisions.c.decided_at, decisions.c.decision_id)
     )
     if version_ids is None:

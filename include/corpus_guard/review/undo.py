@@ -79,7 +79,8 @@ def undo_decision(
         if already_undone or any(record.applied for record in affected):
             state = "was already undone" if already_undone else "has taken effect"
             raise Stale(
-                f"decision {decision_id} {state}; nothing was changed. To take out what was released, use `guard purge`"
+                f"decision {decision_id} {state}; nothing was changed. To take out what was released, use `guard purge`; to "
+                "bring back what was withdrawn, use `guard trace restore`"
             )
         when = now()
         for record in affected:

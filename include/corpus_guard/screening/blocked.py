@@ -5,7 +5,8 @@ Rules
       either;
     * the document is recorded without text, with a finding that says why and a verdict that no policy
       loosens;
-    * the next fetch of the same bytes counts as unchanged;
+    * the next fetch of the same bytes counts as unchanged; so does that of a withdrawn version, which keeps its
+      record;
     * raw bytes of purged content leave the disk; of withdrawn content
       (`corpus_guard.traceback.withdrawal_plan`) they are evidence.
 
@@ -23,6 +24,7 @@ import sqlalchemy as sa
 from corpus_guard.domain import Finding, Severity, Version
 from corpus_guard.ledger import Ledger, tables
 from corpus_guard.ledger.queries import select_in_batches
+from corpus_guard.ledger.states import VersionState
 
 BLOCKED: Final = "parsing.blocked"
 """Code of the finding; `corpus_guard.screening.policy` rejects versions with it."""
@@ -42,6 +44,17 @@ def find_purged(ledger: Ledger, sha256s: Iterable[str]) -> set[str]:
         tables.purges, tables.purges.c.purge_id == tables.blocked.c.purge_id
     )
     return _select_hashes(ledger, by_purge, sha256s)
+
+
+def is_withdrawn(ledger: Ledger, version_id: str) -> bool:
+    """Return whether a version was withdrawn, and neither restored nor purged since."""
+    table = tables.versions
+    statement = sa.select(table.c.content_sha256).where(
+        table.c.version_id == version_id, table.c.state == VersionState.REJECTED
+    )
+    with ledger.read() as connection:
+        content = connection.scalar(statement)
+    return content is not None and content in find_blocked(ledger, [content]) - find_purged(ledger, [content])
 
 
 def _select_hashes(ledger: Ledger, statement: sa.Select[tuple[str]], sha256s: Iterable[str]) -> set[str]:

@@ -252,7 +252,9 @@ def load_judged_documents(
     if source is not None:
         statement = statement.where(documents.c.source == source)
     last = (
-        sa.select(decisions.c.version_id, decisions.c.verdict).where(decision_stands()).order_by(decisions.c.decided_at)
+        sa.select(decisions.c.version_id, decisions.c.verdict)
+        .where(decision_stands(), decisions.c.purpose.is_(None))
+        .order_by(decisions.c.decided_at)
     )
     with ledger.read() as connection:
         decided = {row.version_id: row.verdict for row in connection.execute(last)}

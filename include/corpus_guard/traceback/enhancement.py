@@ -48,7 +48,7 @@ from corpus_guard.intake.stamps import FETCHED_BY
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.event_log import append_event
 from corpus_guard.ledger.ledger import now
-from corpus_guard.ledger.states import EnhancementState, PublicationState, ReviewAction, VersionState
+from corpus_guard.ledger.states import EnhancementState, PublicationState, Purpose, ReviewAction, VersionState
 from corpus_guard.ledger.tables import decisions, documents, enhancements, publications, reports, versions
 from corpus_guard.proof.sealing import seal_corpus
 from corpus_guard.screening.survey.signals import measure_signals, signals_to_table
@@ -380,6 +380,7 @@ class Enhancements:
             "verdict": ReviewAction.RELEASE.value,
             "reviewer": draft.by,
             "reason": draft.reason,
+            "purpose": Purpose.ENHANCE.value,
         }
         decided_at = now()
         connection.execute(

@@ -6,6 +6,7 @@ Rules
     * a saved opinion counts as long as the collections hold exactly the same text under the same id;
     * whatever a judge or a model library raises is a failure of the judge: the trace records it, and can be
       resumed;
+    * what a person cleared of a report is not accused of it again (`corpus_guard.traceback.cleared`);
     * an investigation, whose complaint is no report in the ledger, leaves nothing behind.
 """
 
@@ -24,6 +25,7 @@ from corpus_guard.ledger.states import TraceOutcome
 from corpus_guard.traceback import records
 from corpus_guard.traceback.activations.witness import as_testimony_record
 from corpus_guard.traceback.attribution import find_in_live_store
+from corpus_guard.traceback.cleared import ClearedTextsJudge
 from corpus_guard.traceback.conclusion import TraceConclusion, decide
 from corpus_guard.traceback.historical_corpus import corpus_as_of
 from corpus_guard.traceback.judges import JudgeConclusion, Opinion, report_as_judge_failure
@@ -98,8 +100,8 @@ def run_trace(
         Inconsistent: a file with texts or vectors of that time is gone.
     """
     began = time.monotonic()
-    judge = _FailureReportingJudge(judge)
     ledger = access.ledger
+    judge = _FailureReportingJudge(ClearedTextsJudge(judge, ledger, complaint.report_id))
     if complaint.report_id:
         trace = records.begin_trace(ledger, complaint.report_id, run_id, judge.digest, k, as_of)
     else:

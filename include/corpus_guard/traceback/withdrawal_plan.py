@@ -6,14 +6,16 @@ Rules
     * with a version goes every version of any document that has the same bytes or the same text; all of them
       are rejected by a decision in the approver's name, blocked by hash so that they cannot return, retired
       through the outbox, and the corpus is sealed;
-    * a pending withdrawal is proposed every night until somebody approves or refuses it; a refusal is
-      recorded, and the same traces are not proposed again;
+    * each document is proposed by itself, with what somebody needs to answer for it (`list_proposals`); nothing is
+      proposed from a report alone whose wrong answer the RAG model, asked again, does not give;
+    * a pending proposal is made every night until somebody approves or refuses it; a refusal is recorded, and the
+      same reports do not accuse the document again. Nor do they after it was restored;
     * afterwards the question is asked again, and the answer is stored beside the earlier one;
     * killed anywhere, the same call again completes the work.
 
-What it does not do: erase. Raw bytes, batches and vectors stay on disk as evidence; `guard purge` erases
-them. A record that somebody wrote directly into Chroma is not in the ledger: it is listed, and `guard verify`
-and `guard incident heal` remove it.
+What it does not do: bring back (`corpus_guard.removal.restoring`), or erase. Raw bytes, batches and vectors stay on
+disk as evidence; `guard purge` erases them. A record that somebody wrote directly into Chroma is not in the ledger:
+it is listed, and `guard verify` and `guard incident heal` remove it.
 """
 
 from __future__ import annotations
@@ -26,17 +28,27 @@ from typing import TYPE_CHECKING, TypedDict
 import sqlalchemy as sa
 
 from corpus_guard.corpus import outbox
-from corpus_guard.domain import digest, sha256_text
+from corpus_guard.domain import sha256_text
 from corpus_guard.errors import JudgeFailed, Misuse
 from corpus_guard.ledger.event_log import append_event
 from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.queries import select_in_batches
 from corpus_guard.ledger.runs import begin_run
-from corpus_guard.ledger.states import SERVABLE_STATES, Label, RunKind, TraceOutcome, VersionState
-from corpus_guard.ledger.tables import blocked, events, reports, suspects, traces, versions
+from corpus_guard.ledger.states import SERVABLE_STATES, Label, Purpose, RunKind, TraceOutcome, VersionState
+from corpus_guard.ledger.tables import (
+    blocked,
+    decision_stands,
+    decisions,
+    events,
+    reports,
+    suspects,
+    traces,
+    versions,
+)
 from corpus_guard.proof.sealing import seal_run
 from corpus_guard.removal import withdrawal
 from corpus_guard.removal.purge_targets import removal_targets, versions_with_equal_content
+from corpus_guard.traceback.cleared import cleared_versions
 from corpus_guard.traceback.filings import to_storable
 from corpus_guard.traceback.rag_model import agrees
 from corpus_guard.traceback.records import MAX_ANSWER_LENGTH
@@ -68,7 +80,7 @@ class WithdrawalPlan:
     @property
     def withdrawal_id(self) -> str:
         """Id of the withdrawal; the same versions are the same withdrawal."""
-        return digest("withdrawal/v1", self.versions)[:32]
+        return withdrawal.withdrawal_id(self.versions)
 
     def as_dict(self) -> dict[str, object]:
         """Return the plan as JSON-ready values."""
@@ -86,10 +98,21 @@ class WithdrawalResult(TypedDict):
 
 
 def list_pending_traces(ledger: Ledger) -> list[str]:
-    """Return traces of the last 30 days that accuse a servable version and were not refused, oldest first."""
+    """Return traces of the last 30 days that accuse a servable version that nobody cleared, oldest first.
+
+    Left out are traces whose RAG model, asked again, did not give the reported answer: nothing is proposed from them.
+    """
     since = now() - PENDING_PERIOD
     statement = (
-        sa.select(traces.c.trace_id, traces.c.finished_at)
+        sa.select(
+            traces.c.trace_id,
+            traces.c.report_id,
+            traces.c.finished_at,
+            traces.c.answer_before,
+            reports.c.output,
+            suspects.c.version_id,
+        )
+        .join(reports, reports.c.report_id == traces.c.report_id)
         .join(suspects, suspects.c.trace_id == traces.c.trace_id)
         .join(versions, versions.c.version_id == suspects.c.version_id)
         .where(
@@ -98,14 +121,35 @@ def list_pending_traces(ledger: Ledger) -> list[str]:
             suspects.c.label == Label.POISONED,
             versions.c.state.in_(SERVABLE_STATES),
         )
-        .distinct()
         .order_by(traces.c.finished_at, traces.c.trace_id)
     )
-    refusals = sa.select(events.c.body).where(events.c.kind == "withdrawal_refused", events.c.at > since)
     with ledger.read() as connection:
-        refused = {trace_id for body in connection.scalars(refusals) for trace_id in body["traces"]}
-        pending = [row.trace_id for row in connection.execute(statement) if row.trace_id not in refused]
-    return pending[:MAX_TRACES]
+        cleared = cleared_versions(connection)
+        decided = _versions_with_decided_withdrawal(connection)
+        pending = [
+            row.trace_id
+            for row in connection.execute(statement)
+            if (row.report_id, row.version_id) not in cleared
+            and row.version_id not in decided
+            and is_reproduced(row.answer_before, row.output)
+        ]
+    return list(dict.fromkeys(pending))[:MAX_TRACES]
+
+
+def is_reproduced(answer_before: str | None, output: str) -> bool:
+    """Return whether the RAG model, asked again, gave the reported answer; True if it was not asked."""
+    return answer_before is None or agrees(answer_before, output)
+
+
+def _versions_with_decided_withdrawal(connection: sa.Connection) -> set[str]:
+    """Return the versions that somebody decided to withdraw on the review pages, before it has taken effect."""
+    return set(
+        connection.scalars(
+            sa.select(decisions.c.version_id).where(
+                decisions.c.applied_at.is_(None), decision_stands(), decisions.c.purpose == Purpose.WITHDRAW
+            )
+        )
+    )
 
 
 def list_unvouched_records(ledger: Ledger, run_id: str) -> list[str]:
@@ -128,11 +172,18 @@ def list_unvouched_records(ledger: Ledger, run_id: str) -> list[str]:
         return sorted(connection.scalars(statement))
 
 
-def plan_withdrawal(ledger: Ledger, trace_ids: Collection[str]) -> WithdrawalPlan:
+def plan_withdrawal(
+    ledger: Ledger, trace_ids: Collection[str], version_ids: Collection[str] | None = None
+) -> WithdrawalPlan:
     """Return what these traces would take out of service. Changes nothing.
 
+    Args:
+        trace_ids: ids of traces.
+        version_ids: only the accused among these versions, with what has equal content; None: all that the traces accuse
+            and nobody cleared.
+
     Raises:
-        Misuse: a trace is unknown, or did not end as *traced*.
+        Misuse: a trace is unknown, or did not end as *traced*, or accuses none of these versions.
     """
     with ledger.read() as connection:
         ended = sa.select(traces.c.trace_id, traces.c.outcome)
@@ -147,9 +198,26 @@ def plan_withdrawal(ledger: Ledger, trace_ids: Collection[str]) -> WithdrawalPla
                     f"trace {trace_id}: got outcome {outcomes[trace_id]}, expected traced; only a trace with "
                     "the outcome traced accuses texts"
                 )
-        poisoned = sa.select(suspects.c.chunk_id, suspects.c.version_id).where(suspects.c.label == Label.POISONED)
+        poisoned = (
+            sa.select(suspects.c.chunk_id, suspects.c.version_id, traces.c.report_id)
+            .join(traces, traces.c.trace_id == suspects.c.trace_id)
+            .where(suspects.c.label == Label.POISONED)
+        )
         accused = list(select_in_batches(connection, poisoned, suspects.c.trace_id, trace_ids))
-        version_ids = versions_with_equal_content(connection, {row.version_id for row in accused if row.version_id})
+        named = {row.version_id for row in accused if row.version_id}
+        if version_ids is None:
+            cleared = cleared_versions(connection)
+            named = {
+                row.version_id for row in accused if row.version_id and (row.report_id, row.version_id) not in cleared
+            }
+        elif unknown := set(version_ids) - named:
+            raise Misuse(
+                f"version {min(unknown)[:64]!r} is not accused by {'this trace' if len(trace_ids) == 1 else 'these traces'}; "
+                "`guard trace show` lists the accused texts"
+            )
+        else:
+            named = set(version_ids)
+        version_ids = versions_with_equal_content(connection, named)
         targets = removal_targets(connection, version_ids)
         owners = select_in_batches(connection, sa.select(versions.c.doc_id), versions.c.version_id, version_ids)
         documents = len({row.doc_id for row in owners})
@@ -203,20 +271,13 @@ def withdraw(
             )
         version_ids = _versions_in_service(connection, plan)
         if version_ids:
-            withdrawal.block_content(connection, plan.withdrawal_id, plan.content_sha256, plan.text_sha256, reason)
-            withdrawal.reject_versions(
-                connection, run_id, version_ids, policy_digest=policy_digest, by=by, reason=reason
-            )
-            withdrawal.retire_versions(connection, run_id, version_ids, "withdrawn")
-            append_event(
+            withdrawal.withdraw_versions(
                 connection,
-                "withdrawn",
-                plan.withdrawal_id,
                 run_id,
-                versions=version_ids,
-                content_sha256=list(plan.content_sha256),
-                text_sha256=list(plan.text_sha256),
-                traces=list(plan.traces),
+                version_ids,
+                plan.content_sha256,
+                plan.text_sha256,
+                policy_digest=policy_digest,
                 by=by,
                 reason=reason,
             )
@@ -233,29 +294,37 @@ def withdraw(
 
 
 def refuse_withdrawal(ledger: Ledger, run_id: str, plan: WithdrawalPlan, by: str) -> None:
-    """Record that somebody refused the plan, so that the same traces are not proposed again."""
+    """Record that somebody refused the plan: the same reports do not accuse these versions again."""
     with ledger.write() as connection:
+        about = select_in_batches(connection, sa.select(traces.c.report_id), traces.c.trace_id, plan.traces)
         append_event(
             connection,
             "withdrawal_refused",
             plan.withdrawal_id,
             run_id,
             traces=list(plan.traces),
+            reports=sorted({row.report_id for row in about}),
             versions=list(plan.versions),
             by=by,
         )
 
 
 def ask_again(
-    ledger: Ledger, corpus: SearchableCorpus, rag_model: RagModel, trace_ids: Sequence[str], run_id: str
+    ledger: Ledger,
+    corpus: SearchableCorpus,
+    rag_model: RagModel,
+    trace_ids: Sequence[str],
+    run_id: str,
+    after: Purpose = Purpose.WITHDRAW,
 ) -> dict[str, bool]:
-    """Ask the questions of traces again after their texts were withdrawn, and store the answers.
+    """Ask the questions of traces again after their texts were withdrawn, restored or purged, and store the answers.
 
     Args:
         corpus: the live corpus.
         rag_model: answers the questions.
         trace_ids: ids of the traces.
         run_id: id of the run, for the event log; a question that this run has asked before is skipped.
+        after: what was done.
 
     Returns:
         Whether the new answer still agrees with the reported output, by trace; a trace is missing if the
@@ -278,6 +347,7 @@ def ask_again(
                 row.report_id,
                 run_id,
                 trace_id=row.trace_id,
+                after=after.value,
                 answer_sha256=sha256_text(answer),
                 agreed_before=None if row.answer_before is None else agrees(row.answer_before, row.output),
                 agrees=still_wrong[row.trace_id],

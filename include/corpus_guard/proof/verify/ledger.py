@@ -30,7 +30,7 @@ from corpus_guard.corpus.publishing import JUDGEMENT_EVENT_FIELDS
 from corpus_guard.domain import Progress, record_digest
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.event_log import loggable
-from corpus_guard.ledger.states import ACT_KINDS, STATE_AFTER_DECISION, UNFINISHED_STATES, VersionState
+from corpus_guard.ledger.states import ACT_KINDS, STATE_AFTER_DECISION, UNFINISHED_STATES, Purpose, VersionState
 from corpus_guard.ledger.tables import acts, decisions, events, seals, versions
 from corpus_guard.proof.deviations import DeviationKind
 from corpus_guard.proof.log.merkle import Frontier, leaf_hash
@@ -45,6 +45,8 @@ ROWS_PER_FETCH: Final = 1_000
 JUDGEMENT_EVENTS: Final = ("judged", "rejudged", "reopened")
 FIELDS_OF_JUDGEMENT: Final = frozenset({"owner", "trust", "fetched_at", "verdict", "decision_id", "policy_digest"})
 """Fields of a manifest's line that a new judgement changes; the comparison of versions covers them."""
+PENDING_PURPOSES: Final = (Purpose.WITHDRAW, Purpose.RESTORE)
+"""Purposes of decisions that may wait to take effect on a version that is served, or was withdrawn."""
 RESTORE: Final = "the database was changed from outside; restore it from a backup"
 
 
@@ -255,6 +257,8 @@ def _version_mismatch(row: sa.Row[tuple[object, ...]], *, was_undone: bool) -> t
         if name == "state" and row.decision:
             allowed.add(STATE_AFTER_DECISION[row.decision["verdict"]])
             allowed |= {VersionState.QUARANTINED} if was_undone else set()
+            # Until it takes effect, a withdrawal or a restore leaves the state of the decision before it.
+            allowed |= set(STATE_AFTER_DECISION.values()) if row.decision.get("purpose") in PENDING_PURPOSES else set()
         if loggable(getattr(row, name)) not in allowed:
             return name, " or ".join(sorted(map(str, allowed)))
     return None
