@@ -7,7 +7,6 @@ import gc
 import itertools
 import os
 import resource
-import shutil
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -18,6 +17,7 @@ from typing import Any
 import chromadb
 import psycopg2  # type: ignore[import-untyped]
 import pytest
+import sqlalchemy as sa
 from chromadb.api.shared_system_client import SharedSystemClient
 from xdist.scheduler import LoadFileScheduling
 
@@ -27,7 +27,7 @@ from corpus_guard.corpus.store import Store
 from corpus_guard.ledger import Ledger
 from corpus_guard.models import Models, weights
 from corpus_guard.settings import Settings
-from deploying import Workspace, deploy, prepared_models
+from deploying import Workspace, deploy, forget_collections, prepared_models, write_empty_ledger
 from hashed_models import HashedModels
 from material import Shelf
 from postgres import LocalPostgres, free_port
@@ -35,6 +35,7 @@ from postgres import LocalPostgres, free_port
 PASSWORD = "not-to-be-shown"
 MAX_MEMORY = 8 * 2**30  # bytes a test process may hold at its peak; the goal is 2 GB, 2.9 were measured
 AIRFLOW_SECONDS, SLOW_SECONDS = 900, 2_400  # instead of the 300 of pyproject.toml
+COLLECTING = (50_000, 20, 20)  # thresholds of the garbage collector; with its own it takes a quarter of the time
 GROWTH = 200 * 2**20  # bytes
 MEMORY_FOLDER, ROOM = "/dev/shm", 6 * 2**30  # noqa: S108 - bytes; a run of the default suite leaves 3 GB
 PEAKS = pytest.StashKey[dict[str, int]]()
@@ -48,10 +49,18 @@ def pytest_configure(config: pytest.Config) -> None:
     """What the shell or `make` says of a deployment, or xdist of a terminal, is not meant for tests."""
     for name in [name for name in os.environ if name.startswith("CORPUS_GUARD_") or name in {"COLUMNS", "LINES"}]:
         del os.environ[name]
+    gc.set_threshold(*COLLECTING)
     config.stash[PEAKS] = {}
     config.stash[RESIDENT] = 0
     if _is_roomy(MEMORY_FOLDER):
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", MEMORY_FOLDER)
+
+
+def pytest_collection_finish() -> None:
+    """Let the garbage collector pass over what lives as long as the process: modules, and thousands of tests."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*COLLECTING)
 
 
 def _is_roomy(folder: str) -> bool:
@@ -142,6 +151,23 @@ def models_loaded_once() -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
+def statements_compiled_once() -> None:
+    """Share SQLAlchemy's compiled statements between the SQLite ledgers of a process: every ledger has an engine of its own."""
+    first: list[sa.Engine] = []
+    open_ledger = Ledger.__init__
+
+    def open_sharing(ledger: Ledger, url: str) -> None:
+        open_ledger(ledger, url)
+        if ledger.engine.dialect.name == "sqlite":
+            if not first:
+                first.append(ledger.engine)
+            ledger.engine.dialect = first[0].dialect  # a part of the cache's key
+            ledger.engine._compiled_cache = first[0]._compiled_cache
+
+    setattr(Ledger, "__init__", open_sharing)  # noqa: B010 - mypy allows no other way
+
+
+@pytest.fixture(scope="session", autouse=True)
 def weights_hashed_once() -> None:
     """Hash a file of weights once a process, as long as nobody touches it: every deployment of a test asks for all."""
     hashes: dict[tuple[Path, int, int, int], str] = {}
@@ -205,9 +231,9 @@ def empty_postgresql(postgresql: LocalPostgres) -> str:
 
 @pytest.fixture(scope="session")
 def migrated_sqlite(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Copied for each test: migrating takes longer than most of them."""
+    """Return an empty ledger to copy: migrating takes longer than most tests."""
     file = tmp_path_factory.mktemp("sqlite") / "migrated.sqlite"
-    Ledger(f"sqlite:///{file}").close()  # closing folds the write-ahead log into the file
+    write_empty_ledger(file)
     return file
 
 
@@ -220,8 +246,8 @@ def migrated_postgresql(postgresql: LocalPostgres) -> str:
 
 
 @pytest.fixture
-def sqlite_ledger(tmp_path: Path, migrated_sqlite: Path) -> Iterator[Ledger]:
-    shutil.copy(migrated_sqlite, tmp_path / "ledger.sqlite")
+def sqlite_ledger(tmp_path: Path) -> Iterator[Ledger]:
+    write_empty_ledger(tmp_path / "ledger.sqlite")
     opened = Ledger(f"sqlite:///{tmp_path / 'ledger.sqlite'}")
     yield opened
     opened.close()
@@ -315,11 +341,27 @@ def workspace_models(hashed_models: HashedModels) -> Models:
 
 
 @pytest.fixture
-def make(tmp_path: Path, chroma_url: str, workspace_models: Models, models_home: Path) -> Callable[..., Workspace]:
-    """Return a function that makes a deployment with other settings."""
-    return lambda **settings: deploy(
-        tmp_path / "deployment", chroma_url=chroma_url, models_home=models_home, models=workspace_models, **settings
-    )
+def make(
+    tmp_path: Path, chroma_url: str, workspace_models: Models, models_home: Path
+) -> Iterator[Callable[..., Workspace]]:
+    """Yield a function that makes a deployment with other settings."""
+    made: list[Workspace] = []
+
+    def make_workspace(**settings: Any) -> Workspace:
+        made.append(
+            deploy(
+                tmp_path / "deployment",
+                chroma_url=chroma_url,
+                models_home=models_home,
+                models=workspace_models,
+                **settings,
+            )
+        )
+        return made[-1]
+
+    yield make_workspace
+    for workspace in made:
+        forget_collections(chroma_url, workspace.settings.collection_prefix)
 
 
 @pytest.fixture

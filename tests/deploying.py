@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import secrets
+import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +17,8 @@ import sqlalchemy as sa
 import yaml
 
 from corpus_guard.deployment import Deployment
+from corpus_guard.domain import TrustLevel
+from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.tables import documents, versions
 from corpus_guard.models import Models
 from corpus_guard.models.weights import prepare_language_model
@@ -126,12 +132,41 @@ def quick_policy(file: Path) -> Path:
     return file
 
 
+@cache
+def _migrated_ledger() -> tuple[str, bytes]:
+    """Return the deployment id of an empty ledger, and its file: migrating takes longer than most tests."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "ledger.sqlite"
+        ledger = Ledger(f"sqlite:///{file}")
+        deployment_id = ledger.deployment_id
+        ledger.close()  # folds the write-ahead log into the file
+        return deployment_id, file.read_bytes()
+
+
+def write_empty_ledger(file: Path) -> None:
+    """Write a migrated SQLite ledger with a deployment id of its own."""
+    deployment_id, content = _migrated_ledger()
+    file.write_bytes(content.replace(deployment_id.encode(), secrets.token_hex(16).encode()))
+
+
+def forget_collections(chroma_url: str, prefix: str) -> None:
+    """Remove the collections of a deployment: each one that stays makes every later listing of them slower."""
+    connection = HTTPConnection(chroma_url.removeprefix("http://"))
+    for trust in TrustLevel:
+        connection.request(
+            "DELETE", f"/api/v2/tenants/default_tenant/databases/default_database/collections/{prefix}-{trust}"
+        )
+        connection.getresponse().read()
+    connection.close()
+
+
 def deploy(
     root: Path, *, chroma_url: str, models_home: Path, models: Models | None = None, **settings: Any
 ) -> Workspace:
     """Make a deployment with one source, `pages`, and nothing in it."""
     home = root / "home"
     home.mkdir(parents=True)
+    write_empty_ledger(home / "ledger.sqlite")
     settings.setdefault("policy_file", quick_policy(root.with_name(f"{root.name}-policy.yaml")))
     (home / "models").symlink_to(models_home / "models")
     prefix = "t" + "".join(character for character in str(root) if character.isalnum())[-40:]

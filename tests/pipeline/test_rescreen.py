@@ -31,7 +31,7 @@ MANUAL = (
 
 def under(deployment: Workspace, *, checks: dict[str, Any] | None = None, **changes: Any) -> Workspace:
     """The same deployment with another policy."""
-    values = yaml.safe_load(Path(steps.__file__).parents[1].joinpath("policy.yaml").read_text())
+    values = yaml.safe_load(deployment.settings.policy_file.read_text())
     values = {**values, **changes, "checks": {**values["checks"], **(checks or {})}}
     path = deployment.root / "policy.yaml"
     path.write_text(yaml.safe_dump(values))

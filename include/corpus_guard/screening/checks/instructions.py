@@ -225,6 +225,13 @@ def load_rules(path: Path = RULES_FILE) -> RulePack:
     Raises:
         SettingsError: the file or a key is wrong, an id is used twice, or a tag or a ``{{word}}`` is unknown.
     """
+    content = path.read_bytes() if path.is_file() else b""  # load_yaml says what is wrong
+    return _read_rules(path, sha256_bytes(content))
+
+
+@lru_cache(maxsize=2)
+def _read_rules(path: Path, _digest: str) -> RulePack:
+    """Read and validate a pack that has this digest: two checks read it, each time they are built."""
     pack = load_yaml(path, RulePack)
     ids: set[str] = set()
     for rule in pack.rules:

@@ -24,7 +24,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from typing import Final, Literal
 
@@ -75,7 +75,7 @@ class Typos(ConfiguredCheck[TyposParams]):
                 (BERT's are).
         """
         super().__init__(params)
-        self._spelling = Spelling(vocabulary)
+        self._spelling = _spelling(vocabulary)
 
     def run(self, batch: Sequence[Version], survey: Survey | None) -> Hits:
         """Yield the worst window of each text that has a swarm."""
@@ -194,6 +194,12 @@ class Spelling:
     @cached_property
     def _function_words(self) -> _Neighbourhood:
         return _Neighbourhood(frozenset(_FUNCTION_WORDS.split()))
+
+
+@cache
+def _spelling(vocabulary: Path) -> Spelling:
+    """Return the spelling of a vocabulary, read once a process; weights never change in their place."""
+    return Spelling(vocabulary)
 
 
 class _Neighbourhood:
