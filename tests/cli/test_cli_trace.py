@@ -138,6 +138,12 @@ def test_what_is_withdrawn_stays_out_of_the_next_refresh_and_its_bytes_stay_on_d
     assert OUTPUT not in served(deployment), "the source still has it; it comes back by no road"
     raw = [path.read_bytes() for path in (deployment.settings.home / "storage" / "raw").rglob("*") if path.is_file()]
     assert PAGE.encode() in raw, "its bytes are evidence"
+    restored = command("restore", traced["trace_id"], "--yes", "--reason", "it is right", "--by", "ada", "--json")
+    assert json.loads(restored.stdout)["restored"] == 1
+    with deployment.guard() as guard:
+        guard.refresh("r4")
+        assert guard.verify(deep=True).holds
+    assert served(deployment).count(OUTPUT) == 1, "the refreshes in between left its record as it was"
 
 
 def served(deployment: Workspace) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,13 +13,15 @@ from typer.core import TyperGroup
 from corpus_guard import errors
 from corpus_guard.cli import console
 from corpus_guard.cli.console import err, out, plural, styled, visible
-from corpus_guard.cli.options import CorrectAnswer, Json, MaxRows, Reviewer
+from corpus_guard.cli.options import CorrectAnswer, Json, MaxRows, OwnKey, Reviewer, reviewer_with_key
 from corpus_guard.deployment import Deployment, new_run_id
 from corpus_guard.ledger.ledger import now
 from corpus_guard.settings import load_settings
 
 if TYPE_CHECKING:
+    from corpus_guard.removal.restoring import WithdrawnDocument
     from corpus_guard.traceback.activations.witness import TestimonyRecord
+    from corpus_guard.traceback.proposals import Proposal, ProposedDocument
     from corpus_guard.traceback.records import JudgedTextRow, Trace
     from corpus_guard.traceback.retrieval import Complaint
 
@@ -64,6 +66,10 @@ app = typer.Typer(
 )
 
 TraceName = Annotated[str, typer.Argument(help="Id of the trace, or a prefix of it.", metavar="TRACE")]
+Documents = Annotated[
+    list[str] | None,
+    typer.Option("--document", "-d", help="Document: URI, source/URI or id of its version; repeatable."),
+]
 
 
 @app.command("follow")
@@ -155,30 +161,46 @@ def show(name: TraceName, as_json: Json = False) -> None:
 def withdraw(
     name: TraceName,
     by: Reviewer,
+    document: Documents = None,
     reason: Annotated[
         str, typer.Option("--reason", "-r", help="Reason; kept permanently, so do not quote the content.")
     ] = "",
+    refuse: Annotated[
+        bool,
+        typer.Option("--refuse", help="Keep the documents in service; the same report does not accuse them again."),
+    ] = False,
     yes: Annotated[
-        bool, typer.Option("--yes", help="Execute. Without it, the command only shows what would be removed.")
+        bool, typer.Option("--yes", help="Execute. Without it, the command only shows what would be withdrawn.")
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Withdraw the accused texts, and every document with the same bytes or text, and block them. The evidence stays on disk.
+    """Withdraw accused documents, with what has the same bytes or text, and block them. The evidence stays on disk.
 
-    Without `--yes` nothing is changed. `guard purge` erases permanently.
+    Without `--yes` it lists every accused document and changes nothing. Name the documents with `--document`; without it, all open
+    ones are meant, none that is trusted or reviewed. `guard trace restore` takes a withdrawal back; `guard purge` erases permanently.
 
-    Example: `guard trace withdraw 3f9ac1d2 --reason "planted" --yes`
+    Example: `guard trace withdraw 3f9ac1d2 --document forum/7.md --reason "planted" --yes`
     """
     from corpus_guard.traceback import withdrawal_plan as withdrawing
-    from corpus_guard.traceback.judge_selection import create_rag_model
-    from corpus_guard.traceback.live_corpus import LiveCorpus
+    from corpus_guard.traceback.proposals import list_proposals
     from corpus_guard.traceback.records import find_trace
 
     run_id = new_run_id("withdraw")
     with Deployment() as deployment:
-        planned = withdrawing.plan_withdrawal(deployment.ledger, [find_trace(deployment.ledger, name).trace_id])
-        result: dict[str, Any] = {"dry_run": not yes, "plan": planned.as_dict()}
-        if yes and planned.versions:
+        trace_id = find_trace(deployment.ledger, name).trace_id
+        withdrawing.plan_withdrawal(deployment.ledger, [trace_id])  # refuses a trace that accuses nobody
+        proposals = list_proposals(deployment.ledger, [trace_id])
+        chosen = _chosen_proposals(proposals, document)
+        versions = [version for proposal in chosen for version in proposal.versions]
+        planned = withdrawing.plan_withdrawal(deployment.ledger, [trace_id], [each.version_id for each in chosen])
+        result: dict[str, Any] = {
+            "dry_run": not yes,
+            "proposals": [proposal.as_dict() for proposal in proposals],
+            "plan": planned.as_dict(),
+        }
+        if yes and versions and refuse:
+            withdrawing.refuse_withdrawal(deployment.ledger, run_id, planned, by)
+        elif yes and versions:
             result |= withdrawing.withdraw(
                 deployment.ledger,
                 deployment.storage,
@@ -190,21 +212,198 @@ def withdraw(
                 by=by,
                 reason=reason,
             )
-            rag_model = create_rag_model(deployment.settings, deployment.models, deployment.ledger)
-            corpus = LiveCorpus(deployment.ledger, deployment.store, deployment.models.embedder)
-            result["still_wrong"] = withdrawing.ask_again(deployment.ledger, corpus, rag_model, planned.traces, run_id)
+            result["still_wrong"] = _ask_again(deployment, planned.traces, run_id, "withdraw")
     if as_json:
         console.print_json(result)
         return
+    _show_proposals(proposals, chosen)
+    done = "stay in service; refused" if refuse else "withdrawn and blocked"
+    would = "would be refused." if refuse else "would be withdrawn."
     out.print(
         f"{plural(len(planned.versions), 'version')} of {plural(planned.documents, 'document')} ({plural(planned.chunks, 'chunk')}) "
-        + (f"withdrawn and blocked; withdrawal {planned.withdrawal_id}" if yes else "would be withdrawn."),
+        + (f"{done}; withdrawal {planned.withdrawal_id}" if yes else would),
         soft_wrap=True,
     )
     _say_unvouched(planned.unvouched)
     if not yes:
         out.print('Nothing was changed. To execute, repeat with [bold]--yes --reason "…"[/bold]')
-    elif result.get("still_wrong") == {planned.traces[0]: True}:
+    elif versions and not refuse:
+        out.print(
+            f'To take it back: [bold]guard trace restore {trace_id[:8]} --reason "…" --yes[/bold]', soft_wrap=True
+        )
+    _say_still_wrong(result)
+
+
+@app.command("restore")
+def restore(
+    by: Reviewer,
+    name: Annotated[
+        str | None,
+        typer.Argument(help="Id of the trace whose withdrawal is taken back, or a prefix of it.", metavar="[TRACE]"),
+    ] = None,
+    document: Documents = None,
+    reason: Annotated[
+        str, typer.Option("--reason", "-r", help="Reason; kept permanently, so do not quote the content.")
+    ] = "",
+    key: OwnKey = None,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Execute. Without it, the command only lists what can be restored.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Bring back what a withdrawal took out of service: unblock it, serve it again, and clear it of its reports.
+
+    Without `--yes` it lists what was withdrawn and changes nothing. Where a release needs two people, so does this. What was purged
+    cannot be restored.
+
+    Example: `guard trace restore 3f9ac1d2 --document forum/7.md --reason "it is right" --yes`
+    """
+    from corpus_guard.removal.restoring import list_withdrawn, request_restore
+    from corpus_guard.traceback.records import find_trace
+
+    run_id = new_run_id("restore")
+    with Deployment() as deployment:
+        report_id = find_trace(deployment.ledger, name).report_id if name else None
+        withdrawn = list_withdrawn(deployment.ledger, report_id=report_id)
+        chosen = _chosen_withdrawn(withdrawn, document, everything=name is not None)
+        result: dict[str, Any] = {"dry_run": not yes, "withdrawn": [each.as_dict() for each in withdrawn]}
+        waiting = 0
+        if yes:
+            decided = request_restore(
+                deployment.ledger,
+                deployment.policy.review,
+                [each.version_id for each in chosen],
+                reviewer=reviewer_with_key(by, key, deployment.identities),
+                reason=reason,
+                policy_digest=deployment.screening.digest,
+                identities=deployment.identities,
+            )
+            waiting = sum(not decision.is_complete for decision in decided)
+            done = deployment.restore(run_id)
+            result |= {**done, "waiting": waiting, "decisions": [decision.as_dict() for decision in decided]}
+            if done["restored"]:
+                about = {report for each in chosen for report in each.reports}
+                result["still_wrong"] = _ask_again(deployment, _newest_traces(deployment, about), run_id, "restore")
+    if as_json:
+        console.print_json(result)
+        return
+    _show_withdrawn(withdrawn, chosen)
+    if not yes:
+        out.print('Nothing was changed. To execute, repeat with [bold]--yes --reason "…"[/bold]')
+        return
+    out.print(f"{plural(result['restored'], 'document')} restored ({plural(result['published'], 'chunk')} published).")
+    if waiting:
+        out.print(
+            f"{plural(waiting, 'document')}: recorded. A second reviewer must also restore {'it' if waiting == 1 else 'them'}."
+        )
+    _say_still_wrong(result)
+
+
+def _ask_again(deployment: Deployment, trace_ids: Sequence[str], run_id: str, after: str) -> dict[str, bool]:
+    """Ask the questions of traces again, and return whether each answer is still the reported one."""
+    from corpus_guard.ledger.states import Purpose
+    from corpus_guard.traceback.judge_selection import create_rag_model
+    from corpus_guard.traceback.live_corpus import LiveCorpus
+    from corpus_guard.traceback.withdrawal_plan import ask_again
+
+    rag_model = create_rag_model(deployment.settings, deployment.models, deployment.ledger)
+    corpus = LiveCorpus(deployment.ledger, deployment.store, deployment.models.embedder)
+    return ask_again(deployment.ledger, corpus, rag_model, trace_ids, run_id, Purpose(after))
+
+
+def _newest_traces(deployment: Deployment, report_ids: Iterable[str]) -> list[str]:
+    from corpus_guard.traceback.records import list_traces
+
+    newest = (list_traces(deployment.ledger, report_id=report_id, limit=1) for report_id in sorted(report_ids))
+    return [trace.trace_id for traces in newest for trace in traces]
+
+
+def _chosen_proposals(proposals: Sequence[Proposal], names: Sequence[str] | None) -> list[Proposal]:
+    """Return the proposals that name one of these documents; without names, the open ones.
+
+    Raises:
+        Misuse: a name fits no proposed document.
+    """
+    if not names:
+        return [proposal for proposal in proposals if all(each.trust == "open" for each in proposal.documents)]
+    for name in names:
+        if not any(_is_named(each, [name]) for proposal in proposals for each in proposal.documents):
+            raise errors.Misuse(
+                f"--document {name[:200]!r}: not proposed by this trace; without --yes, it lists what is"
+            )
+    return [proposal for proposal in proposals if any(_is_named(each, names) for each in proposal.documents)]
+
+
+def _chosen_withdrawn(
+    withdrawn: Sequence[WithdrawnDocument], names: Sequence[str] | None, *, everything: bool
+) -> list[WithdrawnDocument]:
+    """Return the withdrawn documents with these names; without names, all that can be restored if `everything`.
+
+    Raises:
+        Misuse: a name fits nothing that was withdrawn.
+    """
+    if not names:
+        return [each for each in withdrawn if everything and not each.problem]
+    for name in names:
+        if not any(_is_named(each, [name]) for each in withdrawn):
+            raise errors.Misuse(f"--document {name[:200]!r}: no withdrawal took it; without --yes, it lists what was")
+    return [each for each in withdrawn if _is_named(each, names)]
+
+
+def _is_named(document: ProposedDocument | WithdrawnDocument, names: Sequence[str]) -> bool:
+    return bool({document.uri, f"{document.source}/{document.uri}", document.version_id} & set(names))
+
+
+def _show_proposals(proposals: Sequence[Proposal], chosen: Sequence[Proposal]) -> None:
+    rows = [
+        (
+            "yes" if proposal in chosen else "no",
+            f"{proposal.score:.2f}",
+            document.trust,
+            f"{visible(document.source)} · {visible(document.uri)}",
+            document.served_since.isoformat()[:16] if document.served_since else "not served",
+            f"{document.retrievals:,}",
+        )
+        for proposal in proposals
+        for document in proposal.documents
+    ]
+    columns = ("chosen", "score", "trust", "document", "served since (UTC)", "retrieved")
+    out.print(console.table("Accused documents", columns, rows, right=("score", "retrieved")))
+    for proposal in proposals[:TEXTS_SHOWN]:
+        out.print(
+            f"[bold]Why[/bold] {visible(proposal.documents[0].uri)}: {visible(proposal.explanation[:EXPLANATION_LENGTH])}",
+            soft_wrap=True,
+        )
+    if proposals and not any(proposal.reproduced for proposal in proposals):
+        err.print(
+            "[yellow]not reproduced[/yellow]: the RAG model, asked again, does not give the reported answer. Nothing is proposed "
+            "from this report alone; withdraw only what you have read",
+            soft_wrap=True,
+        )
+
+
+def _show_withdrawn(withdrawn: Sequence[WithdrawnDocument], chosen: Sequence[WithdrawnDocument]) -> None:
+    rows = [
+        (
+            "yes" if each in chosen else "no",
+            each.status.replace("_", " "),
+            each.trust,
+            f"{visible(each.source)} · {visible(each.uri)}",
+            each.withdrawn_at.isoformat()[:16],
+            visible(each.withdrawn_by),
+            each.version_id[:8],
+        )
+        for each in withdrawn
+    ]
+    columns = ("chosen", "state", "trust", "document", "withdrawn (UTC)", "by", "version")
+    out.print(console.table("Withdrawn documents", columns, rows))
+    for each in withdrawn:
+        if each.problem:
+            out.print(f"{visible(each.uri)}: {each.problem}", soft_wrap=True)
+
+
+def _say_still_wrong(result: Mapping[str, Any]) -> None:
+    if any(result.get("still_wrong", {}).values()):
         err.print(
             "[yellow]still wrong[/yellow]: the RAG model still gives the reported answer; check what it retrieves now"
         )
@@ -373,7 +572,7 @@ def _say_next(trace: Trace) -> None:
         return
     if trace.trace_id:
         out.print(
-            f'To withdraw: [bold]guard trace withdraw {trace.trace_id[:8]} --reason "…" --yes[/bold]', soft_wrap=True
+            f"To see what would be withdrawn: [bold]guard trace withdraw {trace.trace_id[:8]}[/bold]", soft_wrap=True
         )
     else:
         out.print("Nothing was recorded. To withdraw these texts, repeat with [bold]--keep[/bold]")

@@ -125,7 +125,7 @@ def list_pending_traces(ledger: Ledger) -> list[str]:
     )
     with ledger.read() as connection:
         cleared = cleared_versions(connection)
-        decided = _versions_with_decided_withdrawal(connection)
+        decided = versions_with_decided_withdrawal(connection)
         pending = [
             row.trace_id
             for row in connection.execute(statement)
@@ -141,7 +141,7 @@ def is_reproduced(answer_before: str | None, output: str) -> bool:
     return answer_before is None or agrees(answer_before, output)
 
 
-def _versions_with_decided_withdrawal(connection: sa.Connection) -> set[str]:
+def versions_with_decided_withdrawal(connection: sa.Connection) -> set[str]:
     """Return the versions that somebody decided to withdraw on the review pages, before it has taken effect."""
     return set(
         connection.scalars(

@@ -1,0 +1,197 @@
+"""Proposed withdrawals, one document each, with what a person needs to answer for it.
+
+Rules
+    * a proposal is one accused version with all that has equal content: they leave together, and all are named;
+    * it tells source, trust, score, why, since when it is served, and how often an application retrieved it;
+    * it is ticked only where every document of it is open: what is trusted or reviewed, a person ticks;
+    * what people cleared of its report is not proposed again, nor what is withdrawn or about to be.
+
+Not done here: withdrawing (`corpus_guard.traceback.withdrawal_plan`).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import sqlalchemy as sa
+
+from corpus_guard.domain import TrustLevel
+from corpus_guard.ledger.queries import Row, is_sqlite, select_in_batches
+from corpus_guard.ledger.states import SERVABLE_STATES, Label, PublicationState
+from corpus_guard.ledger.tables import (
+    chunks,
+    documents,
+    publications,
+    reports,
+    retrievals,
+    suspects,
+    traces,
+    versions,
+)
+from corpus_guard.removal.purge_targets import versions_with_equal_content
+from corpus_guard.removal.withdrawal import withdrawal_id
+from corpus_guard.traceback.cleared import cleared_versions
+from corpus_guard.traceback.withdrawal_plan import is_reproduced, versions_with_decided_withdrawal
+
+if TYPE_CHECKING:
+    from corpus_guard.ledger import Ledger
+
+MAX_RETRIEVALS = 20_000  # newest entries of the retrieval log that are counted
+
+
+@dataclass(frozen=True, slots=True)
+class ProposedDocument:
+    """A document that would be withdrawn."""
+
+    version_id: str
+    source: str
+    uri: str  # hostile text
+    trust: str
+    state: str
+    served_since: datetime | None  # None: not served now
+    retrievals: int  # searches of applications that returned it
+
+    def as_dict(self) -> dict[str, object]:
+        """Return a JSON-ready form."""
+        since = self.served_since.isoformat() if self.served_since else None
+        return {**asdict(self), "served_since": since}
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """An accused version with its copies: withdrawn together, or not at all."""
+
+    proposal_id: str  # of its versions; the id of the withdrawal it would be
+    version_id: str  # the accused one
+    chunk_id: str  # its text with the highest score
+    documents: tuple[ProposedDocument, ...]  # the accused one first
+    traces: tuple[str, ...]  # ids
+    reports: tuple[str, ...]  # ids
+    score: float  # how likely the text is poisoned, 0..1
+    explanation: str  # the judge's
+    reproduced: bool  # the RAG model, asked again, gave a reported answer
+
+    @property
+    def versions(self) -> tuple[str, ...]:
+        """Ids of all versions that would be withdrawn."""
+        return tuple(document.version_id for document in self.documents)
+
+    @property
+    def ticked(self) -> bool:
+        """True if it may be chosen by default: every document of it is open."""
+        return self.reproduced and all(document.trust == TrustLevel.OPEN for document in self.documents)
+
+    def as_dict(self) -> dict[str, object]:
+        """Return a JSON-ready form."""
+        listed = [document.as_dict() for document in self.documents]
+        return {**asdict(self), "documents": listed, "versions": self.versions, "ticked": self.ticked}
+
+
+def list_proposals(ledger: Ledger, trace_ids: Collection[str]) -> list[Proposal]:
+    """Return what these traces propose to withdraw and nobody has decided, the highest score first.
+
+    A trace whose RAG model did not give the reported answer proposes too; `Proposal.reproduced` tells.
+    """
+    with ledger.read() as connection:
+        accusing = _accusations(connection, trace_ids)
+        groups: dict[frozenset[str], list[Row]] = defaultdict(list)
+        for version_id in {row.version_id for row in accusing}:
+            group = frozenset(versions_with_equal_content(connection, {version_id}))
+            groups[group] += [row for row in accusing if row.version_id == version_id]
+        proposals = [_proposal(connection, group, rows) for group, rows in groups.items()]
+    return sorted(proposals, key=lambda proposal: (-proposal.score, proposal.proposal_id))
+
+
+def _accusations(connection: sa.Connection, trace_ids: Collection[str]) -> list[Row]:
+    """Return the accused texts of versions that may be served, and that nobody cleared or decided to withdraw."""
+    statement = (
+        sa.select(suspects, traces.c.report_id, traces.c.answer_before, reports.c.output)
+        .join(traces, traces.c.trace_id == suspects.c.trace_id)
+        .join(reports, reports.c.report_id == traces.c.report_id)
+        .join(versions, versions.c.version_id == suspects.c.version_id)
+        .where(suspects.c.label == Label.POISONED, versions.c.state.in_(SERVABLE_STATES))
+    )
+    cleared, decided = cleared_versions(connection), versions_with_decided_withdrawal(connection)
+    return [
+        row
+        for row in select_in_batches(connection, statement, suspects.c.trace_id, trace_ids)
+        if (row.report_id, row.version_id) not in cleared and row.version_id not in decided
+    ]
+
+
+def _proposal(connection: sa.Connection, group: frozenset[str], rows: list[Row]) -> Proposal:
+    worst = max(rows, key=lambda row: (row.score, row.chunk_id))
+    return Proposal(
+        proposal_id=withdrawal_id(group),
+        version_id=worst.version_id,
+        chunk_id=worst.chunk_id,
+        documents=tuple(sorted(_documents(connection, group), key=lambda each: each.version_id != worst.version_id)),
+        traces=tuple(sorted({row.trace_id for row in rows})),
+        reports=tuple(sorted({row.report_id for row in rows})),
+        score=worst.score,
+        explanation=worst.explanation,
+        reproduced=any(is_reproduced(row.answer_before, row.output) for row in rows),
+    )
+
+
+def _documents(connection: sa.Connection, version_ids: Iterable[str]) -> list[ProposedDocument]:
+    columns = (versions.c.version_id, versions.c.state, documents.c.source, documents.c.uri, documents.c.trust)
+    statement = sa.select(*columns).join(documents, documents.c.doc_id == versions.c.doc_id)
+    rows = list(select_in_batches(connection, statement, versions.c.version_id, version_ids))
+    since = (
+        sa.select(publications.c.version_id, sa.func.min(publications.c.changed_at).label("since"))
+        .where(publications.c.state == PublicationState.PUBLISHED)
+        .group_by(publications.c.version_id)
+    )
+    served = {
+        row.version_id: row.since
+        for row in select_in_batches(connection, since, publications.c.version_id, version_ids)
+    }
+    counts = _count_retrievals(connection, version_ids)
+    return [
+        ProposedDocument(
+            version_id=row.version_id,
+            source=row.source,
+            uri=row.uri,
+            trust=row.trust,
+            state=row.state,
+            served_since=served.get(row.version_id),
+            retrievals=counts.get(row.version_id, 0),
+        )
+        for row in sorted(rows, key=lambda row: (row.source, row.uri))
+    ]
+
+
+def _count_retrievals(connection: sa.Connection, version_ids: Iterable[str]) -> dict[str, int]:
+    """Return how many searches, among the newest `MAX_RETRIEVALS`, returned a chunk of each version."""
+    newest = (
+        sa.select(retrievals.c.retrieval_id, retrievals.c.served)
+        .order_by(retrievals.c.retrieval_id.desc())
+        .limit(MAX_RETRIEVALS)
+        .subquery()
+    )
+    elements = (
+        sa.func.json_each(newest.c.served) if is_sqlite(connection) else sa.func.json_array_elements(newest.c.served)
+    )
+    served = elements.table_valued("value", joins_implicitly=True)
+    chunk_id = (
+        sa.func.json_extract(served.c.value, "$.chunk_id")
+        if is_sqlite(connection)
+        else sa.cast(served.c.value, sa.JSON)["chunk_id"].as_string()
+    )
+    searches = sa.func.count(sa.distinct(newest.c.retrieval_id)).label("searches")
+    statement = (
+        sa.select(chunks.c.version_id, searches)
+        .select_from(newest)
+        .join(served, sa.true())
+        .join(chunks, chunks.c.chunk_id == chunk_id)
+        .group_by(chunks.c.version_id)
+    )
+    return {
+        row.version_id: row.searches
+        for row in select_in_batches(connection, statement, chunks.c.version_id, version_ids)
+    }
