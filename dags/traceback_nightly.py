@@ -5,8 +5,10 @@ Traces every open report of a wrong answer back to the texts that caused it, and
 
 **What it does.** Retrieves what the reported question retrieves, judges each text, sets the poisoned ones aside and repeats until the
 remaining texts are benign (RAGForensics). The ledger keeps the outcome, every judged text and the reasons (`guard trace list`); MLflow
-keeps figures and plots. Accused texts wait under *Required Actions*. After approval they are no longer served, their hashes are blocked,
-and the question is asked again. Texts accused on an earlier night, and neither withdrawn nor refused, are proposed again.
+keeps figures and plots. Accused documents wait under *Required Actions*, each with a switch of its own; none that is trusted or reviewed
+is on. What is on is no longer served, its hashes are blocked, and the question is asked again; `guard trace restore` brings it back. What
+is off stays in service, and the same report does not accuse it again. Nothing is proposed from a report whose wrong answer the model,
+asked again, does not give.
 
 **What it does not do.** It accuses no text on a report's word alone: a wrong answer without a poisoned text ends as *not poisoning*. It
 erases nothing; `guard purge` does. A record written to Chroma past the guard is named and left to `integrity_nightly`. To trace an
@@ -23,13 +25,12 @@ earlier corpus, use `guard trace --as-of`.
 
 from datetime import timedelta
 
-from airflow.providers.standard.operators.hitl import HITLOperator
 from airflow.sdk import dag, task
 from airflow.timetables.interval import CronDataIntervalTimetable
 
 from corpus_guard.airflow import traceback
+from corpus_guard.airflow.approval import WithdrawalApproval
 from corpus_guard.airflow.assets import MODELS_POOL
-from corpus_guard.airflow.context import APPROVE
 from corpus_guard.airflow.notifications import dag_defaults
 
 TRACE_TIME = timedelta(hours=2)  # 25 reports take minutes; a judge behind an endpoint may be slow
@@ -52,13 +53,9 @@ def traceback_nightly():
         traceback.summarise_night, task_id="summarise", trigger_rule="none_failed", **models_task
     )
     withdraw = task(traceback.withdraw_traced, task_id="withdraw", **models_task)
-    approve_withdrawal = HITLOperator(
+    approve_withdrawal = WithdrawalApproval(
         task_id="approve_withdrawal",
-        subject="Take traced texts out of service?",
-        body="{% set plan = ti.xcom_pull(task_ids='summarise') %}Versions: {{ plan['versions'] }}, of documents: {{ plan['documents'] }}, "
-        "chunks: {{ plan['chunks'] }}, traced from reports: {{ plan['traces'] | length }}. `guard trace list` names them. The evidence "
-        "stays on disk. Whatever is not approved stays in service; a refusal is remembered.",
-        options=[APPROVE, "Reject"],
+        subject="Which accused documents shall be withdrawn?",
         response_timeout=ANSWER_TIME,
         execution_timeout=ANSWER_TIME,
         retries=0,

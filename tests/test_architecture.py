@@ -45,7 +45,10 @@ ROOMS = [
     "errors",
 ]
 HEIGHT = {room: height for height, room in enumerate(reversed(ROOMS))}
-MAY_IMPORT_AIRFLOW = {"airflow/assets.py"}  # what a DAG file needs while it is parsed; it has Airflow anyway
+MAY_IMPORT_AIRFLOW = {
+    "airflow/approval.py",
+    "airflow/assets.py",
+}  # what a DAG file needs while it is parsed; it has Airflow anyway
 
 
 def name(path: Path) -> str:

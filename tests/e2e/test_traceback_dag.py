@@ -189,7 +189,13 @@ def test_a_task_that_is_killed_goes_on_and_what_is_approved_is_withdrawn(
         assert local.ledger("SELECT count(*) FROM decisions") == [(0,)]
         local.wait_until_parked(asked["dag_run_id"], "approve_withdrawal")
         run = f"{DAG}/dagRuns/{asked['dag_run_id']}"
-        told = {"chosen_options": ["Approve"], "params_input": {}}
+        question = api.get(f"{run}/taskInstances/approve_withdrawal/-1/hitlDetails").raise_for_status().json()
+        switches = {name: switch["schema"]["title"] for name, switch in question["params"].items()}
+        assert sorted(switches.values()) == [f"boat/{page}" for page in LIES], "each document by itself"
+        assert not any(switch["value"] for switch in question["params"].values()), "a reviewed source: nothing is on"
+        assert all(page.replace(".", "\\.") in question["body"] for page in LIES)
+        ticked = {name: title.endswith(LIES[0]) for name, title in switches.items()}
+        told = {"chosen_options": ["Withdraw what is ticked"], "params_input": ticked}
         api.patch(f"{run}/taskInstances/approve_withdrawal/-1/hitlDetails", json=told).raise_for_status()
         deadline = time.monotonic() + ASK_SECONDS
         while (ended := api.get(run).json())["state"] not in {"success", "failed"}:
@@ -197,7 +203,10 @@ def test_a_task_that_is_killed_goes_on_and_what_is_approved_is_withdrawn(
             time.sleep(1)
 
     assert ended["state"] == "success"
-    assert "withdrawn, approved by admin; 2 questions asked again, 0 still wrong" in ended["note"]
+    assert (
+        "1 document withdrawn, 1 document kept in service, by admin; 1 questions asked again, 0 still wrong"
+        in ended["note"]
+    )
     assert len(kept) >= K
     rows = local.ledger("SELECT trace_id, chunk_id, ordinal FROM suspects")
     assert set(kept) <= set(rows)
@@ -207,10 +216,11 @@ def test_a_task_that_is_killed_goes_on_and_what_is_approved_is_withdrawn(
     states = dict(local.ledger("SELECT report_id, state FROM reports"))
     assert states == {name: "traced" if page else "not_poisoning" for page, name in names.items()}
     assert local.ledger("SELECT DISTINCT reviewer, verdict FROM decisions") == [("admin", "reject")]
-    assert len(local.ledger(f"SELECT 1 FROM {blocked.name}")) == 2 * len(LIES)
+    assert len(local.ledger(f"SELECT 1 FROM {blocked.name}")) == 2
+    assert len(local.ledger("SELECT 1 FROM events WHERE kind = 'withdrawal_refused'")) == 1
     answers = local.ledger("SELECT answer_before, answer_after FROM traces WHERE outcome = 'traced'")
     assert {before for before, _ in answers} <= {answer for _, answer in REPORTED.values()}
-    assert {after for _, after in answers} == {"the passages do not say"}
+    assert "the passages do not say" in {after for _, after in answers}
     _serves_the_rest(local)
 
 
@@ -251,8 +261,9 @@ def _serves_the_rest(local: Local) -> None:
     store = Store(url, "corpus")
     places = {str(record.metadata["uri"]) for name in store.names() for record in store.scan(name)}
     assert places
-    assert not places & set(LIES)
+    assert places & set(LIES) == {LIES[1]}
     settings = load_settings(home=local.home, sources_file=local.corpus / "sources.yaml", chroma_url=url)
     with Deployment(settings) as guard:
         assert guard.verify().holds
-        assert not {one.uri for one in guard.retriever.query(REPORTED["anchoring.md"][0], 20).answers} & set(LIES)
+        found = {one.uri for one in guard.retriever.query(REPORTED["anchoring.md"][0], 20).answers}
+        assert found & set(LIES) <= {LIES[1]}

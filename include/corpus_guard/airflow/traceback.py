@@ -6,24 +6,26 @@ import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypedDict
 
-from corpus_guard.airflow.context import HumanAnswer, current_run_id, is_approved, responder_name
+import sqlalchemy as sa
+
+from corpus_guard.airflow.context import HumanAnswer, current_run_id, responder_name
 from corpus_guard.airflow.run_notes import write_note
 from corpus_guard.errors import Infrastructure, Misuse
+from corpus_guard.ledger.tables import events
 
 if TYPE_CHECKING:
+    from corpus_guard.ledger import Ledger
     from corpus_guard.traceback.batch_run import TracedReport
 
 log = logging.getLogger(__name__)
 
 
 class PlannedWithdrawal(TypedDict):
-    """Identity and size of a withdrawal that a person is asked about."""
+    """Traces and size of the withdrawals that a person is asked about."""
 
-    withdrawal_id: str
     traces: list[str]  # ids
-    documents: int
-    versions: int
-    chunks: int
+    documents: int  # each with its copies
+    ticked: int  # that are chosen by default
 
 
 def pick_reports() -> list[list[str]]:
@@ -81,7 +83,8 @@ def summarise_night(
     from corpus_guard.traceback.batch_run import count_outcomes, endpoint_usage, select_reports, total_usage
     from corpus_guard.traceback.canaries import examine_judge
     from corpus_guard.traceback.judge_selection import create_judge
-    from corpus_guard.traceback.withdrawal_plan import list_pending_traces, list_unvouched_records, plan_withdrawal
+    from corpus_guard.traceback.proposals import list_proposals
+    from corpus_guard.traceback.withdrawal_plan import list_pending_traces, list_unvouched_records
     from corpus_guard.tracking.traceback_nightly import log_night
 
     portions, results = list(portions or ()), list(results or ())
@@ -103,11 +106,12 @@ def summarise_night(
                 log_night(settings, ledger, run_id, open_reports=open_reports, canaries=canaries, endpoint_usage=usage)
             except Infrastructure as error:
                 log.warning("%s; the traces are in the ledger", error)
-        plan = plan_withdrawal(ledger, list_pending_traces(ledger))
+        pending = list_pending_traces(ledger)
+        proposals = list_proposals(ledger, pending)
         unvouched = len(list_unvouched_records(ledger, run_id))
     sentences = [
         ", ".join(f"{count:,} {name}" for name, count in sorted(outcomes.items())) or "No report was open",
-        f"{len(plan.versions):,} version{'s' * (len(plan.versions) != 1)} to withdraw",
+        f"{_documents(len(proposals))} to withdraw or to keep",
     ]
     if unvouched:
         sentences.append(f"{unvouched:,} accused records are in no ledger: run guard verify")
@@ -115,56 +119,84 @@ def summarise_night(
         tokens = usage["prompt_tokens"] + usage["completion_tokens"]
         sentences.append(f"judge endpoint: {usage['requests']:,.0f} requests, {tokens:,.0f} tokens")
     write_note("; ".join(sentences))
-    if not plan.versions:
+    if not proposals:
         return {}
-    return PlannedWithdrawal(
-        withdrawal_id=plan.withdrawal_id,
-        traces=list(plan.traces),
-        documents=plan.documents,
-        versions=len(plan.versions),
-        chunks=plan.chunks,
-    )
+    ticked = sum(proposal.ticked for proposal in proposals)
+    return PlannedWithdrawal(traces=pending, documents=len(proposals), ticked=ticked)
 
 
 def withdraw_traced(planned: PlannedWithdrawal, answer: HumanAnswer) -> None:
-    """Withdraw what was approved and ask the questions again; record a refusal.
+    """Withdraw what was ticked, record what was not, and ask the questions again.
 
     Raises:
-        Misuse: the same traces now accuse other versions than those that were approved.
+        Misuse: a document that was ticked now stands for other versions than those that were shown.
     """
+    from corpus_guard.airflow.approval import WITHDRAW_TICKED
     from corpus_guard.deployment import Deployment
     from corpus_guard.traceback.judge_selection import create_rag_model
     from corpus_guard.traceback.live_corpus import LiveCorpus
-    from corpus_guard.traceback.withdrawal_plan import ask_again, plan_withdrawal, refuse_withdrawal, withdraw
+    from corpus_guard.traceback.proposals import list_proposals
+    from corpus_guard.traceback.withdrawal_plan import (
+        ask_again,
+        complete_withdrawal,
+        plan_withdrawal,
+        refuse_withdrawal,
+        withdraw,
+    )
 
     approver, run_id = responder_name(answer), current_run_id()
+    chosen = list(answer.get("chosen_options") or ()) == [WITHDRAW_TICKED]
+    switches = answer.get("params_input") or {}
+    ticked = {name for name, on in switches.items() if chosen and on is True}
     with Deployment() as deployment:
         ledger, settings, models = deployment.ledger, deployment.settings, deployment.models
-        plan = plan_withdrawal(ledger, planned["traces"])
-        if plan.withdrawal_id != planned["withdrawal_id"]:
+        proposals = {proposal.proposal_id: proposal for proposal in list_proposals(ledger, planned["traces"])}
+        earlier = _withdrawn_in(ledger, run_id)
+        if missing := ticked - proposals.keys() - earlier.keys():
             raise Misuse(
-                f"withdrawal {planned['withdrawal_id']} was approved, but the same traces now give {plan.withdrawal_id}: more "
-                "documents with this content arrived. Nothing was withdrawn; the next night asks again"
+                f"withdrawal {min(missing)} was approved, and the same traces no longer propose it: more documents with this "
+                "content arrived, or it was decided elsewhere. Nothing was withdrawn; the next night asks again"
             )
-        size = f"{len(plan.versions):,} version{'s' * (len(plan.versions) != 1)}"
-        if not is_approved(answer):
+        refused = [proposal for name, proposal in proposals.items() if name in switches and name not in ticked]
+        for proposal in refused if chosen else proposals.values():
+            plan = plan_withdrawal(ledger, proposal.traces, [proposal.version_id])
             refuse_withdrawal(ledger, run_id, plan, approver)
-            write_note(f"{size} stay in service: refused by {approver}")
-            return
-        result = withdraw(
-            ledger,
-            deployment.storage,
-            deployment.store,
-            settings,
-            plan,
-            run_id=run_id,
-            policy_digest=deployment.screening.digest,
-            by=approver,
-            reason="traced from reports, approved in Airflow",
-        )
-        corpus = LiveCorpus(ledger, deployment.store, models.embedder)
-        answers = ask_again(ledger, corpus, create_rag_model(settings, models, ledger), plan.traces, run_id)
+        withdrawn = [proposal for name, proposal in proposals.items() if name in ticked]
+        for proposal in withdrawn:
+            result = withdraw(
+                ledger,
+                deployment.storage,
+                deployment.store,
+                settings,
+                plan_withdrawal(ledger, proposal.traces, [proposal.version_id]),
+                run_id=run_id,
+                policy_digest=deployment.screening.digest,
+                by=approver,
+                reason="traced from reports, approved in Airflow",
+            )
+            log.info("%s", result)
+        if earlier:  # an earlier attempt of this task was killed, perhaps before Chroma followed
+            complete_withdrawal(ledger, deployment.storage, deployment.store, settings, run_id, len(earlier))
+        answers = {}
+        about = {trace_id for proposal in withdrawn for trace_id in proposal.traces}
+        if asked := sorted(about.union(*earlier.values())):
+            corpus = LiveCorpus(ledger, deployment.store, models.embedder)
+            answers = ask_again(ledger, corpus, create_rag_model(settings, models, ledger), asked, run_id)
+    kept = len(proposals) - len(withdrawn)
     write_note(
-        f"{size} withdrawn, approved by {approver}; {len(answers):,} questions asked again, {sum(answers.values()):,} still wrong"
+        f"{_documents(len(withdrawn) + len(earlier))} withdrawn, {_documents(kept)} kept in service, by {approver}; "
+        f"{len(answers):,} questions asked again, {sum(answers.values()):,} still wrong"
     )
-    log.info("%s", result)
+
+
+def _withdrawn_in(ledger: Ledger, run_id: str) -> dict[str, list[str]]:
+    """Return the withdrawals that an earlier attempt of this run wrote to the ledger: id → traces."""
+    statement = sa.select(events.c.subject, events.c.body).where(
+        events.c.kind == "withdrawn", events.c.run_id == run_id
+    )
+    with ledger.read() as connection:
+        return {subject: list(body["traces"]) for subject, body in connection.execute(statement)}
+
+
+def _documents(count: int) -> str:
+    return f"{count:,} document{'s' * (count != 1)}"

@@ -8,9 +8,11 @@ import typer
 
 from corpus_guard import errors
 from corpus_guard.cli import console
+from corpus_guard.cli.ask_again import ask_questions_again, traces_to_ask
 from corpus_guard.cli.console import err, out, plural, visible
 from corpus_guard.cli.options import Json, Reviewer
 from corpus_guard.deployment import Deployment, new_run_id
+from corpus_guard.ledger.states import Purpose
 
 if TYPE_CHECKING:
     from corpus_guard.removal.purge import PurgeResult
@@ -38,6 +40,12 @@ def purge(
     yes: Annotated[
         bool, typer.Option("--yes", help="Execute. Without it, the command only shows what would be removed.")
     ] = False,
+    ask: Annotated[
+        Several,
+        typer.Option(
+            help="Ask the question of this traced report again afterwards; its answer is recorded.", metavar="REPORT"
+        ),
+    ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue every unfinished purge.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -58,6 +66,7 @@ def purge(
         )
     with Deployment() as deployment, console.progress(not as_json) as progress:
         planned = None
+        trace_ids = traces_to_ask(deployment, ask or ())
         if not resume:
             planned = plan_purge(deployment.ledger, deployment.storage, deployment.blobs, selectors)
             if not yes:
@@ -73,10 +82,15 @@ def purge(
         )
         run_id = new_run_id("purge")
         results = [purger.purge(run_id, planned, by, reason, progress)] if planned else purger.resume(run_id, progress)
+        still_wrong = ask_questions_again(deployment, trace_ids, run_id, Purpose.PURGE) if trace_ids else {}
     if as_json:
-        console.print_json({"dry_run": False, "purges": results})
+        console.print_json({"dry_run": False, "purges": results, "still_wrong": still_wrong})
     else:
         _show_done(results)
+        for trace_id, wrong in still_wrong.items():
+            out.print(
+                f"Trace {trace_id[:8]}: the RAG model {'still gives' if wrong else 'no longer gives'} the reported answer."
+            )
     if any(result["state"] != "closed" for result in results):
         raise typer.Exit(1)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,10 +12,12 @@ from typer.core import TyperGroup
 
 from corpus_guard import errors
 from corpus_guard.cli import console
+from corpus_guard.cli.ask_again import ask_questions_again, newest_traces
 from corpus_guard.cli.console import err, out, plural, styled, visible
 from corpus_guard.cli.options import CorrectAnswer, Json, MaxRows, OwnKey, Reviewer, reviewer_with_key
 from corpus_guard.deployment import Deployment, new_run_id
 from corpus_guard.ledger.ledger import now
+from corpus_guard.ledger.states import Purpose
 from corpus_guard.settings import load_settings
 
 if TYPE_CHECKING:
@@ -212,7 +214,7 @@ def withdraw(
                 by=by,
                 reason=reason,
             )
-            result["still_wrong"] = _ask_again(deployment, planned.traces, run_id, "withdraw")
+            result["still_wrong"] = ask_questions_again(deployment, planned.traces, run_id, Purpose.WITHDRAW)
     if as_json:
         console.print_json(result)
         return
@@ -283,7 +285,9 @@ def restore(
             result |= {**done, "waiting": waiting, "decisions": [decision.as_dict() for decision in decided]}
             if done["restored"]:
                 about = {report for each in chosen for report in each.reports}
-                result["still_wrong"] = _ask_again(deployment, _newest_traces(deployment, about), run_id, "restore")
+                result["still_wrong"] = ask_questions_again(
+                    deployment, newest_traces(deployment, about), run_id, Purpose.RESTORE
+                )
     if as_json:
         console.print_json(result)
         return
@@ -297,25 +301,6 @@ def restore(
             f"{plural(waiting, 'document')}: recorded. A second reviewer must also restore {'it' if waiting == 1 else 'them'}."
         )
     _say_still_wrong(result)
-
-
-def _ask_again(deployment: Deployment, trace_ids: Sequence[str], run_id: str, after: str) -> dict[str, bool]:
-    """Ask the questions of traces again, and return whether each answer is still the reported one."""
-    from corpus_guard.ledger.states import Purpose
-    from corpus_guard.traceback.judge_selection import create_rag_model
-    from corpus_guard.traceback.live_corpus import LiveCorpus
-    from corpus_guard.traceback.withdrawal_plan import ask_again
-
-    rag_model = create_rag_model(deployment.settings, deployment.models, deployment.ledger)
-    corpus = LiveCorpus(deployment.ledger, deployment.store, deployment.models.embedder)
-    return ask_again(deployment.ledger, corpus, rag_model, trace_ids, run_id, Purpose(after))
-
-
-def _newest_traces(deployment: Deployment, report_ids: Iterable[str]) -> list[str]:
-    from corpus_guard.traceback.records import list_traces
-
-    newest = (list_traces(deployment.ledger, report_id=report_id, limit=1) for report_id in sorted(report_ids))
-    return [trace.trace_id for traces in newest for trace in traces]
 
 
 def _chosen_proposals(proposals: Sequence[Proposal], names: Sequence[str] | None) -> list[Proposal]:

@@ -280,6 +280,7 @@ def apply_withdrawals(ledger: Ledger, run_id: str) -> list[str]:
             withdrawal.withdraw_versions(
                 connection,
                 run_id,
+                withdrawal.withdrawal_id(version_ids),
                 version_ids,
                 targets.content_sha256,
                 targets.text_sha256,

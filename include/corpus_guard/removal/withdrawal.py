@@ -53,6 +53,7 @@ def withdrawal_id(version_ids: Iterable[str]) -> str:
 def withdraw_versions(
     connection: sa.Connection,
     run_id: str,
+    removal_id: str,
     version_ids: Sequence[str],
     content_sha256: Collection[str],
     text_sha256: Collection[str],
@@ -67,6 +68,7 @@ def withdraw_versions(
     Args:
         connection: a writing one.
         run_id: id of the run, for the event log.
+        removal_id: id of the withdrawal.
         version_ids: versions to withdraw.
         content_sha256: bytes to block.
         text_sha256: texts to block.
@@ -75,12 +77,11 @@ def withdraw_versions(
         reason: why; kept.
         decided: decisions to reject them are in the ledger already; they take effect.
     """
-    subject = withdrawal_id(version_ids)
     columns = sa.select(versions.c.version_id, versions.c.state)
     states = {
         row.version_id: row.state for row in select_in_batches(connection, columns, versions.c.version_id, version_ids)
     }
-    block_content(connection, subject, content_sha256, text_sha256, reason)
+    block_content(connection, removal_id, content_sha256, text_sha256, reason)
     if decided:
         mark_applied(connection, version_ids)
         set_state(connection, version_ids, VersionState.REJECTED)
@@ -93,7 +94,7 @@ def withdraw_versions(
     append_event(
         connection,
         "withdrawn",
-        subject,
+        removal_id,
         run_id,
         versions=sorted(version_ids),
         states=states,

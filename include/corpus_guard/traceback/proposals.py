@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING
 import sqlalchemy as sa
 
 from corpus_guard.domain import TrustLevel
+from corpus_guard.errors import Stale
 from corpus_guard.ledger.queries import Row, is_sqlite, select_in_batches
-from corpus_guard.ledger.states import SERVABLE_STATES, Label, PublicationState
+from corpus_guard.ledger.states import SERVABLE_STATES, Label, PublicationState, Purpose, VersionState
 from corpus_guard.ledger.tables import (
     chunks,
     documents,
@@ -34,11 +35,16 @@ from corpus_guard.ledger.tables import (
 )
 from corpus_guard.removal.purge_targets import versions_with_equal_content
 from corpus_guard.removal.withdrawal import withdrawal_id
+from corpus_guard.review.decisions import Decision, ItemRevision, decide
+from corpus_guard.review.identities import NOBODY, Identities
+from corpus_guard.review.records import load_reviews, load_versions
 from corpus_guard.traceback.cleared import cleared_versions
 from corpus_guard.traceback.withdrawal_plan import is_reproduced, versions_with_decided_withdrawal
 
 if TYPE_CHECKING:
     from corpus_guard.ledger import Ledger
+    from corpus_guard.review.reviewer import Reviewer
+    from corpus_guard.screening.policy import ReviewRules
 
 MAX_RETRIEVALS = 20_000  # newest entries of the retrieval log that are counted
 
@@ -195,3 +201,67 @@ def _count_retrievals(connection: sa.Connection, version_ids: Iterable[str]) -> 
         row.version_id: row.searches
         for row in select_in_batches(connection, statement, chunks.c.version_id, version_ids)
     }
+
+
+def decide_proposal(
+    ledger: Ledger,
+    rules: ReviewRules,
+    trace_id: str,
+    proposal_id: str,
+    *,
+    reviewer: Reviewer,
+    reason: str,
+    policy_digest: str,
+    identities: Identities = NOBODY,
+) -> list[Decision]:
+    """Decide to withdraw what a trace proposes.
+
+    It takes effect with the next run of `quarantine_release`, and can be undone until then.
+
+    Args:
+        rules: the policy's review rules.
+        proposal_id: as the person saw it: other versions of the same content that came since change it.
+        reviewer: the person who decides.
+        reason: why; required.
+        policy_digest: digest of the policy in force.
+        identities: the people of reviewers.yaml.
+
+    Raises:
+        Stale: the trace does not propose this, or no longer.
+        Misuse: no reason is given.
+    """
+    proposal = find_proposal(ledger, trace_id, proposal_id)
+    with ledger.read() as connection:
+        rows = load_versions(connection, proposal.versions)
+        reviews = load_reviews(connection, list(rows))
+    items = [
+        ItemRevision(version_id, reviews[version_id].revision(row))
+        for version_id, row in rows.items()
+        if row.state != VersionState.REJECTED
+    ]
+    return decide(
+        ledger,
+        rules,
+        items,
+        "reject",
+        reviewer=reviewer,
+        reason=reason,
+        policy_digest=policy_digest,
+        identities=identities,
+        purpose=Purpose.WITHDRAW,
+    )
+
+
+def find_proposal(ledger: Ledger, trace_id: str, proposal_id: str) -> Proposal:
+    """Return a proposal of a trace.
+
+    Raises:
+        Stale: the trace does not propose this, or no longer.
+    """
+    proposals = {proposal.proposal_id: proposal for proposal in list_proposals(ledger, [trace_id])}
+    if proposal_id not in proposals:
+        raise Stale(
+            "this is no longer proposed: it was decided, or more documents with this content arrived; load the page again, "
+            "nothing was changed"
+        )
+    return proposals[proposal_id]

@@ -274,6 +274,7 @@ def withdraw(
             withdrawal.withdraw_versions(
                 connection,
                 run_id,
+                plan.withdrawal_id,
                 version_ids,
                 plan.content_sha256,
                 plan.text_sha256,
@@ -281,19 +282,26 @@ def withdraw(
                 by=by,
                 reason=reason,
             )
-    _, retired = outbox.drain(ledger, storage, store, run_id)
-    counts = {"versions": len(version_ids), "retired": retired}
-    manifest = seal_run(ledger, storage, store, settings, run_id, counts).manifest
+    retired, manifest_sha256 = complete_withdrawal(ledger, storage, store, settings, run_id, len(version_ids))
     return WithdrawalResult(
         withdrawal_id=plan.withdrawal_id,
         run_id=run_id,
         versions=len(version_ids),
         retired=retired,
-        manifest_sha256=manifest.sha256,
+        manifest_sha256=manifest_sha256,
     )
 
 
-def refuse_withdrawal(ledger: Ledger, run_id: str, plan: WithdrawalPlan, by: str) -> None:
+def complete_withdrawal(
+    ledger: Ledger, storage: Storage, store: Store, settings: Settings, run_id: str, version_count: int
+) -> tuple[int, str]:
+    """Retire what the ledger withdrew, and seal. Return the number of chunks, and the digest of the manifest."""
+    _, retired = outbox.drain(ledger, storage, store, run_id)
+    counts = {"versions": version_count, "retired": retired}
+    return retired, seal_run(ledger, storage, store, settings, run_id, counts).manifest.sha256
+
+
+def refuse_withdrawal(ledger: Ledger, run_id: str, plan: WithdrawalPlan, by: str, reason: str = "") -> None:
     """Record that somebody refused the plan: the same reports do not accuse these versions again."""
     with ledger.write() as connection:
         about = select_in_batches(connection, sa.select(traces.c.report_id), traces.c.trace_id, plan.traces)
@@ -306,6 +314,7 @@ def refuse_withdrawal(ledger: Ledger, run_id: str, plan: WithdrawalPlan, by: str
             reports=sorted({row.report_id for row in about}),
             versions=list(plan.versions),
             by=by,
+            reason=reason,
         )
 
 

@@ -1,4 +1,4 @@
-"""/api/v1, changing: decisions, undoing, mutes, and acknowledging incidents.
+"""/api/v1, changing: decisions, undoing, mutes, withdrawals, restores, and acknowledging incidents.
 
 The app protects this router: permission, same origin, JSON, header, rate limit.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Path, Request
 from pydantic import BaseModel, ConfigDict, Field
@@ -16,12 +16,15 @@ from corpus_guard.deployment import Deployment
 from corpus_guard.errors import Stale
 from corpus_guard.ledger.states import IncidentState
 from corpus_guard.proof.incidents import end_incident
+from corpus_guard.removal.restoring import request_restore
 from corpus_guard.review import decisions, muting
 from corpus_guard.review.decisions import MAX_ITEMS, Choice, ItemRevision
 from corpus_guard.review.muting import Mute
 from corpus_guard.review.queue import find_item
 from corpus_guard.review.reviewer import MAX_REASON_CHARS, Reviewer, clean_reason
 from corpus_guard.review.undo import undo_decision
+from corpus_guard.traceback.proposals import decide_proposal, find_proposal
+from corpus_guard.traceback.withdrawal_plan import plan_withdrawal, refuse_withdrawal
 from corpus_guard.web.responses import ERRORS
 from corpus_guard.web.shared_deployment import current_deployment
 
@@ -72,6 +75,22 @@ class MuteBody(_Body):
 
     version_id: Id
     code: Annotated[str, Field(min_length=1, max_length=80, pattern=r"^[a-z0-9_.]+$")]
+    reason: Reason
+
+
+class WithdrawalBody(_Body):
+    """A person's answer to one proposal of a trace."""
+
+    trace_id: Id
+    proposal_id: Id
+    choice: Literal["withdraw", "keep"]
+    reason: Reason
+
+
+class RestoreBody(_Body):
+    """A withdrawn version that is to come back, with what has equal content."""
+
+    version_id: Id
     reason: Reason
 
 
@@ -154,6 +173,57 @@ def confirm(request: Request, mute_id: PathId, body: ReasonBody) -> dict[str, ob
 def lift(request: Request, mute_id: PathId, body: ReasonBody) -> dict[str, object]:
     """One person suffices, because more findings count afterwards."""
     return _change_mute(request, muting.lift_mute, mute_id, body)
+
+
+@router.post(
+    "/withdrawals", status_code=201, summary="Withdraw a document that a trace proposes, or keep it in service"
+)
+def withdraw(request: Request, body: WithdrawalBody) -> dict[str, object]:
+    """A withdrawal takes effect with the next run of the DAG `quarantine_release`; until then it can be undone.
+
+    Kept, the same report does not accuse the document again. If the proposal changed since it was read, the response is 409.
+    """
+    deployment = current_deployment(request)
+    reviewer = _reviewer(request)
+    if body.choice == "keep":
+        proposal = find_proposal(deployment.ledger, body.trace_id, body.proposal_id)
+        plan = plan_withdrawal(deployment.ledger, [body.trace_id], [proposal.version_id])
+        refuse_withdrawal(deployment.ledger, "", plan, reviewer.name, clean_reason(body.reason))
+        return {"decisions": [], "message": "Kept in service. The same report does not accuse it again."}
+    made = decide_proposal(
+        deployment.ledger,
+        deployment.policy.review,
+        body.trace_id,
+        body.proposal_id,
+        reviewer=reviewer,
+        reason=body.reason,
+        policy_digest=deployment.screening.digest,
+        identities=deployment.identities,
+    )
+    message = "Withdrawal recorded. It takes effect with the next run of quarantine_release; until then you can undo it in History."
+    return {"decisions": [decision.as_dict() for decision in made], "message": message}
+
+
+@router.post("/restores", status_code=201, summary="Bring back what a withdrawal took out of service")
+def restore(request: Request, body: RestoreBody) -> dict[str, object]:
+    """It takes effect with the next run of the DAG `quarantine_release`. Where a release needs two people, so does this."""
+    deployment = current_deployment(request)
+    made = request_restore(
+        deployment.ledger,
+        deployment.policy.review,
+        [body.version_id],
+        reviewer=_reviewer(request),
+        reason=body.reason,
+        policy_digest=deployment.screening.digest,
+        identities=deployment.identities,
+    )
+    if any(not decision.is_complete for decision in made):
+        message = "Recorded. A second reviewer must also restore it."
+    elif made:
+        message = "Restore recorded. It takes effect with the next run of quarantine_release; until then you can undo it in History."
+    else:
+        message = "It is restored already, or will be with the next run of quarantine_release."
+    return {"decisions": [decision.as_dict() for decision in made], "message": message}
 
 
 @router.post("/incidents/{incident_id}/acknowledge", summary="Acknowledge an incident with what caused it")

@@ -9,7 +9,7 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import HTMLResponse, StreamingResponse
 
-from corpus_guard.ledger.states import ReviewAction
+from corpus_guard.ledger.states import Purpose, ReviewAction
 from corpus_guard.review.history import HistoryEntry, HistoryPage, load_history
 from corpus_guard.web.render import render_page
 from corpus_guard.web.responses import ERRORS, attachment, csv_lines, iterate_rows, json_lines
@@ -34,6 +34,7 @@ COLUMNS: Final = (
     "reason",
     "is_first_of_two",
     "cause",
+    "purpose",
     "at",
     "applied_at",
     "undone_at",
@@ -85,7 +86,7 @@ def history(request: Request, params: HistoryQueryParams) -> HTMLResponse:
         next=page.next or "",
         page_size=PAGE_SIZE,
         filters=params.as_dict(),
-        kinds=tuple(ReviewAction),
+        kinds=(*ReviewAction, *Purpose),
     )
 
 

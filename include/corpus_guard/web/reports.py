@@ -13,7 +13,10 @@ from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.states import REPORT_STATES, Label, ReportState
 from corpus_guard.ledger.tables import purges
 from corpus_guard.ledger.tables import reports as reports_table
+from corpus_guard.removal.restoring import WithdrawnDocument, list_withdrawn
 from corpus_guard.traceback import records, reports
+from corpus_guard.traceback.proposals import list_proposals
+from corpus_guard.traceback.withdrawal_plan import is_reproduced
 from corpus_guard.web.chunk_texts import load_chunk_texts
 from corpus_guard.web.render import render_page
 from corpus_guard.web.shared_deployment import current_deployment
@@ -53,6 +56,7 @@ def list_reports(request: Request, state: Annotated[str, Query(max_length=14)] =
         states=REPORT_STATES,
         traces=traces,
         questions=load_questions(ledger, {trace.report_id for trace in traces}),
+        withdrawn=list_withdrawn(ledger)[:MAX_ROWS],
         purges=list_purges(ledger),
     )
 
@@ -96,7 +100,16 @@ def show_trace(request: Request, trace_id: str) -> HTMLResponse:
         before=before,
         after=after,
         texts=load_chunk_texts(deployment.ledger, deployment.storage, [text.chunk_id for text in judged]),
+        proposals=list_proposals(deployment.ledger, [trace.trace_id]),
+        withdrawn=_withdrawn_of(deployment.ledger, trace),
+        reproduced=is_reproduced(trace.answer_before, report.output),
     )
+
+
+def _withdrawn_of(ledger: Ledger, trace: records.Trace) -> list[WithdrawnDocument]:
+    """Return what was withdrawn, of the documents that a trace accuses."""
+    accused = {text.version_id for text in trace.accused if text.version_id}
+    return list_withdrawn(ledger, version_ids=accused) if accused else []
 
 
 def load_questions(ledger: Ledger, report_ids: Iterable[str]) -> dict[str, str]:

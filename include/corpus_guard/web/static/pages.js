@@ -237,10 +237,11 @@ function setUpReasonForms() {
   for (const form of findAll("form[data-send]"))
     form.addEventListener("submit", async (event) => {
       event.preventDefault();
+      const answer = Object.fromEntries(new FormData(form, event.submitter));
       setBusy(form, true);
       try {
-        await post(form.dataset.send, Object.fromEntries(new FormData(form)));
-        goTo(window.location.href, form.dataset.done);
+        const result = await post(form.dataset.send, answer);
+        goTo(window.location.href, result.message || form.dataset.done);
       } catch (error) {
         showMessage(error.message, false);
         setBusy(form, false);
