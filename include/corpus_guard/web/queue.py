@@ -15,6 +15,7 @@ from corpus_guard.review.decisions import MAX_ITEMS
 from corpus_guard.review.queue import QueueFilter, QueueItem, Sort, load_page
 from corpus_guard.web.render import render_page
 from corpus_guard.web.shared_deployment import current_deployment
+from corpus_guard.web.snippets import load_snippets
 
 router = APIRouter()
 
@@ -93,12 +94,13 @@ def queue(request: Request, params: QueueQueryParams) -> HTMLResponse:
     """Show a page of the queue."""
     deployment = current_deployment(request)
     page = load_page(deployment.ledger, params.filter, sort=params.sort, after=params.after or None, size=PAGE_SIZE)
-    campaigns = page.facets.get("campaign", {})
+    groups = list(group_items(page.items, page.facets.get("campaign", {})))
     return render_page(
         request,
         "queue.html",
-        groups=list(group_items(page.items, campaigns)),
-        campaigns=[(name, count) for name, count in campaigns.items() if count > 1][:MAX_CAMPAIGNS],
+        groups=groups,
+        snippets=load_snippets(deployment.ledger, deployment.storage, page.items),
+        campaigns=[group for group in groups if group.campaign and group.count > 1][:MAX_CAMPAIGNS],
         total=page.total,
         items_on_page=len(page.items),
         next=page.next or "",
