@@ -13,7 +13,6 @@ import yaml
 
 from corpus_guard.errors import Inconsistent, UnknownSubject
 from corpus_guard.ledger.tables import decisions, events, findings, publications, runs, seals, signals, versions
-from corpus_guard.pipeline import steps
 from corpus_guard.pipeline.rescreen import RescreenResult
 from corpus_guard.settings import PACKAGE
 from deciding import decided

@@ -6,16 +6,18 @@ Access control is simple: the header `Who` names the person, who may decide unle
 
 from __future__ import annotations
 
+import copy
 import tempfile
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
-from fastapi import HTTPException, Request
+from fastapi import FastAPI, HTTPException, Request
+from starlette.datastructures import State
 from starlette.testclient import TestClient
 
 from corpus_guard.batches import Storage
@@ -31,6 +33,7 @@ from corpus_guard.screening.runner import Screening
 from corpus_guard.settings import Settings
 from corpus_guard.web.access import AccessControl, RateLimit
 from corpus_guard.web.app import make_app
+from corpus_guard.web.shared_deployment import SharedDeployment
 from material import MODEL, a_finding, a_version, judged
 
 HEADERS = {"Sec-Fetch-Site": "same-origin", "X-Corpus-Guard": "test"}
@@ -55,6 +58,20 @@ def plain_access() -> AccessControl:
     return AccessControl(authorize_view, authorize_decision, may_decide)
 
 
+@cache
+def _app_with_plain_access() -> FastAPI:
+    return make_app(Deployment, plain_access())
+
+
+def _app(open_deployment: Callable[[], Deployment], rate_limit: RateLimit) -> FastAPI:
+    """Return an app with state of its own; the routes, which take longest to make, are shared by all tests."""
+    app = copy.copy(_app_with_plain_access())
+    app.state = State(
+        {"shared_deployment": SharedDeployment(open_deployment), "access": app.state.access, "rate_limit": rate_limit}
+    )
+    return app
+
+
 @dataclass
 class Reviewing:
     """A home, a ledger, and people who look at it."""
@@ -68,7 +85,7 @@ class Reviewing:
         self.settings = Settings(home=self.home, ledger_url=self.ledger_url, chroma_url="http://127.0.0.1:9")
         self.ledger = Ledger(self.settings.ledger)
         self.storage = Storage(self.settings.storage)
-        self.app = make_app(self.guard, plain_access(), self.rate_limit)
+        self.app = _app(self.guard, self.rate_limit)
 
     def guard(self) -> Deployment:
         """A guard of this home; building the checks takes two seconds, and the pages ask for their digest alone."""

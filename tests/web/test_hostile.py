@@ -11,6 +11,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import pytest
@@ -39,6 +40,7 @@ SOME = [  # all of them take minutes
 ]
 
 
+@lru_cache(maxsize=16)  # each page is read for its shape and for its links
 def elements(html: str) -> list[Element]:
     """(name, attributes) of everything in the page, as a browser reads it."""
     nodes = HTMLTree.parse(html).document.query_selector_all("*")

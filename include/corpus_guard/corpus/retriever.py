@@ -24,6 +24,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 import numpy as np
 import sqlalchemy as sa
@@ -40,7 +41,9 @@ from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.queries import select_in_batches
 from corpus_guard.ledger.states import EnhancementState, PublicationState
 from corpus_guard.ledger.tables import chunks, documents, enhancements, publications
-from corpus_guard.models.embedder import Embedder
+
+if TYPE_CHECKING:
+    from corpus_guard.models.embedder import Embedder  # torch takes seconds to import
 
 CANDIDATES_PER_ANSWER = 2  # times k: the s of FilterRAG
 MAX_CANDIDATES_PER_ANSWER = 8  # times k: where so many were read and dropped, fewer than k are served
