@@ -258,6 +258,46 @@ def test_addresses_are_not_shown_to_the_model(models: Models) -> None:
     assert ENGLISH[0] in shown[0]
 
 
+AUTHORS = """* mount: check the flag before use  [Erika Mustermann]
+* eject: use CDROM_DRIVE_STATUS if available for tray toggling  (Ola Nordmann)
+* losetup: commit 4f1c09ab27de needs libmount/src/tab_parse.c  [Jan Novak]
+Thanks to Disastry <disastry@example.org>, dfc at example.net, ZXtarget86.
+"""
+
+
+def shown_of(models: Models, text: str) -> str:
+    shown: list[str] = []
+
+    class Listening(LanguageStub):
+        def surprisals(self, texts: Sequence[str]) -> list[NDArray[np.float32]]:
+            shown.extend(texts)
+            return [np.full(50, 3.0, np.float32) for _ in texts]
+
+    check = Perplexity(PerplexityParams(rarity_bits=0.0), models.frequency_vocabulary, "digest", Listening)
+    list(check.run([a_version(text)], None))
+    return " ".join(shown)
+
+
+def test_names_digests_and_identifiers_are_not_shown_to_the_model(models: Models) -> None:
+    shown = shown_of(models, f"{AUTHORS}\n{ENGLISH[0]}")
+
+    for shape in ("Mustermann", "Nordmann", "CDROM", "4f1c", "tab_parse", "disastry", "dfc", "ZXtarget86"):
+        assert shape not in shown, shape
+    assert "check the flag before use" in shown
+    assert ENGLISH[0] in shown
+
+
+def test_gibberish_written_as_an_identifier_is_shown_to_the_model(models: Models) -> None:
+    joined = "_".join(GIBBERISH[1].split()[:12])
+
+    assert joined in shown_of(models, f"{joined} {ENGLISH[0]}")
+    parts = " ".join(f"{word}_{word}x" for word in GIBBERISH[1].split()[:12])
+    assert parts in shown_of(models, f"{parts} {ENGLISH[0]}")
+    assert "dvd_yorkist" in shown_of(
+        models, "\n".join(["dvd_yorkist parapet_glycol tehran_wicket"] * 8)
+    )  # nothing else
+
+
 def test_a_headline_is_too_short_to_tell(models: Models) -> None:
     assert judged(models, [12.0] * (SURPRISE_WINDOW // 2 - 1)) == []
     assert judged(models, []) == []

@@ -39,6 +39,29 @@ _COMMON_WORDS: Final = (
 _COMMON_STEMS: Final = frozenset(word[:_STEM_LETTERS] for word in _COMMON_WORDS.split())
 
 
+# Lines of a log of changes (git, GNU, Debian), and of lists that name what commands do.
+_LOG_MARK: Final = re.compile(
+    r"^[ \t]*(?:commit [0-9a-f]{7,}|(?:Author|Date|Signed-off-by|Reviewed-by|Acked-by): |\d{4}-\d\d-\d\d\s+\S"
+    r"|\* [\w./-]+(?: \([^)\n]*\))?:|\[ ?[A-Z][^\]\n]*\]$|-- [A-Z].+<\S+@)|\(#\d+\)|\(closes: #|\bPR[ /#]\d+|<\S+@\S+>$",
+    re.MULTILINE | re.IGNORECASE,
+)
+_CHANGE: Final = re.compile(
+    r"^[ \t]*(?:[-*+•][ \t]+)?(?:[\w./-]+: )?(?:Add|Allow|Avoid|Build|Bump|Change|Check|Clean|Compute|Convert|Correct|Declare"
+    r"|Decode|Define|Delete|Disable|Document|Don't|Download|Drop|Enable|Ensure|Export|Fix|Generate|Handle|Implement|Improve"
+    r"|Include|Install|Inspect|Introduce|List|Make|Manage|Merge|Move|Pass|Prevent|Print|Provide|Refactor|Reinstall|Remove"
+    r"|Rename|Replace|Report|Return|Revert|Search|Set|Show|Simplify|Skip|Sort|Split|Start|Stop|Support|Switch|Uninstall"
+    r"|Update|Upgrade|Use|Verify|Wrap)\b(?! (?:me|us|your?)\b)",
+    re.MULTILINE,
+)
+_MIN_MARKS, _MIN_CHANGES = 2, 4
+
+
+def is_listed(text: str, span: Span) -> bool:
+    """Return True if a sentence stands among the imperatives of a log of changes or a list of commands."""
+    around = f"{text[max(0, span.start - CONTEXT_CHARS) : span.start]}\n{text[span.end : span.end + CONTEXT_CHARS]}"
+    return len(_LOG_MARK.findall(around)) >= _MIN_MARKS or len(_CHANGE.findall(around)) >= _MIN_CHANGES
+
+
 def is_foreign(text: str, span: Span) -> bool:
     """Return True if fewer than half of the sentence's words occur around it."""
     if span.end - span.start > MAX_SENTENCE_CHARS:

@@ -56,17 +56,18 @@ def decode_views(folded: FoldedText, without: Collection[str] = ()) -> Iterator[
 
     Args:
         folded: the text.
-        without: kinds of readings that led to this text; a reading of the whole text is not tried twice, for
-            it would lead back.
+        without: kinds that led to this text; after a reading of the whole text no other is tried, for it would
+            lead back, or find words where nobody reads any.
     """
     text = folded.original
+    read_whole = bool(_READING_KINDS & set(without))
     if not text.isascii() and _UNUSUAL.search(text):
         for decoder in _UNUSUAL_RUNS:
             yield from _runs(decoder, text)
         if _ZERO_WIDTH_JOIN.search(text):
             # Zero-width characters may stand for the spaces that folding has lost with them.
             yield DecodedView("zero-width characters", _skeleton(folded.text), folded.origin, loose=True)
-        if UPSIDE_DOWN not in without and len(_TURNED_LETTERS.findall(text)) >= _MIN_TURNED:
+        if not read_whole and len(_TURNED_LETTERS.findall(text)) >= _MIN_TURNED:
             turned = text.translate(_TURNED)[::-1]
             yield DecodedView(UPSIDE_DOWN, turned, _mirrored(len(text)))
     triggers = _triggers().Match(folded.data)
@@ -76,8 +77,8 @@ def decode_views(folded: FoldedText, without: Collection[str] = ()) -> Iterator[
         if trigger < len(_RUN_DECODERS):
             yield from _runs(_RUN_DECODERS[trigger], text)
         elif trigger < len(_RUN_DECODERS) + len(_READINGS):
-            _, kind, read = _READINGS[trigger - len(_RUN_DECODERS)]
-            if kind not in without:
+            _, _, read = _READINGS[trigger - len(_RUN_DECODERS)]
+            if not read_whole:
                 yield from read(folded)
 
 
@@ -157,7 +158,7 @@ _RUN_DECODERS: Final = (
     _RunDecoder(
         "base32", r"[a-z2-7]{24}", re.compile(r"(?<![A-Za-z0-9])(?:[A-Z2-7]{8,}\s?){3,}={0,6}"), _decoders.unbase32
     ),
-    _RunDecoder("base85", r"[!-z]{40}|<~", re.compile(r"<~[!-z\s]{20,}~>|(?<!\S)[!-~]{40,}(?!\S)"), _decoders.unbase85),
+    _RunDecoder("base85", r"[!-~]{40}|<~", re.compile(r"<~[!-z\s]{20,}~>|(?<!\S)[!-~]{40,}(?!\S)"), _decoders.unbase85),
     _RunDecoder(
         "hexadecimal",
         r"(?:[0-9a-f]{2}[ :,;-]?){12}|(?:0x[0-9a-f]{2}[ ,]*){12}",
@@ -298,8 +299,12 @@ def _skeleton(text: str) -> str:
 
 
 def _leet(folded: FoldedText) -> Iterator[DecodedView]:
-    if _LEET_LETTER.search(folded.text):
-        yield DecodedView(LEETSPEAK, folded.text.translate(_LEET), folded.origin, loose=True)
+    words = _NO_WORDS.sub(lambda match: "#" * len(match[0]), folded.text)
+    if _LEET_LETTER.search(words):
+        yield DecodedView(LEETSPEAK, words.translate(_LEET), folded.origin, loose=True)
+
+
+_NO_WORDS: Final = re.compile(r"\b(?=[a-f]*[0-9])[0-9a-f]{6,}\b|\b[0-9.:,/-]{4,}\b|\S+@\S+\.\S+|\w+://\S+")
 
 
 _LEET_LETTER: Final = re.compile(r"[a-z][013457@$!|+][a-z]|\b[013457@$!|][a-z]{2}|[a-z][013457@$]{1,2}\b")
@@ -341,14 +346,17 @@ _READINGS: Final[tuple[tuple[str, str, Callable[[FoldedText], Iterator[DecodedVi
         _reversed,
     ),
     (
-        r"\b(?:instructions?|rules|directions|prompts?|guidelines|orders) (?:previous|prior|earlier|your|system|the)\b"
-        r"|\b(?:answer|reply|summary|response|user|reader)s? (?:your|the)\b|\b(?:assistants?|models?|ai) (?:the|an|all)\b",
+        r"\b(?:instructions?|prompts?|directions|guidelines|orders|rules),? (?:previous|prior|earlier|above|system|your)"
+        r"(?: (?:the|your|all|these|of|any)){0,3} (?:ignore|disregard|forget|reveal|print|override|follow)\b",
         REVERSED_WORDS,
         _reversed_words,
     ),
     (r"""(?:\b[\pL0-9@$!|][ ._*·|/'",;:!?-]{1,3}){7}""", SPACED, _spaced),
     ("|".join(_LEET_KEYS), LEETSPEAK, _leet),
 )
+
+
+_READING_KINDS: Final = frozenset({UPSIDE_DOWN, *(kind for _, kind, _ in _READINGS)}) - {SPACED}
 
 
 @cache

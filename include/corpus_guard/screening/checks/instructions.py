@@ -37,7 +37,7 @@ from corpus_guard.domain import Finding, Severity, Span, Version, canonical_json
 from corpus_guard.errors import GuardError, SettingsError
 from corpus_guard.screening.check import ConfiguredCheck, Hits, Params
 from corpus_guard.screening.checks._excuses import Excuses
-from corpus_guard.screening.checks._fitting import is_foreign
+from corpus_guard.screening.checks._fitting import is_foreign, is_listed
 from corpus_guard.screening.checks._views import LEETSPEAK, DecodedView, decode_views
 from corpus_guard.screening.folding import FOLDING_VERSION, CharOffsets, FoldedText, fold, fold_literals
 from corpus_guard.screening.survey.survey import Survey
@@ -325,7 +325,10 @@ class Instructions(ConfiguredCheck[InstructionsParams]):
         def weigh(rule: InstructionRule, span: Span) -> _RuleHits:
             if hidden:
                 return _RuleHits(rule, _raise_severity(rule.severity), _raise_score(rule.score), None, (_HIDDEN,))
-            return self._weigh(rule, excuses, span)
+            steps = excuses.steps(span) if rule.excusable else ()
+            if rule.foreign and is_listed(text, span):
+                steps = (*steps, "it stands among the imperatives of a log of changes or a list of commands")
+            return self._lowered(rule, span, steps)
 
         for hits in self._plain_hits(folded, search, weigh):
             plain.add(hits.rule.id)
@@ -339,8 +342,8 @@ class Instructions(ConfiguredCheck[InstructionsParams]):
             ) -> _RuleHits | None:
                 if view.loose and rule.id in plain:
                     return None
-                if view.kind == LEETSPEAK and not _DISGUISED.search(text, span.start, span.end):
-                    return None  # the text holds leetspeak elsewhere; here nothing stands for a letter
+                if view.kind == LEETSPEAK and not _is_disguised(text, span):
+                    return None
                 score = _raise_score(rule.score)
                 if hidden:
                     return _RuleHits(rule, _raise_severity(rule.severity), score, None, (written, _HIDDEN))
@@ -394,8 +397,7 @@ class Instructions(ConfiguredCheck[InstructionsParams]):
             elif not nested.loose:
                 search.cut_off = True
 
-    def _weigh(self, rule: InstructionRule, excuses: Excuses, span: Span) -> _RuleHits:
-        steps = excuses.steps(span) if rule.excusable else ()
+    def _lowered(self, rule: InstructionRule, span: Span, steps: Sequence[str]) -> _RuleHits:
         rank = min(rule.severity.rank, max(Severity.LOW.rank, rule.severity.rank - len(steps)))
         notes = (f"lowered, because {' and '.join(steps)}",) if steps else ()
         score = rule.score * self.params.teaching_factor ** len(steps)
@@ -445,6 +447,19 @@ class _Search:
 
 _SEVERITIES: Final = tuple(Severity)
 _DISGUISED: Final = re.compile(r"[0-9@$!|+]")
+
+
+def _is_disguised(text: str, span: Span) -> bool:
+    """Return True for whole words in which something stands for a letter.
+
+    A text may hold leetspeak elsewhere; and in the middle of a name or a number nobody reads a word.
+    """
+    inside = (text[max(0, span.start - 1) : span.start + 1], text[max(0, span.end - 1) : span.end + 1])
+    return not any(len(edge) == 2 and edge.isalnum() for edge in inside) and bool(
+        _DISGUISED.search(text, span.start, span.end)
+    )
+
+
 _HIDDEN: Final = "a reader does not see it"
 
 

@@ -54,7 +54,21 @@ COMMON_WORDS: Final = (
 SHORT_EXTRA: Final = 0.5  # nats
 MAX_FRAGMENTS: Final = 0.45  # share of a window that may be pieces of words or letters of another script
 
+MAX_SHAPE_CHARS: Final = 60
+"""Characters of names, numbers and signs in a row, in one line, that are left out."""
+MAX_SHAPES: Final = 0.7
+"""Share of a chunk that may be left out."""
+
 _ADDRESS: Final = re.compile(r"\w+://[^\s)>]+|(?<=\])\([^\s)]*")
+_SHAPE: Final = (
+    r"[\[(] ?[A-Z][\w.'’-]*(?: [\w.'’-]+){0,3} ?[\])]"  # a person in brackets
+    r"|<?[\w.+-]+(?:@| at )[\w-]+(?:\.[\w-]+)+>?"  # mail
+    r"|\b[0-9a-f]{7,}\b"
+    r"|[\w-]*[./_:\\#()][\w./_:\\#()-]*\w[\w./_:\\#()-]*"  # paths, files, identifiers with signs
+    r"|\b\w*[a-z][A-Z]\w*|\b[A-Z]{2,}[a-z]\w*|\b[A-Z]{3,}\b|\b\w*[A-Za-z]\d\w*|\b\d[\w.,:-]*"
+    r"|[^\w\s.,;:!?'\"()-]+"
+)
+_SHAPES: Final = re.compile(rf"(?:{_SHAPE})(?:[ \t]*(?:{_SHAPE}))*")
 
 
 class SurpriseModel(Protocol):
@@ -92,7 +106,7 @@ class Perplexity(ConfiguredCheck[PerplexityParams]):
     name = "perplexity"
     second_stage = True
     params_class = PerplexityParams
-    code_version = ("perplexity", "3")
+    code_version = ("perplexity", "4")
 
     def __init__(
         self, params: PerplexityParams, vocabulary: Path, model_digest: str, model: Callable[[], SurpriseModel]
@@ -133,7 +147,7 @@ class Perplexity(ConfiguredCheck[PerplexityParams]):
         pairs = [(index, chunk) for index, chunks in enumerate(self._open_chunks(batch)) for chunk in chunks]
         if not pairs:
             return
-        texts = [_ADDRESS.sub(" ", chunk.text) for _, chunk in pairs]
+        texts = [_without_shapes(chunk.text) for _, chunk in pairs]
         for (index, chunk), nats in zip(pairs, self._model().surprisals(texts), strict=True):
             worst, contrast = _worst(nats, SURPRISE_WINDOW)
             short, short_contrast = _worst(nats, SHORT_WINDOW)
@@ -162,6 +176,15 @@ class Perplexity(ConfiguredCheck[PerplexityParams]):
             span=Span(chunk.start, chunk.end),
             tags=("retrieval_content", "poisoning"),
         )
+
+
+def _without_shapes(text: str) -> str:
+    """Return the text without what no model can foresee (see the module's docstring)."""
+    text = _ADDRESS.sub(" ", text)
+    words = re.sub(
+        r"[ \t]+", " ", _SHAPES.sub(lambda match: match[0] if len(match[0]) > MAX_SHAPE_CHARS else " ", text)
+    )
+    return words if len(words) >= (1 - MAX_SHAPES) * len(text) else text
 
 
 class TokenRarity:
