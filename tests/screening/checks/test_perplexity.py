@@ -19,6 +19,7 @@ from corpus_guard.screening.checks.perplexity import (
     Perplexity,
     PerplexityParams,
     TokenRarity,
+    _without_shapes,
 )
 from corpus_guard.screening.policy import load_policy
 from corpus_guard.settings import Settings
@@ -293,7 +294,8 @@ def test_gibberish_written_as_an_identifier_is_shown_to_the_model(models: Models
     assert joined in shown_of(models, f"{joined} {ENGLISH[0]}")
     parts = " ".join(f"{word}_{word}x" for word in GIBBERISH[1].split()[:12])
     assert parts in shown_of(models, f"{parts} {ENGLISH[0]}")
-    assert "dvd_yorkist" in shown_of(
+    names_alone = "\n".join(["dvd_yorkist parapet_glycol tehran_wicket"] * 8)
+    assert _without_shapes(names_alone) == names_alone
         models, "\n".join(["dvd_yorkist parapet_glycol tehran_wicket"] * 8)
     )  # nothing else
 
