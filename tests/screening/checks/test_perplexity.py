@@ -296,8 +296,6 @@ def test_gibberish_written_as_an_identifier_is_shown_to_the_model(models: Models
     assert parts in shown_of(models, f"{parts} {ENGLISH[0]}")
     names_alone = "\n".join(["dvd_yorkist parapet_glycol tehran_wicket"] * 8)
     assert _without_shapes(names_alone) == names_alone
-        models, "\n".join(["dvd_yorkist parapet_glycol tehran_wicket"] * 8)
-    )  # nothing else
 
 
 def test_a_headline_is_too_short_to_tell(models: Models) -> None:
