@@ -3,12 +3,15 @@
 
 Traces every open report of a wrong answer back to the texts that caused it, and takes those out of service after approval.
 
-**What it does.** Retrieves what the reported question retrieves, judges each text, sets the poisoned ones aside and repeats until the
-remaining texts are benign (RAGForensics). The ledger keeps the outcome, every judged text and the reasons (`guard trace list`); MLflow
-keeps figures and plots. Accused documents wait under *Required Actions*, each with a switch of its own; none that is trusted or reviewed
-is on. What is on is no longer served, its hashes are blocked, and the question is asked again; `guard trace restore` brings it back. What
-is off stays in service, and the same report does not accuse it again. Nothing is proposed from a report whose wrong answer the model,
-asked again, does not give.
+**What it does.** Picks the open reports, the closed ones traced longest ago (50), and all whose last trace had another judge, or is older
+than a change of the policy or a large refresh; one that was right and is wrong now is opened again.
+
+Each trace retrieves what the reported question retrieves, judges each text, sets the poisoned ones aside and repeats until the remaining
+texts are benign (RAGForensics). The ledger keeps the outcome, every judged text and the reasons (`guard trace list`); MLflow keeps figures
+and plots. Accused documents wait under *Required Actions*, each with a switch of its own; none that is trusted or reviewed is on. What is on
+is no longer served, its hashes are blocked, and the question is asked again; `guard trace restore` brings it back. What is off stays in
+service, and the same report does not accuse it again. Nothing is proposed from a report whose wrong answer the model, asked again, does not
+give.
 
 **What it does not do.** It accuses no text on a report's word alone: a wrong answer without a poisoned text ends as *not poisoning*. It
 erases nothing; `guard purge` does. A record written to Chroma past the guard is named and left to `integrity_nightly`. To trace an

@@ -107,6 +107,8 @@ class Settings(BaseSettings):
     """Requests that the endpoint gets at a time."""
     traceback_k: int = Field(default=5, ge=1, le=100)
     """Number of texts that your RAG application retrieves for a question."""
+    traceback_replays: int = Field(default=50, ge=0, le=1_000)
+    """Closed reports that ``traceback_nightly`` traces again each night, those traced longest ago first."""
     feedback: str = ""
     """Reports of wrong answers for the DAG ``feedback_import``: files, fsspec URLs or ``mlflow:EXPERIMENT``,
     separated by ``;``. Empty: those of the sample corpus if ``sources_file`` is the sample's; otherwise

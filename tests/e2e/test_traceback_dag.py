@@ -155,7 +155,7 @@ def test_killed_in_the_middle_the_next_night_takes_the_rest_and_waits_for_a_pers
     assert set(judged.values()) == {1}, "no text is judged twice for one report"
     assert one.count(events, events.c.kind == "traced") == 3
     drawn = {path.name for path in (one.home / "mlflow").rglob("*.png")}
-    assert drawn == {"outcomes.png", "scores.png"}
+    assert drawn == {"outcomes.png", "scores.png", "history.png"}
     assert (one.served(), one.count(decisions)) == (before, 0), "nothing is withdrawn before somebody approves"
     assert ATTACK not in again.said()
     for query, answer in REPORTED.values():

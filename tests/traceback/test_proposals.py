@@ -8,7 +8,7 @@ import pytest
 
 from corpus_guard.deployment import Deployment
 from corpus_guard.ledger.tables import documents, queries, retrievals
-from corpus_guard.traceback.proposals import Proposal, list_proposals
+from corpus_guard.traceback.proposals import WithdrawalProposal, list_proposals
 from corpus_guard.traceback.withdrawal_plan import (
     list_pending_traces,
     plan_withdrawal,
@@ -27,7 +27,7 @@ def guard(shelf: Shelf, tmp_path: Path) -> Deployment:
     return guard
 
 
-def proposals(shelf: Shelf, guard: Deployment, rag_model: object = None) -> list[Proposal]:
+def proposals(shelf: Shelf, guard: Deployment, rag_model: object = None) -> list[WithdrawalProposal]:
     trace = run(guard, report(shelf), Contains(), rag_model=rag_model or Quoting())
     return list_proposals(guard.ledger, [trace.trace_id])
 

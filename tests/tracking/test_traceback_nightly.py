@@ -91,10 +91,12 @@ def test_a_night_is_logged_with_plots_and_without_texts(
     (kept,) = client.search_runs([client.get_experiment_by_name(EXPERIMENT).experiment_id])
     assert kept.info.run_id == number
     assert kept.data.metrics["traced"] == 1
+    assert kept.data.metrics["replays_still_wrong"] == 1
+    assert kept.info.run_name == f"{now():%Y-%m-%d}: 2 reports, 1 traced"
     assert {name: kept.data.metrics[f"judge_endpoint_{name}"] for name in used} == used
     assert kept.data.params["judge"] == "contains/v1"
     files = {path.name: path for path in (home / "mlflow" / "artifacts").rglob("*") if path.is_file()}
-    assert files.keys() == {"night.json", "outcomes.png", "scores.png"}
+    assert files.keys() == {"night.json", "outcomes.png", "scores.png", "history.png"}
     for name in ("outcomes.png", "scores.png"):
         assert files[name].read_bytes().startswith(b"\x89PNG")
         assert files[name].stat().st_size > 5_000

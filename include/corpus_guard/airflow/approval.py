@@ -12,7 +12,7 @@ from airflow.sdk.definitions.param import ParamsDict
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from corpus_guard.traceback.proposals import Proposal
+    from corpus_guard.traceback.proposals import WithdrawalProposal
 
 WITHDRAW_TICKED: Final = "Withdraw what is ticked"
 KEEP_ALL: Final = "Keep all in service"
@@ -43,7 +43,7 @@ class WithdrawalApproval(HITLOperator):
         return super().execute(context)
 
 
-def describe_proposals(proposals: Sequence[Proposal]) -> str:
+def describe_proposals(proposals: Sequence[WithdrawalProposal]) -> str:
     """Return the proposals as Markdown, without a word of their texts."""
     lines = [
         "Each switch is one document, with its copies. What is off stays in service, and the same report does not accuse it "
@@ -77,7 +77,7 @@ def plain_markdown(text: str, max_length: int) -> str:
     return "".join(f"\\{character}" if character in "\\`*_{}[]()<>#+-.!|~:&@" else character for character in shown)
 
 
-def _switch(proposal: Proposal) -> Param:
+def _switch(proposal: WithdrawalProposal) -> Param:
     accused = proposal.documents[0]
     copies = len(proposal.documents) - 1
     title = f"{accused.source}/{accused.uri}"[:MAX_TITLE_LENGTH]

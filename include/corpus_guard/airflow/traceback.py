@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from corpus_guard.airflow.context import HumanAnswer, current_run_id, responder_name
 from corpus_guard.airflow.run_notes import write_note
-from corpus_guard.errors import Infrastructure, Misuse
+from corpus_guard.errors import GuardError, Infrastructure, Misuse
 from corpus_guard.ledger.tables import events
 
 if TYPE_CHECKING:
@@ -29,21 +29,31 @@ class PlannedWithdrawal(TypedDict):
 
 
 def pick_reports() -> list[list[str]]:
-    """Return the ids of tonight's reports, in portions. Enhancements past their end are removed first."""
+    """Return the ids of tonight's reports, in portions: open ones, and closed ones that are traced again.
+
+    Enhancements past their end are removed first.
+    """
     from corpus_guard.deployment import Deployment
     from corpus_guard.traceback.batch_run import select_reports
     from corpus_guard.traceback.enhancement import Enhancements, list_expired
+    from corpus_guard.traceback.judge_selection import create_judge
 
     with Deployment() as deployment:
         if list_expired(deployment.ledger):
             Enhancements(deployment.ledger, deployment.storage, deployment.store, deployment.settings).expire(
                 current_run_id()
             )
-        selected = select_reports(deployment.ledger)
+        try:
+            judge = create_judge(deployment.settings, deployment.models, deployment.ledger).digest
+        except GuardError as error:
+            log.warning("%s; no report is traced again because of another judge", error)
+            judge = ""
+        selected = select_reports(deployment.ledger, judge=judge, oldest=deployment.settings.traceback_replays)
     log.info(
-        "%s reports in %s portions, %s left for another night",
+        "%s reports in %s portions, of them %s closed ones again, %s left for another night",
         sum(map(len, selected.portions)),
         len(selected.portions),
+        selected.replays,
         selected.waiting,
     )
     return selected.portions
@@ -84,6 +94,7 @@ def summarise_night(
     from corpus_guard.traceback.canaries import examine_judge
     from corpus_guard.traceback.judge_selection import create_judge
     from corpus_guard.traceback.proposals import list_proposals
+    from corpus_guard.traceback.replays import compare_replays, count_replays, reopen_regressed
     from corpus_guard.traceback.withdrawal_plan import list_pending_traces, list_unvouched_records
     from corpus_guard.tracking.traceback_nightly import log_night
 
@@ -92,6 +103,8 @@ def summarise_night(
     outcomes, usage = count_outcomes(portions, results), total_usage(results)
     with Deployment() as deployment:
         ledger, settings, models = deployment.ledger, deployment.settings, deployment.models
+        replays = compare_replays(ledger, run_id)
+        reopened = reopen_regressed(ledger, run_id, replays)
         if outcomes:
             canaries = None
             try:
@@ -113,6 +126,12 @@ def summarise_night(
         ", ".join(f"{count:,} {name}" for name, count in sorted(outcomes.items())) or "No report was open",
         f"{_documents(len(proposals))} to withdraw or to keep",
     ]
+    if replays:
+        counted = count_replays(replays)
+        sentences.append(
+            f"{len(replays):,} traced before: {counted['fixed']:,} fixed, {counted['regressed']:,} regressed, "
+            f"{counted['still_wrong']:,} still wrong; {len(reopened):,} reopened"
+        )
     if unvouched:
         sentences.append(f"{unvouched:,} accused records are in no ledger: run guard verify")
     if usage:

@@ -23,7 +23,7 @@ from corpus_guard.settings import load_settings
 if TYPE_CHECKING:
     from corpus_guard.removal.restoring import WithdrawnDocument
     from corpus_guard.traceback.activations.witness import TestimonyRecord
-    from corpus_guard.traceback.proposals import Proposal, ProposedDocument
+    from corpus_guard.traceback.proposals import ProposedDocument, WithdrawalProposal
     from corpus_guard.traceback.records import JudgedTextRow, Trace
     from corpus_guard.traceback.retrieval import Complaint
 
@@ -303,7 +303,7 @@ def restore(
     _say_still_wrong(result)
 
 
-def _chosen_proposals(proposals: Sequence[Proposal], names: Sequence[str] | None) -> list[Proposal]:
+def _chosen_proposals(proposals: Sequence[WithdrawalProposal], names: Sequence[str] | None) -> list[WithdrawalProposal]:
     """Return the proposals that name one of these documents; without names, the open ones.
 
     Raises:
@@ -339,7 +339,7 @@ def _is_named(document: ProposedDocument | WithdrawnDocument, names: Sequence[st
     return bool({document.uri, f"{document.source}/{document.uri}", document.version_id} & set(names))
 
 
-def _show_proposals(proposals: Sequence[Proposal], chosen: Sequence[Proposal]) -> None:
+def _show_proposals(proposals: Sequence[WithdrawalProposal], chosen: Sequence[WithdrawalProposal]) -> None:
     rows = [
         (
             "yes" if proposal in chosen else "no",

@@ -1,7 +1,8 @@
 """Batch run of a night: selects the reports to trace, traces them in portions, and checks that none was lost.
 
 Rules
-    * open reports come first, the heaviest before the others; then those whose judge failed the last time.
+    * open reports come first, the heaviest before the others; then those whose judge failed the last time; then closed
+      ones that are traced again (`corpus_guard.traceback.replays`).
       Reports beyond the limit of one night wait for the next, and their number is returned;
     * a portion may be killed and run again: finished traces are read, unfinished ones resume;
     * a report that cannot be traced does not stop the others of its portion, and fails the portion in the
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING, NotRequired, TypedDict
 from corpus_guard.batches.tables import in_batches
 from corpus_guard.errors import GuardError, Inconsistent, Infrastructure
 from corpus_guard.ledger.states import ReportState
+from corpus_guard.traceback.replays import choose_replays
 from corpus_guard.traceback.reports import find_report, list_reports
 from corpus_guard.traceback.trace_run import run_trace
 
@@ -46,17 +48,30 @@ class SelectedReports:
     """Reports of one night."""
 
     portions: list[list[str]]  # report ids
-    waiting: int  # reports that wait for another night
+    waiting: int  # open reports that wait for another night
+    replays: int = 0  # of the selected reports: closed, and traced again
 
 
 def select_reports(
-    ledger: Ledger, max_reports: int = MAX_REPORTS, portion: int = REPORTS_PER_PORTION
+    ledger: Ledger,
+    max_reports: int = MAX_REPORTS,
+    portion: int = REPORTS_PER_PORTION,
+    *,
+    judge: str = "",
+    oldest: int = 0,
 ) -> SelectedReports:
-    """Select the reports of a night, in portions."""
+    """Select the reports of a night, in portions.
+
+    Args:
+        judge: digest of the judge in use; empty: unknown.
+        oldest: closed reports to trace again by age alone.
+    """
     open_reports, open_count = list_reports(ledger, state=ReportState.OPEN, limit=max_reports)
     failed_reports, failed_count = list_reports(ledger, state=ReportState.JUDGE_FAILED, limit=max_reports)
     ids = [report.report_id for report in (*open_reports, *failed_reports)][:max_reports]
-    return SelectedReports(list(in_batches(ids, portion)), open_count + failed_count - len(ids))
+    replayed = choose_replays(ledger, judge=judge, oldest=oldest, limit=max_reports - len(ids))
+    portions = list(in_batches([*ids, *replayed], portion))
+    return SelectedReports(portions, open_count + failed_count - len(ids), len(replayed))
 
 
 def trace_portion(

@@ -68,7 +68,7 @@ class ProposedDocument:
 
 
 @dataclass(frozen=True, slots=True)
-class Proposal:
+class WithdrawalProposal:
     """An accused version with its copies: withdrawn together, or not at all."""
 
     proposal_id: str  # of its versions; the id of the withdrawal it would be
@@ -97,10 +97,10 @@ class Proposal:
         return {**asdict(self), "documents": listed, "versions": self.versions, "ticked": self.ticked}
 
 
-def list_proposals(ledger: Ledger, trace_ids: Collection[str]) -> list[Proposal]:
+def list_proposals(ledger: Ledger, trace_ids: Collection[str]) -> list[WithdrawalProposal]:
     """Return what these traces propose to withdraw and nobody has decided, the highest score first.
 
-    A trace whose RAG model did not give the reported answer proposes too; `Proposal.reproduced` tells.
+    A trace whose RAG model did not give the reported answer proposes too; `WithdrawalProposal.reproduced` tells.
     """
     with ledger.read() as connection:
         accusing = _accusations(connection, trace_ids)
@@ -129,9 +129,9 @@ def _accusations(connection: sa.Connection, trace_ids: Collection[str]) -> list[
     ]
 
 
-def _proposal(connection: sa.Connection, group: frozenset[str], rows: list[Row]) -> Proposal:
+def _proposal(connection: sa.Connection, group: frozenset[str], rows: list[Row]) -> WithdrawalProposal:
     worst = max(rows, key=lambda row: (row.score, row.chunk_id))
-    return Proposal(
+    return WithdrawalProposal(
         proposal_id=withdrawal_id(group),
         version_id=worst.version_id,
         chunk_id=worst.chunk_id,
@@ -252,7 +252,7 @@ def decide_proposal(
     )
 
 
-def find_proposal(ledger: Ledger, trace_id: str, proposal_id: str) -> Proposal:
+def find_proposal(ledger: Ledger, trace_id: str, proposal_id: str) -> WithdrawalProposal:
     """Return a proposal of a trace.
 
     Raises:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import orjson
 
+from corpus_guard.ledger.ledger import now
 from corpus_guard.settings import Settings
 from corpus_guard.tracking.mlflow_runs import log_run
 
@@ -41,4 +42,9 @@ def log_verification(settings: Settings, verification: Verification, incident_id
         (Path(folder) / "verification.json").write_bytes(orjson.dumps(summary, option=orjson.OPT_INDENT_2))
         params = {"holds": verification.holds}
         tags = {"tampering": "true", "incident": incident_id} if incident_id else {"tampering": "false"}
-        return log_run(settings, EXPERIMENT, params=params, metrics=metrics, artifacts=Path(folder), tags=tags)
+        found = int(metrics["deviations"])
+        gist = f"{found:,} deviation{'s' * (found != 1)}" if found else "holds"
+        name = f"{now():%Y-%m-%d %H:%M}: {'TAMPERED, ' if incident_id else ''}{gist}"
+        return log_run(
+            settings, EXPERIMENT, name=name, params=params, metrics=metrics, artifacts=Path(folder), tags=tags
+        )

@@ -44,6 +44,7 @@ def log_run(
     artifacts: Path,
     series: Mapping[str, Sequence[float]] | None = None,
     tags: Mapping[str, str] | None = None,
+    name: str | None = None,
 ) -> str:
     """Log one finished evaluation.
 
@@ -55,6 +56,7 @@ def log_run(
         artifacts: a folder that is stored as a whole.
         series: name → values of the steps 1, 2, …, such as the loss of each epoch.
         tags: name → value, to find runs by.
+        name: what the list of runs shows; None: a made-up one of MLflow's.
 
     Returns:
         The run's id.
@@ -72,12 +74,12 @@ def log_run(
         experiment_id = (
             existing.experiment_id if existing else client.create_experiment(experiment, artifact_location=local)
         )
-        run_id = str(client.create_run(experiment_id, tags=dict(tags or {})).info.run_id)
+        run_id = str(client.create_run(experiment_id, tags=dict(tags or {}), run_name=name).info.run_id)
         timestamp = time.time_ns() // 1_000_000
-        values = [Metric(name, value, timestamp, 0) for name, value in metrics.items()]
-        for name, curve in (series or {}).items():
-            values += [Metric(name, value, timestamp, step) for step, value in enumerate(curve, 1)]
-        client.log_batch(run_id, params=[Param(name, str(value)) for name, value in params.items()])
+        values = [Metric(metric, value, timestamp, 0) for metric, value in metrics.items()]
+        for metric, curve in (series or {}).items():
+            values += [Metric(metric, value, timestamp, step) for step, value in enumerate(curve, 1)]
+        client.log_batch(run_id, params=[Param(param, str(value)) for param, value in params.items()])
         for start in range(0, len(values), METRICS_PER_REQUEST):
             client.log_batch(run_id, metrics=values[start : start + METRICS_PER_REQUEST])
         client.log_artifacts(run_id, str(artifacts))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -10,6 +11,12 @@ if TYPE_CHECKING:
 
 INCHES: Final = (7.0, 4.5)  # width, height
 DPI: Final = 120
+RED, GREEN, AMBER, GREY, BLUE = "#c62828", "#2e7d32", "#f9a825", "#9e9e9e", "#1565c0"
+LABEL_COLOURS: Final = MappingProxyType({"poisoned": RED, "benign": GREEN, "undecided": AMBER})
+OUTCOME_COLOURS: Final = MappingProxyType(
+    {"traced": RED, "not_poisoning": GREEN, "exhausted": BLUE, "undecided": AMBER, "judge_failed": GREY}
+)
+"""Colours of every plot: what is poisoned is red."""
 
 
 def new_figure(title: str) -> tuple[Figure, Axes]:

@@ -11,7 +11,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, TypedDict, cast
@@ -22,6 +22,7 @@ import sqlalchemy as sa
 from corpus_guard.ledger.states import Label, TraceOutcome
 from corpus_guard.ledger.tables import suspects, traces
 from corpus_guard.settings import Settings
+from corpus_guard.traceback.replays import compare_replays, count_replays
 from corpus_guard.tracking import plots
 from corpus_guard.tracking.measures import BINS, histogram
 from corpus_guard.tracking.mlflow_runs import log_run
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 EXPERIMENT = "corpus-guard/traceback-nightly"
 WEEK = timedelta(days=7)
 _NO_USAGE: Final[Mapping[str, float]] = MappingProxyType({})
+_NO_REPLAYS: Final[Mapping[str, int]] = MappingProxyType({})
 
 
 class ActivationVote(TypedDict, total=False):
@@ -55,6 +57,7 @@ class TraceSummary(TypedDict):
     seconds: float
     counts: Mapping[str, int]
     activations: ActivationVote | None
+    finished_at: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +165,8 @@ def log_night(
         Infrastructure: MLflow cannot be reached.
     """
     tonight, week = read_night(ledger, run_id), read_past_week(ledger, run_id)
-    metrics = night_metrics(tonight, week, open_reports, canaries, endpoint_usage)
+    replays = count_replays(compare_replays(ledger, run_id))
+    metrics = night_metrics(tonight, week, open_reports, canaries, endpoint_usage, replays)
     judges = sorted({trace["judge"] for trace in tonight.traces})
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -178,7 +182,9 @@ def log_night(
             "judge": ", ".join(judges)[:500],
             "nights_compared": len({trace["run_id"] for trace in week.traces}),
         }
-        return log_run(settings, EXPERIMENT, params=params, metrics=metrics, artifacts=folder)
+        return log_run(
+            settings, EXPERIMENT, name=_run_name(tonight, replays), params=params, metrics=metrics, artifacts=folder
+        )
 
 
 def night_metrics(
@@ -187,11 +193,12 @@ def night_metrics(
     open_reports: int,
     canaries: JudgeCanaryResult | None,
     endpoint_usage: Mapping[str, float] = _NO_USAGE,
+    replays: Mapping[str, int] = _NO_REPLAYS,
 ) -> dict[str, float]:
     """Return the metrics of a night.
 
-    ``drift_…`` is tonight's figure minus that of the past week; ``judge_endpoint_…`` is what the judge's
-    endpoint used, if any.
+    ``replays_…`` are the reports that were traced before, by what became of them; ``drift_…`` is tonight's figure minus
+    that of the past week; ``judge_endpoint_…`` is what the judge's endpoint used, if any.
     """
     metrics = {name: float(count) for name, count in tonight.outcomes.items()}
     metrics |= {f"texts_{label.value}": float(len(scores)) for label, scores in tonight.scores.items()}
@@ -199,6 +206,7 @@ def night_metrics(
     metrics |= {name: float(count) for name, count in tonight.activation_votes.items()}
     metrics |= tonight.figures
     metrics |= {f"judge_endpoint_{name}": float(count) for name, count in endpoint_usage.items()}
+    metrics |= {f"replays_{name}": float(count) for name, count in replays.items()}
     if week.traces:
         metrics |= {f"drift_{name}": value - week.figures[name] for name, value in tonight.figures.items()}
     if canaries:
@@ -211,36 +219,91 @@ def night_metrics(
 
 
 def draw_night(tonight: TracebackNight, week: TracebackNight, folder: Path) -> list[Path]:
-    """Draw ``outcomes.png`` and ``scores.png`` into `folder`; neither if nothing was traced."""
+    """Draw ``outcomes.png``, ``scores.png`` and ``history.png`` into `folder`; none if nothing was traced."""
     if not tonight.traces:
         return []
-    return [_outcomes(tonight, week, folder / "outcomes.png"), _scores(tonight, folder / "scores.png")]
+    return [
+        _outcomes(tonight, week, folder / "outcomes.png"),
+        _scores(tonight, folder / "scores.png"),
+        _history(tonight, week, folder / "history.png"),
+    ]
+
+
+def _run_name(tonight: TracebackNight, replays: Mapping[str, int]) -> str:
+    """Return a name that tells the night and the gist of it: ``2026-11-22: 3 traced, 1 regressed``."""
+    traced = tonight.outcomes[TraceOutcome.TRACED]
+    days = sorted(trace["finished_at"].date().isoformat() for trace in tonight.traces if trace["finished_at"])
+    regressed = f", {replays['regressed']:,} regressed" if replays.get("regressed") else ""
+    return f"{days[-1] if days else 'empty'}: {len(tonight.traces):,} reports, {traced:,} traced{regressed}"
 
 
 def _outcomes(tonight: TracebackNight, week: TracebackNight, path: Path) -> Path:
-    figure, axes = plots.new_figure("Outcomes, as a share of all reports")
+    figure, axes = plots.new_figure("How reports ended, as a share of all")
     names = [outcome.value for outcome in TraceOutcome]
-    compared = [("tonight", tonight)] + ([("the week before", week)] if week.traces else [])
+    compared = [("tonight", tonight, 1.0)] + ([("the week before", week, 0.45)] if week.traces else [])
     width = 0.8 / len(compared)
-    for place, (label, night) in enumerate(compared):
+    for place, (label, night, alpha) in enumerate(compared):
         shares = [night.figures[f"share_{name}"] for name in names]
         places = [number + place * width for number in range(len(names))]
-        axes.bar(places, shares, width, align="edge", label=f"{label} ({len(night.traces):,})")
+        bars = axes.bar(
+            places, shares, width, align="edge", alpha=alpha, label=f"{label} ({len(night.traces):,})",
+            color=[plots.OUTCOME_COLOURS[name] for name in names],
+        )  # fmt: skip
+        axes.bar_label(bars, [f"{share:.0%}" if share else "" for share in shares], fontsize="small")
     axes.set_xticks([number + 0.4 for number in range(len(names))], [name.replace("_", " ") for name in names])
-    axes.set(ylim=(0, 1), ylabel="share of reports")
+    axes.set(ylim=(0, 1.08), ylabel="share of reports")
     axes.legend(fontsize="small")
     figure.savefig(path)
     return path
 
 
 def _scores(tonight: TracebackNight, path: Path) -> Path:
+    """Draw how many texts have which score, with a line at the lowest score that was called poisoned."""
+    from matplotlib.ticker import MaxNLocator
+
     figure, axes = plots.new_figure("Scores of the judged texts, by final label")
     places = [(number + 0.5) / BINS for number in range(BINS)]
-    for label, scores in tonight.scores.items():
+    below = [0.0] * BINS
+    for label in (Label.BENIGN, Label.UNDECIDED, Label.POISONED):
+        scores = tonight.scores[label]
         if scores:
-            axes.bar(places, histogram(list(scores)), 0.9 / BINS, alpha=0.6, label=f"{label.value} ({len(scores):,})")
-    axes.set_yscale("symlog")
-    axes.set(xlabel="score", ylabel="texts", xlim=(0, 1))
+            counts = histogram(list(scores))
+            axes.bar(
+                places, counts, 0.9 / BINS, bottom=below, color=plots.LABEL_COLOURS[label],
+                label=f"{label.value} ({len(scores):,})",
+            )  # fmt: skip
+            below = [low + count for low, count in zip(below, counts, strict=True)]
+    if tonight.scores[Label.POISONED]:
+        threshold = min(tonight.scores[Label.POISONED])
+        axes.axvline(threshold, color="black", linestyle="--", label=f"lowest poisoned: {threshold:.2f}")
+    axes.yaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.set(xlabel="score: how likely the text is poisoned", ylabel="texts", xlim=(0, 1))
+    axes.legend(fontsize="small")
+    figure.savefig(path)
+    return path
+
+
+def _history(tonight: TracebackNight, week: TracebackNight, path: Path) -> Path:
+    """Draw the reports of each night by how they ended, a stack for each."""
+    from matplotlib.ticker import MaxNLocator
+
+    nights: dict[str, list[TraceSummary]] = {}
+    ended = [trace for trace in (*week.traces, *tonight.traces) if trace["finished_at"]]
+    for trace in sorted(ended, key=lambda trace: trace["finished_at"]):
+        nights.setdefault(trace["run_id"], []).append(trace)
+    figure, axes = plots.new_figure("Reports of each night, by how they ended")
+    days = [members[-1]["finished_at"].strftime("%d %b") for members in nights.values()]
+    below = [0] * len(nights)
+    for outcome in TraceOutcome:
+        counts = [sum(trace["outcome"] == outcome for trace in members) for members in nights.values()]
+        if any(counts):
+            label = outcome.value.replace("_", " ")
+            axes.bar(range(len(nights)), counts, 0.6, bottom=below, label=label, color=plots.OUTCOME_COLOURS[outcome])
+            below = [low + count for low, count in zip(below, counts, strict=True)]
+    axes.set_xticks(range(len(nights)), days, rotation=0 if len(days) < 8 else 60)
+    axes.set_xlim(-1, max(len(nights), 4))
+    axes.yaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.set(xlabel="night (UTC)", ylabel="reports")
     axes.legend(fontsize="small")
     figure.savefig(path)
     return path
