@@ -7,8 +7,8 @@ Traces every open report of a wrong answer back to the texts that caused it, and
 than a change of the policy or a large refresh; one that was right and is wrong now is opened again.
 
 Each trace retrieves what the reported question retrieves, judges each text, sets the poisoned ones aside and repeats until the remaining
-texts are benign (RAGForensics). The ledger keeps the outcome, every judged text and the reasons (`guard trace list`); MLflow keeps figures
-and plots. Accused documents wait under *Required Actions*, each with a switch of its own; none that is trusted or reviewed is on. What is on
+texts are benign (RAGForensics). The ledger keeps the outcome, the judged texts and the reasons (`guard trace list`); MLflow keeps figures
+and plots. Accused documents wait under *Required Actions*, each with a switch of its own; none that is trusted or reviewed on. What is on
 is no longer served, its hashes are blocked, and the question is asked again; `guard trace restore` brings it back. What is off stays in
 service, and the same report does not accuse it again. Nothing is proposed from a report whose wrong answer the model, asked again, does not
 give.
