@@ -135,7 +135,12 @@ def traced(reviewing: Reviewing, report: str, payload: str, version: str) -> str
                 {**line, "chunk_id": f"planted {payload}"[:250], "ordinal": 1, "label": "benign", "version_id": ""},
             ],
         )
-        ended = {"outcome": "traced", "answer_before": payload, "answer_after": payload, "failure": payload}
+        ended = {
+            "outcome": "traced",
+            "answer_before": f"because {payload}.",
+            "answer_after": payload,
+            "failure": payload,
+        }
         connection.execute(traces.update().where(traces.c.trace_id == trace.trace_id).values(**ended))
     return trace.trace_id
 
