@@ -7,7 +7,8 @@ Generated ones come from the facts of ``facts.yaml``: each trusted document stat
     restatements     the same with the right value, also in another form
     updates          sentences on the same subject that contradict nothing
 
-Written ones stand in ``passages.yaml``, in freer words.
+Written ones stand in ``passages.yaml``, in freer words, and free ones in ``posts.yaml``: these were written before
+anybody looked which of them the rules see.
 """
 
 from __future__ import annotations
@@ -41,11 +42,20 @@ class Group(StrEnum):
         return self in {Group.CONTRADICTION, Group.NEAR_COPY}
 
 
+_GROUPS_OF_POSTS: Final = {
+    "contradiction": Group.CONTRADICTION,
+    "restatement": Group.RESTATEMENT,
+    "update": Group.UPDATE,
+    "elsewhere": Group.UPDATE,
+}
+
+
 class Origin(StrEnum):
     """Who put the text together."""
 
     GENERATED = "generated"
     WRITTEN = "written"
+    FREE = "freely written"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +99,13 @@ def load_cases(seed: int = 0) -> tuple[list[TrustedText], list[Case]]:
         texts = [(Group.CONTRADICTION, passage["contradiction"]), *((Group.UPDATE, text) for text in passage["honest"])]
         cases += [
             Case(group, Origin.WRITTEN, half, passage["domain"], "written", _unfolded(text)) for group, text in texts
+        ]
+    for number, post in enumerate(_load("posts.yaml")):
+        half = Half.VALIDATION if number % 2 else Half.TUNING
+        trusted.append(TrustedText(post["trusted"].partition(".")[0], _unfolded(post["trusted"])))
+        cases += [
+            Case(group, Origin.FREE, half, post["domain"], name, _unfolded(post[name]))
+            for name, group in _GROUPS_OF_POSTS.items()
         ]
     return trusted, cases
 
