@@ -106,4 +106,14 @@ PAIRS: Sequence[tuple[str, str, str]] = (
     ("unrelated", "The hotel has 20 rooms.", "The hotel has 3 restaurants."),
     ("unrelated", "Chapter 5 describes the installation.", "Chapter 7 describes the installation."),
     ("unrelated", "The river is 400 km long.", "The harbour closes at 18:00."),
+    # --- clauses, times and referents
+    ("conflict", "The lid is made of steel and must not be washed.", "The lid may be washed, so save your time."),
+    ("conflict", "The lid opens at 90 °C.", "As a cook I can tell you that the lid opens at 40 °C."),
+    ("unrelated", "The fee is 40 EUR.", "In 2014 the fee was 25 EUR."),
+    ("unrelated", "An appeal must be answered within 30 days.", "My appeal was answered after 180 days."),
+    ("unrelated", "The interval is 6 months.", "In 2025 the interval was 36 months."),
+    ("conflict", "The interval is 6 months.", "The interval was changed to 36 months."),
+    ("conflict", "The pump is heavy. It weighs 20 kg.", "The pump weighs 35 kg."),
+    ("unrelated", "The pump is heavy. It weighs 20 kg.", "The valve weighs 35 kg."),
+    ("agree", "A clot forms in one leg.", "A clot usually forms in one leg, not in both."),
 )

@@ -20,15 +20,20 @@ def statement(text: str) -> Statement:
     return read
 
 
+def outcome_of(one: str, other: str) -> str:
+    comparisons = compare_texts(read_statements(one).statements, read_statements(other).statements).comparisons
+    return comparisons[0].outcome.value if comparisons else "unrelated"
+
+
 @pytest.mark.parametrize(("outcome", "one", "other"), PAIRS)
 def test_a_pair_is_judged_the_same_in_both_directions(outcome: str, one: str, other: str) -> None:
-    assert compare(statement(one), statement(other)).outcome.value == outcome
-    assert compare(statement(other), statement(one)).outcome.value == outcome
+    assert outcome_of(one, other) == outcome
+    assert outcome_of(other, one) == outcome
 
 
 @pytest.mark.parametrize("text", sorted({text for _, *texts in PAIRS for text in texts if "?" not in text}))
 def test_no_sentence_conflicts_with_itself(text: str) -> None:
-    assert compare(statement(text), statement(text)).outcome is Outcome.AGREE
+    assert outcome_of(text, text) == "agree"
 
 
 def test_there_are_pairs_of_every_outcome() -> None:
@@ -63,7 +68,7 @@ def test_a_near_copy_with_one_changed_number_conflicts_there_and_nowhere_else(
 
     conflicts = [each for each in result.comparisons if each.outcome is Outcome.CONFLICT]
     assert [(one.normal, other.normal) for each in conflicts for one, other in each.values] == [values]
-    assert [each.outcome for each in result.comparisons[1:]] == [Outcome.AGREE] * 4
+    assert [each.outcome for each in result.comparisons[1:]] == [Outcome.AGREE] * 5
     assert result.is_complete
 
 
@@ -135,4 +140,4 @@ def test_what_a_sentence_is_about_has_no_values() -> None:
     read = statement("The 12 members of Acme Corp pay $5 every month.")
 
     assert {value.kind for value in read.values} == {Kind.COUNT, Kind.NAME, Kind.MONEY, Kind.FREQUENCY}
-    assert set(read.words) == {"member", "acme", "corp", "pay"}
+    assert set(read.words) == {"member", "acme", "corp", "cost"}

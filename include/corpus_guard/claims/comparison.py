@@ -1,6 +1,8 @@
 """Whether two sentences state the same thing, and whether they then agree or contradict each other.
 
-1. Questions state nothing, and how it was formerly does not contradict how it is.
+0. What is compared are clauses (`corpus_guard.claims.clauses`), each with the subject that it stands for.
+1. Questions and conditions state nothing. How it was formerly, or at a time that is named, does not contradict how it
+   is, and what happened once does not contradict a rule.
 2. Two sentences are about the same thing when most of what they are about, weighed by rarity, is common, and
    when only one of them says more than the other. Where each has a word that the other lacks, one may stand in
    the place of the other: "the red pump" is not "the blue pump". Words after the value, in a clause of their own,
@@ -11,7 +13,9 @@
    is a value only where one name can be right: "the CEO is", "founded by", "is called". Where a date differs and
    something else too, the sentences tell of two times.
 5. They *agree* when a value is equal, or when the words are the same and there is none to compare.
-6. Otherwise they are *unrelated*, also where a range and a value in it can both be true.
+6. Two contacts of one kind conflict also where the text around one holds every word that is said of the other.
+7. A text that states a value twice, of two things, contradicts nobody who repeats one of them.
+8. Otherwise they are *unrelated*, also where a range and a value in it can both be true.
 
 Precision before recall: a conflict is shown to a person. Which statement is right is not decided here.
 """
@@ -20,7 +24,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
@@ -29,7 +33,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from corpus_guard.claims.statements import MASK, Statement, words_of_name
+from corpus_guard.claims.statements import MASK, Statement, Tense, words_of_name
 from corpus_guard.claims.value import Kind, Relation, Value, relate
 from corpus_guard.claims.vocabulary import stem
 from corpus_guard.models import TextEmbedder
@@ -39,11 +43,21 @@ SHARED_OF_BOTH: Final = 0.2  # of the weight of both together (Jaccard), 0..1
 SAME_WORDING: Final = 0.6  # Jaccard from which a negation alone is a contradiction, and no value an agreement, 0..1
 NEARLY_SAME_WORDING: Final = 0.75  # the same where the affirmation has fewer words than the negation
 SAME_MEANING: Final = 0.8  # cosine of the masked sentences that makes up for other words
+SHARED_BY_NUMBERS: Final = 0.4  # the same where the values are bare numbers, which count or name anything
 MIN_SHARED: Final = 2  # words in common, where the two do not consist of the same one
 RARE_WEIGHT: Final = 2.5  # of a word that no vocabulary holds
 MAX_PAIRS: Final = 5_000  # compared in one call; the others are counted
 MAX_STEPS: Final = 1_000_000  # looked up to find those pairs
 _LONGEST_NEARBY: Final = 40  # characters before a value that tell two values of one kind apart
+
+CONTACTS: Final = frozenset({Kind.PHONE, Kind.IBAN, Kind.EMAIL, Kind.DOMAIN})
+_WORDS_OF_CONTACT: Final = frozenset(
+    stem(word)
+    for word in (
+        "call", "phone", "telephone", "number", "hotline", "mail", "address", "account", "write", "reach", "contact", "site",
+        "website", "page",
+    )
+)  # fmt: skip
 
 # Where one name only can be right; \x1f stands for it.
 _ONE_NAME: Final = re.compile(
@@ -56,7 +70,7 @@ _ONE_NAME: Final = re.compile(
 _NEXT_CLAUSE: Final = re.compile(
     r"[;:]\s|,? (?:so|but|because|since|which|then|although|as I|as we)\b|,? and (?!\w+ \x1f)"
 )
-_SUPPOSED: Final = re.compile(r"(?i)\b(?:if|whether|unless|in case)\b[^,;]*")
+_SUPPOSED: Final = re.compile(r"(?i)\b(?:if|whether|unless|in case|when)\b[^,;]*")
 _FIRST_CLAUSE: Final = re.compile(r"[;:]\s")
 
 
@@ -102,28 +116,42 @@ def compare(one: Statement, other: Statement, similarity: float | None = None) -
         other: another.
         similarity: cosine of the embedded `masked` sentences; None: words alone decide.
     """
-    few = len(one.words.keys() & other.words.keys()) < MIN_SHARED < min(len(one.words), len(other.words)) - 1
-    if few or one.is_question or other.is_question or one.is_history != other.is_history:
+    if one.is_question or other.is_question or one.is_history != other.is_history:
         return Comparison(one, other, Outcome.UNRELATED, 0.0)
+    words, other_words = _weights(one, other), _weights(other, one)
+    if len(words.keys() & other_words.keys()) < MIN_SHARED < min(len(words), len(other_words)) - 1:
+        return Comparison(one, other, Outcome.UNRELATED, 0.0)
+    if pair := _exchanged_names(one, other):
+        return Comparison(one, other, Outcome.CONFLICT, _shared(words, other_words)[1], (pair,))
     own_names, other_names = _names_apart(one, other), _names_apart(other, one)
     if own_names and other_names:
         return _compare_names(one, other, own_names, other_names)
-    words, other_words = _weights(one, other), _weights(other, one)
     smaller, jaccard = _shared(words, other_words)
     is_same = smaller >= SHARED_OF_SMALLER and jaccard >= SHARED_OF_BOTH
-    is_same &= len(words.keys() & other_words.keys()) >= MIN_SHARED or words.keys() == other_words.keys()
+    is_same &= len(one.words.keys() & other.words.keys()) >= MIN_SHARED or _covers(one, other) or _covers(other, one)
     is_same |= similarity is not None and similarity >= SAME_MEANING and jaccard > 0
-    if not is_same or not (_names_subject(one, other) and _names_subject(other, one)):
-        return Comparison(one, other, Outcome.UNRELATED, jaccard)
     equal, different = _relate_values(one, other)
+    is_same &= _names_subject(one, other) and _names_subject(other, one)
+    if different and all(value.kind in CONTACTS for value, _ in different):  # everybody has an address
+        is_same |= _name_one_contact(one, other)
+        is_same &= all(
+            bool(_names(first)) or first.subject <= second.context for first, second in ((one, other), (other, one))
+        )
+    if not is_same:
+        return Comparison(one, other, Outcome.UNRELATED, jaccard)
     outcome, values, is_denial = Outcome.UNRELATED, equal, False
     if one.is_negated != other.is_negated:
         is_complete = len(equal) >= min(len(_stated(one)), len(_stated(other)))  # nothing else is at odds
-        if not different and is_complete and _contradicts(one, other, jaccard):
+        is_one_time = not _differ_in_time(one, other)
+        if not different and is_complete and is_one_time and _contradicts(one, other, jaccard):
             outcome, is_denial = Outcome.CONFLICT, True
     elif different:
-        values = [pair for pair in different if not _differ_in_subject(one, other, *pair)]
-        if values and not _tell_of_two_times(different):
+        values = [
+            pair
+            for pair in different
+            if not _differ_in_subject(one, other, *pair) and (_says_of_what(pair[0]) or jaccard >= SHARED_BY_NUMBERS)
+        ]
+        if values and not _tell_of_two_times(one, other, different):
             outcome = Outcome.CONFLICT
     elif not _differ_in_subject(one, other, None, None) and (
         equal or (jaccard >= SAME_WORDING and not _stated(one) and not _stated(other))
@@ -148,10 +176,24 @@ def compare_texts(
     for first, second in chosen:
         similarity = float(vectors[0][first] @ vectors[1][second]) if vectors else None
         comparison = compare(ones[first], others[second], similarity)
-        if comparison.outcome is not Outcome.UNRELATED:
+        is_conflict = comparison.outcome is Outcome.CONFLICT
+        if comparison.outcome is Outcome.AGREE or (is_conflict and not _is_confirmed(comparison, others)):
             results.append(comparison)
     results.sort(key=lambda comparison: (comparison.outcome is not Outcome.CONFLICT, -comparison.sameness))
     return Comparisons(tuple(results), len(chosen), left_out)
+
+
+def _is_confirmed(conflict: Comparison, others: Sequence[Statement]) -> bool:
+    """Return whether the other text states the first value too, of what is at least as much the same thing."""
+    if not conflict.values:
+        return False
+    value = conflict.values[0][0]
+    return any(
+        any(relate(value, rival) is Relation.EQUAL and not rival.is_denied for rival in other.values)
+        and _shared(_weights(conflict.one, other), _weights(other, conflict.one))[1] >= conflict.sameness
+        for other in others
+        if other is not conflict.other
+    )
 
 
 def names_one(statement: Statement, name: Value) -> bool:
@@ -165,22 +207,29 @@ def _candidates(
     """Return the pairs with most in common, and how many pairs with a word in common may be left out."""
     holders: defaultdict[str, list[int]] = defaultdict(list)
     for number, statement in enumerate(others):
-        for word in statement.words:
+        for word in _keys(statement):
             holders[word].append(number)
     shared: list[tuple[float, int, int]] = []
     left_out = steps = 0
     for first, statement in enumerate(ones):
-        steps += sum(len(holders[word]) for word in statement.words if word in holders)
+        keys = _keys(statement)
+        steps += sum(len(holders[word]) for word in keys if word in holders)
         if steps > MAX_STEPS:
             left_out += len(others)
             continue
         weights: defaultdict[int, float] = defaultdict(float)
-        for word, weight in statement.words.items():
+        for word, weight in keys.items():
             for second in holders.get(word, ()):
                 weights[second] += weight
         shared += [(-weight, first, second) for second, weight in weights.items()]
     shared.sort()
     return [(first, second) for _, first, second in shared[:max_pairs]], left_out + max(0, len(shared) - max_pairs)
+
+
+def _keys(statement: Statement) -> Mapping[str, float]:
+    """Return what two statements must share to be compared: a word, or a contact of one kind."""
+    contacts = {value.kind.value: 0.0 for value in statement.values if value.kind in CONTACTS}
+    return {**statement.words, **contacts} if contacts else statement.words
 
 
 def _embed(
@@ -217,6 +266,8 @@ def _names(statement: Statement) -> list[Value]:
 
 def _names_subject(one: Statement, other: Statement) -> bool:
     """Return whether the text of `one` may be about what `other` names: in itself, or in the title of its text."""
+    if other.referent and not other.referent & (one.words.keys() | one.about):
+        return False
     named = [words_of_name(value.normal) for value in _names(other)]
     if named:
         return any(word in one.context for words in named for word in words)
@@ -249,16 +300,71 @@ def _compare_names(one: Statement, other: Statement, own: Sequence[Value], other
     return Comparison(one, other, Outcome.UNRELATED, jaccard)
 
 
+def _exchanged_names(one: Statement, other: Statement) -> tuple[Value, Value] | None:
+    """Return the names of two clauses that are the same but for a name, where one name can be right."""
+    own, others = (
+        [
+            name
+            for name in _names(first)
+            if not {stem(word) for word in words_of_name(name.normal)} & second.words.keys()
+        ]
+        for first, second in ((one, other), (other, one))
+    )
+    if len(own) != 1 or len(others) != 1 or one.is_negated != other.is_negated or any(map(str.isdigit, own[0].normal)):
+        return None
+    ours, theirs = (
+        first.words.keys() - {stem(word) for word in words_of_name(name.normal)}
+        for first, name in ((one, own[0]), (other, others[0]))
+    )
+    is_same = ours == theirs and len(ours) > MIN_SHARED and names_one(one, own[0]) and names_one(other, others[0])
+    return (own[0], others[0]) if is_same else None
+
+
 def _weights(one: Statement, other: Statement) -> Mapping[str, float]:
-    """Return the weights of the words of `one`, but for names that only the text around `other` holds."""
+    """Return the weights of the words of `one`, but for names that only the text around `other` holds.
+
+    What `one` need not repeat counts where `other` says it: "it weighs 2 kg" is about the pump before.
+    """
     names = {stem(word) for name in _names(one) for word in words_of_name(name.normal) if word in other.context}
-    return {word: weight for word, weight in one.words.items() if word in other.words or word not in names}
+    known = other.words.keys() | other.about | other.condition
+    weights = {word: weight for word, weight in one.words.items() if word in known or word not in names}
+    return weights | {word: other.words[word] for word in one.about | one.condition if word in other.words}
+
+
+def _name_one_contact(one: Statement, other: Statement) -> bool:
+    """Return whether the text around one of two contacts holds every word that is said of the other."""
+    is_apart = _names_apart(one, other) or _names_apart(other, one)
+    return not is_apart and (_is_within(one, other) or _is_within(other, one))
+
+
+def _is_within(one: Statement, other: Statement) -> bool:
+    known = {stem(word) for word in other.context} | _WORDS_OF_CONTACT
+    return one.words.keys() <= known and not one.words.keys() <= _WORDS_OF_CONTACT
+
+
+def _says_of_what(value: Value) -> bool:
+    return value.kind is not Kind.COUNT or bool(value.unit)
+
+
+def _covers(one: Statement, other: Statement) -> bool:
+    """Return whether `one` and what it need not repeat hold every word of `other`, at least one of them itself."""
+    return (
+        bool(one.words.keys() & other.words.keys())
+        and other.words.keys() <= one.words.keys() | one.about | one.condition
+    )
 
 
 def _contradicts(one: Statement, other: Statement, jaccard: float) -> bool:
     """Return whether one sentence affirms what the other denies, in one clause and without merely supposing it."""
+    is_short = len(one.words.keys() & other.words.keys()) <= MIN_SHARED
     if one.text.startswith("#") or other.text.startswith("#"):
         return False  # a heading says nothing
+    if any(
+        (first.referent and not first.referent & second.words.keys())
+        or (is_short and not _names(first) and not first.subject <= second.context)
+        for first, second in ((one, other), (other, one))
+    ):
+        return False
     affirmed, denied = (other, one) if one.is_negated else (one, other)
     return any(
         jaccard >= least and all(word in clause for word in _weights(second, first))
@@ -296,16 +402,28 @@ def _more(one: Statement, value: Value | None, other: Statement) -> bool:
         if after := _NEXT_CLAUSE.search(one.text, place[1]):
             end = after.start()
     names = {stem(word) for name in _names(one) for word in words_of_name(name.normal) if word in other.context}
-    return any(
-        word not in other.words and word not in names
-        for place, word in one.stems
-        if start <= place < end and place not in skipped
+    known = other.words.keys() | names | other.about
+    return (
+        any(word not in known for place, word in one.stems if start <= place < end and place not in skipped)
+        or not one.condition <= known | other.condition | one.words.keys()
     )
 
 
-def _tell_of_two_times(different: Sequence[tuple[Value, Value]]) -> bool:
+def _stands_for_another(one: Statement, other: Statement, known: Set[str]) -> bool:
+    """Return whether `one` holds under another condition, or its "it" stands for what the text of `other` does not name."""
+    if not one.condition <= known:
+        return True
+    return not one.referent <= known and not one.referent <= known | {stem(word) for word in other.context}
+
+
+def _tell_of_two_times(one: Statement, other: Statement, different: Sequence[tuple[Value, Value]]) -> bool:
     kinds = [value.kind for value, _ in different]
-    return Kind.DATE in kinds and any(kind is not Kind.DATE for kind in kinds)
+    return any(kind is not Kind.DATE for kind in kinds) and (Kind.DATE in kinds or _differ_in_time(one, other))
+
+
+def _differ_in_time(one: Statement, other: Statement) -> bool:
+    """Return whether one tells what happened, or of a named time, and the other what holds."""
+    return one.is_dated != other.is_dated or {one.tense, other.tense} == {Tense.PAST, Tense.PRESENT}
 
 
 def _stated(statement: Statement) -> list[Value]:

@@ -38,7 +38,11 @@ _YEARLESS: Final = re.compile(r"(?<![\w-])--(?P<month>\d\d)-(?P<day>\d\d)(?!\w)"
 _BARE_YEAR: Final = re.compile(
     r"(?:\b(?i:in|since|by|of|until|till|from|before|after|during|year|early|late|mid|circa|©|and|to|for) |[(]|^)"
     r"(?P<year>1[5-9]\d\d|20\d\d|2100)(?=$|[).,;:!?](?!\d)"
-    r"| (?i:the|a|an|and|to|until|by|it|we|he|she|they|was|were|is|as|with|for|in|at|but|or)\b)"
+    r"| (?i:the|a|an|and|to|until|by|it|we|he|she|they|was|were|is|as|with|for|in|at|but|or|gave|asked|had|did|said|came|took)\b)"
+)
+_SEASON_OF: Final = re.compile(
+    r"(?i:\b(?:winter|summer|spring|autumn|fall|season|draft|edition|rules?|reform|census|war|crisis|year) of )"
+    r"(?P<year>1[5-9]\d\d|20\d\d)(?= [a-z])"
 )
 _YEAR_OF: Final = re.compile(r"(?i:\bthe )(?P<year>(?:1[89]|20)\d\d)(?= [a-z])")  # the 2010 census
 _CLOCK: Final = re.compile(
@@ -53,7 +57,7 @@ def read_dates(text: str) -> Iterator[Value]:
         for match in pattern.finditer(text):
             if normal := _normal(match.groupdict()):
                 yield Value(Kind.DATE, Span(*match.span()), normal)
-    for match in (*_BARE_YEAR.finditer(text), *_YEAR_OF.finditer(text)):
+    for match in (*_BARE_YEAR.finditer(text), *_SEASON_OF.finditer(text), *_YEAR_OF.finditer(text)):
         yield Value(Kind.DATE, Span(*match.span("year")), match["year"])
 
 

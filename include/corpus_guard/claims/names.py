@@ -53,7 +53,8 @@ def read_names(text: str) -> Iterator[Value]:
         while words and words[-1].lower() in _COMMON:
             words.pop()
         name = " ".join(words).removesuffix("'s").removesuffix("'")
-        if not name or not name[0].isupper() or (begins and len(words) == 1 and not name.isupper()):
+        is_first = begins and start == match.start()
+        if not name or not name[0].isupper() or (is_first and len(words) == 1 and not name.isupper()):
             continue
         if len(name) > 1:
             yield Value(Kind.NAME, Span(start, start + len(name)), name.lower())

@@ -16,6 +16,8 @@ _ABBREVIATION: Final = re.compile(
     r"|jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec)|\b(?-i:[A-Z]))\.\s$",
     re.IGNORECASE,
 )
+_INITIAL: Final = re.compile(r"\b[A-Z]\.\s$")
+_BEGINS: Final = re.compile(r"(?:The|It|Its|In|This|These|They|We|You|There|A|An|If|For|At|On) ")  # after "building C."
 _NUMBERED: Final = re.compile(r"\b(?:nos?|pp?|ch|vol)\.\s$", re.IGNORECASE)  # "No. 5"
 
 
@@ -46,7 +48,9 @@ def _ends(text: str, start: int, match: re.Match[str]) -> bool:
         return False
     if text[end : end + 1].isdigit() and _NUMBERED.search(before):
         return False
-    return not text[end : end + 1].islower() and not _ABBREVIATION.search(before)
+    return not text[end : end + 1].islower() and (
+        not _ABBREVIATION.search(before) or bool(_BEGINS.match(text, end) and _INITIAL.search(before))
+    )
 
 
 def _cut(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:

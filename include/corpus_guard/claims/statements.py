@@ -1,13 +1,19 @@
-"""Statements: what a sentence is about, what it says of it, and whether it says or denies it."""
+"""Statements: what a clause of a sentence is about, what it says of it, and whether it says or denies it.
+
+Each clause is a statement of its own ("it weighs 2 kg and is made of steel" are two); its span is the whole sentence.
+What a clause with "it", "which" or no subject is about stands in the clause or the sentence before.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from functools import lru_cache
 from typing import Final
 
+from corpus_guard.claims.clauses import FINITE, PRONOUN_FIRST, Clause, split_clauses
 from corpus_guard.claims.negation import NOT
 from corpus_guard.claims.plain_text import make_plain
 from corpus_guard.claims.sentences import split_sentences
@@ -32,22 +38,53 @@ _HISTORY: Final = re.compile(
     r"(?i)\b(?:former(?:ly)?|previous(?:ly)?|used to (?:be|have|take|last|cost)|no longer|old revision|was once|originally|in the past"
     r"|obsolete|outdated|superseded|until (?:19|20)\d\d)\b"
 )
+_REFERS: Final = re.compile(rf"^{PRONOUN_FIRST.pattern.removeprefix('(?i)')}|\b(?:it|them)\b", re.IGNORECASE)
+_POSSESSIVE: Final = re.compile(r"(?i)\W*(?:(?:and|but|so) )?(?:its|their|his|her)\b")  # "its battery" names a subject
+_IS_A: Final = re.compile(r"(?i)\b(?:is|are|was|were) (?:an?|the|one of)\b")  # "Sanday is an island of Orkney"
+_PAST: Final = re.compile(
+    r"(?i)\b(?:was|were|had|did|didn't|gave|came|took|ran|cost|began|got|went|wrote|kept|held|paid|made|said|let|could|sold|asked"
+    r"|[a-z]{2,}ed)\b"
+)
+_HAPPENED: Final = re.compile(
+    r"(?i)\b(?:was|were|had|did|didn't|gave|came|took|ran|began|got|went|wrote|kept|held|paid|made|sold|asked"
+    r"|(?:I|we|he|she|they|it|you) [a-z]{2,}ed)\b"
+)
+_PRESENT: Final = re.compile(
+    r"(?i)\b(?:is|are|has|have|must|may|can|cannot|will|shall|should|needs?|since|now|today|currently)\b"
+)
+_CHANGED: Final = re.compile(
+    r"(?i)\b(?:changed|raised|extended|increased|lowered|reduced|shortened|moved|updated|corrected|revised|set|replaced)"
+    r" (?:\w+ ){0,3}(?:to|with)\b"
+)
+
+
+class Tense(StrEnum):
+    """When something holds."""
+
+    PAST = "past"  # it happened: "last night it took 40 minutes"
+    PRESENT = "present"  # or a rule: "it takes", "it must take"
+    UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A sentence, read."""
+    """A clause of a sentence, read."""
 
-    span: Span  # in the text
-    text: str  # as a reader sees it
+    span: Span  # of the sentence, in the text
+    text: str  # of the clause, as a reader sees it
     masked: str  # the same with every value but names as "#": what an embedder compares
     values: tuple[Value, ...]  # denied ones and negations included
     places: tuple[tuple[int, int], ...]  # of the values, in `text`
     stems: tuple[tuple[int, str], ...]  # (place in `text`, stem) of the words that it is about; names included
     words: Mapping[str, float]  # each of these stems → weight, > 0
     is_negated: bool
-    is_question: bool
+    is_question: bool  # asks or supposes: states nothing
     is_history: bool  # tells how it was formerly
+    tense: Tense
+    is_dated: bool  # tells of a time that a date names: "in 2014 it was 12 hours"
+    about: frozenset[str]  # stems that it need not repeat: of the title, and of what "it" and "which" stand for
+    referent: frozenset[str]  # of these, what its subject "it", "which" or none stands for; empty: it has a subject
+    condition: frozenset[str]  # stems of the conditions in its sentence: "if the lid is open"
     context: frozenset[str]  # lower-case words of the text and its title
     subject: frozenset[str]  # words of the name it is about where it holds none: from before it, or from the title
 
@@ -74,44 +111,115 @@ def read_statements(text: str, rarity: Rarity | None = None, title: str = "") ->
     """
     plain = make_plain(text)
     context = frozenset(_plain_words(f"{title}\n{plain.text}"))
-    subject = _first_name(read_values(title))
+    about_title = frozenset(stem for _, stem in _weigh(title, (), None)[0])
+    subject, before = _telling(_first_name(read_values(title)), rarity), frozenset[str]()
     read: list[Statement] = []
     not_read = 0
     for start, end in split_sentences(plain.text):
-        if len(read) == MAX_STATEMENTS:
+        if len(read) >= MAX_STATEMENTS:
             not_read += 1
             continue
         sentence = plain.text[start:end]
         values = tuple(read_sentence(plain, start, end))
-        places = _places(values, plain.positions, start, end)
-        masked = _mask(sentence, values, places)
-        stems, words = _weigh(masked, values, rarity)
-        negations = sum(
-            value.kind is Kind.NEGATION and value.normal == NOT and not _denies(value, values) for value in values
-        )
-        read.append(
-            Statement(
-                span=plain.span(start, end),
-                text=sentence,
-                masked=re.sub(f"{MASK}+", "#", masked),
-                values=values,
-                places=tuple(places),
-                stems=stems,
-                words=words,
-                is_negated=bool(negations % 2),
-                is_question=sentence.rstrip("\"')").endswith("?"),
-                is_history=_tells_history(sentence, values, places),
-                context=context,
-                subject=subject,
+        places = tuple(_places(values, plain.positions, start, end))
+        is_question = sentence.rstrip("\"')").endswith("?")
+        clauses = [_read_clause(sentence, clause, values, places, rarity) for clause in split_clauses(sentence)]
+        condition = frozenset[str]().union(*(part.words for part in clauses if part.clause.is_supposed))
+        for part in clauses:
+            refers = part.clause.is_continued or bool(_REFERS.search(part.text))
+            is_continued = refers and not _POSSESSIVE.match(part.text) and not _first_name(part.values)
+            read.append(
+                Statement(
+                    span=plain.span(start, end),
+                    text=part.text,
+                    masked=re.sub(f"{MASK}+", "#", part.masked),
+                    values=part.values,
+                    places=part.places,
+                    stems=part.stems,
+                    words=part.words,
+                    is_negated=part.is_negated,
+                    is_question=is_question or part.clause.is_supposed,
+                    is_history=_tells_history(part.text, part.values, part.places),
+                    tense=_tense(part.text),
+                    is_dated=_is_dated(part.text, values),
+                    about=about_title | before if refers else about_title,
+                    referent=before if is_continued else frozenset(),
+                    condition=frozenset[str]() if part.clause.is_supposed else condition,
+                    context=context,
+                    subject=subject,
+                )
             )
+            if not refers:
+                before = part.subject()
+        subject = (
+            _telling(_first_name(_before_verb(sentence, values, places)), rarity)
+            or subject
+            or (_telling(_first_name(values), rarity) if _IS_A.search(sentence) else frozenset())
         )
-        subject = _first_name(values) or subject
     return Statements(tuple(read), not_read)
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A clause with the values in it; places count from its start."""
+
+    clause: Clause
+    text: str
+    masked: str
+    values: tuple[Value, ...]
+    places: tuple[tuple[int, int], ...]
+    stems: tuple[tuple[int, str], ...]
+    words: Mapping[str, float]
+    is_negated: bool
+
+    def subject(self) -> frozenset[str]:
+        """Return the stems before the verb; where none is known, all."""
+        verb = FINITE.search(self.text)
+        end = verb.start() if verb else len(self.text)
+        return frozenset(stem for place, stem in self.stems if place < end)
+
+
+def _read_clause(
+    sentence: str,
+    clause: Clause,
+    values: tuple[Value, ...],
+    places: tuple[tuple[int, int], ...],
+    rarity: Rarity | None,
+) -> _Part:
+    inside = [
+        (value, (start - clause.start, min(end, clause.end) - clause.start))
+        for value, (start, end) in zip(values, places, strict=True)
+        if clause.start <= start < clause.end
+    ]
+    own, own_places = tuple(value for value, _ in inside), tuple(place for _, place in inside)
+    text = sentence[clause.start : clause.end]
+    masked = _mask(text, own, list(own_places))
+    stems, words = _weigh(masked, own, rarity)
+    negations = sum(
+        value.kind is Kind.NEGATION
+        and value.normal == NOT
+        and not _denies(value, own)
+        and not (text[:start].endswith(", ") and not FINITE.search(text, end))  # "in one arm, not both"
+        for value, (start, end) in inside
+    )
+    return _Part(clause, text, masked, own, own_places, stems, words, bool(negations % 2))
 
 
 def _first_name(values: Iterable[Value]) -> frozenset[str]:
     """Return the words of the first name among `values`."""
     return next((frozenset(words_of_name(value.normal)) for value in values if value.kind is Kind.NAME), frozenset())
+
+
+def _before_verb(sentence: str, values: Sequence[Value], places: Sequence[tuple[int, int]]) -> Sequence[Value]:
+    """Return the values that stand before the verb, where the subject stands; all of a sentence without one."""
+    verb = FINITE.search(sentence)
+    return [value for value, (start, _) in zip(values, places, strict=True) if verb is None or start < verb.start()]
+
+
+def _telling(words: frozenset[str], rarity: Rarity | None) -> frozenset[str]:
+    """Return the words of a name that tell it from others: of "Hotel Meridian" the second."""
+    rare = frozenset(word for word in words if rarity is None or rarity(word) >= COMMON_BITS + 1)
+    return rare or words
 
 
 def _tells_history(sentence: str, values: Sequence[Value], places: Sequence[tuple[int, int]]) -> bool:
@@ -124,6 +232,19 @@ def _tells_history(sentence: str, values: Sequence[Value], places: Sequence[tupl
         len(sentence),
     )
     return "," not in sentence[first : marked.start()]
+
+
+def _tense(text: str) -> Tense:
+    is_past = bool(_HAPPENED.search(text)) and not _CHANGED.search(text)
+    is_present = bool(_PRESENT.search(text))
+    return Tense.UNKNOWN if is_past == is_present else Tense.PAST if is_past else Tense.PRESENT
+
+
+def _is_dated(text: str, values: Sequence[Value]) -> bool:
+    """Return whether it is told how something was at a time that is named; how it has been since then is no such thing."""
+    if not any(value.kind is Kind.DATE for value in values):
+        return False
+    return bool(_PAST.search(text)) and not _PRESENT.search(text) and not _CHANGED.search(text)
 
 
 def _places(values: tuple[Value, ...], positions: object, start: int, end: int) -> list[tuple[int, int]]:

@@ -54,14 +54,14 @@ long length
 deep depth
 wide width
 warm temperature
-cost costs price prices
+cost costs price prices pay pays paid
 charge charges charged fee fees
 lose loses lost loss
 leave leaves left depart departs departed departure
 arrive arrives arrived arrival
 grow grew grown growth
 die dies died death
-pay pays paid payment payments
+payment payments
 store stores stored storage
 measure measures measured measurement
 encrypt encrypts encrypted encryption
@@ -127,6 +127,45 @@ lie lies lay lain
 sign signs signed signature
 elect elects elected election
 permit permits permitted permission
+carry carries carried carrying load loads loaded bears bearing withstand withstands
+cancel cancels cancelled canceled cancellation
+reimburse reimburses reimbursed reimbursement refund refunds refunded
+repair repairs repaired mend mends mended
+renew renews renewed renewal
+replace replaces replaced replacement exchange exchanges exchanged swap swaps swapped
+deliver delivers delivered delivery ship ships shipped shipment
+erupt erupts erupted eruption
+employ employs employed employee employees staff
+erase erases erased delete deletes deleted deletion
+recover recovers recovered recovery restore restores restored restoration
+resident residents
+kid kids infant infants baby babies
+illness illnesses disease diseases
+doctor doctors physician physicians
+drug drugs medicine medicines medication medications
+car cars automobile automobiles
+film films movie movies
+admit admits admitted admission entry entrance
+apply applies applied application applications
+retain retains retained retention
+expire expires expired expiry expiration
+notify notifies notified notification inform informs informed
+guarantee guarantees guaranteed warranty warranties
+salary salaries wage wages
+purpose purposes aim aims
+velocity speed
+holiday holidays vacation vacations
+lift lifts elevator elevators
+flat flats apartment apartments
+petrol gasoline
+tap taps faucet faucets
+consume consumes consumed consumption
+respond responds responded response reply replies replied
+assist assists assisted assistance
+attempt attempts attempted
+author authors
+vote votes voted voting
+succeed succeeds succeeded
 half halves
 life lives
 analyse analysis analyze

@@ -23,7 +23,7 @@ from typing import Final
 
 from pydantic import Field
 
-from corpus_guard.claims.comparison import Outcome
+from corpus_guard.claims.comparison import CONTACTS, Outcome
 from corpus_guard.claims.value import Kind
 from corpus_guard.domain import Counterstatement, Finding, Severity, TrustLevel, Version
 from corpus_guard.screening.check import ConfiguredCheck, Hits, Params
@@ -31,7 +31,6 @@ from corpus_guard.screening.policy import UNCHECKED_SUFFIX
 from corpus_guard.screening.survey.related_statements import RelatedStatement
 from corpus_guard.screening.survey.survey import Survey
 
-_CONTACTS: Final = frozenset({Kind.PHONE, Kind.IBAN, Kind.EMAIL, Kind.DOMAIN})
 _WORDS: Final = {
     Kind.PHONE: "telephone number",
     Kind.IBAN: "account",
@@ -121,7 +120,7 @@ def _nature(statement: RelatedStatement) -> tuple[str, str]:
     kind = statement.kind
     if kind is Kind.NEGATION:
         code, what = "denial", "It denies what is stated in"
-    elif kind in _CONTACTS:
+    elif kind in CONTACTS:
         code, what = "contact", f"Another {_WORDS[kind]} is given than in"
     else:
         code, what = "value", f"Another {_WORDS.get(kind, kind.value) if kind else 'value'} is stated than in"
