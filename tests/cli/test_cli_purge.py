@@ -7,12 +7,19 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 import typer
 from typer.testing import CliRunner, Result
 
 from corpus_guard.cli import purge as _cli_purge
 from corpus_guard.errors import Misuse
+from corpus_guard.ledger.ledger import now
+from corpus_guard.ledger.tables import events
+from corpus_guard.traceback.filings import Filing
+from corpus_guard.traceback.reports import file_report, find_report
+from corpus_guard.traceback.trace_run import CorpusAccess, run_trace
 from deploying import Workspace
+from trace_cases import Contains, Quoting
 
 HOSTILE = "[red]keys[/red]\u202e\x1b[31m.md"
 PAGE = (
@@ -78,3 +85,25 @@ def test_a_reason_is_asked_for_and_resume_takes_no_selector(run: Run, deployment
         run("--document", HOSTILE, "--resume")
     assert "No purge is unfinished" in run("--resume").stdout
     assert "Osric" in served(deployment)
+
+
+def test_the_question_of_a_traced_report_is_asked_again(
+    run: Run, deployment: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("corpus_guard.traceback.judge_selection.create_rag_model", lambda *told: Quoting())
+    with deployment.guard() as guard:
+        filing = Filing("Where is the key of the boat house?", "under the third plank", now(), reporter="ada")
+        filed = file_report(guard.ledger, filing, "import-1")
+        with pytest.raises(Misuse, match="was never traced"):
+            run("--document", HOSTILE, "--ask", filed.report_id[:8], "--reason", "secret", "--yes")
+        access = CorpusAccess(guard.ledger, guard.storage, guard.store, guard.models)
+        complaint = find_report(guard.ledger, filed.report_id).complaint
+        trace = run_trace(access, complaint, "night-1", judge=Contains(), k=5, rag_model=Quoting())
+    done = json.loads(
+        run("--document", HOSTILE, "--ask", filed.report_id[:8], "--reason", "x", "--yes", "--json").stdout
+    )
+
+    assert done["still_wrong"] == {trace.trace_id: False}
+    with deployment.guard() as guard, guard.ledger.read() as connection:
+        [body] = connection.scalars(sa.select(events.c.body).where(events.c.kind == "asked_again"))
+    assert (body["after"], body["agrees"]) == ("purge", False)

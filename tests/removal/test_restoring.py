@@ -10,6 +10,7 @@ import pytest
 from corpus_guard.corpus import outbox
 from corpus_guard.deployment import Deployment
 from corpus_guard.errors import Misuse, NotAllowed, UnknownSubject
+from corpus_guard.ledger.states import Purpose
 from corpus_guard.ledger.tables import blocked, decisions, documents, purges, versions
 from corpus_guard.removal import restoring, withdrawal
 from corpus_guard.removal.restoring import apply_restores, list_withdrawn, request_restore
@@ -17,12 +18,20 @@ from corpus_guard.removal.withdrawal import block_content
 from corpus_guard.review.history import load_history
 from corpus_guard.review.labels import load_labels
 from corpus_guard.review.reviewer import Reviewer
-from corpus_guard.traceback.withdrawal_plan import list_pending_traces, plan_withdrawal, withdraw
+from corpus_guard.traceback.live_corpus import LiveCorpus
+from corpus_guard.traceback.withdrawal_plan import (
+    ask_again,
+    changed_by_run,
+    list_pending_traces,
+    plan_withdrawal,
+    withdraw,
+)
 from material import Shelf
 from trace_cases import (
     OUTPUT,
     Contains,
     NearModels,
+    Nearness,
     Quoting,
     poison,
     report,
@@ -152,6 +161,28 @@ def test_two_people_where_a_release_needs_two(lite_shelf: Shelf, guard: Deployme
     guard.restore("restore-2")
 
     assert len(served_lies(lite_shelf)) == 1
+    assert guard.verify().holds
+
+
+def test_the_question_is_asked_again_after_each_and_the_answers_are_in_the_log(
+    lite_shelf: Shelf, guard: Deployment
+) -> None:
+    version_ids = withdrawn(lite_shelf, guard, "night-1")
+    decide(guard, version_ids)
+    guard.restore("restore-1")
+    corpus = LiveCorpus(guard.ledger, guard.store, Nearness())
+
+    assert changed_by_run(guard.ledger, "night-2") == {}
+    for run_id, purpose, wrong in (
+        ("restore-1", Purpose.RESTORE, True),
+        ("night-1", Purpose.WITHDRAW, True),  # restored meanwhile: the corpus of now answers
+    ):
+        [(done, trace_ids)] = changed_by_run(guard.ledger, run_id).items()
+        assert done is purpose
+        assert ask_again(guard.ledger, corpus, Quoting(), trace_ids, run_id, done) == dict.fromkeys(trace_ids, wrong)
+
+    assert [event.body["after"] for event in told(lite_shelf, "asked_again")] == ["restore", "withdraw"]
+    assert all(event.body["agrees"] for event in told(lite_shelf, "asked_again"))
     assert guard.verify().holds
 
 

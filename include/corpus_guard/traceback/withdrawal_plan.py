@@ -364,6 +364,20 @@ def ask_again(
     return still_wrong
 
 
+def changed_by_run(ledger: Ledger, run_id: str) -> dict[Purpose, list[str]]:
+    """Return the traces whose texts a run withdrew or restored, the newest of each report, by what it did."""
+    kinds = {"withdrawn": Purpose.WITHDRAW, "restored": Purpose.RESTORE}
+    statement = sa.select(events.c.kind, events.c.body).where(events.c.kind.in_(kinds), events.c.run_id == run_id)
+    columns = sa.select(traces.c.trace_id, traces.c.report_id, traces.c.finished_at)
+    changed: dict[Purpose, list[str]] = {}
+    with ledger.read() as connection:
+        for row in connection.execute(statement):
+            accusing = select_in_batches(connection, columns, traces.c.trace_id, row.body["traces"])
+            newest = {each.report_id: each.trace_id for each in sorted(accusing, key=lambda each: each.finished_at)}
+            changed.setdefault(kinds[row.kind], []).extend(sorted(newest.values()))
+    return changed
+
+
 @dataclass(frozen=True, slots=True)
 class _TracedQuestion:
     """Question of a trace, with the reported answer and the model's answer before the withdrawal."""
