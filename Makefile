@@ -7,7 +7,7 @@ STACK := $(BIN)/python docker/local/stack.py
 SPREAD ?= -n 2 --no-loadscope-reorder  # tests that share servers and models stay in one process (tests/conftest.py). SPREAD= for one process
 export CORPUS_GUARD_HOME ?= $(CURDIR)/var
 
-.PHONY: help venv demo up down status test test-all test-proofs test-airflow test-services test-hours lint format docs site bench moto fuzz lock screenshot image-check clean
+.PHONY: help venv demo up down status test test-all test-core test-proofs test-airflow test-services test-hours lint format docs site bench moto fuzz lock screenshot image-check clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | while IFS=$$'\t' read -r name what; do printf '  make %-13s %s\n' "$$name" "$$what"; done
@@ -38,12 +38,16 @@ status: .venv/installed  ## what runs, and what the corpus holds
 	@$(BIN)/guard status
 
 # One thread of OpenMP a process: two processes with two threads each on two cores spend four times the work on waiting.
-test test-proofs: export OMP_NUM_THREADS = 1
+test test-core test-proofs: export OMP_NUM_THREADS = 1
 TESTED := .venv/installed var/moto/bin/moto_server
 test: $(TESTED)  ## the quick tests, and a run of every DAG: at most ten minutes on two cores
 	@$(BIN)/python -m pytest $(SPREAD)
 
 test-all: test test-proofs test-airflow test-services test-hours  ## every test: the quick ones, then the slow ones in four parts
+
+CORE := $(addprefix tests/,corpus exports ledger pipeline proof removal review screening traceback)
+test-core: $(TESTED)  ## of the next: what is published, sealed, verified, decided and purged
+	@$(BIN)/python -m pytest $(SPREAD) -m 'slow and not hours' $(CORE)
 
 test-proofs: $(TESTED)  ## whole proofs in the library, both databases, trainings
 	@$(BIN)/python -m pytest $(SPREAD) -m 'slow and not hours' --ignore tests/e2e --ignore tests/docker
@@ -54,7 +58,7 @@ test-airflow: $(TESTED)  ## runs of Airflow that are killed, cut off from their 
 test-services: $(TESTED)  ## the local stack, and the services of compose.yaml
 	@$(BIN)/python -m pytest -m 'slow and not hours' tests/docker
 
-test-hours: $(TESTED)  ## a year of backfill, a large site, the container image
+test-hours: $(TESTED)  ## a year of backfill, a large site, the container image, a hundred kills
 	@$(BIN)/python -m pytest -m hours
 
 moto: var/moto/bin/moto_server  ## an S3-compatible server for tests, in an environment of its own

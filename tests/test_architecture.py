@@ -6,6 +6,7 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,12 @@ MAY_IMPORT_AIRFLOW = {
 }  # what a DAG file needs while it is parsed; it has Airflow anyway
 
 
+@cache
+def tree_of(path: Path) -> ast.Module:
+    """Return the syntax tree of a module, parsed once for all tests."""
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 def name(path: Path) -> str:
     return path.relative_to(PACKAGE).as_posix()
 
@@ -93,7 +100,7 @@ def offences(own: str, tree: ast.AST) -> list[str]:
 
 @pytest.mark.parametrize("path", MODULES, ids=name)
 def test_a_room_imports_only_public_names_of_rooms_below_it(path: Path) -> None:
-    assert offences(room(path), ast.parse(path.read_text())) == []
+    assert offences(room(path), tree_of(path)) == []
 
 
 def test_every_room_has_its_place_and_the_rules_can_fail() -> None:
@@ -106,7 +113,7 @@ def test_every_room_has_its_place_and_the_rules_can_fail() -> None:
 
 @pytest.mark.parametrize("path", MODULES, ids=name)
 def test_only_the_upper_rooms_see_a_deployment(path: Path) -> None:
-    sees = any("deployment" in imported_parts(*one)[:1] for one in imports(ast.parse(path.read_text())))
+    sees = any("deployment" in imported_parts(*one)[:1] for one in imports(tree_of(path)))
     assert not sees or room(path) in {"cli", "airflow", "web", "__init__"}
 
 
@@ -116,7 +123,7 @@ def test_the_folder_listing_tells_the_domain() -> None:
 
 @pytest.mark.parametrize("path", MODULES, ids=name)
 def test_no_module_needs_airflow_to_be_imported(path: Path) -> None:
-    tree = ast.parse(_without_type_checking(path.read_text()))
+    tree = _without_type_checking(tree_of(path))
     everywhere = [module for module, _ in imports(tree) if module.split(".")[0] == "airflow"]
     at_the_top = [module for module, _ in imports(tree, functions=False) if module.split(".")[0] == "airflow"]
 
@@ -126,7 +133,7 @@ def test_no_module_needs_airflow_to_be_imported(path: Path) -> None:
 
 @pytest.mark.parametrize("path", MODULES, ids=name)
 def test_nothing_is_unpickled_evaluated_or_printed(path: Path) -> None:
-    tree = ast.parse(path.read_text())
+    tree = tree_of(path)
     modules = {module.split(".")[0] for module, _ in imports(tree)}
     assert not modules & {"pickle", "cPickle", "dill", "joblib", "cloudpickle", "marshal", "shelve"}
     for node in ast.walk(tree):
@@ -139,7 +146,7 @@ def test_nothing_is_unpickled_evaluated_or_printed(path: Path) -> None:
 
 @pytest.mark.parametrize("path", MODULES, ids=name)
 def test_a_module_says_what_it_is_for(path: Path) -> None:
-    assert ast.get_docstring(ast.parse(path.read_text()))
+    assert ast.get_docstring(tree_of(path))
 
 
 def test_the_command_starts_without_anything_heavy() -> None:
@@ -153,9 +160,7 @@ def test_the_command_starts_without_anything_heavy() -> None:
     assert done.stdout == "[]\n"
 
 
-def _without_type_checking(source: str) -> str:
-    tree = ast.parse(source)
-    tree.body = [
-        node for node in tree.body if not (isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test))
-    ]
-    return ast.unparse(tree)
+def _without_type_checking(tree: ast.Module) -> ast.Module:
+    return ast.Module(
+        [node for node in tree.body if not (isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test))], []
+    )

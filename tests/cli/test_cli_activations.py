@@ -141,6 +141,7 @@ def test_what_cannot_be_done_is_said(
 
 
 @pytest.mark.slow
+@pytest.mark.hours
 def test_a_probe_is_trained_on_what_the_model_answers(tmp_path: Path, home: Path, typed: Typed) -> None:
     arguments = ("train", "activations", SAMPLE, "--limit", 18, "--epochs", 2, "--out", tmp_path / "probe", "--json")
     code, said, errors = typed(*arguments)

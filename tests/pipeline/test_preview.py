@@ -89,6 +89,7 @@ def test_nothing_is_written_where_there_is_a_corpus(deployment: Workspace, chrom
 
 def test_nothing_is_made_where_there_is_nothing(deployment: Workspace) -> None:
     a_corpus(deployment)
+    (deployment.settings.home / "ledger.sqlite").unlink()
 
     found = look(deployment)
 
@@ -174,6 +175,7 @@ def test_no_server_is_started(make: Callable[..., Workspace]) -> None:
     settings = deployment.settings.model_copy(update={"chroma_url": "http://127.0.0.1:9"})
     object.__setattr__(deployment, "settings", settings)
     deployment.page("tide.md")
+    (deployment.settings.home / "ledger.sqlite").unlink()
 
     found = look(deployment)
 

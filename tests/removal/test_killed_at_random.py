@@ -92,6 +92,7 @@ def logged(guard: Deployment) -> list[bytes]:
 
 
 @pytest.mark.slow
+@pytest.mark.hours
 @pytest.mark.timeout(KILLS * 60 + 600)
 def test_killed_at_random_moments_everything_converges(tmp_path: Path, models_home: Path) -> None:
     rng = random.Random(KILLS)

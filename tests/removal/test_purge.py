@@ -402,7 +402,15 @@ def refreshed_without(uri: str, deployment: Workspace) -> Any:
     return deployment.refresh("r9")
 
 
-@pytest.mark.parametrize("left_out", ["VACUUM", "publishing again", "raw bytes", "rows"])
+@pytest.mark.parametrize(
+    "left_out",
+    [
+        "VACUUM",
+        pytest.param("publishing again", marks=pytest.mark.slow),
+        "raw bytes",
+        pytest.param("rows", marks=pytest.mark.slow),
+    ],
+)
 def test_a_step_that_was_not_done_is_found_and_named_and_doing_it_closes(
     filled: Workspace, monkeypatch: pytest.MonkeyPatch, left_out: str
 ) -> None:
