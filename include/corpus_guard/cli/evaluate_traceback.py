@@ -13,6 +13,7 @@ from corpus_guard.cli import console
 from corpus_guard.cli.console import err, out, visible
 from corpus_guard.cli.options import LogToMlflow
 from corpus_guard.detectors.planting import Attack, Planting
+from corpus_guard.detectors.report_forms import ReportForm
 from corpus_guard.errors import Misuse
 from corpus_guard.evaluation.traceback.evaluated_judges import BASELINE_JUDGES, EvaluatedJudge
 
@@ -71,6 +72,7 @@ def traceback(
         bool,
         typer.Option("--ask", help="Ask the RAG model again when a verdict is in doubt, as `guard trace` does."),
     ] = False,
+    form: Annotated[ReportForm, typer.Option(help="Form in which people report the wrong answer.")] = ReportForm.BARE,
     mlflow: LogToMlflow = True,
 ) -> None:
     """Measure how many poisoned texts behind a wrong answer are found, and how many others are accused.
@@ -93,7 +95,7 @@ def traceback(
     settings = load_settings()
     planting = Planting(attack, adaptive, m, typos, seed, optimise)
     defences = tuple(defence or (DEFENCES if with_table6 else TRACEBACK_DEFENCES))
-    request = TracebackRequest(targets, planting, judge, k, limit, asr, defences, ask)
+    request = TracebackRequest(targets, planting, judge, k, limit, asr, defences, ask, form)
     if table:
         _table1(settings, request, to, mlflow=mlflow)
     elif with_table6:
@@ -198,7 +200,9 @@ def _show(result: TracebackResult) -> None:
     )
     out.print("Outcomes: " + ", ".join(f"{name.value} {count:,}" for name, count in figures.outcomes.most_common()))
     if planting.attack is Attack.NONE:
-        out.print(f"Honest reports that accuse a text: {figures.accusing:,} of {figures.queries:,}")
+        out.print(
+            f"Honest reports ({result.request.form.value}) that accuse a text: {figures.accusing:,} of {figures.queries:,}"
+        )
     else:
         out.print(
             f"Questions that retrieve a planted text: {figures.reached:,}; after removing the accused: {figures.leaking:,}",

@@ -103,6 +103,8 @@ def follow(
 
     Example: `guard trace --query "How deep can the OX-12 go?" --output "1200 metres"`
     """
+    from corpus_guard.traceback.records import read_carrying_sentences
+
     if sum((report is not None, bool(query or output), every)) != 1:
         raise errors.Misuse("give exactly one of: the id of a report, --query with --output, or --open")
     when = _parse_moment(as_of)
@@ -111,13 +113,14 @@ def follow(
         complaints = _complaints(deployment, run_id, report, query, output, correct, reporter, keep)
         traces = _trace(deployment, run_id, complaints, k, when, progress)
         now = _locate_now(deployment, complaints[0].query, traces[0]) if when and not every else {}
+        sentences = {} if every else read_carrying_sentences(deployment.ledger, deployment.storage, traces[0])
     if as_json:
         rows = [trace.as_dict() for trace in traces]
         console.print_json(rows if every else {**rows[0], "now": now})
     elif every:
         _show_list(traces)
     else:
-        _show(traces[0], correct=complaints[0].correct)
+        _show(traces[0], sentences, correct=complaints[0].correct)
         _show_now(traces[0], now)
 
 
@@ -149,14 +152,15 @@ def show(name: TraceName, as_json: Json = False) -> None:
 
     Example: `guard trace show 3f9ac1d2`
     """
-    from corpus_guard.traceback.records import find_trace
+    from corpus_guard.traceback.records import find_trace, read_carrying_sentences
 
     with Deployment() as deployment:
         trace = find_trace(deployment.ledger, name)
+        sentences = read_carrying_sentences(deployment.ledger, deployment.storage, trace)
     if as_json:
         console.print_json(trace.as_dict())
     else:
-        _show(trace)
+        _show(trace, sentences)
 
 
 @app.command("withdraw")
@@ -487,17 +491,27 @@ def _parse_moment(text: str | None) -> datetime | None:
     return moment
 
 
-def _show(trace: Trace, correct: str | None = None) -> None:
+def _show(trace: Trace, sentences: Mapping[str, str], correct: str | None = None) -> None:
+    if trace.reproduced is False:
+        out.print(
+            "[yellow]not reproduced[/yellow]: asked again, the model does not make the reported claim; withdraw nothing on this "
+            "report alone",
+            soft_wrap=True,
+        )
     outcome = str(trace.outcome or "unfinished")
     title = f"{len(trace.judged):,} texts judged, rounds: {trace.iterations:,}"
     rows = [_row(text) for text in trace.judged[:TEXTS_SHOWN]]
     out.print(console.table(title, ("label", "score", "round", "document"), rows, right=("score", "round")))
     if len(trace.judged) > TEXTS_SHOWN:
         out.print(f"{len(trace.judged) - TEXTS_SHOWN:,} more; --json shows all")
-    for text in trace.accused[:TEXTS_SHOWN]:
+    named = (
+        [text for text in trace.judged if text.label.value == "undecided"] if outcome == "undecided" else trace.accused
+    )
+    for text in named[:TEXTS_SHOWN]:
         out.print(
             f"[bold]Why[/bold] {visible(text.uri)}: {visible(text.explanation[:EXPLANATION_LENGTH])}", soft_wrap=True
         )
+        _show_carrier(text, sentences)
     sure = "" if trace.probability is None else f"; probability of an attack {trace.probability:.2f}"
     out.print(
         f"[bold]Outcome[/bold] {styled(outcome, OUTCOME_STYLES)}: {OUTCOME_MEANINGS[outcome]}{sure}", soft_wrap=True
@@ -512,6 +526,19 @@ def _show(trace: Trace, correct: str | None = None) -> None:
     if trace.activations and trace.outcome is not None:
         out.print(_activation_line(trace.activations), soft_wrap=True)
     _say_next(trace)
+
+
+def _show_carrier(text: JudgedTextRow, sentences: Mapping[str, str]) -> None:
+    """Print the sentence that carries an accusation, and what asking without it showed."""
+    if text.carrier is None:
+        return
+    place = f"characters {text.carrier.start:,} to {text.carrier.end:,}"
+    sentence = sentences.get(text.chunk_id, "")
+    said = f"“{visible(sentence[:EXPLANATION_LENGTH])}” ({place})" if sentence else place
+    effect = "" if text.carrier.changes_answer is None else "; without it, the model still gives the reported answer"
+    if text.carrier.changes_answer:
+        effect = "; without it, the model no longer gives the reported answer"
+    out.print(f"  [bold]Sentence[/bold] {said}{effect}", soft_wrap=True)
 
 
 def _activation_line(testimony: TestimonyRecord) -> str:

@@ -13,6 +13,7 @@ from corpus_guard.attacks.hotflip import HotFlip
 from corpus_guard.corpus.store import Store
 from corpus_guard.detectors.attacked_corpus import AttackedCorpus, TextVectors, fill_collection, temporary_store
 from corpus_guard.detectors.planting import Optimiser, Planting
+from corpus_guard.detectors.report_forms import ReportForm
 from corpus_guard.detectors.target_questions import TargetQuestion, TargetQuestions
 from corpus_guard.detectors.traced_questions import TracedQuestion, planted_ids, prepare_judge, trace_question
 from corpus_guard.detectors.vector_cache import CachingModels
@@ -90,7 +91,13 @@ class AttackSimulation:
         )
 
     def trace(
-        self, poisoned: PoisonedCorpus, judge: Judge, k: int, rag_model: RagModel | None = None
+        self,
+        poisoned: PoisonedCorpus,
+        judge: Judge,
+        k: int,
+        rag_model: RagModel | None = None,
+        *,
+        form: ReportForm = ReportForm.BARE,
     ) -> tuple[TracedQuestion, ...]:
         """Trace the complaint about every question.
 
@@ -99,14 +106,15 @@ class AttackSimulation:
             judge: judges the texts.
             k: texts that the RAG application retrieves.
             rag_model: asked again if a conclusion is in doubt; None: not asked.
+            form: in which people report the wrong answer.
         """
         self._progress(f"preparing, judge {judge.name}", 0, None)
-        prepare_judge(judge, poisoned.targets)
+        prepare_judge(judge, poisoned.targets, form)
         traced = []
         for done, target in enumerate(poisoned.targets):
             self._progress(f"tracing, judge {judge.name}", done, len(poisoned.targets))
             planted = poisoned.poisoned.get(target.key, frozenset())
-            traced.append(trace_question(target, planted, poisoned.corpus, judge, k=k, rag_model=rag_model))
+            traced.append(trace_question(target, planted, poisoned.corpus, judge, k=k, rag_model=rag_model, form=form))
         return tuple(traced)
 
     def _optimiser(self, seed: int) -> Optimiser:

@@ -6,7 +6,8 @@ texts in the style of an attack (planted texts with the right answer in place of
 
     texts judged rightly                      DACC of the paper, in the poisoned corpora
     honest texts accused                      FPR, in all corpora
-    honest complaints turned against a text   complaints in corpora without poison that accuse a text in the end
+    honest complaints turned against a text   complaints in corpora without poison that accuse a text in the end, reported
+                                              bare, as a sentence, quoted and negated
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from corpus_guard.detectors.candidates import (
 )
 from corpus_guard.detectors.judge_training import honest_lookalikes, train_judge
 from corpus_guard.detectors.planting import Attack, Planting
+from corpus_guard.detectors.report_forms import ReportForm
 from corpus_guard.detectors.target_questions import TargetQuestion, TargetQuestions
 from corpus_guard.detectors.trace_figures import CountedShare, TraceFigures, count_figures
 from corpus_guard.domain import Progress, no_progress
@@ -143,8 +145,11 @@ def measure_judge(
     for targets, attacks in ((testing, (*ATTACKS, Attack.NONE)), (lookalikes, (Attack.NONE,))):
         with attack_simulation(settings, models, TargetQuestions(tuple(targets), 0), progress) as simulation:
             for attack in attacks:
-                traced = simulation.trace(simulation.poison(Planting(attack)), judge, settings.traceback_k)
-                (honest if attack is Attack.NONE else attacked).append(count_figures(traced))
+                poisoned = simulation.poison(Planting(attack))
+                # An honest report must accuse nobody in whatever form it comes.
+                for form in ReportForm if attack is Attack.NONE else (ReportForm.BARE,):
+                    traced = simulation.trace(poisoned, judge, settings.traceback_k, form=form)
+                    (honest if attack is Attack.NONE else attacked).append(count_figures(traced))
     return JudgeMeasurement(tuple(attacked), tuple(honest))
 
 

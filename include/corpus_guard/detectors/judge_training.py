@@ -7,8 +7,8 @@ Training data
       text need not be short;
     * now and then a text that was planted for another question: it is poison, but did not lead to this
       answer;
-    * honest complaints: the row's wrong answer where nothing is planted, and phrases that occur by chance in
-      clean texts nearby;
+    * honest complaints: the row's wrong answer and those to questions of the same kind where nothing is planted, and
+      phrases that occur by chance in clean texts nearby;
     * honest texts that answer the question, half of them with the question in front as in a list of questions
       and answers: planted texts with the right answer in place of the wrong one. Similarity to the question
       alone is no evidence;
@@ -59,6 +59,7 @@ EMBEDDED_SHARE: Final = 0.04  # scenes with planted texts between honest sentenc
 REWORDED_SHARE: Final = 0.3  # scenes with words left out of the question
 MIN_WORDS: Final = 4  # left in a question
 STRAY_SHARE: Final = 0.2  # scenes that retrieve a text planted for another question
+OTHER_ANSWERS: Final = 2  # wrong answers to other questions that are reported in a scene of their own
 MISTAKE_SHARE: Final = 0.1  # clean texts that are set aside by mistake
 FOLDS: Final = 4
 LONG_OUTPUT_SHARE: Final = 0.35  # outputs that are whole sentences, reworded
@@ -123,18 +124,41 @@ def train_judge(
     Raises:
         Misuse: too few questions or no adversarial texts.
     """
-    scenes = list(_build_scenes(models, targets, background, random.Random(seed), progress))  # noqa: S311 - a sample, no secret
-    if not any(any(scene.truth) for scene in scenes) or len({scene.key for scene in scenes}) < FOLDS:
-        raise Misuse(f"training data: nothing to learn from; give at least {FOLDS} questions with adversarial texts")
+    scenes = list(build_scenes(models, targets, background, random.Random(seed), progress))  # noqa: S311 - a sample, no secret
+    read = read_scenes(models, scenes, progress)
+    progress("training", 0, None)
+    return fit_judge(scenes, read, version=evidence_version(models), trained_on=trained_on, seed=seed)
+
+
+def read_scenes(
+    models: Models, scenes: Sequence[TrainingScene], progress: Progress = no_progress
+) -> list[tuple[NDArray[np.float64], NDArray[np.float64]]]:
+    """Return the evidence of each text of each scene: when it was first retrieved, and at the end."""
     collector = EvidenceCollector(models)
     collector.prepare([scene.complaint for scene in scenes])
-    first, final = [], []
+    read = []
     for number, scene in enumerate(scenes):
         progress("reading", number, len(scenes))
-        first_rows, final_rows = _evidence(collector, scene)
-        first.append(first_rows)
-        final.append(final_rows)
-    progress("training", 0, None)
+        read.append(_evidence(collector, scene))
+    return read
+
+
+def fit_judge(
+    scenes: Sequence[TrainingScene],
+    read: Sequence[tuple[NDArray[np.float64], NDArray[np.float64]]],
+    *,
+    version: str,
+    trained_on: str,
+    seed: int = 0,
+) -> JudgeModel:
+    """Fit the three parts of a judge to scenes that were read (`read_scenes`).
+
+    Raises:
+        Misuse: too few questions or no adversarial texts.
+    """
+    if not any(any(scene.truth) for scene in scenes) or len({scene.key for scene in scenes}) < FOLDS:
+        raise Misuse(f"training data: nothing to learn from; give at least {FOLDS} questions with adversarial texts")
+    first, final = [rows for rows, _ in read], [rows for _, rows in read]
     trees = {"text": _first_look(scenes, first, seed)}
     scores = _unseen_scores(scenes, first, seed)
     again = np.concatenate([second_look_features(rows, score) for rows, score in zip(final, scores, strict=True)])
@@ -143,7 +167,7 @@ def train_judge(
     reports = np.concatenate([report_features(rows, score) for rows, score in zip(final, scores, strict=True)])
     attacked = [any(scene.truth) for scene in scenes]
     trees["report"] = train_trees(reports, attacked, [scene.weight for scene in scenes], depth=3, rounds=150, seed=seed)
-    return JudgeModel(evidence_version(models), trained_on, THRESHOLDS, trees)
+    return JudgeModel(version, trained_on, THRESHOLDS, trees)
 
 
 def _first_look(scenes: Sequence[TrainingScene], rows: Sequence[NDArray[np.float64]], seed: int) -> Booster:
@@ -182,23 +206,25 @@ def _evidence(collector: EvidenceCollector, scene: TrainingScene) -> tuple[NDArr
     return np.concatenate(first), final
 
 
-def _build_scenes(
+def build_scenes(
     models: Models,
     targets: Sequence[TargetQuestion],
     background: Sequence[str],
     rng: random.Random,
     progress: Progress,
 ) -> Iterator[TrainingScene]:
+    """Yield the scenes of a training; see the module for what they hold."""
     vectors = TextVectors(models.word_embedder)
     clean = list(dict.fromkeys([text for target in targets for text in target.clean] + list(background)))
     vectors.prepare([*clean, *(target.question for target in targets)], progress)
     matrix = vectors.embed(clean)
     plans = []
     rare = _rare_words(models)
+    wrong = _wrong_answers(targets)
     for target in targets:
         similarities = matrix @ vectors.embed([target.question])[0] if clean else np.empty(0, np.float32)
         nearest = [clean[index] for index in np.argsort(-similarities, kind="stable")[:CLEAN_TEXTS_PER_QUESTION]]
-        planned = _plan_scenes(target, nearest, rng, rare)
+        planned = _plan_scenes(target, nearest, rng, rare, wrong[_opening(target)])
         plans += [(target, _drop_words(target.question, rng), nearest, *plan) for plan in planned]
     lookalikes = {id(target): honest_lookalikes(target) for target in targets}
     vectors.prepare((query for _, query, *_ in plans), progress)
@@ -215,9 +241,9 @@ def _build_scenes(
 
 
 def _plan_scenes(
-    target: TargetQuestion, nearest: Sequence[str], rng: random.Random, rare: Sequence[str]
+    target: TargetQuestion, nearest: Sequence[str], rng: random.Random, rare: Sequence[str], wrong: Sequence[str]
 ) -> Iterator[tuple[str, str, list[str]]]:
-    """Return (kind, output, planted texts) of each scene of a question."""
+    """Return (kind, output, planted texts) of each scene of a question; `wrong` are answers that may also be reported."""
     scenes = 5 if target.clean else 2
     for _ in range(scenes):
         kind = rng.choice(("led", "bare", "bare", "gibberish", "order"))
@@ -228,10 +254,26 @@ def _plan_scenes(
         yield kind, output, planted
     for _ in range(2):
         yield "honest", _draw_output(target, rng)[0], []
+    known = {answer.casefold() for answer in (*target.correct, *target.incorrect)}
+    for answer in rng.sample(wrong, min(OTHER_ANSWERS, len(wrong))):
+        if answer.casefold() not in known:
+            yield "honest", _phrase_answer(answer, rng), []
     for _ in range(scenes - 1):
         phrase = _chance_phrase(nearest[:12], target, rng)
         if phrase:
             yield "chance", _phrase_answer(phrase, rng), []
+
+
+def _wrong_answers(targets: Sequence[TargetQuestion]) -> dict[str, list[str]]:
+    """Return the wrong answers to questions that begin with the same word, by that word."""
+    answers: dict[str, list[str]] = {}
+    for target in targets:
+        answers.setdefault(_opening(target), []).append(target.incorrect[0])
+    return answers
+
+
+def _opening(target: TargetQuestion) -> str:
+    return target.question.split()[0].casefold()
 
 
 def honest_lookalikes(target: TargetQuestion) -> list[str]:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from corpus_guard.detectors.attacked_corpus import AttackedCorpus
+from corpus_guard.detectors.report_forms import ReportForm, phrase_report
 from corpus_guard.detectors.target_questions import TargetQuestion
 from corpus_guard.domain import sha256_text
 from corpus_guard.ledger.states import Label
@@ -109,18 +110,19 @@ class PreparesComplaints(Protocol):
         """Read the complaints."""
 
 
-def prepare_judge(judge: Judge, targets: Sequence[TargetQuestion]) -> None:
+def prepare_judge(judge: Judge, targets: Sequence[TargetQuestion], form: ReportForm = ReportForm.BARE) -> None:
     """Let a judge that can do so read all complaints before the first trace.
 
     This is not part of its time per text.
     """
     if isinstance(judge, PreparesComplaints):
-        judge.prepare([complaint_about(target) for target in targets])
+        judge.prepare([complaint_about(target, form) for target in targets])
 
 
-def complaint_about(target: TargetQuestion) -> Complaint:
-    """Return the complaint of users: the first incorrect answer."""
-    return Complaint(target.question, target.incorrect[0])
+def complaint_about(target: TargetQuestion, form: ReportForm = ReportForm.BARE) -> Complaint:
+    """Return the complaint of users: the first incorrect answer, in a form of report."""
+    correct = target.correct[0] if target.correct else ""
+    return Complaint(target.question, phrase_report(form, target.question, target.incorrect[0], correct))
 
 
 def planted_ids(planted: Sequence[tuple[TargetQuestion, Sequence[str]]]) -> Mapping[tuple[str, str], frozenset[str]]:
@@ -139,6 +141,7 @@ def trace_question(
     *,
     k: int,
     rag_model: RagModel | None = None,
+    form: ReportForm = ReportForm.BARE,
 ) -> TracedQuestion:
     """Trace a complaint about a target's wrong answer.
 
@@ -149,8 +152,9 @@ def trace_question(
         judge: judges the texts.
         k: texts that the RAG application retrieves.
         rag_model: asked again if the conclusion is in doubt; None: not asked.
+        form: in which the wrong answer is reported.
     """
-    complaint = complaint_about(target)
+    complaint = complaint_about(target, form)
     timed = TimedJudge(judge)
     loop = follow(complaint, corpus, timed, k=k)
     conclusion = decide(complaint, loop, timed, rag_model)

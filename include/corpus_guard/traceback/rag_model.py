@@ -7,13 +7,16 @@ import unicodedata
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
+from corpus_guard.claims.value import Kind, Relation, relate
 from corpus_guard.models.messages import Conversation, Message
 from corpus_guard.traceback.judges import report_as_judge_failure
 from corpus_guard.traceback.prompts import quote_texts, strip_reasoning
+from corpus_guard.traceback.reported_claim import read_reported_claim
 
 if TYPE_CHECKING:
     from corpus_guard.corpus.filterrag.features import FeatureExtractor
     from corpus_guard.models.chat import ChatEndpoint, Usage
+    from corpus_guard.traceback.retrieval import Complaint
 
 RAG_PROMPT: Final = (
     "Answer the question from the passages, in as few words as it takes: a name, a number, a phrase. The "
@@ -107,6 +110,24 @@ def agrees(answer: str, output: str) -> bool:
     """
     shorter, longer = sorted((_words(answer), _words(output)), key=len)
     return bool(shorter) and f" {' '.join(shorter)} " in f" {' '.join(longer)} "
+
+
+def repeats(answer: str, complaint: Complaint) -> bool:
+    """Return whether an answer of the model makes the reported claim, in any wording: "three years" repeats "36 months"."""
+    if not answer.strip():
+        return False
+    reported = read_reported_claim(complaint.query, complaint.output, complaint.correct)
+    given = read_reported_claim(complaint.query, answer)
+    if reported.is_affirmed is not None and not reported.values:
+        return given.is_affirmed is reported.is_affirmed
+    values, others = (
+        [value for value in claim.values if value.kind not in {Kind.NAME, Kind.NEGATION}] for claim in (reported, given)
+    )
+    if values and others:
+        return any(relate(value, other) is Relation.EQUAL for value in values for other in others) or agrees(
+            given.answer, reported.answer
+        )
+    return agrees(given.answer, reported.answer) or agrees(answer, complaint.output)
 
 
 def _words(text: str) -> list[str]:

@@ -10,32 +10,35 @@ Rules
     * a judged text stays in the record, whatever becomes of it in the collections.
 
 No text is stored, only its hash: a withdrawn or purged text must not live on here. What a judge, a model or a
-record in Chroma says is bounded and made storable; it is shown, never believed. The event holds hashes and
-counts.
+record in Chroma says is bounded and made storable; it is shown, never believed. The event holds hashes, counts, and the
+places of the sentences that carry the accusations.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
+from corpus_guard.batches.chunk_texts import read_chunk_texts
 from corpus_guard.domain import digest
 from corpus_guard.errors import UnknownSubject
 from corpus_guard.ledger.event_log import append_event
 from corpus_guard.ledger.ledger import now
-from corpus_guard.ledger.queries import insert_missing
+from corpus_guard.ledger.queries import insert_missing, select_in_batches
 from corpus_guard.ledger.states import Label, TraceOutcome
-from corpus_guard.ledger.tables import suspects, traces
+from corpus_guard.ledger.tables import events, suspects, traces
 from corpus_guard.traceback.activations.witness import TestimonyRecord
+from corpus_guard.traceback.conclusion import Prior
 from corpus_guard.traceback.filings import to_storable
 from corpus_guard.traceback.loop import JudgedText, StopReason
 from corpus_guard.traceback.reports import close_report
 
 if TYPE_CHECKING:
+    from corpus_guard.batches import Storage
     from corpus_guard.ledger import Ledger
 
 MAX_EXPLANATION_LENGTH = 1_000  # characters stored of a judge's explanation
@@ -44,6 +47,15 @@ MAX_LOCATION_LENGTH = 4_096  # characters stored of a source or URI
 MAX_FAILURE_LENGTH = 500  # characters stored of a judge's failure
 HASHES_PER_EVENT = 500
 MIN_PREFIX_LENGTH = 6  # characters of a trace's id
+
+
+@dataclass(frozen=True, slots=True)
+class CarrierRecord:
+    """Sentence of a judged text that states the reported claim; the text itself is not stored."""
+
+    start: int  # in the text, in characters
+    end: int
+    changes_answer: bool | None  # the model no longer gives the output without it; None: not asked
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +73,10 @@ class JudgedTextRow:
     version_id: str  # empty: the ledger does not vouch for it, and `uri` says why
     source: str
     uri: str
+    carrier: CarrierRecord | None = None  # of accused and undecided texts; kept in the event
 
     @classmethod
-    def from_judged(cls, judged: JudgedText) -> JudgedTextRow:
+    def from_judged(cls, judged: JudgedText, carrier: CarrierRecord | None = None) -> JudgedTextRow:
         """Make a judged text storable."""
         text = judged.suspect
         return cls(
@@ -78,6 +91,7 @@ class JudgedTextRow:
             version_id=text.version_id,
             source=to_storable(text.source, MAX_LOCATION_LENGTH),
             uri=to_storable(text.uri, MAX_LOCATION_LENGTH),
+            carrier=carrier,
         )
 
 
@@ -99,6 +113,9 @@ class Trace:
     missing: int = 0  # chunks that were served then and have been erased since
     answer_before: str | None = None  # of the RAG model, from what was retrieved first; None: not asked
     answer_after: str | None = None  # with the traced texts set aside
+    reproduced: bool | None = (
+        None  # the model, asked again, made the reported claim; None: not asked, or an older trace
+    )
     activations: TestimonyRecord | None = None  # vote on the first answer; None: an older trace
     failure: str | None = None  # why the judge failed
     seconds: float = 0.0  # of the attempt that finished it
@@ -161,7 +178,7 @@ def save_judged_texts(ledger: Ledger, trace_id: str, judged: Sequence[JudgedText
         last = connection.scalar(sa.select(sa.func.max(suspects.c.ordinal)).where(suspects.c.trace_id == trace_id))
         rows = [
             {
-                **asdict(JudgedTextRow.from_judged(text)),
+                **{name: value for name, value in asdict(JudgedTextRow.from_judged(text)).items() if name != "carrier"},
                 "label": text.opinion.label.value,
                 "trace_id": trace_id,
                 "ordinal": ordinal,
@@ -231,6 +248,12 @@ def _log_traced(connection: sa.Connection, trace: Trace, rows: Sequence[JudgedTe
         missing=trace.missing,
         counts=counts,
         accused=accused[:HASHES_PER_EVENT],
+        reproduced=trace.reproduced,
+        carriers={
+            row.text_sha256: [row.carrier.start, row.carrier.end, row.carrier.changes_answer]
+            for row in [row for row in trace.judged if row.carrier is not None][:HASHES_PER_EVENT]
+            if row.carrier is not None
+        },
         activations=trace.activations["vote"] if trace.activations else None,
     )
 
@@ -252,7 +275,8 @@ def find_trace(ledger: Ledger, prefix: str) -> Trace:
             raise UnknownSubject(f"trace {prefix[:64]!r} is not in the ledger; `guard trace list` shows the traces")
         if len(rows) > 1:
             raise UnknownSubject(f"trace {prefix[:64]!r}: several ids begin with it; give more of the id")
-        return replace(_trace_from_row(rows[0]), judged=_judged_text_rows(connection, rows[0].trace_id))
+        trace = replace(_trace_from_row(rows[0]), judged=_judged_text_rows(connection, rows[0].trace_id))
+        return _with_carriers(connection, trace)
 
 
 def list_traces(
@@ -268,8 +292,54 @@ def list_traces(
         return [_trace_from_row(row) for row in connection.execute(statement)]
 
 
+def find_reproduced(connection: sa.Connection, trace_ids: Collection[str]) -> dict[str, bool | None]:
+    """Return whether the model, asked again, made the reported claim, by trace; None: it was not asked."""
+    bodies = _traced_events(connection, trace_ids)
+    return {trace_id: bodies.get(trace_id, {}).get("reproduced") for trace_id in trace_ids}
+
+
+def read_carrying_sentences(ledger: Ledger, storage: Storage, trace: Trace) -> dict[str, str]:
+    """Return the sentences that carry the accusations of a trace, by chunk id, of the texts that are still stored."""
+    carriers = {row.chunk_id: row.carrier for row in trace.judged if row.carrier is not None}
+    return {
+        chunk_id: text[carriers[chunk_id].start : carriers[chunk_id].end]
+        for chunk_id, text in read_chunk_texts(ledger, storage, carriers)
+    }
+
+
+def find_priors(ledger: Ledger, hashes: Collection[str]) -> dict[str, Prior]:
+    """Return what people decided about texts before, by SHA-256: the newest withdrawal or restore of each."""
+    statement = sa.select(events.c.kind, events.c.body).where(events.c.kind.in_(("withdrawn", "restored")))
+    priors: dict[str, Prior] = {}
+    with ledger.read() as connection:
+        for kind, body in connection.execute(statement.order_by(events.c.seq)):
+            for sha256 in set(hashes) & set(body.get("text_sha256", ())):
+                priors[sha256] = Prior(withdrawn=kind == "withdrawn", restored=kind == "restored")
+    return priors
+
+
+def _traced_events(connection: sa.Connection, trace_ids: Collection[str]) -> dict[str, dict[str, Any]]:
+    """Return the newest event of each trace that ended, by trace id."""
+    reports = select_in_batches(connection, sa.select(traces.c.report_id).distinct(), traces.c.trace_id, trace_ids)
+    statement = sa.select(events.c.seq, events.c.body).where(events.c.kind == "traced")
+    rows = select_in_batches(connection, statement, events.c.subject, {row.report_id for row in reports})
+    bodies = {row.body["trace_id"]: row.body for row in sorted(rows, key=lambda row: row.seq)}
+    return {trace_id: bodies[trace_id] for trace_id in trace_ids if trace_id in bodies}
+
+
+def _with_carriers(connection: sa.Connection, trace: Trace) -> Trace:
+    """Return a trace with what only its event holds."""
+    body = _traced_events(connection, [trace.trace_id]).get(trace.trace_id, {})
+    carriers = {sha256: CarrierRecord(*carrier) for sha256, carrier in body.get("carriers", {}).items()}
+    judged = tuple(
+        replace(row, carrier=carriers.get(row.text_sha256)) if row.label is not Label.BENIGN else row
+        for row in trace.judged
+    )
+    return replace(trace, reproduced=body.get("reproduced"), judged=judged)
+
+
 def _judged_text_rows(connection: sa.Connection, trace_id: str) -> tuple[JudgedTextRow, ...]:
-    columns = [suspects.c[column.name] for column in fields(JudgedTextRow)]
+    columns = [suspects.c[column.name] for column in fields(JudgedTextRow) if column.name != "carrier"]
     statement = sa.select(*columns).where(suspects.c.trace_id == trace_id)
     return tuple(
         JudgedTextRow(**{**row, "label": Label(row["label"])})

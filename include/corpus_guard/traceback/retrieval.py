@@ -20,7 +20,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from corpus_guard.domain import sha256_text
+from corpus_guard.domain import TrustLevel, sha256_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +45,12 @@ class RetrievedText:
     version_id: str = ""  # empty: the ledger never published it
     source: str = ""
     uri: str = ""
+
+    @property
+    def trust(self) -> TrustLevel:
+        """Trust in its source, by the collection it lies in; open where the ledger does not vouch for the text."""
+        level = self.collection.rpartition("-")[2]
+        return TrustLevel(level) if self.version_id and level in set(TrustLevel) else TrustLevel.OPEN
 
     @property
     def text_sha256(self) -> str:

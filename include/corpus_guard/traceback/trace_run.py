@@ -13,7 +13,7 @@ Rules
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -26,12 +26,12 @@ from corpus_guard.traceback import records
 from corpus_guard.traceback.activations.witness import as_testimony_record
 from corpus_guard.traceback.attribution import find_in_live_store
 from corpus_guard.traceback.cleared import ClearedTextsJudge
-from corpus_guard.traceback.conclusion import TraceConclusion, decide
+from corpus_guard.traceback.conclusion import Mask, Prior, TraceConclusion, decide
 from corpus_guard.traceback.historical_corpus import corpus_as_of
 from corpus_guard.traceback.judges import JudgeConclusion, Opinion, report_as_judge_failure
 from corpus_guard.traceback.live_corpus import LiveCorpus
 from corpus_guard.traceback.loop import JudgedText, LoopResult, StopReason, follow
-from corpus_guard.traceback.records import JudgedTextRow, Trace
+from corpus_guard.traceback.records import CarrierRecord, JudgedTextRow, Trace
 
 if TYPE_CHECKING:
     from corpus_guard.batches import Storage
@@ -115,7 +115,15 @@ def run_trace(
         loop_result = follow(complaint, corpus, judge, k=k, before=before, save=save)
     else:
         loop_result = follow(complaint, corpus, judge, k=k)
-    conclusion, failure = _conclude(complaint, loop_result, judge, rag_model, use_activations_always)
+    conclusion, failure = _conclude(
+        complaint,
+        loop_result,
+        judge,
+        rag_model,
+        use_activations_always,
+        records.find_priors(ledger, {text.suspect.text_sha256 for text in loop_result.judged}),
+        partial(_retrieve_masked, corpus, access.embedder or access.models.embedder, complaint.query),
+    )
     finished = replace(
         _finished_trace(trace, loop_result, conclusion, failure),
         missing=corpus.missing,
@@ -200,17 +208,38 @@ def _unchanged_texts(
     }
 
 
+def _retrieve_masked(
+    corpus: SearchableCorpus, embedder: QuestionEmbedder, query: str, masked: RetrievedText, k: int
+) -> list[RetrievedText]:
+    """Return the `k` texts that a question retrieves where one text reads differently."""
+    others = corpus.retrieve(query, k, {masked.chunk_id})
+    if not masked.text.strip():
+        return others
+    question, vector = embedder.embed([query, masked.text])
+    text = replace(masked, similarity=float(question @ vector), vector=vector)
+    return sorted([*others, text], key=lambda found: -found.similarity)[:k]
+
+
 def _conclude(
     complaint: Complaint,
     loop_result: LoopResult,
     judge: Judge,
     rag_model: RagModel | None,
     use_activations_always: bool,
+    priors: Mapping[str, Prior],
+    mask: Mask,
 ) -> tuple[TraceConclusion, str]:
     """Return the conclusion, and why the judge or the RAG model failed; empty: neither did."""
     try:
         conclusion = decide(
-            complaint, loop_result, judge, rag_model, ask_always=True, use_activations_always=use_activations_always
+            complaint,
+            loop_result,
+            judge,
+            rag_model,
+            ask_always=True,
+            use_activations_always=use_activations_always,
+            priors=priors,
+            mask=mask,
         )
     except JudgeFailed as error:
         return TraceConclusion(TraceOutcome.JUDGE_FAILED, loop_result.judged, None), str(error)
@@ -221,7 +250,13 @@ def _conclude(
 
 def _finished_trace(trace: Trace, loop_result: LoopResult, conclusion: TraceConclusion, failure: str) -> Trace:
     failed = conclusion.outcome is TraceOutcome.JUDGE_FAILED
-    rows = tuple(map(JudgedTextRow.from_judged, conclusion.judged))
+    carriers = {
+        chunk_id: CarrierRecord(carrier.span.start, carrier.span.end, carrier.changes_answer)
+        for chunk_id, carrier in conclusion.carriers.items()
+    }
+    rows = tuple(
+        JudgedTextRow.from_judged(judged, carriers.get(judged.suspect.chunk_id)) for judged in conclusion.judged
+    )
     return replace(
         trace,
         outcome=conclusion.outcome,
@@ -230,6 +265,7 @@ def _finished_trace(trace: Trace, loop_result: LoopResult, conclusion: TraceConc
         iterations=loop_result.iterations,
         answer_before=conclusion.before,
         answer_after=conclusion.after,
+        reproduced=conclusion.reproduced,
         activations=as_testimony_record(conclusion.testimony),
         failure=failure or None,
         finished_at=now(),

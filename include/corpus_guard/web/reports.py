@@ -9,6 +9,7 @@ import sqlalchemy as sa
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse
 
+from corpus_guard.domain import Span
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.states import REPORT_STATES, Label, ReportState
 from corpus_guard.ledger.tables import purges
@@ -84,7 +85,8 @@ def show_trace(request: Request, trace_id: str) -> HTMLResponse:
     deployment = current_deployment(request)
     trace = records.find_trace(deployment.ledger, trace_id)
     report = reports.find_report(deployment.ledger, trace.report_id)
-    judged = sorted(trace.judged, key=lambda text: text.label is not Label.POISONED)[:MAX_JUDGED_TEXTS]
+    order = (Label.POISONED, Label.UNDECIDED, Label.BENIGN)
+    judged = sorted(trace.judged, key=lambda text: order.index(text.label))[:MAX_JUDGED_TEXTS]
     before, after = (
         display_text(answer, max_bytes=MAX_ANSWER_BYTES) if answer else None
         for answer in (trace.answer_before, trace.answer_after)
@@ -99,10 +101,15 @@ def show_trace(request: Request, trace_id: str) -> HTMLResponse:
         output=display_text(report.output, max_bytes=MAX_FIELD_BYTES),
         before=before,
         after=after,
-        texts=load_chunk_texts(deployment.ledger, deployment.storage, [text.chunk_id for text in judged]),
+        texts=load_chunk_texts(
+            deployment.ledger,
+            deployment.storage,
+            [text.chunk_id for text in judged],
+            {text.chunk_id: Span(text.carrier.start, text.carrier.end) for text in judged if text.carrier},
+        ),
         proposals=list_proposals(deployment.ledger, [trace.trace_id]),
         withdrawn=_withdrawn_of(deployment.ledger, trace),
-        reproduced=is_reproduced(trace.answer_before, report.output),
+        reproduced=is_reproduced(trace.answer_before, report.output) if trace.reproduced is None else trace.reproduced,
     )
 
 

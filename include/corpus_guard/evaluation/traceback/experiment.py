@@ -1,7 +1,8 @@
 """Evaluation of one attack against one judge: poison a temporary corpus, complain, trace, count.
 
     corpus     = clean texts of all rows + the texts that the attack plants for all rows
-    complaint  = one per row: its question was answered with its first incorrect answer
+    complaint  = one per row: its question was answered with its first incorrect answer, reported in a form of
+                 `corpus_guard.detectors.report_forms`
 
 With `Attack.NONE` nothing is planted and every complaint is honest: the model was wrong by itself, and no
 text may be accused.
@@ -17,6 +18,7 @@ from pathlib import Path
 from corpus_guard.detectors.attack_simulation import attack_simulation
 from corpus_guard.detectors.attacked_corpus import AttackedCorpus
 from corpus_guard.detectors.planting import Attack, Planting
+from corpus_guard.detectors.report_forms import ReportForm
 from corpus_guard.detectors.target_questions import RequiredField, TargetQuestions, read_targets
 from corpus_guard.detectors.trace_figures import TraceFigures, count_figures
 from corpus_guard.detectors.traced_questions import TracedQuestion, accused_ids
@@ -51,6 +53,7 @@ class TracebackRequest:
     asr: bool = False  # also ask the RAG model, before and after each defence
     defences: tuple[str, ...] = TRACEBACK_DEFENCES  # for `asr`
     ask: bool = False  # ask the RAG model again if a conclusion is in doubt
+    form: ReportForm = ReportForm.BARE  # in which people report the wrong answer
 
     def __post_init__(self) -> None:
         """Check the options.
@@ -96,6 +99,7 @@ class TracebackResult:
             "typos": planting.typos,
             "optimised": planting.optimised,
             "asked_again": self.request.ask,
+            "form": self.request.form.value,
             "judge": {"name": self.judge_name, "digest": self.judge_digest},
             **self.about,
         }
@@ -134,7 +138,9 @@ def evaluate_traceback(
         factory = JudgeFactories(settings, simulation.models).factory_for(corpus)
         judge = make(factory, request.judge)
         defences = factory.defences(request.defences) if request.asr else {}
-        traced = simulation.trace(corpus, judge, request.k, factory.rag_model if request.ask else None)
+        traced = simulation.trace(
+            corpus, judge, request.k, factory.rag_model if request.ask else None, form=request.form
+        )
         answered = (
             measure_answers(traced, corpus.corpus, request.k, factory.rag_model, defences, progress) if defences else {}
         )

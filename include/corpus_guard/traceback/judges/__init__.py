@@ -7,12 +7,13 @@ benign.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from corpus_guard.errors import GuardError, JudgeFailed
 from corpus_guard.ledger.states import Label
+from corpus_guard.traceback.judges.support_evidence import SupportEvidence
 from corpus_guard.traceback.retrieval import Complaint, RetrievedText
 
 
@@ -31,6 +32,10 @@ class JudgeConclusion:
 
     probability: float | None = None  # that the complaint is an attack, 0..1, calibrated; None: this judge cannot say
     acquitted: frozenset[str] = frozenset()  # ids of texts that looked poisoned only on their own
+    accused: frozenset[str] = (
+        frozenset()
+    )  # ids of texts whose statement more trusted texts or the right answer contradict
+    support: Mapping[str, SupportEvidence] = field(default_factory=dict)  # by id, what texts say; none: not read
 
 
 class Judge(Protocol):

@@ -46,13 +46,20 @@ PARTS: Final = ("text", "again", "report")
 """Parts of a judge's model: how likely a text is poisoned, from its own evidence and its company's when first
 seen; the same, once everything that the complaint retrieves is known; how likely the complaint as a whole is
 an attack."""
-NO_ANSWER: Final = Opinion(Label.BENIGN, 0.0, "yes or no answers no such question: nothing can have led to it")
+NO_ANSWER: Final = Opinion(Label.BENIGN, 0.0, "the output answers no such question: nothing can have led to it")
+MIN_ACCUSED_SUPPORT: Final = 0.15
+"""Support, 0..1, below which a text is accused only if it looks written for the question: similar words are no evidence."""
+LED_SHARE: Final = 0.8  # of the question, repeated word for word
+GIBBERISH_BITS: Final = 12.6  # of the rarest window of tokens
+MIN_ORDERS: Final = 0.5  # words that speak to a model, over the root of the length
+CONTRADICTED_PROBABILITY: Final = 0.9
+"""Of an attack, and score of a text, where what people trust contradicts a text that states the claim."""
 COMPANY_INPUTS: Final = (
-    "sib1", "sib2", "sibcount", "agree", "agreed", "nstrong", "strongsim", "psib1", "psib2", "pagree",
+    "sib1", "sib2", "sibcount", "agree", "agreed", "nstrong", "strongsim", "psib1", "psib2", "pagree", "osupport", "ooppose",
 )  # fmt: skip
 TEXT_INPUTS: Final = (
     "polar", "alen", "arare", "novel", "verb", "rare", "cq", "cqt", "d", "pcqt", "pd", "bhead", "orders", "facts",
-    "fbest", "cover", "nfacts", "words",
+    "fbest", "cover", "nfacts", "words", "support", "oppose", "deny", "close", "unit", "typed", "supshare",
 )  # fmt: skip
 SECOND_LOOK_INPUTS: Final = (*TEXT_INPUTS, *COMPANY_INPUTS)
 REPORT_INPUTS: Final = (*SECOND_LOOK_INPUTS, "density")
@@ -155,11 +162,15 @@ class EmbeddedJudge:
         index = {text.chunk_id: number for number, text in enumerate(retrieved)}
         rows = self._collector.evidence(complaint, retrieved)[[index[text.chunk_id] for text in new]]
         scores = self._model.probabilities("text", rows)
-        return [self._opinion(float(score), row) for score, row in zip(scores, rows, strict=True)]
+        contradicted = self._collector.contradicted(complaint, retrieved)
+        return [
+            self._opinion(float(score), row, text.chunk_id in contradicted)
+            for text, score, row in zip(new, scores, rows, strict=True)
+        ]
 
     def conclude(self, complaint: Complaint, judged: Sequence[tuple[RetrievedText, Opinion]]) -> JudgeConclusion:
         """Look again at the texts taken for poisoned, and at the complaint as a whole."""
-        if not judged:
+        if not judged or not self._collector.answerable(complaint):
             return JudgeConclusion(probability=0.0)
         rows = self._collector.evidence(complaint, [text for text, _ in judged])
         scores = np.array([opinion.score for _, opinion in judged])
@@ -167,11 +178,26 @@ class EmbeddedJudge:
         report = float(self._model.probabilities("report", report_features(rows, scores))[0])
         acquitted = again < self._model.thresholds["again"]
         acquitted_ids = frozenset(text.chunk_id for (text, _), free in zip(judged, acquitted, strict=True) if free)
-        return JudgeConclusion(_calibrate(report, self._model.thresholds["report"]), acquitted_ids)
+        texts = [text for text, _ in judged]
+        support = {
+            text.chunk_id: read for text, read in zip(texts, self._collector.supports(complaint, texts), strict=True)
+        }
+        unsupported = {text.chunk_id for text, row in zip(texts, rows, strict=True) if _says_nothing(row)}
+        acquitted_ids |= unsupported
+        probability = _calibrate(report, self._model.thresholds["report"])
+        contradicted = self._collector.contradicted(complaint, texts)
+        if contradicted:
+            probability = max(probability, CONTRADICTED_PROBABILITY)
+        return JudgeConclusion(probability, acquitted_ids - contradicted, contradicted, support)
 
-    def _opinion(self, score: float, row: NDArray[np.float64]) -> Opinion:
-        poisoned = not score < self._model.thresholds["text"]  # NaN is no acquittal
+    def _opinion(self, score: float, row: NDArray[np.float64], is_contradicted: bool) -> Opinion:
+        poisoned = is_contradicted or not score < self._model.thresholds["text"]  # NaN is no acquittal
         explanation = _explain(dict(zip(FEATURE_NAMES, row, strict=True)))
+        if is_contradicted:
+            score = max(score, CONTRADICTED_PROBABILITY)
+            explanation = (
+                f"states the reported claim, which more trusted texts or the right answer contradict; {explanation}"
+            )
         return Opinion(Label.POISONED if poisoned else Label.BENIGN, score, explanation)
 
 
@@ -287,6 +313,13 @@ def train_trees(
     return xgboost.train(params, data, num_boost_round=rounds)
 
 
+def _says_nothing(row: NDArray[np.float64]) -> bool:
+    """Return whether a text neither states nor denies the reported claim, and does not look written for the question."""
+    evidence = dict(zip(FEATURE_NAMES, row, strict=True))
+    is_made = evidence["verb"] >= LED_SHARE or evidence["rare"] > GIBBERISH_BITS or evidence["orders"] > MIN_ORDERS
+    return not is_made and max(evidence["support"], evidence["deny"]) < MIN_ACCUSED_SUPPORT
+
+
 def _logit(score: float) -> float:
     probability = min(max(float(score), 1e-4), 1 - 1e-4)
     return float(np.log(probability / (1 - probability)))
@@ -309,15 +342,15 @@ def _explain(row: dict[str, float]) -> str:
         else "holds nothing of what the output adds to the question",
         f"{'nearer to' if row['d'] > 0 else 'farther from'} question and output together ({row['d']:+.2f})",
     ]
-    if row["verb"] >= 0.8:
+    if row["verb"] >= LED_SHARE:
         parts.append("repeats the question word for word")
     if row["nstrong"] >= 1:
         count = round(row["nstrong"])
         parts.append(
             f"{count} other retrieved texts say the same" if count > 1 else "1 other retrieved text says the same"
         )
-    if row["rare"] > 12.6:
+    if row["rare"] > GIBBERISH_BITS:
         parts.append("holds gibberish")
-    if row["orders"] > 0.5:
+    if row["orders"] > MIN_ORDERS:
         parts.append("addresses a model")
     return "; ".join(parts)

@@ -31,13 +31,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpus_guard.screening.checks.perplexity import TokenRarity
-from corpus_guard.screening.wording import UNKNOWN_BITS, load_wording, stem
+from corpus_guard.screening.wording import UNKNOWN_BITS, load_wording
+from corpus_guard.traceback.judges.contradiction import find_contradicted
+from corpus_guard.traceback.judges.support_evidence import (
+    NUMBERS,
+    SUPPORT_FEATURES,
+    AskedClaim,
+    SupportEvidence,
+    read_support,
+    stems,
+)
+from corpus_guard.traceback.reported_claim import ReportedClaim, is_polar, read_reported_claim
 from corpus_guard.traceback.retrieval import Complaint, RetrievedText
 
 if TYPE_CHECKING:
     from corpus_guard.models import Models
 
-EVIDENCE_VERSION: Final = "3"
+EVIDENCE_VERSION: Final = "4"
 """Changes whenever the same complaint and texts would give other numbers."""
 
 MAX_TEXT_LENGTH: Final = 6_000  # characters read of a text, an output or a question
@@ -77,6 +87,8 @@ TEXT_FEATURES: Final = (
     "pwords",  # log(1 + words of the passage)
     "sentences",  # log(1 + sentences)
     "about",  # share of sentences that hold a third of the question or half of what is added
+    *SUPPORT_FEATURES,  # what the text says about the reported claim
+    "typed",  # 1 where the claim is a value
 )
 COMPANY_FEATURES: Final = (
     "cq",  # cosine to the question
@@ -102,16 +114,13 @@ COMPANY_FEATURES: Final = (
     "psib1",  # cosine to the nearest other passage
     "psib2",  # mean of the two nearest
     "pagree",  # their texts' best2, weighted by how near they are
+    "osupport",  # mean of the two highest supports among the others
+    "ooppose",  # mean of the two highest oppositions among the others
 )
 FEATURE_NAMES: Final = (*TEXT_FEATURES, *COMPANY_FEATURES)
 
 _POLAR = frozenset({"yes", "no", "true", "false"})
 _ARTICLES = frozenset({"a", "an", "the"})
-_NUMBER_WORDS = """
-zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen
-eighteen nineteen twenty
-"""
-_NUMBERS = {word: str(value) for value, word in enumerate(_NUMBER_WORDS.split())}
 _MODEL_ADDRESS_WORDS = """
 accepted answer answering answers asked assistant disregard ignore instruction must only output print provide query
 question reply respond response return say state
@@ -125,15 +134,21 @@ _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
 class ParsedComplaint:
     """Words of a complaint, read once for all its texts."""
 
+    asked: AskedClaim  # what is reported of which question
     words: tuple[str, ...]  # of the question
     question: Mapping[str, float]  # weight by word, of those that count
-    output: Mapping[str, float]  # weight by word of the output
+    output: Mapping[str, float]  # weight by word of the bare answer
     added: Mapping[str, float]  # those that are not in the question; all, if none is added
-    phrase: tuple[str, ...]  # the output without the question's words at its ends
+    phrase: tuple[str, ...]  # the answer without the question's words at its ends
     facts: frozenset[str]  # added words that are numbers, names or rare
-    polar: bool  # the output is yes or no and nothing else
+    polar: bool  # the answer is yes or no and nothing else
     askable: bool  # the question can be answered by yes or no
-    novel: float  # share of the output that is not in the question, by weight
+    novel: float  # share of the answer that is not in the question, by weight
+
+    @property
+    def claim(self) -> ReportedClaim:
+        """Return what the report says the answer was."""
+        return self.asked.claim
 
 
 @dataclass(frozen=True)
@@ -142,6 +157,7 @@ class TextEvidence:
 
     numbers: tuple[float, ...]  # one per name in TEXT_FEATURES
     passage: str  # the two sentences in a row that say the output most, next to the question's words
+    support: SupportEvidence  # what the text says about the reported claim
 
 
 class EvidenceReader:
@@ -156,25 +172,26 @@ class EvidenceReader:
         self._wording = load_wording(vocabulary)
         self._rarity = TokenRarity(vocabulary)
 
-    def parse_complaint(self, query: str, output: str) -> ParsedComplaint:
-        """Read the words of a complaint."""
-        words = _words(query)
-        output_words = [word for word in _words(output) if word not in _ARTICLES] or _words(output)
-        polar = bool(output_words) and output_words[0] in _POLAR
-        core = output_words[1:] if polar and len(output_words) > 2 else output_words
+    def parse_complaint(self, query: str, output: str, correct: str | None = None) -> ParsedComplaint:
+        """Read the words of a complaint; its output is reduced to the answer (`reported_claim`)."""
+        claim = read_reported_claim(query, output, correct)
+        words = stems(query)
+        answer_words = [word for word in stems(claim.answer) if word not in _ARTICLES] or stems(claim.answer)
         question_words = set(words)
-        output_weights = {word: self._weight(word) for word in core}
-        added = {word: weight for word, weight in output_weights.items() if word not in question_words}
+        weights = {word: self._weight(word) for word in answer_words}
+        added = {word: weight for word, weight in weights.items() if word not in question_words}
+        question = self._weights(words)
         return ParsedComplaint(
+            asked=AskedClaim(claim, question, added or weights, frozenset(question), tuple(answer_words)),
             words=tuple(words),
-            question=self._weights(words),
-            output=output_weights,
-            added=added or output_weights,
-            phrase=_strip_question_words(core, question_words),
-            facts=frozenset(self._facts(output)) - question_words,
-            polar=polar and len(output_words) <= 2,
-            askable=bool(words) and words[0] not in _OPEN_QUESTION_WORDS,
-            novel=sum(added.values()) / max(1e-9, sum(output_weights.values())),
+            question=question,
+            output=weights,
+            added=added or weights,
+            phrase=_strip_question_words(answer_words, question_words),
+            facts=frozenset(self._facts(claim.answer)) - question_words,
+            polar=bool(answer_words) and answer_words[0] in _POLAR and len(answer_words) <= 2,
+            askable=is_polar(query) or (bool(words) and words[0] not in _OPEN_QUESTION_WORDS and "or" not in words),
+            novel=sum(added.values()) / max(1e-9, sum(weights.values())),
         )
 
     def read_texts(self, complaint: ParsedComplaint, texts: Sequence[str]) -> list[TextEvidence]:
@@ -184,8 +201,9 @@ class EvidenceReader:
 
     def _read_text(self, complaint: ParsedComplaint, text: str, rarest: Sequence[float]) -> TextEvidence:
         added, question = complaint.added, complaint.question
+        support = read_support(complaint.asked, text)
         parts = [part for part in _SENTENCE.split(text[:MAX_TEXT_LENGTH]) if part.strip()] or [text[:MAX_TEXT_LENGTH]]
-        words_by_part = [_words(part) for part in parts]
+        words_by_part = [stems(part) for part in parts]
         words = [word for part in words_by_part for word in part]
         sentences = [set(part) for part in words_by_part]
         pairs = [first | second for first, second in zip(sentences, [*sentences[1:], set()], strict=True)]
@@ -231,20 +249,22 @@ class EvidenceReader:
                 for sentence in sentences
             )
             / len(parts),
+            *support.numbers,
+            float(bool(complaint.asked.values)),
         )
-        return TextEvidence(numbers, passage)
+        return TextEvidence(numbers, passage, support)
 
     def _facts(self, output: str) -> Iterator[str]:
         folded = unicodedata.normalize("NFKC", output[:MAX_TEXT_LENGTH])
         for match in _WORD.finditer(folded):
             word = match.group()
             lower = word.casefold()
-            number = lower in _NUMBERS or word[0].isdigit()
+            number = lower in NUMBERS or word[0].isdigit()
             before = folded[: match.start()].rstrip(" \"'(*\n")
             inside = bool(before) and before[-1] not in ".!?:"
             bits = self._wording.bits.get(lower, UNKNOWN_BITS)
             if number or bits >= RARE_WORD_BITS or (word[0].isupper() and inside and bits >= NAME_BITS):
-                yield _stem(_NUMBERS.get(lower, lower))
+                yield from stems(lower)
 
     def _weights(self, words: Sequence[str]) -> dict[str, float]:
         weights = {word: self._weight(word) for word in words}
@@ -279,6 +299,7 @@ def add_company_features(
     pcq, pcqt, pct = (passages @ complaint.T).T.astype(np.float64)
     gain, pgain = cqt - cq, pcqt - pcq
     own = (vectors * passages).sum(axis=1)
+    support, oppose = (numbers[:, TEXT_FEATURES.index(name)] for name in ("support", "oppose"))
     best = numbers[:, TEXT_FEATURES.index("best2")]
     near = (vectors @ vectors.T).astype(np.float64)
     pnear = (passages @ passages.T).astype(np.float64)
@@ -290,8 +311,13 @@ def add_company_features(
             *_text_company(near[i][others], gain[others], best[others], gain[i], best[i]),
             *(pcq[i], pcqt[i], pct[i], pgain[i], own[i]),
             *_passage_company(pnear[i][others], pgain[others], best[others], pgain[i]),
+            *(_mean_of_two(measured[others]) for measured in (support, oppose)),
         ])  # fmt: skip
     return np.hstack([numbers, np.array(rows, np.float64).reshape(-1, len(COMPANY_FEATURES))])
+
+
+def _mean_of_two(measured: NDArray[np.float64]) -> float:
+    return float(np.sort(measured)[::-1][:2].mean()) if len(measured) else 0.0
 
 
 def _text_company(
@@ -348,18 +374,7 @@ def _tokenizable(text: str) -> str:
     return text[:MAX_TEXT_LENGTH].encode("utf-8", "replace").decode()
 
 
-def _words(text: str) -> list[str]:
-    folded = unicodedata.normalize("NFKC", text[:MAX_TEXT_LENGTH]).casefold()
-    return [_stem(_NUMBERS.get(word, word)) for word in _WORD.findall(folded)]
-
-
-def _stem(word: str) -> str:
-    """Return the stem without a silent e, so that "calibrate" and "calibrated" are one word."""
-    short = stem(word)
-    return short[:-1] if short.endswith("e") and len(short) > 4 else short
-
-
-_ORDERS = frozenset(map(_stem, _MODEL_ADDRESS_WORDS.split()))
+_ORDERS = frozenset(word for words in _MODEL_ADDRESS_WORDS.split() for word in stems(words))
 
 
 def _weighted_share(expected: Mapping[str, float], present: Collection[str]) -> float:
@@ -389,14 +404,21 @@ def _longest_question_run(question: Sequence[str], words: Sequence[str]) -> floa
     return best / len(question) if question else 0.0
 
 
+_Key = tuple[str, str, str | None]  # question, output, right answer
+
+
+def _key(complaint: Complaint) -> _Key:
+    return complaint.query, complaint.output, complaint.correct
+
+
 class EvidenceCollector:
     """Cached evidence of the texts that complaints retrieve. The first complaint loads the embedder."""
 
     def __init__(self, models: Models) -> None:
         self._models = models
         self.embedding_seconds = 0.0
-        self._complaints: dict[tuple[str, str], tuple[ParsedComplaint, NDArray[np.float32]]] = {}
-        self._texts: dict[tuple[str, str], dict[str, tuple[TextEvidence, NDArray[np.float32]]]] = {}
+        self._complaints: dict[_Key, tuple[ParsedComplaint, NDArray[np.float32]]] = {}
+        self._texts: dict[_Key, dict[str, tuple[TextEvidence, NDArray[np.float32]]]] = {}
 
     @cached_property
     def _reader(self) -> EvidenceReader:
@@ -404,28 +426,45 @@ class EvidenceCollector:
 
     def prepare(self, complaints: Sequence[Complaint]) -> None:
         """Read many complaints at once: one batch for the embedder instead of one each."""
-        new = [complaint for complaint in complaints if (complaint.query, complaint.output) not in self._complaints]
+        new = {_key(complaint): complaint for complaint in complaints if _key(complaint) not in self._complaints}
+        parsed = [self._reader.parse_complaint(*key) for key in new]
         texts = [
             text
-            for complaint in new
-            for text in (complaint.query, f"{complaint.query} {complaint.output}", complaint.output)
+            for complaint, read in zip(new.values(), parsed, strict=True)
+            for text in (complaint.query, f"{complaint.query} {read.claim.answer}", read.claim.answer)
         ]
         vectors = (
             self._models.word_embedder.embed(texts).reshape(len(new), 3, -1) if new else np.empty((0, 3, 0), np.float32)
         )
-        for complaint, three in zip(new, vectors, strict=True):
-            parsed = self._reader.parse_complaint(complaint.query, complaint.output)
-            self._complaints[complaint.query, complaint.output] = parsed, three
+        self._complaints.update(zip(new, zip(parsed, vectors, strict=True), strict=True))
 
     def answerable(self, complaint: Complaint) -> bool:
-        """Return whether the output could answer the question at all: "yes" cannot answer "who"."""
+        """Return whether the output could answer the question at all: "yes" cannot answer "who", and "I do not know" nothing."""
+        parsed = self.parsed(complaint)
+        return (parsed.askable or not parsed.polar) and not parsed.claim.is_refusal
+
+    def parsed(self, complaint: Complaint) -> ParsedComplaint:
+        """Return what a complaint says."""
         self.prepare([complaint])
-        parsed, _ = self._complaints[complaint.query, complaint.output]
-        return parsed.askable or not parsed.polar
+        return self._complaints[_key(complaint)][0]
+
+    def supports(self, complaint: Complaint, texts: Sequence[RetrievedText]) -> list[SupportEvidence]:
+        """Return what texts say about the reported claim."""
+        self.evidence(complaint, texts)
+        read = self._texts[_key(complaint)]
+        return [read[text.chunk_id][0].support for text in texts]
+
+    def contradicted(self, complaint: Complaint, texts: Sequence[RetrievedText]) -> frozenset[str]:
+        """Return the ids of texts that more trusted ones, or the right answer, contradict (`contradiction`)."""
+        asked, supports = self.parsed(complaint).asked, self.supports(complaint, texts)
+        if not complaint.correct:
+            return find_contradicted(asked, texts, supports)
+        right = self._reader.parse_complaint(complaint.query, complaint.correct).asked
+        return find_contradicted(asked, texts, supports, right, [read_support(right, text.text) for text in texts])
 
     def evidence(self, complaint: Complaint, texts: Sequence[RetrievedText]) -> NDArray[np.float64]:
         """Return the evidence of texts that a complaint retrieved, shape (texts, len(FEATURE_NAMES))."""
-        key = complaint.query, complaint.output
+        key = _key(complaint)
         self.prepare([complaint])
         parsed, complaint_vectors = self._complaints[key]
         if key not in self._texts and len(self._texts) >= MAX_CACHED_COMPLAINTS:

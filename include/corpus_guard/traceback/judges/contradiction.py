@@ -1,0 +1,74 @@
+"""Texts that what people trust contradicts: they state the reported claim, and the right answer or trusted texts say otherwise.
+
+Rules
+    * only values are compared, and denied phrases; yes and no are too often said by chance;
+    * a text is contradicted by a text of higher trust that states another value about what was asked, or denies the
+      answer, and does not state the claim itself;
+    * a text is contradicted by the right answer of a report where that is another value, and the text does not state
+      the right answer as well: a table with both misled the model by accident.
+
+Which of two texts may be accused is decided by the conclusion: the least trusted first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from corpus_guard.claims.value import Relation, relate
+from corpus_guard.traceback.judges.support_evidence import AskedClaim, SupportEvidence
+from corpus_guard.traceback.retrieval import RetrievedText
+
+MIN_STATED: Final = 0.25  # support or opposition, between texts of different trust, 0..1
+MIN_PHRASE_STATED: Final = 0.35  # the same where the answer is a phrase
+MIN_STATED_WRONG: Final = 0.35  # support of a claim that the right answer contradicts, 0..1
+MAX_STATED_RIGHT: Final = 0.2  # support of the right answer, 0..1
+
+
+def find_contradicted(
+    asked: AskedClaim,
+    texts: Sequence[RetrievedText],
+    supports: Sequence[SupportEvidence],
+    right: AskedClaim | None = None,
+    right_supports: Sequence[SupportEvidence] = (),
+) -> frozenset[str]:
+    """Return the ids of the texts that are contradicted.
+
+    Args:
+        asked: the reported claim.
+        texts: all texts that the question retrieved.
+        supports: what each says about the claim.
+        right: the right answer as a claim; None: not known.
+        right_supports: what each text says about that.
+    """
+    if asked.claim.is_affirmed is not None and not asked.values:
+        return frozenset()
+    contradicted = set()
+    for text, read in zip(texts, supports, strict=True):
+        least = MIN_STATED if asked.values else MIN_PHRASE_STATED
+        if read.support < least or read.unit < 0.5:
+            continue
+        if any(
+            other.trust.rank > text.trust.rank and _says_otherwise(asked, rival, least)
+            for other, rival in zip(texts, supports, strict=True)
+        ):
+            contradicted.add(text.chunk_id)
+    if right is not None and _differ(asked, right):
+        contradicted |= {
+            text.chunk_id
+            for text, read, right_read in zip(texts, supports, right_supports, strict=True)
+            if read.support >= MIN_STATED_WRONG and read.unit >= 0.5 and right_read.support <= MAX_STATED_RIGHT
+        }
+    return frozenset(contradicted)
+
+
+def _says_otherwise(asked: AskedClaim, read: SupportEvidence, least: float) -> bool:
+    against = max(read.opposition, read.denial) if asked.values else read.denial
+    return against >= least and read.support < MIN_STATED
+
+
+def _differ(asked: AskedClaim, right: AskedClaim) -> bool:
+    """Return whether two answers are values of one kind, all different."""
+    relations = [relate(value, other) for value in asked.values for other in right.values]
+    compared = [relation for relation in relations if relation is not None]
+    return bool(compared) and all(relation is Relation.DIFFERENT for relation in compared)
