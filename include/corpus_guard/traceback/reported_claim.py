@@ -158,7 +158,7 @@ def read_reported_claim(question: str, output: str, correct: str | None = None) 
     kept, denied = _without_denials(sentence)
     stated = read_values(kept)
     values = _other_values(stated, question, correct) or _other_values(stated, question, None)
-    values = [value for value in values if value.kind in kinds]
+    values = [value for value in values if value.kind in kinds or (is_polar(question) and value.kind is not Kind.COUNT)]
     answer = _bare_value(question, kept, values[0]) if values else _chosen(question, kept) or _added(kept, asked)
     answer = answer.strip(_QUOTES + ".,;:!?") or kept.strip(_QUOTES + ".")
     return ReportedClaim(answer, sentence, _with_unit(question, answer), None, denied or contrasted)

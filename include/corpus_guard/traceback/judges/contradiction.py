@@ -3,7 +3,7 @@
 Rules
     * only values are compared, and denied phrases; yes and no are too often said by chance;
     * a text is contradicted by a text of higher trust that states another value about what was asked, or denies the
-      answer, and does not state the claim itself;
+      answer, where none of higher trust states the claim itself;
     * a text is contradicted by the right answer of a report where that is another value, and the text does not state
       the right answer as well: a table with both misled the model by accident.
 
@@ -48,10 +48,9 @@ def find_contradicted(
         least = MIN_STATED if asked.values else MIN_PHRASE_STATED
         if read.support < least or read.unit < 0.5:
             continue
-        if any(
-            other.trust.rank > text.trust.rank and _says_otherwise(asked, rival, least)
-            for other, rival in zip(texts, supports, strict=True)
-        ):
+        trusted = [rival for other, rival in zip(texts, supports, strict=True) if other.trust.rank > text.trust.rank]
+        is_confirmed = any(rival.support >= least for rival in trusted)
+        if not is_confirmed and any(_says_otherwise(asked, rival, least) for rival in trusted):
             contradicted.add(text.chunk_id)
     if right is not None and _differ(asked, right):
         contradicted |= {

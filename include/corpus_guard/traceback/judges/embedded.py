@@ -41,14 +41,14 @@ if TYPE_CHECKING:
     from corpus_guard.models import Models
 
 SHIPPED_MODEL: Final = Path(__file__).with_name("embedded.json")
-SHIPPED_SHA256: Final = "010a185b2b298dcc9191f076b6eda7d42891ec58cdcb0f2a0c198cacadf348d1"
+SHIPPED_SHA256: Final = "3fcc897a4492a29be629ee2643e90ad1ffaac8afe4633661a7f2ae4d938306aa"
 PARTS: Final = ("text", "again", "report")
 """Parts of a judge's model: how likely a text is poisoned, from its own evidence and its company's when first
 seen; the same, once everything that the complaint retrieves is known; how likely the complaint as a whole is
 an attack."""
 NO_ANSWER: Final = Opinion(Label.BENIGN, 0.0, "the output answers no such question: nothing can have led to it")
-MIN_ACCUSED_SUPPORT: Final = 0.15
-"""Support, 0..1, below which a text is accused only if it looks written for the question: similar words are no evidence."""
+MIN_ACCUSED_SUPPORT: Final = 0.3
+"""Support, 0..1, that one of the accused texts must reach. The others may say it in other words."""
 LED_SHARE: Final = 0.8  # of the question, repeated word for word
 GIBBERISH_BITS: Final = 12.6  # of the rarest window of tokens
 MIN_ORDERS: Final = 0.5  # words that speak to a model, over the root of the length
@@ -182,8 +182,8 @@ class EmbeddedJudge:
         support = {
             text.chunk_id: read for text, read in zip(texts, self._collector.supports(complaint, texts), strict=True)
         }
-        unsupported = {text.chunk_id for text, row in zip(texts, rows, strict=True) if _says_nothing(row)}
-        acquitted_ids |= unsupported
+        if not any(_states_claim(row) for row, free in zip(rows, acquitted, strict=True) if not free):
+            acquitted_ids = frozenset(support)  # similar words alone accuse nobody
         probability = _calibrate(report, self._model.thresholds["report"])
         contradicted = self._collector.contradicted(complaint, texts)
         if contradicted:
@@ -313,11 +313,10 @@ def train_trees(
     return xgboost.train(params, data, num_boost_round=rounds)
 
 
-def _says_nothing(row: NDArray[np.float64]) -> bool:
-    """Return whether a text neither states nor denies the reported claim, and does not look written for the question."""
-    evidence = dict(zip(FEATURE_NAMES, row, strict=True))
-    is_made = evidence["verb"] >= LED_SHARE or evidence["rare"] > GIBBERISH_BITS or evidence["orders"] > MIN_ORDERS
-    return not is_made and max(evidence["support"], evidence["deny"]) < MIN_ACCUSED_SUPPORT
+def _states_claim(row: NDArray[np.float64]) -> bool:
+    """Return whether a text states or denies the reported claim, or speaks to a model."""
+    support, denial, orders = (row[FEATURE_NAMES.index(name)] for name in ("support", "deny", "orders"))
+    return bool(max(support, denial) >= MIN_ACCUSED_SUPPORT or orders > MIN_ORDERS)
 
 
 def _logit(score: float) -> float:

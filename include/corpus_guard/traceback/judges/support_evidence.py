@@ -204,7 +204,7 @@ def _read_values(asked: AskedClaim, plain: PlainText, sentence: _Sentence) -> _R
         if relation in {Relation.EQUAL, Relation.OVERLAPPING}:
             strength = 1.0 if relation is Relation.EQUAL else 0.6
             holds, unit = max((strength, fits), (holds, unit))
-            is_denied &= value.is_denied
+            is_denied &= value.is_denied or _is_former(plain, value, sentence)
         elif relation is Relation.DIFFERENT and not value.is_denied and not _is_former(plain, value, sentence):
             opposes = max(opposes, fits)
     if not holds and _share(asked.answer, sentence.words) >= 0.99:  # written in a way that no value is read from
