@@ -117,9 +117,10 @@ def test_it_is_compared_with_what_the_ledger_knows(deployment: Workspace, tmp_pa
 
 
 def test_the_trust_of_the_source_decides(deployment: Workspace) -> None:
-    for number in range(5):  # nearly the same five times: a burst, where anybody may write
+    for number in range(5):  # the same five times in slightly other words: a burst, where anybody may write
+        words = enumerate((GOOD + "The page of the log is signed by whoever reads the gauge last.").split())
         deployment.page(
-            f"{number}.md", GOOD + f"The {number}th page of the log is signed by whoever reads the gauge last."
+            f"{number}.md", " ".join(f"{word} {chr(97 + number) * 5}" if at % 16 == 6 else word for at, word in words)
         )
     open_ = look(deployment)
     deployment.sources(trust="trusted")

@@ -279,7 +279,10 @@ def test_slow_checks_are_asked_again_only_for_what_they_never_saw(
 
 def test_copies_do_not_keep_each_other_in_quarantine(deployment: Workspace) -> None:
     for number in range(4):
-        deployment.page(f"{number}.md", MANUAL.replace("{title}", f"number {number}"))
+        words = enumerate(MANUAL.replace("{title}", "one").split(" "))
+        deployment.page(
+            f"{number}.md", " ".join(f"{word} {chr(97 + number) * 5}" if at % 12 == 6 else word for at, word in words)
+        )
     strict = under(deployment, checks={"duplicates": {"burst": 3}})
     strict.refresh("r1")
     assert set(states(deployment).values()) == {"quarantined"}

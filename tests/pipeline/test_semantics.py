@@ -79,6 +79,27 @@ def test_siblings_of_several_shards_and_sources_are_found_together(make: Any) ->
     assert {deployment.states()[name] for name in members} == {"quarantined"}
 
 
+def test_what_three_sources_say_alike_is_a_note(deployment: Workspace) -> None:
+    unrelated(deployment)
+    names = [sibling(deployment, number) for number in range(2)]
+    deployment.rows(*({"id": f"s{number}", "text": SIBLINGS[number]} for number in (2, 3)))
+    forum = deployment.root / "forum"
+    forum.mkdir()
+    (forum / "sibling-4.md").write_text(SIBLINGS[4])
+    deployment.sources(
+        {**TICKETS, "trust": "open"},
+        {"kind": "folder", "name": "forum", "url": "forum", "owner": "town", "trust": "open"},
+    )
+
+    deployment.refresh("r1")
+
+    members = [*names, "tickets.jsonl#s2", "tickets.jsonl#s3", "sibling-4.md"]
+    assert {row.uri: row.code for row in found(deployment, "coordination")} == dict.fromkeys(
+        members, "coordination.independent"
+    )
+    assert {deployment.states()[name] for name in members} == {"accepted"}
+
+
 @pytest.mark.slow
 def test_one_text_a_day_is_found_when_three_others_are_served(deployment: Workspace) -> None:
     """A drip feed, on days on which other documents arrive too."""

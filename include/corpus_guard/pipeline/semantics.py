@@ -21,7 +21,7 @@ from corpus_guard.screening.checks.conflict import Conflict
 from corpus_guard.screening.checks.coordination import Coordination
 from corpus_guard.screening.runner import Screening
 from corpus_guard.screening.survey import semantics as semantic
-from corpus_guard.screening.survey.agreement import Passage
+from corpus_guard.screening.survey.agreement import Passage, passage_origin
 from corpus_guard.screening.survey.opposed_groups import find_opposed_groups
 from corpus_guard.screening.survey.related_statements import (
     PlacedChunk,
@@ -62,10 +62,13 @@ def compare_chunks(
         for position, row in enumerate(table.to_pylist()):
             stamp = orjson.loads(row["stamp"])
             trust, title = stamp["trust"], document_title(stamp["declared"].get("title", ""), stamp["uri"])
+            origin = passage_origin(stamp["source"], stamp["uri"])
             if trust == TrustLevel.TRUSTED:
                 trusted.append(TrustedVersion(row["doc_id"], row["version_id"], f"{folder}/versions.parquet"))
             for ordinal, chunk in enumerate(row["chunks"]):
-                passages.append(Passage(row["version_id"], row["doc_id"], ordinal, open=trust == TrustLevel.OPEN))
+                passages.append(
+                    Passage(row["version_id"], row["doc_id"], ordinal, open=trust == TrustLevel.OPEN, origin=origin)
+                )
                 vectors.append(by_chunk[chunk["chunk_id"]])
                 places.append((folder, position))
                 placed.append(

@@ -56,13 +56,11 @@ def test_a_group_is_a_finding_with_its_place_and_its_documents() -> None:
 
 
 def related(
-    version: Version, outcome: Outcome, *, trust: TrustLevel = TrustLevel.TRUSTED, share: float = 1.0, ordinal: int = 0
+    version: Version, outcome: Outcome, *, trust: TrustLevel = TrustLevel.TRUSTED, ordinal: int = 0
 ) -> RelatedStatement:
-    """The first `share` of the version's text agrees with another document, or contradicts it."""
+    """The version's text agrees with another document, or contradicts it."""
     place = SentencePlace("manual", "v1", "c1", Span(0, 9))
-    return RelatedStatement(
-        ordinal, outcome, Span(0, round(share * len(version.text))), (), place, trust, None, False, True
-    )
+    return RelatedStatement(ordinal, outcome, Span(0, len(version.text)), (), place, trust, None, False, True)
 
 
 @pytest.mark.parametrize(
@@ -75,9 +73,7 @@ def related(
         (((Outcome.CONFLICT, {"trust": TrustLevel.OPEN}),), False, "group", Severity.MEDIUM),
         (((Outcome.CONFLICT, {"ordinal": 3}),), False, "group", Severity.MEDIUM),
         (((Outcome.AGREE, {}),), False, "corroborated", Severity.LOW),
-        (((Outcome.AGREE, {"share": 0.6}),), False, "corroborated", Severity.LOW),
-        (((Outcome.AGREE, {"share": 0.4}),), False, "group", Severity.MEDIUM),
-        (((Outcome.AGREE, {"share": 0.4}), (Outcome.AGREE, {"share": 0.4})), False, "group", Severity.MEDIUM),
+        (((Outcome.AGREE, {}), (Outcome.CONFLICT, {})), False, "opposed", Severity.HIGH),
         (((Outcome.AGREE, {}),), True, "opposed", Severity.HIGH),
         (((Outcome.AGREE, {"trust": TrustLevel.OPEN}),), False, "group", Severity.MEDIUM),
     ],
@@ -87,11 +83,32 @@ def test_a_group_is_weighed_by_what_more_trusted_documents_say(
 ) -> None:
     version = a_version()
     semantics = Semantics(
-        {version.version_id: (replace(agreeing(version), opposed=opposed),)},
+        {version.version_id: (replace(agreeing(version), opposed=opposed, shared=(Span(4, 8), Span(9, 14))),)},
         related={version.version_id: tuple(related(version, outcome, **fields) for outcome, fields in statements)},
     )
 
     ((_, finding),) = Coordination().run([version], Survey(semantics=semantics))
+
+    assert (finding.code, finding.severity) == (f"coordination.{code}", severity)
+
+
+@pytest.mark.parametrize(
+    ("fields", "code", "severity"),
+    [
+        ({"repeated": 0.69}, "group", Severity.MEDIUM),
+        ({"repeated": 0.7}, "repeated", Severity.LOW),
+        ({"origins": 2}, "group", Severity.MEDIUM),
+        ({"origins": 3}, "independent", Severity.LOW),
+        ({"origins": 3, "repeated": 1.0}, "independent", Severity.LOW),
+        ({"origins": 3, "repeated": 1.0, "opposed": True}, "opposed", Severity.HIGH),
+    ],
+)
+def test_in_a_vacuum_a_group_waits_where_its_origin_and_its_wording_speak_against_it(
+    fields: dict[str, Any], code: str, severity: Severity
+) -> None:
+    version = a_version()
+
+    ((_, finding),) = found([version], [replace(agreeing(version), **fields)])
 
     assert (finding.code, finding.severity) == (f"coordination.{code}", severity)
 
@@ -135,9 +152,9 @@ def test_parameters_and_weights_are_in_the_digest(monkeypatch: pytest.MonkeyPatc
     digests = {
         Coordination(params).digest
         for params in (None, *(CoordinationParams(**{name: value}) for name, value in
-                              (("seed", 0.91), ("member", 0.71), ("corroborated", 0.6))))
+                              (("seed", 0.91), ("member", 0.71), ("repeated", 0.6), ("origins", 4))))
     }  # fmt: skip
-    assert len(digests) == 4
+    assert len(digests) == 5
 
     learned = yaml.safe_load((_logistic.PARAMETERS_FOLDER / "coordination.yaml").read_text())
     learned["features"]["third"]["weight"] += 0.001

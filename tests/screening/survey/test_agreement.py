@@ -33,6 +33,7 @@ from corpus_guard.screening.survey.agreement import (
     agreement_features,
     find_groups,
     find_surroundings,
+    passage_origin,
 )
 from corpus_guard.screening.survey.semantics import survey_semantics
 from corpus_guard.screening.wording import load_wording
@@ -291,6 +292,59 @@ def test_one_new_text_whose_voices_are_served_is_found() -> None:
     assert position == 50
     assert agreement.documents == 4  # no claim can be told from a topic: only its three nearest voices are members
     assert set(agreement.others) == set(agreement.served) < {"old0", "old1", "old2", "old3"}
+
+
+@pytest.mark.parametrize(
+    ("origins", "counted"),
+    [
+        (("a", "a", "b", "b", "c"), 3),
+        (("a", "b", "c", "d", "e"), 5),
+        (("a", "a", "a", "b", "c"), 1),  # one origin has most of the group
+        (("a", "a", "a", "a", "a"), 1),
+        (("a", "b", "c", "", ""), 3),
+        (("a", "b", "", "", ""), 1),  # of most, nothing is known
+    ],
+)
+def test_a_group_has_as_many_origins_as_it_is_spread_over(origins: tuple[str, ...], counted: int) -> None:
+    made = passages(205)
+    for position, origin in zip(sorted(FIVE), origins, strict=True):
+        made[position] = replace(made[position], origin=origin)
+
+    agreements = found(made, ISLAND)
+
+    assert {agreement.origins for agreement in agreements.values()} == {counted}
+
+
+def test_served_members_have_no_known_origin() -> None:
+    served = Kept([(f"old{number}", Shelf.text(number)) for number in range(4)], ISLAND[200:204])
+    new = np.concatenate([ISLAND[:50], ISLAND[204:]])
+
+    ((_, agreement),) = found([replace(one, origin=one.doc_id) for one in passages(51)], new, served).items()
+
+    assert agreement.origins == 1
+
+
+@pytest.mark.parametrize(
+    ("source", "uri", "origin"),
+    [
+        ("pages", "news/one.md", "pages"),
+        ("web", "https://www.harbour.example/one?two", "web harbour.example"),
+        ("web", "https://a.b.harbour.example:8443/", "web harbour.example"),
+        ("web", "https://[::1]/", "web ::1"),
+        ("web", "https:///", "web"),
+    ],
+)
+def test_the_origin_of_a_passage_is_its_source_and_its_site(source: str, uri: str, origin: str) -> None:
+    assert passage_origin(source, uri) == origin
+
+
+def test_members_say_which_words_they_share_and_how_much_they_repeat() -> None:
+    agreements = found(passages(205), ISLAND)
+
+    for position, agreement in agreements.items():
+        words = {Shelf.text(position)[span.start : span.end].lower() for span in agreement.shared}
+        assert all(sum(word in Shelf.text(other).lower() for other in FIVE) >= 3 for word in words)
+        assert 0 <= agreement.repeated <= 1
 
 
 def test_what_is_served_is_no_background() -> None:

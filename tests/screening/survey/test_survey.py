@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sample_versions import a_version, changed
 
-from corpus_guard.domain import TrustLevel
+from corpus_guard.domain import Span, TrustLevel
 from corpus_guard.errors import Inconsistent
 from corpus_guard.screening.survey.agreement import Agreement
 from corpus_guard.screening.survey.resemblance import (
@@ -310,7 +310,18 @@ def few(strategy):
 
 
 shares, ordinals, names = st.floats(0, 1), st.integers(0, 10_000), st.text(st.characters(codec="utf-8"), max_size=20)
-agreements = st.builds(Agreement, ordinals, shares, st.integers(3, 10**6), shares, few(names))
+places = st.builds(lambda start, length: Span(start, start + length), ordinals, ordinals)
+agreements = st.builds(
+    Agreement,
+    ordinals,
+    shares,
+    st.integers(3, 10**6),
+    shares,
+    few(names),
+    shared=few(places),
+    repeated=shares,
+    origins=ordinals,
+)
 semantics = st.builds(
     Semantics,
     st.dictionaries(names, few(agreements), max_size=4),
@@ -346,7 +357,7 @@ def but(**changes):
         b"null",
         b"PAR1",
         but(format="survey/v1"),
-        but(format="survey/v4"),
+        but(format="survey/v5"),
         but(sources=None),
         but(places=[["v", "d", "s", "open", "gone"]]),
         but(links={"v": [[0, 1.0]]}),
@@ -365,7 +376,7 @@ def but(**changes):
 def test_what_is_no_survey_is_never_taken_for_an_empty_one(data):
     assert Survey.from_json(but()) == Survey()
     with pytest.raises(
-        Inconsistent, match=r"survey of \d+ bytes: unreadable .* expected format survey/v3; survey the run again"
+        Inconsistent, match=r"survey of \d+ bytes: unreadable .* expected format survey/v4; survey the run again"
     ):
         Survey.from_json(data)
 

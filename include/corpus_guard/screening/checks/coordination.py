@@ -7,18 +7,26 @@ topic). This check weighs what a group claims.
 
 Rules
 - ``opposed``, high: what they state is contradicted by a more trusted document. Two texts are enough.
-- ``corroborated``, low: most of what the text says is also stated by a more trusted document, which contradicts none of
-  it. Agreement with the truth is no attack.
-- ``group``, medium: nobody more trusted says anything about it.
+- ``corroborated``, low: more trusted documents state the claim that the members share, and contradict nothing. True
+  sentences beside a claim do not make it true (`corpus_guard.screening.survey.backed_claims`).
+- ``independent``, low: three sources or sites at least say it, and none of them most of it. Many hands may agree.
+- ``repeated``, low: they say it in the same words. Replies quote each other, mirrors and agencies are copied; planted
+  siblings are each written anew, or they would be found as copies.
+- ``group``, medium: otherwise. Nobody more trusted says anything about it, one origin says it several times, each time in
+  other words.
 - ``reopened``, medium: a served text that a later group casts doubt on (`corpus_guard.review.reopening`).
 
+An author whom a document declares is no origin: whoever plants five texts writes five names.
+
 What it does not see: a text that stands alone (`conflict`, `question_led`, `targeting`), and siblings each hidden in a
-long document of its own. What it cannot tell: whether honest short texts that agree in a vacuum are honest.
+long document of its own. What it sees and lets pass: siblings that repeat their claim word for word, or that come from
+three sources, where nobody more trusted says otherwise.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from enum import StrEnum
 from typing import Final
 
 from pydantic import Field
@@ -28,10 +36,21 @@ from corpus_guard.domain import Chunk, Finding, Severity, Span, TrustLevel, Vers
 from corpus_guard.screening import logistic
 from corpus_guard.screening.check import ConfiguredCheck, Hits, Params
 from corpus_guard.screening.survey.agreement import FEATURES, VERSION, Agreement, GroupingModel
+from corpus_guard.screening.survey.backed_claims import is_claim_backed
 from corpus_guard.screening.survey.related_statements import RelatedStatement
 from corpus_guard.screening.survey.survey import Survey
 
 _NAMED_DOCUMENTS: Final = 3  # in a message
+
+
+class _Meaning(StrEnum):
+    """What a group amounts to; the code of its finding."""
+
+    OPPOSED = "opposed"
+    CORROBORATED = "corroborated"
+    INDEPENDENT = "independent"
+    REPEATED = "repeated"
+    GROUP = "group"
 
 
 class CoordinationParams(Params):
@@ -42,8 +61,11 @@ class CoordinationParams(Params):
     already."""
     member: float = Field(default=0.65, gt=0, le=1)
     """Score from which a chunk near a seed belongs to its group."""
-    corroborated: float = Field(default=0.5, gt=0, le=1)
-    """Share of a chunk that more trusted documents state too, from which its group is harmless."""
+    repeated: float = Field(default=0.7, gt=0, le=1)
+    """How much the members repeat each other word for word, from which they quote or copy: most of what each says is
+    common, and most of that in runs of three words."""
+    origins: int = Field(default=3, ge=2)
+    """Sources, or sites of one source, from which a group is no single hand's."""
 
 
 class Coordination(ConfiguredCheck[CoordinationParams]):
@@ -93,29 +115,46 @@ class Coordination(ConfiguredCheck[CoordinationParams]):
         named = ", ".join(agreement.others[:_NAMED_DOCUMENTS])
         more = agreement.documents - 1 - min(_NAMED_DOCUMENTS, len(agreement.others))
         chunk = next((chunk for chunk in version.chunks if chunk.ordinal == agreement.ordinal), None)
-        if agreement.opposed or any(statement.outcome is Outcome.CONFLICT for statement in higher):
-            code, severity = "opposed", Severity.HIGH
-            meaning = "A more trusted document contradicts it: see the finding of the check conflict here or there"
-        elif chunk is not None and _stated_share(chunk, higher) >= self.params.corroborated:
-            code, severity = "corroborated", Severity.LOW
-            meaning = "More trusted documents state the same"
-        else:
-            code, severity = "group", Severity.MEDIUM
-            meaning = "They stand apart from everything around them; a poisoned answer fills the results in this way"
+        code = self._weigh(agreement, chunk, higher)
+        severity, meaning = _MEANINGS[code]
         return self.finding(
-            code,
+            code.value,
             severity,
             agreement.score,
-            f"{agreement.documents} documents of open sources say the same in different words "
+            f"{agreement.documents} documents of open sources say the same "
             f"(cosine {agreement.similarity:.2f}): this one, {named}{f' and {more} more' if more > 0 else ''}. {meaning}",
             span=Span(chunk.start, chunk.end) if chunk else None,
             tags=("poisoning", "rag_poisoning", "retrieval_content"),
         )
 
+    def _weigh(self, agreement: Agreement, chunk: Chunk | None, higher: Sequence[RelatedStatement]) -> _Meaning:
+        if agreement.opposed or any(statement.outcome is Outcome.CONFLICT for statement in higher):
+            return _Meaning.OPPOSED
+        if chunk is not None and is_claim_backed(chunk, agreement.shared, higher):
+            return _Meaning.CORROBORATED
+        if agreement.origins >= self.params.origins:
+            return _Meaning.INDEPENDENT
+        if agreement.repeated >= self.params.repeated:
+            return _Meaning.REPEATED
+        return _Meaning.GROUP
 
-def _stated_share(chunk: Chunk, statements: Sequence[RelatedStatement]) -> float:
-    """Return the share of a chunk's characters that lies in sentences with which more trusted documents agree."""
-    stated = set[int]()
-    for statement in statements:
-        stated.update(range(max(chunk.start, statement.span.start), min(chunk.end, statement.span.end)))
-    return len(stated) / max(1, chunk.end - chunk.start)
+
+_MEANINGS: Final = {
+    _Meaning.OPPOSED: (
+        Severity.HIGH,
+        "A more trusted document contradicts it: see the finding of the check conflict here or there",
+    ),
+    _Meaning.CORROBORATED: (Severity.LOW, "More trusted documents state the same"),
+    _Meaning.INDEPENDENT: (
+        Severity.LOW,
+        "They come from several sources or sites: alone it is no reason to hold them back",
+    ),
+    _Meaning.REPEATED: (
+        Severity.LOW,
+        "They say it in the same words, as replies, mirrors and agency news do: alone it is no reason to hold them back",
+    ),
+    _Meaning.GROUP: (
+        Severity.MEDIUM,
+        "In different words, from one origin, apart from everything around them: a poisoned answer fills the results in this way",
+    ),
+}

@@ -7,7 +7,8 @@ Rules
   source: otherwise anybody who may write to an open source could block a trusted document by handing in a
       copy of it.
 - Several new, slightly different texts of open sources are a burst: a poisoned answer fills the results in
-  this way. Very short texts pass ("X is a village in Y" is how stubs are written), and so do trusted and
+  this way. Texts that differ in a few words are one voice, as exact copies are: mirrors of one page state nothing new,
+  and are a note. Very short texts pass ("X is a village in Y" is how stubs are written), and so do trusted and
   reviewed sources, which may hold yearly reports and one manual for each release.
 - An open document that is nearly a more trusted one is an imitation: a copy with one quiet change.
 
@@ -23,7 +24,7 @@ from pydantic import Field
 
 from corpus_guard.domain import Finding, Severity, TrustLevel, Version
 from corpus_guard.screening.check import ConfiguredCheck, Hits, Params
-from corpus_guard.screening.survey.resemblance import SimilarDocument, Standing
+from corpus_guard.screening.survey.resemblance import MIRROR_SIMILARITY, SimilarDocument, Standing
 from corpus_guard.screening.survey.survey import Survey
 
 _BAD: Final = frozenset({Standing.QUARANTINED, Standing.REJECTED})
@@ -53,7 +54,7 @@ class Duplicates(ConfiguredCheck[DuplicatesParams]):
     name = "duplicates"
     across_documents = True
     params_class = DuplicatesParams
-    code_version = ("duplicates/2",)
+    code_version = ("duplicates/3",)
 
     def skips(self, version: Version, survey: Survey) -> str | None:
         """Return None: any number of other documents is enough."""
@@ -102,9 +103,19 @@ class Duplicates(ConfiguredCheck[DuplicatesParams]):
         alike = [
             n for n in neighbours if n.standing is Standing.NEW and n.similarity < 1.0 and n.trust is TrustLevel.OPEN
         ]
-        count = len({n.doc_id for n in alike}) + 1
-        if count < self.params.burst:
+        documents = len({n.doc_id for n in alike}) + 1
+        if documents < self.params.burst:
             return None
+        is_mirror = any(n.mirrored and n.similarity >= MIRROR_SIMILARITY for n in alike)
+        count = len({n.mirrored or n.doc_id for n in alike}) + (not is_mirror)
+        if count < self.params.burst:
+            return self.finding(
+                "mirrored",
+                Severity.LOW,
+                0.2,
+                f"{documents} new documents of open sources hold {count} text{'s' if count > 1 else ''} with a few words changed, as "
+                f"mirrors and yearly editions do: this one and {_list_documents(alike)}.",
+            )
         large = count >= self.params.large_burst
         return self.finding(
             "burst",

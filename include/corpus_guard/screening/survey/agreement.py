@@ -32,12 +32,15 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import chain, combinations, islice, takewhile
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
+from urllib.parse import urlsplit
 
 import numpy as np
 from numpy.typing import NDArray
 
+from corpus_guard.domain import Span
 from corpus_guard.screening.logistic import Logistic
+from corpus_guard.screening.survey.common_wording import find_shared_words, repetition
 from corpus_guard.screening.wording import Wording, prose_share, shingles, split_words, stem
 
 FEATURES: Final = (
@@ -59,6 +62,7 @@ FEATURES: Final = (
 VERSION: Final = "coordination/2"
 MAX_NAMED_DOCUMENTS: Final = 12  # other documents of a group that are named
 MAX_SERVED_DOCUMENTS: Final = 100  # served documents of a group that are named: the nearest
+MAX_COMPARED_TEXTS: Final = 24  # other members whose words are looked at
 MIN_BACKGROUND_CHUNKS: Final = 30
 MAX_RANKS: Final = 64  # nearest chunks of the run that are looked at
 LINK_COSINE: Final = 0.6  # from which two members are of one group
@@ -87,6 +91,41 @@ class Agreement:
     others: tuple[str, ...]  # document ids, at most MAX_NAMED_DOCUMENTS
     served: tuple[str, ...] = ()  # ids of those that are served already, at most MAX_SERVED_DOCUMENTS
     opposed: bool = False  # they state what a more trusted document contradicts
+    shared: tuple[Span, ...] = ()  # words of the chunk that most other members hold, in its text
+    repeated: float = 0.0  # how much the members repeat each other word for word, 0..1
+    origins: int = 1  # sources and sites that the arriving members come from
+
+    def to_record(self) -> list[object]:
+        """Return a JSON-ready form."""
+        return [
+            self.ordinal,
+            self.score,
+            self.documents,
+            self.similarity,
+            self.others,
+            self.served,
+            self.opposed,
+            [number for span in self.shared for number in (span.start, span.end)],
+            self.repeated,
+            self.origins,
+        ]
+
+    @classmethod
+    def from_record(cls, record: Sequence[Any]) -> Agreement:
+        """Read the output of `to_record`. A wrong shape raises TypeError or ValueError."""
+        ordinal, score, documents, similarity, others, served, opposed, places, repeated, origins = record
+        return cls(
+            ordinal,
+            score,
+            documents,
+            similarity,
+            tuple(others),
+            tuple(served),
+            bool(opposed),
+            tuple(Span(start, end) for start, end in zip(places[::2], places[1::2], strict=True)),
+            float(repeated),
+            int(origins),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +136,13 @@ class Passage:
     doc_id: str
     ordinal: int
     open: bool  # from a source that anybody can write to
+    origin: str = ""  # its source, and the site if the source reads several
+
+
+def passage_origin(source: str, uri: str) -> str:
+    """Return the source, and the site of a web page: its last two labels, so that one owner of a domain is one origin."""
+    host = (urlsplit(uri).hostname or "") if "://" in uri else ""
+    return f"{source} {'.'.join(host.split('.')[-2:])}".rstrip()
 
 
 class FetchTexts(Protocol):
@@ -175,18 +221,22 @@ def find_groups(
     ]
     seeded = [linked for linked in components if max(scores[position] for position in linked) >= grouping.seed]
     topics = [_on_topic(passages, vectors, linked) for linked in seeded]
-    words = _read_words([*chain.from_iterable(seeded), *chain.from_iterable(topics)], texts)
+    read = _read_texts([*chain.from_iterable(seeded), *chain.from_iterable(topics)], texts)
     for linked, topic in zip(seeded, topics, strict=True):
         seeds = [position for position in linked if scores[position] >= grouping.seed]
-        group = _Group(near, linked, seeds, topic, words)
+        group = _Group(near, linked, seeds, topic, read)
         kept, served_members = group.members(), group.served_members()
         seeds = [position for position in seeds if position in kept]
         others_served = any(near[position].served_voices >= 2 for position in seeds)
         documents = dict.fromkeys([*(passages[position].doc_id for position in kept), *served_members])
         if len(seeds) < (1 if others_served else 2) or len(documents) < 3:
             continue
-        for position in kept:
+        said = [*(read[position] for position in kept), *served_members.values()]
+        repeated = round(repetition(said, wording.rarity), 4)
+        origins = _independent_origins([passages[position] for position in kept], len(documents))
+        for number, position in enumerate(kept):
             own = passages[position].doc_id
+            others = [*said[:number], *said[number + 1 :]][:MAX_COMPARED_TEXTS]
             yield (
                 position,
                 Agreement(
@@ -195,9 +245,23 @@ def find_groups(
                     len(documents),
                     round(near[position].voices[2][0], 4),
                     tuple([document for document in documents if document != own][:MAX_NAMED_DOCUMENTS]),
-                    tuple(served_members[:MAX_SERVED_DOCUMENTS]),
+                    tuple(islice(served_members, MAX_SERVED_DOCUMENTS)),
+                    shared=find_shared_words(read[position], [_stems(text) for text in others]),
+                    repeated=repeated,
+                    origins=origins,
                 ),
             )
+
+
+def _independent_origins(members: Sequence[Passage], documents: int) -> int:
+    """Return the number of origins of a group; 1 where more than half of its documents come from one, or are served.
+
+    Of a served document no origin is known: it may have been planted by the same hand.
+    """
+    origins = {member.doc_id: member.origin for member in members}
+    counts = Counter(origin for origin in origins.values() if origin)
+    known, largest = sum(counts.values()), max(counts.values(), default=0)
+    return len(counts) if 2 * known > documents >= 2 * largest else 1
 
 
 class _Group:
@@ -209,10 +273,10 @@ class _Group:
         linked: Sequence[int],
         seeds: Sequence[int],
         topic: Sequence[int],
-        words: Mapping[int, Set[str]],
+        texts: Mapping[int, str],
     ) -> None:
         self._linked = linked
-        self._words = words
+        words = self._words = {position: _stems(texts[position]) for position in (*linked, *topic)}
         self._voices = {voice for position in seeds for _, voice in near[position].voices[:3] if isinstance(voice, str)}
         served: dict[tuple[str, str], float] = {}
         for position in seeds:
@@ -229,25 +293,25 @@ class _Group:
         """Return the positions of the linked chunks that hold the claim."""
         return [position for position in self._linked if self._holds_claim(self._words[position])]
 
-    def served_members(self) -> list[str]:
-        """Return the served documents that hold the claim, the nearest first."""
-        return list(
-            dict.fromkeys(
-                document
-                for document, text in self._served
-                if (document, text) in self._linked_served
+    def served_members(self) -> dict[str, str]:
+        """Return the served documents that hold the claim, the nearest first, each with the text that does."""
+        members: dict[str, str] = {}
+        for document, text in self._served:
+            if (
+                (document, text) in self._linked_served
                 and (self._claim or text in self._voices)
                 and self._holds_claim(_stems(text))
-            )
-        )
+            ):
+                members.setdefault(document, text)
+        return members
 
     def _holds_claim(self, words: Set[str]) -> bool:
         return len(self._claim.intersection(words)) >= CLAIM_SHARE * len(self._claim)
 
 
-def _read_words(positions: Iterable[int], texts: FetchTexts) -> dict[int, frozenset[str]]:
+def _read_texts(positions: Iterable[int], texts: FetchTexts) -> dict[int, str]:
     distinct = list(dict.fromkeys(positions))
-    return {position: _stems(text) for position, text in zip(distinct, texts(distinct), strict=True)}
+    return dict(zip(distinct, texts(distinct), strict=True))
 
 
 def _stems(text: str) -> frozenset[str]:

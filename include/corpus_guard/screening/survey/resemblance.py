@@ -9,7 +9,7 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import product
 from typing import Final, Protocol, TypeAlias
@@ -25,6 +25,7 @@ BANDS: Final = 16  # keys of a version
 ROWS: Final = PERMUTATIONS // BANDS  # values of a band
 NEIGHBOURS_PER_KIND: Final = 12  # neighbours kept of each standing and trust level
 VERSIONS_PER_BAND: Final = 64  # versions of one standing and trust level compared for one band key
+MIRROR_SIMILARITY: Final = 0.8  # from which two texts are one, mirrored: siblings written anew are less alike
 MAX_ALL_PAIRS_GROUP: Final = 64  # versions sharing a band up to which each is compared with each
 _VERSIONS_PER_TRUST: Final = 32  # versions of each trust level that a larger group is compared with
 _KEYS_PER_QUERY: Final = 2_000  # texts or band keys in one question to the history
@@ -50,6 +51,9 @@ class SimilarDocument:
     trust: TrustLevel
     standing: Standing
     similarity: float  # Jaccard of word shingles, 1.0: the same text
+    mirrored: str = (
+        ""  # version id that stands for the run's texts that differ from this one in a few words; "": not new
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +163,7 @@ def find_neighbours(run: RunColumns, history: History, similarity: float) -> dic
     _compare_within_run(run, nearest)
     _compare_with_history(run, history, nearest)
     same_text = _same_text_in_history(run, history)
+    mirrored = _find_mirrored(run, nearest)
     result = {}
     for position, place in enumerate(run.places):
         text, trust = run.of_text[position]
@@ -175,11 +180,31 @@ def find_neighbours(run: RunColumns, history: History, similarity: float) -> dic
                         best[document] = neighbour
         if any(merged.values()):
             result[place[0]] = tuple(
-                neighbour
+                replace(neighbour, mirrored=mirrored.get(neighbour.version_id, ""))
                 for kind in sorted(merged, key=_KINDS.__getitem__)
                 for neighbour in _nearest_of(merged[kind], NEIGHBOURS_PER_KIND)
             )
     return result
+
+
+def _find_mirrored(run: RunColumns, nearest: _NearestNeighbours) -> dict[str, str]:
+    """Return new version id → the version that stands for all texts linked to it by MIRROR_SIMILARITY."""
+    linked: dict[str, str] = {}
+
+    def first(version: str) -> str:
+        while linked.get(version, version) != version:
+            version = linked[version]
+        return version
+
+    for position in run.compared.tolist():
+        for kind, neighbours in nearest.by_position.get(position, {}).items():
+            if kind[0] is Standing.NEW:
+                for neighbour in neighbours.values():
+                    if neighbour.similarity >= MIRROR_SIMILARITY:
+                        one, other = sorted((first(neighbour.version_id), first(run.places[position][0])))
+                        linked[other] = one
+    standing_for = {text: first(run.places[position][0]) for text, position in run.first.items()}
+    return {place[0]: standing_for.get(text, place[0]) for place, text in zip(run.places, run.of_text, strict=True)}
 
 
 def _compute_band_keys(sketches: NDArray[np.uint32]) -> NDArray[np.int64]:

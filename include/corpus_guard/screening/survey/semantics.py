@@ -81,9 +81,7 @@ class Semantics:
         """Return a JSON-ready form."""
         return {
             "agreements": {
-                version: [
-                    (a.ordinal, a.score, a.documents, a.similarity, a.others, a.served, a.opposed) for a in agreements
-                ]
+                version: [agreement.to_record() for agreement in agreements]
                 for version, agreements in self.agreements.items()
             },
             "questions": {
@@ -105,10 +103,7 @@ class Semantics:
         """
         return cls(
             {
-                version: tuple(
-                    Agreement(ordinal, score, documents, similarity, tuple(others), tuple(served), bool(opposed))
-                    for ordinal, score, documents, similarity, others, served, opposed in agreements
-                )
+                version: tuple(map(Agreement.from_record, agreements))
                 for version, agreements in record["agreements"].items()
             },
             {

@@ -41,7 +41,7 @@ from corpus_guard.screening.survey.source_statistics import Robust, source_stati
 
 NEIGHBOUR_SIMILARITY: Final = 0.65
 """Jaccard of word shingles from which two texts are near duplicates: a few words changed in each sentence."""
-_FORMAT: Final = "survey/v3"
+_FORMAT: Final = "survey/v4"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,10 @@ class Survey:
         links: dict[str, list[tuple[int, float]]] = {}
         for version, neighbours in self.neighbours.items():
             links[version] = [
-                (places.setdefault((n.version_id, n.doc_id, n.source, n.trust, n.standing), len(places)), n.similarity)
+                (
+                    places.setdefault((n.version_id, n.doc_id, n.source, n.trust, n.standing, n.mirrored), len(places)),
+                    n.similarity,
+                )
                 for n in neighbours
             ]
         sources = {
@@ -113,9 +116,12 @@ class Survey:
                 source: {name: Robust(*robust) for name, robust in signals.items()}
                 for source, signals in record["sources"].items()
             }
-            places = [(v, d, source, TrustLevel(t), Standing(s)) for v, d, source, t, s in record["places"]]
+            places = [(v, d, source, TrustLevel(t), Standing(s), m) for v, d, source, t, s, m in record["places"]]
             neighbours = {
-                version: tuple(SimilarDocument(*places[int(place)], similarity) for place, similarity in links)
+                version: tuple(
+                    SimilarDocument(*places[int(place)][:5], similarity, places[int(place)][5])
+                    for place, similarity in links
+                )
                 for version, links in record["links"].items()
             }
             semantics, alone = Semantics.from_record(record["semantics"]), bool(record["alone"])

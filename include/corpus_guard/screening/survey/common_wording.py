@@ -1,0 +1,83 @@
+"""What the members of a group have in common word by word: the words that they share, and whether they repeat each other.
+
+Rules
+- A word is shared if most other members hold it. Words that say nothing of a subject are not counted.
+- Members repeat each other where most of what they say is shared, and stands in runs of `RUN_WORDS` words that several of
+  them hold: replies that quote, mirrors, news taken from one agency. Planted siblings are each written anew.
+- Words with which all of them begin are left out: a question in front of every text is no quotation.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence, Set
+from itertools import takewhile
+from statistics import median
+from typing import Final
+
+from corpus_guard.claims.vocabulary import EMPTY
+from corpus_guard.domain import Span
+from corpus_guard.screening.wording import COMMON_BITS, WORD, split_words, stem
+
+SHARED_BY: Final = 0.6  # share of the other members that hold a shared word
+REPEATED_BY: Final = 0.34  # share of the other members that hold a repeated run, two of them at least
+HELD_BY: Final = 0.5  # the same, where it is asked how much they repeat each other
+RUN_WORDS: Final = 3
+MAX_MEMBERS: Final = 24  # compared with each other
+MAX_WORDS: Final = 200  # read of each
+_MIN_OPENING: Final = 5  # words with which all begin, to be left out
+
+
+def find_shared_words(text: str, others: Sequence[Set[str]]) -> tuple[Span, ...]:
+    """Return the places of the words of a text that most of the others hold.
+
+    Args:
+        text: of a member.
+        others: the stems of the words of each other member.
+    """
+    held = Counter(word for words in others for word in words)
+    return tuple(
+        Span(*match.span())
+        for match in WORD.finditer(text)
+        if (word := match.group().lower()) not in EMPTY and held[stem(word)] >= max(1.0, SHARED_BY * len(others))
+    )
+
+
+def repetition(texts: Sequence[str], rarity: Callable[[str], float]) -> float:
+    """Return how much the members repeat each other, 0..1.
+
+    The mean of two shares, by rarity of the words, and of the members their median: how much of what a member says half of
+    the others say too, and how much of that stands in repeated runs.
+
+    Args:
+        texts: of the members, two at least.
+        rarity: bits of a word.
+    """
+    read = [split_words(text)[:MAX_WORDS] for text in texts[:MAX_MEMBERS]]
+    opening = _common_opening(read)
+    members = [words[opening:] for words in read]
+    return median(
+        _repetition_of(words, [*members[:number], *members[number + 1 :]], rarity)
+        for number, words in enumerate(members)
+    )
+
+
+def _common_opening(texts: Sequence[Sequence[str]]) -> int:
+    """Return the number of words with which all texts begin; 0: too few to be more than chance."""
+    count = sum(1 for _ in takewhile(lambda words: len(set(words)) == 1, zip(*texts, strict=False)))
+    return count if count >= _MIN_OPENING else 0
+
+
+def _repetition_of(words: Sequence[str], others: Sequence[Sequence[str]], rarity: Callable[[str], float]) -> float:
+    stems = [{stem(word) for word in other} for other in others]
+    runs = Counter(run for other in others for run in set(_runs(other)))
+    least = max(min(2, len(others)), REPEATED_BY * len(others))
+    repeated = {word for run in _runs(words) if runs[run] >= least for word in run}
+    weights = {word: max(bits - 10.0, 0.5) for word in set(words) if (bits := rarity(word)) >= COMMON_BITS}
+    shared = {word for word in weights if sum(stem(word) in held for held in stems) >= max(1.0, HELD_BY * len(others))}
+    total, common, again = (sum(map(weights.__getitem__, part)) for part in (weights, shared, shared & repeated))
+    return (common / total + again / common) / 2 if common else 0.0
+
+
+def _runs(words: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    return zip(*(words[start:] for start in range(RUN_WORDS)), strict=False)
