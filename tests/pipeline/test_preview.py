@@ -118,7 +118,12 @@ def test_it_is_compared_with_what_the_ledger_knows(deployment: Workspace, tmp_pa
 
 def test_the_trust_of_the_source_decides(deployment: Workspace) -> None:
     for number in range(5):  # the same five times in slightly other words: a burst, where anybody may write
-        words = enumerate((GOOD + "The page of the log is signed by whoever reads the gauge last.").split())
+        text = (
+            GOOD.replace("{title}", "gauge")
+            + " The page of the log is signed by whoever reads the gauge last. The book lies "
+            "beside the door and is changed in January, when the harbour office counts the days on which nobody came."
+        )
+        words = enumerate(text.split())
         deployment.page(
             f"{number}.md", " ".join(f"{word} {chr(97 + number) * 5}" if at % 16 == 6 else word for at, word in words)
         )

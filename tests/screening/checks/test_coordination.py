@@ -122,6 +122,15 @@ def test_the_largest_group_of_a_version_counts_and_says_where() -> None:
     assert finding.span is None  # the version has no such chunk: nothing is pointed at
 
 
+def test_a_note_hides_no_group_that_waits() -> None:
+    version = a_version()
+    quoted = replace(agreeing(version, 50), repeated=1.0)
+
+    ((_, finding),) = found([version], [quoted, agreeing(version, 3, ordinal=1)])
+
+    assert finding.code == "coordination.group"
+
+
 def test_versions_without_a_group_have_no_finding() -> None:
     one, other = a_version(), a_version("Another page, about the lamp on the outer pier.", uri="lamp.md")
 

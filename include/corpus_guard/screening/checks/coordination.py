@@ -25,7 +25,7 @@ three sources, where nobody more trusted says otherwise.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import Final
 
@@ -74,7 +74,7 @@ class Coordination(ConfiguredCheck[CoordinationParams]):
     name = "coordination"
     across_documents = True
     params_class = CoordinationParams
-    code_version = (VERSION,)
+    code_version = (VERSION, "origins/1")
 
     def __init__(self, params: CoordinationParams | None = None) -> None:
         super().__init__(params)
@@ -97,37 +97,39 @@ class Coordination(ConfiguredCheck[CoordinationParams]):
         return None
 
     def run(self, batch: Sequence[Version], survey: Survey | None) -> Hits:
-        """Look up each version's groups; the largest counts."""
+        """Look up each version's groups; the worst counts, of equal ones the largest."""
         if survey is None:
             return
         for position, version in enumerate(batch):
-            agreements = survey.semantics.agreements.get(version.version_id, ())
-            if agreements:
-                worst = max(agreements, key=lambda agreement: (agreement.opposed, agreement.documents, agreement.score))
-                higher = [
-                    statement
-                    for statement in survey.semantics.related.get(version.version_id, ())
-                    if statement.ordinal == worst.ordinal and statement.trust is not TrustLevel.OPEN
-                ]
-                yield position, self._describe(version, worst, higher)
+            higher = [
+                statement
+                for statement in survey.semantics.related.get(version.version_id, ())
+                if statement.trust is not TrustLevel.OPEN
+            ]
+            weighed = [
+                (self._weigh(agreement, _chunk_of(version, agreement), higher), agreement)
+                for agreement in survey.semantics.agreements.get(version.version_id, ())
+            ]
+            if weighed:
+                yield position, self._describe(version, *max(weighed, key=_rank))
 
-    def _describe(self, version: Version, agreement: Agreement, higher: Sequence[RelatedStatement]) -> Finding:
+    def _describe(self, version: Version, meaning: _Meaning, agreement: Agreement) -> Finding:
         named = ", ".join(agreement.others[:_NAMED_DOCUMENTS])
         more = agreement.documents - 1 - min(_NAMED_DOCUMENTS, len(agreement.others))
-        chunk = next((chunk for chunk in version.chunks if chunk.ordinal == agreement.ordinal), None)
-        code = self._weigh(agreement, chunk, higher)
-        severity, meaning = _MEANINGS[code]
+        chunk = _chunk_of(version, agreement)
+        severity, reason = _MEANINGS[meaning]
         return self.finding(
-            code.value,
+            meaning.value,
             severity,
             agreement.score,
             f"{agreement.documents} documents of open sources say the same "
-            f"(cosine {agreement.similarity:.2f}): this one, {named}{f' and {more} more' if more > 0 else ''}. {meaning}",
+            f"(cosine {agreement.similarity:.2f}): this one, {named}{f' and {more} more' if more > 0 else ''}. {reason}",
             span=Span(chunk.start, chunk.end) if chunk else None,
             tags=("poisoning", "rag_poisoning", "retrieval_content"),
         )
 
-    def _weigh(self, agreement: Agreement, chunk: Chunk | None, higher: Sequence[RelatedStatement]) -> _Meaning:
+    def _weigh(self, agreement: Agreement, chunk: Chunk | None, higher: Iterable[RelatedStatement]) -> _Meaning:
+        higher = [statement for statement in higher if statement.ordinal == agreement.ordinal]
         if agreement.opposed or any(statement.outcome is Outcome.CONFLICT for statement in higher):
             return _Meaning.OPPOSED
         if chunk is not None and is_claim_backed(chunk, agreement.shared, higher):
@@ -158,3 +160,12 @@ _MEANINGS: Final = {
         "In different words, from one origin, apart from everything around them: a poisoned answer fills the results in this way",
     ),
 }
+
+
+def _chunk_of(version: Version, agreement: Agreement) -> Chunk | None:
+    return next((chunk for chunk in version.chunks if chunk.ordinal == agreement.ordinal), None)
+
+
+def _rank(weighed: tuple[_Meaning, Agreement]) -> tuple[int, int, float]:
+    meaning, agreement = weighed
+    return _MEANINGS[meaning][0].rank, agreement.documents, agreement.score

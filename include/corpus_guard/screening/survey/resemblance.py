@@ -25,7 +25,9 @@ BANDS: Final = 16  # keys of a version
 ROWS: Final = PERMUTATIONS // BANDS  # values of a band
 NEIGHBOURS_PER_KIND: Final = 12  # neighbours kept of each standing and trust level
 VERSIONS_PER_BAND: Final = 64  # versions of one standing and trust level compared for one band key
-MIRROR_SIMILARITY: Final = 0.8  # from which two texts are one, mirrored: siblings written anew are less alike
+MIRROR_SIMILARITY: Final = (
+    0.84  # from which two texts are one, mirrored: near copies with a planted claim are less alike
+)
 MAX_ALL_PAIRS_GROUP: Final = 64  # versions sharing a band up to which each is compared with each
 _VERSIONS_PER_TRUST: Final = 32  # versions of each trust level that a larger group is compared with
 _KEYS_PER_QUERY: Final = 2_000  # texts or band keys in one question to the history
