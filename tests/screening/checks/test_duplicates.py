@@ -139,7 +139,7 @@ def test_from_texts_to_findings():
     for trust, step, expected in (
         (REVIEWED, 15, set()),
         (OPEN, 15, {"duplicates.burst"}),
-        (OPEN, 30, {"duplicates.mirrored"}),
+        (OPEN, 60, {"duplicates.mirrored"}),
     ):
         batch = series(trust, step)
         survey = build_survey([measure_signals(version) for version in batch], EmptyHistory())
