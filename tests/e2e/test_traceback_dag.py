@@ -53,6 +53,7 @@ class Script:
     """Answers as judge and as RAG model; can hold back what it says in the second round of a trace."""
 
     holds: bool = False
+    blind: bool = False  # as judge: finds nothing
     judged: Counter[str] = field(default_factory=Counter)
     released: threading.Event = field(default_factory=threading.Event)
     holding: threading.Event = field(default_factory=threading.Event)
@@ -68,7 +69,7 @@ class Script:
         if self.holds and self.judged[named["the question"]] > K and not self.released.is_set():
             self.holding.set()
             self.released.wait(120)
-        yes = named["the reported answer"] in named["the text"]
+        yes = named["the reported answer"] in named["the text"] and not self.blind
         return says(f"The text {'states' if yes else 'does not state'} it.\n[Label: {'Yes' if yes else 'No'}]")
 
 
@@ -161,6 +162,29 @@ def test_killed_in_the_middle_the_next_night_takes_the_rest_and_waits_for_a_pers
     for query, answer in REPORTED.values():
         assert query not in again.said()
         assert answer not in again.said()
+
+
+@pytest.mark.slow
+def test_what_an_older_judge_closed_wrongly_is_opened_again_by_the_night_after_the_change(
+    deploy: MakeDeployment, snapshot: Path, script: Script, endpoint: Endpoint
+) -> None:
+    workspace = deploy("replayed", snapshot)
+    names = file_reports(workspace.ledger_url)
+    script.blind = True
+    first = workspace.run("traceback_nightly", **asking(endpoint), MLFLOW_TRACKING_URI="")
+    assert first.succeeded, first.log[-3000:]
+    assert {row.state for row in workspace.ask(sa.select(reports))} == {"not_poisoning"}
+
+    script.blind = False
+    promoted = {**asking(endpoint), "CORPUS_GUARD_CHAT_MODEL": "promoted"}
+    second = workspace.start("traceback_nightly", **promoted, MLFLOW_TRACKING_URI="")
+    # `airflow dags test` never returns from a task that waits for a person.
+    second.wait_until(lambda: "task_id=approve_withdrawal" in second.said())
+    second.kill()
+
+    ended = {row.report_id: row.state for row in workspace.ask(sa.select(reports))}
+    assert ended == {name: "open" if page else "not_poisoning" for page, name in names.items()}
+    assert workspace.count(events, events.c.kind == "report_reopened") == len(LIES)
 
 
 @pytest.fixture
