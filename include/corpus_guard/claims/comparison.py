@@ -116,7 +116,7 @@ def compare(one: Statement, other: Statement, similarity: float | None = None) -
         other: another.
         similarity: cosine of the embedded `masked` sentences; None: words alone decide.
     """
-    if one.is_question or other.is_question or one.is_history != other.is_history:
+    if one.is_question or other.is_question or one.is_history != other.is_history or not _may_relate(one, other):
         return Comparison(one, other, Outcome.UNRELATED, 0.0)
     words, other_words = _weights(one, other), _weights(other, one)
     if len(words.keys() & other_words.keys()) < MIN_SHARED < min(len(words), len(other_words)) - 1:
@@ -158,6 +158,14 @@ def compare(one: Statement, other: Statement, similarity: float | None = None) -
     ):
         outcome = Outcome.AGREE
     return Comparison(one, other, outcome, jaccard, () if outcome is Outcome.UNRELATED else tuple(values), is_denial)
+
+
+def _may_relate(one: Statement, other: Statement) -> bool:
+    """Return whether two statements hold anything to compare: most pairs do not, and cost no more than this."""
+    own, others = one.kinds - {Kind.NEGATION}, other.kinds - {Kind.NEGATION}
+    if own & others or one.is_negated != other.is_negated:
+        return True
+    return own <= {Kind.NAME} and others <= {Kind.NAME}
 
 
 def compare_texts(
@@ -261,7 +269,7 @@ def _names_apart(one: Statement, other: Statement) -> list[Value]:
 
 
 def _names(statement: Statement) -> list[Value]:
-    return [value for value in statement.values if value.kind is Kind.NAME]
+    return [value for value in statement.values if value.kind is Kind.NAME] if Kind.NAME in statement.kinds else []
 
 
 def _names_subject(one: Statement, other: Statement) -> bool:

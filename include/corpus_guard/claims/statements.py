@@ -75,6 +75,7 @@ class Statement:
     masked: str  # the same with every value but names as "#": what an embedder compares
     values: tuple[Value, ...]  # denied ones and negations included
     places: tuple[tuple[int, int], ...]  # of the values, in `text`
+    kinds: frozenset[Kind]  # of its values
     stems: tuple[tuple[int, str], ...]  # (place in `text`, stem) of the words that it is about; names included
     words: Mapping[str, float]  # each of these stems → weight, > 0
     is_negated: bool
@@ -135,6 +136,7 @@ def read_statements(text: str, rarity: Rarity | None = None, title: str = "") ->
                     masked=re.sub(f"{MASK}+", "#", part.masked),
                     values=part.values,
                     places=part.places,
+                    kinds=frozenset(value.kind for value in part.values),
                     stems=part.stems,
                     words=part.words,
                     is_negated=part.is_negated,

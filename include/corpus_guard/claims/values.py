@@ -18,6 +18,7 @@ from corpus_guard.claims.value import Kind, Value
 from corpus_guard.domain import Span
 
 READ: Final = "\x1f"  # stands where a value was read: neither a word, nor a digit, nor white space
+_DIGIT: Final = re.compile(r"\d")
 _VERSION: Final = re.compile(
     r"(?<![\w.])(?:(?i:version|release|ver\.?|rev(?:ision)?\.?) ?|[vV]\.? ?)"
     r"(?P<cued>\d{1,5}(?:\.\d{1,5}){0,4}(?:[-+]?(?i:rc|alpha|beta|dev|post|a|b)\.?\d{0,4})?)(?![\w]|\.\d)"
@@ -58,7 +59,10 @@ def read_sentence(plain: PlainText, start: int, end: int) -> list[Value]:
     text = plain.text[start:end]
     values: list[Value] = []
     remaining = text
-    for reader in _READERS:
+    has_digit = _DIGIT.search(text) is not None
+    for reader, needs in _READERS:
+        if needs is not None and not (has_digit or needs.search(text)):
+            continue
         taken = bytearray(len(text))
         for value in reader(remaining):
             span = value if isinstance(value, Span) else value.span
@@ -100,14 +104,15 @@ def _versions(text: str) -> Iterator[Value]:
             yield Value(Kind.VERSION, Span(*match.span()), f"v{number.lower()}")
 
 
-_READERS: Final[tuple[Callable[[str], Iterator[Value | Span]], ...]] = (
-    read_contacts,
-    _labels,
-    read_dates,
-    read_times,
-    _versions,
-    read_editions,
-    read_frequencies,
-    read_measures,
-    read_names,
+_READERS: Final[tuple[tuple[Callable[[str], Iterator[Value | Span]], re.Pattern[str] | None], ...]] = (
+    (read_contacts, re.compile(r"[\w@]\.\w|://|@")),
+    (_labels, _DIGIT),
+    (read_dates, _DIGIT),
+    (read_times, _DIGIT),
+    (_versions, _DIGIT),
+    (read_editions, _DIGIT),
+    (read_frequencies, None),
+    (read_measures, None),
+    (read_names, None),
 )
+"""Readers in order of their certainty, and what a sentence without a digit must hold to be worth reading; None: anything."""

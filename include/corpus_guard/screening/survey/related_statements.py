@@ -190,6 +190,7 @@ class _Finder:
         self._left = max_comparisons
         self._ranks = np.array([chunk.trust.rank for chunk in chunks], np.int8)
         self._arriving = {chunk.doc_id for chunk in chunks}
+        self._columns: dict[tuple[int, bool], tuple[NDArray[np.intp], NDArray[np.float32]]] = {}
         self._documents = np.unique([chunk.doc_id for chunk in chunks], return_inverse=True)[1]
         self._read: Callable[[str, str], StatedPassage] = lru_cache(_CACHED_PASSAGES)(
             lambda text, title: read_passage(text, rarity, title)
@@ -254,8 +255,8 @@ class _Finder:
             for trust in sorted(TrustLevel, key=lambda trust: -trust.rank):
                 if trust.rank > rank:
                     self._add_served(trust, rows, nearby)
-            self._add_arriving(np.flatnonzero(self._ranks > rank), rows, NEAREST, nearby)
-            self._add_arriving(np.flatnonzero(self._ranks == rank), rows, NEAREST_PEERS, nearby)
+            self._add_arriving(rank, rows, NEAREST, nearby, are_peers=False)
+            self._add_arriving(rank, rows, NEAREST_PEERS, nearby, are_peers=True)
         return nearby
 
     def _add_served(
@@ -272,20 +273,32 @@ class _Finder:
 
     def _add_arriving(
         self,
-        columns: NDArray[np.intp],
+        rank: int,
         rows: Sequence[int],
         count: int,
         nearby: Mapping[int, list[int | ServedChunk]],
+        *,
+        are_peers: bool,
     ) -> None:
+        columns, vectors = self._arriving_beside(rank, are_peers)
         if not len(columns):
             return
-        cosines = self._vectors[list(rows)] @ self._vectors[columns].T
+        cosines = self._vectors[list(rows)] @ vectors.T
         cosines[self._documents[list(rows)][:, None] == self._documents[columns][None, :]] = -1.0
         count = min(count, len(columns))
         nearest = np.argpartition(-cosines, count - 1, axis=1)[:, :count]
         for position, row, chosen in zip(rows, cosines, nearest, strict=True):
             ordered = sorted((index for index in chosen.tolist() if row[index] >= NEAR_COSINE), key=lambda i: -row[i])
             nearby[position].extend(int(columns[index]) for index in ordered)
+
+    def _arriving_beside(self, rank: int, are_peers: bool) -> tuple[NDArray[np.intp], NDArray[np.float32]]:
+        """Return the chunks of the run of a trust level, or of higher ones, and their vectors: copied once a run."""
+        key = (rank, are_peers)
+        if key not in self._columns:
+            columns = np.flatnonzero(self._ranks == rank if are_peers else self._ranks > rank)
+            is_whole = len(columns) == len(self._vectors)
+            self._columns[key] = (columns, self._vectors if is_whole else self._vectors[columns])
+        return self._columns[key]
 
 
 def _related(
