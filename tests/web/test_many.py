@@ -81,7 +81,7 @@ def test_a_page_of_the_queue_comes_at_once(reviewing: Reviewing, many: int) -> N
             answer = client.get(path)
             taken[path[:30]] = time.monotonic() - began
             assert answer.status_code == 200 and len(answer.content) <= 200_000
-            assert len(asked) <= 5, asked
+            assert len(asked) <= 6, asked  # however many items there are
     sa.event.remove(sa.Engine, "before_cursor_execute", count)
     print({path: round(seconds, 3) for path, seconds in taken.items()})
     assert max(taken.values()) <= FIRST_BYTE, taken
