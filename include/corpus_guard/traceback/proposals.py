@@ -27,7 +27,6 @@ from corpus_guard.ledger.tables import (
     chunks,
     documents,
     publications,
-    reports,
     retrievals,
     suspects,
     traces,
@@ -39,7 +38,8 @@ from corpus_guard.review.decisions import Decision, ItemRevision, decide
 from corpus_guard.review.identities import NOBODY, Identities
 from corpus_guard.review.records import load_reviews, load_versions
 from corpus_guard.traceback.cleared import cleared_versions
-from corpus_guard.traceback.withdrawal_plan import is_reproduced, versions_with_decided_withdrawal
+from corpus_guard.traceback.records import find_not_reproduced
+from corpus_guard.traceback.withdrawal_plan import versions_with_decided_withdrawal
 
 if TYPE_CHECKING:
     from corpus_guard.ledger import Ledger
@@ -115,9 +115,8 @@ def list_proposals(ledger: Ledger, trace_ids: Collection[str]) -> list[Withdrawa
 def _accusations(connection: sa.Connection, trace_ids: Collection[str]) -> list[Row]:
     """Return the accused texts of versions that may be served, and that nobody cleared or decided to withdraw."""
     statement = (
-        sa.select(suspects, traces.c.report_id, traces.c.answer_before, reports.c.output)
+        sa.select(suspects, traces.c.report_id)
         .join(traces, traces.c.trace_id == suspects.c.trace_id)
-        .join(reports, reports.c.report_id == traces.c.report_id)
         .join(versions, versions.c.version_id == suspects.c.version_id)
         .where(suspects.c.label == Label.POISONED, versions.c.state.in_(SERVABLE_STATES))
     )
@@ -140,7 +139,8 @@ def _proposal(connection: sa.Connection, group: frozenset[str], rows: list[Row])
         reports=tuple(sorted({row.report_id for row in rows})),
         score=worst.score,
         explanation=worst.explanation,
-        reproduced=any(is_reproduced(row.answer_before, row.output) for row in rows),
+        reproduced=not {row.trace_id for row in rows}
+        <= find_not_reproduced(connection, {row.trace_id for row in rows}),
     )
 
 

@@ -30,12 +30,14 @@ from corpus_guard.ledger.event_log import append_event
 from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.queries import insert_missing, select_in_batches
 from corpus_guard.ledger.states import Label, TraceOutcome
-from corpus_guard.ledger.tables import events, suspects, traces
+from corpus_guard.ledger.tables import events, reports, suspects, traces
 from corpus_guard.traceback.activations.witness import TestimonyRecord
 from corpus_guard.traceback.conclusion import Prior
 from corpus_guard.traceback.filings import to_storable
 from corpus_guard.traceback.loop import JudgedText, StopReason
+from corpus_guard.traceback.rag_model import repeats
 from corpus_guard.traceback.reports import close_report
+from corpus_guard.traceback.retrieval import Complaint
 
 if TYPE_CHECKING:
     from corpus_guard.batches import Storage
@@ -292,10 +294,24 @@ def list_traces(
         return [_trace_from_row(row) for row in connection.execute(statement)]
 
 
-def find_reproduced(connection: sa.Connection, trace_ids: Collection[str]) -> dict[str, bool | None]:
-    """Return whether the model, asked again, made the reported claim, by trace; None: it was not asked."""
+def find_not_reproduced(connection: sa.Connection, trace_ids: Collection[str]) -> set[str]:
+    """Return the traces whose RAG model, asked again, did not give the reported answer.
+
+    The event of the trace says it. Traces of older releases are compared by their claims. A model that was not asked
+    refutes nothing.
+    """
     bodies = _traced_events(connection, trace_ids)
-    return {trace_id: bodies.get(trace_id, {}).get("reproduced") for trace_id in trace_ids}
+    columns = (traces.c.trace_id, traces.c.answer_before, reports.c.query, reports.c.output, reports.c.correct)
+    statement = sa.select(*columns).join(reports, reports.c.report_id == traces.c.report_id)
+    refuted = set()
+    for row in select_in_batches(connection, statement, traces.c.trace_id, trace_ids):
+        reproduced = bodies.get(row.trace_id, {}).get("reproduced")
+        if reproduced is None:
+            complaint = Complaint(row.query, row.output, row.correct)
+            reproduced = row.answer_before is None or repeats(row.answer_before, complaint)
+        if not reproduced:
+            refuted.add(row.trace_id)
+    return refuted
 
 
 def read_carrying_sentences(ledger: Ledger, storage: Storage, trace: Trace) -> dict[str, str]:
@@ -320,9 +336,9 @@ def find_priors(ledger: Ledger, hashes: Collection[str]) -> dict[str, Prior]:
 
 def _traced_events(connection: sa.Connection, trace_ids: Collection[str]) -> dict[str, dict[str, Any]]:
     """Return the newest event of each trace that ended, by trace id."""
-    reports = select_in_batches(connection, sa.select(traces.c.report_id).distinct(), traces.c.trace_id, trace_ids)
+    traced = select_in_batches(connection, sa.select(traces.c.report_id).distinct(), traces.c.trace_id, trace_ids)
     statement = sa.select(events.c.seq, events.c.body).where(events.c.kind == "traced")
-    rows = select_in_batches(connection, statement, events.c.subject, {row.report_id for row in reports})
+    rows = select_in_batches(connection, statement, events.c.subject, {row.report_id for row in traced})
     bodies = {row.body["trace_id"]: row.body for row in sorted(rows, key=lambda row: row.seq)}
     return {trace_id: bodies[trace_id] for trace_id in trace_ids if trace_id in bodies}
 

@@ -50,8 +50,9 @@ from corpus_guard.removal import withdrawal
 from corpus_guard.removal.purge_targets import removal_targets, versions_with_equal_content
 from corpus_guard.traceback.cleared import cleared_versions
 from corpus_guard.traceback.filings import to_storable
-from corpus_guard.traceback.rag_model import agrees
-from corpus_guard.traceback.records import MAX_ANSWER_LENGTH
+from corpus_guard.traceback.rag_model import repeats
+from corpus_guard.traceback.records import MAX_ANSWER_LENGTH, find_not_reproduced
+from corpus_guard.traceback.retrieval import Complaint
 
 if TYPE_CHECKING:
     from corpus_guard.batches import Storage
@@ -107,12 +108,8 @@ def list_pending_traces(ledger: Ledger) -> list[str]:
         sa.select(
             traces.c.trace_id,
             traces.c.report_id,
-            traces.c.finished_at,
-            traces.c.answer_before,
-            reports.c.output,
             suspects.c.version_id,
         )
-        .join(reports, reports.c.report_id == traces.c.report_id)
         .join(suspects, suspects.c.trace_id == traces.c.trace_id)
         .join(versions, versions.c.version_id == suspects.c.version_id)
         .where(
@@ -126,19 +123,13 @@ def list_pending_traces(ledger: Ledger) -> list[str]:
     with ledger.read() as connection:
         cleared = cleared_versions(connection)
         decided = versions_with_decided_withdrawal(connection)
-        pending = [
+        pending = dict.fromkeys(
             row.trace_id
             for row in connection.execute(statement)
-            if (row.report_id, row.version_id) not in cleared
-            and row.version_id not in decided
-            and is_reproduced(row.answer_before, row.output)
-        ]
-    return list(dict.fromkeys(pending))[:MAX_TRACES]
-
-
-def is_reproduced(answer_before: str | None, output: str) -> bool:
-    """Return whether the RAG model, asked again, gave the reported answer; True if it was not asked."""
-    return answer_before is None or agrees(answer_before, output)
+            if (row.report_id, row.version_id) not in cleared and row.version_id not in decided
+        )
+        refuted = find_not_reproduced(connection, pending)
+    return [trace_id for trace_id in pending if trace_id not in refuted][:MAX_TRACES]
 
 
 def versions_with_decided_withdrawal(connection: sa.Connection) -> set[str]:
@@ -336,7 +327,7 @@ def ask_again(
         after: what was done.
 
     Returns:
-        Whether the new answer still agrees with the reported output, by trace; a trace is missing if the
+        Whether the new answer still makes the reported claim, by trace; a trace is missing if the
         model gave no answer.
     """
     still_wrong: dict[str, bool] = {}
@@ -347,7 +338,7 @@ def ask_again(
         except JudgeFailed:
             continue
         answer = to_storable(reply, MAX_ANSWER_LENGTH)
-        still_wrong[row.trace_id] = agrees(answer, row.output)
+        still_wrong[row.trace_id] = repeats(answer, row.complaint)
         with ledger.write() as connection:
             connection.execute(traces.update().where(traces.c.trace_id == row.trace_id).values(answer_after=answer))
             append_event(
@@ -358,7 +349,7 @@ def ask_again(
                 trace_id=row.trace_id,
                 after=after.value,
                 answer_sha256=sha256_text(answer),
-                agreed_before=None if row.answer_before is None else agrees(row.answer_before, row.output),
+                agreed_before=None if row.answer_before is None else repeats(row.answer_before, row.complaint),
                 agrees=still_wrong[row.trace_id],
             )
     return still_wrong
@@ -388,6 +379,12 @@ class _TracedQuestion:
     answer_before: str | None
     query: str
     output: str
+    correct: str | None
+
+    @property
+    def complaint(self) -> Complaint:
+        """The question and the reported answer."""
+        return Complaint(self.query, self.output, self.correct)
 
 
 def _questions_to_ask(ledger: Ledger, run_id: str, trace_ids: Sequence[str]) -> list[_TracedQuestion]:
@@ -398,6 +395,7 @@ def _questions_to_ask(ledger: Ledger, run_id: str, trace_ids: Sequence[str]) -> 
         traces.c.answer_before,
         reports.c.query,
         reports.c.output,
+        reports.c.correct,
     )
     statement = sa.select(*columns).join(reports, reports.c.report_id == traces.c.report_id)
     logged = sa.select(events.c.body).where(events.c.kind == "asked_again", events.c.run_id == run_id)

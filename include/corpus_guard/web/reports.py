@@ -17,7 +17,6 @@ from corpus_guard.ledger.tables import reports as reports_table
 from corpus_guard.removal.restoring import WithdrawnDocument, list_withdrawn
 from corpus_guard.traceback import records, reports
 from corpus_guard.traceback.proposals import list_proposals
-from corpus_guard.traceback.withdrawal_plan import is_reproduced
 from corpus_guard.web.chunk_texts import load_chunk_texts
 from corpus_guard.web.render import render_page
 from corpus_guard.web.shared_deployment import current_deployment
@@ -87,6 +86,8 @@ def show_trace(request: Request, trace_id: str) -> HTMLResponse:
     report = reports.find_report(deployment.ledger, trace.report_id)
     order = (Label.POISONED, Label.UNDECIDED, Label.BENIGN)
     judged = sorted(trace.judged, key=lambda text: order.index(text.label))[:MAX_JUDGED_TEXTS]
+    with deployment.ledger.read() as connection:
+        refuted = records.find_not_reproduced(connection, [trace.trace_id])
     before, after = (
         display_text(answer, max_bytes=MAX_ANSWER_BYTES) if answer else None
         for answer in (trace.answer_before, trace.answer_after)
@@ -109,7 +110,7 @@ def show_trace(request: Request, trace_id: str) -> HTMLResponse:
         ),
         proposals=list_proposals(deployment.ledger, [trace.trace_id]),
         withdrawn=_withdrawn_of(deployment.ledger, trace),
-        reproduced=is_reproduced(trace.answer_before, report.output) if trace.reproduced is None else trace.reproduced,
+        reproduced=not refuted,
     )
 
 
