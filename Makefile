@@ -46,7 +46,7 @@ test: $(TESTED)  ## the quick tests, and a run of every DAG: at most ten minutes
 test-all: test test-proofs test-airflow test-services test-hours  ## every test: the quick ones, then the slow ones in four parts
 
 CORE := $(addprefix tests/,corpus exports ledger pipeline proof removal review screening traceback)
-test-core: $(TESTED)  ## of the next: what is published, sealed, verified, decided and purged
+test-core: $(TESTED)  ## the part of test-proofs on what is published, sealed, verified, decided and purged
 	@$(BIN)/python -m pytest $(SPREAD) -m 'slow and not hours' $(CORE)
 
 test-proofs: $(TESTED)  ## whole proofs in the library, both databases, trainings

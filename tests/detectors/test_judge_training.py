@@ -31,7 +31,7 @@ def targets(tmp_path_factory: pytest.TempPathFactory) -> tuple[TargetQuestion, .
 @pytest.fixture(scope="module")
 def scenes(models: Models, targets: tuple[TargetQuestion, ...]) -> list[TrainingScene]:
     chance = random.Random(0)
-    return list(judge_training._build_scenes(models, targets, UNRELATED, chance, lambda what, done, total: None))
+    return list(judge_training.build_scenes(models, targets, UNRELATED, chance, lambda what, done, total: None))
 
 
 def test_scenes_are_of_every_kind_and_know_the_truth(

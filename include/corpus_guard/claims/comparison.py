@@ -364,9 +364,14 @@ def _covers(one: Statement, other: Statement) -> bool:
 
 def _contradicts(one: Statement, other: Statement, jaccard: float) -> bool:
     """Return whether one sentence affirms what the other denies, in one clause and without merely supposing it."""
-    is_short = len(one.words.keys() & other.words.keys()) <= MIN_SHARED
-    if one.text.startswith("#") or other.text.startswith("#"):
-        return False  # a heading says nothing
+    common = len(one.words.keys() & other.words.keys())
+    is_short = common <= MIN_SHARED
+    if (
+        common + bool(one.referent | other.referent) < MIN_SHARED
+        or one.text.startswith("#")
+        or other.text.startswith("#")
+    ):
+        return False  # a heading says nothing, and one word no sentence: "not a mass" beside "to get mass"
     if any(
         (first.referent and not first.referent & second.words.keys())
         or (is_short and not _names(first) and not first.subject <= second.context)
