@@ -37,16 +37,19 @@ def verify_corpus() -> str:
     """Verify the corpus and log the figures in MLflow.
 
     Returns:
-        The id of the incident if anything deviates, "" if everything was checked and holds.
+        The id of the incident if anything deviates, "" if everything was checked and holds, or nothing was sealed yet.
     """
     from corpus_guard.deployment import Deployment
     from corpus_guard.ledger.event_log import append_event
-    from corpus_guard.proof.incidents import examine, open_incident
+    from corpus_guard.proof.incidents import examine, is_never_sealed, open_incident
     from corpus_guard.tracking.integrity_nightly import log_verification
 
     with Deployment() as deployment:
         examination = examine(deployment.ledger, deployment.storage, deployment.store, deployment.settings)
         verification = examination.verification
+        if is_never_sealed(deployment.ledger, verification):
+            write_note("Nothing is sealed yet. The first run of corpus_refresh seals the corpus.")
+            return ""
         log.info("%s", {key: value for key, value in verification.as_dict().items() if key != "deviations"})
         incident = None
         if not examination.clean:

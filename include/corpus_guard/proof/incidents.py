@@ -30,8 +30,8 @@ from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.event_log import append_event
 from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.states import ALERTING_STATES, IncidentState
-from corpus_guard.ledger.tables import events, incidents, seals
-from corpus_guard.proof.deviations import Deviation
+from corpus_guard.ledger.tables import events, heads, incidents, seals
+from corpus_guard.proof.deviations import Deviation, DeviationKind
 from corpus_guard.proof.log.heads import RememberedHead, newest_head
 from corpus_guard.proof.verify.verification import Verification, verify
 
@@ -47,6 +47,7 @@ _STATES_BEFORE: Final[Mapping[IncidentState, Sequence[IncidentState]]] = {
     IncidentState.CLOSED: ALERTING_STATES,
 }
 """States from which an incident may reach a state."""
+_OF_A_NEW_HOME: Final = {DeviationKind.HEAD_MISSING, DeviationKind.MANIFEST_MISSING, DeviationKind.UNKNOWN_KEY}
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,6 +257,20 @@ def examine(
         open_deviations=open_deviations,
     )
     return Examination(verification, tuple(unaccepted(ledger, storage, verification.deviations)))
+
+
+def is_never_sealed(ledger: Ledger, verification: Verification) -> bool:
+    """Return whether nothing but a first seal is lacking, as in a home whose first refresh has not ended.
+
+    Neither a seal nor a head is in the ledger, the log names none, and this machine remembers none.
+    """
+    if verification.more or {deviation.kind for deviation in verification.deviations} - _OF_A_NEW_HOME:
+        return False
+    with ledger.read() as connection:
+        return not any(
+            connection.scalar(sa.select(sa.exists(rows)))
+            for rows in (sa.select(seals), sa.select(heads), sa.select(events).where(events.c.kind == "sealed"))
+        )
 
 
 def unaccepted(ledger: Ledger, storage: Storage, deviations: Iterable[Deviation]) -> list[Deviation]:
