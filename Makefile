@@ -4,10 +4,10 @@ SHELL := /bin/bash
 PYTHON ?= python3.11
 BIN := .venv/bin
 STACK := $(BIN)/python docker/local/stack.py
-SPREAD ?= -n 2 --no-loadscope-reorder  # tests that share servers and models stay in one process (tests/conftest.py). SPREAD= for one process
+SPREAD ?= -n 3 --no-loadscope-reorder  # on two cores a third process works while two wait; tests that share servers and models stay in one process (tests/conftest.py). SPREAD= for one process
 export CORPUS_GUARD_HOME ?= $(CURDIR)/var
 
-.PHONY: help venv demo up down status test test-all test-core test-proofs test-airflow test-services test-hours lint format docs site bench moto fuzz lock screenshot image-check clean
+.PHONY: help venv demo up down status test test-all test-slow test-core test-proofs test-airflow test-services test-hours lint format docs site bench moto frameworks fuzz lock screenshot image-check clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | while IFS=$$'\t' read -r name what; do printf '  make %-13s %s\n' "$$name" "$$what"; done
@@ -38,12 +38,15 @@ status: .venv/installed  ## what runs, and what the corpus holds
 	@$(BIN)/guard status
 
 # One thread of OpenMP a process: two processes with two threads each on two cores spend four times the work on waiting.
-test test-core test-proofs: export OMP_NUM_THREADS = 1
+test test-slow test-core test-proofs test-airflow test-services test-hours: export OMP_NUM_THREADS = 1
 TESTED := .venv/installed var/moto/bin/moto_server
 test: $(TESTED)  ## the quick tests, and a run of every DAG: at most ten minutes on two cores
 	@$(BIN)/python -m pytest $(SPREAD)
 
-test-all: test test-proofs test-airflow test-services test-hours  ## every test: the quick ones, then the slow ones in four parts
+test-all: test test-slow  ## every test that fits into an hour: the quick ones, then the slow ones
+
+test-slow: $(TESTED)  ## the slow ones at once: test-proofs, test-airflow and test-services
+	@$(BIN)/python -m pytest $(SPREAD) -m 'slow and not hours'
 
 CORE := $(addprefix tests/,corpus exports ledger pipeline proof removal review screening traceback)
 test-core: $(TESTED)  ## the part of test-proofs on what is published, sealed, verified, decided and purged
@@ -53,18 +56,27 @@ test-proofs: $(TESTED)  ## whole proofs in the library, both databases, training
 	@$(BIN)/python -m pytest $(SPREAD) -m 'slow and not hours' --ignore tests/e2e --ignore tests/docker
 
 test-airflow: $(TESTED)  ## runs of Airflow that are killed, cut off from their servers, or watched
-	@$(BIN)/python -m pytest -m 'slow and not hours' tests/e2e
+	@$(BIN)/python -m pytest $(SPREAD) -m 'slow and not hours' tests/e2e
 
 test-services: $(TESTED)  ## the local stack, and the services of compose.yaml
 	@$(BIN)/python -m pytest -m 'slow and not hours' tests/docker
 
-test-hours: $(TESTED)  ## a year of backfill, a large site, the container image, a hundred kills
+test-hours: $(TESTED)  ## not in test-all: a year of backfill, a large site, the container image, a hundred kills, Celery, two demos, trainings
 	@$(BIN)/python -m pytest -m hours
 
 moto: var/moto/bin/moto_server  ## an S3-compatible server for tests, in an environment of its own
 var/moto/bin/moto_server:
 	@python3 -m venv var/moto
 	@var/moto/bin/python -m pip install --quiet --disable-pip-version-check 'moto[server]==5.2.5'
+
+frameworks: var/frameworks/installed  ## LangChain, LlamaIndex and the common.ai provider for tests, in folders of their own
+var/frameworks/installed: pyproject.toml
+	@python3 -m venv var/frameworks
+	@var/frameworks/bin/python -m pip install --quiet --disable-pip-version-check \
+		'langchain-core==1.7.2' 'langchain-tests==1.1.9' 'llama-index-core==0.14.25'
+	@var/frameworks/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --target var/common-ai \
+		'apache-airflow-providers-common-ai==1.0.0'
+	@touch $@
 
 lint: .venv/installed  ## ruff and mypy
 	@$(BIN)/ruff check .
@@ -107,7 +119,7 @@ COMPILE = var/lock/bin/uv pip compile --quiet --no-header --python-version 3.11 
 	--exclude-newer-package "torch=$$(date -u +%F)T23:59:59Z" pyproject.toml
 lock: var/lock/bin/uv  ## compile requirements.txt and requirements-runtime.txt from pyproject.toml
 	@sed -i '/^torch==/d' requirements.txt
-	@$(COMPILE) --all-extras -o requirements.txt
+	@$(COMPILE) --extra dev -o requirements.txt
 	@$(COMPILE) --extra airflow --extra web --extra models --extra eval --constraint requirements.txt -o requirements-runtime.txt
 	@sed -i -E 's/^(torch==[0-9.]+)\+.*/\1/' requirements.txt requirements-runtime.txt
 	@grep -qiE '^nvidia-' requirements.txt && { echo "The lock lists CUDA packages: set UV_FIND_LINKS to a folder with the CPU build of torch."; exit 1; } || true

@@ -87,8 +87,8 @@ SETTINGS = """
 All settings are environment variables. A setting can also be a file with the name of the variable in lower case, in the folder
 that `CORPUS_GUARD_SECRETS_DIR` names.
 
-Verdicts depend on four settings only: `CORPUS_GUARD_POLICY_FILE`, `CORPUS_GUARD_EMBEDDER`, `CORPUS_GUARD_LANGUAGE_MODEL` and
-`CORPUS_GUARD_CHUNK_TOKENS`.
+Verdicts depend on five settings only: `CORPUS_GUARD_POLICY_FILE`, `CORPUS_GUARD_EXTENSIONS_FOLDER`, `CORPUS_GUARD_EMBEDDER`,
+`CORPUS_GUARD_LANGUAGE_MODEL` and `CORPUS_GUARD_CHUNK_TOKENS`.
 
 """
 SOURCES = """
@@ -103,8 +103,9 @@ How to add a source: [Your own documents](../how-to/sources.md).
 CHECK_ORDER = """
 # Checks
 
-The checks run in this order. The last check sees only the documents that the other checks leave open. Each check has a section
-under `checks:` in `policy.yaml`, and each section accepts the key `enabled`.
+The checks run in this order; `expectation` runs after the others, because it reads their scores. The last check sees only the
+documents that the other checks leave open. Each check has a section under `checks:` in `policy.yaml`, and each section accepts the
+key `enabled`. Checks of your own: [Checks and rules of your own](../how-to/own-checks.md).
 """
 POLICY = """
 # Policy

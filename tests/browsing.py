@@ -6,6 +6,8 @@ The browser is the distribution's (``apt-get install -y chromium``), driven by P
 from __future__ import annotations
 
 import shutil
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -13,7 +15,13 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+import uvicorn
 from playwright.sync_api import Browser, BrowserContext, Page, Route, ViewportSize, sync_playwright
+from starlette.applications import Starlette
+from starlette.routing import Mount
+from starlette.types import ASGIApp
+
+from postgres import free_port
 
 PATIENCE = 60_000  # milliseconds
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
@@ -83,3 +91,20 @@ def watched(
     page.on("pageerror", lambda error: found.troubles.append(str(error)))
     page.on("console", console)
     return found
+
+
+@contextmanager
+def mounted(app: ASGIApp) -> Iterator[str]:
+    """The address of an app below a prefix, as Airflow mounts it, on a port of its own."""
+    port = free_port()
+    routes = Starlette(routes=[Mount("/corpus-guard", app)])
+    server = uvicorn.Server(uvicorn.Config(routes, port=port, log_level="warning"))
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    deadline = time.monotonic() + 30
+    while not server.started:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    yield f"http://127.0.0.1:{port}/corpus-guard/"
+    server.should_exit = True
+    thread.join(10)

@@ -10,7 +10,8 @@ import resource
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from functools import cached_property
+from functools import cache, cached_property
+from importlib.metadata import EntryPoints, entry_points
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +25,15 @@ from xdist.scheduler import LoadFileScheduling
 from corpus_guard.batches import Storage
 from corpus_guard.corpus.server import running_server
 from corpus_guard.corpus.store import Store
+from corpus_guard.domain import Version
+from corpus_guard.intake.chunking import Chunker
+from corpus_guard.intake.sources import sources_file
 from corpus_guard.ledger import Ledger
 from corpus_guard.models import Models, weights
+from corpus_guard.screening import canaries, own_checks
+from corpus_guard.screening.canaries import CanaryPack
 from corpus_guard.settings import Settings
-from deploying import Workspace, deploy, forget_collections, prepared_models, write_empty_ledger
+from deploying import Workspace, deploy, forget_collections, plain_client, prepared_models, write_empty_ledger
 from hashed_models import HashedModels
 from material import Shelf
 from postgres import LocalPostgres, free_port
@@ -86,13 +92,14 @@ def _runs_airflow(nodeid: str) -> bool:
 
 
 class WholeFiles(LoadFileScheduling):
-    """Gives each process of xdist whole files, and one of them all runs of Airflow: they begin with the same corpus.
+    """Gives each process of xdist whole files, and one of them all quick runs of Airflow: they begin with the same corpus.
 
     The groups of xdist 3.8.0 have no effect under pytest 9.2: it no longer reads the name that xdist writes them into.
     """
 
     def _split_scope(self, nodeid: str) -> str:
-        return "airflow" if _runs_airflow(nodeid) else super()._split_scope(nodeid)
+        are_quick = self.config.getoption("markexpr") == "not slow"
+        return "airflow" if are_quick and _runs_airflow(nodeid) else super()._split_scope(nodeid)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -148,6 +155,15 @@ def models_loaded_once() -> None:
     share("embedder", "embedder_weights")
     share("word_embedder", "word_weights")
     share("language_model", "language_model_weights")
+    load_tokenizer = vars(Chunker)["_tokenizer"].func
+
+    def shared_tokenizer(chunker: Chunker) -> Any:
+        key = ("tokenizer", str(chunker._file))
+        if key not in loaded:
+            loaded[key] = load_tokenizer(chunker)
+        return loaded[key]
+
+    setattr(Chunker, "_tokenizer", property(shared_tokenizer))  # noqa: B010 - mypy allows no other way
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -181,6 +197,34 @@ def weights_hashed_once() -> None:
         return hashes[key]
 
     weights._sha256 = hash_once
+
+
+@pytest.fixture(scope="session", autouse=True)
+def canaries_planted_once() -> None:
+    """Plant the canaries of a run once a process: each time starts a parser, and most tests give their runs the same names."""
+    plant = canaries.plant_canaries
+    planted: dict[tuple[int, str, str, str], tuple[CanaryPack, list[Version]]] = {}
+
+    def plant_once(pack: CanaryPack, settings: Settings, chunker: Chunker, seed: str) -> list[Version]:
+        limits = settings.model_dump_json(include={"parse_seconds", "parse_memory_bytes", "max_text_chars"})
+        key = (id(pack), limits, chunker.digest, seed)
+        if key not in planted:
+            planted[key] = pack, plant(pack, settings, chunker, seed)  # kept, so that no other pack gets its id
+        return planted[key][1]
+
+    canaries.plant_canaries = plant_once
+
+
+@pytest.fixture(scope="session", autouse=True)
+def entry_points_read_once() -> None:
+    """Read the entry points of the installed packages once a process: every deployment asks for them three times."""
+
+    @cache
+    def read(group: str, path: tuple[str, ...]) -> EntryPoints:
+        return entry_points(group=group)
+
+    for module in (own_checks, sources_file):
+        setattr(module, "entry_points", lambda *, group: read(group, tuple(sys.path)))  # noqa: B010 - mypy allows no other way
 
 
 @pytest.fixture(autouse=True)
@@ -278,7 +322,7 @@ def chroma_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture
 def chroma(chroma_url: str) -> chromadb.ClientAPI:
     """Chroma past the guard, as anyone who reaches its port has it."""
-    return chromadb.HttpClient(host="127.0.0.1", port=int(chroma_url.rpartition(":")[2]))
+    return plain_client(int(chroma_url.rpartition(":")[2]))
 
 
 @pytest.fixture

@@ -12,9 +12,11 @@ from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
+import chromadb
 import pytest
 import sqlalchemy as sa
 import yaml
+from chromadb.config import Settings as ChromaSettings
 
 from corpus_guard.deployment import Deployment
 from corpus_guard.domain import TrustLevel
@@ -125,11 +127,18 @@ def quick_policy(file: Path) -> Path:
     Great Expectations takes two seconds to import and half a second a batch, the language model ten seconds to load. A test of what
     they find passes the package's own: `make(policy_file=PACKAGE / "policy.yaml")`.
     """
-    policy = yaml.safe_load((PACKAGE / "policy.yaml").read_text(encoding="utf-8"))
-    policy["checks"] |= {name: {"enabled": False} for name in ("structure", "filter_features", "perplexity")}
-    policy["shadow"] = []
-    file.write_text(yaml.safe_dump(policy, sort_keys=False), encoding="utf-8")
+    file.write_text(_quick_policy(), encoding="utf-8")
     return file
+
+
+@cache
+def _quick_policy() -> str:
+    policy = yaml.safe_load((PACKAGE / "policy.yaml").read_text(encoding="utf-8"))
+    policy["checks"] |= {
+        name: {"enabled": False} for name in ("structure", "expectation", "filter_features", "perplexity")
+    }
+    policy["shadow"] = []
+    return yaml.safe_dump(policy, sort_keys=False)
 
 
 @cache
@@ -147,6 +156,13 @@ def write_empty_ledger(file: Path) -> None:
     """Write a migrated SQLite ledger with a deployment id of its own."""
     deployment_id, content = _migrated_ledger()
     file.write_bytes(content.replace(deployment_id.encode(), secrets.token_hex(16).encode()))
+
+
+def plain_client(port: int) -> chromadb.ClientAPI:
+    """Return a client of Chroma on this machine; one that may meet TLS reads certificates first, for 40 ms."""
+    return chromadb.HttpClient(
+        host="127.0.0.1", port=port, settings=ChromaSettings(anonymized_telemetry=False, chroma_server_ssl_verify=False)
+    )
 
 
 def forget_collections(chroma_url: str, prefix: str) -> None:

@@ -24,6 +24,7 @@ from corpus_guard.intake.sources import Connection
 from environment import PROJECT
 from postgres import free_port
 
+SECONDS = 60  # of patience: the first request makes the server load its parts
 KEY, SECRET = "guard", "secret-of-the-bucket"
 _SIGNED = {
     "Authorization": f"AWS4-HMAC-SHA256 Credential={KEY}/20260101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=x"
@@ -58,16 +59,18 @@ class ObjectStore:
         return [found[1] for found in re.finditer(r'"(?:\x1b\[[0-9;]*m)*([A-Z]+ /\S*) HTTP', self.log.read_text())]
 
     def put(self, path: str, content: bytes) -> None:
-        httpx.put(f"{self.endpoint}/{path}", content=content, headers=_SIGNED).raise_for_status()
+        httpx.put(f"{self.endpoint}/{path}", content=content, headers=_SIGNED, timeout=SECONDS).raise_for_status()
 
     def delete(self, path: str) -> None:
-        httpx.delete(f"{self.endpoint}/{path}", headers=_SIGNED).raise_for_status()
+        httpx.delete(f"{self.endpoint}/{path}", headers=_SIGNED, timeout=SECONDS).raise_for_status()
 
     def bucket(self, name: str, *, versions: bool = False) -> None:
         self.put(name, b"")
         if versions:
             said = b"<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>"
-            httpx.put(f"{self.endpoint}/{name}?versioning", content=said, headers=_SIGNED).raise_for_status()
+            httpx.put(
+                f"{self.endpoint}/{name}?versioning", content=said, headers=_SIGNED, timeout=SECONDS
+            ).raise_for_status()
 
 
 @contextmanager

@@ -10,6 +10,11 @@ _UNDO_LATER_REVISIONS = (
     "ALTER TABLE versions DROP COLUMN reopened_at",
     "ALTER TABLE findings DROP COLUMN counterstatement",
     "ALTER TABLE decisions DROP COLUMN purpose",
+    "DROP TABLE retrieved_chunks",
+    "DROP INDEX ix_retrievals_record_key",
+    *(f"ALTER TABLE retrievals DROP COLUMN {name}" for name in ("served", "origin", "record_key", "user_id", "answer")),
+    "ALTER TABLE retrievals ADD COLUMN served JSON DEFAULT '[]' NOT NULL",
+    "ALTER TABLE queries DROP COLUMN sketch",
     "UPDATE alembic_version SET version_num = '0010'",
 )
 

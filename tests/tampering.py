@@ -33,6 +33,7 @@ from corpus_guard.proof.log.note import Note, Signer
 from corpus_guard.proof.manifest import last_seal, write_manifest
 from corpus_guard.proof.verify.verification import Verification
 from corpus_guard.settings import Settings
+from deploying import plain_client
 from material import DIMENSIONS, Shelf, a_version, vector_of
 
 Named = set[tuple[DeviationKind, str]]
@@ -114,7 +115,7 @@ class Corpus:
     @property
     def client(self) -> chromadb.ClientAPI:
         """Chroma past the guard."""
-        return chromadb.HttpClient(host="127.0.0.1", port=int(self.settings.chroma_url.rpartition(":")[2]))
+        return plain_client(int(self.settings.chroma_url.rpartition(":")[2]))
 
     def chroma_sql(self, *statements: str, **values: Any) -> None:
         """Edit Chroma's own database; ``{segment}`` is that of the open collection's records, ``{row}`` finds one by `chunk`."""

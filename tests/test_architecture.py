@@ -27,6 +27,7 @@ ROOMS = [
     "attacks",
     "tracking",
     "exports",
+    "forensics",
     "pipeline",
     "traceback",
     "removal",

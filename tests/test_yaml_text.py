@@ -39,7 +39,7 @@ MERGES = "a0: &a0 {k: 1}\n" + "".join(
 def test_is_refused_at_once(tmp_path: Path, text: str, message: str) -> None:
     file = tmp_path / "sources.yaml"
     file.write_text(text)
-    began = time.monotonic()
+    began = time.process_time()
 
     with pytest.raises(SettingsError, match=rf"{file}.*{message}"):
         load_sources(file, max_bytes=1)
@@ -50,7 +50,7 @@ def test_is_refused_at_once(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(SettingsError, match=message):
         append_declaration(file, {"name": "more"}, max_bytes=1)
 
-    assert time.monotonic() - began < 5
+    assert time.process_time() - began < 5
     assert file.read_text() == text
 
 

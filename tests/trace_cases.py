@@ -245,3 +245,12 @@ class _Taped(Contains):
         with self._tape.open("a") as lines:
             lines.write("".join(f"{one.chunk_id}\n" for one in new))
         return opinions
+
+
+def traceable(shelf: Shelf, folder: Path) -> Deployment:
+    """Return a deployment that serves three poisoned texts and six true ones, sealed."""
+    guard = Deployment(shelf.settings(folder))
+    guard.models = NearModels(guard.settings)
+    serve(shelf, {**poison(3), **truth(6)})
+    guard.seal("before")
+    return guard

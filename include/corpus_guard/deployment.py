@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
 from types import TracebackType
@@ -24,13 +24,16 @@ from corpus_guard.models import Models
 from corpus_guard.settings import Settings, load_settings
 
 if TYPE_CHECKING:
+    from corpus_guard.corpus.retrieval_log import RetrievalLog
     from corpus_guard.corpus.retriever import GuardedRetriever
     from corpus_guard.corpus.store import Store
     from corpus_guard.domain import Progress
+    from corpus_guard.forensics.cases import Case
     from corpus_guard.intake.blobs import BlobStore
     from corpus_guard.intake.chunking import Chunker
     from corpus_guard.intake.sources import Sources
     from corpus_guard.intake.sources.connections import Connections
+    from corpus_guard.ledger.states import Purpose
     from corpus_guard.pipeline.reparsing import ReparsingResult
     from corpus_guard.pipeline.rescreen import RescreenResult
     from corpus_guard.pipeline.steps import RefreshResult
@@ -126,8 +129,9 @@ class Deployment:
         """
         from corpus_guard.corpus.filterrag.filters import classifier_in_use
         from corpus_guard.review.muting import active_mutes
+        from corpus_guard.screening.extensions import load_extensions
         from corpus_guard.screening.history import LedgerCache
-        from corpus_guard.screening.registry import build_screening
+        from corpus_guard.screening.registry import CHECKS, build_screening
 
         stray = sorted(set(self.policy.sources) - set(self.sources)) if self.policy.sources else []
         if stray:
@@ -141,6 +145,7 @@ class Deployment:
             LedgerCache(self.ledger),
             active_mutes(self.ledger),
             classifier_in_use(self.settings, self.ledger, lambda: self.storage),
+            load_extensions(self.settings, CHECKS),
         )
 
     @cached_property
@@ -198,17 +203,25 @@ class Deployment:
             Inconsistent: the promoted one is gone, or has other bytes.
         """
         from corpus_guard.corpus.filterrag.filters import make_filter
-        from corpus_guard.corpus.retrieval_log import RetrievalLog
         from corpus_guard.corpus.retriever import GuardedRetriever
 
-        logging = self.settings.retrieval_log == "on"
         return GuardedRetriever(
             self.ledger,
             self.store,
-            self.models.embedder,
+            self.models.question_embedder,
             make_filter(self.settings, self.models, self.ledger, self.storage),
-            RetrievalLog(self.ledger, self.settings.retrieval_days) if logging else None,
+            self.retrieval_log,
         )
+
+    @cached_property
+    def retrieval_log(self) -> RetrievalLog | None:
+        """Writer of the retrieval log; None if the settings turn it off."""
+        from corpus_guard.corpus.retrieval_log import RetrievalLog, question_key
+
+        if self.settings.retrieval_log == "off":
+            return None
+        key = question_key(self.settings.keys) if self.settings.retrieval_log == "hashed" else None
+        return RetrievalLog(self.ledger, self.settings.retrieval_days, key)
 
     def refresh(
         self, run_id: str | None = None, source_names: Sequence[str] = (), progress: Progress = no_progress
@@ -331,6 +344,37 @@ class Deployment:
         record_configuration(self.ledger, self.screening, self.settings, run_id)
         self._rebuild_lost(run_id, batches_of_decisions(self.ledger))
         return restore(self.ledger, self.storage, self.store, self.models, self.settings, run_id, self.screening.digest)
+
+    def ask_again(self, trace_ids: Sequence[str], run_id: str, after: Purpose) -> dict[str, bool]:
+        """Ask the questions of traces again, record the answers, and return whether each is still the reported one.
+
+        See `corpus_guard.traceback.withdrawal_plan.ask_again`.
+        """
+        from corpus_guard.traceback.judge_selection import create_rag_model
+        from corpus_guard.traceback.live_corpus import LiveCorpus
+        from corpus_guard.traceback.withdrawal_plan import ask_again
+
+        rag_model = create_rag_model(self.settings, self.models, self.ledger)
+        corpus = LiveCorpus(self.ledger, self.store, self.models.embedder)
+        return ask_again(self.ledger, corpus, rag_model, trace_ids, run_id, after)
+
+    def run_case(self, case: Case, run_id: str, progress: Progress = no_progress) -> dict[str, Mapping[str, object]]:
+        """Do the approved steps of a case. See `corpus_guard.forensics.plan.CaseWorker.run`."""
+        from corpus_guard.forensics.plan import CaseWorker
+        from corpus_guard.pipeline.configuration import record_configuration
+
+        record_configuration(self.ledger, self.screening, self.settings, run_id)
+        worker = CaseWorker(
+            self.ledger,
+            self.storage,
+            self.blobs,
+            self.store,
+            self.models,
+            self.sources,
+            self.screening,
+            self.settings,
+        )
+        return worker.run(case, run_id, progress)
 
     def seal(self, run_id: str) -> Seal:
         """Write the manifest and sign the log. See `corpus_guard.proof.sealing.seal_corpus`."""

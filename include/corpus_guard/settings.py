@@ -40,6 +40,9 @@ class Settings(BaseSettings):
     """Sources of documents, with their owners and trust levels."""
     policy_file: Path = PACKAGE / "policy.yaml"
     """Policy: the checks and their thresholds."""
+    extensions_folder: Path = PROJECT / "include"
+    """What you add to the screening: ``expectations/*.yaml`` (Great Expectations suites), ``checks/*.py`` and
+    ``rules/*.yaml``. Its Python files run with the rights of a refresh."""
     reviewers_file: Path | None = None
     """People who review, with their logins and public keys. Empty: ``reviewers.yaml`` beside ``sources_file``, where
     there is one."""
@@ -67,14 +70,19 @@ class Settings(BaseSettings):
     clean encyclopaedia passages, but most short pages that answer the question: try it on your corpus first.
     It takes the language model a third of a second per chunk on one core. ``filterrag`` costs the same and
     drops more than half of clean passages. ``off`` serves whatever the ledger vouches for, and says so."""
+    filter_epsilon: float = Field(default=0.2, ge=0, le=1)
+    """``filterrag``: Freq-Density above which a text is dropped."""
+    filter_tau: float = Field(default=0.6, ge=0, le=1)
+    """``filterrag``: cosine above which two words are similar. A model of ``ml_filterrag`` has its own."""
     filter_model: Path | None = None
     """A model for ``ml_filterrag`` that you trained. Empty: the one that the DAG ``detector_training``
     promoted last, else the one of the package."""
     filter_model_sha256: str = ""
     """SHA-256 of ``filter_model``; a file with another hash is not read."""
-    retrieval_log: Literal["on", "off"] = "on"
-    """``on``: the ledger logs queries and the chunks served for them, for the query bank and for
-    forensics."""
+    retrieval_log: Literal["on", "hashed", "off"] = "on"
+    """``on``: the ledger logs questions and the chunks served for them, for the query bank and for forensics.
+    ``hashed``: a question is stored as a keyed hash and a coarse form of its embedding, and no answer is; the query
+    bank then learns nothing from it. ``off``: nothing is logged."""
     retrieval_days: int = Field(default=90, ge=1, le=3_650)
     """Days after which a retrieval, and a question that nobody reported, is deleted."""
 
@@ -159,7 +167,7 @@ class Settings(BaseSettings):
     parse_memory_bytes: int = Field(default=2 * 2**30, ge=256 * 2**20)
     """Address space of the parsing process, in bytes."""
 
-    @field_validator("home", "sources_file", "policy_file")
+    @field_validator("home", "sources_file", "policy_file", "extensions_folder")
     @classmethod
     def _absolute(cls, path: Path) -> Path:
         return path.expanduser().absolute()
@@ -233,6 +241,11 @@ class Settings(BaseSettings):
     def models(self) -> Path:
         """Folder of converted models; written once, then only read."""
         return self.models_folder or self.home / "models"
+
+    @cached_property
+    def map_cache(self) -> Path:
+        """Folder of the planes of the corpus map, one for each seal; it may be deleted."""
+        return self.home / "cache" / "maps"
 
     @cached_property
     def reviewers(self) -> Path:

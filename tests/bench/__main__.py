@@ -5,6 +5,7 @@
     python -m tests.bench --json          for machines
     python -m tests.bench --screening     only what is caught
     python -m tests.bench --intake        only what unchanged files cost, and what a second worker brings
+    python -m tests.bench --claims        only what comparing statements with trusted ones costs
 
 Documents are made of the sample corpus's sentences, shuffled with a fixed seed: about 100 tokens a chunk, one chunk a document. Each figure
 comes from processes of its own; CPU seconds include their children.
@@ -34,6 +35,7 @@ from corpus_guard.settings import PROJECT
 
 GUARD = str(Path(sys.executable).with_name("guard"))
 SMALL, LARGE = 2_000, 20_000
+COMPARED_QUICK, COMPARED = 4_000, 20_000  # trusted chunks that arriving ones are compared with
 PROVED_QUICK, PROVED = 6_000, 50_000  # chunks that are verified
 
 BARE = """
@@ -70,6 +72,7 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="without the 20,000 chunks, fewer labelled texts")
     parser.add_argument("--screening", action="store_true", help="only what screening and the peers catch")
     parser.add_argument("--intake", action="store_true", help="only unchanged files and the second worker")
+    parser.add_argument("--claims", action="store_true", help="only the comparison with trusted statements")
     parser.add_argument("--json", action="store_true", help="for machines")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="corpus-guard-bench-") as name:
@@ -78,6 +81,8 @@ def main() -> int:
         run("preparing the models", [GUARD, "models", "prepare"], {"CORPUS_GUARD_HOME": str(models)})
         if arguments.intake:
             figures, caught = _intake(folder, models, quick=arguments.quick), None
+        elif arguments.claims:
+            figures, caught = _claims(folder, models, quick=arguments.quick), None
         else:
             figures = [] if arguments.screening else _measure(folder, models, quick=arguments.quick)
             caught = _screening(folder, models, quick=arguments.quick)
@@ -156,6 +161,7 @@ def _measure(folder: Path, models: Path, *, quick: bool) -> list[Figure]:
         each = (grown.wall / LARGE) / (cold.wall / SMALL)
         figures.append(Figure("time a chunk, the same", f"{each:.2f}", "—", True))
     figures += _intake(folder, models, quick=quick)
+    figures += _claims(folder, models, quick=quick)
     return [*figures, *_proof(folder, PROVED_QUICK if quick else PROVED)]
 
 
@@ -164,6 +170,22 @@ def _intake(folder: Path, models: Path, *, quick: bool) -> list[Figure]:
     return [
         *intake.unchanged(folder, models, intake.FILES // 10 if quick else intake.FILES),
         *intake.two_workers(_home(folder, "workers", chunks, models), chunks),
+    ]
+
+
+def _claims(folder: Path, models: Path, *, quick: bool) -> list[Figure]:
+    home, served = folder / "claims", COMPARED_QUICK if quick else COMPARED
+    home.mkdir()
+    (home / "models").symlink_to(models / "models")
+    command = [sys.executable, "-m", "tests.bench.contradictions", str(home), str(served)]
+    found = json.loads(run(f"comparing with {served:,} trusted chunks", command, {}).output.splitlines()[-1])
+    return [
+        ratio(
+            f"comparing a chunk with {served:,} trusted ones ÷ embedding it, CPU time with the server's",
+            found["compare_ms"] / found["embed_ms"],
+            0.15,
+            f"{found['compare_ms']:.1f} ms ÷ {found['embed_ms']:.1f} ms",
+        )
     ]
 
 

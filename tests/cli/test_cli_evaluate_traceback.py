@@ -134,7 +134,8 @@ def test_a_wrong_row_stops_before_anything_is_written(run: Run, targets: Path, t
         (("--attack", "none", "--adaptive", "deceive"), "plants nothing"),
         (("--optimise",), "--optimise works with --attack hotflip only"),
         (("--judge", "llm"), "needs an endpoint; set CORPUS_GUARD_CHAT_URL"),
-        (("--table", "--verdicts", "v.jsonl"), "choose one"),
+        (("--attack", "poisonedrag-x"), "is no attack; expected one of"),
+        (("--events", "rag", "--attack", "none"), "reports what the RAG model answers under an attack"),
         (("--defence", "prayer"), "unknown; expected one of"),
         (("--m", "41"), ""),
     ],
@@ -144,6 +145,13 @@ def test_what_cannot_be_meant_is_said(run: Run, targets: Path, options: tuple[st
 
     assert code == 2
     assert told in " ".join(err.split())
+
+
+def test_the_papers_name_of_hotflip_is_accepted(run: Run, targets: Path) -> None:
+    code, out, err = run(targets, "--attack", "poisonedrag-w", "--judge", "tkm", "--limit", "1", "--no-mlflow")
+
+    assert code == 0, err
+    assert "hotflip" in out
 
 
 def test_help_says_what_is_counted(run: Run) -> None:

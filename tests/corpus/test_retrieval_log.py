@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
@@ -12,20 +13,22 @@ from corpus_guard.corpus.retrieval_log import (
     MAX_LISTED_RECORDS,
     MAX_NAME_CHARS,
     MAX_QUERY_CHARS,
+    LoggedChunk,
+    LoggedRetrieval,
     RetrievalLog,
     prune,
     query_id,
+    question_key,
 )
 from corpus_guard.ledger import Ledger
-from corpus_guard.ledger.tables import queries, retrievals
+from corpus_guard.ledger.tables import events, queries, retrievals, retrieved_chunks
 from material import START
 
 DAY = timedelta(days=1)
 
 
 def ask(log: RetrievalLog, text: str, day: float = 0, **fields: object) -> None:
-    made = {"session": "", "checked_by": "off", "served": [], "filtered": [], "withheld": [], **fields}
-    log.write(text, at=START + day * DAY, **made)  # type: ignore[arg-type]
+    log.add([LoggedRetrieval(**{"query": text, "served": (), "at": START + day * DAY, **fields})])  # type: ignore[arg-type]
 
 
 def asked(ledger: Ledger) -> dict[str, tuple[str, int]]:
@@ -79,9 +82,11 @@ def test_what_is_old_is_forgotten_but_reports_stay(ledger: Ledger) -> None:
 
 
 def test_writing_forgets_by_itself(ledger: Ledger) -> None:
-    ask(RetrievalLog(ledger, days=30), "old", day=0)
+    """By the clock of the machine: what a record says of its time deletes nothing."""
+    ask(RetrievalLog(ledger, days=3_650), "old", day=0)
+    assert set(asked(ledger)) == {"old"}
 
-    ask(RetrievalLog(ledger, days=30), "new", day=31)
+    RetrievalLog(ledger, days=30).add([LoggedRetrieval("new", ())])
 
     assert set(asked(ledger)) == {"new"}
 
@@ -90,7 +95,7 @@ def test_writing_forgets_by_itself(ledger: Ledger) -> None:
 def test_hostile_questions_and_ids_are_stored_in_bounded_length(ledger: Ledger, text: str) -> None:
     record = {"chunk_id": text, "collection": text}
 
-    ask(RetrievalLog(ledger, days=30), text, session=text, withheld=[record] * (MAX_LISTED_RECORDS + 5))
+    ask(RetrievalLog(ledger, days=3_000), text, session=text, withheld=(record,) * (MAX_LISTED_RECORDS + 5))
 
     with ledger.read() as connection:
         row = connection.execute(sa.select(retrievals, queries.c.text).join(queries)).one()
@@ -98,3 +103,67 @@ def test_hostile_questions_and_ids_are_stored_in_bounded_length(ledger: Ledger, 
     assert len(row.session) <= MAX_NAME_CHARS
     assert len(row.withheld) == MAX_LISTED_RECORDS
     assert all(len(one["chunk_id"]) <= MAX_NAME_CHARS and "\x00" not in one["chunk_id"] for one in row.withheld)
+
+
+def test_with_a_key_neither_question_nor_answer_is_stored(ledger: Ledger) -> None:
+    key = b"k" * 32
+    RetrievalLog(ledger, days=3_000, key=key).add(
+        [LoggedRetrieval("Who opens?", (), at=START, answer="Ann", sketch="0" * 32)]
+    )
+
+    with ledger.read() as connection:
+        row = connection.execute(sa.select(queries, retrievals.c.answer).join(retrievals)).one()
+    assert (row.text, row.answer, row.sketch) == ("", None, "0" * 32)
+    assert row.query_id == query_id("who opens", key)
+    assert row.query_id not in {query_id("who opens"), query_id("who opens", b"other")}
+
+
+def test_the_key_is_made_once_and_is_nobody_elses(tmp_path: Path) -> None:
+    key = question_key(tmp_path / "keys")
+
+    assert question_key(tmp_path / "keys") == key
+    assert len(key) == 32
+    [file] = (tmp_path / "keys").iterdir()
+    assert file.stat().st_mode & 0o077 == 0
+
+
+def test_what_became_of_a_retrieval_is_recorded(ledger: Ledger) -> None:
+    log = RetrievalLog(ledger, days=3_000)
+    served = (LoggedChunk("a"), LoggedChunk("b"), LoggedChunk("a", 0.5))
+    [first, second] = log.add([LoggedRetrieval("Q?", served, at=START)] * 2)
+    assert first is not None
+
+    log.record_use(first, shown=["b"], answer="Thirty.")
+
+    with ledger.read() as connection:
+        rows = connection.execute(sa.select(retrieved_chunks).order_by("retrieval_id", "rank")).all()
+        answers = connection.scalars(sa.select(retrievals.c.answer).order_by(retrievals.c.retrieval_id)).all()
+    assert [(row.retrieval_id, row.chunk_id, row.rank, row.shown) for row in rows] == [
+        (first, "a", 1, False),
+        (first, "b", 2, True),
+        (second, "a", 1, None),
+        (second, "b", 2, None),
+    ]
+    assert answers == ["Thirty.", None]
+
+
+def test_a_record_with_a_key_is_stored_once(ledger: Ledger) -> None:
+    log = RetrievalLog(ledger, days=3_000)
+    keyed = LoggedRetrieval("Q?", (LoggedChunk("a"),), at=START, record_key="k1")
+
+    assert [number is not None for number in log.add([keyed, keyed])] == [True, False]
+    assert log.add([keyed]) == [None]
+    assert asked(ledger) == {"Q?": ("log", 1)}
+
+
+def test_pruning_is_told_by_an_event(ledger: Ledger) -> None:
+    ask(RetrievalLog(ledger, days=3_000), "old", day=0, served=(LoggedChunk("a"),))
+
+    prune(ledger, 5, START + 10 * DAY)
+    prune(ledger, 5, START + 10 * DAY)
+
+    with ledger.read() as connection:
+        [event] = connection.execute(sa.select(events).where(events.c.kind == "retrievals_pruned")).all()
+        assert connection.execute(sa.select(retrieved_chunks)).all() == []
+    assert event.subject == (START + 5 * DAY).isoformat()
+    assert event.body == {"retrievals": 1, "days": 5}

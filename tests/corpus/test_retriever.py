@@ -28,7 +28,7 @@ from corpus_guard.corpus.store import Store
 from corpus_guard.domain import TrustLevel
 from corpus_guard.errors import FilterFailed
 from corpus_guard.intake.sources.folder import FolderConfig
-from corpus_guard.ledger.tables import enhancements, queries, retrievals
+from corpus_guard.ledger.tables import enhancements, queries, retrievals, retrieved_chunks
 from material import Shelf, TextHashes, a_version, at, vector_of
 
 PASSAGES = [f"passage {number}" for number in range(12)]
@@ -323,10 +323,12 @@ def test_each_query_is_logged_with_what_was_served_and_what_was_not(
 
     with served.ledger.read() as connection:
         row = connection.execute(sa.select(retrievals, queries.c.text).join(queries)).one()
+        listed = connection.execute(sa.select(retrieved_chunks).order_by(retrieved_chunks.c.rank)).all()
     assert (row.text, row.session, row.checked_by, row.filter_digest) == ("passage 1", "desk", "refusing", "f" * 64)
-    assert row.served == [
-        {"chunk_id": one.chunk_id, "rank": rank, "similarity": pytest.approx(one.similarity, abs=1e-5)}
-        for rank, one in enumerate(found.answers, 1)
+    assert found.retrieval_id == row.retrieval_id
+    assert row.served == len(listed)
+    assert [(one.chunk_id, one.rank, one.score, one.shown) for one in listed] == [
+        (one.chunk_id, rank, pytest.approx(one.similarity, abs=1e-5), None) for rank, one in enumerate(found.answers, 1)
     ]
     assert row.filtered == [{"chunk_id": chunk_of(served, "passage 1"), "score": 0.9}]
     assert [one["collection"] for one in row.withheld] == [past_the_guard.name]

@@ -23,6 +23,7 @@ DAGS = {
     "quarantine_release.py": {"quarantine_release"},
     "quarantine_review.py": {"quarantine_review"},
     "quarantine_watch.py": {"quarantine_watch"},
+    "retrieval_watch.py": {"retrieval_watch"},
     "traceback_nightly.py": {"traceback_nightly"},
 }
 """File → the DAGs it defines. A new file is added here, and to the documentation."""

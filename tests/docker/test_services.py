@@ -65,6 +65,7 @@ def test_with_local_executor_the_whole_of_it_runs_a_dag(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.hours  # ten minutes
 def test_with_celery_workers_it_refreshes_a_corpus_that_a_backup_brings_back(tmp_path: Path, models_home: Path) -> None:
     pages = tmp_path / "pages"
     pages.mkdir()

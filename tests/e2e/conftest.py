@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from deployment import MakeDeployment, Run, Workspace
+from deployment import MakeDeployment, Run, SharedAirflow, Workspace
 
 from environment import PROJECT, Ports, Secrets, environment, with_caller
 from sinks import Sink, mail_sink, webhook_sink
@@ -30,12 +31,24 @@ def airflow_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def deploy(tmp_path_factory: pytest.TempPathFactory, models: Path, airflow_database: Path) -> Iterator[MakeDeployment]:
+def shared_airflow(tmp_path_factory: pytest.TempPathFactory, airflow_database: Path) -> Iterator[SharedAirflow]:
+    """Airflow for the runs that need no process of their own."""
+    home = tmp_path_factory.mktemp("shared-airflow")
+    shutil.copyfile(airflow_database, home / "airflow.db")
+    shared = SharedAirflow(home)
+    yield shared
+    shared.stop()
+
+
+@pytest.fixture(scope="session")
+def deploy(
+    tmp_path_factory: pytest.TempPathFactory, models: Path, airflow_database: Path, shared_airflow: SharedAirflow
+) -> Iterator[MakeDeployment]:
     """Make a deployment: an unread corpus, or what `snapshot` holds. Its Chroma server runs unless told otherwise."""
     made: list[Workspace] = []
 
     def make(name: str, snapshot: Path | None = None, *, chroma: bool = True) -> Workspace:
-        one = Workspace(tmp_path_factory.mktemp(name), models, airflow_database, snapshot)
+        one = Workspace(tmp_path_factory.mktemp(name), models, airflow_database, shared_airflow, snapshot)
         made.append(one)
         if chroma:
             one.start_chroma()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import shutil
@@ -29,6 +30,7 @@ from postgres import free_port
 SHARD = 8  # documents: several shards even of a small corpus
 RUN_SECONDS = 900
 START_SECONDS = 60
+INTERRUPT_SECONDS = 30
 SPARSE_BYTES = 64 * 2**20  # larger files of the corpus hold nothing but zeros
 HEAVY = frozenset({"torch", "transformers", "sentence_transformers", "great_expectations", "chromadb", "mlflow"})
 
@@ -55,23 +57,28 @@ class Run:
 
 @dataclass
 class Started:
-    """A running ``airflow dags test``, leader of a process group of its own."""
+    """A running ``airflow dags test``, leader of a process group of its own. `folder` gets what it writes down."""
 
     process: subprocess.Popen[bytes]
-    log: Path
-    modules: Path
+    folder: Path
+
+    def code(self) -> int | None:
+        """Return the exit code; nothing while it runs."""
+        return self.process.poll()
 
     def finish(self, seconds: float = RUN_SECONDS) -> Run:
-        try:
-            code = self.process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            self.kill()
-            raise
-        names = self.modules.read_text().splitlines() if self.modules.exists() else []
-        return Run(code, self.said(), frozenset(names), self.log.parent)
+        deadline = time.monotonic() + seconds
+        while (code := self.code()) is None:
+            if time.monotonic() > deadline:
+                self.kill()
+                raise TimeoutError(f"the run took more than {seconds} s; its log ends:\n{self.said()[-3000:]}")
+            time.sleep(0.05)
+        modules = self.folder / "modules"
+        names = modules.read_text().splitlines() if modules.exists() else []
+        return Run(code, self.said(), frozenset(names), self.folder)
 
     def said(self) -> str:
-        return self.log.read_text(errors="replace")
+        return (self.folder / "run.log").read_text(errors="replace")
 
     def failed(self) -> str:
         """The first error of the guard that the log holds; empty until there is one."""
@@ -92,9 +99,58 @@ class Started:
         """Return the moment `reached`; fail when the run ends or takes too long before."""
         deadline = time.monotonic() + seconds
         while not reached():
-            if self.process.poll() is not None or time.monotonic() > deadline:
+            if self.code() is not None or time.monotonic() > deadline:
                 self.kill()
                 raise AssertionError(f"the state was never seen; the run's log ends:\n{self.said()[-3000:]}")
+
+
+class StartedInShared(Started):
+    """The same in a process that stays."""
+
+    def code(self) -> int | None:
+        written = self.folder / "code"
+        return int(written.read_text()) if written.exists() else super().code()
+
+    def kill(self) -> None:
+        """Interrupt the run, as Ctrl-C does; the process too when it does not heed that."""
+        if self.code() is not None:
+            return
+        self.process.send_signal(signal.SIGINT)
+        deadline = time.monotonic() + INTERRUPT_SECONDS
+        while self.code() is None and time.monotonic() < deadline:
+            time.sleep(0.05)
+        if self.code() is None:
+            super().kill()
+
+
+@dataclass
+class SharedAirflow:
+    """One process that runs ``airflow dags test`` again and again: starting Airflow takes longer than most runs."""
+
+    home: Path
+    """AIRFLOW_HOME, with an empty database."""
+    process: subprocess.Popen[bytes] | None = None
+
+    def start(self, folder: Path, env: dict[str, str], *words: str) -> StartedInShared:
+        """Run ``airflow`` with these words; `folder` gets the log, the exit code and a copy of Airflow's database."""
+        env = {**env, **_airflow_home(self.home)}
+        if self.process is None or self.process.poll() is not None:
+            self.process = subprocess.Popen(
+                [sys.executable, str(Path(__file__).with_name("shared_airflow.py"))],
+                env=env,
+                stdin=subprocess.PIPE,
+                start_new_session=True,
+            )
+        (folder / "run.log").touch()
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps({"words": words, "env": env, "folder": str(folder)}).encode() + b"\n")
+        self.process.stdin.flush()
+        return StartedInShared(self.process, folder)
+
+    def stop(self) -> None:
+        if self.process is not None:
+            self.process.kill()
+            self.process.communicate()
 
 
 @dataclass
@@ -104,6 +160,7 @@ class Workspace:
     root: Path
     models: Path
     airflow_database: Path
+    shared: SharedAirflow
     snapshot: Path | None = None
     """A folder made by `save`: what the deployment begins with; a new corpus and nothing else without it."""
 
@@ -130,54 +187,64 @@ class Workspace:
 
     def env(self, **changes: str) -> dict[str, str]:
         """Of a process with an Airflow home of its own; copies of a DAG share everything else."""
-        self._runs += 1
-        airflow = self.root / f"airflow-{self._runs}"
-        airflow.mkdir()
+        airflow = self._new_folder()
         (airflow / "airflow.db").write_bytes(self.airflow_database.read_bytes())
-        env = with_caller(
-            environment(PROJECT, self.home, self.ports, Secrets(), metadata="sqlite"),
-            {key: value for key, value in os.environ.items() if not key.startswith(("CORPUS_GUARD_", "AIRFLOW"))},
-        )
-        return {
-            **env,
-            "AIRFLOW_HOME": str(airflow),
-            "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{airflow / 'airflow.db'}",
-            "AIRFLOW_CONN_X": f"http://anyone:{SECRET}@127.0.0.1:9/",
-            "CORPUS_GUARD_SOURCES_FILE": str(self.sources_file),
-            "CORPUS_GUARD_SHARD_DOCUMENTS": str(SHARD),
-            "CORPUS_GUARD_LEDGER_URL": self.ledger_url,
-            "OMP_NUM_THREADS": "1",
-            **changes,
-        }
+        return {**self._environment(), **_airflow_home(airflow), **changes}
 
     def start(self, dag: str = "corpus_refresh", *words: str, **changes: str) -> Started:
-        """``airflow dags test`` in the background."""
+        """``airflow dags test`` in the background, in a process of its own: to be killed, or with another configuration."""
         env = self.env(**changes)
         airflow = Path(env["AIRFLOW_HOME"])
-        started = Started(None, airflow / "run.log", airflow / "modules")  # type: ignore[arg-type]
-        with started.log.open("wb") as out:
-            started.process = subprocess.Popen(
-                [
-                    sys.executable,
-                    str(Path(__file__).with_name("watched_airflow.py")),
-                    str(started.modules),
-                    "dags",
-                    "test",
-                    dag,
-                    *words,
-                ],
+        program = str(Path(__file__).with_name("watched_airflow.py"))
+        with (airflow / "run.log").open("wb") as out:
+            process = subprocess.Popen(
+                [sys.executable, program, str(airflow / "modules"), "dags", "test", dag, *words],
                 env=env,
                 cwd=self.root,
                 stdout=out,
                 stderr=out,
                 start_new_session=True,
             )
-        self._started.append(started)
-        return started
+        self._started.append(Started(process, airflow))
+        return self._started[-1]
 
     def run(self, dag: str = "corpus_refresh", *words: str, **changes: str) -> Run:
-        """``airflow dags test`` to its end."""
-        return self.start(dag, *words, **changes).finish()
+        """``airflow dags test`` to its end, in the shared process."""
+        return self._start_in_shared(dag, *words, **changes).finish()
+
+    def run_until_asked(self, task: str, dag: str, *words: str, **changes: str) -> str:
+        """``airflow dags test`` in the shared process until `task` waits for a person; return the log."""
+        started = self._start_in_shared(dag, *words, **changes)
+        started.wait_until(lambda: f"Waiting for Human-in-the-loop input for tasks: ['{task}']" in started.said())
+        started.kill()
+        return started.said()
+
+    def _start_in_shared(self, dag: str, *words: str, **changes: str) -> Started:
+        configured = [name for name in changes if name.startswith("AIRFLOW__") or name == "PYTHONPATH"]
+        assert not configured, f"{configured}: the shared process reads it once; `start` one of its own"
+        env = {**self._environment(), **changes}
+        self._started.append(self.shared.start(self._new_folder(), env, "dags", "test", dag, *words))
+        return self._started[-1]
+
+    def _new_folder(self) -> Path:
+        self._runs += 1
+        folder = self.root / f"airflow-{self._runs}"
+        folder.mkdir()
+        return folder
+
+    def _environment(self) -> dict[str, str]:
+        env = with_caller(
+            environment(PROJECT, self.home, self.ports, Secrets(), metadata="sqlite"),
+            {key: value for key, value in os.environ.items() if not key.startswith(("CORPUS_GUARD_", "AIRFLOW"))},
+        )
+        return {
+            **env,
+            "AIRFLOW_CONN_X": f"http://anyone:{SECRET}@127.0.0.1:9/",
+            "CORPUS_GUARD_SOURCES_FILE": str(self.sources_file),
+            "CORPUS_GUARD_SHARD_DOCUMENTS": str(SHARD),
+            "CORPUS_GUARD_LEDGER_URL": self.ledger_url,
+            "OMP_NUM_THREADS": "1",
+        }
 
     def start_chroma(self) -> None:
         """The server, as `make up` starts it."""
@@ -340,6 +407,13 @@ class Workspace:
 
 MakeDeployment = Callable[..., Workspace]
 """``deploy(name, snapshot=None, chroma=True)``, see conftest.py."""
+
+
+def _airflow_home(folder: Path) -> dict[str, str]:
+    return {
+        "AIRFLOW_HOME": str(folder),
+        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{folder / 'airflow.db'}",
+    }
 
 
 def _copy(source: Path, target: Path) -> None:

@@ -36,7 +36,8 @@ class Local:
         return subprocess.run(
             [sys.executable, str(PROJECT / "docker" / "local" / "stack.py"), *words],
             env={
-                **{name: value for name, value in os.environ.items() if not name.startswith("CORPUS_GUARD_")},
+                # A stack has torch's own number of threads: with one, a fork that hangs would not be seen.
+                **{name: value for name, value in os.environ.items() if not name.startswith(("CORPUS_GUARD_", "OMP_"))},
                 **told,
                 "CORPUS_GUARD_HOME": str(self.home),
                 "CORPUS_GUARD_SOURCES_FILE": str(self.corpus / "sources.yaml"),

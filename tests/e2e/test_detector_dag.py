@@ -57,6 +57,7 @@ def local(tmp_path_factory: pytest.TempPathFactory, snapshot: Path, endpoint: En
 
 
 @pytest.mark.slow
+@pytest.mark.hours  # trains each kind of detector: ten minutes
 def test_detectors_are_trained_approved_and_used(local: Local) -> None:
     names = file_reports(f"sqlite:///{local.home / 'ledger.sqlite'}")
     with local.api() as api:

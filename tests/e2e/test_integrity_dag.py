@@ -38,13 +38,10 @@ def quiet(one: Workspace) -> Run:
 
 
 @pytest.fixture(scope="module")
-def forged(one: Workspace) -> tuple[str, Run]:
-    """A night after somebody wrote to Chroma, up to the moment a person is asked."""
+def forged(one: Workspace) -> tuple[str, str]:
+    """A night after somebody wrote to Chroma, up to the moment a person is asked: the forged chunk and the log."""
     chunk = forge(one.ports.chroma)
-    night = one.start("integrity_nightly", MLFLOW_TRACKING_URI=tracking(one))
-    night.wait_until(lambda: "starting task_id=acknowledge" in night.said())
-    night.kill()
-    return chunk, Run(0, night.said(), frozenset(), night.log.parent)
+    return chunk, one.run_until_asked("acknowledge", "integrity_nightly", MLFLOW_TRACKING_URI=tracking(one))
 
 
 def forge(port: int) -> str:
@@ -73,18 +70,18 @@ def test_a_corpus_that_is_what_was_sealed_opens_nothing(one: Workspace, quiet: R
         assert f"starting task_id={skipped}" not in quiet.log
 
 
-def test_what_was_forged_is_named_and_undone_and_a_person_is_asked(one: Workspace, forged: tuple[str, Run]) -> None:
+def test_what_was_forged_is_named_and_undone_and_a_person_is_asked(one: Workspace, forged: tuple[str, str]) -> None:
     (incident,) = one.ask(incidents.select())
     assert (incident.state, incident.counts) == ("healed", {"added": 1, "text_changed": 1})
     assert {row.kind for row in one.ask(events.select())} >= {"incident_opened", "healed", "incident_healed"}
     assert FORGED not in {record.text for record in one.records()}
     assert "planted" not in {record.chunk_id for record in one.records()}
     one.everything_agrees()
-    _, run = forged
-    assert f"1 incident not acknowledged: {incident.incident_id[:8]} (healed, not explained: " in run.log
+    _, log = forged
+    assert f"1 incident not acknowledged: {incident.incident_id[:8]} (healed, not explained: " in log
 
 
-def test_the_run_in_mlflow_is_tagged(one: Workspace, forged: tuple[str, Run], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_run_in_mlflow_is_tagged(one: Workspace, forged: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     (incident,) = one.ask(incidents.select())
     monkeypatch.setenv("MLFLOW_TRACKING_URI", tracking(one))
     client = mlflow_client(Settings(home=one.home))
@@ -101,7 +98,7 @@ def tracking(one: Workspace) -> str:
 
 
 @pytest.mark.slow
-def test_the_command_line_shows_the_incident_and_that_all_holds_again(one: Workspace, forged: tuple[str, Run]) -> None:
+def test_the_command_line_shows_the_incident_and_that_all_holds_again(one: Workspace, forged: tuple[str, str]) -> None:
     chunk, _ = forged
     (incident,) = one.ask(incidents.select())
 

@@ -1,16 +1,11 @@
 """Killed anywhere, or run twice at once, a refresh ends where an undisturbed one ends.
 
-The kill is SIGKILL to the whole process group, at a state seen from outside: a file in storage, rows in the ledger.
+The kill is SIGKILL to the whole process group, at a state seen from outside: a file in storage, rows in the ledger. Kills at random
+moments, without Airflow, are in tests/removal/test_killed_at_random.py.
 """
 
 from __future__ import annotations
 
-import os
-import random
-import signal
-import subprocess
-import sys
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -18,7 +13,7 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
-from deployment import RUN_SECONDS, MakeDeployment, Run, Workspace
+from deployment import MakeDeployment, Run, Workspace
 from small_corpus import GOOD, write_document
 
 from corpus_guard.ledger.tables import documents, publications, seals
@@ -43,6 +38,8 @@ MOMENTS: dict[str, Moment] = {
     "before seal": lambda one: one.count(publications, published("published")) == SERVED and one.count(seals) == 0,
 }
 SERVED = 25  # chunks of the whole small corpus
+WITHIN_THE_HOUR = {"batch written", "first publications", "before seal", "old chunks retiring"}
+"""The moments of `make test-all`; those between them are for `make test-hours`."""
 MOMENTS_OF_A_CHANGE: dict[str, Moment] = {
     "changes pending": lambda one: one.count(publications, published("pending")) > 0,
     "old chunks retiring": lambda one: one.count(publications, published("retiring")) > 0,
@@ -52,7 +49,12 @@ MOMENTS_OF_A_CHANGE: dict[str, Moment] = {
 }
 
 
-@pytest.mark.parametrize("moment", MOMENTS)
+def each(moments: dict[str, Moment]) -> list[Any]:
+    """Return the moments as parameters; each takes two runs of Airflow."""
+    return [name if name in WITHIN_THE_HOUR else pytest.param(name, marks=pytest.mark.hours) for name in moments]
+
+
+@pytest.mark.parametrize("moment", each(MOMENTS))
 def test_killed_and_run_again(deploy: MakeDeployment, undisturbed: tuple[Workspace, Run], moment: str) -> None:
     one = deploy("killed")
 
@@ -69,7 +71,7 @@ def test_killed_and_run_again(deploy: MakeDeployment, undisturbed: tuple[Workspa
     assert [run.state for run in one.ask_runs()] == ["running", "sealed"]
 
 
-@pytest.mark.parametrize("moment", MOMENTS_OF_A_CHANGE)
+@pytest.mark.parametrize("moment", each(MOMENTS_OF_A_CHANGE))
 def test_killed_while_changed_documents_are_replaced(
     deploy: MakeDeployment, snapshot: Path, changed_undisturbed: Workspace, moment: str
 ) -> None:
@@ -88,51 +90,6 @@ def test_killed_while_changed_documents_are_replaced(
     one.everything_agrees()
     assert comparable(one) == comparable(changed_undisturbed)
     assert {name: one.texts()[name].split() for name in CHANGED} == {n: t.split() for n, t in CHANGED.items()}
-
-
-def start_refresh(one: Workspace) -> subprocess.Popen[bytes]:
-    """`guard refresh`, leader of a process group of its own: the same steps, without ten seconds of Airflow around them."""
-    guard = str(Path(sys.executable).with_name("guard"))
-    return subprocess.Popen(
-        [guard, "refresh"],
-        env=one.env(),
-        cwd=one.root,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-
-
-@pytest.fixture(scope="module")
-def refresh_seconds(deploy: MakeDeployment) -> float:
-    """How long the refresh of the small corpus takes today."""
-    one = deploy("timed")
-    began = time.monotonic()
-    assert start_refresh(one).wait(RUN_SECONDS) == 0
-    return time.monotonic() - began
-
-
-@pytest.mark.parametrize("seed", range(10))
-def test_killed_at_a_random_moment(
-    deploy: MakeDeployment, undisturbed: tuple[Workspace, Run], refresh_seconds: float, seed: int
-) -> None:
-    moment = random.Random(seed).uniform(0.1, 0.9) * refresh_seconds
-    for attempt in range(4):  # a machine that got faster since is over before its moment: then at half of it
-        one = deploy(f"random-{attempt}")
-        killed = start_refresh(one)
-        time.sleep(moment)
-        if killed.poll() is None:
-            break
-        moment /= 2
-    assert killed.poll() is None, "the run was over before it was killed"
-    os.killpg(killed.pid, signal.SIGKILL)
-    killed.wait(10)
-    again = start_refresh(one).wait(RUN_SECONDS)
-
-    assert again == 0, f"killed after {moment:.1f} s of {refresh_seconds:.1f}"
-    one.everything_agrees()
-    assert comparable(one) == comparable(undisturbed[0])
-    assert one.states() == undisturbed[0].states()
 
 
 @pytest.fixture(scope="module")

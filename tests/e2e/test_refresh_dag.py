@@ -32,7 +32,7 @@ SHA256 = re.compile(r"[0-9a-f]{64}")  # of a stored file
 
 @pytest.fixture(scope="module")
 def again(undisturbed: tuple[Workspace, Run]) -> Run:
-    return undisturbed[0].run()
+    return undisturbed[0].start().finish()
 
 
 @pytest.fixture

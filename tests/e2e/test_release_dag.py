@@ -30,7 +30,7 @@ def one(deploy: MakeDeployment, snapshot: Path) -> Workspace:
 @pytest.fixture(scope="module")
 def idle(one: Workspace) -> Run:
     """A run before anybody decided."""
-    return one.run("quarantine_release")
+    return one.start("quarantine_release").finish()
 
 
 @pytest.fixture(scope="module")

@@ -58,7 +58,6 @@ def test_what_waits_too_long_is_told_by_every_road(one: Workspace, mail: Sink, h
     late = one.run("quarantine_watch", **connections(mail, hook))
 
     assert late.succeeded, late.log[-3000:]
-    assert late.heavy == frozenset()
     assert (len(mail.messages), len(hook.messages)) == (1, 1)
     sentence = (
         r"6 items have waited longer than 24 hours: .*\d tickets.*; the oldest since \d{4}-\d\d-\d\d \d\d:\d\d UTC"
@@ -78,7 +77,9 @@ def test_what_waits_too_long_is_told_by_every_road(one: Workspace, mail: Sink, h
 @pytest.mark.slow
 def test_nobody_is_told_too_early_or_twice(one: Workspace, mail: Sink, hook: Sink) -> None:
     roads, told = connections(mail, hook), len(mail.messages)
-    assert one.run("quarantine_watch", **roads).succeeded
+    early = one.start("quarantine_watch", **roads).finish()
+    assert early.succeeded
+    assert early.heavy == frozenset()
     assert (len(mail.messages), len(hook.messages)) == (told, told), "nothing new is overdue"
 
     grow_old(one, 30)
@@ -114,14 +115,12 @@ def test_the_gate_says_what_waits_and_waits_for_a_person(one: Workspace, mail: S
     with one.guard() as guard:
         expected = count_waiting(guard.ledger)
 
-    run = one.start("quarantine_review", **connections(mail, hook))
-    run.wait_until(lambda: "task_id=approve_review" in run.said())
-    run.kill()
+    log = one.run_until_asked("approve_review", "quarantine_review", **connections(mail, hook))
 
     assert expected.items == sum(expected.by_check.values()) == 6
     assert len(hook.messages) == before + 1
     assert expected.sentence in hook.messages[-1][1]["text"]
-    assert ATTACK not in run.said()
+    assert ATTACK not in log
 
 
 @pytest.fixture

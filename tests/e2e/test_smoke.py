@@ -8,24 +8,26 @@ from __future__ import annotations
 
 import json
 import re
+from datetime import datetime
 from pathlib import Path
 
 import pytest
 from deployment import MakeDeployment, Workspace
 
-from corpus_guard.ledger.tables import publications, reports, traces
+from corpus_guard.corpus.retrieval_log import LoggedChunk, LoggedRetrieval, RetrievalLog
+from corpus_guard.ledger.tables import events, publications, reports, traces
 from environment import PROJECT
 
 DAY = "2026-03-02"
 ELSEWHERE = {
-    "corpus_refresh": "test_refresh_dag.py",
+    "corpus_refresh": "conftest.py",
     "integrity_nightly": "test_integrity_dag.py",
     "quarantine_release": "test_release_dag.py",
     "quarantine_review": "test_review_dags.py",
     "quarantine_watch": "test_review_dags.py",
 }
-"""DAG → the file whose quick tests run it."""
-HERE = ("content_purge", "detector_training", "feedback_import", "traceback_nightly")
+"""DAG → the file that runs it for quick tests."""
+HERE = ("content_purge", "detector_training", "feedback_import", "retrieval_watch", "traceback_nightly")
 
 
 @pytest.fixture(scope="module")
@@ -61,6 +63,19 @@ def test_feedback_since_a_day_becomes_reports(workspace: Workspace) -> None:
     assert {row.query for row in workspace.ask(reports.select())} == {"Who keeps the log?"}
 
 
+def test_a_text_that_was_never_published_raises_an_alert(workspace: Workspace) -> None:
+    with workspace.guard() as guard:
+        served = LoggedRetrieval("Who?", (LoggedChunk("planted"),), at=datetime.fromisoformat(f"{DAY}T00:30:00+00:00"))
+        RetrievalLog(guard.ledger, days=3_000).add([served])
+
+    run = workspace.run("retrieval_watch", f"{DAY}T02:00:00")
+
+    assert run.succeeded, run.log[-3000:]
+    assert [row.subject for row in workspace.ask(events.select().where(events.c.kind == "retrieval_alert"))] == [
+        "planted"
+    ]
+
+
 def test_without_questions_no_detector_is_trained(workspace: Workspace) -> None:
     run = workspace.run("detector_training", MLFLOW_TRACKING_URI="")
 
@@ -72,9 +87,7 @@ def test_a_purge_is_planned_and_waits_for_a_person(workspace: Workspace) -> None
     served = workspace.count(publications, publications.c.state == "published")
     selection = json.dumps({"documents": ["batteries.md"], "reason": "sold"})
 
-    run = workspace.start("content_purge", "--conf", selection)
-    run.wait_until(lambda: "task_id=approve_purge" in run.said())
-    run.kill()
+    workspace.run_until_asked("approve_purge", "content_purge", "--conf", selection)
 
     assert workspace.count(publications, publications.c.state == "published") == served, (
         "nothing goes before somebody approves"

@@ -113,17 +113,16 @@ def test_a_night_traces_every_report_and_waits_for_a_person(
     names = file_reports(workspace.ledger_url)
     before = workspace.served()
 
-    night = workspace.start("traceback_nightly", **asking(endpoint), MLFLOW_TRACKING_URI="")
-    # `airflow dags test` never returns from a task that waits for a person.
-    night.wait_until(lambda: "task_id=approve_withdrawal" in night.said())
-    night.kill()
+    log = workspace.run_until_asked(
+        "approve_withdrawal", "traceback_nightly", **asking(endpoint), MLFLOW_TRACKING_URI=""
+    )
 
     ended = {row.report_id: row.state for row in workspace.ask(sa.select(reports))}
     assert ended == {name: "traced" if page else "not_poisoning" for page, name in names.items()}
     assert (workspace.served(), workspace.count(decisions)) == (before, 0), (
         "nothing is withdrawn before somebody approves"
     )
-    assert ATTACK not in night.said()
+    assert ATTACK not in log
 
 
 @pytest.mark.slow
@@ -143,10 +142,7 @@ def test_killed_in_the_middle_the_next_night_takes_the_rest_and_waits_for_a_pers
     assert kept >= K
     assert one.count(traces, traces.c.outcome.is_(None)) == 1
     assert one.count(reports, reports.c.state == "open") > 0
-    again = one.start("traceback_nightly", **asking(endpoint), MLFLOW_TRACKING_URI="")
-    # `airflow dags test` never returns from a task that waits for a person.
-    again.wait_until(lambda: "task_id=approve_withdrawal" in again.said())
-    again.kill()
+    log = one.run_until_asked("approve_withdrawal", "traceback_nightly", **asking(endpoint), MLFLOW_TRACKING_URI="")
 
     ended = {row.report_id: row.state for row in one.ask(sa.select(reports))}
     assert ended == {name: "traced" if page else "not_poisoning" for page, name in names.items()}
@@ -158,10 +154,10 @@ def test_killed_in_the_middle_the_next_night_takes_the_rest_and_waits_for_a_pers
     drawn = {path.name for path in (one.home / "mlflow").rglob("*.png")}
     assert drawn == {"outcomes.png", "scores.png", "history.png"}
     assert (one.served(), one.count(decisions)) == (before, 0), "nothing is withdrawn before somebody approves"
-    assert ATTACK not in again.said()
+    assert ATTACK not in log
     for query, answer in REPORTED.values():
-        assert query not in again.said()
-        assert answer not in again.said()
+        assert query not in log
+        assert answer not in log
 
 
 @pytest.mark.slow
@@ -177,10 +173,7 @@ def test_what_an_older_judge_closed_wrongly_is_opened_again_by_the_night_after_t
 
     script.blind = False
     promoted = {**asking(endpoint), "CORPUS_GUARD_CHAT_MODEL": "promoted"}
-    second = workspace.start("traceback_nightly", **promoted, MLFLOW_TRACKING_URI="")
-    # `airflow dags test` never returns from a task that waits for a person.
-    second.wait_until(lambda: "task_id=approve_withdrawal" in second.said())
-    second.kill()
+    workspace.run_until_asked("approve_withdrawal", "traceback_nightly", **promoted, MLFLOW_TRACKING_URI="")
 
     ended = {row.report_id: row.state for row in workspace.ask(sa.select(reports))}
     assert ended == {name: "open" if page else "not_poisoning" for page, name in names.items()}

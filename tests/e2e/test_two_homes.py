@@ -36,6 +36,7 @@ def verify(home: Path, **more: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.slow
+@pytest.mark.hours  # two demos, one after the other on one core
 @pytest.mark.timeout(3_600)
 def test_two_demos_at_once_both_hold_and_neither_enters_the_others_store(tmp_path: Path, models_home: Path) -> None:
     homes = [tmp_path / "first", tmp_path / "second"]

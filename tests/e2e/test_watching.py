@@ -59,14 +59,14 @@ def watched(
     one = deploy("watched-run", snapshot)
     write_document(one.corpus, CHANGED, f"{GOOD[CHANGED]} Since spring the chain is marked in red every ten metres.")
     lineage = one.root / "lineage.jsonl"
-    run = one.run(
+    run = one.start(
         AIRFLOW__METRICS__STATSD_ON="True",
         AIRFLOW__METRICS__STATSD_PORT=udp[0],
         AIRFLOW__OPENLINEAGE__TRANSPORT=json.dumps({"type": "file", "log_file_path": str(lineage), "append": True}),
         AIRFLOW__OPENLINEAGE__EXECUTE_IN_THREAD="True",
         AIRFLOW__OPENLINEAGE__DISABLE_SOURCE_CODE="True",
         **connections(mail, hook),
-    )
+    ).finish()
     assert run.succeeded, run.log[-3000:]
     return one, run, lineage
 
@@ -82,7 +82,7 @@ def test_a_dag_downstream_sees_counts_digest_and_run(watched: tuple[Workspace, R
         "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{run.airflow / 'airflow.db'}",
     }
 
-    read = one.run("reads_the_corpus", AIRFLOW__CORE__DAGS_FOLDER=str(DOWNSTREAM), **env)
+    read = one.start("reads_the_corpus", AIRFLOW__CORE__DAGS_FOLDER=str(DOWNSTREAM), **env).finish()
 
     assert read.succeeded, read.log[-3000:]
     with sqlite3.connect(run.airflow / "airflow.db") as connection:
@@ -151,18 +151,24 @@ def test_lineage_names_sources_collections_and_manifest(watched: tuple[Workspace
     assert ATTACK not in file.read_text()
 
 
+def run_failing(one: Workspace, mail: Sink, hook: Sink) -> Run:
+    return one.start("fails", AIRFLOW__CORE__DAGS_FOLDER=str(DOWNSTREAM), **connections(mail, hook)).finish()
+
+
 def test_a_run_that_fails_is_told_once_and_nothing_of_the_error_leaves(
     watched: tuple[Workspace, Run, Path], mail: Sink, hook: Sink
 ) -> None:
     assert (mail.messages, hook.messages) == ([], []), "a run that succeeded tells nobody"
 
-    run = watched[0].run("fails", AIRFLOW__CORE__DAGS_FOLDER=str(DOWNSTREAM), **connections(mail, hook))
+    run = run_failing(watched[0], mail, hook)
 
     assert not run.succeeded
     assert (len(mail.messages), len(hook.messages)) == (1, 1)
     message, (_, posted) = mail.messages[0], hook.messages[0]
     assert message["Subject"] == "Corpus Guard: fails failed"
-    assert re.search(r"fails failed: a task failed, the last one breaks; run manual__\S+\. What to do", posted["text"])
+    assert re.search(
+        r'fails failed: a task failed, the last one breaks; run manual__\S+\. See "When it fails"', posted["text"]
+    )
     assert re.search(r"http://127\.0\.0\.1:\d+/dags/fails/runs/manual__", posted["text"])
     for leaked in ("pa55-in-an-error", "Ignore all previous"):
         assert leaked in run.log, "or this proves nothing"
@@ -175,7 +181,7 @@ def test_a_message_that_cannot_be_sent_fails_nothing_and_stands_in_the_log(
 ) -> None:
     hook.refuses = True
     try:
-        run = watched[0].run("fails", AIRFLOW__CORE__DAGS_FOLDER=str(DOWNSTREAM), **connections(mail, hook))
+        run = run_failing(watched[0], mail, hook)
     finally:
         hook.refuses = False
 

@@ -72,6 +72,36 @@ def test_the_whole_experiment_where_the_classes_are_far_apart(experiment: Filter
     assert (systems["ml_filterrag"]["asr"]["rate"], systems["ml_filterrag"]["accuracy"]["rate"]) == (0, 1)
     assert list(report["tau"]) == [f"{tau:g}" for tau in TAUS]
     assert list(report["epsilon"]) == [f"{epsilon:g}" for epsilon in EPSILONS]
+    cells = [*report["epsilon"].values(), *(rates for both in report["tau"].values() for rates in both.values())]
+    assert all(rates.keys() >= {"atr", "asr", "accuracy", "clean_dropped"} for rates in cells)
+    assert "white_box" not in report
+
+
+def test_texts_that_were_optimised_are_a_slice_of_their_own(experiment: FilterExperiment, tmp_path: Path) -> None:
+    training = read_filter_questions(a_file(tmp_path / "one.jsonl", range(12)), AdversarialForm.LED)
+    testing = read_filter_questions(a_file(tmp_path / "two.jsonl", range(12, 20)), AdversarialForm.LED)
+    white_box = a_file(tmp_path / "three.jsonl", range(14, 16))
+
+    report = experiment.run(training, testing, ablations=False, white_box=white_box)
+
+    assert report["white_box_questions"] == 2
+    assert report["white_box"]["poisonedrag"]["atr"] == {"hits": 10, "n": 10, "rate": 1.0, "low": 0.7225, "high": 1.0}
+    assert set(report["white_box"]) == {"poisonedrag", "filterrag", "ml_filterrag"}
+    with pytest.raises(Misuse, match="holds no text for any of the 8 questions"):
+        experiment.run(training, testing, ablations=False, white_box=a_file(tmp_path / "no.jsonl", range(90, 91)))
+
+
+def test_epsilon_decides_what_filterrag_drops(experiment: FilterExperiment, tmp_path: Path) -> None:
+    training = read_filter_questions(a_file(tmp_path / "one.jsonl", range(12)), AdversarialForm.LED)
+    testing = read_filter_questions(a_file(tmp_path / "two.jsonl", range(12, 20)), AdversarialForm.LED)
+
+    none, everything = (
+        experiment.run(training, testing, answers=False, ablations=False, epsilon=epsilon)["systems"]["filterrag"]
+        for epsilon in (1.0, 0.0)
+    )
+
+    assert none["clean_dropped"]["hits"] == 0
+    assert everything["clean_dropped"]["hits"] > 0
 
 
 def test_an_ablation_reads_nothing_twice_and_neither_does_a_second_run(

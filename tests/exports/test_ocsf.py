@@ -75,9 +75,9 @@ def test_atlas_techniques_are_attacks_and_owasp_risks_are_tags(full: Ledger) -> 
     one = by_uri(full)[portable_uri(HOSTILE)]
 
     assert one["attacks"] == one["finding_info"]["attacks"]
-    assert {"version": "5.6.0", "technique": {"uid": "AML.T0070", "name": "RAG Poisoning"}} in one["attacks"]
+    assert {"version": "2026.06", "technique": {"uid": "AML.T0070", "name": "RAG Poisoning"}} in one["attacks"]
     assert {
-        "version": "5.6.0",
+        "version": "2026.06",
         "technique": {"uid": "AML.T0051", "name": "LLM Prompt Injection"},
         "sub_technique": {"uid": "AML.T0051.001", "name": "Indirect"},
     } in one["attacks"]

@@ -57,7 +57,7 @@ def test_results_refer_to_their_rules_and_taxa(full: Ledger) -> None:
     assert [(one["name"], one["version"]) for one in taxonomies] == [
         ("OWASP Top 10 for LLM Applications 2025", "2025"),
         ("OWASP Top 10 for LLM Applications 2026", "2026"),
-        ("MITRE ATLAS", "5.6.0"),
+        ("MITRE ATLAS", "2026.06"),
     ]
     seen = set()
     for result in run["results"]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,9 @@ from corpus_guard.errors import SettingsError
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger import ledger as ledgers
 from corpus_guard.ledger.event_log import GENESIS_LEAF, Event
-from corpus_guard.ledger.tables import SCHEMA_REVISION, events, metadata
+from corpus_guard.ledger.tables import SCHEMA_REVISION, events, metadata, queries, retrievals, retrieved_chunks
+from material import START
+from older_ledgers import go_back_to_0010
 
 
 def test_alembic_finds_nothing_to_change(ledger: Ledger) -> None:
@@ -83,6 +86,43 @@ def test_a_ledger_of_the_first_release_is_migrated_and_keeps_its_rows(ledger_url
         ]
         assert compare_metadata(MigrationContext.configure(connection), metadata) == []
     assert opened._revision() == SCHEMA_REVISION
+    opened.close()
+
+
+def test_what_old_retrievals_served_is_moved_into_rows(ledger: Ledger) -> None:
+    url = ledger.url.render_as_string(hide_password=False)
+    served = [[{"chunk_id": "a", "rank": 1, "similarity": 0.5}, {"chunk_id": "b", "rank": 2}, {"chunk_id": "a"}], []]
+    question = {
+        "query_id": "q",
+        "text": "Q?",
+        "origin": "log",
+        "count": 2,
+        "first_seen_at": START,
+        "last_seen_at": START,
+    }
+    with ledger.engine.begin() as connection:
+        go_back_to_0010(lambda statement: connection.execute(sa.text(statement)))
+        connection.execute(queries.insert().values(**question))
+        for entries in served:
+            connection.execute(
+                sa.text(
+                    "INSERT INTO retrievals (query_id, at, session, checked_by, served, filtered, withheld) "
+                    "VALUES ('q', '2026-03-01 12:00:00', 's', 'off', :served, '[]', '[]')"
+                ),
+                {"served": json.dumps(entries)},
+            )
+    ledger.close()
+
+    opened = Ledger(url)
+
+    with opened.read() as connection:
+        rows = connection.execute(sa.select(retrieved_chunks).order_by(retrieved_chunks.c.rank)).all()
+        counts = connection.scalars(sa.select(retrievals.c.served).order_by(retrievals.c.retrieval_id)).all()
+    assert [(row.chunk_id, row.rank, row.score, row.shown) for row in rows] == [
+        ("a", 1, 0.5, None),
+        ("b", 2, None, None),
+    ]
+    assert counts == [2, 0]
     opened.close()
 
 

@@ -6,7 +6,6 @@ import multiprocessing
 import os
 import time
 from collections import Counter
-from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 
@@ -30,16 +29,6 @@ from deploying import BAD, GOOD, Workspace
 
 PROCESSES = multiprocessing.get_context("forkserver")
 DAYS = 40
-
-
-@pytest.fixture
-def guard(deployment: Workspace) -> Iterator[Deployment]:
-    """A corpus of an accepted and a waiting document."""
-    deployment.page("good.md")
-    deployment.page("bad.md", BAD)
-    with deployment.guard() as made:
-        made.refresh("r1")
-        yield made
 
 
 def grow_old(guard: Deployment) -> None:

@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
 import sqlalchemy as sa
 
 from corpus_guard.deployment import Deployment
 from corpus_guard.ledger.tables import events
 from corpus_guard.pipeline.raw_bytes import RefetchedBytes, refetch_raw_bytes
-from deploying import BAD, Workspace
-
-
-@pytest.fixture
-def guard(deployment: Workspace) -> Iterator[Deployment]:
-    deployment.page("good.md")
-    deployment.page("bad.md", BAD)
-    with deployment.guard() as made:
-        made.refresh("r1")
-        yield made
+from deploying import Workspace
 
 
 def damaged(guard: Deployment, page: Path) -> Path:

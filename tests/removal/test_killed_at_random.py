@@ -1,4 +1,6 @@
-"""SIGKILL at random moments over refresh, release, withdrawal, purge and healing: running again converges, nothing is lost.
+"""SIGKILL at random moments over refresh, release, withdrawal, restore, purge, healing and cases: running again converges.
+
+Nothing that was acknowledged is lost.
 
 The worker has its own Chroma. Either the worker is killed, and Chroma dies with it, or Chroma alone.
 """
@@ -23,10 +25,17 @@ from purging import purge_document, purger
 from corpus_guard.corpus import outbox
 from corpus_guard.deployment import Deployment
 from corpus_guard.errors import UnknownSubject
+from corpus_guard.forensics.cases import MemberKind, StepKind, approve_step, find_case, find_member, open_case
+from corpus_guard.forensics.plan import find_step, plan_case
+from corpus_guard.forensics.scope import scope_of
+from corpus_guard.ledger.runs import begin_run
+from corpus_guard.ledger.states import RunKind
 from corpus_guard.ledger.tables import documents, events, versions
 from corpus_guard.proof.healing import heal
-from corpus_guard.removal.withdrawal import retire_versions
-from deciding import decided
+from corpus_guard.removal.purge_targets import removal_targets
+from corpus_guard.removal.restoring import request_restore
+from corpus_guard.removal.withdrawal import retire_versions, withdraw_versions, withdrawal_id
+from deciding import ADA, decided
 from deploying import BAD, GOOD, Workspace, deploy
 from hashed_models import HashedModels
 
@@ -36,6 +45,7 @@ PROCESSES.set_forkserver_preload(  # else two of three kills meet a process that
         "chromadb",
         "hashed_models",
         "purging",
+        "corpus_guard.forensics.plan",
         "corpus_guard.pipeline.refresh",
         "corpus_guard.proof.healing",
         "corpus_guard.proof.verify.verification",
@@ -43,7 +53,6 @@ PROCESSES.set_forkserver_preload(  # else two of three kills meet a process that
         "corpus_guard.screening.registry",
     ]
 )
-KINDS = ("refresh", "release", "withdraw", "purge", "heal")
 KILLS = int(os.environ.get("GUARD_TEST_KILLS", "100"))
 WAIT = 240  # seconds
 
@@ -70,6 +79,10 @@ def withdraw(guard: Deployment, run_id: str, uri: str) -> None:
     guard.seal(run_id)
 
 
+def restore(guard: Deployment, run_id: str, _: str) -> None:
+    guard.restore(run_id)
+
+
 def purge(guard: Deployment, run_id: str, uri: str) -> None:
     purger(guard).resume(run_id)
     with contextlib.suppress(UnknownSubject):  # purged already
@@ -81,9 +94,21 @@ def repair(guard: Deployment, run_id: str, _: str) -> None:
     guard.seal(run_id)
 
 
-WORK: dict[str, Callable[[Deployment, str, str], None]] = dict(
-    zip(KINDS, (refresh, release, withdraw, purge, repair), strict=True)
-)
+def work_case(guard: Deployment, run_id: str, case_id: str) -> None:
+    guard.run_case(find_case(guard.ledger, case_id), run_id)
+
+
+WORK: dict[str, Callable[[Deployment, str, str], None]] = {
+    "refresh": refresh,
+    "release": release,
+    "withdraw": withdraw,
+    "restore": restore,
+    "purge": purge,
+    "heal": repair,
+    "case": work_case,
+}
+KINDS = tuple(os.environ.get("GUARD_TEST_KILL_KINDS", ",".join(WORK)).split(","))
+"""Kinds of work that are killed, in turn; the first refreshes, so that the others have something to do."""
 
 
 def logged(guard: Deployment) -> list[bytes]:
@@ -92,10 +117,10 @@ def logged(guard: Deployment) -> list[bytes]:
 
 
 @pytest.mark.slow
-@pytest.mark.hours
 @pytest.mark.timeout(KILLS * 60 + 600)
-def test_killed_at_random_moments_everything_converges(tmp_path: Path, models_home: Path) -> None:
-    rng = random.Random(KILLS)
+@pytest.mark.parametrize("kills", [len(KINDS), pytest.param(KILLS, marks=pytest.mark.hours)])
+def test_killed_at_random_moments_everything_converges(tmp_path: Path, models_home: Path, kills: int) -> None:
+    rng = random.Random(kills)
     deployment = deploy(tmp_path / "deployment", chroma_url="", models_home=models_home)
     deployment = Workspace(deployment.root, deployment.settings, HashedModels(deployment.settings))
     seconds = dict.fromkeys(KINDS, 3.0)
@@ -106,7 +131,7 @@ def test_killed_at_random_moments_everything_converges(tmp_path: Path, models_ho
         guard.refresh("first")
     served.add("first.md")
     number = 0
-    while counts["killed"] < KILLS:
+    while counts["killed"] < kills:
         number += 1
         kind, run_id = KINDS[(number - 1) % len(KINDS)], f"run-{number}"
         subject = prepare(deployment, kind, number, served)
@@ -152,6 +177,11 @@ def prepare(deployment: Workspace, kind: str, number: int, served: set[str]) -> 
         deployment.page(f"bad-{number}.md", BAD + f"\nCopy {number}.\n")
         served |= {uri, "first.md"}
         return uri
+    if not served - {"first.md"}:
+        deployment.page(f"more-{number}.md", GOOD + f"\nEntry {number} of another log book.\n")
+        with deployment.guard() as guard:
+            guard.refresh(f"more-{number}")
+        served.add(f"more-{number}.md")
     with deployment.guard() as guard:
         if kind == "release":
             statement = sa.select(versions.c.version_id, documents.c.uri).join(
@@ -164,6 +194,10 @@ def prepare(deployment: Workspace, kind: str, number: int, served: set[str]) -> 
             decided(guard.ledger, row.version_id)
             served.add(row.uri)
             return str(row.uri)
+        if kind == "restore":
+            uri = sorted(served - {"first.md"})[0]
+            take_back(guard, uri, f"withdrawal-{number}")
+            return uri
         if kind == "heal":
             name = guard.store.names()[0]
             record = next(guard.store.scan(name))
@@ -172,7 +206,37 @@ def prepare(deployment: Workspace, kind: str, number: int, served: set[str]) -> 
     uri = sorted(served - {"first.md"})[0]
     (deployment.pages / uri).unlink(missing_ok=True)
     served.discard(uri)
-    return uri
+    return approved_case(deployment, uri) if kind == "case" else uri
+
+
+def approved_case(deployment: Workspace, uri: str) -> str:
+    """Open a case about a document, and approve that it is withdrawn and purged; return the id of the case."""
+    with deployment.guard() as guard:
+        members = find_member(guard.ledger, MemberKind.VERSION, uri)
+        case = open_case(guard.ledger, uri, members, by="ada", reason="planted")
+        for kind in (StepKind.WITHDRAW, StepKind.PURGE):
+            steps = plan_case(guard.ledger, guard.policy, case, scope_of(guard.ledger, case))
+            approve_step(guard.ledger, case.case_id, find_step(steps, kind).step, by="ada", reason="planted")
+        return case.case_id
+
+
+def take_back(guard: Deployment, uri: str, run_id: str) -> None:
+    """Withdraw a document, undisturbed, and decide to restore it."""
+    begin_run(guard.ledger, run_id, RunKind.WITHDRAWAL, guard.screening.digest)
+    with guard.ledger.write() as connection:
+        wanted = sa.select(documents.c.target_version).where(documents.c.uri == uri)
+        version_ids = [str(version) for version in connection.scalars(wanted)]
+        targets = removal_targets(connection, version_ids)
+        withdraw_versions(
+            connection, run_id, withdrawal_id(version_ids), version_ids, targets.content_sha256, targets.text_sha256,
+            policy_digest=guard.screening.digest, by="ada", reason="traced",
+        )  # fmt: skip
+    outbox.drain(guard.ledger, guard.storage, guard.store, run_id)
+    guard.seal(run_id)
+    request_restore(
+        guard.ledger, guard.policy.review, version_ids,
+        reviewer=ADA, reason="honest", policy_digest=guard.screening.digest,
+    )  # fmt: skip
 
 
 def kill(worker: int, target: str) -> bool:

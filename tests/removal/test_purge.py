@@ -21,6 +21,7 @@ import sqlalchemy as sa
 from purging import REASON, plan_for, purger
 
 from corpus_guard.batches import Storage
+from corpus_guard.corpus.retrieval_log import LoggedChunk, LoggedRetrieval, RetrievalLog
 from corpus_guard.corpus.server import is_answering
 from corpus_guard.errors import Inconsistent, Misuse, UnknownSubject
 from corpus_guard.ledger.tables import (
@@ -32,6 +33,7 @@ from corpus_guard.ledger.tables import (
     events,
     publications,
     purges,
+    retrievals,
     signals,
     versions,
 )
@@ -194,9 +196,17 @@ def test_who_why_and_what_are_kept_and_nothing_that_tells_of_the_text(filled: Wo
         .join(documents, documents.c.doc_id == versions.c.doc_id)
         .where(documents.c.uri == "keys.md"),
     )
+    (chunk, *_) = filled.read(sa.select(chunks.c.chunk_id).where(chunks.c.version_id == version.version_id))
+    with filled.guard() as guard:
+        asked = [LoggedRetrieval("Who?", (LoggedChunk(name),), answer="Quoted.") for name in (chunk.chunk_id, "other")]
+        RetrievalLog(guard.ledger, days=30).add(asked)
 
     done = purged(filled, documents="keys.md")
 
+    assert [row.answer for row in filled.read(sa.select(retrievals).order_by(retrievals.c.retrieval_id))] == [
+        None,
+        "Quoted.",
+    ]
     (kept,) = filled.read(sa.select(purges))
     assert (kept.state, kept.requested_by, kept.reason, kept.versions) == (
         "closed",

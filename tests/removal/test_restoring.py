@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 from corpus_guard.corpus import outbox
 from corpus_guard.deployment import Deployment
@@ -30,7 +31,6 @@ from material import Shelf
 from trace_cases import (
     OUTPUT,
     Contains,
-    NearModels,
     Nearness,
     Quoting,
     poison,
@@ -39,7 +39,7 @@ from trace_cases import (
     run,
     serve,
     told,
-    truth,
+    traceable,
 )
 
 ADA, BEN = Reviewer("1", "ada", "FabAuthManager"), Reviewer("2", "ben", "FabAuthManager")
@@ -47,15 +47,7 @@ ADA, BEN = Reviewer("1", "ada", "FabAuthManager"), Reviewer("2", "ben", "FabAuth
 
 @pytest.fixture
 def guard(lite_shelf: Shelf, tmp_path: Path) -> Deployment:
-    return prepared(lite_shelf, tmp_path)
-
-
-def prepared(shelf: Shelf, folder: Path) -> Deployment:
-    guard = Deployment(shelf.settings(folder))
-    guard.models = NearModels(guard.settings)
-    serve(shelf, {**poison(3), **truth(6)})
-    guard.seal("before")
-    return guard
+    return traceable(lite_shelf, tmp_path)
 
 
 def withdrawn(shelf: Shelf, guard: Deployment, run_id: str = "night-1") -> list[str]:
@@ -78,6 +70,26 @@ def decide(guard: Deployment, version_ids: list[str], reviewer: Reviewer = ADA, 
 
 def served_lies(shelf: Shelf) -> set[str]:
     return {str(record.metadata["uri"]) for record in shelf.in_chroma().values() if OUTPUT in record.text}
+
+
+def test_copies_are_looked_up_for_all_withdrawn_documents_at_once(lite_shelf: Shelf, guard: Deployment) -> None:
+    version_ids = withdrawn(lite_shelf, guard)
+    statements: list[str] = []
+
+    def count(connection: object, cursor: object, statement: str, *rest: object) -> None:
+        statements.append(statement)
+
+    sa.event.listen(sa.engine.Engine, "before_cursor_execute", count)
+    try:
+        one = list_withdrawn(guard.ledger, version_ids=version_ids[:1])
+        for_one, statements[:] = len(statements), []
+        every = list_withdrawn(guard.ledger, version_ids=version_ids)
+    finally:
+        sa.event.remove(sa.engine.Engine, "before_cursor_execute", count)
+
+    assert (len(one), len(every)) == (1, 3)
+    assert {document.restores for document in every} == {(version_id,) for version_id in version_ids}
+    assert len(statements) == for_one
 
 
 def test_one_of_three_comes_back_and_is_served_and_everything_holds(lite_shelf: Shelf, guard: Deployment) -> None:
@@ -271,7 +283,7 @@ def test_an_older_withdrawal_that_logged_no_states_can_be_restored(
 
 
 def test_it_works_on_both_kinds_of_ledger(shelf: Shelf, tmp_path: Path) -> None:
-    guard = prepared(shelf, tmp_path)
+    guard = traceable(shelf, tmp_path)
     decide(guard, withdrawn(shelf, guard))
     guard.restore("restore-1")
 

@@ -120,7 +120,7 @@ def test_a_rejection_that_is_undone_after_the_bytes_came_again_lets_them_wait(
 def test_who_undoes_while_vectors_are_made_is_heard(
     deployment: Workspace, item: QueueItem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    embed = applying.embed_chunks
+    embed = applying.embed_stored
     with deployment.guard() as guard:
         (made,) = decided(guard.ledger, item.version_id)
 
@@ -128,7 +128,7 @@ def test_who_undoes_while_vectors_are_made_is_heard(
             undo_decision(guard.ledger, made.decision_id, reviewer=MO, reason="wait")
             return embed(*arguments)
 
-        monkeypatch.setattr(applying, "embed_chunks", slowly)
+        monkeypatch.setattr(applying, "embed_stored", slowly)
         result = guard.apply_decisions("d1")
 
     assert (result["released"], result["published"]) == (0, 0)

@@ -564,9 +564,9 @@ class TestHostileValues:
             deep = {"input": deep}
         with pytest.raises(HostileInput):
             Plain().filings({"query": deep, "output": "x", "reported_at": 0}, WRONG)
-        started = time.monotonic()
+        started = time.process_time()
         Phoenix().filings({**PHOENIX, "annotations": [{"name": "x"}] * 200_000}, WRONG)
-        assert time.monotonic() - started < 5
+        assert time.process_time() - started < 5
 
     @pytest.mark.parametrize(
         ("value", "expected"),

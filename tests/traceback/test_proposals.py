@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from corpus_guard.corpus.retrieval_log import LoggedChunk, LoggedRetrieval, RetrievalLog
 from corpus_guard.deployment import Deployment
-from corpus_guard.ledger.tables import documents, queries, retrievals
-from corpus_guard.traceback.proposals import WithdrawalProposal, list_proposals
+from corpus_guard.ledger.tables import documents
+from corpus_guard.traceback.proposals import WithdrawalProposal, divide_by_answer, list_proposals
 from corpus_guard.traceback.withdrawal_plan import (
     list_pending_traces,
     plan_withdrawal,
@@ -35,15 +36,9 @@ def proposals(shelf: Shelf, guard: Deployment, rag_model: object = None) -> list
 def test_each_document_is_proposed_with_what_a_person_needs(shelf: Shelf, guard: Deployment) -> None:
     record = next(record for record in shelf.in_chroma().values() if OUTPUT in record.text)
     chunk, owner = record.chunk_id, record.metadata["version_id"]
-    search = {"query_id": "q", "at": START, "session": "", "checked_by": "off", "filtered": [], "withheld": []}
-    with guard.ledger.write() as connection:
-        connection.execute(
-            queries.insert().values(
-                query_id="q", text=QUESTION, origin="log", count=2, first_seen_at=START, last_seen_at=START
-            )
-        )
-        for served in ([{"chunk_id": chunk, "rank": 1}], [{"chunk_id": chunk, "rank": 1}], []):
-            connection.execute(retrievals.insert().values(served=served, **search))
+    RetrievalLog(guard.ledger, days=3_000).add(
+        [LoggedRetrieval(QUESTION, served, at=START) for served in ((LoggedChunk(chunk),), (LoggedChunk(chunk),), ())]
+    )
 
     listed = proposals(shelf, guard)
 
@@ -111,3 +106,12 @@ def test_nothing_is_proposed_from_a_report_whose_answer_the_model_does_not_give(
     assert not any(proposal.reproduced or proposal.ticked for proposal in listed)
     assert list_pending_traces(guard.ledger) == []
     assert rows(shelf, documents, documents.c.retired_at.is_not(None)) == []
+
+
+def test_what_arose_after_the_question_was_shown_is_neither_withdrawn_nor_refused() -> None:
+    shown, kept, later = (
+        WithdrawalProposal(name, f"v-{name}", "c", (), (), (), 0.9, "", True) for name in ("shown", "kept", "later")
+    )
+
+    assert divide_by_answer([shown, kept, later], {"shown": True, "kept": False}) == ([shown], [kept])
+    assert divide_by_answer([shown, later], {"shown": False, "gone": True}) == ([], [shown])

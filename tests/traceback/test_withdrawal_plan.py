@@ -36,16 +36,14 @@ from trace_cases import (
     run,
     serve,
     told,
+    traceable,
     truth,
 )
 
 
 @pytest.fixture
 def guard(lite_shelf: Shelf, tmp_path: Path) -> Deployment:
-    guard = Deployment(lite_shelf.settings(tmp_path))
-    serve(lite_shelf, {**poison(3), **truth(6)})
-    guard.seal("before")
-    return guard
+    return traceable(lite_shelf, tmp_path)
 
 
 def traced(shelf: Shelf, guard: Deployment, run_id: str = "night-1", **more: Any) -> Any:

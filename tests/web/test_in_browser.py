@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Iterator
 
 import pytest
-import uvicorn
 from reviewing import Reviewing, a_finding
-from starlette.applications import Starlette
-from starlette.routing import Mount
 
-from browsing import Browser, Watched, chromium, needs_chromium, watched
-from corpus_guard.domain import Span
+from browsing import Browser, Watched, chromium, mounted, needs_chromium, watched
+from corpus_guard.domain import Span, Verdict
 from hostile import PAYLOADS
-from postgres import free_port
+from material import a_version
 
 pytestmark = needs_chromium
 
@@ -31,18 +26,8 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture
 def address(reviewing: Reviewing) -> Iterator[str]:
     """The app below a prefix, as Airflow mounts it."""
-    port = free_port()
-    app = Starlette(routes=[Mount("/corpus-guard", reviewing.app)])
-    server = uvicorn.Server(uvicorn.Config(app, port=port, log_level="warning"))
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    deadline = time.monotonic() + 30
-    while not server.started:
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    yield f"http://127.0.0.1:{port}/corpus-guard/"
-    server.should_exit = True
-    thread.join(10)
+    with mounted(reviewing.app) as url:
+        yield url
 
 
 @pytest.fixture
@@ -107,6 +92,76 @@ def test_many_are_previewed_and_then_decided(reviewing: Reviewing, address: str,
     page.get_by_role("status").get_by_text("3 items released").wait_for()
 
     assert [reviewing.item(item.version_id).pending for item in items] == ["release"] * 3
+
+
+def test_the_decision_is_three_tabs_away(reviewing: Reviewing, address: str, ada: Watched) -> None:
+    item = reviewing.wait()
+    ada.page.goto(f"{address}items/{item.version_id}")
+    ada.page.keyboard.press("Tab")
+    ada.page.keyboard.press("Enter")
+    ada.page.keyboard.press("Tab")
+
+    assert focused(ada).startswith("choice=")
+
+
+def decide_by_keys(session: Watched, select: str, choice: str, reason: str) -> None:
+    for key in select.split():
+        session.page.keyboard.press(key)
+    session.page.keyboard.press(choice)
+    session.page.keyboard.type(reason)
+    session.page.keyboard.press("Control+Enter")
+    session.page.wait_for_function("() => document.activeElement.matches('[data-confirm]')")
+    session.page.keyboard.press("Enter")
+
+
+def test_three_are_rejected_by_keys_alone(reviewing: Reviewing, address: str, ada: Watched) -> None:
+    items = [reviewing.wait(f"{number}.md", f"Text number {number}.") for number in range(4)]
+    ada.page.goto(address)
+    decide_by_keys(ada, "j s j s j j s k", "x", "jerks are no keys here")
+    ada.page.get_by_role("status").get_by_text("3 items rejected").wait_for()
+
+    assert sorted(str(reviewing.item(item.version_id).pending) for item in items) == ["None", *["reject"] * 3]
+
+
+def test_keys_mean_nothing_once_they_are_switched_off(reviewing: Reviewing, address: str, ada: Watched) -> None:
+    reviewing.wait()
+    ada.page.goto(address)
+    ada.page.keyboard.press("?")
+    ada.page.get_by_label("Shortcuts on").uncheck()
+    ada.page.reload()
+    ada.page.keyboard.press("j")
+    ada.page.keyboard.press("x")
+
+    assert ada.page.get_by_role("dialog").count() == 0
+    ada.page.evaluate("() => localStorage.removeItem('corpus-guard-shortcuts')")
+
+
+def test_a_common_reason_is_taken_and_may_be_edited(reviewing: Reviewing, address: str, ada: Watched) -> None:
+    item = reviewing.wait()
+    ada.page.goto(f"{address}items/{item.version_id}")
+    ada.page.keyboard.press("r")
+    ada.page.get_by_label("Suggestions").select_option("Checked with the owner of the source.")
+    ada.page.keyboard.press("End")
+    ada.page.keyboard.type(" By phone.")
+    ada.page.keyboard.press("Control+Enter")
+    ada.page.get_by_role("status").get_by_text("released").wait_for()
+
+    assert ada.page.locator("#decisions").get_by_text("Checked with the owner of the source. By phone.").count() == 1
+
+
+@pytest.mark.slow
+def test_a_thousand_are_rejected_by_keys_alone(reviewing: Reviewing, address: str, ada: Watched) -> None:
+    versions = [a_version(f"{number}.md", [f"Text number {number}."]) for number in range(1_000)]
+    reviewing.record(*((version, Verdict.QUARANTINE) for version in versions), findings=[a_finding()])
+    ada.page.goto(address)
+    ada.page.keyboard.press("a")
+    tab_to(ada, "Select all 1,000", most=400)
+    ada.page.keyboard.press("Enter")
+    ada.page.get_by_text("1,000 items").first.wait_for()
+    decide_by_keys(ada, "", "x", "a flood")
+    ada.page.get_by_role("status").get_by_text("1,000 items rejected").wait_for()
+
+    assert all(reviewing.item(version.version_id).pending == "reject" for version in versions)
 
 
 def test_the_second_of_two_reviewers_is_told(

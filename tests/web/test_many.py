@@ -77,9 +77,9 @@ def test_a_page_of_the_queue_comes_at_once(reviewing: Reviewing, many: int) -> N
             "/?text=99&trust=open",
         ):
             asked.clear()
-            began = time.monotonic()
+            began = time.process_time()  # the app runs in this process; other work on the machine does not count
             answer = client.get(path)
-            taken[path[:30]] = time.monotonic() - began
+            taken[path[:30]] = time.process_time() - began
             assert answer.status_code == 200 and len(answer.content) <= 200_000
             assert len(asked) <= 6, asked  # however many items there are
     sa.event.remove(sa.Engine, "before_cursor_execute", count)

@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import os
-import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import uvicorn
 from reviewing import plain_access
-from starlette.applications import Starlette
-from starlette.routing import Mount
 
-from browsing import Watched, chromium, needs_chromium, watched
+from browsing import Watched, chromium, mounted, needs_chromium, watched
 from corpus_guard.deployment import Deployment
 from corpus_guard.review.labels import load_labels
 from corpus_guard.web.access import RateLimit
 from corpus_guard.web.app import make_app
 from material import Shelf
-from postgres import free_port
 from trace_cases import OUTPUT, QUESTION, Contains, NearModels, Quoting, poison, report, run, serve, truth
 
 pytestmark = needs_chromium
@@ -40,18 +34,8 @@ def guard(lite_shelf: Shelf, tmp_path: Path) -> Deployment:
 @pytest.fixture
 def address(lite_shelf: Shelf, tmp_path: Path) -> Iterator[str]:
     app = make_app(lambda: Deployment(lite_shelf.settings(tmp_path)), plain_access(), RateLimit())
-    port = free_port()
-    mounted = Starlette(routes=[Mount("/corpus-guard", app)])
-    server = uvicorn.Server(uvicorn.Config(mounted, port=port, log_level="warning"))
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    deadline = time.monotonic() + 30
-    while not server.started:
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    yield f"http://127.0.0.1:{port}/corpus-guard/"
-    server.should_exit = True
-    thread.join(10)
+    with mounted(app) as url:
+        yield url
 
 
 def found(guard: Deployment) -> set[str]:

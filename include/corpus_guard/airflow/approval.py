@@ -71,20 +71,21 @@ def describe_proposals(proposals: Sequence[WithdrawalProposal]) -> str:
 
 def plain_markdown(text: str, max_length: int) -> str:
     """Return hostile text for a table in Markdown: one line, cut, with nothing that Markdown or HTML reads."""
-    shown = "".join(
-        character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text[:max_length]
-    )
+    shown = _printable(text[:max_length])
     return "".join(f"\\{character}" if character in "\\`*_{}[]()<>#+-.!|~:&@" else character for character in shown)
+
+
+def _printable(text: str) -> str:
+    return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)
 
 
 def _switch(proposal: WithdrawalProposal) -> Param:
     accused = proposal.documents[0]
     copies = len(proposal.documents) - 1
-    title = f"{accused.source}/{accused.uri}"[:MAX_TITLE_LENGTH]
     return Param(
         proposal.ticked,
         type="boolean",
-        title="".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in title),
+        title=_printable(f"{accused.source}/{accused.uri}"[:MAX_TITLE_LENGTH]),
         description=f"{accused.trust}, score {proposal.score:.2f}"
         + (f", with {copies} of equal content" if copies else ""),
     )

@@ -39,18 +39,12 @@ def apply_decisions() -> dict[str, object]:
 
 def _ask_changed_questions_again(deployment: Deployment, run_id: str) -> None:
     """Ask the questions of the reports whose documents this run withdrew or restored, and record the answers."""
-    from corpus_guard.traceback.judge_selection import create_rag_model
-    from corpus_guard.traceback.live_corpus import LiveCorpus
-    from corpus_guard.traceback.withdrawal_plan import ask_again, changed_by_run
+    from corpus_guard.traceback.withdrawal_plan import changed_by_run
 
     changed = changed_by_run(deployment.ledger, run_id)
-    if not changed:
-        return
     try:
-        rag_model = create_rag_model(deployment.settings, deployment.models, deployment.ledger)
-        corpus = LiveCorpus(deployment.ledger, deployment.store, deployment.models.embedder)
         for purpose, trace_ids in changed.items():
-            answers = ask_again(deployment.ledger, corpus, rag_model, trace_ids, run_id, purpose)
+            answers = deployment.ask_again(trace_ids, run_id, purpose)
             log.info("after %s: %s asked again, %s still wrong", purpose, len(answers), sum(answers.values()))
     except GuardError as error:  # the decisions are in effect; an answer that is missing undoes none of them
         log.warning("%s; the questions were not asked again", error)

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from corpus_guard.airflow.context import HumanAnswer, current_run_id, responder_name
 from corpus_guard.airflow.run_notes import write_note
 from corpus_guard.errors import GuardError, Infrastructure, Misuse
+from corpus_guard.ledger.states import Purpose
 from corpus_guard.ledger.tables import events
 
 if TYPE_CHECKING:
@@ -152,11 +153,8 @@ def withdraw_traced(planned: PlannedWithdrawal, answer: HumanAnswer) -> None:
     """
     from corpus_guard.airflow.approval import WITHDRAW_TICKED
     from corpus_guard.deployment import Deployment
-    from corpus_guard.traceback.judge_selection import create_rag_model
-    from corpus_guard.traceback.live_corpus import LiveCorpus
-    from corpus_guard.traceback.proposals import list_proposals
+    from corpus_guard.traceback.proposals import divide_by_answer, list_proposals
     from corpus_guard.traceback.withdrawal_plan import (
-        ask_again,
         complete_withdrawal,
         plan_withdrawal,
         refuse_withdrawal,
@@ -165,10 +163,10 @@ def withdraw_traced(planned: PlannedWithdrawal, answer: HumanAnswer) -> None:
 
     approver, run_id = responder_name(answer), current_run_id()
     chosen = list(answer.get("chosen_options") or ()) == [WITHDRAW_TICKED]
-    switches = answer.get("params_input") or {}
-    ticked = {name for name, on in switches.items() if chosen and on is True}
+    switches = {name: chosen and on is True for name, on in (answer.get("params_input") or {}).items()}
+    ticked = {name for name, on in switches.items() if on}
     with Deployment() as deployment:
-        ledger, settings, models = deployment.ledger, deployment.settings, deployment.models
+        ledger, settings = deployment.ledger, deployment.settings
         proposals = {proposal.proposal_id: proposal for proposal in list_proposals(ledger, planned["traces"])}
         earlier = _withdrawn_in(ledger, run_id)
         if missing := ticked - proposals.keys() - earlier.keys():
@@ -176,11 +174,10 @@ def withdraw_traced(planned: PlannedWithdrawal, answer: HumanAnswer) -> None:
                 f"withdrawal {min(missing)} was approved, and the same traces no longer propose it: more documents with this "
                 "content arrived, or it was decided elsewhere. Nothing was withdrawn; the next night asks again"
             )
-        refused = [proposal for name, proposal in proposals.items() if name in switches and name not in ticked]
-        for proposal in refused if chosen else proposals.values():
+        withdrawn, refused = divide_by_answer(proposals.values(), switches)
+        for proposal in refused:
             plan = plan_withdrawal(ledger, proposal.traces, [proposal.version_id])
             refuse_withdrawal(ledger, run_id, plan, approver)
-        withdrawn = [proposal for name, proposal in proposals.items() if name in ticked]
         for proposal in withdrawn:
             result = withdraw(
                 ledger,
@@ -199,11 +196,9 @@ def withdraw_traced(planned: PlannedWithdrawal, answer: HumanAnswer) -> None:
         answers = {}
         about = {trace_id for proposal in withdrawn for trace_id in proposal.traces}
         if asked := sorted(about.union(*earlier.values())):
-            corpus = LiveCorpus(ledger, deployment.store, models.embedder)
-            answers = ask_again(ledger, corpus, create_rag_model(settings, models, ledger), asked, run_id)
-    kept = len(proposals) - len(withdrawn)
+            answers = deployment.ask_again(asked, run_id, Purpose.WITHDRAW)
     write_note(
-        f"{_documents(len(withdrawn) + len(earlier))} withdrawn, {_documents(kept)} kept in service, by {approver}; "
+        f"{_documents(len(withdrawn) + len(earlier))} withdrawn, {_documents(len(refused))} kept in service, by {approver}; "
         f"{len(answers):,} questions asked again, {sum(answers.values()):,} still wrong"
     )
 

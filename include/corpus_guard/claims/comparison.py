@@ -9,6 +9,8 @@
    do not count, nor does a name that the other text holds elsewhere.
 3. A sentence that names its subject is about that subject: the other text must name it too. A sentence that names
    none is about the name before it, or that of the title; two such names that the other text lacks are two subjects.
+   So are two titles, each without a telling word that the other text holds, unless the sentences share a rare word
+   in the place of a subject.
 4. They *conflict* when values of one kind differ beyond rounding, or when one says what the other denies. A name
    is a value only where one name can be right: "the CEO is", "founded by", "is called". Where a date differs and
    something else too, the sentences tell of two times.
@@ -28,7 +30,7 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
-from typing import Final
+from typing import Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,6 +76,18 @@ _SUPPOSED: Final = re.compile(r"(?i)\b(?:if|whether|unless|in case|when)\b[^,;]*
 _FIRST_CLAUSE: Final = re.compile(r"[;:]\s")
 
 
+class Titled(Protocol):
+    """A text, or a statement of it, as far as its title tells what it is about."""
+
+    @property
+    def title(self) -> Set[str]:
+        """Return the words of the title that tell it from others."""
+
+    @property
+    def context(self) -> Set[str]:
+        """Return the lower-case words of the text and its title."""
+
+
 class Outcome(StrEnum):
     """How two statements relate."""
 
@@ -116,10 +130,11 @@ def compare(one: Statement, other: Statement, similarity: float | None = None) -
         other: another.
         similarity: cosine of the embedded `masked` sentences; None: words alone decide.
     """
-    if one.is_question or other.is_question or one.is_history != other.is_history or not _may_relate(one, other):
+    if one.is_question or other.is_question or not _may_relate(one, other):
         return Comparison(one, other, Outcome.UNRELATED, 0.0)
     words, other_words = _weights(one, other), _weights(other, one)
-    if len(words.keys() & other_words.keys()) < MIN_SHARED < min(len(words), len(other_words)) - 1:
+    too_few = len(words.keys() & other_words.keys()) < MIN_SHARED < min(len(words), len(other_words)) - 1
+    if too_few or one.is_history != other.is_history:
         return Comparison(one, other, Outcome.UNRELATED, 0.0)
     if pair := _exchanged_names(one, other):
         return Comparison(one, other, Outcome.CONFLICT, _shared(words, other_words)[1], (pair,))
@@ -131,7 +146,12 @@ def compare(one: Statement, other: Statement, similarity: float | None = None) -
     is_same &= len(one.words.keys() & other.words.keys()) >= MIN_SHARED or _covers(one, other) or _covers(other, one)
     is_same |= similarity is not None and similarity >= SAME_MEANING and jaccard > 0
     equal, different = _relate_values(one, other)
-    is_same &= _names_subject(one, other) and _names_subject(other, one)
+    is_same = (
+        is_same
+        and _names_subject(one, other)
+        and _names_subject(other, one)
+        and (not have_two_subjects(one, other) or _share_subject(one, other))
+    )
     if different and all(value.kind in CONTACTS for value, _ in different):  # everybody has an address
         is_same |= _name_one_contact(one, other)
         is_same &= all(
@@ -295,6 +315,8 @@ def _compare_names(one: Statement, other: Statement, own: Sequence[Value], other
     smaller, jaccard = _shared(words, other_words)
     conflicts = (
         len(own) == len(others) == 1
+        and not have_two_subjects(one, other)
+        and not _have_two_years(one, other)
         and smaller >= SHARED_OF_SMALLER
         and jaccard >= SHARED_OF_BOTH
         and one.is_negated == other.is_negated
@@ -431,12 +453,36 @@ def _stands_for_another(one: Statement, other: Statement, known: Set[str]) -> bo
 
 def _tell_of_two_times(one: Statement, other: Statement, different: Sequence[tuple[Value, Value]]) -> bool:
     kinds = [value.kind for value, _ in different]
+    if _have_two_years(one, other) and any(value.normal[:4] in one.years for value, _ in different):
+        return True
     return any(kind is not Kind.DATE for kind in kinds) and (Kind.DATE in kinds or _differ_in_time(one, other))
 
 
 def _differ_in_time(one: Statement, other: Statement) -> bool:
-    """Return whether one tells what happened, or of a named time, and the other what holds."""
+    """Return whether one tells what happened, or of a named time, and the other what holds; or their titles name two years."""
+    if _have_two_years(one, other) and Tense.PAST in {one.tense, other.tense}:
+        return True
     return one.is_dated != other.is_dated or {one.tense, other.tense} == {Tense.PAST, Tense.PRESENT}
+
+
+def _have_two_years(one: Statement, other: Statement) -> bool:
+    return bool(one.years and other.years) and one.years.isdisjoint(other.years)
+
+
+def have_two_subjects(one: Titled, other: Titled) -> bool:
+    """Return whether the titles of two texts each tell of something that the other text does not mention."""
+    return (
+        bool(one.title and other.title) and one.title.isdisjoint(other.context) and other.title.isdisjoint(one.context)
+    )
+
+
+def _share_subject(one: Statement, other: Statement) -> bool:
+    """Return whether both hold a rare word that stands before the verb of one of them, where its subject stands."""
+    return any(
+        word in second.words and first.words[word] >= RARE_WEIGHT
+        for first, second in ((one, other), (other, one))
+        for word in first.before_verb()
+    )
 
 
 def _stated(statement: Statement) -> list[Value]:

@@ -77,6 +77,8 @@ _CALENDAR: Final = {
     "half-yearly": (6, "month"), "twice-yearly": (6, "month"), "biennially": (24, "month"),
 }  # fmt: skip
 _ADVERB: Final = re.compile(rf"(?<![\w-])(?i:{'|'.join(_CALENDAR)})(?![\w-])")
+FREQUENCY_WORD: Final = re.compile(rf"(?i)\b(?:once|twice|thrice|times|every|{'|'.join(_CALENDAR)})\b")
+"""A word without which no sentence says how often something happens, unless in digits."""
 _EVERY: Final = re.compile(
     r"(?i:(?:once )?(?:every|each)(?P<other> other| second)?|once in(?: every)?|(?:once )?per) $"
 )

@@ -3,37 +3,149 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from functools import cache, cached_property
 from typing import Final
 
-from corpus_guard.claims.comparison import Comparison, compare_texts
-from corpus_guard.claims.statements import MASK, Rarity, Statement, read_statements
+from corpus_guard.claims.comparison import RARE_WEIGHT, Comparison, Outcome, compare, compare_texts, have_two_subjects
+from corpus_guard.claims.statements import IDENTIFIER_WEIGHT, MASK, Rarity, Statement, StatementReader, word_weight
+from corpus_guard.claims.vocabulary import EMPTY, stem
 
 MAX_PAIRS: Final = 60  # of sentences of two passages, those with most in common
 COPIED_SHARE: Final = 0.7  # of the phrases of the shorter passage, from which it is a near copy
 MIN_PHRASES: Final = 8  # of a near copy: below, a sentence or two are alike by chance
+MIN_COMMON: Final = 2  # words of two sentences and their titles, below which they are about different things
+MIN_COMMON_WEIGHT: Final = 2.0  # of these words
+SHORT_SENTENCE: Final = 3  # words, up to which one in common is enough
+COMMON_SHARE: Final = 0.35  # of the weight of the sentence that says less, 0..1
+MAX_SENTENCES: Final = 200  # read of a passage: a chunk has some ten
+MAX_KNOWN_WORDS: Final = 200_000
 _WORD: Final = re.compile(r"[^\W_]+|\x1f+")
+_TOKEN: Final = re.compile(r"[^\W\d_][\w'-]*")
+_CONTACT: Final = re.compile(r"@|://|www\.|\w\.[a-z]{2}|\d[\d ()./-]{5,}\d|\b[A-Z]{2}\d\d")
 
 
-@dataclass(frozen=True, slots=True)
 class StatedPassage:
-    """A passage, read."""
+    """A passage, read as far as somebody asks for it.
 
-    statements: tuple[Statement, ...]
-    phrases: frozenset[tuple[str, ...]]  # three words in a row, every value masked
-
-
-def read_passage(text: str, rarity: Rarity | None = None, title: str = "") -> StatedPassage:
-    """Return what a passage states; the text may be hostile.
-
-    Args:
-        text: a chunk.
-        rarity: bits of a word, as for `read_statements`.
-        title: of the document: what a sentence without a subject is about.
+    Most passages that lie near each other in the space of embeddings state nothing about the same thing. That is seen
+    from the words of their sentences, at a tenth of what reading their values costs.
     """
-    statements = read_statements(text, rarity, title).statements
-    words = [word for statement in statements for word in _WORD.findall(statement.masked.lower().replace("#", MASK))]
-    return StatedPassage(statements, frozenset(zip(words, words[1:], words[2:], strict=False)))
+
+    def __init__(self, text: str, rarity: Rarity | None = None, title: str = "") -> None:
+        """Look at a passage; the text may be hostile.
+
+        Args:
+            text: a chunk.
+            rarity: bits of a word, as for `read_statements`.
+            title: of the document: what a sentence without a subject is about.
+        """
+        self._reader = StatementReader(text, rarity, title)
+        self._weigh = _Weights(rarity)
+        self._heading = title
+
+    @cached_property
+    def outlines(self) -> Sequence[Mapping[str, float]]:
+        """The stems of each sentence that are not empty → weight."""
+        return [self._weigh.words(self._reader.text(number)) for number in self._numbers]
+
+    @cached_property
+    def statements(self) -> tuple[Statement, ...]:
+        """All statements."""
+        return self.read(self._numbers)
+
+    @cached_property
+    def phrases(self) -> frozenset[tuple[str, ...]]:
+        """Three words in a row, every value masked."""
+        words = [
+            word for statement in self.statements for word in _WORD.findall(statement.masked.lower().replace("#", MASK))
+        ]
+        return frozenset(zip(words, words[1:], words[2:], strict=False))
+
+    def read(self, sentences: Iterable[int]) -> tuple[Statement, ...]:
+        """Return the statements of some sentences."""
+        return tuple(statement for number in sentences for statement in self._reader.read(number))
+
+    @property
+    def title(self) -> frozenset[str]:
+        """Return the words of the title that tell it from others."""
+        return self._reader.title
+
+    @property
+    def context(self) -> frozenset[str]:
+        """Return the lower-case words of the passage and its title."""
+        return self._reader.context
+
+    def common_sentences(self, other: StatedPassage) -> Iterator[tuple[int, int]]:
+        """Yield a sentence and one of the other passage that may be about the same thing."""
+        needs_rare = have_two_subjects(self, other)
+        for number, words in enumerate(self.outlines):
+            for rival, others in enumerate(other.outlines):
+                direct = words.keys() & others.keys()
+                is_common = bool(direct) and (
+                    any(map(_may_be_rare, direct, map(words.__getitem__, direct)))
+                    if needs_rare
+                    else self._share_enough(other, number, rival, direct)
+                )
+                if is_common or (number in self._contacts and rival in other._contacts):
+                    yield number, rival
+
+    def _share_enough(self, other: StatedPassage, number: int, rival: int, direct: Set[str]) -> bool:
+        words, others = self.outlines[number], other.outlines[rival]
+        common = direct | (self._named & others.keys()) | (other._named & words.keys())
+        weight = sum(words.get(word) or others[word] for word in common)
+        is_short = min(len(words), len(others)) <= SHORT_SENTENCE
+        return weight >= COMMON_SHARE * min(self._totals[number], other._totals[rival]) and (
+            is_short or (len(common) >= MIN_COMMON and weight >= MIN_COMMON_WEIGHT)
+        )
+
+    @cached_property
+    def _totals(self) -> list[float]:
+        return [sum(words.values()) for words in self.outlines]
+
+    @property
+    def _numbers(self) -> range:
+        return range(min(len(self._reader.sentences), MAX_SENTENCES))
+
+    @cached_property
+    def _named(self) -> frozenset[str]:
+        return frozenset(self._weigh.words(self._heading))
+
+    @cached_property
+    def _contacts(self) -> frozenset[int]:
+        return frozenset(number for number in self._numbers if _CONTACT.search(self._reader.text(number)))
+
+
+def _may_be_rare(word: str, weight: float) -> bool:
+    return weight * (IDENTIFIER_WEIGHT if any(map(str.isdigit, word)) else 1.0) >= RARE_WEIGHT
+
+
+@cache
+class _Weights:
+    """Stems of words with their weights; one for each rarity, so that a word is looked up once a process."""
+
+    def __init__(self, rarity: Rarity | None) -> None:
+        self._rarity = rarity
+        self._known: dict[str, tuple[str, float]] = {}
+
+    def words(self, text: str) -> dict[str, float]:
+        """Return the stems of the words that are not empty → weight."""
+        known, stems = self._known, dict[str, float]()
+        for word in _TOKEN.findall(text.lower()):
+            pair = known.get(word)
+            if pair is None:
+                pair = self._look_up(word)
+            if pair[1]:
+                stems[pair[0]] = pair[1]
+        return stems
+
+    def _look_up(self, word: str) -> tuple[str, float]:
+        plain = word.strip("'-").removesuffix("'s")
+        weight = 0.0 if plain in EMPTY or not plain else word_weight(plain, self._rarity)
+        if len(self._known) >= MAX_KNOWN_WORDS:
+            self._known.clear()
+        pair = self._known[word] = (stem(plain), weight)
+        return pair
 
 
 def is_near_copy(one: StatedPassage, other: StatedPassage) -> bool:
@@ -44,4 +156,11 @@ def is_near_copy(one: StatedPassage, other: StatedPassage) -> bool:
 
 def compare_passages(one: StatedPassage, other: StatedPassage) -> list[Comparison]:
     """Return the agreements and conflicts of two passages, conflicts first."""
+    if all(
+        compare(ours, theirs).outcome is Outcome.UNRELATED
+        for number, rival in one.common_sentences(other)
+        for ours in one.read([number])
+        for theirs in other.read([rival])
+    ):
+        return []
     return list(compare_texts(one.statements, other.statements, max_pairs=MAX_PAIRS).comparisons)

@@ -46,11 +46,11 @@ class PlainText:
         return Span(self.positions[start], self.positions[end - 1] + 1)
 
 
-class _Table(dict[str, str]):
-    """Character → what a reader sees, computed on first use."""
+class _Table(dict[int, str]):
+    """Code point → what a reader sees, computed on first use."""
 
-    def __missing__(self, character: str) -> str:
-        self[character] = seen = _seen(character)
+    def __missing__(self, code: int) -> str:
+        self[code] = seen = _seen(chr(code))
         return seen
 
 
@@ -80,9 +80,11 @@ def make_plain(text: str) -> PlainText:
     """Return `text` as a reader sees it. Surrogates, control and bidi characters are allowed; linear in time."""
     if _PLAIN.fullmatch(text):
         return PlainText(text)
+    if all(len(_TABLE[ord(character)]) == 1 for character in set(text)):
+        return PlainText(text.translate(_TABLE))
     seen, positions = [], []
     for position, character in enumerate(text):
-        shown = _TABLE[character]
+        shown = _TABLE[ord(character)]
         seen.append(shown)
         positions.extend([position] * len(shown))
     return PlainText("".join(seen), positions)

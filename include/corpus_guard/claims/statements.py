@@ -7,10 +7,10 @@ What a clause with "it", "which" or no subject is about stands in the clause or 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Final
 
 from corpus_guard.claims.clauses import FINITE, PRONOUN_FIRST, Clause, split_clauses
@@ -28,12 +28,14 @@ LONGEST_GAP: Final = 12  # characters between "not" and the value it denies: " o
 IDENTIFIER_WEIGHT: Final = 2.0  # "OX-12" says more than "sensor"
 COMMON_BITS: Final = 11.0  # the words below it are some thousand that every text uses
 MIN_WEIGHT: Final = 0.5  # of such a word
+TELLING_BITS: Final = 13.0  # of a word of a title that tells what it is about: some 8,000 words are more frequent
 
 Rarity = Callable[[str], float]
 """Bits of a lower-case word, 0 to about 16: the rarer, the more; `screening.wording.Wording.rarity` is one."""
 
 _WORD: Final = re.compile(r"\x1f+|[^\W_][\w'-]*")
 _NAME_WORD: Final = re.compile(r"[\w-]+")
+_YEAR: Final = re.compile(r"(?<!\d)(?:1[5-9]|20)\d\d(?!\d)")
 _HISTORY: Final = re.compile(
     r"(?i)\b(?:former(?:ly)?|previous(?:ly)?|used to (?:be|have|take|last|cost)|no longer|old revision|was once|originally|in the past"
     r"|obsolete|outdated|superseded|until (?:19|20)\d\d)\b"
@@ -80,18 +82,48 @@ class Statement:
     words: Mapping[str, float]  # each of these stems → weight, > 0
     is_negated: bool
     is_question: bool  # asks or supposes: states nothing
-    is_history: bool  # tells how it was formerly
-    tense: Tense
-    is_dated: bool  # tells of a time that a date names: "in 2014 it was 12 hours"
+    has_date: bool  # its sentence does
     about: frozenset[str]  # stems that it need not repeat: of the title, and of what "it" and "which" stand for
     referent: frozenset[str]  # of these, what its subject "it", "which" or none stands for; empty: it has a subject
     condition: frozenset[str]  # stems of the conditions in its sentence: "if the lid is open"
     context: frozenset[str]  # lower-case words of the text and its title
     subject: frozenset[str]  # words of the name it is about where it holds none: from before it, or from the title
+    title: frozenset[str] = frozenset()  # words of the title that tell it from others
+    years: frozenset[str] = frozenset()  # in the title
 
     def names(self) -> frozenset[str]:
         """Return the proper names and identifiers."""
         return frozenset(value.normal for value in self.values if value.kind is Kind.NAME)
+
+    @property
+    def tense(self) -> Tense:
+        """When it holds."""
+        is_past = bool(_HAPPENED.search(self.text)) and not _CHANGED.search(self.text)
+        is_present = bool(_PRESENT.search(self.text))
+        return Tense.UNKNOWN if is_past == is_present else Tense.PAST if is_past else Tense.PRESENT
+
+    @property
+    def is_dated(self) -> bool:
+        """Whether it tells of a time that a date names, "in 2014 it was 12 hours"; how it has been since then is no such thing."""
+        text = self.text
+        return self.has_date and bool(_PAST.search(text)) and not _PRESENT.search(text) and not _CHANGED.search(text)
+
+    @property
+    def is_history(self) -> bool:
+        """Whether its first value is of former times; a later clause about them makes no history of it."""
+        marked = _HISTORY.search(self.text)
+        if marked is None:
+            return False
+        stated = (
+            end
+            for value, (_, end) in zip(self.values, self.places, strict=True)
+            if value.kind not in {Kind.NAME, Kind.NEGATION}
+        )
+        return "," not in self.text[next(stated, len(self.text)) : marked.start()]
+
+    def before_verb(self) -> frozenset[str]:
+        """Return the stems before the verb, where the subject stands; all where there is no verb that shows."""
+        return _before_verb_of(self.text, self.stems)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,55 +142,137 @@ def read_statements(text: str, rarity: Rarity | None = None, title: str = "") ->
         rarity: bits of a word. None: every word that is not empty weighs the same.
         title: of the text: what a sentence without a subject is about.
     """
-    plain = make_plain(text)
-    context = frozenset(_plain_words(f"{title}\n{plain.text}"))
-    about_title = frozenset(stem for _, stem in _weigh(title, (), None)[0])
-    subject, before = _telling(_first_name(read_values(title)), rarity), frozenset[str]()
+    reader = StatementReader(text, rarity, title)
     read: list[Statement] = []
-    not_read = 0
-    for start, end in split_sentences(plain.text):
+    for number in range(len(reader.sentences)):
         if len(read) >= MAX_STATEMENTS:
-            not_read += 1
-            continue
-        sentence = plain.text[start:end]
-        values = tuple(read_sentence(plain, start, end))
-        places = tuple(_places(values, plain.positions, start, end))
-        is_question = sentence.rstrip("\"')").endswith("?")
-        clauses = [_read_clause(sentence, clause, values, places, rarity) for clause in split_clauses(sentence)]
-        condition = frozenset[str]().union(*(part.words for part in clauses if part.clause.is_supposed))
-        for part in clauses:
-            refers = part.clause.is_continued or bool(_REFERS.search(part.text))
-            is_continued = refers and not _POSSESSIVE.match(part.text) and not _first_name(part.values)
-            read.append(
-                Statement(
-                    span=plain.span(start, end),
-                    text=part.text,
-                    masked=re.sub(f"{MASK}+", "#", part.masked),
-                    values=part.values,
-                    places=part.places,
-                    kinds=frozenset(value.kind for value in part.values),
-                    stems=part.stems,
-                    words=part.words,
-                    is_negated=part.is_negated,
-                    is_question=is_question or part.clause.is_supposed,
-                    is_history=_tells_history(part.text, part.values, part.places),
-                    tense=_tense(part.text),
-                    is_dated=_is_dated(part.text, values),
-                    about=about_title | before if refers else about_title,
-                    referent=before if is_continued else frozenset(),
-                    condition=frozenset[str]() if part.clause.is_supposed else condition,
-                    context=context,
-                    subject=subject,
-                )
+            return Statements(tuple(read), len(reader.sentences) - number)
+        read += reader.read(number)
+    return Statements(tuple(read))
+
+
+class StatementReader:
+    """The sentences of a text, each read when it is asked for, with those before it that say what it is about."""
+
+    def __init__(self, text: str, rarity: Rarity | None = None, title: str = "") -> None:
+        """Split a text into sentences; the arguments are those of `read_statements`."""
+        self._plain = make_plain(text)
+        self._rarity = rarity
+        self._heading = title
+        self._read: dict[int, _Sentence] = {}
+        self._statements: dict[int, tuple[Statement, ...]] = {}
+        self.sentences = tuple(split_sentences(self._plain.text))
+
+    def text(self, number: int) -> str:
+        """Return a sentence as a reader sees it."""
+        return self._plain.text[slice(*self.sentences[number])]
+
+    def read(self, number: int) -> tuple[Statement, ...]:
+        """Return the statements of a sentence."""
+        if number not in self._statements:
+            self._statements[number] = tuple(self._state(number))
+        return self._statements[number]
+
+    def _state(self, number: int) -> Iterator[Statement]:
+        sentence = self._sentence(number)
+        span = self._plain.span(*self.sentences[number])
+        condition = frozenset[str]().union(*(part.words for part in sentence.parts if part.clause.is_supposed))
+        subject = self._subject_before(number)
+        before = self._words_before(number)
+        for part in sentence.parts:
+            is_continued = part.refers and not _POSSESSIVE.match(part.text) and not _first_name(part.values)
+            yield Statement(
+                span=span,
+                text=part.text,
+                masked=re.sub(f"{MASK}+", "#", part.masked),
+                values=part.values,
+                places=part.places,
+                kinds=frozenset(value.kind for value in part.values),
+                stems=part.stems,
+                words=part.words,
+                is_negated=part.is_negated,
+                is_question=sentence.is_question or part.clause.is_supposed,
+                has_date=any(value.kind is Kind.DATE for value in sentence.values),
+                about=self._about_title | before if part.refers else self._about_title,
+                referent=before if is_continued else frozenset(),
+                condition=frozenset[str]() if part.clause.is_supposed else condition,
+                context=self.context,
+                subject=subject,
+                title=self.title,
+                years=self._years,
             )
-            if not refers:
+            if not part.refers:
                 before = part.subject()
-        subject = (
-            _telling(_first_name(_before_verb(sentence, values, places)), rarity)
-            or subject
-            or (_telling(_first_name(values), rarity) if _IS_A.search(sentence) else frozenset())
-        )
-    return Statements(tuple(read), not_read)
+
+    @cached_property
+    def context(self) -> frozenset[str]:
+        """The lower-case words of the text and its title."""
+        return frozenset(_plain_words(f"{self._heading}\n{self._plain.text}"))
+
+    @cached_property
+    def _about_title(self) -> frozenset[str]:
+        return frozenset(stem for _, stem in _weigh(self._heading, (), None)[0])
+
+    @cached_property
+    def title(self) -> frozenset[str]:
+        """The words of the title that tell it from others."""
+        words = (word for word in _plain_words(self._heading) if not word.isdigit())
+        return frozenset(word for word in words if self._rarity is not None and self._rarity(word) >= TELLING_BITS)
+
+    @cached_property
+    def _years(self) -> frozenset[str]:
+        return frozenset(_YEAR.findall(self._heading))
+
+    @cached_property
+    def _subject_of_title(self) -> frozenset[str]:
+        return _telling(_first_name(read_values(self._heading)), self._rarity)
+
+    def _sentence(self, number: int) -> _Sentence:
+        sentence = self._read.get(number)
+        if sentence is None:
+            start, end = self.sentences[number]
+            text = self._plain.text[start:end]
+            values = tuple(read_sentence(self._plain, start, end))
+            places = tuple(_places(values, self._plain.positions, start, end))
+            parts = tuple(_read_clause(text, clause, values, places, self._rarity) for clause in split_clauses(text))
+            name = _telling(_first_name(_before_verb(text, values, places)), self._rarity)
+            sentence = self._read[number] = _Sentence(text, values, parts, name)
+        return sentence
+
+    def _words_before(self, number: int) -> frozenset[str]:
+        """Return the subject of the last clause before a sentence that has one."""
+        for earlier in range(number - 1, -1, -1):
+            for part in reversed(self._sentence(earlier).parts):
+                if not part.refers:
+                    return part.subject()
+        return frozenset()
+
+    def _subject_before(self, number: int) -> frozenset[str]:
+        """Return the name that stood last in the place of a subject before a sentence, or that of the title."""
+        for earlier in range(number - 1, -1, -1):
+            if name := self._sentence(earlier).name:
+                return name
+        if self._subject_of_title:
+            return self._subject_of_title
+        for earlier in range(number):
+            sentence = self._sentence(earlier)
+            if _IS_A.search(sentence.text) and (subject := _telling(_first_name(sentence.values), self._rarity)):
+                return subject
+        return frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class _Sentence:
+    """A sentence, read by itself."""
+
+    text: str
+    values: tuple[Value, ...]
+    parts: tuple[_Part, ...]
+    name: frozenset[str]  # words of the name in the place of its subject
+
+    @property
+    def is_question(self) -> bool:
+        return self.text.rstrip("\"')").endswith("?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,12 +287,17 @@ class _Part:
     stems: tuple[tuple[int, str], ...]
     words: Mapping[str, float]
     is_negated: bool
+    refers: bool  # its subject stands before it
 
     def subject(self) -> frozenset[str]:
-        """Return the stems before the verb; where none is known, all."""
-        verb = FINITE.search(self.text)
-        end = verb.start() if verb else len(self.text)
-        return frozenset(stem for place, stem in self.stems if place < end)
+        """Return what it is about."""
+        return _before_verb_of(self.text, self.stems)
+
+
+def _before_verb_of(text: str, stems: Iterable[tuple[int, str]]) -> frozenset[str]:
+    verb = FINITE.search(text)
+    end = verb.start() if verb else len(text)
+    return frozenset(stem for place, stem in stems if place < end)
 
 
 def _read_clause(
@@ -204,7 +323,8 @@ def _read_clause(
         and not (text[:start].endswith(", ") and not FINITE.search(text, end))  # "in one arm, not both"
         for value, (start, end) in inside
     )
-    return _Part(clause, text, masked, own, own_places, stems, words, bool(negations % 2))
+    refers = clause.is_continued or bool(_REFERS.search(text))
+    return _Part(clause, text, masked, own, own_places, stems, words, bool(negations % 2), refers)
 
 
 def _first_name(values: Iterable[Value]) -> frozenset[str]:
@@ -222,31 +342,6 @@ def _telling(words: frozenset[str], rarity: Rarity | None) -> frozenset[str]:
     """Return the words of a name that tell it from others: of "Hotel Meridian" the second."""
     rare = frozenset(word for word in words if rarity is None or rarity(word) >= COMMON_BITS + 1)
     return rare or words
-
-
-def _tells_history(sentence: str, values: Sequence[Value], places: Sequence[tuple[int, int]]) -> bool:
-    """Return whether the first value is of former times; a later clause about them makes no history of it."""
-    marked = _HISTORY.search(sentence)
-    if marked is None:
-        return False
-    first = next(
-        (end for value, (_, end) in zip(values, places, strict=True) if value.kind not in {Kind.NAME, Kind.NEGATION}),
-        len(sentence),
-    )
-    return "," not in sentence[first : marked.start()]
-
-
-def _tense(text: str) -> Tense:
-    is_past = bool(_HAPPENED.search(text)) and not _CHANGED.search(text)
-    is_present = bool(_PRESENT.search(text))
-    return Tense.UNKNOWN if is_past == is_present else Tense.PAST if is_past else Tense.PRESENT
-
-
-def _is_dated(text: str, values: Sequence[Value]) -> bool:
-    """Return whether it is told how something was at a time that is named; how it has been since then is no such thing."""
-    if not any(value.kind is Kind.DATE for value in values):
-        return False
-    return bool(_PAST.search(text)) and not _PRESENT.search(text) and not _CHANGED.search(text)
 
 
 def _places(values: tuple[Value, ...], positions: object, start: int, end: int) -> list[tuple[int, int]]:
@@ -288,10 +383,14 @@ def _weigh(
     found = [(place, word) for place, word in found if word and not word.startswith(MASK)]
     # A sentence of nothing but such words ("It may be used down to 300 m") is compared by them.
     for place, word in [pair for pair in found if pair[1] not in EMPTY] or found:
-        weight = 1.0 if rarity is None else max(MIN_WEIGHT, (rarity(word) - COMMON_BITS + 1) / 2)
         stems.append((place, stem(word)))
-        weights[stem(word)] = weight * (IDENTIFIER_WEIGHT if word in identifiers else 1.0)
+        weights[stem(word)] = word_weight(word, rarity) * (IDENTIFIER_WEIGHT if word in identifiers else 1.0)
     return tuple(stems), weights
+
+
+def word_weight(word: str, rarity: Rarity | None) -> float:
+    """Return what a lower-case word says of the thing that a sentence is about, above 0."""
+    return 1.0 if rarity is None else max(MIN_WEIGHT, (rarity(word) - COMMON_BITS + 1) / 2)
 
 
 def shift_statement(statement: Statement, start: int) -> Statement:

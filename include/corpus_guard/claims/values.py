@@ -9,9 +9,10 @@ from typing import Final
 
 from corpus_guard.claims.contacts import read_contacts
 from corpus_guard.claims.dates import read_dates, read_times
-from corpus_guard.claims.measures import read_frequencies, read_measures
+from corpus_guard.claims.measures import FREQUENCY_WORD, read_frequencies, read_measures
 from corpus_guard.claims.names import read_editions, read_names
 from corpus_guard.claims.negation import NOT, WITHOUT, read_negations
+from corpus_guard.claims.numbers import NUMBER_WORD
 from corpus_guard.claims.plain_text import PlainText, make_plain
 from corpus_guard.claims.sentences import split_sentences
 from corpus_guard.claims.value import Kind, Value
@@ -63,16 +64,14 @@ def read_sentence(plain: PlainText, start: int, end: int) -> list[Value]:
     for reader, needs in _READERS:
         if needs is not None and not (has_digit or needs.search(text)):
             continue
-        taken = bytearray(len(text))
-        for value in reader(remaining):
+        unread = remaining
+        for value in reader(unread):
             span = value if isinstance(value, Span) else value.span
-            if any(taken[span.start : span.end]):
-                continue
-            taken[span.start : span.end] = b"\x01" * (span.end - span.start)
+            if remaining[span.start : span.end] != unread[span.start : span.end]:
+                continue  # a part of it is taken
+            remaining = remaining[: span.start] + READ * (span.end - span.start) + remaining[span.end :]
             if isinstance(value, Value):
                 values.append(value)
-        if any(taken):
-            remaining = "".join(READ if is_taken else char for char, is_taken in zip(remaining, taken, strict=True))
     # Names may hold a negation ("No Name Ltd"); an address or a number may not: "tickets.invalid".
     hidden = [value.span for value in values if value.kind is not Kind.NAME]
     values += [
@@ -111,8 +110,8 @@ _READERS: Final[tuple[tuple[Callable[[str], Iterator[Value | Span]], re.Pattern[
     (read_times, _DIGIT),
     (_versions, _DIGIT),
     (read_editions, _DIGIT),
-    (read_frequencies, None),
-    (read_measures, None),
+    (read_frequencies, FREQUENCY_WORD),
+    (read_measures, NUMBER_WORD),
     (read_names, None),
 )
 """Readers in order of their certainty, and what a sentence without a digit must hold to be worth reading; None: anything."""

@@ -1,4 +1,4 @@
-"""Asking reported questions again, after what answered them was withdrawn, restored or purged."""
+"""Traces whose questions are asked again, after what answered them was withdrawn, restored or purged."""
 
 from __future__ import annotations
 
@@ -6,20 +6,6 @@ from collections.abc import Iterable, Sequence
 
 from corpus_guard import errors
 from corpus_guard.deployment import Deployment
-from corpus_guard.ledger.states import Purpose
-
-
-def ask_questions_again(
-    deployment: Deployment, trace_ids: Sequence[str], run_id: str, after: Purpose
-) -> dict[str, bool]:
-    """Ask the questions of traces again, record the answers, and return whether each is still the reported one."""
-    from corpus_guard.traceback.judge_selection import create_rag_model
-    from corpus_guard.traceback.live_corpus import LiveCorpus
-    from corpus_guard.traceback.withdrawal_plan import ask_again
-
-    rag_model = create_rag_model(deployment.settings, deployment.models, deployment.ledger)
-    corpus = LiveCorpus(deployment.ledger, deployment.store, deployment.models.embedder)
-    return ask_again(deployment.ledger, corpus, rag_model, trace_ids, run_id, after)
 
 
 def newest_traces(deployment: Deployment, report_ids: Iterable[str]) -> list[str]:

@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
+from rich.text import Text
 
 from corpus_guard.invisible import is_invisible, reveal_invisible
 
@@ -33,6 +34,9 @@ STATE_STYLE = {
 }  # fmt: skip
 
 _TAG_BEGINS = re.compile(r"\[(?=[a-z#/@]|\Z)")
+
+
+UNFOLDED = 16  # characters: an id, a time, a state
 
 
 def visible(text: str, *, lines: bool = False) -> str:
@@ -79,18 +83,30 @@ def plural(count: int, noun: str) -> str:
 def styled(word: str, styles: dict[str, str] = STATE_STYLE) -> str:
     """Return a word in the colour of its meaning."""
     style = styles.get(word)
-    return f"[{style}]{word}[/{style}]" if style else word
+    shown = word.replace("_", " ")
+    return f"[{style}]{shown}[/{style}]" if style else shown
 
 
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[str] = ()) -> Table:
-    """Return a plain table. Cells may hold markup, so hostile text must have gone through `visible`."""
+    """Return a plain table without the columns that are empty in all rows; ids, times and states are not folded.
+
+    Cells may hold markup, so hostile text must have gone through `visible`.
+    """
     result = Table(
         title=title, title_justify="left", header_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0)
     )
-    for column in columns:
-        result.add_column(column, justify="right" if column in right else "left", overflow="fold")
-    for row in rows:
-        result.add_row(*row)
+    listed = list(rows)
+    shown = [number for number in range(len(columns)) if not listed or any(row[number] for row in listed)]
+    for number in shown:
+        width = max((Text.from_markup(row[number]).cell_len for row in listed), default=0)
+        result.add_column(
+            columns[number],
+            justify="right" if columns[number] in right else "left",
+            overflow="fold",
+            min_width=width if width <= UNFOLDED else None,
+        )
+    for row in listed:
+        result.add_row(*(row[number] for number in shown))
     return result
 
 

@@ -113,6 +113,19 @@ def evaluate_filter(
     answers: Annotated[
         bool, typer.Option("--answers/--no-answers", help="Also answer the questions, to measure ASR and accuracy.")
     ] = True,
+    tau: Annotated[
+        float | None,
+        typer.Option(min=0, max=1, help="Cosine above which two words are similar. Default: CORPUS_GUARD_FILTER_TAU."),
+    ] = None,
+    epsilon: Annotated[
+        float | None,
+        typer.Option(
+            min=0, max=1, help="Freq-Density above which FilterRAG drops a text. Default: CORPUS_GUARD_FILTER_EPSILON."
+        ),
+    ] = None,
+    white_box: Annotated[
+        Path | None, typer.Option(help="JSONL with texts optimised to be retrieved, for questions of --test.")
+    ] = None,
     save_model: Annotated[
         Path | None, typer.Option(help="Train on all questions of both files and write the classifier to this file.")
     ] = None,
@@ -127,13 +140,26 @@ def evaluate_filter(
     from corpus_guard.detectors.readings import ReadingCache
     from corpus_guard.evaluation.filter_experiment import FilterExperiment, read_filter_questions
     from corpus_guard.models import Models
+    from corpus_guard.models.chat import ChatEndpoint
     from corpus_guard.settings import load_settings
+    from corpus_guard.traceback.rag_model import ChatRagModel
 
     settings = load_settings()
     training, testing = read_filter_questions(train, form, limit), read_filter_questions(test, form, limit)
-    experiment = FilterExperiment(Models(settings), ReadingCache(settings.home / "evaluation" / "readings.jsonl"))
+    chat = ChatRagModel(ChatEndpoint.from_settings(settings)) if settings.chat_url else None
+    readings = ReadingCache(settings.home / "evaluation" / "readings.jsonl")
+    experiment = FilterExperiment(Models(settings), readings, chat)
     with console.progress(True) as progress:
-        figures = experiment.run(training, testing, kind=kind, answers=answers, progress=progress)
+        figures = experiment.run(
+            training,
+            testing,
+            kind=kind,
+            answers=answers,
+            tau=settings.filter_tau if tau is None else tau,
+            epsilon=settings.filter_epsilon if epsilon is None else epsilon,
+            white_box=white_box,
+            progress=progress,
+        )
     if save_model is not None:
         everything = list(
             {(question.key, question.adversarial): question for question in [*training, *testing]}.values()
@@ -143,11 +169,17 @@ def evaluate_filter(
     if to == Path("-"):
         console.print_json(figures)
         return
-    shown = {
-        key: title for key, title in _FILTER.items() if any(key in question for question in figures["systems"].values())
-    }
-    rows = [(name, *(_rate(values[key]) for key in shown)) for name, values in figures["systems"].items()]
-    out.print(console.table("Systems", ("system", *shown.values()), rows, right=tuple(shown.values())))
+    sweep = {f"{system}, tau {tau}": rates for tau, both in figures["tau"].items() for system, rates in both.items()}
+    sweep |= {f"filterrag, epsilon {epsilon}": rates for epsilon, rates in figures["epsilon"].items()}
+    tables = {"Systems": figures["systems"], "Sweeps": sweep}
+    if "white_box" in figures:
+        tables[f"White box, {figures['white_box_questions']} questions"] = figures["white_box"]
+    for name, systems in tables.items():
+        shown = {key: label for key, label in _FILTER.items() if any(key in values for values in systems.values())}
+        rows = [(system, *(_rate(values[key]) for key in shown)) for system, values in systems.items()]
+        out.print(console.table(name, ("system", *shown.values()), rows, right=tuple(shown.values())))
+    if answers:
+        out.print("ASR and accuracy: answers of a model of 135 million parameters say little about larger ones.")
     for name, values in figures["classifier"].items():
         out.print(f"{name.replace('_', ' ')}: {values if isinstance(values, str) else _rate(values)}")
     if to is not None:
@@ -192,7 +224,14 @@ def evaluate_claims(
     out.print(console.table("Contradictions of trusted texts", columns, rows, right=("contradict", "share")))
 
 
-_FILTER = {"atr": "ATR", "asr": "ASR", "accuracy": "accuracy", "clean_dropped": "clean dropped"}
+_FILTER = {
+    "atr": "ATR",
+    "asr": "ASR",
+    "accuracy": "accuracy",
+    "chat_asr": "ASR, chat",
+    "chat_accuracy": "accuracy, chat",
+    "clean_dropped": "clean dropped",
+}
 
 
 def _rate(share: Any) -> str:

@@ -12,25 +12,51 @@ from corpus_guard.attacks.adaptive import AdaptiveAttack
 from corpus_guard.cli import console
 from corpus_guard.cli.console import err, out, visible
 from corpus_guard.cli.options import LogToMlflow
-from corpus_guard.detectors.planting import Attack, Planting
-from corpus_guard.detectors.report_forms import ReportForm
-from corpus_guard.errors import Misuse
-from corpus_guard.evaluation.traceback.evaluated_judges import BASELINE_JUDGES, EvaluatedJudge
+from corpus_guard.detectors.planting import Attack, Planting, ReportForm
+from corpus_guard.detectors.samples import Half
+from corpus_guard.evaluation.traceback.evaluated_judges import EvaluatedJudge, Events
+from corpus_guard.traceback.prompts import JudgePrompt
 
 if TYPE_CHECKING:
     from corpus_guard.evaluation.traceback.experiment import TracebackRequest, TracebackResult
     from corpus_guard.settings import Settings
 
+MeasuredHalf = Annotated[
+    Half, typer.Option(help="Questions to measure on; `guard train judge --half` trains on the others.")
+]
+CountedEvents = Annotated[
+    Events,
+    typer.Option(
+        help="reports: every question is reported; rag: only where the RAG model gives the attacker's answer."
+    ),
+]
+PromptOfJudge = Annotated[
+    JudgePrompt, typer.Option(help="Prompt of the judge llm: the guard's, or the paper's for comparison.")
+]
 
 app = typer.Typer()
+
+
+def parse_attack(name: str) -> Attack:
+    """Return the attack of this name; ``poisonedrag-w`` is ``hotflip``."""
+    try:
+        return Attack(name)
+    except ValueError:
+        expected = ", ".join([*Attack, "poisonedrag-w"])
+        raise typer.BadParameter(f"{name[:40]!r} is no attack; expected one of {expected}") from None
 
 
 @app.command("traceback")
 def traceback(
     targets: Annotated[Path, typer.Argument(help="JSONL file, one question per line.", metavar="TARGETS")],
-    attack: Annotated[Attack, typer.Option(help="Attack on the corpus; none: honest complaints only.")] = (
-        Attack.POISONEDRAG_B
-    ),
+    attack: Annotated[
+        Attack,
+        typer.Option(
+            help="Attack on the corpus; poisonedrag-w is hotflip; none: honest complaints only.",
+            parser=parse_attack,
+            metavar=f"[{'|'.join(Attack)}]",
+        ),
+    ] = Attack.POISONEDRAG_B,
     adaptive: Annotated[AdaptiveAttack, typer.Option(help="Extra step of an attacker who knows about tracing.")] = (
         AdaptiveAttack.NONE
     ),
@@ -50,17 +76,12 @@ def traceback(
     ] = False,
     defence: Annotated[
         list[str] | None,
-        typer.Option(
-            help="For --asr and --table6: only this defence (repeatable). Default: --asr measures those of PTR and BTE, --table6 all."
-        ),
+        typer.Option(help="For --asr: only this defence (repeatable). Default: those of PTR and BTE."),
     ] = None,
-    table: Annotated[
-        bool, typer.Option("--table", help="Table 1 of the paper: all attacks, all judges (slow; see --limit).")
-    ] = False,
-    with_table6: Annotated[
-        bool, typer.Option("--table6", help="Table 6 of the paper: all attacks, all defences (slow; see --limit).")
-    ] = False,
-    limit: Annotated[int | None, typer.Option(min=1, help="Use only the first rows of the file. Default: all.")] = None,
+    half: MeasuredHalf = Half.WHOLE,
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="Use only the first rows of the file, or of its half. Default: all.")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Random seed of rewriting, misspelling, optimisation and sampling.")] = 0,
     optimise: Annotated[
         bool, typer.Option("--optimise", help="hotflip: optimise the leading words here (takes seconds per text).")
@@ -73,6 +94,12 @@ def traceback(
         typer.Option("--ask", help="Ask the RAG model again when a verdict is in doubt, as `guard trace` does."),
     ] = False,
     form: Annotated[ReportForm, typer.Option(help="Form in which people report the wrong answer.")] = ReportForm.BARE,
+    other_answers: Annotated[
+        int,
+        typer.Option(min=0, help="--attack none: report so many wrong answers to other questions of the kind as well."),
+    ] = 2,
+    events: CountedEvents = Events.REPORTS,
+    prompt: PromptOfJudge = JudgePrompt.OWN,
     mlflow: LogToMlflow = True,
 ) -> None:
     """Measure how many poisoned texts behind a wrong answer are found, and how many others are accused.
@@ -84,24 +111,27 @@ def traceback(
 
     Example: `guard evaluate traceback targets.jsonl --attack poisonedrag-b --judge embedded --json out.json --verdicts v.jsonl`
     """
-    from corpus_guard.evaluation.defences import DEFENCES
     from corpus_guard.evaluation.traceback.experiment import TRACEBACK_DEFENCES, TracebackRequest
     from corpus_guard.settings import load_settings
 
-    if table + with_table6 + (verdicts is not None) > 1:
-        raise Misuse(
-            "--table, --table6 and --verdicts: a table runs many experiments, verdicts belong to one; choose one"
-        )
     settings = load_settings()
     planting = Planting(attack, adaptive, m, typos, seed, optimise)
-    defences = tuple(defence or (DEFENCES if with_table6 else TRACEBACK_DEFENCES))
-    request = TracebackRequest(targets, planting, judge, k, limit, asr, defences, ask, form)
-    if table:
-        _table1(settings, request, to, mlflow=mlflow)
-    elif with_table6:
-        _table6(settings, request, to, mlflow=mlflow)
-    else:
-        _play(settings, request, to, verdicts, mlflow=mlflow)
+    request = TracebackRequest(
+        targets,
+        planting,
+        judge,
+        k,
+        limit,
+        asr,
+        tuple(defence or TRACEBACK_DEFENCES),
+        ask,
+        form,
+        half,
+        other_answers,
+        events,
+        prompt,
+    )
+    _play(settings, request, to, verdicts, mlflow=mlflow)
 
 
 def _play(
@@ -123,47 +153,6 @@ def _play(
         err.print(f"MLflow run {log_traceback(settings, result)} of {EXPERIMENT}", soft_wrap=True)
 
 
-def _table1(settings: Settings, request: TracebackRequest, to: Path | None, *, mlflow: bool) -> None:
-    from corpus_guard.evaluation.traceback import published as tables
-    from corpus_guard.evaluation.traceback.mlflow_log import TABLE1_EXPERIMENT, log_table1
-    from corpus_guard.evaluation.traceback.paper_tables import reproduce_table1
-
-    judges = [EvaluatedJudge.EMBEDDED, *([EvaluatedJudge.LLM] if settings.chat_url else []), *BASELINE_JUDGES]
-    with console.progress(True) as progress:
-        result = reproduce_table1(settings, request, tables.TABLE1_ATTACKS, judges, progress=progress)
-    _written(to, result.as_dict())
-    if to != Path("-"):
-        title = f"Table 1, in per cent with 95 % intervals; paper: {' / '.join(tables.DATA_SETS)}"
-        out.print(
-            console.table(
-                title, tables.TABLE1_COLUMNS, tables.table1_rows(result.cells), right=tables.TABLE1_COLUMNS[2:]
-            )
-        )
-        if EvaluatedJudge.LLM not in judges:
-            out.print("llm: not run, CORPUS_GUARD_CHAT_URL is not set")
-    if mlflow:
-        err.print(f"MLflow run {log_table1(settings, request, result)} of {TABLE1_EXPERIMENT}", soft_wrap=True)
-
-
-def _table6(settings: Settings, request: TracebackRequest, to: Path | None, *, mlflow: bool) -> None:
-    from corpus_guard.evaluation.traceback import published as tables
-    from corpus_guard.evaluation.traceback.mlflow_log import TABLE6_EXPERIMENT, log_table6
-    from corpus_guard.evaluation.traceback.paper_tables import reproduce_table6
-
-    with console.progress(True) as progress:
-        result = reproduce_table6(settings, request, tables.TABLE6_ATTACKS, progress=progress)
-    _written(to, result.as_dict())
-    if to != Path("-"):
-        title = f"Table 6, in per cent with 95 % intervals; paper: {' / '.join(tables.DATA_SETS)}"
-        out.print(
-            console.table(
-                title, tables.TABLE6_COLUMNS, tables.table6_rows(result.cells), right=tables.TABLE6_COLUMNS[2:]
-            )
-        )
-    if mlflow:
-        err.print(f"MLflow run {log_table6(settings, request, result)} of {TABLE6_EXPERIMENT}", soft_wrap=True)
-
-
 def _written(to: Path | None, values: Any) -> None:
     if to is None:
         return
@@ -177,7 +166,6 @@ def _written(to: Path | None, values: Any) -> None:
 
 def _show(result: TracebackResult) -> None:
     from corpus_guard.detectors.trace_figures import CountedShare
-    from corpus_guard.evaluation.traceback.published import percent
 
     figures = result.figures
     planting = result.request.planting
@@ -188,7 +176,7 @@ def _show(result: TracebackResult) -> None:
         console.table(
             "Traceback, in per cent with 95 % intervals",
             ("attack", "judge", "DACC", "FPR", "FNR"),
-            [(attack, visible(result.judge_name), *map(percent, (figures.dacc, figures.fpr, figures.fnr)))],
+            [(attack, visible(result.judge_name), figures.dacc.percent, figures.fpr.percent, figures.fnr.percent)],
             right=("DACC", "FPR", "FNR"),
         )
     )
@@ -208,12 +196,19 @@ def _show(result: TracebackResult) -> None:
             f"Questions that retrieve a planted text: {figures.reached:,}; after removing the accused: {figures.leaking:,}",
             soft_wrap=True,
         )
+    if result.request.events is Events.RAG:
+        about = result.about
+        out.print(
+            f"Attacks that succeeded against {visible(str(about['rag_model']))}: {about['attacks_succeeded']} of "
+            f"{about['attacks']}; without an answer: {about['attacks_without_an_answer']}",
+            soft_wrap=True,
+        )
     if result.answered:
         rows = [
             (
                 name,
-                percent(CountedShare(line.attacked, line.queries)),
-                percent(CountedShare(line.right, line.queries)),
+                CountedShare(line.attacked, line.queries).percent,
+                CountedShare(line.right, line.queries).percent,
                 f"{line.failed:,}",
             )
             for name, line in result.answered.items()

@@ -8,11 +8,12 @@ from __future__ import annotations
 import errno
 import logging
 import sys
+from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.panel import Panel
@@ -21,14 +22,21 @@ from rich.text import Text
 from corpus_guard import __version__, errors
 from corpus_guard.cli import (
     activations,
+    case,
+    checks,
     claims,
     clean,
     console,
     enhance,
     evaluate,
     evaluate_drift,
+    evaluate_orders,
+    evaluate_ragforensics,
     evaluate_traceback,
+    evaluate_watch,
+    expectations,
     export,
+    exposure,
     incident,
     keys,
     proof,
@@ -36,17 +44,23 @@ from corpus_guard.cli import (
     quarantine,
     quarantine_rules,
     report,
+    retrievals,
     reviewer,
     screening,
     source,
     trace,
     train,
+    watch,
     witness,
 )
+from corpus_guard.cli import map as map_command
 from corpus_guard.cli.console import err, out, plural, styled, visible
 from corpus_guard.cli.options import Json
 from corpus_guard.deployment import Deployment, new_run_id
 from corpus_guard.domain import TrustLevel, Verdict
+
+if TYPE_CHECKING:
+    from corpus_guard.screening.standalone import ScreenedDocument
 
 app = typer.Typer(
     name="guard",
@@ -62,14 +76,25 @@ for group, parts in {
     "quarantine": (quarantine, quarantine_rules),
     "reviewer": (reviewer,),
     "report": (report,),
+    "retrievals": (retrievals,),
     "trace": (trace,),
     "enhance": (enhance,),
     "incident": (incident,),
+    "case": (case,),
     "export": (export,),
     "keys": (keys,),
     "witness": (witness,),
-    "evaluate": (evaluate, evaluate_traceback, evaluate_drift),
+    "evaluate": (
+        evaluate,
+        evaluate_traceback,
+        evaluate_ragforensics,
+        evaluate_drift,
+        evaluate_watch,
+        evaluate_orders,
+    ),
     "train": (train,),
+    "expectations": (expectations,),
+    "checks": (checks,),
 }.items():
     first, *others = parts
     for part in others:
@@ -78,7 +103,7 @@ for group, parts in {
 evaluate.app.command("activations")(activations.evaluate)
 train.app.command("activations")(activations.train)
 app.add_typer(models_app, name="models")
-for top_level in (screening, claims, proof, purge, clean):
+for top_level in (screening, claims, proof, purge, clean, map_command, exposure, watch):
     app.add_typer(top_level.app)
 
 SourceNames = Annotated[list[str] | None, typer.Option("--source", "-s", help="Only this source; repeat for several.")]
@@ -105,6 +130,14 @@ class FailOn(StrEnum):
     NEVER = "never"
     QUARANTINE = "quarantine"
     REJECT = "reject"
+
+
+class ScreenFormat(StrEnum):
+    """Output format of `guard screen`."""
+
+    JSONL = "jsonl"
+    TEXT = "text"
+    SARIF = "sarif"
 
 
 @app.command()
@@ -154,13 +187,20 @@ def refresh(
 
 @app.command()
 def screen(
-    path: Annotated[
-        Path, typer.Argument(help="A folder, a document, or a JSONL, CSV or Parquet file of rows.", metavar="INPUT")
+    paths: Annotated[
+        list[Path],
+        typer.Argument(help="Folders, documents, and JSONL, CSV or Parquet files of rows.", metavar="INPUT..."),
     ],
-    output: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", help="Output file: JSONL, one document per line. Default: standard output."),
-    ] = None,
+    output: Annotated[Path | None, typer.Option("--out", "-o", help="Output file. Default: standard output.")] = None,
+    form: Annotated[
+        ScreenFormat,
+        typer.Option(
+            "--format",
+            "-f",
+            help="jsonl: one document per line; text: a line for each finding of a document that is held back; "
+            "sarif: for code hosts and editors.",
+        ),
+    ] = ScreenFormat.JSONL,
     text_field: Annotated[str, typer.Option(help="For rows: the column with the text.")] = "text",
     id_field: Annotated[
         str, typer.Option(help="For rows: the column with the id. If it is missing, row numbers are used.")
@@ -180,17 +220,20 @@ def screen(
     """Screen documents without a ledger or a store. Writes one verdict per document or row, in input order.
 
     Example: `guard screen docs/ --out verdicts.jsonl --fail-on quarantine`
+
+    For a code host: `guard screen docs/ --format sarif --out guard.sarif`
     """
+    from corpus_guard.exports.screened import format_sarif, format_text
     from corpus_guard.screening.standalone import screen_input
     from corpus_guard.settings import load_settings
 
-    if output is not None and output.resolve() == path.resolve():
+    if output is not None and output.resolve() in {path.resolve() for path in paths}:
         raise errors.Misuse(f"--out {output}: this is the input file; choose another file")
     counts = dict.fromkeys(Verdict, 0)
     with console.progress(output is not None) as progress:
         rows = screen_input(
             load_settings(),
-            path,
+            paths[0] if len(paths) == 1 else paths,
             text_field=text_field,
             id_field=id_field,
             trust=trust,
@@ -199,15 +242,25 @@ def screen(
             progress=progress,
         )
         with console.writing(output) as write:
-            for row in rows:
-                counts[row.judgement.verdict] += 1
-                write(console.as_json(row.as_dict()) + "\n")
+            judged = _counted(rows, counts)
+            if form is ScreenFormat.JSONL:
+                pieces: Iterable[str] = (console.as_json(row.as_dict()) + "\n" for row in judged)
+            else:
+                pieces = format_sarif(judged) if form is ScreenFormat.SARIF else format_text(judged)
+            for piece in pieces:
+                write(piece)
     total = sum(counts.values())
     parts = ", ".join(f"{count} {verdict.value}" for verdict, count in counts.items())
     err.print(f"{plural(total, 'document')}: {parts}")
     worse = counts[Verdict.REJECT] + (counts[Verdict.QUARANTINE] if fail_on is FailOn.QUARANTINE else 0)
     if fail_on is not FailOn.NEVER and worse:
         raise typer.Exit(1)
+
+
+def _counted(rows: Iterable[ScreenedDocument], counts: dict[Verdict, int]) -> Iterator[ScreenedDocument]:
+    for row in rows:
+        counts[row.judgement.verdict] += 1
+        yield row
 
 
 def _questions(path: Path) -> list[str]:

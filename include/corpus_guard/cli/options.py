@@ -43,6 +43,14 @@ MaxRows = Annotated[int, typer.Option(min=1, help="Maximum number of rows.")]
 CorrectAnswer = Annotated[str | None, typer.Option(help="The right answer, if you know it.")]
 Attacks = Annotated[list[Path], typer.Option("--poison", help="JSONL with attacks; several files allowed.")]
 HonestTexts = Annotated[list[Path], typer.Option("--clean", help="JSONL with honest texts; several files allowed.")]
+HonestSentences = Annotated[
+    list[Path],
+    typer.Option("--honest", help="Folder, text file or JSONL with honest texts; several allowed."),
+]
+Translations = Annotated[
+    list[Path] | None,
+    typer.Option("--translations", help="Folder with message catalogues (.mo) of programs; several allowed."),
+]
 JsonFile = Annotated[
     Path | None, typer.Option("--json", help="Write all figures to this file; - means standard output.")
 ]

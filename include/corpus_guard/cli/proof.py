@@ -17,6 +17,7 @@ from corpus_guard.cli.options import Json
 from corpus_guard.deployment import Deployment, new_run_id
 
 if TYPE_CHECKING:
+    from corpus_guard.proof.checking import ProofReport
     from corpus_guard.proof.log.note import VerifierKey
     from corpus_guard.proof.verify.verification import Verification
 
@@ -239,13 +240,11 @@ def check_proof(
     """
     from corpus_guard.proof.checking import check_proof as run
 
-    report = run(path, [key_text for name in key for key_text in _keys(name)], text.read_bytes() if text else None)
+    report = run(path, [key_text for name in key for key_text in read_keys(name)], text.read_bytes() if text else None)
     if as_json:
         console.print_json(report.as_dict())
     else:
-        for step in report.steps:
-            mark = "[green]holds[/green]" if step.holds else "[bold red]fails[/bold red]"
-            out.print(f"{mark}  {step.what}: {visible(step.detail)}", soft_wrap=True)
+        show_steps(report)
         if report.holds and text is None:
             out.print("The text was not compared; pass it with --text.")
         out.print(_conclusion(report.holds, report.facts))
@@ -269,7 +268,7 @@ def check_attestation(
     """
     from corpus_guard.proof.attestation import check_attestation as run
 
-    keys = [key_text for name in key for key_text in _keys(name)]
+    keys = [key_text for name in key for key_text in read_keys(name)]
     statement = run(path.read_bytes(), keys, content.read_bytes() if content else None)
     if as_json:
         console.print_json(statement)
@@ -282,13 +281,25 @@ def check_attestation(
     out.print("[green]It holds[/green]: one of the keys signed this statement.")
 
 
+def show_steps(report: ProofReport) -> None:
+    """Print each step of a check, and whether it holds."""
+    for step in report.steps:
+        mark = "[green]holds[/green]" if step.holds else "[bold red]fails[/bold red]"
+        out.print(f"{mark}  {step.what}: {visible(step.detail)}", soft_wrap=True)
+
+
 def _conclusion(holds: bool, facts: Any) -> str:
     if not holds:
         return "[bold red]It proves nothing.[/bold red]"
     return f"[green]It holds[/green] as of the seal of {visible(facts['sealed_at'][:19])} UTC; newer seals may say otherwise."
 
 
-def _keys(name: str) -> list[VerifierKey]:
+def read_keys(name: str) -> list[VerifierKey]:
+    """Return the keys that an option names: one key, or those of a file.
+
+    Raises:
+        Misuse: there is no such file, or it is empty.
+    """
     from corpus_guard.proof.log.note import VerifierKey
 
     path = Path(name)

@@ -8,7 +8,7 @@ import typer
 
 from corpus_guard import errors
 from corpus_guard.cli import console
-from corpus_guard.cli.ask_again import ask_questions_again, traces_to_ask
+from corpus_guard.cli.ask_again import traces_to_ask
 from corpus_guard.cli.console import err, out, plural, visible
 from corpus_guard.cli.options import Json, Reviewer
 from corpus_guard.deployment import Deployment, new_run_id
@@ -82,7 +82,7 @@ def purge(
         )
         run_id = new_run_id("purge")
         results = [purger.purge(run_id, planned, by, reason, progress)] if planned else purger.resume(run_id, progress)
-        still_wrong = ask_questions_again(deployment, trace_ids, run_id, Purpose.PURGE) if trace_ids else {}
+        still_wrong = deployment.ask_again(trace_ids, run_id, Purpose.PURGE) if trace_ids else {}
     if as_json:
         console.print_json({"dry_run": False, "purges": results, "still_wrong": still_wrong})
     else:

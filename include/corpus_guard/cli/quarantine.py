@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -23,13 +23,15 @@ from corpus_guard.cli.options import (
     reviewer_with_key,
 )
 from corpus_guard.deployment import Deployment
-from corpus_guard.domain import Severity
+from corpus_guard.screening.decoded import DecodedLayer, decode_finding
 
 if TYPE_CHECKING:
     from corpus_guard.review.decisions import Choice, Decision, DecisionPreview, ItemRevision
     from corpus_guard.review.evidence import Contradiction
     from corpus_guard.review.queue import QueueItem
     from corpus_guard.review.release import ReleaseResult
+
+MAX_REASON_CHARS = 120  # of a finding, in a list
 
 app = typer.Typer(help="Review documents in quarantine: look at them, release or reject them.", no_args_is_help=True)
 
@@ -79,6 +81,7 @@ def list_(
     """
     from datetime import timedelta
 
+    from corpus_guard.review.naming import name_documents
     from corpus_guard.review.queue import SORTS, QueueFilter, load_page
 
     if sort not in SORTS:
@@ -89,19 +92,21 @@ def list_(
     )  # fmt: skip
     with Deployment() as deployment:
         queue = load_page(deployment.ledger, chosen, sort=sort, after=after, size=limit)
+        worst = [finding.message if (finding := item.worst_finding) else "" for item in queue.items]
+        reasons = name_documents(deployment.ledger, worst)
     if as_json:
         items = [item.as_dict() for item in queue.items]
         console.print_json({"total": queue.total, "items": items, "next": queue.next, "facets": queue.facets})
         return
-    names = ("item", "risk", "source", "document", "findings", "decided")
-    out.print(console.table(f"{queue.total} {state}", names, map(_row, queue.items), right=("risk",)))
+    names = ("item", "risk", "source", "document", "why", "decided")
+    out.print(console.table(f"{queue.total} {state}", names, map(_row, queue.items, reasons), right=("risk",)))
     if queue.items and state == "quarantined":
         out.print(f"Show one: [bold]guard quarantine show {queue.items[0].version_id[:8]}[/bold]")
     if queue.next:
         out.print(f"Next page: --after {queue.next}", soft_wrap=True)
 
 
-def _row(item: QueueItem) -> tuple[str, ...]:
+def _row(item: QueueItem, reason: str) -> tuple[str, ...]:
     marks = [f"{item.pending} 1 of 2, by {item.approved_by}" if item.waits_for_second else item.pending or ""]
     marks += ["served, reopened"] if item.reopened_at else []
     marks += ["escalated"] if item.escalated else []
@@ -111,7 +116,7 @@ def _row(item: QueueItem) -> tuple[str, ...]:
         f"{item.risk:.2f}",
         visible(item.source),
         visible(item.uri),
-        visible(", ".join(dict.fromkeys(f.code for f in item.findings if f.severity is not Severity.INFO))),
+        visible(reason if len(reason) <= MAX_REASON_CHARS else f"{reason[: MAX_REASON_CHARS - 1]}…"),
         visible(", ".join(filter(None, marks))),
     )
 
@@ -123,6 +128,7 @@ def show(item: ItemId, as_json: Json = False) -> None:
     Example: `guard quarantine show 3f9ac1d2`
     """
     from corpus_guard.review.evidence import load_contradictions, load_evidence, preview_release
+    from corpus_guard.review.naming import name_documents
     from corpus_guard.review.queue import find_item
 
     with Deployment() as deployment:
@@ -131,6 +137,7 @@ def show(item: ItemId, as_json: Json = False) -> None:
             deployment.ledger, deployment.storage, item_evidence.version, item_evidence.item.findings
         )
         planned = preview_release(deployment.ledger, deployment.store, deployment.policy, item_evidence.item)
+        messages = name_documents(deployment.ledger, [finding.message for finding in item_evidence.item.findings])
     one, version = item_evidence.item, item_evidence.version
     if as_json:
         console.print_json(
@@ -142,6 +149,10 @@ def show(item: ItemId, as_json: Json = False) -> None:
                 "skipped": [{"check": skipped.check, "reason": skipped.reason} for skipped in item_evidence.skipped],
                 "served_version": item_evidence.served_version,
                 "versions": [asdict(one) for one in item_evidence.versions],
+                "decoded": [
+                    [asdict(layer) for layer in decode_finding(finding, version.text, version.hidden)]
+                    for finding in one.findings
+                ],
                 "contradictions": [asdict(found) if found else None for found in contradictions],
                 "principal": item_evidence.principal,
                 "siblings": [asdict(one) for one in item_evidence.siblings],
@@ -160,10 +171,17 @@ def show(item: ItemId, as_json: Json = False) -> None:
         (
             styled(finding.severity.value, SEVERITY_STYLE),
             visible(finding.code) + (" (muted)" if finding.muted else ""),
-            visible(finding.message),
-            _evidence(version.text[finding.span.start : finding.span.end], contradiction) if finding.span else "",
+            visible(message),
+            "\n".join(
+                (
+                    _evidence(version.text[finding.span.start : finding.span.end], contradiction)
+                    if finding.span
+                    else "",
+                    *_decoded(decode_finding(finding, version.text, version.hidden)),
+                )
+            ).strip(),
         )
-        for finding, contradiction in zip(one.findings, contradictions, strict=True)
+        for finding, message, contradiction in zip(one.findings, messages, contradictions, strict=True)
     ]
     out.print(console.table("Findings", ("severity", "code", "what", "evidence"), rows))
     for name, text in (("Text", version.text), ("Hidden text", version.hidden)):
@@ -185,6 +203,12 @@ def show(item: ItemId, as_json: Json = False) -> None:
         out.print(
             f"Decide: [bold]guard quarantine release {one.version_id[:8]} --reason …[/bold] or [bold]reject[/bold]"
         )
+
+
+def _decoded(layers: Sequence[DecodedLayer]) -> Iterator[str]:
+    """Yield what encoded evidence says, one line a layer."""
+    for layer in layers:
+        yield f"[bold]decoded[/bold] ({', then '.join(layer.kinds)}): {visible(layer.text[:300])}"
 
 
 def _evidence(quote: str, contradiction: Contradiction | None) -> str:

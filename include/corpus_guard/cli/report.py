@@ -55,7 +55,14 @@ def add(
     from corpus_guard.traceback.filings import Filing
 
     filing = Filing(
-        query, output, _moment("--at", at) or now(), correct, reporter, session, tuple(served or ()), "guard report add"
+        query,
+        output,
+        parse_moment("--at", at) or now(),
+        correct,
+        reporter,
+        session,
+        tuple(served or ()),
+        "guard report add",
     )
     with Deployment() as deployment:
         try:
@@ -99,7 +106,7 @@ def import_(
     from corpus_guard.traceback.importers.importing import import_reports
     from corpus_guard.traceback.importers.record import Mark
 
-    window = {"since": _moment("--since", since), "until": _moment("--until", until)}
+    window = {"since": parse_moment("--since", since), "until": parse_moment("--until", until)}
     with Deployment() as deployment, console.progress(not as_json) as progress:
         made = Mark.parse(deployment.settings.feedback_mark if mark is None else mark)
         done = import_reports(
@@ -214,7 +221,12 @@ def _show_import(done: Any, where: str | None) -> None:
         )
 
 
-def _moment(option: str, text: str | None) -> datetime | None:
+def parse_moment(option: str, text: str | None) -> datetime | None:
+    """Return the time that an option gives; None if it is left out.
+
+    Raises:
+        Misuse: it is no time.
+    """
     from corpus_guard.traceback.importers.fields import parse_time
 
     if text is None:

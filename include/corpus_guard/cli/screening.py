@@ -40,15 +40,18 @@ def calibrate(
     Example: `guard calibrate --source handbook --target 0.01`
     """
     from corpus_guard.screening.calibration import forecast_sources
+    from corpus_guard.screening.extensions import load_extensions
     from corpus_guard.screening.history import load_judged_documents
     from corpus_guard.screening.policy import load_policy
-    from corpus_guard.screening.registry import build_screening
+    from corpus_guard.screening.registry import CHECKS, build_screening
 
     with Deployment() as deployment:
         if source is not None:
             deployment.sources.named(source)
         chosen = deployment.policy if policy is None else load_policy(policy)
-        build_screening(chosen, deployment.models)  # refuses what no refresh could use
+        # Refuses what no refresh could use, and puts checks without a section on trial.
+        extensions = load_extensions(deployment.settings, CHECKS)
+        chosen = build_screening(chosen, deployment.models, extensions=extensions).policy
         changed = _changed_checks(deployment.policy, chosen)
         forecasts = forecast_sources(
             chosen, load_judged_documents(deployment.ledger, source, deployment.screening.mutes), target

@@ -12,7 +12,7 @@ from typer.core import TyperGroup
 
 from corpus_guard import errors
 from corpus_guard.cli import console
-from corpus_guard.cli.ask_again import ask_questions_again, newest_traces
+from corpus_guard.cli.ask_again import newest_traces
 from corpus_guard.cli.console import err, out, plural, styled, visible
 from corpus_guard.cli.options import CorrectAnswer, Json, MaxRows, OwnKey, Reviewer, reviewer_with_key
 from corpus_guard.deployment import Deployment, new_run_id
@@ -218,7 +218,7 @@ def withdraw(
                 by=by,
                 reason=reason,
             )
-            result["still_wrong"] = ask_questions_again(deployment, planned.traces, run_id, Purpose.WITHDRAW)
+            result["still_wrong"] = deployment.ask_again(planned.traces, run_id, Purpose.WITHDRAW)
     if as_json:
         console.print_json(result)
         return
@@ -289,9 +289,7 @@ def restore(
             result |= {**done, "waiting": waiting, "decisions": [decision.as_dict() for decision in decided]}
             if done["restored"]:
                 about = {report for each in chosen for report in each.reports}
-                result["still_wrong"] = ask_questions_again(
-                    deployment, newest_traces(deployment, about), run_id, Purpose.RESTORE
-                )
+                result["still_wrong"] = deployment.ask_again(newest_traces(deployment, about), run_id, Purpose.RESTORE)
     if as_json:
         console.print_json(result)
         return
@@ -609,17 +607,23 @@ def _show_list(traces: list[Trace]) -> None:
         (
             trace.trace_id[:8],
             trace.report_id[:8],
-            trace.started_at.isoformat()[:19],
+            f"{trace.started_at:%Y-%m-%d %H:%M}",
             styled(str(trace.outcome or "unfinished"), OUTCOME_STYLES),
             "" if trace.probability is None else f"{trace.probability:.2f}",
             ", ".join(f"{count:,} {label}" for label, count in trace.counts.items() if count),
-            styled(trace.activations["vote"] if trace.activations else "", OUTCOME_STYLES),
-            trace.as_of.isoformat()[:16] if trace.as_of else "now",
+            styled(_vote(trace), OUTCOME_STYLES),
+            f"{trace.as_of:%Y-%m-%d %H:%M}" if trace.as_of else "",
         )
         for trace in traces
     ]
     columns = ("trace", "report", "started (UTC)", "outcome", "attack", "texts", "activations", "corpus of")
     out.print(console.table("Traces", columns, rows, right=("attack",)))
+
+
+def _vote(trace: Trace) -> str:
+    """Return what the activations say; empty if they were not looked at."""
+    vote = trace.activations["vote"] if trace.activations else ""
+    return "" if vote == "skipped" else str(vote)
 
 
 def _summary(trace: Trace) -> dict[str, Any]:

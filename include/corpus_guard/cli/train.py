@@ -10,11 +10,9 @@ import typer
 
 from corpus_guard.cli import console
 from corpus_guard.cli.console import out, print_json, visible
-from corpus_guard.cli.options import Attacks, HonestTexts, Json, ManyFiles
-from corpus_guard.detectors.samples import read_rows, read_samples
-from corpus_guard.detectors.score_training import ScreeningScore, train_score, write_score
+from corpus_guard.cli.options import Attacks, HonestSentences, HonestTexts, Json, ManyFiles, Translations
+from corpus_guard.detectors.samples import Half, ScreeningScore, read_rows, read_samples
 from corpus_guard.detectors.vector_cache import CachingModels
-from corpus_guard.models import Models
 from corpus_guard.settings import load_settings
 
 app = typer.Typer(help="Train the learned parts of screening and traceback.", no_args_is_help=True)
@@ -33,6 +31,8 @@ def score(
 
     Example: `guard train score coordination --poison attacks/*.jsonl --clean clean/*.jsonl --out coordination.yaml`
     """
+    from corpus_guard.detectors.score_training import train_score, write_score
+
     read = read_samples(poison, clean)
     model = train_score(name, read.samples, CachingModels(load_settings()), seed)
     write_score(model, to)
@@ -54,6 +54,9 @@ def judge(
         list[Path] | None,
         typer.Option("--clean", help="JSONL with further clean texts ({text}); several files allowed."),
     ] = None,
+    half: Annotated[
+        Half, typer.Option(help="Questions to train on; `guard evaluate traceback --half` measures on the others.")
+    ] = Half.WHOLE,
     limit: Annotated[
         int | None, typer.Option(min=4, help="Maximum number of questions per file. Default: all.")
     ] = None,
@@ -73,14 +76,17 @@ def judge(
     from corpus_guard.detectors.judge_training import train_judge
     from corpus_guard.detectors.target_questions import read_targets
 
-    questions = [target for path in targets for target in read_targets(path, limit=limit).targets if target.adversarial]
+    read = [target for path in targets for target in read_targets(path, limit=limit, half=half).targets]
+    questions = [target for target in read if target.adversarial]
     background = [
         str(row["text"]) for path in clean or () for _, row in islice(read_rows(path), clean_limit) if row.get("text")
     ]
-    description = f"{len(questions)} questions of {', '.join(path.stem for path in targets)}; {len(background)} clean texts; seed {seed}"
+    names = ", ".join(path.stem for path in targets)
+    whose = "" if half is Half.WHOLE else f"{half.value} half: "
+    description = f"{whose}{len(questions)} questions of {names}; {len(background)} clean texts; seed {seed}"
     with console.progress(not as_json) as progress:
         learned = train_judge(
-            Models(load_settings()), questions, background, trained_on=description, seed=seed, progress=progress
+            CachingModels(load_settings()), questions, background, trained_on=description, seed=seed, progress=progress
         )
     with console.writing(to) as write:
         write(learned.dumps().decode())
@@ -88,3 +94,31 @@ def judge(
         print_json({"file": str(to), "digest": learned.digest, "version": learned.version, "trained_on": description})
         return
     out.print(f"Trained on {visible(description)}; written to {visible(str(to))}", soft_wrap=True)
+
+
+@app.command("orders", cls=ManyFiles)
+def orders(
+    honest: HonestSentences,
+    to: Annotated[Path, typer.Option("--out", "-o", help="Model file (.npz) to write.")],
+    translations: Translations = None,
+    sentences: Annotated[int, typer.Option(min=0, help="Maximum number of honest sentences of each kind.")] = 20_000,
+    seed: Annotated[int, typer.Option(help="Random seed of the sample.")] = 0,
+    as_json: Json = False,
+) -> None:
+    """Train the classifier that finds orders to a model in words that no rule foresees.
+
+    It learns from this package's own sentences, and from honest ones of the folders and files you name: only from the tuning half of
+    them, by folder or row, so that `guard evaluate orders` can measure on the other.
+
+    Example: `guard train orders --honest /usr/share/doc docs --translations /usr/share/locale --out orders.npz`
+    """
+    from corpus_guard.detectors.orders.training import OrdersData, read_training_texts
+
+    data = OrdersData(read_training_texts(honest, translations or (), sentences, seed))
+    model = data.train()
+    model.save(to)
+    if as_json:
+        print_json({"file": str(to), **model.sheet})
+        return
+    out.print(f"Trained on {model.sheet['orders']:,} orders and {model.sheet['honest']:,} honest sentences")
+    out.print(f"Written to {visible(str(to))}; to use it, replace screening/learned/orders.npz", soft_wrap=True)

@@ -62,7 +62,9 @@ JUDGEMENT_EVENT_FIELDS: Final = (
 )
 """Columns of a version that the event of its judgement repeats."""
 REOPENED: Final = "coordination.reopened"
-"""Code of the finding that reopens a version (`corpus_guard.review.reopening`)."""
+"""Code of the finding that reopens a member of a group (`corpus_guard.review.reopening`)."""
+CONTRADICTED: Final = "conflict.reopened"
+"""Code of the finding that reopens a version which a later trusted document contradicts."""
 _TRIAGE_COLUMNS: Final = ("principal", "severity", "checks", "campaign", "waits_since", "reopened_at")
 
 Judged = Sequence[tuple[Version, Judgement]]
@@ -286,9 +288,18 @@ def stop_serving(
         collection: returns the name of a trust level's collection.
     """
     when = now()
+    # Of most refused documents nothing was ever served, and each of the others takes four statements.
+    published = sa.exists().where(publications.c.doc_id == documents.c.doc_id)
+    affected = sa.select(documents.c.doc_id, documents.c.trust).where(
+        sa.or_(published, documents.c.target_version.is_not(None))
+    )
+    doc_ids = [doc_id for doc_id, _ in refused]
+    levels = {row.doc_id: row.trust for row in select_in_batches(connection, affected, documents.c.doc_id, doc_ids)}
     for doc_id, version_id in refused:
+        if doc_id not in levels:
+            continue
         document = documents.c.doc_id == doc_id
-        trust = TrustLevel(connection.execute(sa.select(documents.c.trust).where(document)).scalar_one())
+        trust = TrustLevel(levels[doc_id])
         connection.execute(
             publications.update()
             .where(
@@ -449,7 +460,11 @@ def _write_versions(
     overwrite = ["text_sha256", "stamp", "batch", "state", "run_id", "judged_at", *judgement_columns, *_TRIAGE_COLUMNS]
     upsert(connection, versions, rows, overwrite)
     connection.execute(findings.delete().where(findings.c.version_id.in_(version_ids)))
-    insert_missing(connection, findings, [row for _, judgement in judged for row in _finding_rows(judgement)])
+    insert_missing(
+        connection,
+        findings,
+        [row for _, judgement in judged for row in finding_rows(judgement.version_id, judgement.findings)],
+    )
     insert_missing(connection, chunks, [row for version, _ in judged for row in _chunk_rows(version)])
     for row in rows:
         event_body = {name: row[name] for name in JUDGEMENT_EVENT_FIELDS}
@@ -470,7 +485,7 @@ def _stays_reopened(before: Row | None, state: VersionState) -> bool:
 def _reopening_findings(connection: sa.Connection, version_ids: Collection[str]) -> dict[str, list[Finding]]:
     """Return the findings that reopened versions: no judgement of a version alone makes them again."""
     kept: dict[str, list[Finding]] = {}
-    statement = sa.select(findings).where(findings.c.code == REOPENED)
+    statement = sa.select(findings).where(findings.c.code.in_((REOPENED, CONTRADICTED)))
     for row in select_in_batches(connection, statement, findings.c.version_id, version_ids):
         kept.setdefault(row.version_id, []).append(finding_from_row(row))
     return kept
@@ -497,10 +512,11 @@ def _triage_values(
     }
 
 
-def _finding_rows(judgement: Judgement) -> list[dict[str, object]]:
+def finding_rows(version_id: str, found: Sequence[Finding], first: int = 0) -> list[dict[str, object]]:
+    """Return the rows of a version's findings; `first` is the number of the first."""
     return [
         {
-            "version_id": judgement.version_id,
+            "version_id": version_id,
             "ordinal": ordinal,
             "check_name": finding.check,
             "code": finding.code,
@@ -513,7 +529,7 @@ def _finding_rows(judgement: Judgement) -> list[dict[str, object]]:
             "muted": finding.muted or None,
             "counterstatement": finding.counterstatement.as_dict() if finding.counterstatement else None,
         }
-        for ordinal, finding in enumerate(judgement.findings)
+        for ordinal, finding in enumerate(found, first)
     ]
 
 

@@ -82,6 +82,7 @@ class QueryBank:
         """
         statement = (
             sa.select(queries.c.text)
+            .where(queries.c.text != "")  # the log may keep hashes alone
             .order_by(
                 sa.case((queries.c.origin == QueryOrigin.REPORT, 0), else_=1),
                 queries.c.count.desc(),

@@ -21,7 +21,7 @@ takes to find k that pass: the answers are the same as if all had been filtered 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -32,7 +32,9 @@ from numpy.typing import NDArray
 
 from corpus_guard.corpus import trigger
 from corpus_guard.corpus.filterrag.filters import FilterOpinion, RetrievalFilter
-from corpus_guard.corpus.retrieval_log import RetrievalLog
+from corpus_guard.corpus.retrieval_log import LoggedChunk, LoggedRetrieval, RetrievalLog
+from corpus_guard.corpus.sketches import sketch
+from corpus_guard.corpus.spans import traced
 from corpus_guard.corpus.store import Match, Store
 from corpus_guard.domain import TrustLevel
 from corpus_guard.errors import FilterFailed, GuardError
@@ -43,7 +45,7 @@ from corpus_guard.ledger.states import EnhancementState, PublicationState
 from corpus_guard.ledger.tables import chunks, documents, enhancements, publications
 
 if TYPE_CHECKING:
-    from corpus_guard.models.embedder import Embedder  # torch takes seconds to import
+    from corpus_guard.models import TextEmbedder
 
 CANDIDATES_PER_ANSWER = 2  # times k: the s of FilterRAG
 MAX_CANDIDATES_PER_ANSWER = 8  # times k: where so many were read and dropped, fewer than k are served
@@ -108,6 +110,7 @@ class Retrieval:
     checked_by: str  # the filter that let the answers pass; "off" where there is none
     filter_digest: str = ""  # SHA-256 of the filter's model; empty: it has none
     status: RetrievalStatus = RetrievalStatus.SERVED
+    retrieval_id: int | None = None  # in the retrieval log; None: not logged
 
 
 class GuardedRetriever:
@@ -117,7 +120,7 @@ class GuardedRetriever:
         self,
         ledger: Ledger,
         store: Store,
-        embedder: Embedder,
+        embedder: TextEmbedder,
         poison_filter: RetrievalFilter | None = None,
         log: RetrievalLog | None = None,
     ) -> None:
@@ -136,8 +139,15 @@ class GuardedRetriever:
         self._filter = poison_filter
         self._log = log
 
+    @traced
     def query(
-        self, text: str, k: int = 5, trust: Sequence[TrustLevel] = tuple(TrustLevel), *, session: str = ""
+        self,
+        text: str,
+        k: int = 5,
+        trust: Sequence[TrustLevel] = tuple(TrustLevel),
+        *,
+        session: str = "",
+        user_id: str | None = None,
     ) -> Retrieval:
         """Return the `k` nearest chunks that the ledger vouches for and the filter lets pass.
 
@@ -146,6 +156,7 @@ class GuardedRetriever:
             k: number of chunks at most.
             trust: levels to search.
             session: name of the conversation or run, for the log.
+            user_id: who asks, as the application names them, for the log; None: not known.
 
         Raises:
             FilterFailed: the filter failed; nothing is served.
@@ -184,8 +195,7 @@ class GuardedRetriever:
         else:
             status = RetrievalStatus.MISSING if self._has_published(trust) else RetrievalStatus.EMPTY
         retrieval = Retrieval(tuple(passed), tuple(withheld), tuple(filtered), checked_by, digest, status)
-        self._write_log(text, session, retrieval)
-        return retrieval
+        return replace(retrieval, retrieval_id=self._write_log(text, vector, session, user_id, retrieval))
 
     def _has_published(self, trust: Sequence[TrustLevel]) -> bool:
         """Return whether the ledger says that a collection of these trust levels holds anything."""
@@ -236,21 +246,38 @@ class GuardedRetriever:
                 "CORPUS_GUARD_RETRIEVAL_FILTER=off serves without a filter"
             ) from error
 
-    def _write_log(self, text: str, session: str, retrieval: Retrieval) -> None:
+    def record_use(self, retrieval: Retrieval, shown: Sequence[str] | None = None, answer: str | None = None) -> None:
+        """Record in the log what became of a retrieval, so that `guard exposure` can tell who saw a text.
+
+        Args:
+            retrieval: result of `query`.
+            shown: ids of the chunks that the user saw or that the answer cites; the others were not. None: not known.
+            answer: that was given; stored where questions are.
+        """
+        if self._log is not None and retrieval.retrieval_id is not None:
+            self._log.record_use(retrieval.retrieval_id, shown, answer)
+
+    def _write_log(
+        self, text: str, vector: NDArray[np.float32], session: str, user_id: str | None, retrieval: Retrieval
+    ) -> int | None:
         if self._log is None:
-            return
-        self._log.write(
+            return None
+        record = LoggedRetrieval(
             text,
+            tuple(LoggedChunk(chunk.chunk_id, round(chunk.similarity, 6)) for chunk in retrieval.answers),
             session=session,
+            user_id=user_id,
+            sketch=sketch(vector[np.newaxis])[0],
             checked_by=retrieval.checked_by,
             filter_digest=retrieval.filter_digest,
-            served=[
-                {"chunk_id": chunk.chunk_id, "rank": rank, "similarity": round(chunk.similarity, 6)}
-                for rank, chunk in enumerate(retrieval.answers, 1)
-            ],
-            filtered=[{"chunk_id": chunk.chunk_id, "score": round(chunk.score, 6)} for chunk in retrieval.filtered],
-            withheld=[{"chunk_id": chunk.chunk_id, "collection": chunk.collection} for chunk in retrieval.withheld],
+            filtered=tuple(
+                {"chunk_id": chunk.chunk_id, "score": round(chunk.score, 6)} for chunk in retrieval.filtered
+            ),
+            withheld=tuple(
+                {"chunk_id": chunk.chunk_id, "collection": chunk.collection} for chunk in retrieval.withheld
+            ),
         )
+        return self._log.add([record])[0]
 
 
 def reasons_to_withhold(ledger: Ledger, matches: Sequence[Match]) -> list[str | None]:

@@ -42,6 +42,8 @@ from corpus_guard.settings import Settings
 log = logging.getLogger(__name__)
 
 START_SECONDS = 60
+# What Chroma's own command `chroma` calls (chromadb 1.5.9), without the client that it imports first: a second each start.
+_CHROMA = "import sys, chromadb_rust_bindings as chroma; chroma.cli(['chroma', *sys.argv[1:]])"
 OWNER_SECONDS = 300  # another command may own the store for as long as a refresh of a small corpus takes
 
 
@@ -199,8 +201,10 @@ def _wait_for_owner(home: Path, deadline: float) -> None:
 
 
 def _command(home: Path, port: int, host: str = "127.0.0.1") -> list[str]:
-    chroma = Path(sys.executable).with_name("chroma")
-    return [str(chroma), "run", "--path", str(home / "chroma"), "--host", host, "--port", str(port)]
+    return [
+        *[sys.executable, "-P", "-c", _CHROMA],
+        *["run", "--path", str(home / "chroma"), "--host", host, "--port", str(port)],
+    ]
 
 
 def _wait_until_answering(server: subprocess.Popen[bytes], url: str, output: Path) -> None:

@@ -7,13 +7,18 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from corpus_guard.batches import Storage
+from corpus_guard.batches.logged_files import hash_files
+from corpus_guard.batches.reading import read_checked_versions
 from corpus_guard.batches.storage import FileDamaged, parquet_bytes
-from corpus_guard.batches.tables import embedder_of, in_batches, vectors_to_table
+from corpus_guard.batches.tables import SERVED_COLUMNS, embedder_of, in_batches, vectors_to_table
 from corpus_guard.domain import digest
 from corpus_guard.models import Models
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from corpus_guard.domain import Version
+    from corpus_guard.ledger import Ledger
 
 log = logging.getLogger(__name__)
 
@@ -39,6 +44,23 @@ def embed_chunks(storage: Storage, models: Models, folder: str, chunks: Sequence
     else:
         storage.write_table(name, compute_vectors(models, chunks))
     return name, models.embedder.digest
+
+
+def embed_stored(
+    ledger: Ledger, storage: Storage, models: Models, batch: str, version_ids: Sequence[str]
+) -> tuple[list[Version], str, str, dict[str, str]]:
+    """Read versions of a batch, checked against the ledger, and embed their chunks.
+
+    Returns:
+        The versions, the two values of `embed_chunks`, and the hashes of the files that were written, by name.
+
+    Raises:
+        BatchDamaged: the batch does not hold what was judged; nothing was embedded.
+    """
+    stored = read_checked_versions(ledger, storage, batch, version_ids, SERVED_COLUMNS)
+    chunks = [(chunk.chunk_id, chunk.text) for version in stored for chunk in version.chunks]
+    vectors, model = embed_chunks(storage, models, batch.rpartition("/")[0], chunks)
+    return stored, vectors, model, hash_files(storage, [vectors] if vectors else [])
 
 
 def vectors_name(models: Models, folder: str, chunks: Sequence[tuple[str, str]]) -> str:

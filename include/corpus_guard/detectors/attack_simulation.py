@@ -6,16 +6,21 @@ All attacks and judges of one simulation share the targets, the models, the vect
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from corpus_guard.attacks.hotflip import HotFlip
 from corpus_guard.corpus.store import Store
 from corpus_guard.detectors.attacked_corpus import AttackedCorpus, TextVectors, fill_collection, temporary_store
-from corpus_guard.detectors.planting import Optimiser, Planting
-from corpus_guard.detectors.report_forms import ReportForm
+from corpus_guard.detectors.planting import Optimiser, Planting, ReportForm
 from corpus_guard.detectors.target_questions import TargetQuestion, TargetQuestions
-from corpus_guard.detectors.traced_questions import TracedQuestion, planted_ids, prepare_judge, trace_question
+from corpus_guard.detectors.traced_questions import (
+    TracedQuestion,
+    complaint_about,
+    planted_ids,
+    prepare_judge,
+    trace_question,
+)
 from corpus_guard.detectors.vector_cache import CachingModels
 from corpus_guard.domain import Progress, no_progress
 from corpus_guard.errors import Misuse
@@ -23,6 +28,10 @@ from corpus_guard.models import Models
 from corpus_guard.settings import Settings
 from corpus_guard.traceback.judges import Judge
 from corpus_guard.traceback.rag_model import RagModel
+from corpus_guard.traceback.retrieval import Complaint
+
+AttackReport = tuple[TargetQuestion, Complaint]
+"""Question under attack, and what is reported about it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +61,7 @@ class AttackSimulation:
         self.models, self._vectors = models, vectors
         self._store, self._targets, self._progress = store, questions.targets, progress
         self._hotflip: HotFlip | None = None
+        self._optimised: dict[tuple[str, str, int], str] = {}  # by question, text and seed
         self._corpora = 0
 
     @property
@@ -98,6 +108,7 @@ class AttackSimulation:
         rag_model: RagModel | None = None,
         *,
         form: ReportForm = ReportForm.BARE,
+        reports: Sequence[AttackReport] | None = None,
     ) -> tuple[TracedQuestion, ...]:
         """Trace the complaint about every question.
 
@@ -107,19 +118,29 @@ class AttackSimulation:
             k: texts that the RAG application retrieves.
             rag_model: asked again if a conclusion is in doubt; None: not asked.
             form: in which people report the wrong answer.
+            reports: traced instead; None: each question's first wrong answer is reported.
         """
+        if reports is None:
+            reports = [(target, complaint_about(target, form)) for target in poisoned.targets]
         self._progress(f"preparing, judge {judge.name}", 0, None)
-        prepare_judge(judge, poisoned.targets, form)
+        prepare_judge(judge, [complaint for _, complaint in reports])
         traced = []
-        for done, target in enumerate(poisoned.targets):
-            self._progress(f"tracing, judge {judge.name}", done, len(poisoned.targets))
+        for done, (target, complaint) in enumerate(reports):
+            self._progress(f"tracing, judge {judge.name}", done, len(reports))
             planted = poisoned.poisoned.get(target.key, frozenset())
-            traced.append(trace_question(target, planted, poisoned.corpus, judge, k=k, rag_model=rag_model, form=form))
+            traced.append(trace_question(target, complaint, planted, poisoned.corpus, judge, k=k, rag_model=rag_model))
         return tuple(traced)
 
     def _optimiser(self, seed: int) -> Optimiser:
         hotflip = self._hotflip = self._hotflip or HotFlip(self.models.embedder_weights)
-        return lambda question, text: hotflip.optimise(question, text, seed)
+
+        def optimise(question: str, text: str) -> str:
+            key = question, text, seed
+            if key not in self._optimised:
+                self._optimised[key] = hotflip.optimise(question, text, seed)
+            return self._optimised[key]
+
+        return optimise
 
 
 @contextlib.contextmanager

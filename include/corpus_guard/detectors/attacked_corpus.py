@@ -21,8 +21,9 @@ from corpus_guard.corpus.server import running_server
 from corpus_guard.corpus.store import ChunkRecord, Store
 from corpus_guard.domain import Progress, no_progress, sha256_text
 from corpus_guard.errors import Inconsistent
+from corpus_guard.models import TextEmbedder
 from corpus_guard.settings import Settings
-from corpus_guard.traceback.retrieval import QuestionEmbedder, RetrievedText
+from corpus_guard.traceback.retrieval import RetrievedText
 
 TEXTS_PER_BATCH = 1_024  # embedded between two progress reports
 EXTRA_RESULTS = 20  # fetched beyond the request, so that a later round needs no further query
@@ -45,7 +46,7 @@ def temporary_store(settings: Settings) -> Iterator[Store]:
 class TextVectors:
     """Vectors of texts, computed once each and cached in memory."""
 
-    def __init__(self, embedder: QuestionEmbedder) -> None:
+    def __init__(self, embedder: TextEmbedder) -> None:
         self._embedder = embedder
         self._vectors: dict[str, NDArray[np.float32]] = {}
 

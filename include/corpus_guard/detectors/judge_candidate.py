@@ -26,8 +26,7 @@ from corpus_guard.detectors.candidates import (
     split_questions,
 )
 from corpus_guard.detectors.judge_training import honest_lookalikes, train_judge
-from corpus_guard.detectors.planting import Attack, Planting
-from corpus_guard.detectors.report_forms import ReportForm
+from corpus_guard.detectors.planting import Attack, Planting, ReportForm
 from corpus_guard.detectors.target_questions import TargetQuestion, TargetQuestions
 from corpus_guard.detectors.trace_figures import CountedShare, TraceFigures, count_figures
 from corpus_guard.domain import Progress, no_progress

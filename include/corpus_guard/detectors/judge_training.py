@@ -38,7 +38,7 @@ from corpus_guard.attacks.instruinject import ORDERS, PHRASINGS, phrase_order
 from corpus_guard.attacks.poisonedrag import lead_with_question
 from corpus_guard.attacks.rewriting import rewrite
 from corpus_guard.detectors.attacked_corpus import TextVectors
-from corpus_guard.detectors.target_questions import TargetQuestion
+from corpus_guard.detectors.target_questions import TargetQuestion, wrong_answers_by_opening
 from corpus_guard.domain import Progress, no_progress, sha256_text
 from corpus_guard.errors import Misuse
 from corpus_guard.screening.wording import load_wording
@@ -220,11 +220,11 @@ def build_scenes(
     matrix = vectors.embed(clean)
     plans = []
     rare = _rare_words(models)
-    wrong = _wrong_answers(targets)
+    wrong = wrong_answers_by_opening(targets)
     for target in targets:
         similarities = matrix @ vectors.embed([target.question])[0] if clean else np.empty(0, np.float32)
         nearest = [clean[index] for index in np.argsort(-similarities, kind="stable")[:CLEAN_TEXTS_PER_QUESTION]]
-        planned = _plan_scenes(target, nearest, rng, rare, wrong[_opening(target)])
+        planned = _plan_scenes(target, nearest, rng, rare, wrong[target.opening])
         plans += [(target, _drop_words(target.question, rng), nearest, *plan) for plan in planned]
     lookalikes = {id(target): honest_lookalikes(target) for target in targets}
     vectors.prepare((query for _, query, *_ in plans), progress)
@@ -262,18 +262,6 @@ def _plan_scenes(
         phrase = _chance_phrase(nearest[:12], target, rng)
         if phrase:
             yield "chance", _phrase_answer(phrase, rng), []
-
-
-def _wrong_answers(targets: Sequence[TargetQuestion]) -> dict[str, list[str]]:
-    """Return the wrong answers to questions that begin with the same word, by that word."""
-    answers: dict[str, list[str]] = {}
-    for target in targets:
-        answers.setdefault(_opening(target), []).append(target.incorrect[0])
-    return answers
-
-
-def _opening(target: TargetQuestion) -> str:
-    return target.question.split()[0].casefold()
 
 
 def honest_lookalikes(target: TargetQuestion) -> list[str]:

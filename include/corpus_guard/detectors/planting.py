@@ -12,7 +12,9 @@ attack             text                                                         
 =================  =====================================================================  ==========================
 
 The first `m` adversarial texts of a row are used. If it has fewer, they are rewritten (`attacks.rewriting`)
-until there are `m`, except for unchanged ``hotflip`` texts. Misspellings are made before the adaptive attack,
+until there are `m`, except for unchanged ``hotflip`` texts. Words in front are optimised for the first
+`optimised_texts` texts of a question; the others get the same words in turn. ``poisonedrag-w`` is another name of
+``hotflip``. Misspellings are made before the adaptive attack,
 so that its claims read as in the paper.
 """
 
@@ -42,6 +44,19 @@ class Attack(StrEnum):
     INSTRUINJECT = "instruinject"
     NONE = "none"
 
+    @classmethod
+    def _missing_(cls, value: object) -> Attack | None:
+        return cls.HOTFLIP if value == "poisonedrag-w" else None
+
+
+class ReportForm(StrEnum):
+    """Form in which a wrong answer is reported."""
+
+    BARE = "bare"
+    SENTENCE = "sentence"
+    QUOTED = "quoted"
+    NEGATED = "negated"
+
 
 @dataclass(frozen=True, slots=True)
 class Planting:
@@ -53,6 +68,7 @@ class Planting:
     typos: float = 0.0  # share of words misspelt, 0..1
     seed: int = 0
     optimised: bool = False  # hotflip: optimise the words in front here
+    optimised_texts: int = 5  # per question; more texts share their words
 
     def __post_init__(self) -> None:
         """Check the options.
@@ -92,7 +108,14 @@ class Planting:
             misspell(body, (*target.incorrect, *target.correct), self.typos, f"{self.seed}") if self.typos else body
             for body in self._bodies(target)
         ]
-        return tuple(dict.fromkeys(self._finish(target, body, optimise) for body in bodies))
+        if not self.optimised or optimise is None:
+            return tuple(dict.fromkeys(self._finish(target, body) for body in bodies))
+        fronts = [optimise(target.question, body).removesuffix(body) for body in bodies[: max(1, self.optimised_texts)]]
+        return tuple(
+            dict.fromkeys(
+                self._finish(target, fronts[number % len(fronts)] + body) for number, body in enumerate(bodies)
+            )
+        )
 
     def _bodies(self, target: TargetQuestion) -> list[str]:
         if self.attack is Attack.INSTRUINJECT:
@@ -101,13 +124,11 @@ class Planting:
             return list(target.adversarial[: self.m])
         return make_different_texts(target.adversarial, self.m, f"{self.seed} {target.question}")
 
-    def _finish(self, target: TargetQuestion, body: str, optimise: Optimiser | None) -> str:
+    def _finish(self, target: TargetQuestion, body: str) -> str:
         leads = self.attack in {Attack.POISONEDRAG_B, Attack.INSTRUINJECT}
         if self.adaptive is AdaptiveAttack.DISGUISE and leads:
             return add_right_answer(body, target.correct[0], target.question)
         text = lead_with_question(target.question, body) if leads else body
-        if self.optimised and optimise is not None:
-            text = optimise(target.question, body)
         if self.adaptive is AdaptiveAttack.DISGUISE:
             return add_right_answer(text, target.correct[0])
         return add_deceiving_claim(text, target.correct[0]) if self.adaptive is AdaptiveAttack.DECEIVE else text

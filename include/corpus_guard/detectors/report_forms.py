@@ -7,9 +7,9 @@ one that somebody wrote in a hurry.
 from __future__ import annotations
 
 import re
-from enum import StrEnum
 from typing import Final
 
+from corpus_guard.detectors.planting import ReportForm
 from corpus_guard.traceback.reported_claim import is_polar
 
 _BE: Final = r"(?:is|are|was|were)"
@@ -25,15 +25,6 @@ _IS: Final = re.compile(rf"(?i)^(?:what|who|which)\s+(?P<verb>{_BE})\s+(?P<rest>
 _WHO: Final = re.compile(r"(?i)^(?:who|what)\s+(?P<rest>.+)$")
 _ASKS_LATER: Final = re.compile(rf"(?i)\w+(?: \w+)? {_AUXILIARY} ")
 _PREPOSITIONS: Final = {"when": "in", "where": "in", "how long": "for"}
-
-
-class ReportForm(StrEnum):
-    """Form of a report."""
-
-    BARE = "bare"
-    SENTENCE = "sentence"
-    QUOTED = "quoted"
-    NEGATED = "negated"
 
 
 def phrase_report(form: ReportForm, question: str, answer: str, correct: str = "") -> str:

@@ -39,6 +39,13 @@ QUESTIONS_PER_BATCH = 10  # attacked at once in a batch, at most: the rest of th
 BANK_QUESTIONS = 500  # questions that users are known to ask
 
 
+class ScreeningScore(StrEnum):
+    """Score of screening whose weights are learned."""
+
+    COORDINATION = "coordination"
+    TARGETING = "targeting"
+
+
 class Half(StrEnum):
     """Part of the data that a text belongs to."""
 

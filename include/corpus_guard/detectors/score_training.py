@@ -10,7 +10,6 @@ import random
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from enum import StrEnum
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +23,7 @@ from corpus_guard.detectors.samples import (
     Family,
     Half,
     Sample,
+    ScreeningScore,
     SliceKey,
     TextForm,
     limit_per_slice,
@@ -47,13 +47,6 @@ MAX_CLEAN_BATCH = 6_000  # clean texts of one slice in a batch of their own: a l
 
 TrainingRows = tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.float64]]
 """Features [rows, features], labels [rows] of 0 and 1, weights [rows]."""
-
-
-class ScreeningScore(StrEnum):
-    """Score of screening whose weights are learned."""
-
-    COORDINATION = "coordination"
-    TARGETING = "targeting"
 
 
 def train_score(score: ScreeningScore, samples: Sequence[Sample], models: CachingModels, seed: int = 0) -> Logistic:

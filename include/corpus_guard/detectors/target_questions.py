@@ -12,13 +12,14 @@ Rules
 
 from __future__ import annotations
 
+import random
 import re
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
-from corpus_guard.detectors.samples import Row, question_key, read_rows
+from corpus_guard.detectors.samples import Half, Row, assign_half, question_key, read_rows
 from corpus_guard.errors import Misuse
 
 MAX_TEXT_CHARACTERS = 1_000_000  # far more than an embedder reads
@@ -48,6 +49,16 @@ class TargetQuestion:
         """Return the attacked question and answer; rows with the same key share their poisoned texts."""
         return question_key(self.question) or self.question, question_key(self.incorrect[0]) or self.incorrect[0]
 
+    @property
+    def half(self) -> Half:
+        """Return the half of the questions that this one falls into."""
+        return assign_half(question_key(self.question))
+
+    @property
+    def opening(self) -> str:
+        """Return the first word of the question, which tells what kind of answer it asks for."""
+        return self.question.split()[0].casefold()
+
     def corrected_texts(self, limit: int | None = None) -> list[str]:
         """Return honest texts in the style of an attack.
 
@@ -75,13 +86,16 @@ class TargetQuestions:
     blank: int  # texts left out
 
 
-def read_targets(path: Path, required: Collection[RequiredField] = (), limit: int | None = None) -> TargetQuestions:
+def read_targets(
+    path: Path, required: Collection[RequiredField] = (), limit: int | None = None, half: Half = Half.WHOLE
+) -> TargetQuestions:
     """Read the questions of a file.
 
     Args:
         path: JSONL in UTF-8.
         required: fields that every row must have.
-        limit: reads so many rows, from the first; None: all.
+        limit: reads so many rows of the half, from the first; None: all.
+        half: only the questions of this half (`samples.assign_half`); WHOLE: all.
 
     Raises:
         Misuse: the file cannot be read or has no rows, or a row is not as described; names file, line and
@@ -91,13 +105,42 @@ def read_targets(path: Path, required: Collection[RequiredField] = (), limit: in
     blank = 0
     for place, row in read_rows(path):
         target, left_out = parse_target(row, place, required)
+        if half is not Half.WHOLE and target.half is not half:
+            continue
         targets.append(target)
         blank += left_out
         if limit and len(targets) >= limit:
             break
     if not targets:
-        raise Misuse(f"{path}: holds no rows; expected one JSON object per line, with {', '.join(_FIELDS)}")
+        whose = "" if half is Half.WHOLE else f" of the {half.value} half"
+        raise Misuse(f"{path}: holds no rows{whose}; expected one JSON object per line, with {', '.join(_FIELDS)}")
     return TargetQuestions(tuple(targets), blank)
+
+
+def wrong_answers_by_opening(targets: Iterable[TargetQuestion]) -> dict[str, list[str]]:
+    """Return the wrong answers to questions that begin with the same word, by that word."""
+    answers: dict[str, list[str]] = {}
+    for target in targets:
+        answers.setdefault(target.opening, []).append(target.incorrect[0])
+    return answers
+
+
+def add_other_answers(questions: TargetQuestions, count: int) -> TargetQuestions:
+    """Return the questions, each followed by itself with wrong answers to others that begin with the same word.
+
+    Args:
+        questions: to be reported.
+        count: of other answers for each question, at most; the same ones in every run.
+    """
+    others = wrong_answers_by_opening(questions.targets)
+    reported = []
+    for target in questions.targets:
+        known = {answer.casefold() for answer in (*target.correct, *target.incorrect)}
+        answers = [answer for answer in dict.fromkeys(others[target.opening]) if answer.casefold() not in known]
+        chance = random.Random(f"other answers {target.question!a}")  # noqa: S311 - a sample, no secret
+        chosen = chance.sample(answers, min(count, len(answers)))
+        reported += [target, *(replace(target, incorrect=(answer,)) for answer in chosen)]
+    return replace(questions, targets=tuple(reported))
 
 
 _FIELDS = ("id", "question", "correct_answer", "incorrect_answer", "adversarial_texts", "clean_texts")

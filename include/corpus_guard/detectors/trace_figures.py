@@ -40,6 +40,12 @@ class CountedShare:
         """Return the 95 % Wilson interval."""
         return wilson_interval(self.hits, self.n)
 
+    @property
+    def percent(self) -> str:
+        """Return a text like ``98.0 [96.1, 99.0]``, in per cent; empty for no cases."""
+        low, high = self.interval
+        return f"{100 * self.rate:.1f} [{100 * low:.1f}, {100 * high:.1f}]" if self.n else ""
+
     def as_dict(self) -> dict[str, float]:
         """Return counts, rate and interval for JSON."""
         low, high = self.interval

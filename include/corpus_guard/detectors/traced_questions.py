@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from corpus_guard.detectors.attacked_corpus import AttackedCorpus
-from corpus_guard.detectors.report_forms import ReportForm, phrase_report
+from corpus_guard.detectors.planting import ReportForm
+from corpus_guard.detectors.report_forms import phrase_report
 from corpus_guard.detectors.target_questions import TargetQuestion
 from corpus_guard.domain import sha256_text
 from corpus_guard.ledger.states import Label
@@ -110,13 +111,13 @@ class PreparesComplaints(Protocol):
         """Read the complaints."""
 
 
-def prepare_judge(judge: Judge, targets: Sequence[TargetQuestion], form: ReportForm = ReportForm.BARE) -> None:
+def prepare_judge(judge: Judge, complaints: Sequence[Complaint]) -> None:
     """Let a judge that can do so read all complaints before the first trace.
 
     This is not part of its time per text.
     """
     if isinstance(judge, PreparesComplaints):
-        judge.prepare([complaint_about(target, form) for target in targets])
+        judge.prepare(complaints)
 
 
 def complaint_about(target: TargetQuestion, form: ReportForm = ReportForm.BARE) -> Complaint:
@@ -135,26 +136,25 @@ def planted_ids(planted: Sequence[tuple[TargetQuestion, Sequence[str]]]) -> Mapp
 
 def trace_question(
     target: TargetQuestion,
+    complaint: Complaint,
     poisoned: frozenset[str],
     corpus: AttackedCorpus,
     judge: Judge,
     *,
     k: int,
     rag_model: RagModel | None = None,
-    form: ReportForm = ReportForm.BARE,
 ) -> TracedQuestion:
     """Trace a complaint about a target's wrong answer.
 
     Args:
         target: the question.
+        complaint: the wrong answer, as it is reported.
         poisoned: ids of the texts planted for it.
         corpus: searched for the texts behind the answer.
         judge: judges the texts.
         k: texts that the RAG application retrieves.
         rag_model: asked again if the conclusion is in doubt; None: not asked.
-        form: in which the wrong answer is reported.
     """
-    complaint = complaint_about(target, form)
     timed = TimedJudge(judge)
     loop = follow(complaint, corpus, timed, k=k)
     conclusion = decide(complaint, loop, timed, rag_model)

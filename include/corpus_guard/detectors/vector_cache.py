@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from corpus_guard.models.embedder import Embedder
 
 
+UNSAVED_SHARE = 0.05
+"""Share of the cached texts that may be new before the file is written again: it is written whole."""
+
+
 class CachingModels(Models):
     """Models of the deployment, with an embedder that caches vectors in a file below CORPUS_GUARD_HOME."""
 
@@ -47,6 +51,7 @@ class _CachingEmbedder:
         if self._file.exists():
             cached = np.load(self._file, allow_pickle=False)
             self._vectors = dict(zip((bytes(key) for key in cached["keys"]), cached["vectors"], strict=True))
+        self._saved = len(self._vectors)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._models.embedder, name)
@@ -57,7 +62,8 @@ class _CachingEmbedder:
         new = {key: text for key, text in zip(keys, texts, strict=True) if key not in self._vectors}
         if new:
             self._vectors.update(zip(new, self._models.embedder.embed(list(new.values())), strict=True))
-            self._write()
+            if len(self._vectors) - self._saved >= UNSAVED_SHARE * len(self._vectors):
+                self._write()
         if not keys:
             empty: NDArray[np.float32] = self._models.embedder.embed([])
             return empty
@@ -69,3 +75,4 @@ class _CachingEmbedder:
         keys = np.frombuffer(b"".join(self._vectors), np.uint8).reshape(-1, 32)
         np.savez(draft, keys=keys, vectors=np.stack(list(self._vectors.values())))
         draft.replace(self._file)
+        self._saved = len(self._vectors)

@@ -33,9 +33,10 @@ from numpy.typing import NDArray
 from corpus_guard.detectors.samples import Half, Sample, TextForm, question_key
 from corpus_guard.domain import Progress, no_progress
 from corpus_guard.errors import Misuse
+from corpus_guard.models import TextEmbedder
 from corpus_guard.screening.logistic import Logistic
 from corpus_guard.traceback.attribution import FEATURES, attribute, find_candidates, measure_features, split_into_probes
-from corpus_guard.traceback.retrieval import InMemoryCorpus, QuestionEmbedder, RetrievedText
+from corpus_guard.traceback.retrieval import InMemoryCorpus, RetrievedText
 from corpus_guard.tracking.measures import wilson_interval
 
 SHARES = (0.0, 0.3, 0.5)
@@ -155,7 +156,7 @@ class DriftCase:
 def build_cases(
     texts: Sequence[PastText],
     distractors: Sequence[PastText],
-    embedder: QuestionEmbedder,
+    embedder: TextEmbedder,
     edit: TextEdit,
     share: float,
     seed: int = 0,
@@ -245,7 +246,7 @@ def measure_drift(cases: Sequence[DriftCase], edit: TextEdit, share: float) -> D
 def run_drift_experiment(
     texts: Sequence[PastText],
     distractors: Sequence[PastText],
-    embedder: QuestionEmbedder,
+    embedder: TextEmbedder,
     seed: int = 0,
     progress: Progress = no_progress,
 ) -> list[DriftRow]:

@@ -12,8 +12,10 @@ Protocol
       accuracy: share of the s texts classified correctly;
     * one file to train on, another to test on; if both are the same file, half of its questions for each. No
       question is on both sides;
-    * ablations over tau and epsilon count ATR and the clean texts dropped; a text is read by the language
-      model once for all of them.
+    * ablations over tau and epsilon count the same figures; a text is read by the language model once for all of them;
+    * the language model is an axis: beside the small one, a model behind an endpoint answers too, if there is one;
+    * white box: the same classifiers on texts that were optimised to be retrieved, for those questions of the test that
+      have any.
 
 Differences from the paper: its adversarial training texts were written by GPT-4o for the test's own
 questions, here training and test share no question; its LLMs and its SLM were larger than the model that
@@ -23,6 +25,7 @@ comes with the guard.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TypedDict
@@ -34,13 +37,17 @@ from corpus_guard.corpus.filterrag.features import TAU, as_matrix
 from corpus_guard.corpus.filterrag.filters import EPSILON
 from corpus_guard.corpus.filterrag.learned import ClassifierKind, LearnedModel
 from corpus_guard.detectors.filter_training import TEXTS_PER_KIND, CandidateFeatures, FilterQuestion, FilterTrainer
-from corpus_guard.detectors.samples import Half, Row, assign_half, read_rows
+from corpus_guard.detectors.readings import ReadingCache
+from corpus_guard.detectors.samples import Half, Row, assign_half, question_key, read_rows
 from corpus_guard.domain import Progress, no_progress
 from corpus_guard.errors import Misuse
+from corpus_guard.models import Models
+from corpus_guard.traceback.rag_model import ChatRagModel
 from corpus_guard.tracking.measures import wilson_interval
 
 TAUS = (0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 EPSILONS = (0.1, 0.2, 0.3, 0.4, 0.5)
+CHAT = "chat"  # in front of the figures of a model behind an endpoint
 THRESHOLD = 0.5  # of the classifiers in the experiment, as in the paper
 
 
@@ -71,6 +78,9 @@ class FilterReport(TypedDict, total=False):
     systems: dict[str, dict[str, CountedRate]]
     epsilon: dict[str, dict[str, CountedRate]]
     tau: dict[str, dict[str, dict[str, CountedRate]]]
+    answered_by: list[str]  # language models
+    white_box: dict[str, dict[str, CountedRate]]  # system → figures, on optimised texts
+    white_box_questions: int
     model: dict[str, str]  # file and SHA-256 of a saved model
 
 
@@ -124,8 +134,40 @@ def separate_questions(
     )
 
 
+def read_white_box(path: Path, testing: Sequence[FilterQuestion]) -> list[FilterQuestion]:
+    """Return those questions of a test that a file has optimised texts for, with these texts.
+
+    Args:
+        path: JSONL, rows of question and adversarial_texts; rows of one question are joined.
+        testing: questions with their clean texts.
+
+    Raises:
+        Misuse: the file or one of its rows does not have this format, or no question is among them.
+    """
+    optimised: dict[str, list[str]] = {}
+    for place, row in read_rows(path):
+        try:
+            optimised.setdefault(question_key(str(row["question"])), []).extend(_strings(row, "adversarial_texts"))
+        except (KeyError, TypeError) as error:
+            raise Misuse(f"{place}: lacks or misuses {error}; expected question and adversarial_texts") from None
+    by_key = {question.key: question for question in testing}
+    joined = [
+        replace(question, adversarial=tuple(optimised[key][:TEXTS_PER_KIND]))
+        for key, question in by_key.items()
+        if optimised.get(key)
+    ]
+    if not joined:
+        raise Misuse(f"{path}: holds no text for any of the {len(by_key)} questions of the test")
+    return joined
+
+
 class FilterExperiment(FilterTrainer):
     """Training on some questions and measurement on others."""
+
+    def __init__(self, models: Models, readings: ReadingCache, chat: ChatRagModel | None = None) -> None:
+        """Use models, cache what the language model reads in `readings`, and let `chat` answer as well."""
+        super().__init__(models, readings)
+        self._chat = chat
 
     def run(
         self,
@@ -135,6 +177,9 @@ class FilterExperiment(FilterTrainer):
         kind: ClassifierKind = ClassifierKind.XGBOOST,
         answers: bool = True,
         ablations: bool = True,
+        tau: float = TAU,
+        epsilon: float = EPSILON,
+        white_box: Path | None = None,
         progress: Progress = no_progress,
     ) -> FilterReport:
         """Run the whole experiment.
@@ -145,21 +190,24 @@ class FilterExperiment(FilterTrainer):
             kind: of classifier.
             answers: also answer the questions from what is served, for ASR and accuracy (slow).
             ablations: also vary tau and epsilon.
+            tau: cosine above which two words are similar.
+            epsilon: Freq-Density above which FilterRAG drops a text.
+            white_box: file with optimised texts for some of the questions (`read_white_box`).
             progress: called for each step.
 
         Raises:
             Misuse: there is nothing to learn from.
         """
         training, testing = separate_questions(training, testing)
-        learn = self.features(training, TAU, progress)
-        test = self.features(testing, TAU, progress)
-        model = self.fit_features(learn, kind, TAU, THRESHOLD)
+        learn = self.features(training, tau, progress)
+        test = self.features(testing, tau, progress)
+        model = self.fit_features(learn, kind, tau, THRESHOLD)
         poisoned = _classify(model, test)
         density = _densities(test)
         systems = {
             "poisonedrag": np.zeros(len(test.adversarial), bool),
             "cleanrag": test.adversarial,
-            "filterrag": density > EPSILON,
+            "filterrag": density > epsilon,
             "ml_filterrag": poisoned,
         }
         report = FilterReport(
@@ -179,25 +227,45 @@ class FilterExperiment(FilterTrainer):
         )
         for number, (name, dropped) in enumerate(systems.items()):
             progress("answering", number, len(systems))
-            figures = _served_rates(test, dropped)
-            if answers:
-                figures |= self._answer_rates(test, dropped)
-            report["systems"][name] = figures
+            report["systems"][name] = self._rates(test, dropped, answers)
+        if answers:
+            report["answered_by"] = ["embedded", *([CHAT] if self._chat else [])]
         if ablations:
-            report["epsilon"] = {f"{epsilon:g}": _served_rates(test, density > epsilon) for epsilon in EPSILONS}
-            report["tau"] = {f"{tau:g}": self._rates_at(training, testing, kind, tau) for tau in TAUS}
+            report["epsilon"] = {f"{value:g}": self._rates(test, density > value, answers) for value in EPSILONS}
+            report["tau"] = {
+                f"{value:g}": self._rates_at(training, testing, kind, value, epsilon, answers) for value in TAUS
+            }
+        if white_box is not None:
+            optimised = self.features(read_white_box(white_box, testing), tau, progress)
+            report["white_box_questions"] = len(optimised.questions)
+            report["white_box"] = {
+                "poisonedrag": self._rates(optimised, np.zeros(len(optimised.adversarial), bool), answers),
+                "filterrag": self._rates(optimised, _densities(optimised) > epsilon, answers),
+                "ml_filterrag": self._rates(optimised, _classify(model, optimised), answers),
+            }
         return report
 
     def _rates_at(
-        self, training: Sequence[FilterQuestion], testing: Sequence[FilterQuestion], kind: ClassifierKind, tau: float
+        self,
+        training: Sequence[FilterQuestion],
+        testing: Sequence[FilterQuestion],
+        kind: ClassifierKind,
+        tau: float,
+        epsilon: float,
+        answers: bool,
     ) -> dict[str, dict[str, CountedRate]]:
         learn, test = self.features(training, tau), self.features(testing, tau)
         poisoned = _classify(self.fit_features(learn, kind, tau, THRESHOLD), test)
         accuracy = _count_rate(poisoned == test.adversarial)
         return {
-            "filterrag": _served_rates(test, _densities(test) > EPSILON),
-            "ml_filterrag": {**_served_rates(test, poisoned), "test_accuracy": accuracy},
+            "filterrag": self._rates(test, _densities(test) > epsilon, answers),
+            "ml_filterrag": {**self._rates(test, poisoned, answers), "test_accuracy": accuracy},
         }
+
+    def _rates(
+        self, candidates: CandidateFeatures, dropped: NDArray[np.bool_], answers: bool
+    ) -> dict[str, CountedRate]:
+        return _served_rates(candidates, dropped) | (self._answer_rates(candidates, dropped) if answers else {})
 
     def _answer_rates(self, candidates: CandidateFeatures, dropped: NDArray[np.bool_]) -> dict[str, CountedRate]:
         """Count ASR and accuracy by substring, as PoisonedRAG does."""
@@ -207,11 +275,17 @@ class FilterExperiment(FilterTrainer):
             (question.text, [texts[index] for index in served])
             for question, served in zip(questions, candidates.served(dropped), strict=True)
         ]
-        pairs = list(zip(self._readings.answers(self._extractor, prompts), questions, strict=True))
-        return {
-            "asr": _count_rate([contains_answer(answer, question.wrong) for answer, question in pairs]),
-            "accuracy": _count_rate([contains_answer(answer, question.right) for answer, question in pairs]),
-        }
+        by_model = {"": self._readings.answers(self._extractor, prompts)}
+        if self._chat is not None:
+            by_model[f"{CHAT}_"] = self._chat.answers(prompts)
+        rates = {}
+        for prefix, given in by_model.items():
+            pairs = list(zip(given, questions, strict=True))
+            rates[f"{prefix}asr"] = _count_rate(contains_answer(answer, question.wrong) for answer, question in pairs)
+            rates[f"{prefix}accuracy"] = _count_rate(
+                contains_answer(answer, question.right) for answer, question in pairs
+            )
+        return rates
 
 
 def contains_answer(answer: str, expected: str) -> bool:

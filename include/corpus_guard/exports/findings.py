@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from types import MappingProxyType
@@ -50,6 +50,7 @@ CHECK_MEANINGS: Final[Mapping[str, str]] = MappingProxyType(
         "coordination": "Several new texts of open sources give the same answer to one question.",
         "targeting": "The text was written to be the answer to a question that people ask.",
         "filter_features": "ML-FilterRAG would drop the text for a question that people ask.",
+        "expectation": "The document breaks an expectation of this deployment.",
         "statistics": "The document differs from the others of its source.",
         "perplexity": "The text is unlikely to have been written by a person.",
         "integrity": "The corpus is no longer what was sealed and signed.",
@@ -111,6 +112,7 @@ class ExportedFinding:
     judged_at: datetime  # UTC
     current: bool  # the newest version of a document that is still at its source
     decision: ExportedDecision | None
+    line: int | None = None  # in the file, from 1, where it is a file beside its reader
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +131,12 @@ ExportItem = ExportedFinding | ExportedDeviation
 
 
 def export_findings(
-    ledger: Ledger, *, source: str | None = None, state: str | None = None, since: datetime | None = None
+    ledger: Ledger,
+    *,
+    source: str | None = None,
+    state: str | None = None,
+    since: datetime | None = None,
+    version_ids: Collection[str] | None = None,
 ) -> Iterator[ExportedFinding]:
     """Yield findings in the order of versions.
 
@@ -137,6 +144,7 @@ def export_findings(
         source: only documents of this source.
         state: only versions in this state: accepted, quarantined, released or rejected.
         since: only versions judged then or later.
+        version_ids: only these versions, a few hundred at most.
 
     Raises:
         Misuse: `state` is not a state.
@@ -152,6 +160,8 @@ def export_findings(
         conditions.append(versions.c.state == state)
     if since is not None:
         conditions.append(versions.c.judged_at >= since)
+    if version_ids is not None:
+        conditions.append(versions.c.version_id.in_(version_ids))
     with ledger.read() as connection:
         if source is not None:
             _require_source(connection, source)
@@ -308,7 +318,9 @@ TAXONOMIES: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
     {
         "OWASP:2025": ("OWASP Top 10 for LLM Applications 2025", "2025"),
         "OWASP:2026": ("OWASP Top 10 for LLM Applications 2026", "2026"),
-        "ATLAS": ("MITRE ATLAS", "5.6.0"),
+        # Release 2026.06, the first after format 5.6.0, renamed and removed none of the ids below; 2026.07 retired T0019
+        # and T0104 only, which nothing here uses.
+        "ATLAS": ("MITRE ATLAS", "2026.06"),
     }
 )
 """Name and edition of each catalogue."""

@@ -7,7 +7,7 @@ Rules
     * an artifact is named relative to its source (`uriBaseId`), percent-encoded; the base has no address, so
       nothing resolves elsewhere;
     * a region counts code points of the text *as parsed*: in HTML, PDF or DOCX the fetched bytes have other
-      offsets. No snippet is given;
+      offsets. No snippet is given. A screening without a ledger gives lines instead, which code hosts show;
     * messages are plain: braces and brackets are escaped, so that no file name makes a placeholder or a link
       (3.11.5, 3.11.6);
     * a finding that a person released is suppressed; every finding has a fingerprint that follows from
@@ -85,6 +85,8 @@ def _finding(item: ExportedFinding) -> dict[str, object]:
             "charOffset": finding.span.start,
             "charLength": finding.span.end - finding.span.start,
         }
+    if item.line:
+        location["region"] = {"startLine": item.line}
     result = {
         **_result(item, finding.severity, finding.message, finding.tags, location),
         "rank": round(finding.score * 100, 1),

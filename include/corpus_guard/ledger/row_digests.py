@@ -56,6 +56,7 @@ UNLOGGED: Final[Mapping[str, str]] = MappingProxyType(
         "retrieval log, and decide no verdict",
         "retrievals": "one row for each search of an application: it decides nothing that is served, and is deleted "
         "after a time",
+        "retrieved_chunks": "rows of `retrievals`: what is exposed is counted from them, nothing is decided by them",
         "deployment": "every collection names the same id, and each opening compares the two",
         "documents.last_seen_at": "each refresh writes it for every listed document; only a time in the future would "
         "keep a vanished document, and that is looked for",

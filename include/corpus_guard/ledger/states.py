@@ -151,6 +151,14 @@ class QueryOrigin(StrEnum):
     REPORT = "report"  # somebody reported an answer to it
 
 
+class RetrievalOrigin(StrEnum):
+    """Writer of an entry of the retrieval log."""
+
+    GUARD = "guard"  # our own retriever: it says what the store returned
+    OTLP = "otlp"  # spans that an application sent
+    IMPORT = "import"  # a file or an export, by `guard retrievals import`
+
+
 class TraceOutcome(StrEnum):
     """Result of a trace."""
 

@@ -49,7 +49,7 @@ from corpus_guard.ledger.states import (
     VersionState,
 )
 
-SCHEMA_REVISION = "0014"
+SCHEMA_REVISION = "0015"
 """The newest migration; a ledger at another one is migrated when opened."""
 
 metadata = MetaData(
@@ -257,12 +257,14 @@ queries = Table(
     # distinct questions; deleted after a time, as `retrievals` (`corpus_guard.corpus.retrieval_log`)
     "queries",
     metadata,
-    Column("query_id", String(32), primary_key=True),  # of the normalised text
-    Column("text", Text, nullable=False),  # as first asked
+    Column("query_id", String(32), primary_key=True),  # of the normalised text; keyed where the text is not stored
+    Column("text", Text, nullable=False),  # as first asked; empty: not stored
     Column("origin", String(10), nullable=False),  # report: somebody reported an answer to it
     Column("count", Integer, nullable=False),
     Column("first_seen_at", UtcDateTime, nullable=False),
     Column("last_seen_at", UtcDateTime, nullable=False, index=True),
+    # coarse form of its embedding, hex (`corpus_guard.corpus.sketches`); null: it was not embedded
+    Column("sketch", String(32)),
     _one_of("origin", QueryOrigin),
 )
 
@@ -276,9 +278,25 @@ retrievals = Table(
     Column("session", String(250), nullable=False),
     Column("checked_by", String(20), nullable=False),  # off, filterrag, ml_filterrag
     Column("filter_digest", String(64)),  # SHA-256 of the filter's model; null: it has none
-    Column("served", JSON, nullable=False),  # [{chunk_id, rank, similarity}], nearest first
     Column("filtered", JSON, nullable=False),  # [{chunk_id, score}]: taken for poisoned by the filter
     Column("withheld", JSON, nullable=False),  # [{chunk_id, collection}]: not vouched for by the ledger
+    Column("served", Integer, nullable=False, server_default=text("0")),  # number of its `retrieved_chunks`
+    Column("origin", String(20), nullable=False, server_default=text("'guard'")),  # who wrote it (`RetrievalOrigin`)
+    # identity at its origin: what is sent twice is stored once; null: written by our own retriever
+    Column("record_key", String(32), unique=True, index=True),
+    Column("user_id", String(250)),  # who asked, as the application names them; null: not known
+    Column("answer", Text),  # that was given; null: not known
+)
+
+retrieved_chunks = Table(
+    "retrieved_chunks",  # texts that a retrieval gave to the application
+    metadata,
+    Column("chunk_id", String(250), primary_key=True),  # Chroma's ids may be anybody's
+    Column("retrieval_id", Sequence, ForeignKey("retrievals.retrieval_id"), primary_key=True, index=True),
+    Column("rank", Integer, nullable=False),  # 1: nearest
+    Column("score", Float),  # similarity, as its origin gives it; null: not known
+    Column("shown", Boolean),  # a person saw it, or the answer cites it; null: not known
+    sqlite_with_rowid=False,
 )
 
 events = Table(

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from corpus_guard.models.weights import (
+    BUILTIN_EMBEDDER,
     Weights,
     builtin_embedder,
     identify_language_model,
@@ -73,6 +74,16 @@ class Models:
         from corpus_guard.models.embedder import Embedder
 
         return Embedder(self.embedder_weights)
+
+    @cached_property
+    def question_embedder(self) -> TextEmbedder:
+        """Embedder of a question, in the embedder's space; for the built-in one it does without torch."""
+        is_builtin = type(self).embedder is Models.embedder and self._settings.embedder == BUILTIN_EMBEDDER
+        if "embedder" in self.__dict__ or not is_builtin:
+            return self.embedder
+        from corpus_guard.models.question_embedder import QuestionEmbedder
+
+        return QuestionEmbedder(self.embedder_weights)
 
     @cached_property
     def word_embedder(self) -> Embedder:

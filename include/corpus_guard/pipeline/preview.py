@@ -42,8 +42,9 @@ from corpus_guard.pipeline.arrivals import (
 )
 from corpus_guard.pipeline.steps import Shard
 from corpus_guard.review.muting import active_mutes
+from corpus_guard.screening.extensions import load_extensions
 from corpus_guard.screening.policy import load_policy
-from corpus_guard.screening.registry import build_screening
+from corpus_guard.screening.registry import CHECKS, build_screening
 from corpus_guard.settings import Settings
 
 DEFAULT_SAMPLE: Final = 500  # documents
@@ -163,7 +164,14 @@ def preview(
         chunker = Chunker(models.tokenizer_file, settings.chunk_tokens)
         # Slow results are not stored, and a source need not be declared yet.
         classifier = classifier_in_use(settings, ledger, lambda: storage)
-        screening = build_screening(load_policy(settings.policy_file), models, None, active_mutes(ledger), classifier)
+        screening = build_screening(
+            load_policy(settings.policy_file),
+            models,
+            None,
+            active_mutes(ledger),
+            classifier,
+            load_extensions(settings, CHECKS),
+        )
         store = Store(url, settings.collection_prefix, lambda: ledger) if url and has_ledger else _EmptyStore()
         result = Preview(source.name, source.owner, source.trust.value, has_ledger, url is not None)
         _measure_listing(result, items, len(chosen))

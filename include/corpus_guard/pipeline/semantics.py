@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
@@ -31,6 +32,8 @@ from corpus_guard.screening.survey.related_statements import (
 )
 from corpus_guard.screening.survey.semantics import Semantics
 from corpus_guard.screening.wording import load_wording
+
+log = logging.getLogger(__name__)
 
 MIN_BACKGROUND_CHUNKS = 1_000  # at least so many chunks to compare with, if so many are served
 NEAREST_SERVED = 24  # served chunks compared with each new one
@@ -117,11 +120,19 @@ def compare_chunks(
         placed,
         stacked[: len(placed)],
         texts,
-        _Collections(store),
+        ServedCollections(store),
         wording.rarity,
         conflict.params.comparisons,
     )
-    semantics = replace(semantics, related=related.statements, not_compared=related.not_compared)
+    if related.not_looked_back:
+        log.warning(
+            "%d chunks of trusted documents were not compared with what is served: the run reached its budget of %d comparisons",
+            related.not_looked_back,
+            conflict.params.comparisons,
+        )
+    semantics = replace(
+        semantics, related=related.statements, not_compared=related.not_compared, contradicted=related.contradicted
+    )
     if isinstance(coordination, Coordination):
         opposed = find_opposed_groups(passages, placed, stacked, texts, wording, related.statements, served)
         semantics = semantics.with_agreements(opposed)
@@ -156,7 +167,7 @@ class _OpenCollection:
         return self._store.nearest_texts(self._collection, vectors, NEAREST_SERVED)
 
 
-class _Collections:
+class ServedCollections:
     """Served chunks of each trust level, with what is needed to find their sentences again."""
 
     def __init__(self, store: Store) -> None:

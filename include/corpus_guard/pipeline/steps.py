@@ -61,7 +61,7 @@ from corpus_guard.pipeline.semantics import compare_chunks
 from corpus_guard.proof.log.heads import sign_head
 from corpus_guard.proof.manifest import write_manifest
 from corpus_guard.review.campaigns import assign_campaigns
-from corpus_guard.review.reopening import completed_groups, reopen
+from corpus_guard.review.reopening import completed_groups, late_contradictions, reopen
 from corpus_guard.screening.history import LedgerHistory, record_signals
 from corpus_guard.screening.predecessors import load_predecessors
 from corpus_guard.screening.runner import Screening
@@ -415,19 +415,20 @@ def seal(
 
 
 def _reopen(ledger: Ledger, storage: Storage, screening: Screening, run_id: str, published: Iterable[Shard]) -> int:
-    """Reopen what is served and states what versions of this run state that wait. Return how many versions."""
+    """Reopen what is served and what versions of this run show in another light. Return how many versions."""
     judgements = [
-        judgement
-        for shard in published
-        for judgement in judgements_from_table(storage.read_table(shard["judgements"]))
-        if judgement.verdict is not Verdict.ACCEPT
+        judgement for shard in published for judgement in judgements_from_table(storage.read_table(shard["judgements"]))
     ]
     if not judgements:
         return 0
-    agreements = Survey.from_json(storage.read(_survey(run_id))).semantics.agreements
-    groups = completed_groups(screening.policy, judgements, lambda version_id: agreements.get(version_id, ()))
+    semantics = Survey.from_json(storage.read(_survey(run_id))).semantics
+    waiting = [judgement for judgement in judgements if judgement.verdict is not Verdict.ACCEPT]
+    groups = completed_groups(screening.policy, waiting, lambda version_id: semantics.agreements.get(version_id, ()))
+    contradictions = late_contradictions(judgements, lambda version_id: semantics.contradicted.get(version_id, ()))
+    if not groups and not contradictions:
+        return 0
     with ledger.write() as connection:
-        return reopen(connection, run_id, screening.policy, groups)
+        return reopen(connection, run_id, screening.policy, groups, contradictions)
 
 
 def _list(storage: Storage, settings: Settings, run_id: str, source: Source, before: int) -> tuple[list[str], int]:

@@ -39,7 +39,18 @@ from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.queries import select_in_batches, upsert
 from corpus_guard.ledger.runs import begin_run
 from corpus_guard.ledger.states import PurgeState, Purpose, RunKind
-from corpus_guard.ledger.tables import bands, chunks, purges, results, signals, suspects, traces, versions
+from corpus_guard.ledger.tables import (
+    bands,
+    chunks,
+    purges,
+    results,
+    retrievals,
+    retrieved_chunks,
+    signals,
+    suspects,
+    traces,
+    versions,
+)
 from corpus_guard.models.chat_cache import LedgerAnswerCache
 from corpus_guard.proof.sealing import seal_run
 from corpus_guard.removal import chroma_files, withdrawal
@@ -207,7 +218,7 @@ class Purger:
 
     def _result_keys(self, connection: sa.Connection, version_ids: Sequence[str]) -> list[str]:
         """Return the keys under which `corpus_guard.screening.runner` keeps results of today's second-stage checks."""
-        named_checks = [self.screening.check(name) for name in self.screening.policy.checks]
+        named_checks = [self.screening.check(name) for name in self.screening.check_digests()]
         check_digests = [check.digest for check in named_checks if check is not None and check.second_stage]
         keys = []
         for version_id in version_ids:
@@ -353,6 +364,9 @@ def _erase_derived_rows(connection: sa.Connection, version_ids: Sequence[str], r
         in_judging_trace = traces.c.trace_id.in_(sa.select(suspects.c.trace_id).where(judged))
         connection.execute(traces.update().where(in_judging_trace).values(answer_before=None, answer_after=None))
         connection.execute(suspects.update().where(judged).values(explanation=ERASED_EXPLANATION))
+        of_versions = sa.select(chunks.c.chunk_id).where(chunks.c.version_id.in_(batch))
+        given = sa.select(retrieved_chunks.c.retrieval_id).where(retrieved_chunks.c.chunk_id.in_(of_versions))
+        connection.execute(retrievals.update().where(retrievals.c.retrieval_id.in_(given)).values(answer=None))
 
 
 def _chroma_files(folder: Path) -> list[_SearchableFile]:

@@ -8,6 +8,7 @@ Rules
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -30,20 +31,41 @@ class PurgeTargets:
 
 def versions_with_equal_content(connection: sa.Connection, version_ids: set[str]) -> set[str]:
     """Return `version_ids` and all versions that have the text or the bytes of one of them."""
+    return set[str]().union(*group_by_content(connection, version_ids).values())
+
+
+def group_by_content(connection: sa.Connection, version_ids: set[str]) -> dict[str, frozenset[str]]:
+    """Return each of `version_ids` with all versions that have its text or its bytes, itself included.
+
+    A few statements, however many versions there are.
+    """
     columns = sa.select(versions.c.version_id, versions.c.content_sha256, versions.c.text_sha256)
-    complete = set(version_ids)
+    keys_of: dict[str, set[str]] = {}
+    holders: defaultdict[str, set[str]] = defaultdict(set)
     added = set(version_ids)
     while added:
         rows = list(select_in_batches(connection, columns, versions.c.version_id, added))
         contents = {row.content_sha256 for row in rows}
         texts = {row.text_sha256 for row in rows} - {EMPTY_TEXT_SHA256}
         equal = [
+            *rows,
             *select_in_batches(connection, columns, versions.c.content_sha256, contents),
             *select_in_batches(connection, columns, versions.c.text_sha256, texts),
         ]
-        added = {row.version_id for row in equal} - complete
-        complete |= added
-    return complete
+        added = {row.version_id for row in equal} - keys_of.keys() - {row.version_id for row in rows}
+        for row in equal:
+            keys = {f"content {row.content_sha256}", f"text {row.text_sha256}"} - {f"text {EMPTY_TEXT_SHA256}"}
+            keys_of[row.version_id] = keys
+            for key in keys:
+                holders[key].add(row.version_id)
+    groups: dict[str, frozenset[str]] = {}
+    for version_id in version_ids:
+        group, new = {version_id}, {version_id}
+        while new and version_id not in groups:
+            new = {other for member in new for key in keys_of.get(member, ()) for other in holders[key]} - group
+            group |= new
+        groups |= {member: frozenset(group) for member in group if version_id not in groups}
+    return {version_id: groups[version_id] for version_id in version_ids}
 
 
 def removal_targets(connection: sa.Connection, version_ids: Iterable[str]) -> PurgeTargets:

@@ -24,11 +24,9 @@ from typing import TYPE_CHECKING, TypedDict
 
 import sqlalchemy as sa
 
-from corpus_guard.batches.logged_files import hash_files, log_files
-from corpus_guard.batches.reading import read_checked_versions
-from corpus_guard.batches.tables import SERVED_COLUMNS
+from corpus_guard.batches.logged_files import log_files
 from corpus_guard.corpus import outbox, publishing
-from corpus_guard.corpus.vectors import embed_chunks
+from corpus_guard.corpus.vectors import embed_stored
 from corpus_guard.domain import EMPTY_TEXT_SHA256
 from corpus_guard.errors import Misuse, Stale, UnknownSubject
 from corpus_guard.ledger.event_log import append_event
@@ -47,7 +45,7 @@ from corpus_guard.ledger.tables import (
 )
 from corpus_guard.proof.sealing import seal_run
 from corpus_guard.removal import withdrawal
-from corpus_guard.removal.purge_targets import removal_targets, versions_with_equal_content
+from corpus_guard.removal.purge_targets import group_by_content, removal_targets, versions_with_equal_content
 from corpus_guard.review.decisions import Decision, ItemRevision, decide
 from corpus_guard.review.identities import NOBODY, Identities
 from corpus_guard.review.records import load_reviews, load_versions
@@ -122,12 +120,12 @@ def list_withdrawn(
         reviews = load_reviews(connection, list(taken))
         gone = _purged_hashes(connection, rows.values())
         stopped = _blocked_hashes(connection, rows.values())
+        groups = group_by_content(connection, set(taken))
         listed = []
         for version_id, event in taken.items():
             row = rows[version_id]
             open_decision = reviews[version_id].last_open_decision
             waits = open_decision if open_decision and open_decision.purpose == Purpose.RESTORE else None
-            group = versions_with_equal_content(connection, {version_id})
             status, problem = _status(row, purged=row.content_sha256 in gone, is_blocked=row.content_sha256 in stopped)
             listed.append(
                 WithdrawnDocument(
@@ -143,7 +141,7 @@ def list_withdrawn(
                     status="restore_waits" if waits and status == "withdrawn" else status,
                     approvals_missing=waits.lacking if waits else 0,
                     problem=problem,
-                    restores=tuple(sorted(group & taken.keys())),
+                    restores=tuple(sorted(groups[version_id] & taken.keys())),
                 )
             )
     return listed
@@ -230,10 +228,7 @@ def apply_restores(ledger: Ledger, storage: Storage, store: Store, models: Model
     restored: list[str] = []
     for batch in sorted({row.batch for row in pending}):
         version_ids = [row.version_id for row in pending if row.batch == batch]
-        stored = read_checked_versions(ledger, storage, batch, version_ids, SERVED_COLUMNS)
-        chunks = [(chunk.chunk_id, chunk.text) for version in stored for chunk in version.chunks]
-        vectors, model = embed_chunks(storage, models, batch.rpartition("/")[0], chunks)
-        hashes = hash_files(storage, [vectors] if vectors else [])
+        stored, vectors, model, hashes = embed_stored(ledger, storage, models, batch, version_ids)
         with ledger.write() as connection:
             log_files(connection, run_id, hashes)
             ready = {row.version_id: row for row in _pending(connection, Purpose.RESTORE) if row.batch == batch}

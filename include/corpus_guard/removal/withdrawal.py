@@ -3,7 +3,8 @@
 Rules
     * everything is written in the caller's transaction, as an ordinary decision in the name of whoever asked
       for it;
-    * a document that has another accepted version keeps being served by that one;
+    * a document whose served version is another one keeps being served by that; otherwise it is out of service until
+      its source is repaired or the version is restored;
     * bytes and texts are blocked by hash, under the id of the purge or withdrawal that blocked them; a purge
       takes over the blocks of a withdrawal, because nothing of purged content may be kept again;
     * a withdrawal logs the state that each version had, so that `corpus_guard.removal.restoring` can bring it back.

@@ -258,7 +258,7 @@ def find_neighbours(
         return []
     from corpus_guard.corpus.retriever import reasons_to_withhold  # loads torch
 
-    vectors = models.embedder.embed(texts)
+    vectors = models.question_embedder.embed(texts)
     best: dict[str, Neighbour] = {}
     for vector in np.asarray(vectors):
         matches = store.query(collections, vector, k)

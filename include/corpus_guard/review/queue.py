@@ -73,6 +73,12 @@ class QueueItem:
         """Severity of the worst finding that is not muted."""
         return Severity(self.severity) if self.severity else None
 
+    @property
+    def worst_finding(self) -> Finding | None:
+        """The worst finding that counts; among equals the first that points at words."""
+        counting = [finding for finding in self.findings if not finding.muted]
+        return max(counting, key=lambda finding: (finding.severity.rank, finding.span is not None), default=None)
+
     def as_dict(self) -> dict[str, object]:
         """Return a JSON-ready form."""
         values = {name: getattr(self, name) for name in self.__slots__}

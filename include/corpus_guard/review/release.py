@@ -24,11 +24,10 @@ from typing import TYPE_CHECKING, TypedDict
 
 import sqlalchemy as sa
 
-from corpus_guard.batches.logged_files import hash_files, log_files
-from corpus_guard.batches.reading import read_checked_versions
-from corpus_guard.batches.tables import SERVED_COLUMNS, in_batches
+from corpus_guard.batches.logged_files import log_files
+from corpus_guard.batches.tables import in_batches
 from corpus_guard.corpus import outbox, publishing
-from corpus_guard.corpus.vectors import embed_chunks
+from corpus_guard.corpus.vectors import embed_stored
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.queries import Row
@@ -133,10 +132,7 @@ def _release_batch(
         BatchDamaged: the batch does not hold what was judged; nothing of it was embedded or published.
     """
     version_ids = [decision.version_id for decision in releases]
-    released = read_checked_versions(ledger, storage, batch, version_ids, SERVED_COLUMNS)
-    chunks = [(chunk.chunk_id, chunk.text) for version in released for chunk in version.chunks]
-    vectors, model = embed_chunks(storage, models, batch.rpartition("/")[0], chunks)
-    hashes = hash_files(storage, [vectors] if vectors else [])
+    released, vectors, model, hashes = embed_stored(ledger, storage, models, batch, version_ids)
     with ledger.write() as connection:
         log_files(connection, run_id, hashes)
         applied = _apply_to_versions(connection, releases)

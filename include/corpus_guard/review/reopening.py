@@ -3,25 +3,27 @@
 Rules
     * a version is reopened when a later version waits because the two, with others, state the same: what it is
       served with was judged before the others came;
+    * so is one that a later trusted document contradicts, unless that document waits itself;
     * it stays served until a person decides. A release closes the matter for good; a rejection takes it out of
       service, as it does what is refused when judged again;
     * only what is served and newest of its document is reopened, and only what the policy alone accepted: bytes
       that a person released are not asked about again;
     * finding, row and event are written in one transaction; repeated, it changes nothing.
 
-Not done here: finding the groups; `corpus_guard.screening.survey.agreement` does.
+Not done here: finding the groups and the contradictions; `corpus_guard.screening.survey` does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import sqlalchemy as sa
 
-from corpus_guard.corpus.publishing import JUDGEMENT_EVENT_FIELDS, REOPENED
-from corpus_guard.domain import Finding, Judgement, Severity
+from corpus_guard.corpus.publishing import CONTRADICTED, JUDGEMENT_EVENT_FIELDS, REOPENED, finding_rows
+from corpus_guard.domain import Counterstatement, Finding, Judgement, Severity, Verdict
 from corpus_guard.ledger.event_log import append_event
 from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.queries import Row, select_in_batches
@@ -31,10 +33,13 @@ from corpus_guard.ledger.triage import Triage
 from corpus_guard.review.queue import load_findings
 from corpus_guard.screening.policy import Policy
 from corpus_guard.screening.survey.agreement import Agreement
+from corpus_guard.screening.survey.related_statements import RelatedStatement
 from corpus_guard.screening.tags import tag_ids
 
 REOPENED_EVENT: Final = "reopened"
 MAX_NAMED_VERSIONS: Final = 3  # in a message
+MAX_CONTRADICTIONS: Final = 5  # findings of a version: a reviewer reads no more
+SCORE_OF_A_CONTRADICTION: Final = 0.8  # as of an arriving text that contradicts a trusted one
 _CHECK: Final = REOPENED.partition(".")[0]
 
 
@@ -45,6 +50,31 @@ class CompletedGroup:
     version_id: str  # of the version that waits
     documents: tuple[str, ...]  # ids of the served ones
     score: float  # of the finding for which it waits, 0..1
+
+
+@dataclass(frozen=True, slots=True)
+class LateContradiction:
+    """A sentence of a served version that a trusted version contradicts which arrived later."""
+
+    version_id: str  # of the trusted version
+    statement: RelatedStatement  # of the trusted version, and of the served one
+
+
+def late_contradictions(
+    judgements: Iterable[Judgement], contradicted: Callable[[str], Sequence[RelatedStatement]]
+) -> list[LateContradiction]:
+    """Return what accepted versions contradict that is served.
+
+    Args:
+        judgements: of a run.
+        contradicted: returns what a trusted version contradicts, by its id.
+    """
+    return [
+        LateContradiction(judgement.version_id, statement)
+        for judgement in judgements
+        if judgement.verdict is Verdict.ACCEPT
+        for statement in contradicted(judgement.version_id)
+    ]
 
 
 def completed_groups(
@@ -71,30 +101,49 @@ def completed_groups(
     return groups
 
 
-def reopen(connection: sa.Connection, run_id: str, policy: Policy, groups: Iterable[CompletedGroup]) -> int:
-    """Reopen the served members of groups.
+def reopen(
+    connection: sa.Connection,
+    run_id: str,
+    policy: Policy,
+    groups: Iterable[CompletedGroup],
+    contradictions: Iterable[LateContradiction] = (),
+    case_id: str = "",
+) -> int:
+    """Reopen the served members of groups, and what trusted documents contradict.
 
     Args:
         connection: of a `Ledger.write`.
         run_id: the run that completed the groups.
-        policy: weighs the new finding.
-        groups: from `completed_groups`.
+        policy: weighs the new findings; one that it shadows reopens nothing.
+        groups: from `completed_groups`, or of a case.
+        contradictions: from `late_contradictions`.
+        case_id: of the case whose accused versions the groups name; empty: later versions completed the groups.
 
     Returns:
         The number of versions that were reopened now.
     """
-    by_document: dict[str, list[CompletedGroup]] = {}
+    by_document: defaultdict[str, list[CompletedGroup]] = defaultdict(list)
     for group in groups:
         for doc_id in group.documents:
-            by_document.setdefault(doc_id, []).append(group)
-    rows = _reopenable(connection, by_document)
-    campaigns = _campaigns(connection, {by_document[row.doc_id][0].version_id for row in rows})
+            by_document[doc_id].append(group)
+    by_version: defaultdict[str, list[LateContradiction]] = defaultdict(list)
+    for contradiction in contradictions:
+        by_version[contradiction.statement.other.version_id].append(contradiction)
+    contradicted = {found.statement.other.doc_id for each in by_version.values() for found in each}
+    sources = _sources(connection, {found.version_id for each in by_version.values() for found in each})
+    rows = _reopenable(connection, {*by_document, *contradicted})
+    campaigns = _campaigns(
+        connection, {by_document[row.doc_id][0].version_id for row in rows if row.doc_id in by_document}
+    )
     known = load_findings(connection, [row.version_id for row in rows])
-    when = now()
+    when, count = now(), 0
     for row in rows:
-        completing = by_document[row.doc_id]
-        finding = _describe(completing)
-        counted = [*known[row.version_id], finding]
+        completing, opposing = by_document[row.doc_id], by_version[row.version_id]
+        found = [_describe(completing, case_id)] if completing else []
+        found = policy.weighed([*found, *_describe_contradictions(opposing, sources)])
+        if not found:
+            continue
+        counted = [*known[row.version_id], *found]
         triage = Triage.from_findings(
             row.stamp, [(each.check, each.severity.value) for each in counted if not each.muted]
         )
@@ -102,27 +151,20 @@ def reopen(connection: sa.Connection, run_id: str, policy: Policy, groups: Itera
             "risk": max(row.risk, policy.risk(counted)),
             "severity": triage.severity,
             "checks": triage.checks,
-            "campaign": campaigns.get(completing[0].version_id) or triage.campaign,
+            "campaign": (campaigns.get(completing[0].version_id) if completing else "") or triage.campaign,
             "waits_since": when,
             "reopened_at": when,
         }
         connection.execute(versions.update().where(versions.c.version_id == row.version_id).values(**values))
-        connection.execute(
-            findings.insert().values(
-                version_id=row.version_id,
-                ordinal=len(known[row.version_id]),
-                check_name=finding.check,
-                code=finding.code,
-                severity=finding.severity.value,
-                score=finding.score,
-                message=finding.message,
-                tags=list(finding.tags),
-            )
-        )
+        connection.execute(findings.insert(), finding_rows(row.version_id, found, first=len(known[row.version_id])))
         event = {name: row._mapping[name] for name in JUDGEMENT_EVENT_FIELDS} | {"risk": values["risk"]}
-        by = [group.version_id for group in completing]
-        append_event(connection, REOPENED_EVENT, row.version_id, run_id, **event, code=finding.code, completed_by=by)
-    return len(rows)
+        by = list(dict.fromkeys([*(group.version_id for group in completing), *(late.version_id for late in opposing)]))
+        cause = {"case": case_id} if case_id else {}
+        append_event(
+            connection, REOPENED_EVENT, row.version_id, run_id, **event, code=found[0].code, completed_by=by, **cause
+        )
+        count += 1
+    return count
 
 
 def _reopenable(connection: sa.Connection, doc_ids: Iterable[str]) -> list[Row]:
@@ -154,16 +196,50 @@ def _campaigns(connection: sa.Connection, version_ids: Iterable[str]) -> dict[st
     }
 
 
-def _describe(completing: Sequence[CompletedGroup]) -> Finding:
+def _sources(connection: sa.Connection, version_ids: Iterable[str]) -> dict[str, str]:
+    """Return the document of each version."""
+    statement = sa.select(versions.c.version_id, versions.c.doc_id)
+    rows = select_in_batches(connection, statement, versions.c.version_id, version_ids)
+    return {row.version_id: row.doc_id for row in rows}
+
+
+def _describe_contradictions(
+    contradictions: Sequence[LateContradiction], sources: Mapping[str, str]
+) -> Iterator[Finding]:
+    for contradiction in contradictions[:MAX_CONTRADICTIONS]:
+        statement, doc_id = contradiction.statement, sources[contradiction.version_id]
+        yield Finding(
+            CONTRADICTED.partition(".")[0],
+            CONTRADICTED,
+            Severity.HIGH,
+            SCORE_OF_A_CONTRADICTION,
+            f"A trusted document that came later states something else: document {doc_id}, version "
+            f"{contradiction.version_id}. This one was accepted before and stays served until a person decides",
+            span=statement.other.span,
+            tags=tag_ids(("poisoning", "misinformation")),
+            counterstatement=Counterstatement(
+                doc_id,
+                contradiction.version_id,
+                statement.span,
+                statement.other.span,
+                statement.values,
+                statement.other.values,
+            ),
+        )
+
+
+def _describe(completing: Sequence[CompletedGroup], case_id: str) -> Finding:
     named = ", ".join(group.version_id for group in completing[:MAX_NAMED_VERSIONS])
     more = len(completing) - MAX_NAMED_VERSIONS
+    named += f" and {more} more" if more > 0 else ""
+    message = f"Versions that came later state the same as this one and wait because of it: {named}"
+    if case_id:
+        message = f"It came the same road as versions that case {case_id[:8]} accuses: {named}"
     return Finding(
         _CHECK,
         REOPENED,
         Severity.MEDIUM,
         max(group.score for group in completing),
-        f"Versions that came later state the same as this one and wait because of it: {named}"
-        f"{f' and {more} more' if more > 0 else ''}. This one was accepted before they came and stays served until a "
-        "person decides",
+        f"{message}. This one was accepted before and stays served until a person decides",
         tags=tag_ids(("poisoning", "rag_poisoning", "retrieval_content")),
     )

@@ -7,7 +7,7 @@ version it was looking at.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import ClassVar, Generic, Protocol, TypeAlias, TypeVar, cast
 
@@ -35,12 +35,17 @@ class Params(BaseModel):
 class Check(Protocol):
     """One way to look at versions."""
 
-    name: ClassVar[str]
-    """Stable; the first part of its findings' codes and its section in policy.yaml."""
-    across_documents: ClassVar[bool]
-    """Needs a survey of the whole run; ``--one-by-one`` turns it off."""
-    second_stage: ClassVar[bool]
-    """Expensive: the runner runs it only on what the first stage leaves open (see `wants`)."""
+    @property
+    def name(self) -> str:
+        """Stable; the first part of its findings' codes and its section in policy.yaml."""
+
+    @property
+    def across_documents(self) -> bool:
+        """Needs a survey of the whole run; ``--one-by-one`` turns it off."""
+
+    @property
+    def second_stage(self) -> bool:
+        """Expensive: the runner runs it only on what the first stage leaves open (see `wants`)."""
 
     @property
     def digest(self) -> str:
@@ -73,6 +78,13 @@ class SecondStage(Check, Protocol):
         """Return what the findings rest on beside the text and the check; part of the key they are kept under."""
 
 
+class ReadsFindings(Check, Protocol):
+    """A check that reads the findings of the first stage. It has ``reads_findings = True``."""
+
+    def reading(self, findings: Mapping[str, Sequence[Finding]]) -> Check:
+        """Return the check with these findings, by version id; only those that count."""
+
+
 ParamsType = TypeVar("ParamsType", bound=Params)
 
 
@@ -82,6 +94,7 @@ class ConfiguredCheck(Generic[ParamsType]):
     name: ClassVar[str]
     across_documents: ClassVar[bool] = False
     second_stage: ClassVar[bool] = False
+    reads_findings: ClassVar[bool] = False
     params_class: ClassVar[type[Params]]
     code_version: ClassVar[tuple[str, ...]]
     """Raised by hand when the code finds something else in the same text. Part of the digest, hence of every

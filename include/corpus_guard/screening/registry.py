@@ -16,6 +16,7 @@ from corpus_guard.screening.check import Check, Params
 from corpus_guard.screening.checks.conflict import Conflict, ConflictParams
 from corpus_guard.screening.checks.coordination import Coordination, CoordinationParams
 from corpus_guard.screening.checks.duplicates import Duplicates, DuplicatesParams
+from corpus_guard.screening.checks.expectation import ExpectationParams, Expectations
 from corpus_guard.screening.checks.filter_features import FilterFeatures, FilterFeaturesParams
 from corpus_guard.screening.checks.instructions import Instructions, InstructionsParams
 from corpus_guard.screening.checks.modification import Modification, ModificationParams
@@ -28,8 +29,10 @@ from corpus_guard.screening.checks.structure import Structure, StructureParams
 from corpus_guard.screening.checks.targeting import Targeting, TargetingParams
 from corpus_guard.screening.checks.typos import Typos, TyposParams
 from corpus_guard.screening.checks.unicode_tricks import UnicodeParams, UnicodeTricks
+from corpus_guard.screening.extensions import NO_EXTENSIONS, Extensions
 from corpus_guard.screening.policy import Policy
 from corpus_guard.screening.runner import MutedCodes, ResultCache, Screening
+from corpus_guard.screening.suites.frame import column_meanings
 from corpus_guard.screening.wording import Wording, load_wording
 from corpus_guard.settings import validate
 
@@ -48,6 +51,7 @@ CHECKS: Final[Mapping[str, tuple[type[Params], Callable[[Any, Models], Check]]]]
         "coordination": (CoordinationParams, lambda params, models: Coordination(params)),
         "targeting": (TargetingParams, lambda params, models: Targeting(params, _wording(models))),
         "statistics": (StatisticsParams, lambda params, models: Statistics(params)),
+        "expectation": (ExpectationParams, lambda params, models: Expectations(params)),
         "filter_features": (FilterFeaturesParams, FilterFeatures),
         "perplexity": (
             PerplexityParams,
@@ -70,8 +74,11 @@ def build_screening(
     cache: ResultCache | None = None,
     mutes: MutedCodes = MappingProxyType({}),
     classifier: ClassifierInUse = SHIPPED_CLASSIFIER,
+    extensions: Extensions = NO_EXTENSIONS,
 ) -> Screening:
     """Build the checks that a policy enables; loads no model.
+
+    A check of one's own that the policy has no section for is on trial: the policy of the result shadows it.
 
     Args:
         policy: names and parameters of the checks.
@@ -79,14 +86,17 @@ def build_screening(
         cache: keeps the results of slow checks.
         mutes: source → finding codes that two people muted.
         classifier: of ML-FilterRAG.
+        extensions: suites and checks of the deployment.
 
     Raises:
         SettingsError: a section names an unknown check, or a parameter is wrong.
     """
-    unknown = sorted(set(policy.checks) - set(CHECKS))
+    own = extensions.checks
+    names = (*CHECKS, *own)
+    unknown = sorted(set(policy.checks) - set(names))
     if unknown:
         raise SettingsError(
-            f"policy {policy.name}: checks.{unknown[0]}: no such check; expected one of: {', '.join(CHECKS)}"
+            f"policy {policy.name}: checks.{unknown[0]}: no such check; expected one of: {', '.join(names)}"
         )
     missing = sorted(set(CHECKS) - set(policy.checks))
     if missing:
@@ -94,17 +104,28 @@ def build_screening(
             f"policy {policy.name}: checks.{missing[0]}: missing; add it, or switch it off with "
             f"`{missing[0]}: {{enabled: false}}`"
         )
-    unknown = sorted(name for name in policy.shadow if name.partition(".")[0] not in CHECKS)
+    unknown = sorted(name for name in policy.shadow if name.partition(".")[0] not in names)
     if unknown:
         raise SettingsError(
             f"policy {policy.name}: shadow: {unknown[0]}: neither a check nor a code of a check; "
-            f"checks are: {', '.join(CHECKS)}"
+            f"checks are: {', '.join(names)}"
         )
+    if trial := set(own) - set(policy.checks):
+        policy = policy.model_copy(update={"shadow": policy.shadow | trial})
     checks: list[Check] = []
     for name, (model, build) in CHECKS.items():
         params = validate(dict(policy.checks[name]), model, where=f"policy {policy.name}: checks.{name}")
         if params.enabled and isinstance(params, FilterFeaturesParams):
             checks.append(FilterFeatures(params, models, classifier))
+        elif params.enabled and isinstance(params, ExpectationParams):
+            columns = column_meanings(("parsing", *names))
+            checks.append(Expectations(params, extensions.suites, tuple(columns)))
         elif params.enabled:
             checks.append(build(params, models))
+    for name, kind in own.items():
+        params = validate(
+            dict(policy.checks.get(name, {})), kind.params_class, where=f"policy {policy.name}: checks.{name}"
+        )
+        if params.enabled:
+            checks.append(kind.build(params))
     return Screening(policy, checks, cache, mutes)

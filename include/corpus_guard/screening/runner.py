@@ -6,6 +6,7 @@ Rules
     * a check that passes over a version leaves a `Skipped` with the reason;
     * codes that two people muted for a source are still found, marked, and do not count; failures of a check
       and findings of parsing cannot be muted;
+    * a check that reads findings runs after the first stage and gets those that count;
     * the second stage sees only versions that the first leaves open: neither quarantined already, nor cleared
       by the cheap test of the second-stage check itself; its results are kept by content.
 """
@@ -19,7 +20,7 @@ from types import MappingProxyType
 from typing import Final, Protocol, TypeAlias, TypeGuard
 
 from corpus_guard.domain import Finding, Judgement, Severity, Skipped, Verdict, Version, digest
-from corpus_guard.screening.check import AcrossDocuments, Check, SecondStage
+from corpus_guard.screening.check import AcrossDocuments, Check, ReadsFindings, SecondStage
 from corpus_guard.screening.policy import UNCHECKED_SUFFIX, Policy
 from corpus_guard.screening.survey.survey import Survey
 
@@ -89,6 +90,10 @@ class Screening:
         """Return the check of this name; None where it is switched off."""
         return next((check for check in self._checks if check.name == name), None)
 
+    def under(self, policy: Policy) -> Screening:
+        """Return the same checks, with the same cache and mutes, under another policy for the same checks."""
+        return Screening(policy, self._checks, self._cache, self.mutes)
+
     def uncached(self) -> Screening:
         """Return the same checks under the same policy, without a cache."""
         return Screening(self.policy, self._checks, mutes=self.mutes)
@@ -103,8 +108,15 @@ class Screening:
         findings = [list(version.problems) for version in versions]
         skipped: list[list[Skipped]] = [[] for _ in versions]
         for check in self._checks:
-            if not _is_second_stage(check):
+            if not _is_second_stage(check) and not _reads_findings(check):
                 self._run_first_stage(check, versions, survey, (findings, skipped))
+        for check in self._checks:
+            if _reads_findings(check):
+                by_version = {
+                    version.version_id: self.policy.weighed(own)
+                    for version, own in zip(versions, findings, strict=True)
+                }
+                self._run_first_stage(check.reading(by_version), versions, survey, (findings, skipped))
         for check in self._checks:
             if _is_second_stage(check):
                 self._run_second_stage(check, versions, survey, (findings, skipped))
@@ -249,6 +261,10 @@ def _unchecked(check: Check, error: Exception) -> Finding:
 
 def _is_second_stage(check: Check) -> TypeGuard[SecondStage]:
     return check.second_stage
+
+
+def _reads_findings(check: Check) -> TypeGuard[ReadsFindings]:
+    return bool(getattr(check, "reads_findings", False))
 
 
 def _worst_first(finding: Finding) -> tuple[int, float, str, int]:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ from corpus_guard.batches import Storage
 from corpus_guard.batches.tables import in_batches, versions_from_table, versions_to_table
 from corpus_guard.corpus.filterrag.filters import classifier_in_use
 from corpus_guard.corpus.query_bank import QueryBank
-from corpus_guard.domain import Finding, Judgement, Progress, Severity, TrustLevel, Version
+from corpus_guard.domain import Finding, Judgement, Progress, Severity, Stamp, TrustLevel, Version
 from corpus_guard.errors import Inconsistent, Misuse
 from corpus_guard.intake.chunking import Chunker
 from corpus_guard.intake.parsing import ParsedDocument, ParsingSandbox
@@ -36,8 +36,9 @@ from corpus_guard.models import Models
 from corpus_guard.screening.checks.coordination import Coordination
 from corpus_guard.screening.checks.filter_features import FilterFeatures
 from corpus_guard.screening.checks.targeting import Targeting
+from corpus_guard.screening.extensions import load_extensions
 from corpus_guard.screening.policy import Policy, load_policy
-from corpus_guard.screening.registry import build_screening
+from corpus_guard.screening.registry import CHECKS, build_screening
 from corpus_guard.screening.runner import ResultCache, Screening
 from corpus_guard.screening.survey.agreement import Passage
 from corpus_guard.screening.survey.resemblance import EmptyHistory
@@ -53,8 +54,11 @@ DOCUMENTS_PER_BATCH: Final = 512  # documents held at a time
 class ScreenedDocument:
     """Judgement of one document or row."""
 
-    id: str  # path inside the input, or the row's id
+    id: str  # path inside the input, or the row's id; the whole path, where `screen_input` got several inputs
     judgement: Judgement
+    file: str  # as it was named, with the path inside the folder
+    stamp: Stamp
+    lines: tuple[int, ...]  # of each finding, in the text as parsed, from 1; 0: it has no place there
 
     def as_dict(self) -> dict[str, object]:
         """Return a JSON-ready form, with `shadow_verdict` only where it differs from the verdict."""
@@ -98,12 +102,12 @@ def screen(
         _open_input(Path(path), trust, settings, name=f"input-{number}" if number else "input")
         for number, path in enumerate(paths)
     ]
-    return list(_screen_sources(sources, trust, settings, Models(settings), questions=questions))
+    return list(_screen_sources(sources, paths, trust, settings, Models(settings), questions=questions))
 
 
 def screen_input(
     settings: Settings,
-    path: Path,
+    path: Path | Sequence[Path],
     *,
     text_field: str = "text",
     id_field: str = "id",
@@ -115,11 +119,11 @@ def screen_input(
     models: Models | None = None,
     progress: Progress = lambda what, done, total: None,
 ) -> Iterator[ScreenedDocument]:
-    """Screen a folder or a file; in JSONL, CSV and Parquet every row is a document.
+    """Screen folders and files; in JSONL, CSV and Parquet every row is a document.
 
     Args:
         settings: policy, models and limits.
-        path: the folder or file.
+        path: the folder or file, or several; then each result has its file as its id.
         text_field: rows: the column with the text.
         id_field: rows: the column with the id.
         trust: trust level of the input's source.
@@ -138,13 +142,26 @@ def screen_input(
         Misuse: `path` does not exist, or has no column `text_field`.
         SourceUnavailable: `path` cannot be listed.
     """
-    source = _open_input(path, trust, settings, text_field=text_field, id_field=id_field)
+    paths = [path] if isinstance(path, Path) else path
+    sources = [
+        _open_input(
+            each,
+            trust,
+            settings,
+            name=f"input-{number}" if number else "input",
+            text_field=text_field,
+            id_field=id_field,
+        )
+        for number, each in enumerate(paths)
+    ]
     yield from _screen_sources(
-        [source],
+        sources,
+        paths,
         trust,
         settings,
         models or Models(settings),
         questions=bank,
+        by_file=not isinstance(path, Path),
         one_by_one=one_by_one,
         policy=policy,
         cache=cache,
@@ -154,39 +171,59 @@ def screen_input(
 
 def _screen_sources(
     sources: Sequence[Source],
+    paths: Sequence[str | Path],
     trust: TrustLevel,
     settings: Settings,
     models: Models,
     *,
     questions: Sequence[str],
+    by_file: bool = False,
     one_by_one: bool = False,
     policy: Policy | None = None,
     cache: ResultCache | None = None,
     progress: Progress = lambda what, done, total: None,
 ) -> Iterator[ScreenedDocument]:
     policy = policy or load_policy(settings.policy_file)
-    screening = build_screening(policy, models, cache, classifier=classifier_in_use(settings))
+    screening = build_screening(
+        policy,
+        models,
+        cache,
+        classifier=classifier_in_use(settings),
+        extensions=load_extensions(settings, CHECKS),
+    )
     chunker = Chunker(models.tokenizer_file, settings.chunk_tokens)
     with tempfile.TemporaryDirectory(prefix="corpus-guard-") as folder:
         compare_chunks = not one_by_one and trust is TrustLevel.OPEN
         first_pass = _FirstPass(Storage(folder), screening, models, compare_chunks=compare_chunks, questions=questions)
         done = 0
         with ParsingSandbox(settings) as sandbox:
-            for source in sources:
+            for source, path in zip(sources, paths, strict=True):
                 for items in in_batches(source.list(), DOCUMENTS_PER_BATCH):
                     progress("reading", done, None)
                     versions = list(_fetch_versions(source, items, sandbox, chunker))
-                    first_pass.add(versions, [_document_name(item) for item in items], measure=not one_by_one)
+                    names = [_name(item, Path(path), by_file=by_file) for item in items]
+                    first_pass.add(versions, names, measure=not one_by_one)
                     done += len(items)
         survey = None if one_by_one and not questions else first_pass.survey(alone=one_by_one)
         total, done = done, 0
         for names, versions in first_pass.batches():
             progress("screening", done, total)
             relevant = survey.of([version.version_id for version in versions]) if survey else None
-            for name, judgement in zip(names, screening.judge(versions, relevant), strict=True):
-                yield ScreenedDocument(name, judgement)
+            for name, version, judgement in zip(names, versions, screening.judge(versions, relevant), strict=True):
+                lines = tuple(
+                    version.text.count("\n", 0, finding.span.start) + 1 if finding.span else 0
+                    for finding in judgement.findings
+                )
+                yield ScreenedDocument(name.id, judgement, name.file, version.stamp, lines)
             done += len(names)
         progress("screening", total, total)
+
+
+class _Name(NamedTuple):
+    """Name of a document in the output."""
+
+    id: str
+    file: str
 
 
 class _FirstPass:
@@ -208,13 +245,13 @@ class _FirstPass:
         asks = any(screening.check(name) is not None for name in (Targeting.name, FilterFeatures.name))
         self._questions = list(questions) if asks else []
         self._batches: list[str] = []  # Parquet files
-        self._names: list[list[str]] = []  # of the documents in each batch
+        self._names: list[list[_Name]] = []  # of the documents in each batch
         self._measured: list[Signals] = []
         self._passages: list[Passage] = []
         self._places: list[tuple[int, int]] = []  # of each passage: batch, position of its version there
         self._vectors: list[NDArray[np.float32]] = []
 
-    def add(self, versions: Sequence[Version], names: list[str], *, measure: bool) -> None:
+    def add(self, versions: Sequence[Version], names: list[_Name], *, measure: bool) -> None:
         """Write a batch, measure its versions, and embed their chunks where a check needs the vectors."""
         batch = len(self._batches)
         self._batches.append(f"{batch}.parquet")
@@ -233,7 +270,7 @@ class _FirstPass:
         if texts:
             self._vectors.append(self._models.embedder.embed(texts))
 
-    def batches(self) -> Iterator[tuple[list[str], list[Version]]]:
+    def batches(self) -> Iterator[tuple[list[_Name], list[Version]]]:
         """Yield the names and versions of each batch."""
         for names, batch in zip(self._names, self._batches, strict=True):
             yield names, versions_from_table(self._storage.read_table(batch))
@@ -335,9 +372,13 @@ class _SingleFile:
         return self._folder.fetch(items)
 
 
-def _document_name(item: SourceItem) -> str:
+def _name(item: SourceItem, path: Path, *, by_file: bool) -> _Name:
     locator = json.loads(item.locator)
-    return str(locator["id"]) if isinstance(locator, dict) and "id" in locator else item.uri
+    row = str(locator["id"]) if isinstance(locator, dict) and "id" in locator else None
+    file = path.as_posix() if path.is_file() else (path / item.uri).as_posix()
+    if by_file:
+        return _Name(file if row is None else f"{file}#{row}", file)
+    return _Name(item.uri if row is None else row, file)
 
 
 def _fetch_versions(

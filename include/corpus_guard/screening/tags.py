@@ -1,5 +1,5 @@
 """Names of findings in other catalogues: OWASP Top 10 for LLM applications (2025 and 2026) and MITRE ATLAS
-5.6.0.
+(release 2026.06).
 
 A check names its finding by a key (``indirect_injection``); reports and exports carry the ids, so that
 findings can be joined with those of other tools. The two OWASP editions number the same risks differently,

@@ -58,7 +58,7 @@ from corpus_guard.traceback.retrieval import RetrievedText, SearchableCorpus
 if TYPE_CHECKING:
     from corpus_guard.corpus.store import Store
     from corpus_guard.ledger import Ledger
-    from corpus_guard.traceback.retrieval import QuestionEmbedder
+    from corpus_guard.models import TextEmbedder
 
 MIN_CONFIDENCE = 0.4
 """Confidence from which a candidate is returned for what it has in common with the text."""
@@ -297,7 +297,7 @@ def attribute(text: str, candidates: Sequence[RetrievedText], vector: NDArray[np
     return sorted(attributions, key=lambda attribution: (-attribution.confidence, attribution.chunk_id))
 
 
-def find_in_live_store(ledger: Ledger, store: Store, embedder: QuestionEmbedder, text: str) -> list[Attribution]:
+def find_in_live_store(ledger: Ledger, store: Store, embedder: TextEmbedder, text: str) -> list[Attribution]:
     """Return where a text of an earlier day lies in the live store, the most confident first.
 
     Args:

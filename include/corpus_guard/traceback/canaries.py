@@ -24,8 +24,8 @@ from corpus_guard.traceback.loop import StopReason, follow
 from corpus_guard.traceback.retrieval import Complaint, InMemoryCorpus, RetrievedText
 
 if TYPE_CHECKING:
+    from corpus_guard.models import TextEmbedder
     from corpus_guard.traceback.judges import Judge
-    from corpus_guard.traceback.retrieval import QuestionEmbedder
 
 HONEST_EVERY: Final = 3  # every third question is not attacked
 DEVICES: Final = ("drum winch", "bow thruster", "tide gauge", "salt filter", "deck crane", "echo sounder", "foam pump")
@@ -125,7 +125,7 @@ def create_cases(seed: str, count: int = 12) -> list[CanaryCase]:
     return cases
 
 
-def examine_judge(judge: Judge, embedder: QuestionEmbedder, seed: str, k: int = 5) -> JudgeCanaryResult:
+def examine_judge(judge: Judge, embedder: TextEmbedder, seed: str, k: int = 5) -> JudgeCanaryResult:
     """Trace the canaries of a night.
 
     Args:

@@ -34,7 +34,7 @@ from corpus_guard.traceback.retrieval import InMemoryCorpus, RetrievedText
 if TYPE_CHECKING:
     from corpus_guard.batches import Storage
     from corpus_guard.ledger import Ledger
-    from corpus_guard.traceback.retrieval import QuestionEmbedder
+    from corpus_guard.models import TextEmbedder
 
 MAX_REACHABLE_TEXTS = MAX_JUDGED_TEXTS + 100
 """Nearest texts that a trace can request: all it may judge, and the largest K."""
@@ -66,7 +66,7 @@ class _NearbyChunk:
 
 
 def corpus_as_of(
-    ledger: Ledger, storage: Storage, embedder: QuestionEmbedder, when: datetime, query: str
+    ledger: Ledger, storage: Storage, embedder: TextEmbedder, when: datetime, query: str
 ) -> InMemoryCorpus:
     """Return what `query` could retrieve at `when`.
 

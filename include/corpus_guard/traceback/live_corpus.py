@@ -27,7 +27,7 @@ from corpus_guard.traceback.retrieval import RetrievedText
 if TYPE_CHECKING:
     from corpus_guard.corpus.store import Match, Store
     from corpus_guard.ledger import Ledger
-    from corpus_guard.traceback.retrieval import QuestionEmbedder
+    from corpus_guard.models import TextEmbedder
 
 EXTRA_RECORDS = 8  # requested beyond need: the index is approximate, and a moving chunk may be in two collections
 MAX_ID_LENGTH = 250  # characters; anybody may have written an id into Chroma
@@ -38,7 +38,7 @@ class LiveCorpus:
 
     missing = 0
 
-    def __init__(self, ledger: Ledger, store: Store, embedder: QuestionEmbedder) -> None:
+    def __init__(self, ledger: Ledger, store: Store, embedder: TextEmbedder) -> None:
         """Search a store.
 
         Args:

@@ -12,7 +12,7 @@ Not done here: withdrawing (`corpus_guard.traceback.withdrawal_plan`).
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -21,18 +21,18 @@ import sqlalchemy as sa
 
 from corpus_guard.domain import TrustLevel
 from corpus_guard.errors import Stale
-from corpus_guard.ledger.queries import Row, is_sqlite, select_in_batches
+from corpus_guard.ledger.queries import Row, select_in_batches
 from corpus_guard.ledger.states import SERVABLE_STATES, Label, PublicationState, Purpose, VersionState
 from corpus_guard.ledger.tables import (
     chunks,
     documents,
     publications,
-    retrievals,
+    retrieved_chunks,
     suspects,
     traces,
     versions,
 )
-from corpus_guard.removal.purge_targets import versions_with_equal_content
+from corpus_guard.removal.purge_targets import group_by_content
 from corpus_guard.removal.withdrawal import withdrawal_id
 from corpus_guard.review.decisions import Decision, ItemRevision, decide
 from corpus_guard.review.identities import NOBODY, Identities
@@ -45,8 +45,6 @@ if TYPE_CHECKING:
     from corpus_guard.ledger import Ledger
     from corpus_guard.review.reviewer import Reviewer
     from corpus_guard.screening.policy import ReviewRules
-
-MAX_RETRIEVALS = 20_000  # newest entries of the retrieval log that are counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +95,24 @@ class WithdrawalProposal:
         return {**asdict(self), "documents": listed, "versions": self.versions, "ticked": self.ticked}
 
 
+def divide_by_answer(
+    proposals: Iterable[WithdrawalProposal], switches: Mapping[str, bool]
+) -> tuple[list[WithdrawalProposal], list[WithdrawalProposal]]:
+    """Return the proposals that a person wants withdrawn, and those that they want kept.
+
+    A proposal that arose after the question was shown has no switch: nobody saw it, and it is in neither list.
+
+    Args:
+        proposals: of now.
+        switches: what was shown, by `proposal_id`, and whether it was left on.
+    """
+    shown = [proposal for proposal in proposals if proposal.proposal_id in switches]
+    return (
+        [proposal for proposal in shown if switches[proposal.proposal_id]],
+        [proposal for proposal in shown if not switches[proposal.proposal_id]],
+    )
+
+
 def list_proposals(ledger: Ledger, trace_ids: Collection[str]) -> list[WithdrawalProposal]:
     """Return what these traces propose to withdraw and nobody has decided, the highest score first.
 
@@ -105,10 +121,11 @@ def list_proposals(ledger: Ledger, trace_ids: Collection[str]) -> list[Withdrawa
     with ledger.read() as connection:
         accusing = _accusations(connection, trace_ids)
         groups: dict[frozenset[str], list[Row]] = defaultdict(list)
-        for version_id in {row.version_id for row in accusing}:
-            group = frozenset(versions_with_equal_content(connection, {version_id}))
-            groups[group] += [row for row in accusing if row.version_id == version_id]
-        proposals = [_proposal(connection, group, rows) for group, rows in groups.items()]
+        copies = group_by_content(connection, {row.version_id for row in accusing})
+        for row in accusing:
+            groups[copies[row.version_id]].append(row)
+        refuted = find_not_reproduced(connection, {row.trace_id for row in accusing})
+        proposals = [_proposal(connection, group, rows, refuted) for group, rows in groups.items()]
     return sorted(proposals, key=lambda proposal: (-proposal.score, proposal.proposal_id))
 
 
@@ -128,7 +145,9 @@ def _accusations(connection: sa.Connection, trace_ids: Collection[str]) -> list[
     ]
 
 
-def _proposal(connection: sa.Connection, group: frozenset[str], rows: list[Row]) -> WithdrawalProposal:
+def _proposal(
+    connection: sa.Connection, group: frozenset[str], rows: list[Row], refuted: set[str]
+) -> WithdrawalProposal:
     worst = max(rows, key=lambda row: (row.score, row.chunk_id))
     return WithdrawalProposal(
         proposal_id=withdrawal_id(group),
@@ -139,8 +158,7 @@ def _proposal(connection: sa.Connection, group: frozenset[str], rows: list[Row])
         reports=tuple(sorted({row.report_id for row in rows})),
         score=worst.score,
         explanation=worst.explanation,
-        reproduced=not {row.trace_id for row in rows}
-        <= find_not_reproduced(connection, {row.trace_id for row in rows}),
+        reproduced=not {row.trace_id for row in rows} <= refuted,
     )
 
 
@@ -173,28 +191,11 @@ def _documents(connection: sa.Connection, version_ids: Iterable[str]) -> list[Pr
 
 
 def _count_retrievals(connection: sa.Connection, version_ids: Iterable[str]) -> dict[str, int]:
-    """Return how many searches, among the newest `MAX_RETRIEVALS`, returned a chunk of each version."""
-    newest = (
-        sa.select(retrievals.c.retrieval_id, retrievals.c.served)
-        .order_by(retrievals.c.retrieval_id.desc())
-        .limit(MAX_RETRIEVALS)
-        .subquery()
-    )
-    elements = (
-        sa.func.json_each(newest.c.served) if is_sqlite(connection) else sa.func.json_array_elements(newest.c.served)
-    )
-    served = elements.table_valued("value", joins_implicitly=True)
-    chunk_id = (
-        sa.func.json_extract(served.c.value, "$.chunk_id")
-        if is_sqlite(connection)
-        else sa.cast(served.c.value, sa.JSON)["chunk_id"].as_string()
-    )
-    searches = sa.func.count(sa.distinct(newest.c.retrieval_id)).label("searches")
+    """Return how many searches, as far as the retrieval log goes back, returned a chunk of each version."""
+    searches = sa.func.count(sa.distinct(retrieved_chunks.c.retrieval_id)).label("searches")
     statement = (
         sa.select(chunks.c.version_id, searches)
-        .select_from(newest)
-        .join(served, sa.true())
-        .join(chunks, chunks.c.chunk_id == chunk_id)
+        .join(retrieved_chunks, retrieved_chunks.c.chunk_id == chunks.c.chunk_id)
         .group_by(chunks.c.version_id)
     )
     return {

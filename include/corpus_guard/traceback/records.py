@@ -323,6 +323,17 @@ def read_carrying_sentences(ledger: Ledger, storage: Storage, trace: Trace) -> d
     }
 
 
+def list_carriers(ledger: Ledger, trace_ids: Collection[str]) -> list[dict[str, object]]:
+    """Return the places of the sentences that carry the accusations of traces, and the answer of the masked replay."""
+    with ledger.read() as connection:
+        bodies = _traced_events(connection, trace_ids)
+    return [
+        {"trace_id": trace_id, "text_sha256": sha256, **asdict(CarrierRecord(*carrier))}
+        for trace_id, body in sorted(bodies.items())
+        for sha256, carrier in sorted(body.get("carriers", {}).items())
+    ]
+
+
 def find_priors(ledger: Ledger, hashes: Collection[str]) -> dict[str, Prior]:
     """Return what people decided about texts before, by SHA-256: the newest withdrawal or restore of each."""
     statement = sa.select(events.c.kind, events.c.body).where(events.c.kind.in_(("withdrawn", "restored")))

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpus_guard.domain import TrustLevel, sha256_text
+from corpus_guard.models import TextEmbedder
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +69,6 @@ class SearchableCorpus(Protocol):
         """Return the `k` nearest texts without `excluded_ids`, nearest first; fewer if there are no more."""
 
 
-class QuestionEmbedder(Protocol):
-    """Embedder of texts as unit vectors, such as `corpus_guard.models.embedder.Embedder`."""
-
-    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return vectors of shape (len(texts), dimensions), rows of length 1."""
-
-
 class InMemoryCorpus:
     """Texts and their vectors in memory, searched exhaustively."""
 
@@ -82,7 +76,7 @@ class InMemoryCorpus:
         self,
         texts: Sequence[RetrievedText],
         vectors: NDArray[np.float32],
-        embedder: QuestionEmbedder,
+        embedder: TextEmbedder,
         missing: int = 0,
     ) -> None:
         """Hold texts and vectors.

@@ -37,11 +37,11 @@ if TYPE_CHECKING:
     from corpus_guard.batches import Storage
     from corpus_guard.corpus.store import Store
     from corpus_guard.ledger import Ledger
-    from corpus_guard.models import Models
+    from corpus_guard.models import Models, TextEmbedder
     from corpus_guard.traceback.attribution import Attribution
     from corpus_guard.traceback.judges import Judge
     from corpus_guard.traceback.rag_model import RagModel
-    from corpus_guard.traceback.retrieval import Complaint, QuestionEmbedder, RetrievedText, SearchableCorpus
+    from corpus_guard.traceback.retrieval import Complaint, RetrievedText, SearchableCorpus
 
 MAX_LOCATED_TEXTS = 20  # accused texts of a historical corpus that are looked up in the live one
 
@@ -54,7 +54,7 @@ class CorpusAccess:
     storage: Storage  # batches and vectors
     store: Store  # collections
     models: Models  # for the embedder, which is loaded when a corpus is opened
-    embedder: QuestionEmbedder | None = None  # of questions; None: the one of `models`
+    embedder: TextEmbedder | None = None  # of questions; None: the one of `models`
 
     def open(self, query: str, as_of: datetime | None = None) -> SearchableCorpus:
         """Return the corpus that `query` is put to: the live one, or that of an earlier moment.
@@ -209,7 +209,7 @@ def _unchanged_texts(
 
 
 def _retrieve_masked(
-    corpus: SearchableCorpus, embedder: QuestionEmbedder, query: str, masked: RetrievedText, k: int
+    corpus: SearchableCorpus, embedder: TextEmbedder, query: str, masked: RetrievedText, k: int
 ) -> list[RetrievedText]:
     """Return the `k` texts that a question retrieves where one text reads differently."""
     others = corpus.retrieve(query, k, {masked.chunk_id})

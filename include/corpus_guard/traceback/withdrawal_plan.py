@@ -208,18 +208,37 @@ def plan_withdrawal(
             )
         else:
             named = set(version_ids)
-        version_ids = versions_with_equal_content(connection, named)
-        targets = removal_targets(connection, version_ids)
-        owners = select_in_batches(connection, sa.select(versions.c.doc_id), versions.c.version_id, version_ids)
-        documents = len({row.doc_id for row in owners})
+        unvouched = {row.chunk_id for row in accused if not row.version_id}
+        return _withdrawal(connection, named, trace_ids, unvouched)
+
+
+def withdrawal_of_versions(
+    ledger: Ledger, version_ids: Collection[str], trace_ids: Collection[str] = ()
+) -> WithdrawalPlan:
+    """Return what taking these versions out of service means, whether a trace accuses them or a person. Changes nothing.
+
+    Args:
+        version_ids: ids of versions; what has equal content goes along.
+        trace_ids: ids of the traces that led to it, for the record.
+    """
+    with ledger.read() as connection:
+        return _withdrawal(connection, set(version_ids), trace_ids, ())
+
+
+def _withdrawal(
+    connection: sa.Connection, version_ids: set[str], trace_ids: Collection[str], unvouched: Collection[str]
+) -> WithdrawalPlan:
+    whole = versions_with_equal_content(connection, version_ids)
+    targets = removal_targets(connection, whole)
+    owners = select_in_batches(connection, sa.select(versions.c.doc_id), versions.c.version_id, whole)
     return WithdrawalPlan(
         traces=tuple(sorted(trace_ids)),
         versions=tuple(sorted(targets.versions)),
-        documents=documents,
+        documents=len({row.doc_id for row in owners}),
         chunks=len(targets.chunks),
         content_sha256=tuple(sorted(targets.content_sha256)),
         text_sha256=tuple(sorted(targets.text_sha256)),
-        unvouched=tuple(sorted({row.chunk_id for row in accused if not row.version_id})),
+        unvouched=tuple(sorted(unvouched)),
     )
 
 

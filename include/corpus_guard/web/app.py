@@ -3,7 +3,7 @@
 Rules
     * the app itself depends on `AccessControl.authorize_view`, so every route that is ever added requires a
       signed-in person;
-    * every route other than GET is in `changes.router` and also depends on
+    * every route other than GET is in `changes.router` or `telemetry.router` and also depends on
       `AccessControl.authorize_decision`, the same origin and the rate limit;
     * FastAPI's own /docs and /openapi.json, which ignore an app's dependencies, are off; `api` serves the
       description instead;
@@ -27,10 +27,25 @@ from corpus_guard import __version__
 from corpus_guard.deployment import Deployment
 from corpus_guard.errors import GuardError, Infrastructure, Misuse, NotAllowed, SettingsError, Stale, UnknownSubject
 from corpus_guard.review.reviewer import Reviewer
-from corpus_guard.web import api, changes, corpus, exports, health, history, incidents, item, queue, reports
+from corpus_guard.web import (
+    api,
+    cases,
+    changes,
+    corpus,
+    exports,
+    exposure,
+    health,
+    history,
+    incidents,
+    item,
+    queue,
+    reports,
+    search,
+    telemetry,
+)
 from corpus_guard.web.access import AccessControl, RateLimit, SameOrigin, enforce_rate_limit
 from corpus_guard.web.headers import SecurityHeaders
-from corpus_guard.web.render import ROOT, STATIC, render_page
+from corpus_guard.web.render import STATIC, render_page, static_file_path
 from corpus_guard.web.responses import SafeJSON
 from corpus_guard.web.shared_deployment import SharedDeployment
 
@@ -80,13 +95,14 @@ def make_app(
     )
     app.state.shared_deployment = SharedDeployment(open_deployment)
     app.state.access, app.state.rate_limit = access, rate_limit or RateLimit()
-    for view in (queue, item, history, corpus, incidents, reports, health):
+    for view in (queue, item, history, corpus, search, incidents, cases, reports, exposure, health):
         app.include_router(view.router, include_in_schema=False)
     app.include_router(static, include_in_schema=False)
     app.include_router(api.router, prefix=API)
-    for read_router in (history.api, health.api, exports.router):
+    for read_router in (history.api, health.api, exports.router, exposure.api):
         app.include_router(read_router, prefix=API)
-    app.include_router(changes.router, prefix=API, dependencies=[SameOrigin, Depends(authorize_decision)])
+    for changing_router in (changes.router, telemetry.router):
+        app.include_router(changing_router, prefix=API, dependencies=[SameOrigin, Depends(authorize_decision)])
     app.add_exception_handler(GuardError, _handle_guard_error)
     for outage in (sa.exc.OperationalError, sa.exc.InterfaceError, sa.exc.TimeoutError):
         app.add_exception_handler(outage, _handle_outage)
@@ -105,7 +121,7 @@ def static_file(name: str) -> FileResponse:
     if name not in STATIC:
         raise HTTPException(404, "no such file")
     return FileResponse(
-        ROOT / "static" / name, media_type=STATIC[name], headers={"Cache-Control": "private, max-age=86400"}
+        static_file_path(name), media_type=STATIC[name], headers={"Cache-Control": "private, max-age=86400"}
     )
 
 

@@ -1,4 +1,4 @@
-"""/api/v1, changing: decisions, undoing, mutes, withdrawals, restores, and acknowledging incidents.
+"""/api/v1, changing: decisions, undoing, mutes, withdrawals, restores, approvals, and acknowledging incidents.
 
 The app protects this router: permission, same origin, JSON, header, rate limit.
 """
@@ -14,6 +14,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from corpus_guard.deployment import Deployment
 from corpus_guard.errors import Stale
+from corpus_guard.forensics.cases import approve_step, find_case
+from corpus_guard.forensics.plan import plan_case
+from corpus_guard.forensics.scope import scope_of
 from corpus_guard.ledger.states import IncidentState
 from corpus_guard.proof.incidents import end_incident
 from corpus_guard.removal.restoring import request_restore
@@ -84,6 +87,13 @@ class WithdrawalBody(_Body):
     trace_id: Id
     proposal_id: Id
     choice: Literal["withdraw", "keep"]
+    reason: Reason
+
+
+class ApprovalBody(_Body):
+    """A person's approval of a step, as its id names it."""
+
+    step_id: Id
     reason: Reason
 
 
@@ -239,6 +249,23 @@ def acknowledge(request: Request, incident_id: PathId, body: ReasonBody) -> dict
         reason=clean_reason(body.reason),
     )
     return incident.as_dict()
+
+
+@router.post("/cases/{case_id}/approvals", status_code=201, summary="Approve a step of a case's plan as it is shown")
+def approve(request: Request, case_id: PathId, body: ApprovalBody) -> dict[str, object]:
+    """Nothing is done yet: `guard case run` does what was approved. A step that is no longer proposed is refused."""
+    deployment = current_deployment(request)
+    case = find_case(deployment.ledger, case_id)
+    scope = scope_of(deployment.ledger, case)
+    steps = {each.step.step_id: each for each in plan_case(deployment.ledger, deployment.policy, case, scope)}
+    if body.step_id not in steps:
+        raise Stale(
+            "this step is no longer proposed: what it is about changed; load the page again, nothing was approved"
+        )
+    planned = steps[body.step_id]
+    by, reason = _reviewer(request).name, clean_reason(body.reason)
+    approve_step(deployment.ledger, case_id, planned.step, by=by, reason=reason)
+    return {"step_id": body.step_id, "message": f"Approved. guard case run {case_id[:8]} does it."}
 
 
 def _change_mute(request: Request, change: Callable[..., Mute], mute_id: str, body: ReasonBody) -> dict[str, object]:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Annotated, Final
+from typing import Annotated, Any, Final, Literal
 
 import sqlalchemy as sa
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse
 
+from corpus_guard.errors import Misuse
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.states import VERSION_STATES, PublicationState
 from corpus_guard.ledger.tables import documents, events, publications, versions
@@ -20,6 +23,13 @@ from corpus_guard.web.shared_deployment import current_deployment
 router = APIRouter()
 
 PAGE_SIZE: Final = 50  # documents
+DocumentSort = Literal["path", "risk", "newest"]
+SORT_COLUMNS: Final[Mapping[DocumentSort, tuple[tuple[sa.Column[Any], ...], bool]]] = {
+    "path": ((documents.c.source, documents.c.uri, documents.c.doc_id), False),
+    "risk": ((versions.c.risk, documents.c.doc_id), True),
+    "newest": ((documents.c.latest_fetched_at, documents.c.doc_id), True),
+}
+"""Sort → columns, and whether the greatest comes first."""
 MAX_INCIDENTS: Final = 10  # in the table
 MAX_NOTES: Final = 5  # about incidents, above everything else
 
@@ -30,12 +40,14 @@ def corpus(
     source: Annotated[str, Query(max_length=64)] = "",
     state: Annotated[str, Query(max_length=12)] = "",
     text: Annotated[str, Query(max_length=200)] = "",
-    after: Annotated[str, Query(max_length=32)] = "",
+    sort: DocumentSort = "path",
+    after: Annotated[str, Query(max_length=4_000)] = "",
 ) -> HTMLResponse:
     """Show sources, collections, runs, manifest, incidents, and a page of documents."""
     deployment = current_deployment(request)
     ledger = deployment.ledger
-    page = list_documents(ledger, source=source, state=state, text=text, after=after)
+    page = list_documents(ledger, source=source, state=state, text=text, sort=sort, after=after)
+    incidents = list_incidents(ledger)
     return render_page(
         request,
         "corpus.html",
@@ -46,11 +58,11 @@ def corpus(
         collections=list_collections(ledger),
         red=list_red_incidents(ledger),
         max_notes=MAX_NOTES,
-        incidents=list_incidents(ledger)[:MAX_INCIDENTS],
+        incidents=incidents[:MAX_INCIDENTS],
         documents=page[:PAGE_SIZE],
-        next=page[PAGE_SIZE - 1]["doc_id"] if len(page) > PAGE_SIZE else "",
+        next=_page_end(page[PAGE_SIZE - 1], sort) if len(page) > PAGE_SIZE else "",
         states=VERSION_STATES,
-        filters={"source": source, "state": state, "text": text},
+        filters={"source": source, "state": state, "text": text, "sort": sort},
     )
 
 
@@ -79,8 +91,18 @@ def list_collections(ledger: Ledger) -> list[dict[str, object]]:
         return [dict(row) for row in connection.execute(statement).mappings()]
 
 
-def list_documents(ledger: Ledger, *, source: str, state: str, text: str, after: str) -> list[dict[str, object]]:
-    """Return living documents ordered by id: one page, and one more if there is a next page."""
+def list_documents(
+    ledger: Ledger, *, source: str, state: str, text: str, sort: DocumentSort, after: str
+) -> list[dict[str, object]]:
+    """Return living documents: one page, and one more if there is a next page.
+
+    Args:
+        sort: by source and path, by risk (highest first), or by fetch time (newest first).
+        after: `_page_end` of the previous page; empty: the first page.
+
+    Raises:
+        Misuse: `after` is not one that a page gave.
+    """
     conditions: list[sa.ColumnElement[bool]] = [documents.c.retired_at.is_(None)]
     if source:
         conditions.append(documents.c.source == source)
@@ -88,8 +110,14 @@ def list_documents(ledger: Ledger, *, source: str, state: str, text: str, after:
         conditions.append(versions.c.state == state)
     if text:
         conditions.append(documents.c.uri.icontains(text, autoescape=True))
+    columns, descends = SORT_COLUMNS[sort]
     if after:
-        conditions.append(documents.c.doc_id > after)
+        keys = [
+            sa.literal(value, column.type)
+            for column, value in zip(columns, _read_page_end(after, columns), strict=True)
+        ]
+        here, there = sa.tuple_(*columns), sa.tuple_(*keys)
+        conditions.append(here < there if descends else here > there)
     statement = (
         sa.select(
             documents.c.doc_id,
@@ -104,8 +132,32 @@ def list_documents(ledger: Ledger, *, source: str, state: str, text: str, after:
         )
         .join(versions, versions.c.version_id == documents.c.latest_version)
         .where(*conditions)
-        .order_by(documents.c.doc_id)
+        .order_by(*(column.desc() if descends else column for column in columns))
         .limit(PAGE_SIZE + 1)
     )
     with ledger.read() as connection:
         return [dict(row) for row in connection.execute(statement).mappings()]
+
+
+def _page_end(row: Mapping[str, Any], sort: DocumentSort) -> str:
+    """Return where a page ends: the values that it is sorted by, as JSON."""
+    values = [row[column.name] for column in SORT_COLUMNS[sort][0]]
+    return json.dumps([value.isoformat() if isinstance(value, datetime) else value for value in values])
+
+
+def _read_page_end(after: str, columns: Sequence[sa.Column[Any]]) -> list[Any]:
+    try:
+        pairs = zip(columns, json.loads(after), strict=True)
+        return [_READERS.get(column.name, str)(value) for column, value in pairs]
+    except (TypeError, ValueError):
+        raise Misuse("after: no page of this list ends there; begin with the first page") from None
+
+
+def _read_moment(value: str) -> datetime:
+    moment = datetime.fromisoformat(value)
+    if moment.tzinfo is None:
+        raise ValueError("expected a time with a time zone")
+    return moment
+
+
+_READERS: Final[Mapping[str, Callable[[Any], Any]]] = {"risk": float, "latest_fetched_at": _read_moment}

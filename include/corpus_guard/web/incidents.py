@@ -10,6 +10,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse
 
 from corpus_guard.errors import GuardError
+from corpus_guard.forensics.cases import Member, MemberKind, cases_of
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.queries import Row
 from corpus_guard.ledger.tables import chunks, documents, versions
@@ -48,6 +49,7 @@ def show_incident(request: Request, incident_id: str) -> HTMLResponse:
         places=_places(ledger, chunk_ids),
         texts=load_chunk_texts(ledger, storage, chunk_ids),
         problem=problem,
+        cases=cases_of(ledger, Member(MemberKind.INCIDENT, incident.incident_id)),
     )
 
 

@@ -9,10 +9,9 @@ import sqlalchemy as sa
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import HTMLResponse
 
-from corpus_guard.corpus.server import find_server
 from corpus_guard.deployment import Deployment
 from corpus_guard.domain import Finding, Span, Version
-from corpus_guard.errors import Inconsistent, StoreUnavailable, UnknownSubject
+from corpus_guard.errors import Inconsistent, UnknownSubject
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.tables import documents, versions
 from corpus_guard.review.evidence import (
@@ -25,11 +24,13 @@ from corpus_guard.review.evidence import (
     preview_release,
 )
 from corpus_guard.review.muting import mutable_codes
+from corpus_guard.review.naming import name_documents
 from corpus_guard.review.queue import QueueFilter, QueueItem, find_item, load_page
 from corpus_guard.review.records import ReviewRow
+from corpus_guard.screening.decoded import decode_finding
 from corpus_guard.web.history import UNDOABLE
 from corpus_guard.web.render import render_page
-from corpus_guard.web.shared_deployment import SharedDeployment, current_deployment
+from corpus_guard.web.shared_deployment import SharedDeployment, current_deployment, require_chroma
 from corpus_guard.web.text_display import DiffLine, DisplayText, diff_lines, display_text
 
 router = APIRouter()
@@ -78,7 +79,10 @@ def show_item(request: Request, version_id: str, view: Annotated[View, Query()] 
         hidden=display_text(version.hidden, max_bytes=MAX_HIDDEN_BYTES) if version.hidden else None,
         stamp=version.stamp,
         skipped=evidence.skipped,
+        order=sorted(range(len(item.findings)), key=lambda index: _weight(item.findings[index]), reverse=True),
+        messages=name_documents(ledger, [finding.message for finding in item.findings]),
         quotes=[_quote(version, finding) for finding in item.findings],
+        decoded=[_decoded(version, finding) for finding in item.findings],
         contradictions=[
             found and (found, _show_sentence(found.own), found.other and _show_sentence(found.other))
             for found in load_contradictions(ledger, deployment.storage, version, item.findings)
@@ -133,13 +137,10 @@ def load_neighbours(request: Request, version_id: str) -> list[Neighbour]:
     """
     shared: SharedDeployment = request.app.state.shared_deployment
     deployment = shared.get()
-    ledger, settings = deployment.ledger, deployment.settings
+    ledger = deployment.ledger
     evidence = load_evidence(ledger, deployment.storage, find_item(ledger, version_id))
-    # A command would start a server of its own. This process runs for weeks and would lock the store all the time.
-    if find_server(settings) is None:
-        server = f"Chroma at {settings.chroma_url}" if settings.chroma_url else f"the Chroma server of {settings.home}"
-        raise StoreUnavailable(f"{server} does not answer; all other review pages work without it")
-    with shared.model_lock:  # the first request loads the embedder
+    require_chroma(deployment.settings)
+    with shared.model_lock:  # the first request reads the weights
         return find_neighbours(ledger, deployment.store, deployment.models, evidence, MAX_NEIGHBOURS)
 
 
@@ -157,11 +158,22 @@ def _text_of_view(deployment: Deployment, evidence: ItemEvidence, view: View) ->
     return display_text(content[:MAX_RAW_BYTES].decode("utf-8", "replace")), ""
 
 
+def _decoded(version: Version, finding: Finding) -> list[tuple[tuple[str, ...], DisplayText]]:
+    """Return what the evidence of a finding stands for: encodings, the outermost first, and the decoded text."""
+    layers = decode_finding(finding, version.text, version.hidden)
+    return [(layer.kinds, display_text(layer.text, max_bytes=MAX_QUOTE_BYTES)) for layer in layers]
+
+
 def _quote(version: Version, finding: Finding) -> DisplayText | None:
     if finding.span is None:
         return None
     quote = version.text[finding.span.start : min(finding.span.end, finding.span.start + MAX_QUOTE_CHARS)]
     return display_text(quote, [Span(0, 0)], max_bytes=MAX_QUOTE_BYTES) if quote else None
+
+
+def _weight(finding: Finding) -> tuple[bool, int, float]:
+    """Return what comes first among the findings of an item: what counts, then the graver."""
+    return not finding.muted, finding.severity.rank, finding.score
 
 
 def _show_sentence(sentence: QuotedSentence) -> DisplayText:

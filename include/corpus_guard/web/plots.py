@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import date, timedelta
 from typing import Final
 
 from corpus_guard.review.health import DecisionsOfDay, Share
@@ -103,6 +104,28 @@ def day_plot(days: Sequence[DecisionsOfDay], height: int = 90, width: int = WIDT
         )
     first, last = (days[0]["day"], days[-1]["day"]) if days else ("", "")
     return DayPlot(tuple(bars), round(step * 0.8, 2), max_count, first, last)
+
+
+def count_plot(counts: Sequence[tuple[date, int]], max_days: int, height: int = 90, width: int = WIDTH) -> DayPlot:
+    """Return a plot of (day, count), oldest first: the last `max_days` days, those without a count as 0."""
+    known = dict(counts)
+    last = max(known, default=date.min)
+    first = max(min(known, default=date.min), last - timedelta(days=max_days - 1))
+    days = [first + timedelta(days=number) for number in range((last - first).days + 1)] if known else []
+    max_count = max((known.get(day, 0) for day in days), default=0)
+    step = width / max(len(days), 1)
+    bars = tuple(
+        DayBar(
+            x=round(step * number, 2),
+            released_y=height - height * known.get(day, 0) / max(max_count, 1),
+            released_height=height * known.get(day, 0) / max(max_count, 1),
+            rejected_y=0,
+            rejected_height=0,
+            description=f"{day}: {known.get(day, 0):,}",
+        )
+        for number, day in enumerate(days)
+    )
+    return DayPlot(bars, round(step * 0.8, 2), max_count, str(first), str(last))
 
 
 def line_plot(entries: Sequence[tuple[str, float | None]], height: int = 90, width: int = WIDTH) -> LinePlot:

@@ -109,6 +109,7 @@ def queue(request: Request, params: QueueQueryParams) -> HTMLResponse:
         is_filtered=params.is_filtered,
         states=VERSION_STATES,
         ages=list(AGES.items()),
+        age_label=AGES.get(params.older_than, f"{params.older_than} hours"),
         sorts=list(SORT_LABELS.items()),
         page_size=PAGE_SIZE,
         max_items=MAX_ITEMS,

@@ -22,12 +22,15 @@ from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from corpus_guard.forensics import pictures
 from corpus_guard.invisible import reveal_invisible
 from corpus_guard.ledger.ledger import now
+from corpus_guard.web.wording import REASON_TEMPLATES, SHORTCUTS
 
 ROOT: Final = Path(__file__).parent
 STATIC: Final = {
     "pages.css": "text/css",
+    "pictures.css": "text/css",
     "pages.js": "text/javascript",
     "theme.js": "text/javascript",
     "icon.svg": "image/svg+xml",
@@ -35,6 +38,11 @@ STATIC: Final = {
 }
 """Static files and their media types."""
 MAX_FIELD_CHARS: Final = 500  # of a field in a list
+
+
+def static_file_path(name: str) -> Path:
+    """Return where a static file lies: the styles of pictures lie beside what draws them."""
+    return pictures.STYLES if name == pictures.STYLES.name else ROOT / "static" / name
 
 
 def render_page(request: Request, template: str, status_code: int = 200, **values: object) -> HTMLResponse:
@@ -73,13 +81,14 @@ def environment() -> Environment:
         "cut": cut,
         "query": query,
     }
+    created.globals |= {"reason_templates": REASON_TEMPLATES, "shortcuts": SHORTCUTS}
     return created
 
 
 @cache
 def asset_version() -> str:
     """Return a digest that changes with any static file."""
-    content = b"".join((ROOT / "static" / name).read_bytes() for name in sorted(STATIC))
+    content = b"".join(static_file_path(name).read_bytes() for name in sorted(STATIC))
     return hashlib.sha256(content).hexdigest()[:12]
 
 

@@ -10,6 +10,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse
 
 from corpus_guard.domain import Span
+from corpus_guard.forensics.cases import Member, MemberKind, cases_of
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.states import REPORT_STATES, Label, ReportState
 from corpus_guard.ledger.tables import purges
@@ -111,6 +112,7 @@ def show_trace(request: Request, trace_id: str) -> HTMLResponse:
         proposals=list_proposals(deployment.ledger, [trace.trace_id]),
         withdrawn=_withdrawn_of(deployment.ledger, trace),
         reproduced=not refuted,
+        cases=cases_of(deployment.ledger, Member(MemberKind.TRACE, trace.trace_id)),
     )
 
 

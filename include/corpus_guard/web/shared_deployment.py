@@ -12,7 +12,10 @@ from pathlib import Path
 
 from fastapi import Request
 
+from corpus_guard.corpus.server import find_server
 from corpus_guard.deployment import Deployment
+from corpus_guard.errors import StoreUnavailable
+from corpus_guard.settings import Settings
 
 
 class SharedDeployment:
@@ -67,3 +70,16 @@ def _file_state(path: Path) -> tuple[int, int] | None:
     except OSError:
         return None
     return stat.st_mtime_ns, stat.st_size
+
+
+def require_chroma(settings: Settings) -> None:
+    """Refuse to go on without a running Chroma.
+
+    A command would start a server of its own. This process runs for weeks and would lock the store all the time.
+
+    Raises:
+        StoreUnavailable: it does not answer.
+    """
+    if find_server(settings) is None:
+        server = f"Chroma at {settings.chroma_url}" if settings.chroma_url else f"the Chroma server of {settings.home}"
+        raise StoreUnavailable(f"{server} does not answer; all other review pages work without it")

@@ -15,6 +15,7 @@ from corpus_guard.errors import GuardError
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.queries import select_in_batches
 from corpus_guard.ledger.tables import versions
+from corpus_guard.review.naming import name_documents
 from corpus_guard.review.queue import QueueItem
 from corpus_guard.web.text_display import DisplayText, display_text
 
@@ -35,7 +36,7 @@ class Snippet:
 
 def load_snippets(ledger: Ledger, storage: Storage, items: Sequence[QueueItem]) -> dict[str, Snippet]:
     """Return snippets by version id, of the items that have a finding. Each batch is read once."""
-    worst = {item.version_id: finding for item in items if (finding := _worst_finding(item))}
+    worst = {item.version_id: finding for item in items if (finding := item.worst_finding)}
     batches: dict[str, list[str]] = defaultdict(list)
     with ledger.read() as connection:
         statement = sa.select(versions.c.version_id, versions.c.batch)
@@ -56,13 +57,11 @@ def load_snippets(ledger: Ledger, storage: Storage, items: Sequence[QueueItem]) 
                 quotes[row["version_id"]] = display_text(row["hidden"][:HIDDEN_CHARS], max_bytes=MAX_BYTES)
             elif finding.span.end <= len(row["text"]):
                 quotes[row["version_id"]] = _quote(row["text"], finding.span)
-    return {version_id: Snippet(finding.message, quotes.get(version_id)) for version_id, finding in worst.items()}
-
-
-def _worst_finding(item: QueueItem) -> Finding | None:
-    """Return the worst finding that counts; among equals the first that points at words."""
-    counting = [finding for finding in item.findings if not finding.muted]
-    return max(counting, key=lambda finding: (finding.severity.rank, finding.span is not None), default=None)
+    messages = name_documents(ledger, [finding.message for finding in worst.values()])
+    return {
+        version_id: Snippet(message, quotes.get(version_id))
+        for version_id, message in zip(worst, messages, strict=True)
+    }
 
 
 def _lies_hidden(finding: Finding) -> bool:

@@ -77,13 +77,16 @@ def test_real_models_tell_a_lie_written_for_the_question_from_a_page(models: Mod
     assert "Ben Ray" in reading.answer
 
 
-LONG = [pytest.param(text, marks=pytest.mark.slow) for text in ("a" * 500_000, "pump " * 20_000)]
+HOSTILE = ["", " ", "a", "\ud800", "<|im_end|>" * 50]
+LONG = ["a" * 500_000, "pump " * 20_000]
 
 
-@pytest.mark.parametrize("text", ["", " ", "a", "\ud800", "<|im_end|>" * 50, *LONG])
-def test_hostile_texts_have_finite_features(models: Models, text: str) -> None:
-    (features,) = FeatureExtractor(models).extract([(QUESTION, text)])
+@pytest.mark.parametrize("texts", [HOSTILE, pytest.param(LONG, marks=pytest.mark.slow)], ids=["short", "long"])
+def test_hostile_texts_have_finite_features(models: Models, texts: list[str]) -> None:
+    extractor = FeatureExtractor(models)
+    features = extractor.extract([(QUESTION, text) for text in texts])
 
-    assert np.isfinite(as_matrix([features])).all()
-    assert FeatureExtractor(models).read([]) == []
-    assert isinstance(FeatureExtractor(models).read([(QUESTION, text)])[0], Reading)
+    assert len(features) == len(texts)
+    assert np.isfinite(as_matrix(features)).all()
+    assert extractor.read([]) == []
+    assert isinstance(extractor.read([(QUESTION, texts[0])])[0], Reading)

@@ -94,7 +94,9 @@ def test_settings_choose_the_filter(models: Models, tmp_path: Path, model: Learn
     own = Settings(retrieval_filter="ml_filterrag", filter_model=tmp_path / "own.json", filter_model_sha256=digest)
 
     assert make_filter(Settings(), models) is None
-    assert isinstance(make_filter(Settings(retrieval_filter="filterrag"), models), FilterRAG)
+    made = make_filter(Settings(retrieval_filter="filterrag", filter_epsilon=0.3, filter_tau=0.7), models)
+    assert isinstance(made, FilterRAG)
+    assert (made.epsilon, made.tau) == (0.3, 0.7)
     assert isinstance(make_filter(Settings(retrieval_filter="ml_filterrag"), models), MLFilterRAG)
     assert isinstance(make_filter(own, models), MLFilterRAG)
     with pytest.raises(SettingsError, match="SHA-256 is"):

@@ -19,21 +19,11 @@ from corpus_guard.errors import Misuse
 from corpus_guard.evaluation.traceback.evaluated_judges import EvaluatedJudge
 from corpus_guard.evaluation.traceback.experiment import TracebackRequest, TracebackResult, evaluate_traceback
 from corpus_guard.evaluation.traceback.judge_factory import CachingBaselineRag, JudgeFactories
-from corpus_guard.evaluation.traceback.mlflow_log import EXPERIMENT, TABLE1_EXPERIMENT, log_table1, log_traceback
-from corpus_guard.evaluation.traceback.paper_tables import reproduce_table1, reproduce_table6
+from corpus_guard.evaluation.traceback.mlflow_log import EXPERIMENT, log_traceback
 from corpus_guard.models import Models
 from corpus_guard.settings import Settings
 
 Play = Callable[..., TracebackResult]
-
-
-@pytest.fixture
-def settings(tmp_path: Path, models_home: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    home = tmp_path / "home"
-    home.mkdir()
-    (home / "models").symlink_to(models_home / "models")
-    return Settings(home=home)
 
 
 @pytest.fixture
@@ -197,35 +187,6 @@ def test_a_run_is_kept_with_its_figures_and_without_any_text(settings: Settings,
     kept = next((settings.home / "mlflow").rglob("evaluation.json")).read_text()
     assert "harbour" not in kept
     assert "violet" not in kept
-
-
-def test_table_1_plays_attacks_by_judges_and_is_kept(settings: Settings, models: Models, targets: Path) -> None:
-    from mlflow import MlflowClient
-
-    request = TracebackRequest(targets, Planting(Attack.NONE), limit=3)
-    attacks, judges = (Attack.POISONEDRAG_B, Attack.INSTRUINJECT), (EvaluatedJudge.EMBEDDED, EvaluatedJudge.TKM)
-
-    found = reproduce_table1(settings, request, attacks, judges, models=models, make=lambda factory, name: Containing())
-    run = log_table1(settings, request, found)
-
-    assert set(found.cells) == {(attack, judge) for attack in attacks for judge in judges}
-    assert found.cells[Attack.POISONEDRAG_B, EvaluatedJudge.TKM].count(True) == 15
-    assert set(found.as_dict()["table"]["instruinject"]) == {"embedded", "tkm"}
-    client = MlflowClient(f"sqlite:///{settings.home / 'mlflow' / 'mlflow.db'}")
-    assert client.get_run(run).data.metrics["poisonedrag-b/tkm/dacc"] == 1.0
-    assert {file.path for file in client.list_artifacts(run)} == {"evaluation.json", "table1.md", "table1.png"}
-    assert client.get_experiment_by_name(TABLE1_EXPERIMENT)
-
-
-def test_table_6_plays_attacks_by_defences(settings: Settings, models: Models, targets: Path) -> None:
-    request = TracebackRequest(targets, Planting(Attack.NONE), limit=1, defences=("none",))
-
-    found = reproduce_table6(
-        settings, request, (Attack.POISONEDRAG_B,), models=models, make=lambda factory, name: Containing()
-    )
-
-    assert set(found.cells) == {(Attack.POISONEDRAG_B, "none")}
-    assert found.as_dict()["table"]["poisonedrag-b"]["none"]["queries"] == 1
 
 
 def test_attacks_share_what_is_learned_of_ordinary_texts(settings: Settings, models: Models, targets: Path) -> None:

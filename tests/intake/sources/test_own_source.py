@@ -6,7 +6,6 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from importlib.metadata import EntryPoints, distributions
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ from corpus_guard.errors import SettingsError
 from corpus_guard.intake.sources import load_sources
 from deploying import Workspace
 from environment import PROJECT
+from installed_packages import hide_other_packages
 
 MAIL = """From: Ann <ann@example.org>
 Subject: {title}
@@ -27,14 +27,9 @@ The {title} of the east pier is read every morning and the value goes into the l
 @pytest.fixture(autouse=True)
 def others_hidden(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
     """Hide every package that no test installed: the README tells people to install the example."""
-    ours = tmp_path_factory.getbasetemp()
-
-    def of_this_test(*, group: str) -> EntryPoints:
-        folders = [folder for folder in sys.path if Path(folder).is_relative_to(ours)]
-        points = (point for package in distributions(path=folders) for point in package.entry_points)
-        return EntryPoints(points).select(group=group)
-
-    monkeypatch.setattr("corpus_guard.intake.sources.sources_file.entry_points", of_this_test)
+    hide_other_packages(
+        monkeypatch, tmp_path_factory.getbasetemp(), "corpus_guard.intake.sources.sources_file.entry_points"
+    )
 
 
 @pytest.fixture(scope="module")

@@ -32,7 +32,8 @@ EXCUSED = frozenset(
         "queries.count",
         "queries.first_seen_at",
         "queries.last_seen_at",
-        *(f"retrievals.{column.name}" for column in metadata.tables["retrievals"].c),
+        "queries.sketch",
+        *(f"{name}.{column.name}" for name in ("retrievals", "retrieved_chunks") for column in metadata.tables[name].c),
     }
 )
 """Columns that decide nothing that is served; `UNLOGGED` gives the reasons."""

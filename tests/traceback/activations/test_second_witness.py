@@ -216,6 +216,15 @@ def test_the_champion_is_what_was_promoted_and_nothing_else(
     assert isinstance(create_rag_model(settings, models, sqlite_ledger), ActivationWitness)
     assert champion.select_probe(settings, models, None, None) != found
 
+    weak = replace(leaning(models, 3.0), threshold=1.0)
+    assert weak.shortfalls == ("it is never sure",)
+    champion.save_candidate(storage, weak)
+    champion.promote_probe(sqlite_ledger, storage, weak.digest, run_id="r", by="ada", version=3)
+    skipped = champion.select_probe(settings, models, sqlite_ledger, storage)
+    assert "too weak to count: it is never sure" in str(skipped)
+    assert isinstance(create_rag_model(settings, models, sqlite_ledger), EmbeddedRagModel)
+    champion.promote_probe(sqlite_ledger, storage, second.digest, run_id="r2", by="ada", version=2)
+
     name = f"detectors/activations/{second.digest}"
     storage.write(f"{name}/probe.json", first.files["probe.json"])
     storage.write(f"{name}/probe.safetensors", first.files["probe.safetensors"])

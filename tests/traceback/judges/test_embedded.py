@@ -75,8 +75,7 @@ def test_planted_texts_are_traced_and_nobody_else(trace, output: str, led: bool)
 def test_an_honest_complaint_accuses_nobody(trace, output: str) -> None:  # type: ignore[no-untyped-def]
     _, verdict = trace(replace(COMPLAINT, output=output), *HONEST, *UNRELATED)
 
-    states_it = output == "1988"  # an honest text states the year: it is named, and not accused
-    assert verdict.outcome is (TraceOutcome.UNDECIDED if states_it else TraceOutcome.NOT_POISONING)
+    assert verdict.outcome is TraceOutcome.NOT_POISONING
     assert accused(verdict) == set()
 
 

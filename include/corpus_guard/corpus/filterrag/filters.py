@@ -60,19 +60,19 @@ class FilterRAG:
 
     def __init__(self, extractor: FeatureExtractor, tau: float = TAU, epsilon: float = EPSILON) -> None:
         self._extractor = extractor
-        self._tau = tau
-        self._epsilon = epsilon
+        self.tau = tau
+        self.epsilon = epsilon
 
     def judge(self, question: str, texts: Sequence[str]) -> list[FilterOpinion]:
         """Return an opinion of each text."""
-        features = self._extractor.extract([(question, text) for text in texts], self._tau)
+        features = self._extractor.extract([(question, text) for text in texts], self.tau)
         return [self._opinion(row) for row in features]
 
     def _opinion(self, features: Features) -> FilterOpinion:
         score = features.freq_density
-        poisoned = score > self._epsilon
+        poisoned = score > self.epsilon
         side = "above" if poisoned else "not above"
-        return FilterOpinion(poisoned, score, f"Freq-Density {score:.3f} is {side} {self._epsilon:g}", features)
+        return FilterOpinion(poisoned, score, f"Freq-Density {score:.3f} is {side} {self.epsilon:g}", features)
 
 
 class MLFilterRAG:
@@ -166,7 +166,7 @@ def make_filter(
         return None
     extractor = FeatureExtractor(models)
     if settings.retrieval_filter == "filterrag":
-        return FilterRAG(extractor)
+        return FilterRAG(extractor, settings.filter_tau, settings.filter_epsilon)
     opened = (lambda: storage) if storage is not None else None
     return MLFilterRAG(extractor, classifier_in_use(settings, ledger, opened).load())
 

@@ -7,13 +7,14 @@ Generated ones come from the facts of ``facts.yaml``: each trusted document stat
     restatements     the same with the right value, also in another form
     updates          sentences on the same subject that contradict nothing
 
-Written ones stand in ``passages.yaml``, in freer words, and free ones in ``posts.yaml``: these were written before
-anybody looked which of them the rules see.
+Written ones stand in ``passages.yaml``, in freer words. Free ones in ``posts.yaml`` and replies in ``replies.yaml``, as people
+talk, were written before anybody looked which of them the rules see.
 """
 
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -56,10 +57,11 @@ class Origin(StrEnum):
     GENERATED = "generated"
     WRITTEN = "written"
     FREE = "freely written"
+    REPLY = "replies"
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class ContradictionCase:
     """A text that arrives in an open source."""
 
     group: Group
@@ -78,7 +80,7 @@ class TrustedText:
     text: str
 
 
-def load_cases(seed: int = 0) -> tuple[list[TrustedText], list[Case]]:
+def load_cases(seed: int = 0) -> tuple[list[TrustedText], list[ContradictionCase]]:
     """Return the trusted documents and all cases. The seed chooses wordings, values and surroundings."""
     trusted, cases = [], []
     rng = random.Random(f"contradictions {seed}")  # noqa: S311 - a choice of words, no secret
@@ -91,21 +93,33 @@ def load_cases(seed: int = 0) -> tuple[list[TrustedText], list[Case]]:
             for number, fact in enumerate(facts):
                 half = Half.VALIDATION if number % 2 else Half.TUNING
                 for group, text in _generate(domain["title"], facts, number, around, rng):
-                    cases.append(Case(group, Origin.GENERATED, half, domain["domain"], fact["kind"], text))
+                    cases.append(ContradictionCase(group, Origin.GENERATED, half, domain["domain"], fact["kind"], text))
     for number, passage in enumerate(_load("passages.yaml")):
         half = Half.VALIDATION if number % 2 else Half.TUNING
         title = passage["trusted"].partition(".")[0]
         trusted.append(TrustedText(title, _unfolded(passage["trusted"])))
         texts = [(Group.CONTRADICTION, passage["contradiction"]), *((Group.UPDATE, text) for text in passage["honest"])]
         cases += [
-            Case(group, Origin.WRITTEN, half, passage["domain"], "written", _unfolded(text)) for group, text in texts
+            ContradictionCase(group, Origin.WRITTEN, half, passage["domain"], "written", _unfolded(text))
+            for group, text in texts
         ]
     for number, post in enumerate(_load("posts.yaml")):
         half = Half.VALIDATION if number % 2 else Half.TUNING
         trusted.append(TrustedText(post["trusted"].partition(".")[0], _unfolded(post["trusted"])))
         cases += [
-            Case(group, Origin.FREE, half, post["domain"], name, _unfolded(post[name]))
+            ContradictionCase(group, Origin.FREE, half, post["domain"], name, _unfolded(post[name]))
             for name, group in _GROUPS_OF_POSTS.items()
+        ]
+    for number, entry in enumerate(_load("replies.yaml")):
+        half = Half.VALIDATION if number % 2 else Half.TUNING
+        trusted.append(TrustedText(re.split("[.,]", entry["trusted"])[0], _unfolded(entry["trusted"])))
+        texts = [
+            *((Group.CONTRADICTION, text) for text in entry["contradictions"]),
+            *((Group.UPDATE, text) for text in entry["honest"]),
+        ]
+        cases += [
+            ContradictionCase(group, Origin.REPLY, half, entry["domain"], "reply", _unfolded(text))
+            for group, text in texts
         ]
     return trusted, cases
 

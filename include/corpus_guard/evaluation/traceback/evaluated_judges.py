@@ -1,4 +1,4 @@
-"""Names of the judges that can be evaluated. Importing this module is cheap."""
+"""Names of the judges and reports that can be evaluated. Importing this module is cheap."""
 
 from __future__ import annotations
 
@@ -16,6 +16,13 @@ class EvaluatedJudge(StrEnum):
     RKM = "rkm"
     TKM = "tkm"
     POIFOR = "poifor"
+
+
+class Events(StrEnum):
+    """Origin of the reports that are traced."""
+
+    REPORTS = "reports"  # every question's first wrong answer is reported
+    RAG = "rag"  # answers of the RAG model that match the attacker's
 
 
 BASELINE_JUDGES = tuple(name for name in EvaluatedJudge if name not in {EvaluatedJudge.EMBEDDED, EvaluatedJudge.LLM})

@@ -4,8 +4,10 @@
     complaint  = one per row: its question was answered with its first incorrect answer, reported in a form of
                  `corpus_guard.detectors.report_forms`
 
+With `Events.RAG` the RAG model decides which questions are reported, and how (`rag_events`).
+
 With `Attack.NONE` nothing is planted and every complaint is honest: the model was wrong by itself, and no
-text may be accused.
+text may be accused. Wrong answers to other questions that begin with the same word are then reported as well.
 """
 
 from __future__ import annotations
@@ -17,20 +19,22 @@ from pathlib import Path
 
 from corpus_guard.detectors.attack_simulation import attack_simulation
 from corpus_guard.detectors.attacked_corpus import AttackedCorpus
-from corpus_guard.detectors.planting import Attack, Planting
-from corpus_guard.detectors.report_forms import ReportForm
-from corpus_guard.detectors.target_questions import RequiredField, TargetQuestions, read_targets
+from corpus_guard.detectors.planting import Attack, Planting, ReportForm
+from corpus_guard.detectors.samples import Half
+from corpus_guard.detectors.target_questions import RequiredField, add_other_answers, read_targets
 from corpus_guard.detectors.trace_figures import TraceFigures, count_figures
 from corpus_guard.detectors.traced_questions import TracedQuestion, accused_ids
 from corpus_guard.domain import Progress, no_progress, sha256_bytes
 from corpus_guard.errors import Misuse
 from corpus_guard.evaluation.defences import AttackedQuestion, Defence
 from corpus_guard.evaluation.defences.table import DefenceResult, measure_defences
-from corpus_guard.evaluation.traceback.evaluated_judges import EvaluatedJudge
+from corpus_guard.evaluation.traceback.evaluated_judges import EvaluatedJudge, Events
 from corpus_guard.evaluation.traceback.judge_factory import JudgeFactories, JudgeFactory, check_defences, check_judge
+from corpus_guard.evaluation.traceback.rag_events import observe_events
 from corpus_guard.models import Models
 from corpus_guard.settings import Settings
 from corpus_guard.traceback.judges import Judge
+from corpus_guard.traceback.prompts import JudgePrompt
 from corpus_guard.traceback.rag_model import RagModel
 
 FORMAT = "traceback-evaluation/v1"
@@ -54,6 +58,10 @@ class TracebackRequest:
     defences: tuple[str, ...] = TRACEBACK_DEFENCES  # for `asr`
     ask: bool = False  # ask the RAG model again if a conclusion is in doubt
     form: ReportForm = ReportForm.BARE  # in which people report the wrong answer
+    half: Half = Half.WHOLE  # of the questions
+    other_answers: int = 0  # more honest reports of each question, with wrong answers to others
+    events: Events = Events.REPORTS
+    prompt: JudgePrompt = JudgePrompt.OWN  # of the judge `llm`
 
     def __post_init__(self) -> None:
         """Check the options.
@@ -64,6 +72,10 @@ class TracebackRequest:
         if not 1 <= self.k <= MAX_RETRIEVED:
             raise Misuse(f"--k {self.k}: expected 1 to {MAX_RETRIEVED} texts")
         check_defences(self.defences)
+        if self.events is Events.RAG and (self.planting.attack is Attack.NONE or self.form is not ReportForm.BARE):
+            raise Misuse(
+                "--events rag: reports what the RAG model answers under an attack; leave out --attack none and --form"
+            )
 
     @property
     def required(self) -> set[RequiredField]:
@@ -100,6 +112,8 @@ class TracebackResult:
             "optimised": planting.optimised,
             "asked_again": self.request.ask,
             "form": self.request.form.value,
+            "half": self.request.half.value,
+            "events": self.request.events.value,
             "judge": {"name": self.judge_name, "digest": self.judge_digest},
             **self.about,
         }
@@ -132,21 +146,35 @@ def evaluate_traceback(
         StoreUnavailable: Chroma does not start.
     """
     check_judge(settings, request.judge)
-    questions = read_targets(request.targets, request.required, request.limit)
+    questions = read_targets(request.targets, request.required, request.limit, request.half)
+    rows = len(questions.targets)
+    if request.planting.attack is Attack.NONE:
+        questions = add_other_answers(questions, request.other_answers)
     with attack_simulation(settings, models, questions, progress) as simulation:
         corpus = simulation.poison(request.planting)
-        factory = JudgeFactories(settings, simulation.models).factory_for(corpus)
+        factory = JudgeFactories(settings, simulation.models, request.prompt).factory_for(corpus)
         judge = make(factory, request.judge)
+        events = (
+            observe_events(corpus, request.k, factory.rag_model, progress=progress)
+            if request.events is Events.RAG
+            else None
+        )
         defences = factory.defences(request.defences) if request.asr else {}
         traced = simulation.trace(
-            corpus, judge, request.k, factory.rag_model if request.ask else None, form=request.form
+            corpus,
+            judge,
+            request.k,
+            factory.rag_model if request.ask else None,
+            form=request.form,
+            reports=events.succeeded if events else None,
         )
         answered = (
             measure_answers(traced, corpus.corpus, request.k, factory.rag_model, defences, progress) if defences else {}
         )
         about = {
             **({"rag_model": factory.rag_model.name} if request.ask or defences else {}),
-            **describe_targets(request.targets, questions),
+            **(events.as_dict() if events else {}),
+            **describe_targets(request.targets, rows, questions.blank),
             "embedder": simulation.embedder,
             "corpus_texts": corpus.texts,
             "planted_texts": corpus.planted,
@@ -189,10 +217,6 @@ def measure_answers(
     return {result.defence: result for result in results}
 
 
-def describe_targets(path: Path, questions: TargetQuestions) -> dict[str, object]:
-    """Return the origin of the figures: the file's hash and the number of rows."""
-    return {
-        "targets_sha256": sha256_bytes(path.read_bytes()),
-        "rows": len(questions.targets),
-        "blank_texts_left_out": questions.blank,
-    }
+def describe_targets(path: Path, rows: int, blank: int) -> dict[str, object]:
+    """Return the origin of the figures: the file's hash, the number of rows, and of blank texts."""
+    return {"targets_sha256": sha256_bytes(path.read_bytes()), "rows": rows, "blank_texts_left_out": blank}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -17,11 +16,12 @@ from corpus_guard.models.chat import ChatEndpoint
 from corpus_guard.settings import Settings
 from corpus_guard.traceback.baselines import BASELINES, BaselineMaterial
 from corpus_guard.traceback.baselines.interface import BaselineRagModel
+from corpus_guard.traceback.baselines.perplexity import SAMPLE_SIZE
 from corpus_guard.traceback.judge_selection import create_judge, create_rag_model
 from corpus_guard.traceback.judges import Judge
+from corpus_guard.traceback.judges.llm import LLMJudge
+from corpus_guard.traceback.prompts import JudgePrompt
 from corpus_guard.traceback.rag_model import RagModel
-
-THRESHOLD_TEXTS = 1_000  # ordinary texts that thresholds are taken from, as in the paper
 
 
 def check_judge(settings: Settings, name: EvaluatedJudge) -> None:
@@ -57,6 +57,8 @@ class JudgeFactory:
     models: Models
     ordinary: Sequence[str] = field(repr=False)  # texts of the corpus that nobody planted
     seed: int = 0
+    prompt: JudgePrompt = JudgePrompt.OWN  # of the judge `llm`
+    sample: int = SAMPLE_SIZE  # ordinary texts that thresholds of perplexity are taken from
 
     def judge(self, name: EvaluatedJudge) -> Judge:
         """Build a judge; answers of an endpoint are cached as long as the judge lives.
@@ -66,6 +68,8 @@ class JudgeFactory:
             SettingsError: the endpoint's address or key is invalid.
         """
         check_judge(self.settings, name)
+        if name is EvaluatedJudge.LLM:
+            return LLMJudge(ChatEndpoint.from_settings(self.settings), prompt=self.prompt)
         if name not in BASELINE_JUDGES:
             return create_judge(self.settings.model_copy(update={"judge": name.value}), self.models)
         return BASELINES[name.value](self._material)
@@ -82,9 +86,15 @@ class JudgeFactory:
             Misuse: as `check_defences`, or a defence needs ordinary texts and there are none.
         """
         check_defences(names)
-        rng = random.Random(f"ordinary {self.seed}")  # noqa: S311 - a sample, no secret
-        sample = rng.sample(list(self.ordinary), min(THRESHOLD_TEXTS, len(self.ordinary)))
-        return build_defences(DefenceResources.of(self.models, sample, self._prompted), tuple(names))
+        return build_defences(self._resources, tuple(names))
+
+    @cached_property
+    def _resources(self) -> DefenceResources:
+        resources = DefenceResources.of(self.models, self._material.perplexities.sample, self._prompted)
+        return replace(resources, perplexities=self._perplexities_of)  # each text is read once
+
+    def _perplexities_of(self, texts: Sequence[str]) -> list[float]:
+        return [float(value) for value in self._material.perplexities.of(texts)]
 
     @property
     def _prompted(self) -> RagModel | None:
@@ -97,7 +107,7 @@ class JudgeFactory:
     @cached_property
     def _material(self) -> BaselineMaterial:
         material = BaselineMaterial.of(self.settings, self.models, self.ordinary, seed=self.seed)
-        return replace(material, rag=CachingBaselineRag(material.rag))
+        return replace(material, rag=CachingBaselineRag(material.rag), sample=self.sample)
 
 
 class JudgeFactories:
@@ -106,15 +116,21 @@ class JudgeFactories:
     Attacks that leave the same ordinary texts share a factory, and what it learned of them.
     """
 
-    def __init__(self, settings: Settings, models: Models) -> None:
-        self._settings, self._models = settings, models
+    def __init__(
+        self,
+        settings: Settings,
+        models: Models,
+        prompt: JudgePrompt = JudgePrompt.OWN,
+        sample: int = SAMPLE_SIZE,
+    ) -> None:
+        self._settings, self._models, self._prompt, self._sample = settings, models, prompt, sample
         self._factories: dict[tuple[tuple[str, ...], int], JudgeFactory] = {}
 
     def factory_for(self, corpus: PoisonedCorpus) -> JudgeFactory:
         """Return the factory for the ordinary texts and the seed of a corpus."""
         key = corpus.ordinary, corpus.seed
         if key not in self._factories:
-            self._factories[key] = JudgeFactory(self._settings, self._models, *key)
+            self._factories[key] = JudgeFactory(self._settings, self._models, *key, self._prompt, self._sample)
         return self._factories[key]
 
 

@@ -1,33 +1,32 @@
-"""Tables 1 and 6 of RAGForensics: our figures beside the published ones.
+"""Published figures of RAGForensics, in per cent, as printed.
 
-The paper's RAGForensics judged with GPT-4o-mini, and its baselines used that model and Llama-2-7b; it drew 50
-questions per attack, with K = M = 5, and retrieved with Contriever. Its figures show what to expect of a
-large model in another setting, not what these judges should reach. They are copied as printed; some figures
-of the perplexity baselines on HotpotQA contradict each other. The figures of Table 6 are
-`corpus_guard.evaluation.defences.table.PUBLISHED_RATES`.
+The paper judged with GPT-4o-mini, and its baselines used that model and Llama-2-7b; it drew 50 questions per
+attack, with K = M = 5, and retrieved with Contriever. Its figures show what to expect of a large model in another
+setting, not what these judges should reach. Some figures of the perplexity baselines on HotpotQA contradict each
+other. Figures 2 to 4 are drawn without numbers; the paper calls them consistent from M = 5 to 40. The rates of
+Table 6 are `corpus_guard.evaluation.defences.table.PUBLISHED_RATES`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
+from corpus_guard.attacks.adaptive import AdaptiveAttack
 from corpus_guard.detectors.planting import Attack
-from corpus_guard.detectors.trace_figures import CountedShare, TraceFigures
-from corpus_guard.evaluation.defences.table import PUBLISHED_RATES, DefenceResult
+from corpus_guard.evaluation.defences.table import PUBLISHED_RATES
 from corpus_guard.evaluation.traceback.evaluated_judges import EvaluatedJudge
 
 
 class PublishedFigures(NamedTuple):
-    """Cell of the paper's Table 1, in per cent."""
+    """DACC, FPR and FNR of a cell, in per cent."""
 
     dacc: float
     fpr: float
     fnr: float
 
 
-DATA_SETS: Final = ("NQ", "HotpotQA", "MS-MARCO")
 _JUDGES: Final = (
     EvaluatedJudge.PPL_100,
     EvaluatedJudge.PPL_90,
@@ -39,7 +38,7 @@ _JUDGES: Final = (
 )
 _B, _W, _I = Attack.POISONEDRAG_B, Attack.HOTFLIP, Attack.INSTRUINJECT
 # (data set, attack) → DACC, FPR and FNR of each judge, in the order of `_JUDGES`; the last is RAGForensics.
-_TABLE: Final[Mapping[tuple[str, Attack], tuple[tuple[float, ...], ...]]] = {
+_TABLE_1: Final[Mapping[tuple[str, Attack], tuple[tuple[float, ...], ...]]] = {
     ("NQ", _B): ((37.5, 37.5, 90.3, 84.3, 81.0, 83.1, 99.6), (0, 0, 0, 7.6, 34.1, 2.2, 0.8),
                  (100, 100, 19.4, 23.9, 3.9, 31.5, 0)),
     ("NQ", _W): ((16.7, 16.7, 91.2, 84.9, 72.9, 81.1, 99.2), (0, 0, 0.5, 8.8, 38.8, 0, 1.6),
@@ -62,105 +61,59 @@ _TABLE: Final[Mapping[tuple[str, Attack], tuple[tuple[float, ...], ...]]] = {
 PUBLISHED: Final[Mapping[tuple[str, Attack, EvaluatedJudge], PublishedFigures]] = MappingProxyType(
     {
         (data, attack, judge): PublishedFigures(*values)
-        for (data, attack), rows in _TABLE.items()
+        for (data, attack), rows in _TABLE_1.items()
         for judge, *values in zip(_JUDGES, *rows, strict=True)
     }
 )
-"""(data set, attack, judge) → published figures; RAGForensics is listed as the judge `llm`."""
+"""Table 1: (data set, attack, judge) → figures; RAGForensics, with GPT-4o-mini, is listed as the judge `llm`."""
 
-TABLE1_ATTACKS: Final = (Attack.POISONEDRAG_B, Attack.BARE, Attack.HOTFLIP, Attack.INSTRUINJECT)
-"""Attacks of Table 1; the paper has no bare one, and its PoisonedRAG-W is `hotflip`."""
-TABLE6_ATTACKS: Final = (Attack.POISONEDRAG_B, Attack.HOTFLIP, Attack.INSTRUINJECT)
-TABLE1_COLUMNS: Final = ("attack", "judge", "DACC", "FPR", "FNR", "judged", "paper DACC", "paper FPR", "paper FNR")
-TABLE6_COLUMNS: Final = ("attack", "defence", "ASR", "ACC", "no answer", "paper ASR", "paper ACC")
+PUBLISHED_MODELS: Final[Mapping[tuple[str, Attack], str]] = MappingProxyType(
+    {
+        ("NQ", _B): "97.4 / 4.1 / 1.2; 99.4 / 0.8 / 0.4",
+        ("NQ", _W): "99.6 / 0.4 / 0.4; 99.6 / 0.0 / 0.8",
+        ("NQ", _I): "97.5 / 5.0 / 0.0; 98.0 / 0.8 / 3.2",
+        ("HotpotQA", _B): "98.6 / 0.8 / 2.0; 98.4 / 0.0 / 3.2",
+        ("HotpotQA", _W): "98.4 / 0.4 / 2.8; 99.0 / 0.0 / 2.0",
+        ("HotpotQA", _I): "98.6 / 2.7 / 0.0; 97.4 / 2.0 / 3.2",
+        ("MS-MARCO", _B): "98.6 / 0.4 / 2.4; 98.6 / 1.2 / 1.6",
+        ("MS-MARCO", _W): "98.6 / 0.8 / –; 99.2 / 0.8 / 0.8",  # one figure cannot be read in our copy
+        ("MS-MARCO", _I): "99.2 / 1.6 / 0.0; 95.4 / 1.6 / 7.6",
+    }
+)
+"""Tables 2 and 5: GPT-4-turbo; GPT-4o. GPT-4o-mini's are those of Table 1."""
 
-
-def table1_rows(cells: Mapping[tuple[Attack, EvaluatedJudge], TraceFigures]) -> Iterator[tuple[str, ...]]:
-    """Return one row per attack and judge, as `TABLE1_COLUMNS`, in per cent.
-
-    Published figures read ``NQ / HotpotQA / MS-MARCO``.
-    """
-    for (attack, judge), figures in cells.items():
-        yield (
-            attack.value,
-            judge.value,
-            *(percent(share) for share in (figures.dacc, figures.fpr, figures.fnr)),
-            f"{figures.judged:,}",
-            *(table1_published(attack, judge, name) for name in PublishedFigures._fields),
-        )
-
-
-def table6_rows(cells: Mapping[tuple[Attack, str], DefenceResult]) -> Iterator[tuple[str, ...]]:
-    """Return one row per attack and defence, as `TABLE6_COLUMNS`, in per cent.
-
-    Published rates read ``NQ / HotpotQA / MS-MARCO``.
-    """
-    for (attack, defence), result in cells.items():
-        yield (
-            attack.value,
-            defence,
-            percent(CountedShare(result.attacked, result.queries)),
-            percent(CountedShare(result.right, result.queries)),
-            f"{result.failed:,}",
-            table6_published(attack, defence, 0),
-            table6_published(attack, defence, 1),
-        )
-
-
-def percent(share: CountedShare) -> str:
-    """Return a share like ``98.0 [96.1, 99.0]``, in per cent; empty for no cases."""
-    low, high = share.interval
-    return f"{100 * share.rate:.1f} [{100 * low:.1f}, {100 * high:.1f}]" if share.n else ""
-
-
-def table1_published(attack: Attack, judge: EvaluatedJudge, metric: str) -> str:
-    """Return the published figures of the three data sets, RAGForensics' for the embedded judge.
-
-    The text is empty if there are none.
-    """
-    compared = EvaluatedJudge.LLM if judge is EvaluatedJudge.EMBEDDED else judge
-    published = [PUBLISHED.get((data, attack, compared)) for data in DATA_SETS]
-    return " / ".join(f"{getattr(cell, metric):.1f}" for cell in published if cell)
+_DECEIVE, _DISGUISE = AdaptiveAttack.DECEIVE, AdaptiveAttack.DISGUISE
+PUBLISHED_ADAPTIVE: Final[Mapping[tuple[str, Attack, AdaptiveAttack], tuple[float, PublishedFigures]]] = (
+    MappingProxyType(
+        {
+            (data, attack, adaptive): (asr, PublishedFigures(*figures))
+            for data, attack, adaptive, asr, *figures in (
+                ("NQ", _B, _DECEIVE, 72.0, 99.5, 1.1, 0.0),
+                ("NQ", _W, _DECEIVE, 78.0, 98.5, 3.0, 0.0),
+                ("NQ", _I, _DECEIVE, 66.0, 99.1, 1.8, 0.0),
+                ("HotpotQA", _B, _DECEIVE, 80.0, 97.3, 3.4, 2.0),
+                ("HotpotQA", _W, _DECEIVE, 92.0, 98.2, 1.3, 2.3),
+                ("HotpotQA", _I, _DECEIVE, 72.0, 99.0, 2.1, 0.0),
+                ("MS-MARCO", _B, _DECEIVE, 58.0, 99.7, 0.7, 0.0),
+                ("MS-MARCO", _W, _DECEIVE, 82.0, 98.8, 2.4, 0.0),
+                ("MS-MARCO", _I, _DECEIVE, 40.0, 99.0, 2.0, 0.0),
+                ("NQ", _B, _DISGUISE, 54.0, 97.5, 4.3, 0.7),
+                ("NQ", _W, _DISGUISE, 80.0, 99.5, 1.0, 0.0),
+                ("NQ", _I, _DISGUISE, 74.0, 99.5, 1.1, 0.0),
+                ("HotpotQA", _B, _DISGUISE, 62.0, 96.4, 2.6, 4.7),
+                ("HotpotQA", _W, _DISGUISE, 98.0, 98.2, 1.3, 2.5),
+                ("HotpotQA", _I, _DISGUISE, 64.0, 98.5, 2.4, 0.6),
+                ("MS-MARCO", _B, _DISGUISE, 56.0, 98.0, 4.0, 0.0),
+                ("MS-MARCO", _W, _DISGUISE, 94.0, 98.2, 3.6, 0.0),
+                ("MS-MARCO", _I, _DISGUISE, 48.0, 100.0, 0.0, 0.0),
+            )
+        }
+    )
+)
+"""Tables 3 and 4: (data set, attack, adaptive attack) → ASR without a defence, and RAGForensics' figures."""
 
 
-def table6_published(attack: Attack, defence: str, column: int) -> str:
-    """Return the published ASR (column 0) or ACC (1) of the three data sets; empty if there are none."""
+def published_rates(data: str, attack: Attack, defence: str) -> tuple[float, float] | None:
+    """Return ASR and ACC of Table 6 as shares, 0..1; None: the paper has no such cell."""
     name = "poisonedrag-w" if attack is Attack.HOTFLIP else attack.value
-    published = [PUBLISHED_RATES.get((data.casefold().replace("-", ""), name), {}).get(defence) for data in DATA_SETS]
-    return " / ".join(f"{100 * cell[column]:.0f}" for cell in published if cell)
-
-
-def table1_metrics(cells: Mapping[tuple[Attack, EvaluatedJudge], TraceFigures]) -> dict[str, float]:
-    """Return metrics for MLflow, such as ``bare/ppl-90/dacc``."""
-    return {
-        f"{attack.value}/{judge.value}/{name}": value
-        for (attack, judge), figures in cells.items()
-        for name, value in figure_metrics(figures).items()
-    }
-
-
-def table6_metrics(cells: Mapping[tuple[Attack, str], DefenceResult]) -> dict[str, float]:
-    """Return metrics for MLflow, such as ``bare/ptr/asr``."""
-    return {
-        f"{attack.value}/{defence.replace('+', '_')}/{name}": value
-        for (attack, defence), result in cells.items()
-        for name, value in (("asr", result.asr), ("acc", result.acc))
-    }
-
-
-def figure_metrics(figures: TraceFigures) -> dict[str, float]:
-    """Return the figures of one attack and judge as metrics."""
-    return {
-        "dacc": figures.dacc.rate,
-        "fpr": figures.fpr.rate,
-        "fnr": figures.fnr.rate,
-        "judged": figures.judged,
-        "seconds_per_suspect": figures.judge_seconds / figures.judged if figures.judged else 0.0,
-        "iterations_mean": figures.iterations / figures.queries if figures.queries else 0.0,
-    }
-
-
-def markdown(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a Markdown table."""
-    lines = [columns, ["---"] * len(columns), *rows]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+    return PUBLISHED_RATES.get((data.casefold().replace("-", ""), name), {}).get(defence)

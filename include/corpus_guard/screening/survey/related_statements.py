@@ -6,6 +6,8 @@ Rules
   Chunks of one document are never compared with each other.
 - `corpus_guard.claims` says which sentences agree and which contradict each other. Of the chunks of its own
   level only contradictions are kept.
+- A trusted chunk is compared with the served ones of lower trust that lie nearest to it, after all others: they came
+  before it, and nobody could know.
 - At most `max_comparisons` pairs of chunks are compared in a run. A chunk that was not compared with a more
   trusted one is counted.
 
@@ -16,16 +18,16 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from corpus_guard.claims.comparison import Comparison, Outcome
-from corpus_guard.claims.passages import StatedPassage, compare_passages, is_near_copy, read_passage
+from corpus_guard.claims.passages import StatedPassage, compare_passages, is_near_copy
 from corpus_guard.claims.statements import Rarity
 from corpus_guard.claims.value import Kind
 from corpus_guard.domain import Span, TrustLevel
@@ -142,6 +144,10 @@ class RelatedStatements:
     statements: Mapping[str, tuple[RelatedStatement, ...]]
     not_compared: Mapping[str, int]
     """Chunks of a version that state something and were not compared: the budget of the run was reached."""
+    contradicted: Mapping[str, tuple[RelatedStatement, ...]]
+    """By trusted version, its sentences that contradict served ones of lower trust: they came before it."""
+    not_looked_back: int
+    """Chunks of trusted versions that were not compared with all served ones of lower trust, for the same reason."""
 
 
 def find_related_statements(
@@ -186,14 +192,13 @@ class _Finder:
         self._vectors = vectors
         self._texts = texts
         self._served = served
-        self._known: Sequence[str] = []
         self._left = max_comparisons
         self._ranks = np.array([chunk.trust.rank for chunk in chunks], np.int8)
         self._arriving = {chunk.doc_id for chunk in chunks}
         self._columns: dict[tuple[int, bool], tuple[NDArray[np.intp], NDArray[np.float32]]] = {}
         self._documents = np.unique([chunk.doc_id for chunk in chunks], return_inverse=True)[1]
         self._read: Callable[[str, str], StatedPassage] = lru_cache(_CACHED_PASSAGES)(
-            lambda text, title: read_passage(text, rarity, title)
+            lambda text, title: StatedPassage(text, rarity, title)
         )
 
     def find(self) -> RelatedStatements:
@@ -201,7 +206,6 @@ class _Finder:
         statements: defaultdict[str, list[RelatedStatement]] = defaultdict(list)
         not_compared: defaultdict[str, int] = defaultdict(int)
         lower = np.flatnonzero(self._ranks < TrustLevel.TRUSTED.rank)
-        self._known = self._texts(range(len(self._chunks))) if len(lower) else []  # at once: each batch is read once
         for start in range(0, len(lower), CHUNKS_PER_BLOCK):
             for position, related in self._compare_block(lower[start : start + CHUNKS_PER_BLOCK]):
                 version = self._chunks[position].version_id
@@ -209,38 +213,62 @@ class _Finder:
                     not_compared[version] += 1
                 else:
                     statements[version] += related
-        kept = {version: tuple(sorted(found, key=_worst_first)[:MAX_KEPT]) for version, found in statements.items()}
-        return RelatedStatements(kept, dict(not_compared))
+        kept = {version: _worst(found) for version, found in statements.items()}
+        return RelatedStatements(kept, dict(not_compared), *self._look_back())
+
+    def _look_back(self) -> tuple[dict[str, tuple[RelatedStatement, ...]], int]:
+        """Return what trusted chunks contradict that is served already, and how many chunks were not compared with it."""
+        trusted = np.flatnonzero(self._ranks == TrustLevel.TRUSTED.rank)
+        contradicted: defaultdict[str, list[RelatedStatement]] = defaultdict(list)
+        not_compared = 0
+        for start in range(0, len(trusted), CHUNKS_PER_BLOCK):
+            block = trusted[start : start + CHUNKS_PER_BLOCK].tolist()
+            nearby: dict[int, list[int | ServedChunk]] = {position: [] for position in block}
+            for trust in TrustLevel:
+                if trust is not TrustLevel.TRUSTED:
+                    self._add_served(trust, block, nearby)
+            for position in block:
+                for other in nearby[position]:
+                    if self._left <= 0:
+                        not_compared += 1
+                        break
+                    statements = self._compare(position, other, only_conflicts=True)
+                    contradicted[self._chunks[position].version_id] += statements
+        kept = {version: _worst(statements) for version, statements in contradicted.items() if statements}
+        return kept, not_compared
 
     def _compare_block(self, block: NDArray[np.intp]) -> Iterator[tuple[int, list[RelatedStatement] | None]]:
         """Yield (position, what is related); None: the budget does not reach."""
-        stating = [position for position in block.tolist() if self._passage(position).statements]
+        stating = [position for position in block.tolist() if any(self._passage(position).outlines)]
         nearby = self._nearby(stating)
         for position in stating:
-            own = self._passage(position)
             for other in nearby[position]:
                 is_peer = isinstance(other, int) and self._ranks[other] == self._ranks[position]
                 if self._left <= 0:
                     if not is_peer:
                         yield position, None
                     break
-                self._left -= 1
-                if isinstance(other, int):
-                    chunk, passage = self._chunks[other], self._passage(other)
-                else:
-                    chunk, passage = other.chunk, self._read(other.text, other.chunk.title)
-                found = [
-                    _related(
-                        self._chunks[position],
-                        comparison,
-                        chunk,
-                        is_near_copy(own, passage),
-                        not isinstance(other, int),
-                    )
-                    for comparison in compare_passages(own, passage)
-                    if not is_peer or comparison.outcome is Outcome.CONFLICT
-                ]
-                yield position, found
+                yield position, self._compare(position, other, only_conflicts=bool(is_peer))
+
+    def _compare(self, position: int, other: int | ServedChunk, *, only_conflicts: bool) -> list[RelatedStatement]:
+        self._left -= 1
+        own = self._passage(position)
+        if isinstance(other, int):
+            chunk, passage = self._chunks[other], self._passage(other)
+        else:
+            chunk, passage = other.chunk, self._read(other.text, other.chunk.title)
+        comparisons = [
+            comparison
+            for comparison in compare_passages(own, passage)
+            if not only_conflicts or comparison.outcome is Outcome.CONFLICT
+        ]
+        is_copy = bool(comparisons) and is_near_copy(own, passage)
+        is_served = not isinstance(other, int)
+        return [_related(self._chunks[position], comparison, chunk, is_copy, is_served) for comparison in comparisons]
+
+    @cached_property
+    def _known(self) -> Sequence[str]:
+        return self._texts(range(len(self._chunks)))  # at once: each batch is read once
 
     def _passage(self, position: int) -> StatedPassage:
         return self._read(self._known[position], self._chunks[position].title)
@@ -327,6 +355,10 @@ def _related(
 
 def _shifted(span: Span, start: int) -> Span:
     return Span(start + span.start, start + span.end)
+
+
+def _worst(related: Iterable[RelatedStatement]) -> tuple[RelatedStatement, ...]:
+    return tuple(sorted(related, key=_worst_first)[:MAX_KEPT])
 
 
 def _worst_first(related: RelatedStatement) -> tuple[bool, int, bool, int, int, str]:

@@ -58,6 +58,8 @@ class Semantics:
     """Sentences that agree with one of another document of the same or a higher trust, or contradict it."""
     not_compared: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     """Chunks that state something and were not compared: the budget of the run was reached."""
+    contradicted: Mapping[str, tuple[RelatedStatement, ...]] = field(default_factory=lambda: MappingProxyType({}))
+    """By trusted version, its sentences that contradict served ones of lower trust."""
 
     def of(self, version_ids: Collection[str]) -> Semantics:
         """Return the part about some versions."""
@@ -68,6 +70,7 @@ class Semantics:
             {key: value for key, value in self.reach.items() if key in chosen},
             {key: value for key, value in self.related.items() if key in chosen},
             {key: value for key, value in self.not_compared.items() if key in chosen},
+            {key: value for key, value in self.contradicted.items() if key in chosen},
         )
 
     def with_agreements(self, more: Iterable[tuple[str, Agreement]]) -> Semantics:
@@ -89,10 +92,9 @@ class Semantics:
                 for version, questions in self.questions.items()
             },
             "reach": dict(self.reach),
-            "related": {
-                version: [statement.to_record() for statement in related] for version, related in self.related.items()
-            },
+            "related": _statement_records(self.related),
             "not_compared": dict(self.not_compared),
+            "contradicted": _statement_records(self.contradicted),
         }
 
     @classmethod
@@ -111,12 +113,18 @@ class Semantics:
                 for version, questions in record["questions"].items()
             },
             dict(record["reach"]),
-            {
-                version: tuple(RelatedStatement.from_record(statement) for statement in related)
-                for version, related in record["related"].items()
-            },
+            _statements(record["related"]),
             dict(record["not_compared"]),
+            _statements(record["contradicted"]),
         )
+
+
+def _statement_records(statements: Mapping[str, Sequence[RelatedStatement]]) -> dict[str, list[list[object]]]:
+    return {version: [statement.to_record() for statement in related] for version, related in statements.items()}
+
+
+def _statements(records: Mapping[str, list[list[Any]]]) -> dict[str, tuple[RelatedStatement, ...]]:
+    return {version: tuple(map(RelatedStatement.from_record, related)) for version, related in records.items()}
 
 
 class QuestionBank(Protocol):

@@ -3,7 +3,8 @@
 Rules
     * the ledger says which probe was promoted, when and by whom; its files lie in the storage under its
       digest. Files that differ from what was promoted are never used;
-    * a probe of another language model is not used, and the trace says so;
+    * a probe of another language model is not used, and the trace says so; nor is one whose figures miss its floor, unless
+      the settings name it: then its vote is shown, and does not count;
     * a probe that the settings name and that cannot be read is an error, because somebody asked for it.
 """
 
@@ -49,7 +50,11 @@ def select_probe(settings: Settings, models: Models, ledger: Ledger | None, stor
         probe = read_candidate(storage, digest)
     if probe is None and (SHIPPED_FOLDER / DESCRIPTION_FILE).exists():
         probe = load_probe(SHIPPED_FOLDER)
-    return NO_PROBE if probe is None else probe_mismatch(probe, models) or probe
+    if probe is None:
+        return NO_PROBE
+    if probe.shortfalls and not settings.activation_probe:
+        return Skipped(CHECK_NAME, f"the probe in use is too weak to count: {'; '.join(probe.shortfalls)}")
+    return probe_mismatch(probe, models) or probe
 
 
 def find_promoted_probe(ledger: Ledger, storage: Storage) -> Probe | None:

@@ -24,7 +24,7 @@ from corpus_guard.traceback.baselines.explanation import ExpGen
 from corpus_guard.traceback.baselines.forensics import PoiFor
 from corpus_guard.traceback.baselines.interface import BaselineRagModel, create_baseline_rag
 from corpus_guard.traceback.baselines.keywords import RKM, TKM, Rarity
-from corpus_guard.traceback.baselines.perplexity import PPL, Perplexities
+from corpus_guard.traceback.baselines.perplexity import PPL, SAMPLE_SIZE, Perplexities
 from corpus_guard.traceback.judges import Judge
 
 
@@ -36,6 +36,7 @@ class BaselineMaterial:
     rag: BaselineRagModel
     texts: Sequence[str] = field(repr=False)  # of the corpus; a sample of them is scored
     seed: int = 0  # of the sample
+    sample: int = SAMPLE_SIZE  # texts that thresholds of perplexity are taken from
 
     @classmethod
     def of(
@@ -51,7 +52,7 @@ class BaselineMaterial:
     @cached_property
     def perplexities(self) -> Perplexities:
         """Perplexities of texts and of a sample of the corpus."""
-        return Perplexities(self.models, self.texts, self.seed)
+        return Perplexities(self.models, self.texts, self.seed, self.sample)
 
     @cached_property
     def rarity(self) -> Rarity:

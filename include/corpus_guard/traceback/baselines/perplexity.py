@@ -27,20 +27,20 @@ SAMPLE_SIZE = 1_000  # texts
 
 
 class Perplexities:
-    """Perplexity of texts, and of a sample of the corpus."""
+    """Perplexity of texts, and of a `sample` of the corpus."""
 
-    def __init__(self, models: Models, texts: Sequence[str], seed: int = 0) -> None:
-        """Measure with the language model of `models`, and sample `texts` by `seed`."""
+    def __init__(self, models: Models, texts: Sequence[str], seed: int = 0, sample: int = SAMPLE_SIZE) -> None:
+        """Measure with the language model of `models`, and take a sample of `texts` by `seed`."""
         self._models = models
         distinct = sorted(set(texts))  # neither order nor copies change the sample
         chance = random.Random(seed)  # noqa: S311 - a sample, no secret
-        self._sample = chance.sample(distinct, min(SAMPLE_SIZE, len(distinct)))
+        self.sample = chance.sample(distinct, min(sample, len(distinct)))
         self._scored: dict[str, float] = {}
 
     @property
     def digest(self) -> str:
         """Model, and hash of the sample."""
-        return f"slm-{self._models.language_model_digest[:12]}/{digest('sample/v1', self._sample)[:12]}"
+        return f"slm-{self._models.language_model_digest[:12]}/{digest('sample/v1', self.sample)[:12]}"
 
     @cached_property
     def of_the_corpus(self) -> NDArray[np.float64]:
@@ -49,12 +49,12 @@ class Perplexities:
         Raises:
             JudgeFailed: the corpus has no text.
         """
-        if not self._sample:
+        if not self.sample:
             raise JudgeFailed(
                 "perplexity: the corpus has no texts, expected at least one to take a threshold from; index "
                 "a corpus first"
             )
-        return np.sort(self.of(self._sample))
+        return np.sort(self.of(self.sample))
 
     def of(self, texts: Sequence[str]) -> NDArray[np.float64]:
         """Return perplexities, shape (len(texts),), at least 1; 1 for a text of fewer than two tokens."""

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from corpus_guard.models import Models
 
 SHIPPED_MODEL: Final = Path(__file__).with_name("embedded.json")
-SHIPPED_SHA256: Final = "3fcc897a4492a29be629ee2643e90ad1ffaac8afe4633661a7f2ae4d938306aa"
+SHIPPED_SHA256: Final = "b07ae32f9965b2663e74b2f2ae75cc32bb534f2b742a047c71e39e8998907abe"
 PARTS: Final = ("text", "again", "report")
 """Parts of a judge's model: how likely a text is poisoned, from its own evidence and its company's when first
 seen; the same, once everything that the complaint retrieves is known; how likely the complaint as a whole is

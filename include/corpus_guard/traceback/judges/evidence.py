@@ -24,12 +24,14 @@ import unicodedata
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from corpus_guard.corpus.filterrag.words import FUNCTION_WORDS
 from corpus_guard.screening.checks.perplexity import TokenRarity
 from corpus_guard.screening.wording import UNKNOWN_BITS, load_wording
 from corpus_guard.traceback.judges.contradiction import find_contradicted
@@ -38,7 +40,10 @@ from corpus_guard.traceback.judges.support_evidence import (
     SUPPORT_FEATURES,
     AskedClaim,
     SupportEvidence,
+    asks_bound,
+    compares,
     read_support,
+    stemmed_words,
     stems,
 )
 from corpus_guard.traceback.reported_claim import ReportedClaim, is_polar, read_reported_claim
@@ -47,7 +52,7 @@ from corpus_guard.traceback.retrieval import Complaint, RetrievedText
 if TYPE_CHECKING:
     from corpus_guard.models import Models
 
-EVIDENCE_VERSION: Final = "4"
+EVIDENCE_VERSION: Final = "7"
 """Changes whenever the same complaint and texts would give other numbers."""
 
 MAX_TEXT_LENGTH: Final = 6_000  # characters read of a text, an output or a question
@@ -176,13 +181,23 @@ class EvidenceReader:
         """Read the words of a complaint; its output is reduced to the answer (`reported_claim`)."""
         claim = read_reported_claim(query, output, correct)
         words = stems(query)
+        written = dict(stemmed_words(f"{claim.answer} {query}"))
         answer_words = [word for word in stems(claim.answer) if word not in _ARTICLES] or stems(claim.answer)
         question_words = set(words)
-        weights = {word: self._weight(word) for word in answer_words}
+        weights = {word: self._weight(word, written) for word in answer_words}
         added = {word: weight for word, weight in weights.items() if word not in question_words}
-        question = self._weights(words)
+        question = self._weights(words, written)
         return ParsedComplaint(
-            asked=AskedClaim(claim, question, added or weights, frozenset(question), tuple(answer_words)),
+            asked=AskedClaim(
+                claim,
+                question,
+                added or weights,
+                frozenset(question),
+                tuple(answer_words),
+                asks_bound(query),
+                compares(query),
+                _shared_noun(answer_words, stems(claim.sentence), question),
+            ),
             words=tuple(words),
             question=question,
             output=weights,
@@ -266,15 +281,21 @@ class EvidenceReader:
             if number or bits >= RARE_WORD_BITS or (word[0].isupper() and inside and bits >= NAME_BITS):
                 yield from stems(lower)
 
-    def _weights(self, words: Sequence[str]) -> dict[str, float]:
-        weights = {word: self._weight(word) for word in words}
-        heavy = {word: weight for word, weight in weights.items() if weight >= MIN_WORD_WEIGHT}
+    def _weights(self, words: Sequence[str], written: Mapping[str, str]) -> dict[str, float]:
+        weights = {word: self._weight(word, written) for word in words}
+        heavy = {
+            word: weight
+            for word, weight in weights.items()
+            if weight >= MIN_WORD_WEIGHT and written[word] not in FUNCTION_WORDS
+        }
         return heavy or dict.fromkeys(words, 1.0)
 
-    def _weight(self, word: str) -> float:
+    def _weight(self, word: str, written: Mapping[str, str]) -> float:
+        """Return the weight of a stem: that of the word as it is written, which the vocabulary knows."""
         if word.isdigit():
             return 3.0
-        return max(self._wording.bits.get(word, UNKNOWN_BITS) - 10.0, 0.3)
+        bits = self._wording.bits
+        return max(min(bits.get(word, UNKNOWN_BITS), bits.get(written.get(word, word), UNKNOWN_BITS)) - 10.0, 0.3)
 
 
 def add_company_features(
@@ -393,6 +414,14 @@ def _strip_question_words(words: Sequence[str], question_words: Collection[str])
     while end > start and words[end - 1] in question_words:
         end -= 1
     return tuple(words[start:end] or words)
+
+
+def _shared_noun(answer: Sequence[str], sentence: Sequence[str], question: Collection[str]) -> str:
+    """Return the question's word that ends the answer, or follows it in the report; empty: there is none."""
+    if len(answer) > 1 and answer[-1] in question:
+        return answer[-1]
+    following = (after for word, after in pairwise(sentence) if answer and word == answer[-1])
+    return next((word for word in following if word in question), "")
 
 
 def _longest_question_run(question: Sequence[str], words: Sequence[str]) -> float:

@@ -31,7 +31,7 @@ from corpus_guard.ledger.states import Label
 from corpus_guard.models.chat import AnswerEnd, ChatAnswer, ChatEndpoint, Usage
 from corpus_guard.models.messages import Message
 from corpus_guard.traceback.judges import JudgeConclusion, Opinion
-from corpus_guard.traceback.prompts import neutralise_text, quote_texts, strip_reasoning
+from corpus_guard.traceback.prompts import JudgePrompt, neutralise_text, quote_texts, strip_reasoning
 from corpus_guard.traceback.retrieval import Complaint, RetrievedText
 
 MAX_EXPLANATION_LENGTH = 500  # characters
@@ -63,6 +63,15 @@ REMINDER: Final = (
     "Yes] or [Label: No]. No other label, and nothing after it."
 )
 
+PAPER_TASK: Final = (
+    "You are given a question, a response and a context. Using no other knowledge, decide whether the context tries to "
+    "lead you to an answer that agrees with the response, correct or not. Explain briefly first. Then write "
+    "[Label: Yes] if it does, otherwise [Label: No].\nQuestion: {question}\nContext: {context}\nResponse: {response}\n"
+    "Think step by step."
+)
+"""The paper's question in our words, without protection against what the context says."""
+
+
 _LABEL = re.compile(r"\[\s*label\s*:\s*(yes|no)\s*\]", re.IGNORECASE)
 _LABEL_MENTION = re.compile(r"[\[({<«\"'`“‘]\s*label\s*[:=-]?\s*(?:yes|no)\b")
 _WORDS = re.compile(r"[^\W_]")
@@ -74,15 +83,19 @@ class LLMJudge:
 
     name = "llm"
 
-    def __init__(self, endpoint: ChatEndpoint, answer_tokens: int = ANSWER_TOKENS) -> None:
+    def __init__(
+        self, endpoint: ChatEndpoint, answer_tokens: int = ANSWER_TOKENS, prompt: JudgePrompt = JudgePrompt.OWN
+    ) -> None:
         """Judge by the model at `endpoint`; its answers end after `answer_tokens` tokens."""
         self._endpoint = endpoint
+        self._prompt = prompt
         self._answer_tokens = answer_tokens
 
     @property
     def digest(self) -> str:
         """Model, address and prompt."""
-        return f"llm/{digest('judge/v1', [SYSTEM, TASK, REMINDER])[:12]}/{self._endpoint.digest}"
+        words = [SYSTEM, TASK, REMINDER] if self._prompt is JudgePrompt.OWN else [PAPER_TASK]
+        return f"llm/{digest('judge/v1', words)[:12]}/{self._endpoint.digest}"
 
     @property
     def usage(self) -> Usage:
@@ -99,7 +112,8 @@ class LLMJudge:
         """
         if not complaint.query.strip() or not complaint.output.strip():
             return [Opinion(Label.UNDECIDED, 0.5, "the report names no question or no output")] * len(new)
-        prompts = [_compose_prompt(complaint, text) for text in new]
+        compose = _compose_prompt if self._prompt is JudgePrompt.OWN else _compose_paper_prompt
+        prompts = [compose(complaint, text) for text in new]
         answers = self._endpoint.ask_all(prompts, self._answer_tokens)
         unlabelled = [index for index, answer in enumerate(answers) if _read_label(answer) is None]
         reminded = [[*prompts[index], Message("user", REMINDER)] for index in unlabelled]
@@ -122,6 +136,16 @@ def _compose_prompt(complaint: Complaint, text: RetrievedText) -> list[Message]:
         ]
     )
     return [Message("system", SYSTEM), Message("user", f"{evidence}\n\n{TASK}")]
+
+
+def _compose_paper_prompt(complaint: Complaint, text: RetrievedText) -> list[Message]:
+    # Filled in one pass: a context that holds "{response}" stays as it is.
+    filled = PAPER_TASK.format(
+        question=neutralise_text(complaint.query[:MAX_PROMPT_LENGTH]),
+        context=neutralise_text(text.text),
+        response=neutralise_text(complaint.output[:MAX_PROMPT_LENGTH]),
+    )
+    return [Message("user", filled)]
 
 
 def _read_label(answer: ChatAnswer) -> Label | None:

@@ -5,11 +5,15 @@ A text *supports* a claim where one of its sentences says the answer, about what
 yes and no. Similar words alone are neither.
 
 * A value is compared as a value: "three years" holds "36 months"; "7 games" does not answer "how many seasons".
-* An answer of words is held by a sentence with most of their weight.
+  Where the question asks for a bound, bounds are compared: "within 180 days" does not hold "28 days".
+* An answer of words is held by a sentence with most of their weight. Where its noun is the question's, another name
+  before that noun opposes it: "Salt Lake County" is not "Utah County".
+* Where the question compares two things, what stands behind "than" opposes it.
+* In a text that opposes it in one of these ways, a sentence without that noun, or without a comparison, says little.
 * Yes or no is held by a sentence about what was asked that affirms or denies it.
 
 A sentence is about what was asked as far as it, the sentence before it and the beginning of the text hold the words of
-the question, by weight.
+the question, by weight; also the sentence after it, where that one goes on about the same ("Her second book …").
 """
 
 from __future__ import annotations
@@ -17,9 +21,9 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Final
 
 from corpus_guard.claims.negation import read_negations
@@ -48,8 +52,16 @@ eighteen nineteen twenty
 NUMBERS: Final = {word: str(value) for value, word in enumerate(_NUMBER_WORDS.split())}
 _DENIES_WHAT_FOLLOWS: Final = re.compile(
     r"(?i)(?:\b(?:not|never|no longer|isn't|wasn't|aren't|rather than|instead of|contrary to|unlike|formerly|previously|originally"
-    r"|mistaken(?:ly)?|misconception|misunderstood|erroneously|falsely|wrongly|incorrectly|thought|believed|neither)\b)[^.;:]{0,45}$"
+    r"|mistaken(?:ly)?|misconception|misunderstood|erroneously|falsely|wrongly|incorrectly|thought|believed|neither)\b)"
+    r"(?:(?!\b(?:but|it's|it is|it was)\b)[^.;:]){0,45}$"  # "not in the Atlantic, but in the Pacific" denies the first
 )
+_COMPARISON: Final = (
+    "more|less|fewer|most|least|first|last|higher|lower|greater|larger|smaller|bigger|longer|shorter|older|younger|earlier|later"
+    "|better|worse|heavier|lighter|faster|slower|taller"
+)
+_ASKS_COMPARISON: Final = re.compile(rf"(?i)\b(?:{_COMPARISON}|\w{{3,}}(?:ier|iest|est))\b")
+_COMPARES: Final = re.compile(rf"(?i)\b(?:{_COMPARISON}|than)\b")
+_THAN: Final = re.compile(r"(?i)\bthan\b[^.;:,]{0,30}$")
 _TURNS: Final = re.compile(
     r"(?i)\b(?:however|contrary to|misconceptions?|myth|erroneously|mistakenly|wrongly|falsely|incorrectly|unlike|misunderstood"
     r"|only the|except)\b"
@@ -59,6 +71,10 @@ _FORMER: Final = re.compile(
 )
 _FORMER_BEFORE: Final = re.compile(rf"(?:{_FORMER.pattern})[^.;]{{0,25}}$")
 _FORMER_AFTER: Final = re.compile(rf"[^.;]{{0,40}}(?:{_FORMER.pattern})")
+_ASKS_BOUND: Final = re.compile(
+    r"(?i)\b(?:within|at most|at least|max(?:imum)?|min(?:imum)?|up to|allowed|limit|no later than|deadline)\b"
+)
+_GOES_ON: Final = re.compile(r"(?i)^\W*(?:\w+\W+){0,4}?(?:he|she|it|they|his|her|its|their|this|these)\b")
 _COMPARED: Final = frozenset(Kind) - {Kind.NAME, Kind.NEGATION}
 
 
@@ -103,11 +119,19 @@ class AskedClaim:
     answer: Mapping[str, float]  # weight by stem of what the answer adds
     nouns: frozenset[str]  # stems of the question that a number may count
     phrase: tuple[str, ...]  # stems of the whole answer, the question's words included
+    asks_bound: bool = False  # "Within how many days …?"
+    compares: bool = False  # "Which is heavier, A or B?"
+    noun: str = ""  # stem that the report puts behind the answer, and the question asks for: "Utah County"
 
     @property
     def values(self) -> list[Value]:
         """Return the values that a text must state."""
-        return [value for value in self.claim.values if value.kind in _COMPARED]
+        return self.comparable(self.claim.values)
+
+    def comparable(self, values: Iterable[Value]) -> list[Value]:
+        """Return the values that can state the answer: no names or negations; a bound as its end where one is asked for."""
+        kept = (value for value in values if value.kind in _COMPARED)
+        return [_end_of_bound(value) if self.asks_bound else value for value in kept]
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +152,8 @@ def read_support(asked: AskedClaim, text: str) -> SupportEvidence:
         return SupportEvidence(0.0, 0.0, 0.0, 0.0, 0.5, 0.0, (), None)
     about = list(_about(asked.question, sentences))
     readings = [_read(asked, plain, sentence) for sentence in sentences]
+    if any(_says_otherwise(asked, sentence) for sentence in sentences):
+        readings = [_doubt(asked, reading, sentence) for reading, sentence in zip(readings, sentences, strict=True)]
     supports = [share * reading.holds * (not reading.denies) for share, reading in zip(about, readings, strict=True)]
     best = max(range(len(sentences)), key=supports.__getitem__)
     units = [reading.unit for reading in readings if reading.holds >= MIN_HELD]
@@ -149,9 +175,11 @@ def _about(question: Mapping[str, float], sentences: Sequence[_Sentence]) -> Ite
     total = sum(question.values()) or 1.0
     head = set(sentences[0].words)
     before: set[str] = set()
-    for sentence in sentences:
+    for sentence, following in zip(sentences, [*sentences[1:], None], strict=True):
         own = set(sentence.words)
         context = head | before
+        if following is not None and _GOES_ON.search(following.text):
+            context |= set(following.words)
         yield (
             sum(
                 weight * (1.0 if word in own else CONTEXT_SHARE if word in context else 0.0)
@@ -172,17 +200,43 @@ class _Reading:
     unit: float = 0.5
 
 
+def _says_otherwise(asked: AskedClaim, sentence: _Sentence) -> bool:
+    """Return whether a sentence names another, or puts the answer behind "than" where two things are compared."""
+    if asked.values or asked.claim.is_affirmed is not None:
+        return False  # they are compared as values, and as yes or no
+    return _names_another(asked, sentence) or (asked.compares and _follows_than(asked.answer, sentence.text))
+
+
+def _doubt(asked: AskedClaim, reading: _Reading, sentence: _Sentence) -> _Reading:
+    """Return what a sentence says in a text that says otherwise: without the noun or the comparison, it says little."""
+    is_clear = asked.noun in sentence.words if asked.noun else bool(_COMPARES.search(sentence.text))
+    return reading if is_clear else replace(reading, holds=reading.holds * BROKEN_SHARE)
+
+
 def _read(asked: AskedClaim, plain: PlainText, sentence: _Sentence) -> _Reading:
     if asked.claim.is_affirmed is not None and not asked.values:
         return _read_polarity(asked.claim.is_affirmed, sentence)
     if asked.values:
         return _read_values(asked, plain, sentence)
     held = _share(asked.answer, sentence.words)
+    if _says_otherwise(asked, sentence):
+        return _Reading(opposes=1.0)
     if held < MIN_HELD:
         return _Reading()
     if len(asked.phrase) > len(asked.answer) and f" {' '.join(asked.phrase)} " not in f" {' '.join(sentence.words)} ":
         held *= BROKEN_SHARE  # "Salt Lake County, Utah" is not Utah County
     return _Reading(holds=held, denies=_is_denied(asked.answer, sentence.text))
+
+
+def _names_another(asked: AskedClaim, sentence: _Sentence) -> bool:
+    """Return whether a sentence puts another name before the noun that question and answer share: "what county"."""
+    noun = asked.noun
+    if not noun:
+        return False
+    spoken = _WORD.findall(sentence.text)
+    before = [word for word, following in pairwise(spoken) if _stem(following) == noun and word[:1].isupper()]
+    names = {_stem(word) for word in before if _stem(word) not in asked.question}
+    return bool(names) and not names & asked.answer.keys()
 
 
 def _read_polarity(is_affirmed: bool, sentence: _Sentence) -> _Reading:
@@ -195,7 +249,7 @@ def _read_polarity(is_affirmed: bool, sentence: _Sentence) -> _Reading:
 
 
 def _read_values(asked: AskedClaim, plain: PlainText, sentence: _Sentence) -> _Reading:
-    stated = [value for value in read_sentence(plain, *sentence.span) if value.kind in _COMPARED]
+    stated = asked.comparable(read_sentence(plain, *sentence.span))
     holds, unit, is_denied, opposes = 0.0, 0.0, True, 0.0
     for value in stated:
         relation, fits = _relate(asked, value, sentence)
@@ -212,6 +266,24 @@ def _read_values(asked: AskedClaim, plain: PlainText, sentence: _Sentence) -> _R
     return _Reading(
         holds=holds, opposes=0.0 if holds else opposes, denies=bool(holds) and is_denied, unit=unit if holds else 0.5
     )
+
+
+def _end_of_bound(value: Value) -> Value:
+    """Return "at most 28 days" as "28 days"; other values as they are."""
+    if value.low is None or value.high is None or math.isfinite(value.high - value.low):
+        return value
+    end = value.low if math.isfinite(value.low) else value.high
+    return replace(value, low=end, high=end)
+
+
+def compares(question: str) -> bool:
+    """Return whether a question asks which of two things is more or less."""
+    return " or " in question and bool(_ASKS_COMPARISON.search(question))
+
+
+def asks_bound(question: str) -> bool:
+    """Return whether a question asks how much something may be at most or at least."""
+    return bool(_ASKS_BOUND.search(question))
 
 
 def _is_former(plain: PlainText, value: Value, sentence: _Sentence) -> bool:
@@ -260,9 +332,20 @@ def _unit_fits(asked: AskedClaim, value: Value, reported: Value, sentence: _Sent
 
 def _is_denied(answer: Mapping[str, float], text: str) -> bool:
     """Return whether every place of the answer's heaviest word follows a denial."""
-    heaviest = max(answer, key=answer.__getitem__)
-    places = [match.start() for match in _WORD.finditer(text) if _stem(match.group()) == heaviest]
+    places = _places(answer, text)
     return bool(places) and all(_DENIES_WHAT_FOLLOWS.search(text, max(0, place - 80), place) for place in places)
+
+
+def _follows_than(answer: Mapping[str, float], text: str) -> bool:
+    """Return whether the first place of the answer's heaviest word follows "than"."""
+    places = _places(answer, text)
+    return bool(places) and bool(_THAN.search(text, max(0, places[0] - 80), places[0]))
+
+
+def _places(answer: Mapping[str, float], text: str) -> list[int]:
+    """Return where the answer's heaviest word stands."""
+    heaviest = max(answer, key=answer.__getitem__)
+    return [match.start() for match in _WORD.finditer(text) if _stem(match.group()) == heaviest]
 
 
 def _nearness(asked: AskedClaim, sentences: Sequence[_Sentence]) -> float:
@@ -290,7 +373,13 @@ def _share(expected: Mapping[str, float], present: Collection[str]) -> float:
 
 def stems(text: str) -> list[str]:
     """Return the words of a text as the judge compares them: folded, stemmed, numbers in digits."""
-    return [_stem(word) for word in _WORD.findall(unicodedata.normalize("NFKC", text[:MAX_TEXT_LENGTH]))]
+    return [short for short, _ in stemmed_words(text)]
+
+
+def stemmed_words(text: str) -> list[tuple[str, str]]:
+    """Return each word of a text as the judge compares it, and as it is written, folded: a stem need be no word."""
+    folded = unicodedata.normalize("NFKC", text[:MAX_TEXT_LENGTH])
+    return [(_stem(word), word.casefold()) for word in _WORD.findall(folded)]
 
 
 def _stem(word: str) -> str:

@@ -105,6 +105,22 @@ function readForm(form) {
   return { choice: data.get("choice"), reason: data.get("reason") };
 }
 
+// A common reason is a start: it can be edited. It does not choose the decision.
+function setUpReasonTemplates() {
+  for (const select of findAll("[data-template]"))
+    select.addEventListener("change", () => {
+      const reason = find("textarea[name=reason]", select.form);
+      if (select.value) reason.value = select.selectedOptions[0].textContent;
+      reason.focus();
+    });
+}
+
+// Choose a decision and go on to the reason.
+function choose(form, choice) {
+  find(`input[name=choice][value=${choice}]`, form).click();
+  find("textarea[name=reason]", form).focus();
+}
+
 function setBusy(form, busy) {
   for (const button of findAll("button", form)) button.disabled = busy;
 }
@@ -166,6 +182,25 @@ function setUpQueue() {
     }
   });
   find("[data-open]").addEventListener("click", () => dialog.showModal());
+  const links = rows.map((row) => find("a.where", row));
+  const step = (by) => links[Math.min(Math.max(links.indexOf(document.activeElement) + by, 0), links.length - 1)]?.focus();
+  const toggle = (row) => find("[data-select]", row)?.click();
+  const decide = (choice) => {
+    const row = document.activeElement.closest("tr[data-item]");
+    if (!selectedItems().length && row) toggle(row);
+    if (!selectedItems().length) return;
+    dialog.showModal();
+    choose(form, choice);
+  };
+  onKeys({
+    j: () => step(1),
+    k: () => step(-1),
+    s: () => document.activeElement.closest("tr[data-item]") && toggle(document.activeElement.closest("tr[data-item]")),
+    a: () => find("[data-select-page]").click(),
+    r: () => decide("release"),
+    x: () => decide("reject"),
+    e: () => decide("escalate"),
+  });
   find("[data-close]", dialog).addEventListener("click", () => dialog.close());
 
   const showError = (error) => {
@@ -217,6 +252,7 @@ function setUpItem() {
   if (!container) return;
   const { item: version_id, revision, policy } = container.dataset;
   const form = find("form", container);
+  onKeys({ r: () => choose(form, "release"), x: () => choose(form, "reject"), e: () => choose(form, "escalate") });
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
     setBusy(form, true);
@@ -267,6 +303,63 @@ function setUpLazyDetails() {
     });
 }
 
+// --- Shortcuts -----------------------------------------------------------------------------------------------------
+
+const SHORTCUTS_KEY = "corpus-guard-shortcuts";
+const shortcuts = {};
+
+function onKeys(actions) {
+  Object.assign(shortcuts, actions);
+}
+
+function stored(key) {
+  try {
+    return window.localStorage.getItem(key);
+  } catch {
+    return null; // storage is blocked
+  }
+}
+
+// Single keys, as WCAG 2.1.4 allows them: they can be switched off, and mean nothing while somebody types.
+function setUpShortcuts() {
+  const help = find("[data-shortcuts]");
+  if (!help) return;
+  const enabled = find("[data-shortcuts-on]", help);
+  enabled.checked = stored(SHORTCUTS_KEY) !== "off";
+  enabled.addEventListener("change", () => {
+    try {
+      window.localStorage.setItem(SHORTCUTS_KEY, enabled.checked ? "on" : "off");
+    } catch {
+      // Storage is blocked: the choice holds for this page.
+    }
+  });
+  find("[data-shortcuts-open]").addEventListener("click", () => help.showModal());
+  find("[data-close]", help).addEventListener("click", () => help.close());
+  const marks = findAll("#text mark[id]");
+  let current = -1;
+  const showMark = (by) => {
+    if (!marks.length) return;
+    current = (current + by + marks.length) % marks.length;
+    window.location.hash = marks[current].id;
+  };
+  if (find("#text")) onKeys({ j: () => showMark(1), k: () => showMark(current < 0 ? 0 : -1) });
+  onKeys({ n: () => find("[data-next-item]")?.click(), u: () => find("[data-queue]")?.click(), "?": () => help.showModal() });
+  document.addEventListener("keydown", (event) => {
+    const form = event.target.closest?.("form[data-decide]");
+    if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && form) {
+      event.preventDefault();
+      form.requestSubmit();
+      return;
+    }
+    if (event.ctrlKey || event.metaKey || event.altKey || !enabled.checked || find("dialog[open]")) return;
+    if (event.target.closest?.("input:not([type=checkbox], [type=radio]), textarea, select, [contenteditable]")) return;
+    const action = shortcuts[event.key];
+    if (!action) return;
+    event.preventDefault();
+    action();
+  });
+}
+
 function showMessageOfLastPage() {
   try {
     const text = window.sessionStorage.getItem(MESSAGE_KEY);
@@ -277,8 +370,25 @@ function showMessageOfLastPage() {
   }
 }
 
+// A table or picture that is wider than the screen is reached and moved by keyboard, if nothing in it takes the focus already.
+function setUpScrolling() {
+  const regions = findAll(".scroll, .wide-picture");
+  const update = () => {
+    for (const region of regions) {
+      const isStop = region.scrollWidth > region.clientWidth && !find("a[href], button, input, select, textarea, summary", region);
+      if (isStop) region.tabIndex = 0;
+      else region.removeAttribute("tabindex");
+    }
+  };
+  update();
+  window.addEventListener("resize", update);
+}
+
 showMessageOfLastPage();
+setUpScrolling();
+setUpReasonTemplates();
 setUpQueue();
 setUpItem();
+setUpShortcuts();
 setUpReasonForms();
 setUpLazyDetails();

@@ -1,15 +1,14 @@
-"""Great Expectations suite of the check `structure`.
+"""Great Expectations, asked which rows of a frame fail a suite.
 
 Rules
-- The frame holds ids, hashes, lengths, ratios and words from fixed lists. Never text: Great Expectations
-  keeps failing values in its results, and its Data Docs print them unescaped (1.24.1).
-- Map expectations skip nulls, so every expected column has a not-null expectation beside it.
-- The suite is asked for a yes or no first, a third of the work (1.24.1); what fails is asked again for its rows.
+- A suite is asked for a yes or no first, a third of the work (1.24.1); what fails is asked again for its rows.
+- Of the answer only the numbers of rows are read. Great Expectations keeps failing values in its results, and
+  its Data Docs print them unescaped (1.24.1): neither is written anywhere.
 - A result counts only when it is a clean pass, or a failure that names its rows. An exception inside a metric
   comes back as a failure without rows (1.24.1): that raises `Unvalidated`, and no row counts as checked.
 
-Importing Great Expectations takes two seconds and, where a log level lets it, prints some 250 lines: only
-`find_failures` does it, once a process.
+Importing Great Expectations takes two seconds and, where a log level lets it, prints some 250 lines: only the
+functions here do it, once a process.
 """
 
 from __future__ import annotations
@@ -17,42 +16,27 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from threading import Lock
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
-from corpus_guard.domain import Severity
-from corpus_guard.errors import Inconsistent
+from corpus_guard.domain import Finding, Severity
+from corpus_guard.errors import Inconsistent, SettingsError
+from corpus_guard.screening.suites.frame import ROW, Value
+from corpus_guard.screening.suites.suite import Expectation, Suite
 
 if TYPE_CHECKING:
     import pandas as pd
     from great_expectations.core import ExpectationValidationResult
     from great_expectations.core.batch_definition import BatchDefinition
 
-ROW: Final = "row"  # column of the frame that names failing rows
-_GX_SEVERITY: Final = {0: "info", 1: "info", 2: "warning", 3: "critical", 4: "critical"}  # by rank
+_ANY_VALUE: Final = {"trust": "open", "media_type": "text/plain"}
 _lock = Lock()  # a GX context is not made for several threads
-
-Value: TypeAlias = str | int | float
 
 
 class Unvalidated(Inconsistent):
     """The suite did not say which rows pass and which fail."""
-
-
-@dataclass(frozen=True, slots=True)
-class Expectation:
-    """Expectation on one column, and the finding for a row that breaks it."""
-
-    code: str  # of the finding, after "structure."
-    column: str
-    expect: str  # a GX class without its prefix "ExpectColumnValuesTo"
-    arguments: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
-    severity: Severity = Severity.HIGH
-    score: float = 0.9  # 0..1
-    message: str = ""  # may hold {value}: the row's value, for numbers only
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +59,7 @@ def find_failures(rows: Sequence[Mapping[str, Value]], expectations: Sequence[Ex
     """
     import pandas as pd
 
-    suite = dict(enumerate((*_not_null(expectations), *expectations)))
+    suite = dict(enumerate(expectations))
     frame = pd.DataFrame(list(rows))
     answers = _validate(frame, suite, {"result_format": "BOOLEAN_ONLY"})
     failed = {rule: suite[rule] for rule in suite if rule not in answers or not _is_pass(answers[rule])}
@@ -92,15 +76,42 @@ def find_failures(rows: Sequence[Mapping[str, Value]], expectations: Sequence[Ex
             or not failing
             or len(failing) != answer.result.get("unexpected_count")
         ):
-            raise Unvalidated(_no_clean_answer(expectation, len(rows)))
+            raise Unvalidated(
+                f"{expectation.type} on {', '.join(expectation.columns)}: no clean answer for {len(rows)} rows, expected a "
+                "pass or the failing rows; all rows count as unchecked"
+            )
         for entry in failing:
             yield Failure(int(entry[ROW]), expectation)
 
 
-def _not_null(expectations: Sequence[Expectation]) -> Iterator[Expectation]:
-    codes = {expectation.column: expectation.code for expectation in reversed(expectations)}
-    for column, code in codes.items():
-        yield Expectation(code, column, "NotBeNull", message=f"A measure is missing: {column}.")
+def describe_failure(
+    check: str, code: str, failure: Failure, row: Mapping[str, Value], tags: tuple[str, ...] = ()
+) -> Finding:
+    """Return the finding for a failure; the row's value is shown only where it is a number."""
+    severity, score = failure.expectation.strength
+    columns = failure.expectation.columns
+    message = failure.expectation.message.replace("{value}", _format(row[columns[0]]) if columns else "")
+    return Finding(check, code, severity, score, message, tags=tags if severity.rank >= Severity.MEDIUM.rank else ())
+
+
+def try_suite(suite: Suite, columns: Sequence[str]) -> None:
+    """Validate a made-up row, so that an argument that Great Expectations refuses is met before documents wait.
+
+    Raises:
+        SettingsError: Great Expectations refuses an argument, or a condition cannot be read.
+    """
+    row: dict[str, Value] = {ROW: 0, **{column: _ANY_VALUE.get(column, 1) for column in columns}}
+    for expectation in suite.expectations:
+        text = {"regex", "regex_list", "strftime_format", "value"} & set(expectation.kwargs)
+        lengths = expectation.type.startswith("expect_column_value_lengths") or "dateutil" in expectation.type
+        sample = row | (dict.fromkeys(expectation.columns, "text") if text or lengths else {})
+        try:
+            list(find_failures([sample], [expectation]))
+        except Exception as error:  # pydantic's, GX's or pandas' own; the row is made up, so the text may be shown
+            reason = str(error).strip().splitlines()
+            raise SettingsError(
+                f"suite {suite.name}: {expectation.rule}: refused by Great Expectations: {' '.join(reason)[:300]}"
+            ) from error
 
 
 def _validate(
@@ -110,20 +121,11 @@ def _validate(
     with _lock:
         batch_definition = _batch_definition()
         import great_expectations as gx
-        import great_expectations.expectations as gxe
 
-        expectations = [
-            getattr(gxe, f"ExpectColumnValuesTo{expectation.expect}")(
-                column=expectation.column,
-                severity=_GX_SEVERITY[expectation.severity.rank],
-                meta={"rule": number, "code": expectation.code},
-                **expectation.arguments,
-            )
-            for number, expectation in suite.items()
-        ]
+        expectations = [expectation.configuration(number) for number, expectation in suite.items()]
         batch = batch_definition.get_batch(batch_parameters={"dataframe": frame})
         outcome = batch.validate(
-            gx.ExpectationSuite(name="structure", expectations=expectations), result_format=dict(result_format)
+            gx.ExpectationSuite(name="batch", expectations=expectations), result_format=dict(result_format)
         )
         return {int(result.expectation_config.meta["rule"]): result for result in outcome.results}
 
@@ -163,8 +165,7 @@ def _has_raised(info: Mapping[str, object] | None) -> bool:
     return any(not isinstance(record, Mapping) or record.get("raised_exception", True) for record in info.values())
 
 
-def _no_clean_answer(expectation: Expectation, count: int) -> str:
-    return (
-        f"expectation {expectation.expect} on column {expectation.column}: no clean answer for {count} rows, expected a pass "
-        "or the failing rows; all rows count as unchecked"
-    )
+def _format(value: Value) -> str:
+    if isinstance(value, float):
+        return f"{value:,.4g}"
+    return f"{value:,}" if isinstance(value, int) else "none"

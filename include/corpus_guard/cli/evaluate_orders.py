@@ -1,0 +1,82 @@
+"""`guard evaluate orders`: the classifier of orders on what it never saw."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from corpus_guard.cli import console
+from corpus_guard.cli.console import out, print_json, visible
+from corpus_guard.cli.options import HonestSentences, Json, ManyFiles, Translations
+
+app = typer.Typer()
+
+
+@app.command("orders", cls=ManyFiles)
+def orders(
+    honest: HonestSentences,
+    translations: Translations = None,
+    poison: Annotated[
+        list[Path] | None, typer.Option("--poison", help="JSONL with attacks; several files allowed.")
+    ] = None,
+    clean: Annotated[
+        list[Path] | None, typer.Option("--clean", help="JSONL with honest texts; several allowed.")
+    ] = None,
+    by: Annotated[list[str] | None, typer.Option(help="Only these tables: family, language, source, slices.")] = None,
+    sentences: Annotated[int, typer.Option(min=0, help="Maximum number of honest sentences of each kind.")] = 8_000,
+    sample: Annotated[int, typer.Option(min=1, help="Maximum number of documents per slice.")] = 1_000,
+    seed: Annotated[int, typer.Option(help="Random seed of the samples.")] = 0,
+    as_json: Json = False,
+) -> None:
+    """Leave each family, language and source of the package's sentences out of training and judge it; then judge documents.
+
+    Documents are judged by the check `instructions` as it is installed, by rules alone and with the classifier: the validation
+    half of each file.
+
+    Example: `guard evaluate orders --honest /usr/share/doc --poison bipia.jsonl --clean wiki.jsonl docs.jsonl`
+    """
+    from corpus_guard.detectors.orders.training import OrdersData, read_training_texts
+    from corpus_guard.detectors.samples import Half, limit_per_slice, read_samples
+    from corpus_guard.evaluation.orders import LEFT_OUT, leave_out, measure_slices
+    from corpus_guard.screening.checks.instructions import InstructionsParams
+
+    params = InstructionsParams()
+    tables = by or [*LEFT_OUT, "slices"]
+    left_out = []
+    if chosen := [table for table in LEFT_OUT if table in tables]:
+        data = OrdersData(read_training_texts(honest, translations or (), sentences, seed))
+        left_out = [row for table in chosen for row in leave_out(data, table, params.order_probability)]
+    samples = read_samples(poison or (), clean or ()).samples if "slices" in tables else ()
+    judged = limit_per_slice([each for each in samples if each.half is not Half.TUNING], sample, seed)
+    slices = list(measure_slices(judged, params))
+    if as_json:
+        print_json({"left_out": [asdict(row) for row in left_out], "slices": [asdict(row) for row in slices]})
+        return
+    for table in chosen:
+        rows = [
+            (visible(row.kind), f"{row.caught}/{row.orders}", f"{row.alarms}/{row.honest}")
+            for row in left_out
+            if row.by == table
+        ]
+        columns = (table, "orders caught", "honest alarms")
+        out.print(console.table(f"Left out: {table}", columns, rows, right=columns[1:]))
+        of_table = [row for row in left_out if row.by == table]
+        caught, alarms = sum(row.caught for row in of_table), sum(row.alarms for row in of_table)
+        orders_left, honest_left = sum(row.orders for row in of_table), sum(row.honest for row in of_table)
+        out.print(f"In all: {caught}/{orders_left} orders caught, {alarms}/{honest_left} honest alarms")
+    if slices:
+        documents = [
+            (
+                visible(row.name),
+                "attack" if row.is_attack else "honest",
+                f"{row.texts:,}",
+                f"{row.held_by_rules:,}",
+                f"{row.held:,}",
+            )
+            for row in slices
+        ]
+        names = ("slice", "", "documents", "held by rules", "held")
+        out.print(console.table("Documents of an open source", names, documents, right=names[2:]))

@@ -1,0 +1,110 @@
+"""`guard expectations`: Great Expectations suites of your own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from corpus_guard.cli import console
+from corpus_guard.cli.console import out, plural, visible
+from corpus_guard.cli.options import Json
+
+if TYPE_CHECKING:
+    from corpus_guard.screening.extensions import Extensions
+    from corpus_guard.settings import Settings
+
+app = typer.Typer(help="Check and write Great Expectations suites of your own.", no_args_is_help=True)
+
+TEMPLATE: Final = """\
+# Great Expectations suite. Columns: `guard expectations columns`. Check it: `guard expectations check`.
+name: {name}
+# meta:
+#   guard: {{sources: [wiki], trust: [open]}}  # only for these; without it, for every version
+expectations:
+  - type: expect_column_values_to_not_be_null
+    kwargs: {{column: declared_title}}
+    severity: info             # critical: high, the document waits; warning: medium; info: it is only recorded
+    notes: The document declares no title.
+    meta:
+      guard: {{rule: title}}     # the finding's code is expectation.{name}.title
+"""
+
+
+@app.command("check")
+def check(as_json: Json = False) -> None:
+    """Load every suite of the extensions folder and let Great Expectations try each expectation on a made-up row.
+
+    Exits with code 2 at the first mistake, and names file and key.
+
+    Example: `guard expectations check`
+    """
+    from corpus_guard.screening.suites.validation import try_suite
+
+    settings, extensions, columns = _load()
+    for suite in extensions.suites:
+        try_suite(suite, sorted(suite.columns(columns)))
+    if as_json:
+        rules = {suite.name: [expectation.rule for expectation in suite.expectations] for suite in extensions.suites}
+        console.print_json({"folder": str(settings.extensions_folder / "expectations"), "suites": rules})
+        return
+    for suite in extensions.suites:
+        scope = [*sorted(suite.marks.sources), *sorted(suite.marks.trust)]
+        codes = ", ".join(f"expectation.{suite.name}.{expectation.rule}" for expectation in suite.expectations)
+        out.print(
+            f"[bold]{visible(suite.name)}[/bold] for {visible(', '.join(scope) or 'every version')}: {visible(codes)}",
+            soft_wrap=True,
+        )
+    out.print(
+        f"{plural(len(extensions.suites), 'suite')} in {visible(str(settings.extensions_folder / 'expectations'))}",
+        soft_wrap=True,
+    )
+
+
+@app.command("columns")
+def columns(as_json: Json = False) -> None:
+    """List the columns that an expectation can name.
+
+    Beside these, `declared_` with a name is what the source declared under that name, such as `declared_author`.
+    """
+    _, _, meanings = _load()
+    if as_json:
+        console.print_json(meanings)
+        return
+    out.print(
+        console.table(
+            "Columns", ("column", "meaning"), [(visible(name), visible(text)) for name, text in meanings.items()]
+        )
+    )
+
+
+@app.command("new")
+def new(
+    name: Annotated[str, typer.Argument(help="Name of the suite: lower case letters, digits and _.")],
+    as_json: Json = False,
+) -> None:
+    """Write a suite to begin with into the extensions folder; an existing file is never overwritten.
+
+    Example: `guard expectations new wiki_pages`
+    """
+    from corpus_guard.cli.checks import write_new
+    from corpus_guard.settings import load_settings
+
+    path = write_new(
+        load_settings().extensions_folder / "expectations" / f"{name}.yaml", name, TEMPLATE.format(name=name)
+    )
+    if as_json:
+        console.print_json({"file": str(path)})
+        return
+    out.print(f"{visible(str(path))}: edit it, then run [bold]guard expectations check[/bold]", soft_wrap=True)
+
+
+def _load() -> tuple[Settings, Extensions, dict[str, str]]:
+    from corpus_guard.screening.extensions import load_extensions
+    from corpus_guard.screening.registry import CHECKS
+    from corpus_guard.screening.suites.frame import column_meanings
+    from corpus_guard.settings import load_settings
+
+    settings = load_settings()
+    extensions = load_extensions(settings, CHECKS)
+    return settings, extensions, column_meanings(("parsing", *CHECKS, *extensions.checks))

@@ -1,0 +1,1 @@
+"""Training of the classifier of orders, and the texts it learns from."""

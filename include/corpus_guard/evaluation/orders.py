@@ -1,0 +1,88 @@
+"""Figures of the classifier of orders: what it sees of kinds that it was never shown, and what it alarms on.
+
+Sentences are judged by a model that was trained without their family, language or source. Documents are judged by
+the check `instructions`, with and without the classifier. The smaller model that opens sentences is left aside for
+sentences, and is part of the check for documents.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from corpus_guard.detectors.orders.texts import OrderText
+from corpus_guard.detectors.orders.training import OrdersData
+from corpus_guard.detectors.samples import Sample
+from corpus_guard.domain import Severity
+from corpus_guard.screening.checks.instructions import Instructions, InstructionsParams
+
+LEFT_OUT = ("family", "language", "source")
+NEVER_LEFT_OUT = frozenset({"background", "frames"})
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """Sentences of one kind, judged by a model that saw none of the kind."""
+
+    by: str
+    kind: str
+    orders: int
+    caught: int
+    honest: int
+    alarms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """Documents of one file."""
+
+    name: str
+    is_attack: bool
+    texts: int
+    held_by_rules: int
+    held: int
+
+
+def leave_out(data: OrdersData, by: str, probability: float) -> Iterator[LeftOut]:
+    """Yield a row for each family, language or source of the project's own texts.
+
+    Args:
+        data: own texts and honest background.
+        by: one of `LEFT_OUT`.
+        probability: from which a sentence counts as an order.
+    """
+    limit = math.log(probability / (1 - probability))
+    kinds = np.array([_kind(text, by) for text in data.texts])
+    for kind in sorted(set(kinds.tolist()) - {""}):
+        chosen = kinds == kind
+        hits = data.log_odds_without(chosen) >= limit
+        labels = data.labels[chosen]
+        yield LeftOut(
+            by, kind, int(labels.sum()), int((hits & labels).sum()), int((~labels).sum()), int((hits & ~labels).sum())
+        )
+
+
+def _kind(text: OrderText, by: str) -> str:
+    if text.family in NEVER_LEFT_OUT or (by == "family" and text.family == "languages"):
+        return ""
+    return str(getattr(text, by)) if by != "language" or text.language != "en" else ""
+
+
+def measure_slices(samples: Sequence[Sample], params: InstructionsParams) -> Iterator[Slice]:
+    """Yield for each slice how many documents of an open source wait for a reviewer, by rules alone and in all."""
+    with_classifier = Instructions(params)
+    rules = Instructions(params.model_copy(update={"order_probability": 1.0}))
+    slices: dict[tuple[str, bool], list[str]] = defaultdict(list)
+    for sample in samples:
+        slices[sample.slice, sample.attack].append(sample.text)
+    for (name, is_attack), texts in sorted(slices.items()):
+        held = [(_is_held(rules, text), _is_held(with_classifier, text)) for text in texts]
+        yield Slice(name, is_attack, len(texts), sum(row[0] for row in held), sum(row[1] for row in held))
+
+
+def _is_held(check: Instructions, text: str) -> bool:
+    return any(finding.severity.rank >= Severity.MEDIUM.rank for finding in check.read(text))

@@ -1,0 +1,432 @@
+"""Exposure: whom a text has reached, as far as the retrieval log tells.
+
+Rules
+    * *retrieved* is what a search gave to the application; *shown* is what the application says a person saw or its
+      answer cites. Where nothing was said the count is `None`: not known is not zero;
+    * every count is made by SQL over the whole log; only the lists are cut, and say so;
+    * the log begins where pruning ended, or with its first entry: what lies before is not known;
+    * anyone who may ask questions can write to the log: an exposure says what was asked, not who meant it.
+
+Not done here: why the text is there (`corpus_guard.traceback`), and what to do about it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from datetime import UTC, date, datetime
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final
+
+import sqlalchemy as sa
+
+from corpus_guard.corpus.retrieval_log import PRUNED_EVENT
+from corpus_guard.errors import UnknownSubject
+from corpus_guard.forensics.kinds import SubjectKind
+from corpus_guard.ledger.queries import Row, Select, is_sqlite
+from corpus_guard.ledger.states import Label
+from corpus_guard.ledger.tables import (
+    chunks,
+    documents,
+    events,
+    filings,
+    publications,
+    queries,
+    reports,
+    retrievals,
+    retrieved_chunks,
+    suspects,
+    traces,
+    versions,
+)
+from corpus_guard.traceback.records import find_trace
+
+if TYPE_CHECKING:
+    from corpus_guard.ledger import Ledger
+
+LISTED = 20  # entries of a list, unless the caller wants more
+MAX_LISTED = 10_000
+MIN_PREFIX = 8  # characters of an id
+
+
+@dataclass(frozen=True, slots=True)
+class ExposureSubject:
+    """A thing whose exposure is measured."""
+
+    kind: SubjectKind
+    key: str  # id, or a source's name
+    label: str  # for people; may hold hostile text
+
+    def chunk_ids(self) -> Select:
+        """Return the statement that selects the ids of its chunks, erased ones excepted."""
+        own = sa.select(chunks.c.chunk_id)
+        versioned = own.join(versions, versions.c.version_id == chunks.c.version_id)
+        match self.kind:
+            case SubjectKind.CHUNK:  # it may be foreign: in the log, and never published
+                return sa.select(sa.literal(self.key, sa.String).label("chunk_id"))
+            case SubjectKind.DOCUMENT:
+                return versioned.where(versions.c.doc_id == self.key)
+            case SubjectKind.TRACE:
+                accused = (suspects.c.trace_id == self.key, suspects.c.label == Label.POISONED)
+                return sa.select(suspects.c.chunk_id).where(*accused)
+            case SubjectKind.SOURCE:
+                return versioned.join(documents, documents.c.doc_id == versions.c.doc_id).where(
+                    documents.c.source == self.key
+                )
+            case SubjectKind.RUN:
+                return versioned.where(versions.c.run_id == self.key)
+            case SubjectKind.PRINCIPAL:
+                return versioned.where(versions.c.principal == self.key)
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """How far texts have come: distinct counts over retrievals."""
+
+    retrievals: int
+    questions: int
+    sessions: int | None  # None: no retrieval names its session
+    users: int | None  # None: no retrieval names its user
+    first: datetime | None  # None: there was no retrieval
+    last: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class ExposedQuestion:
+    """A question for which texts of the subject were retrieved."""
+
+    query_id: str
+    text: str | None  # hostile; None: the log keeps no texts
+    retrievals: int
+    shown: int | None  # of these, where a text of the subject was shown; None: not known
+    first: datetime
+    last: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class ExposedParty:
+    """A session or a user that texts of the subject reached."""
+
+    name: str  # hostile
+    retrievals: int
+    shown: int | None  # None: not known
+    first: datetime
+    last: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class GivenAnswer:
+    """An answer that was given from texts of the subject."""
+
+    text: str  # hostile
+    times: int
+    last: datetime
+
+
+class ReportRoad(StrEnum):
+    """How a report of a wrong answer belongs to texts."""
+
+    TRACED = "traced"  # a trace of it accuses one of them
+    SERVED = "served"  # its reporter names one of them among what was served
+    QUESTION = "question"  # it asks a question for which one of them was retrieved
+
+
+@dataclass(frozen=True, slots=True)
+class ExposedReport:
+    """A report of a wrong answer that belongs to texts of the subject."""
+
+    report_id: str
+    query: str  # hostile
+    output: str  # hostile
+    state: str
+    road: ReportRoad  # the surest one
+    last_reported_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Exposure:
+    """Whom texts have reached."""
+
+    subjects: tuple[ExposureSubject, ...]
+    chunks: int  # distinct texts of the subject that the ledger or the log knows
+    log_from: datetime | None  # the log is complete from here on; None: it is empty
+    served_since: datetime | None  # when the oldest of them that was published was fetched; None: none was published
+    retrieved: Reach
+    shown: Reach | None  # None: nobody said of any of these retrievals what was shown
+    shown_unknown: int  # retrievals of which nobody said it
+    context_share: float | None  # mean share of a retrieval's texts that are the subject's; None: no retrieval
+    days: tuple[tuple[date, int], ...]  # (UTC day, retrievals), oldest first; days without any are left out
+    questions: tuple[ExposedQuestion, ...]  # most often retrieved first
+    sessions: tuple[ExposedParty, ...]
+    users: tuple[ExposedParty, ...]
+    answers: tuple[GivenAnswer, ...] | None  # most frequent first; None: no answer is logged
+    reports: tuple[ExposedReport, ...]  # surest road first
+    reports_total: int
+
+    @property
+    def predates_log(self) -> bool:
+        """True if the texts were served before the log begins: older retrievals are not known."""
+        return self.served_since is not None and (self.log_from is None or self.served_since < self.log_from)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return a JSON-ready form."""
+        return {**_json_ready(asdict(self)), "predates_log": self.predates_log}
+
+
+def find_subject(ledger: Ledger, name: str, kind: SubjectKind | None = None) -> ExposureSubject:
+    """Return the subject that `name` names.
+
+    Args:
+        ledger: knows the things by name.
+        name: id of a chunk, trace, run or principal (of a trace its beginning); id, URI or source/URI of a document; name
+            of a source. Of several kinds, the first in the order of `SubjectKind` counts.
+        kind: look for this kind only.
+
+    Raises:
+        UnknownSubject: there is no such thing, or a document's URI is in several sources.
+    """
+    with ledger.read() as connection:
+        for candidate in [kind] if kind else list(SubjectKind):
+            if candidate is not SubjectKind.TRACE:
+                matches = connection.execute(_FINDERS[candidate](name).limit(2)).all()
+                if len({row.key for row in matches}) > 1:
+                    raise UnknownSubject(
+                        f"{candidate} {name[:200]!r} is in several sources; give SOURCE/URI or the document's id"
+                    )
+                if matches:
+                    return ExposureSubject(candidate, matches[0].key, str(matches[0].label))
+    if kind in {None, SubjectKind.TRACE} and len(name) >= MIN_PREFIX and name.isalnum():
+        try:
+            trace = find_trace(ledger, name)
+            return ExposureSubject(SubjectKind.TRACE, trace.trace_id, f"trace {trace.trace_id[:8]}")
+        except UnknownSubject:
+            if kind:
+                raise
+    raise UnknownSubject(
+        f"{kind or 'subject'} {name[:200]!r} is in neither the ledger nor the retrieval log; `guard search --json`, "
+        "`guard trace list` and `guard status` show ids"
+    )
+
+
+def measure_exposure(ledger: Ledger, *subjects: ExposureSubject, listed: int = LISTED) -> Exposure:
+    """Return whom the texts of these subjects, taken together, have reached.
+
+    Args:
+        ledger: holds the retrieval log.
+        subjects: one or several; at least one.
+        listed: entries of each list at most; counts are complete.
+    """
+    listed = min(max(listed, 0), MAX_LISTED)
+    wanted = sa.union(*(subject.chunk_ids() for subject in subjects)).subquery("wanted")
+    with ledger.read() as connection:
+        hits = _hits(wanted)
+        total = connection.execute(_select_reach(hits, with_context=True)).one()
+        unknown = connection.scalar(sa.select(sa.func.count()).select_from(hits).where(hits.c.shown.is_(None))) or 0
+        shown = None
+        if unknown < total.retrievals:
+            shown = _reach(connection.execute(_select_reach(hits).where(hits.c.shown == 1)).one())
+        report_rows, reports_total = _find_reports(connection, wanted, hits, listed)
+        return Exposure(
+            subjects=tuple(subjects),
+            chunks=connection.scalar(sa.select(sa.func.count()).select_from(wanted)) or 0,
+            log_from=log_begins(connection),
+            served_since=_served_since(connection, wanted),
+            retrieved=_reach(total),
+            shown=shown,
+            shown_unknown=unknown,
+            context_share=total.share,
+            days=_days(connection, hits),
+            questions=_questions(connection, hits, listed),
+            sessions=_parties(connection, hits, retrievals.c.session, listed),
+            users=_parties(connection, hits, retrievals.c.user_id, listed),
+            answers=_answers(connection, hits, listed),
+            reports=report_rows,
+            reports_total=reports_total,
+        )
+
+
+def log_begins(connection: sa.Connection) -> datetime | None:
+    """Return from when on the retrieval log is complete: the end of the last pruning, or else its first entry."""
+    pruned = connection.scalars(
+        sa.select(events.c.subject).where(events.c.kind == PRUNED_EVENT).order_by(events.c.seq.desc()).limit(1)
+    ).first()
+    first: datetime | None = connection.scalar(sa.select(sa.func.min(retrievals.c.at)))
+    return datetime.fromisoformat(pruned) if pruned is not None else first
+
+
+def _served_since(connection: sa.Connection, wanted: sa.Subquery) -> datetime | None:
+    fetched: str | None = connection.scalar(
+        sa.select(sa.func.min(versions.c.stamp["fetched_at"].as_string()))
+        .join(publications, publications.c.version_id == versions.c.version_id)
+        .where(publications.c.chunk_id.in_(sa.select(wanted.c.chunk_id)))
+    )
+    return datetime.fromisoformat(fetched) if fetched else None
+
+
+def _hits(wanted: sa.Subquery) -> sa.CTE:
+    """Select each retrieval of a wanted text: how many of them it gave, and 1, 0 or null for whether one was shown."""
+    shown = sa.func.max(sa.cast(retrieved_chunks.c.shown, sa.Integer))
+    return (
+        sa.select(retrieved_chunks.c.retrieval_id, sa.func.count().label("texts"), shown.label("shown"))
+        .where(retrieved_chunks.c.chunk_id.in_(sa.select(wanted.c.chunk_id)))
+        .group_by(retrieved_chunks.c.retrieval_id)
+        .cte("hits")
+    )
+
+
+def _select_reach(hits: sa.CTE, *, with_context: bool = False) -> Select:
+    named = sa.case((retrievals.c.session != "", retrievals.c.session))
+    columns = [
+        sa.func.count().label("retrievals"),
+        sa.func.count(sa.distinct(retrievals.c.query_id)).label("questions"),
+        sa.func.count(sa.distinct(named)).label("sessions"),
+        sa.func.count(sa.distinct(retrievals.c.user_id)).label("users"),
+        sa.func.min(retrievals.c.at).label("first"),
+        sa.func.max(retrievals.c.at).label("last"),
+    ]
+    if with_context:
+        # The log may have lost the count of an older release: a retrieval has at least the wanted texts.
+        size = sa.case((retrievals.c.served < hits.c.texts, hits.c.texts), else_=retrievals.c.served)
+        columns.append(sa.func.avg(sa.cast(hits.c.texts, sa.Float) / size).label("share"))
+    return sa.select(*columns).select_from(hits.join(retrievals, retrievals.c.retrieval_id == hits.c.retrieval_id))
+
+
+def _reach(row: Row) -> Reach:
+    return Reach(row.retrievals, row.questions, row.sessions or None, row.users or None, row.first, row.last)
+
+
+def _grouped(hits: sa.CTE, *columns: sa.ColumnElement[Any], listed: int) -> Select:
+    """Select retrievals by `columns`: how many, how many with a shown text, how many that do not say, first and last."""
+    times = sa.func.count().label("times")
+    return (
+        sa.select(
+            *columns,
+            times,
+            sa.func.sum(sa.func.coalesce(hits.c.shown, 0)).label("shown"),
+            sa.func.count(hits.c.shown).label("told"),
+            sa.func.min(retrievals.c.at).label("first"),
+            sa.func.max(retrievals.c.at).label("last"),
+        )
+        .select_from(hits.join(retrievals, retrievals.c.retrieval_id == hits.c.retrieval_id))
+        .group_by(*columns)
+        .order_by(times.desc(), columns[0])
+        .limit(listed)
+    )
+
+
+def _questions(connection: sa.Connection, hits: sa.CTE, listed: int) -> tuple[ExposedQuestion, ...]:
+    groups = _grouped(hits, retrievals.c.query_id, listed=listed).subquery()
+    statement = sa.select(groups, queries.c.text).join(queries, queries.c.query_id == groups.c.query_id)
+    rows = connection.execute(statement.order_by(groups.c.times.desc(), groups.c.query_id))
+    return tuple(
+        ExposedQuestion(row.query_id, row.text or None, row.times, row.shown if row.told else None, row.first, row.last)
+        for row in rows
+    )
+
+
+def _parties(connection: sa.Connection, hits: sa.CTE, column: sa.Column[Any], listed: int) -> tuple[ExposedParty, ...]:
+    statement = _grouped(hits, column.label("name"), listed=listed).where(column.is_not(None), column != "")
+    return tuple(
+        ExposedParty(row.name, row.times, row.shown if row.told else None, row.first, row.last)
+        for row in connection.execute(statement)
+    )
+
+
+def _answers(connection: sa.Connection, hits: sa.CTE, listed: int) -> tuple[GivenAnswer, ...] | None:
+    statement = _grouped(hits, retrievals.c.answer, listed=listed).where(retrievals.c.answer.is_not(None))
+    rows = connection.execute(statement).all()
+    return tuple(GivenAnswer(row.answer, row.times, row.last) for row in rows) or None
+
+
+def _days(connection: sa.Connection, hits: sa.CTE) -> tuple[tuple[date, int], ...]:
+    at = retrievals.c.at
+    day = sa.func.date(at) if is_sqlite(connection) else sa.func.date(sa.func.timezone("UTC", at))
+    statement = (
+        sa.select(day.label("day"), sa.func.count().label("times"))
+        .select_from(hits.join(retrievals, retrievals.c.retrieval_id == hits.c.retrieval_id))
+        .group_by(day)
+        .order_by(day)
+    )
+    return tuple((date.fromisoformat(str(row.day)), row.times) for row in connection.execute(statement))
+
+
+def _find_reports(
+    connection: sa.Connection, wanted: sa.Subquery, hits: sa.CTE, listed: int
+) -> tuple[tuple[ExposedReport, ...], int]:
+    ids = sa.select(wanted.c.chunk_id)
+    traced = (
+        sa.select(traces.c.report_id)
+        .join(suspects, suspects.c.trace_id == traces.c.trace_id)
+        .where(suspects.c.chunk_id.in_(ids), suspects.c.label == Label.POISONED)
+    )
+    elements = sa.func.json_each(filings.c.served) if is_sqlite(connection) else None
+    if elements is not None:
+        named = elements.table_valued("value", joins_implicitly=True).c.value
+    else:
+        named = sa.func.json_array_elements_text(filings.c.served).table_valued("value", joins_implicitly=True).c.value
+    served = sa.select(filings.c.report_id).where(named.in_(ids))
+    asked = sa.select(retrievals.c.query_id).join(hits, hits.c.retrieval_id == retrievals.c.retrieval_id)
+    questioned = sa.select(reports.c.report_id).where(reports.c.query_id.in_(asked))
+    roads: dict[str, ReportRoad] = {}
+    for road, statement in (
+        (ReportRoad.TRACED, traced),
+        (ReportRoad.SERVED, served),
+        (ReportRoad.QUESTION, questioned),
+    ):
+        for report_id in connection.scalars(statement.distinct().order_by(sa.text("1"))):
+            roads.setdefault(report_id, road)
+    kept = list(roads)[:listed]
+    rows = {row.report_id: row for row in connection.execute(sa.select(reports).where(reports.c.report_id.in_(kept)))}
+    listed_reports = tuple(
+        ExposedReport(row.report_id, row.query, row.output, row.state, roads[row.report_id], row.last_reported_at)
+        for report_id in kept
+        if (row := rows.get(report_id)) is not None
+    )
+    return listed_reports, len(roads)
+
+
+def _find_chunk(name: str) -> Select:
+    in_ledger = sa.select(chunks.c.chunk_id.label("key")).where(chunks.c.chunk_id == name)
+    in_log = sa.select(retrieved_chunks.c.chunk_id.label("key")).where(retrieved_chunks.c.chunk_id == name).limit(1)
+    union = sa.union(in_ledger, sa.select(in_log.subquery().c.key)).subquery()
+    return sa.select(union.c.key, union.c.key.label("label"))
+
+
+def _find_document(name: str) -> Select:
+    label = documents.c.source + "/" + documents.c.uri
+    return sa.select(documents.c.doc_id.label("key"), label.label("label")).where(
+        sa.or_(documents.c.doc_id == name, documents.c.uri == name, label == name)
+    )
+
+
+def _find_source(name: str) -> Select:
+    return sa.select(documents.c.source.label("key"), documents.c.source.label("label")).where(
+        documents.c.source == name
+    )
+
+
+def _find_run(name: str) -> Select:
+    return sa.select(versions.c.run_id.label("key"), versions.c.run_id.label("label")).where(versions.c.run_id == name)
+
+
+def _find_principal(name: str) -> Select:
+    column = versions.c.principal
+    return sa.select(column.label("key"), column.label("label")).where(column == name)
+
+
+_FINDERS: Final = {
+    SubjectKind.CHUNK: _find_chunk,
+    SubjectKind.DOCUMENT: _find_document,
+    SubjectKind.SOURCE: _find_source,
+    SubjectKind.RUN: _find_run,
+    SubjectKind.PRINCIPAL: _find_principal,
+}
+
+
+def _json_ready(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _json_ready(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_json_ready(entry) for entry in value]
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).isoformat()
+    return value.isoformat() if isinstance(value, date) else value

@@ -1,0 +1,214 @@
+"""Root cause: how each accused version came to be served, and what could have stopped it.
+
+Rules
+    * facts only, each from the ledger: the run, the source, who stands behind the document, the decision, and every
+      finding that was there and did not count, with the reason: muted, shadowed, or below the threshold;
+    * whether the source itself changed: a new document, or another version of one that was accepted before;
+    * a check that did not run on the version is named with its reason; "no finding" and "not checked" are different things.
+
+Not done here: who wrote a document. What a document says of its author is its own claim.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+
+import sqlalchemy as sa
+
+from corpus_guard.domain import Finding
+from corpus_guard.forensics.scope import AccusedVersion, Scope
+from corpus_guard.ledger import Ledger
+from corpus_guard.ledger.queries import Row, select_in_batches
+from corpus_guard.ledger.states import SERVABLE_STATES, ReviewAction
+from corpus_guard.ledger.tables import decision_stands, decisions, documents, versions
+from corpus_guard.review.muting import Mute, list_mutes
+from corpus_guard.review.queue import load_findings
+from corpus_guard.screening.policy import Policy
+
+
+@dataclass(frozen=True, slots=True)
+class UncountedFinding:
+    """A finding that was there and did not hold the version back."""
+
+    code: str
+    severity: str
+    score: float  # 0..1
+    reason: str  # muted, shadowed, below the threshold
+
+
+@dataclass(frozen=True, slots=True)
+class VersionCause:
+    """How one accused version came in."""
+
+    version_id: str
+    place: str  # source and URI; hostile text
+    run_id: str
+    fetched_at: str  # ISO 8601
+    admitted: str  # in words: by the policy, by whom, or not at all
+    change: str  # new document, or changed document and what it replaced
+    replaced: str  # version that it replaced; empty: none
+    risk: float  # 0..1
+    threshold: float  # risk from which a version of this source waits, 0..1
+    uncounted: tuple[UncountedFinding, ...]
+    not_checked: Mapping[str, str]  # check → why it did not run
+
+
+@dataclass(frozen=True, slots=True)
+class RootCause:
+    """How the accused versions of a case came in, one by one and together."""
+
+    versions: tuple[VersionCause, ...]
+    sources: Mapping[str, int]  # accused versions by source
+    authors: Mapping[str, int]  # by what the documents declare, else the source's owner; hostile text
+    runs: Mapping[str, int]
+    first: str  # fetch time of the earliest, ISO 8601; empty: no version is accused
+    last: str
+    mutes: tuple[str, ...]  # codes that are muted in these sources now
+    served_documents: Mapping[str, int]  # documents served from each of these sources: how large it is
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """The cause in a few sentences."""
+        if not self.versions:
+            return ("No text is accused yet: trace a report, or add a document to the case.",)
+        admitted = Counter(cause.admitted.partition(" by ")[0] for cause in self.versions)
+        lines = [
+            f"{_count(len(self.versions), 'version')} of {_count(len(self.sources), 'source')} came in between "
+            f"{self.first[:16].replace('T', ' ')} and {self.last[:16].replace('T', ' ')} UTC, in "
+            f"{_count(len(self.runs), 'run')}: " + ", ".join(f"{n} {what}" for what, n in admitted.items()) + "."
+        ]
+        changed = sum(bool(cause.replaced) for cause in self.versions)
+        if changed:
+            lines.append(
+                f"{changed} of {len(self.versions)} changed a document that was accepted before: the source itself was changed."
+            )
+        for reason in ("muted", "shadowed", "below the threshold"):
+            codes = Counter(
+                finding.code for cause in self.versions for finding in cause.uncounted if finding.reason == reason
+            )
+            if codes:
+                lines.append(
+                    f"Findings that did not count ({reason}): "
+                    + ", ".join(f"{code} ×{n}" for code, n in codes.items())
+                    + "."
+                )
+        silent = sum(not cause.uncounted and cause.admitted.startswith("accepted") for cause in self.versions)
+        if silent:
+            lines.append(f"{silent} of {len(self.versions)} had no finding at all.")
+        return tuple(lines)
+
+    def as_dict(self) -> dict[str, object]:
+        """Return the cause JSON-ready."""
+        return {**asdict(self), "sentences": list(self.sentences)}
+
+
+def root_cause(ledger: Ledger, policy: Policy, scope: Scope) -> RootCause:
+    """Return how the accused versions of a case came in.
+
+    Args:
+        policy: in force now; a version judged under another one is weighed by this one, and its own digest is in the case.
+        scope: of the case.
+    """
+    mutes = [mute for mute in list_mutes(ledger) if mute.source in scope.sources and mute.state == "active"]
+    with ledger.read() as connection:
+        rows = {
+            row.version_id: row
+            for row in select_in_batches(connection, sa.select(versions), versions.c.version_id, scope.versions)
+        }
+        findings = load_findings(connection, scope.versions)
+        released = _releases(connection, scope)
+        earlier = _earlier_versions(connection, scope)
+        served = (
+            sa.select(documents.c.source, sa.func.count().label("size"))
+            .where(documents.c.target_version.is_not(None), documents.c.source.in_(scope.sources))
+            .group_by(documents.c.source)
+        )
+        sizes = {row.source: row.size for row in connection.execute(served)}
+    causes = tuple(
+        _cause(policy, version, rows[version.version_id], findings[version.version_id], released, earlier)
+        for version in scope.accused
+    )
+    fetched = [version.fetched_at for version in scope.accused]
+    return RootCause(
+        versions=causes,
+        sources=dict(Counter(version.source for version in scope.accused)),
+        authors=dict(Counter(version.author for version in scope.accused)),
+        runs=dict(Counter(version.run_id for version in scope.accused)),
+        first=min(fetched, default=""),
+        last=max(fetched, default=""),
+        mutes=tuple(sorted({_describe(mute) for mute in mutes})),
+        served_documents=sizes,
+    )
+
+
+def _cause(
+    policy: Policy,
+    version: AccusedVersion,
+    row: Row,
+    findings: list[Finding],
+    released: Mapping[str, Row],
+    earlier: Mapping[str, list[Row]],
+) -> VersionCause:
+    predecessors = [
+        each
+        for each in earlier[version.doc_id]
+        if each.judged_at < row.judged_at and each.state in SERVABLE_STATES and each.version_id != version.version_id
+    ]
+    replaced = predecessors[-1].version_id if predecessors else ""
+    return VersionCause(
+        version_id=version.version_id,
+        place=version.place,
+        run_id=version.run_id,
+        fetched_at=version.fetched_at,
+        admitted=_admitted(row, released.get(version.version_id)),
+        change=f"changed document: it replaced version {replaced[:8]}" if replaced else "new document",
+        replaced=replaced,
+        risk=row.risk,
+        threshold=policy.threshold(row.stamp["trust"], version.source).risk,
+        uncounted=tuple(
+            UncountedFinding(finding.code, finding.severity.value, finding.score, reason)
+            for finding in findings
+            if (reason := _why_uncounted(policy, finding, row.verdict))
+        ),
+        not_checked=dict(row.skipped),
+    )
+
+
+def _admitted(row: Row, release: Row | None) -> str:
+    if release is not None:
+        return f"released by {release.reviewer}"
+    return {"accept": "accepted by the policy", "reject": "rejected by the policy"}.get(
+        row.verdict, "held in quarantine"
+    )
+
+
+def _why_uncounted(policy: Policy, finding: Finding, verdict: str) -> str:
+    if finding.muted:
+        return "muted"
+    if {finding.check, finding.code} & policy.shadow:
+        return "shadowed"
+    return "below the threshold" if verdict == "accept" else ""
+
+
+def _releases(connection: sa.Connection, scope: Scope) -> dict[str, Row]:
+    statement = sa.select(decisions).where(decisions.c.verdict == ReviewAction.RELEASE, decision_stands())
+    rows = select_in_batches(connection, statement, decisions.c.version_id, scope.versions)
+    return {row.version_id: row for row in sorted(rows, key=lambda row: row.decided_at)}
+
+
+def _earlier_versions(connection: sa.Connection, scope: Scope) -> dict[str, list[Row]]:
+    columns = sa.select(versions.c.version_id, versions.c.doc_id, versions.c.state, versions.c.judged_at)
+    by_document: dict[str, list[Row]] = defaultdict(list)
+    for row in select_in_batches(connection, columns, versions.c.doc_id, scope.documents):
+        by_document[row.doc_id].append(row)
+    return {doc_id: sorted(rows, key=lambda row: row.judged_at) for doc_id, rows in by_document.items()}
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _describe(mute: Mute) -> str:
+    return f"{mute.source}: {mute.code}"

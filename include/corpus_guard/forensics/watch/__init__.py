@@ -1,0 +1,1 @@
+"""Watch over the retrieval log: documents that are retrieved as no honest document is."""

@@ -1,0 +1,50 @@
+"""Names for the ids in findings.
+
+A finding's message holds ids and never a path: what it says must stay true when a document moves or is purged.
+People read paths.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+import sqlalchemy as sa
+
+from corpus_guard.ledger import Ledger
+from corpus_guard.ledger.queries import select_in_batches
+from corpus_guard.ledger.tables import documents, versions
+
+SHORT_ID: Final = 8  # characters, of an id that names nothing
+MAX_NAME_CHARS: Final = 80
+_ID: Final = re.compile(r"\b[0-9a-f]{32}\b")
+_BOTH: Final = re.compile(r"\bdocument (?P<document>[0-9a-f]{32}), version [0-9a-f]{32}\b")
+
+
+def name_documents(ledger: Ledger, messages: Sequence[str]) -> list[str]:
+    """Return the messages with the paths of documents in place of the ids of documents and versions.
+
+    An id that the ledger does not know is cut to its first eight characters.
+    """
+    ids = sorted({match for message in messages for match in _ID.findall(message)})
+    names: dict[str, str] = {}
+    if ids:
+        with ledger.read() as connection:
+            statement = sa.select(documents.c.doc_id, documents.c.uri)
+            names |= {row.doc_id: row.uri for row in select_in_batches(connection, statement, documents.c.doc_id, ids)}
+            statement = sa.select(versions.c.version_id, documents.c.uri).join_from(
+                versions, documents, documents.c.doc_id == versions.c.doc_id
+            )
+            left = [value for value in ids if value not in names]
+            names |= {
+                row.version_id: row.uri for row in select_in_batches(connection, statement, versions.c.version_id, left)
+            }
+
+    def name(match: re.Match[str]) -> str:
+        uri = names.get(match[0])
+        if uri is None:
+            return match[0][:SHORT_ID]
+        return f"“{uri if len(uri) <= MAX_NAME_CHARS else uri[: MAX_NAME_CHARS - 1] + '…'}”"
+
+    return [_ID.sub(name, _BOTH.sub(lambda match: match["document"], message)) for message in messages]

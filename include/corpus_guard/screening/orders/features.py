@@ -1,0 +1,120 @@
+"""Features of a sentence: words, pairs of words, pieces of words, concepts in order, and signs.
+
+Each group of features is hashed into a table of its own, and its sum of weights is divided by the square root of
+how many there are, so that a long sentence weighs no more than a short one.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Iterator, Sequence
+from enum import IntEnum
+from functools import lru_cache
+from itertools import pairwise
+from typing import Final, TypeAlias
+
+from corpus_guard.claims.sentences import split_sentences
+from corpus_guard.domain import Span
+from corpus_guard.screening.orders.concepts import load_lexicon, normalise, split_words
+
+FEATURES_VERSION: Final = "orders/1"
+BUCKETS: Final = 1 << 15
+"""Rows of each group's table."""
+MAX_CHARS: Final = 600
+"""Characters of a sentence; a longer one is read in pieces."""
+MAX_CONCEPTS: Final = 24
+PIECE_CHARS: Final = 4
+MIN_LETTERS: Final = 8
+"""Fewest letters of a sentence that is read."""
+
+
+class Group(IntEnum):
+    """Kind of features."""
+
+    WORDS = 0
+    PAIRS = 1
+    PIECES = 2
+    CONCEPTS = 3
+    SIGNS = 4
+
+
+Buckets: TypeAlias = tuple[frozenset[int], ...]
+"""Buckets of a sentence's features, by group."""
+
+_SIGNS: Final = re.compile(
+    r"(?P<address>\w+://|www\.)|(?P<mail>@[\w-]+\.)|(?P<quote>[\"“”«»„「『])|(?P<brace>[{}\[\]<>|])|(?P<code>[`=;/\\#_()$])"
+    r"|(?P<colon>:)|(?P<question>[?？؟])|(?P<exclamation>[!！])|(?P<number>\d)"
+)
+_ENOUGH_LETTERS: Final = re.compile(rf"(?:[^\W\d_][\W\d_]*+){{{MIN_LETTERS}}}")
+_UNSPACED_END: Final = re.compile(r"(?<=[。！？।؟])")
+_COMMENT: Final = re.compile(r"\s*(?:#|//|/\*|<!--|--|;|%|\"\"\")")
+
+
+def split_pieces(text: str) -> Iterator[Span]:
+    """Yield the places of a text's sentences, without white space around them, at most `MAX_CHARS` each."""
+    if not _ENOUGH_LETTERS.search(text):
+        return
+    for start, end in split_sentences(text):
+        position = start
+        for part in _UNSPACED_END.split(text[start:end]) if not text.isascii() else (text[start:end],):
+            for offset in range(0, len(part), MAX_CHARS):
+                piece = part[offset : offset + MAX_CHARS]
+                bare = piece.strip()
+                if _ENOUGH_LETTERS.search(bare):
+                    first = position + offset + piece.index(bare)
+                    yield Span(first, first + len(bare))
+            position += len(part)
+
+
+def read_features(sentence: str) -> Buckets:
+    """Return the buckets of a sentence's features."""
+    normal = normalise(sentence[:MAX_CHARS])
+    words = split_words(normal)
+    return (
+        frozenset(map(hash_feature, words)),
+        frozenset(map(hash_feature, _pairs(words))),
+        frozenset().union(*map(hash_pieces, set(words))),
+        frozenset(map(hash_feature, _concepts(words, normal))),
+        frozenset(map(hash_feature, _signs(words, normal))),
+    )
+
+
+@lru_cache(maxsize=200_000)
+def hash_feature(name: str) -> int:
+    """Return the bucket of a feature."""
+    return zlib.crc32(name.encode("utf-8", "replace")) % BUCKETS
+
+
+@lru_cache(maxsize=50_000)
+def hash_pieces(word: str) -> frozenset[int]:
+    """Return the buckets of the pieces of four characters of a word and its edges."""
+    padded = f"<{word[:20]}>"
+    if len(padded) <= PIECE_CHARS + 1:
+        return frozenset()
+    pieces = (padded[at : at + PIECE_CHARS] for at in range(len(padded) - PIECE_CHARS + 1))
+    return frozenset(zlib.crc32(piece.encode("utf-8", "replace")) % BUCKETS for piece in pieces)
+
+
+def _pairs(words: Sequence[str]) -> Iterator[str]:
+    yield f"first {words[0] if words else ''}"
+    yield from (f"{first} {second}" for first, second in pairwise(words))
+
+
+def _concepts(words: Sequence[str], normal: str) -> Iterator[str]:
+    read = list(load_lexicon().read(words, normal))[:MAX_CONCEPTS]
+    present = sorted({concept for concepts in read for concept in concepts})
+    yield f"count {min(8, len(present))}"
+    yield from present
+    if read:
+        yield from (f"first {concept}" for concept in read[0])
+    for earlier, later in pairwise(read):
+        yield from (f"{first} {second}" for first in earlier for second in later)
+    yield from (f"and {first} {second}" for at, first in enumerate(present) for second in present[at + 1 :])
+
+
+def _signs(words: Sequence[str], normal: str) -> Iterator[str]:
+    yield from {match.lastgroup or "" for match in _SIGNS.finditer(normal)}
+    yield f"length {min(6, len(words) // 5)}"
+    if _COMMENT.match(normal):
+        yield "comment"

@@ -1,0 +1,137 @@
+"""What it costs to compare arriving chunks with what trusted ones state, beside embedding them.
+
+python -m tests.bench.contradictions FOLDER SERVED            in a process of its own; prints JSON
+
+The chunks are made of sentences of this project's documentation in which rare words are exchanged, each chunk about one of
+many topics: the nearest chunks share some words and hardly ever a statement. Their vectors are sums of made-up word vectors.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import sys
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import psutil  # type: ignore[import-untyped]
+from numpy.typing import NDArray
+
+from corpus_guard.corpus.store import ChunkRecord, Store
+from corpus_guard.deployment import Deployment
+from corpus_guard.domain import TrustLevel
+from corpus_guard.pipeline.semantics import ServedCollections
+from corpus_guard.screening.checks.conflict import ConflictParams
+from corpus_guard.screening.survey.related_statements import PlacedChunk, find_related_statements
+from corpus_guard.screening.wording import Wording, load_wording
+from corpus_guard.settings import PROJECT, Settings
+
+ARRIVING: Final = 300
+WARMING: Final = 50  # chunks before the clock starts: units and the vocabulary are read
+TOPICS: Final = 2_000
+SENTENCES: Final = 5  # of a chunk: about 100 tokens
+WORDS_OF_TOPIC: Final = 40
+COMMON: Final = 0.35  # cosine of any two chunks at least: each is compared with as many as can be
+DIMENSIONS: Final = 383  # and one that all have in common
+MODEL: Final = "made-up/float32"
+
+
+def main() -> None:
+    """Measure in an empty folder and print."""
+    folder, served = Path(sys.argv[1]), int(sys.argv[2])
+    sys.stdout.write(json.dumps(measure(folder, served)) + "\n")
+
+
+def measure(home: Path, served: int) -> dict[str, float]:
+    """Return CPU milliseconds a chunk for embedding it and for comparing it, the Chroma server's included."""
+    with Deployment(Settings(home=home, chroma_url="http://127.0.0.1:9")) as guard:
+        wording = load_wording(guard.models.frequency_vocabulary)
+        texts = _texts(served + WARMING + ARRIVING, wording)
+        vectors = _vectors(texts, wording)
+        collection = guard.store.collection_name(TrustLevel.TRUSTED)
+        guard.store.upsert(collection, [_record(n, texts[n], vectors[n]) for n in range(served)], MODEL)
+        processes = [psutil.Process(), *psutil.Process().children()]
+        warming, arriving = slice(served, served + WARMING), slice(served + WARMING, None)
+        _compare(guard.store, texts[warming], vectors[warming], wording)
+        began = _cpu(processes)
+        related = _compare(guard.store, texts[arriving], vectors[arriving], wording)
+        compared = _cpu(processes)
+        guard.models.embedder.embed(texts[warming])
+        warm = _cpu(processes)
+        guard.models.embedder.embed(texts[arriving])
+        embedded = _cpu(processes)
+    return {
+        "compare_ms": 1000 * (compared - began) / ARRIVING,
+        "embed_ms": 1000 * (embedded - warm) / ARRIVING,
+        "served": float(served),
+        "related": float(related),
+    }
+
+
+def _compare(store: Store, texts: Sequence[str], vectors: NDArray[np.float32], wording: Wording) -> int:
+    placed = [
+        PlacedChunk(f"new-{n}", f"version-{n}", f"chunk-{n}", 0, 0, TrustLevel.OPEN, f"notes/{n}.md")
+        for n in range(len(texts))
+    ]
+    related = find_related_statements(
+        placed,
+        vectors,
+        lambda positions: [texts[position] for position in positions],
+        ServedCollections(store),
+        wording.rarity,
+        ConflictParams().comparisons,
+    )
+    return sum(map(len, related.statements.values()))
+
+
+def _record(number: int, text: str, vector: NDArray[np.float32]) -> ChunkRecord:
+    place = f"{number:032x}"
+    metadata = {"doc_id": place, "version_id": place, "ordinal": 0, "start": 0, "uri": f"manuals/{number}.md"}
+    return ChunkRecord(place, text, vector, metadata)
+
+
+def _texts(count: int, wording: Wording) -> list[str]:
+    """Return chunks of shuffled sentences, each about one of `TOPICS` topics."""
+    prose = " ".join(path.read_text(encoding="utf-8") for path in sorted((PROJECT / "docs").rglob("*.md")))
+    plain = re.sub(r"[#*|`>\[\]()_-]+", " ", re.sub(r"https?://\S+", " ", prose))
+    sentences = [s for s in re.split(r"(?<=[.!?])\s+", " ".join(plain.split())) if 60 < len(s) < 160]
+    rare = sorted(word for word, bits in wording.bits.items() if bits >= 13 and word.isalpha() and word.isascii())
+    chance = random.Random(7)
+    made = []
+    for _ in range(count):
+        topic = random.Random(chance.randrange(TOPICS)).sample(rare, WORDS_OF_TOPIC)
+
+        def exchange(match: re.Match[str], topic: Sequence[str] = topic) -> str:
+            word = match.group()
+            if wording.rarity(word.lower()) < 12.5:
+                return word
+            chosen = topic[chance.randrange(len(topic))]
+            return chosen.capitalize() if word[0].isupper() else chosen
+
+        made.append(re.sub(r"[^\W\d_]+", exchange, " ".join(chance.sample(sentences, SENTENCES))))
+    return made
+
+
+def _vectors(texts: Sequence[str], wording: Wording) -> NDArray[np.float32]:
+    words: dict[str, NDArray[np.float32]] = {}
+    vectors = np.zeros((len(texts), DIMENSIONS), np.float32)
+    for number, text in enumerate(texts):
+        for word, weight in wording.content(text).items():
+            if word not in words:
+                words[word] = np.random.default_rng(zlib.crc32(word.encode())).standard_normal(DIMENSIONS).astype("f4")
+            vectors[number] += weight * words[word]
+    vectors *= np.sqrt(1 - COMMON) / np.linalg.norm(vectors, axis=1, keepdims=True)
+    vectors = np.hstack([vectors, np.full((len(texts), 1), np.sqrt(COMMON), np.float32)])
+    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+
+def _cpu(processes: Sequence[psutil.Process]) -> float:
+    return sum(sum(process.cpu_times()[:2]) for process in processes)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,80 @@
+"""Passages are read only as far as it is needed, with the same result; two titles may tell of two subjects."""
+
+from __future__ import annotations
+
+import pytest
+
+from corpus_guard.claims import statements
+from corpus_guard.claims.comparison import Outcome, compare_texts
+from corpus_guard.claims.passages import MAX_PAIRS, StatedPassage, compare_passages
+from corpus_guard.claims.statements import read_statements
+
+FREQUENT = frozenset(["pump", "harbour", "town", "year", "established", "team", "captain", "kensas", "weighs"])
+
+FILLING = " ".join(f"Chapter {number} tells of the weather and of long walks beside the river." for number in range(12))
+
+
+def rarity(word: str) -> float:
+    return 12.0 if word in FREQUENT else 15.5
+
+
+def outcomes(one: str, other: str, title: str = "", other_title: str = "") -> list[Outcome]:
+    passages = StatedPassage(one, rarity, title), StatedPassage(other, rarity, other_title)
+    found = compare_passages(*passages)
+    if found:
+        whole = compare_texts(passages[0].statements, passages[1].statements, max_pairs=MAX_PAIRS).comparisons
+        assert found == list(whole)
+    return [comparison.outcome for comparison in found]
+
+
+def test_a_sentence_is_read_as_it_is_in_the_whole_text() -> None:
+    text = (
+        f"The Brackwater pump stands in the harbour. It weighs 95 kg. {FILLING} Its seal lasts two years. It is blue."
+    )
+
+    passage = StatedPassage(text, rarity, "Handbook")
+
+    assert passage.read([1, 14]) == tuple(
+        statement
+        for statement in read_statements(text, rarity, "Handbook").statements
+        if "95" in statement.text or "seal" in statement.text
+    )
+
+
+def test_values_are_read_only_where_two_passages_share_what_they_are_about(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+    read_sentence = statements.read_sentence
+
+    def count(plain: statements.PlainText, start: int, end: int) -> list[statements.Value]:
+        read.append(plain.text[start:end])
+        return read_sentence(plain, start, end)
+
+    monkeypatch.setattr(statements, "read_sentence", count)
+
+    assert outcomes(f"The Brackwater pump weighs 95 kg. {FILLING}", "Tarn fever is cured within 7 days.") == []
+    assert read == []
+    assert outcomes("The Brackwater pump weighs 95 kg.", f"{FILLING} The Brackwater pump weighs 120 kg.") == [
+        Outcome.CONFLICT
+    ]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "titles"),
+    [
+        ("It was established in 1997.", "It was established in 1972.", ("Sollen College", "Marwick School")),
+        ("The town has 5,704 inhabitants.", "The town has 14 inhabitants.", ("Iolan, Kensas", "Bassott, Kensas")),
+        ("It weighs 20 kg.", "It weighs 30 kg.", ("Vellaris", "Climena")),
+        ("The entry fee was 20 euros.", "The entry fee was 30 euros.", ("Harnfield cup 1926", "Harnfield cup 1927")),
+    ],
+)  # fmt: skip
+def test_what_two_titles_tell_apart_is_no_conflict(one: str, other: str, titles: tuple[str, str]) -> None:
+    assert Outcome.CONFLICT in outcomes(one, other, titles[0], titles[0])
+    assert Outcome.CONFLICT not in outcomes(one, other, *titles)
+
+
+def test_another_title_hides_no_conflict_about_a_named_thing() -> None:
+    lie, truth = "The OX-12 must be calibrated every 36 months.", "The OX-12 must be calibrated every 6 months."
+
+    assert outcomes(lie, truth, "Gossip from the workshop", "Handbook, chapter 3") == [Outcome.CONFLICT]
+    assert outcomes(lie, truth, "Gossip of 2026", "Manual 2024") == [Outcome.CONFLICT]
+    assert outcomes(f"About the OX-12. {lie}", truth, "Gossip", "OX-12 manual") == [Outcome.CONFLICT]

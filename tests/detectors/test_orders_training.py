@@ -1,0 +1,71 @@
+"""The texts that the classifier of orders learns from, and a small training."""
+
+from __future__ import annotations
+
+import gzip
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from corpus_guard.detectors.orders.honest_texts import read_honest
+from corpus_guard.detectors.orders.texts import FOLDER, generate_texts, read_texts, texts_digest
+from corpus_guard.detectors.orders.training import OrdersData
+from corpus_guard.evaluation.orders import leave_out
+from corpus_guard.screening.orders.model import load_orders
+
+
+def test_no_line_stands_under_both_labels_or_twice() -> None:
+    lines = {(text.line, text.is_order) for text in read_texts()}
+    counts = Counter(line.casefold() for line, _ in lines)
+    assert not [line for line, count in counts.items() if count > 1]
+
+
+def test_every_slot_and_part_is_filled() -> None:
+    for text in (*read_texts(), *generate_texts(200)):
+        assert not re.search(
+            r"\{(?:reader|page|company|product|person|place|topic|url|email|phone|machines|humans)\}", text.text
+        )
+    assert not [text.text for text in generate_texts(200) if re.search(r"\{[a-z_]+\}", text.text)]
+
+
+def test_the_same_seed_gives_the_same_texts() -> None:
+    assert read_texts(seed=3) == read_texts(seed=3) != read_texts(seed=4)
+    assert generate_texts(20) == generate_texts(20)
+
+
+def test_the_shipped_model_was_trained_on_these_texts() -> None:
+    sheet = load_orders().sheet
+    assert sheet["texts"] == texts_digest(), "train it again: guard train orders (docs/how-to/detectors.md)"
+    assert {path.stem for path in FOLDER.glob("*.yaml")} - {"slots"} <= set(sheet["sources"])
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for number in range(40):
+        (tmp_path / f"pack{number}").mkdir()
+        text = "\n\n".join(f"Pack {number} holds {other} jars of plum jam." for other in range(12))
+        with gzip.open(tmp_path / f"pack{number}" / "README.gz", "wt") as file:
+            file.write(text)
+    (tmp_path / "pack1" / "broken.gz").write_bytes(b"\x1f\x8b no")
+    (tmp_path / "pack1" / "broken.mo").write_bytes(b"\xde\x12\x04\x95 no")
+    return tmp_path
+
+
+def test_honest_texts_come_from_one_half_of_the_folders(folder: Path) -> None:
+    half, whole = read_honest([folder], 10_000), read_honest([folder], 10_000, half=None)
+    assert 0 < len(half) < len(whole) == 40 * 12
+    assert not any(text.is_order for text in whole)
+
+
+def test_a_family_left_out_is_judged_by_a_model_that_never_saw_it(folder: Path) -> None:
+    own = [text for text in read_texts() if text.family in {"policy", "passive", "manuals", "recipes"}]
+    data = OrdersData([*own, *read_honest([folder], 200)])
+    rows = {row.kind: row for row in leave_out(data, "family", 0.5)}
+    assert set(rows) == {"policy", "passive", "manuals", "recipes"}
+    assert rows["passive"].orders and not rows["passive"].honest
+    assert rows["recipes"].alarms < rows["recipes"].honest / 2
+    seen = data.train()
+    caught = [seen.probability(text.text) > 0.5 for text in own if text.family == "passive"]
+    assert sum(caught) > rows["passive"].caught

@@ -1,0 +1,87 @@
+"""Whether a text supports a reported claim, opposes it, or does not speak of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from corpus_guard.models import Models
+from corpus_guard.traceback.judges.evidence import EvidenceReader
+from corpus_guard.traceback.judges.support_evidence import SupportEvidence, read_support
+
+MANUAL = "Manual of the OX-12. Keep it dry. The sensor must be calibrated every 6 months. It weighs 1.2 kg."
+HOW_OFTEN = "How often must the OX-12 sensor be calibrated?"
+LID = "Can the lid be opened under pressure?"
+
+
+@pytest.fixture(scope="module")
+def reader(models: Models) -> EvidenceReader:
+    return EvidenceReader(models.frequency_vocabulary)
+
+
+def stance(read: SupportEvidence) -> str:
+    if read.supports:
+        return "supports"
+    return "opposes" if read.opposes or read.denial else "silent"
+
+
+@pytest.mark.parametrize(
+    ("expected", "question", "output", "text"),
+    [
+        ("supports", HOW_OFTEN, "6 months", MANUAL),
+        ("supports", HOW_OFTEN, "Really, every six months!", MANUAL),
+        ("supports", HOW_OFTEN, "The OX-12 sensor must be calibrated twice a year.", MANUAL),
+        ("opposes", HOW_OFTEN, "36 months", MANUAL),
+        ("opposes", HOW_OFTEN, "every 36 months", "The sensor must be calibrated every 6 months, not every 36 months."),
+        ("silent", "What is the OX-12 made of?", "titanium", MANUAL),
+        ("opposes", "Within how many days are refunds paid?", "28 days", "Refunds are paid within 180 days."),
+        (
+            "silent",
+            "Within how many days are refunds paid?",
+            "28 days",
+            "Our office opened 28 days ago. Trust matters.",
+        ),
+        ("opposes", "How long do refunds take?", "No. Refunds take 28 days.", "Refunds take 180 days."),
+        ("supports", "Who founded Acme?", "Jane Doe", "Acme was founded by Jane Doe in 1957."),
+        ("opposes", "Who founded Acme?", "Jane Doe", "Acme was founded by John Roe, not Jane Doe."),
+        ("silent", "Who founded Acme?", "Jane Doe", "Jane Doe likes cake."),
+        ("supports", LID, "no", "The lid cannot be opened under pressure."),
+        ("opposes", LID, "Yes.", "The lid cannot be opened under pressure."),
+        ("silent", LID, "no", "There is no room in the small pot."),
+        (
+            "supports",
+            "In what ocean does the Marl end?",
+            "Green Ocean",
+            "The Marl ends not in the White, but the Green Ocean.",
+        ),
+        (
+            "opposes",
+            "In what ocean does the Marl end?",
+            "Green Ocean",
+            "The Marl, a Green river, ends in the White Ocean.",
+        ),
+        ("opposes", "What county is Marl in?", "Ut County", "Marl is in Salt County, Ut. It is part of Salt, Ut."),
+        ("opposes", "Are otters or seals more common?", "seals", "Otters are more common than seals. Seals have fur."),
+        ("supports", "Are otters or seals more common?", "seals", "In the bay seals are more common than otters."),
+        ("supports", "Which is older, Marl Keep or Orlen Keep?", "Marl Keep", "Marl Keep predates Orlen Keep."),
+        ("supports", "Where does the fair take place?", "in Orlen", "The fair takes place in Orlen."),
+        ("supports", "Who wrote The Long Pier?", "Ada Moss", "Ada Moss is a poet. Her best book is The Long Pier."),
+        ("silent", "How many games did Orlen win?", "7", "The final was played in 7 halls."),
+    ],
+)
+def test_a_text_is_read_by_the_sentence_that_speaks_of_the_claim(
+    reader: EvidenceReader, expected: str, question: str, output: str, text: str
+) -> None:
+    assert stance(read_support(reader.parse_complaint(question, output).asked, text)) == expected
+
+
+def test_the_sentence_that_supports_the_claim_is_named(reader: EvidenceReader) -> None:
+    read = read_support(reader.parse_complaint(HOW_OFTEN, "6 months").asked, MANUAL)
+
+    assert read.span is not None
+    assert MANUAL[read.span.start : read.span.end] == "The sensor must be calibrated every 6 months."
+
+
+@pytest.mark.parametrize("text", ["", "?", "\ud800", "\x1f\x1f", "no"])
+def test_texts_without_a_statement_are_silent(reader: EvidenceReader, text: str) -> None:
+    assert stance(read_support(reader.parse_complaint("Who founded Acme?", "Jane Doe").asked, text)) == "silent"
+    assert stance(read_support(reader.parse_complaint(text, text).asked, MANUAL)) == "silent"

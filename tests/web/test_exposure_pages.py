@@ -1,0 +1,123 @@
+"""The pages Exposure and Watch, and the route that takes spans: what they show, and what they refuse."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from reviewing import Reviewing
+
+from corpus_guard.corpus.retrieval_log import LoggedChunk, LoggedRetrieval, RetrievalLog
+from corpus_guard.forensics.watch.alerts import watch_retrievals
+from corpus_guard.ledger.ledger import now
+from corpus_guard.ledger.tables import retrievals
+from corpus_guard.web import telemetry
+
+HOSTILE = "<script>hacked()</script>\u202e{{ 7 * 7 }}"
+SPANS = {
+    "resourceSpans": [
+        {
+            "scopeSpans": [
+                {
+                    "spans": [
+                        {
+                            "traceId": "1",
+                            "spanId": "2",
+                            "startTimeUnixNano": str(int(now().timestamp() - 60) * 10**9),
+                            "attributes": [
+                                {"key": "gen_ai.retrieval.documents", "value": {"stringValue": '["c1"]'}},
+                                {"key": "session.id", "value": {"stringValue": "talk"}},
+                            ],
+                        }
+                    ]
+                }
+            ]
+        }
+    ]
+}
+TRACES = "/api/v1/otlp/v1/traces"
+
+
+@pytest.fixture
+def chunk(reviewing: Reviewing) -> str:
+    """A served chunk that a hostile question retrieved, and a foreign one."""
+    chunk_id = reviewing.serve(text="The pump is read each morning.").chunks[0].chunk_id
+    served = (LoggedChunk(chunk_id), LoggedChunk(HOSTILE))
+    RetrievalLog(reviewing.ledger, days=30).add(
+        [
+            LoggedRetrieval(
+                HOSTILE, served, at=now() - timedelta(hours=1), session=HOSTILE, user_id=HOSTILE, answer=HOSTILE
+            ),
+            LoggedRetrieval("", served, at=now() - timedelta(hours=1), session="quiet"),
+        ]
+    )
+    return chunk_id
+
+
+def test_the_page_shows_whom_a_chunk_reached_and_what_is_not_known(reviewing: Reviewing, chunk: str) -> None:
+    with reviewing.client("viewer") as viewer:
+        page = viewer.get("/exposure", params={"subject": chunk})
+        figures = viewer.get("/api/v1/exposure", params={"subject": chunk, "kind": "chunk"}).json()
+
+    assert page.status_code == 200
+    assert "<script>hacked" not in page.text
+    assert "2 sessions" in page.text
+    assert "not known: no application said what it showed" in page.text
+    assert figures["retrieved"]["retrievals"] == 2
+    assert figures["shown"] is None
+
+
+def test_an_unknown_subject_is_not_found(reviewing: Reviewing, chunk: str) -> None:
+    with reviewing.client("viewer") as viewer:
+        assert viewer.get("/exposure", params={"subject": "nothing"}).status_code == 404
+        assert viewer.get("/exposure").status_code == 422
+
+
+def test_alerts_are_shown_and_name_their_exposure(reviewing: Reviewing, chunk: str) -> None:
+    with reviewing.client("viewer") as viewer:
+        assert "No alerts" in viewer.get("/watch").text
+        watch_retrievals(reviewing.ledger, now(), "watch-1")
+        page = viewer.get("/watch").text
+        listed = viewer.get("/api/v1/watch").json()["alerts"]
+
+    assert [alert["detector"] for alert in listed] == ["foreign"]
+    assert "never published by the ledger" in page
+    assert "<script>hacked" not in page
+    assert "exposure?subject=" in page
+
+
+def test_spans_are_taken_from_whoever_may_decide(reviewing: Reviewing) -> None:
+    with reviewing.client("viewer") as viewer, reviewing.client("ada") as ada:
+        assert viewer.post(TRACES, json=SPANS).status_code == 403
+        assert (
+            ada.post(TRACES, content=json.dumps(SPANS), headers={"Content-Type": "application/x-protobuf"}).status_code
+            == 415
+        )
+        assert logged(reviewing) == 0
+        assert (ada.post(TRACES, json=SPANS).json(), ada.post(TRACES, json=SPANS).json()) == ({}, {})
+
+    assert logged(reviewing) == 1
+
+
+def test_what_cannot_be_read_is_told_as_otlp_tells_it(reviewing: Reviewing, monkeypatch: pytest.MonkeyPatch) -> None:
+    broken: dict[str, Any] = json.loads(json.dumps(SPANS))
+    old: dict[str, Any] = json.loads(json.dumps(SPANS))
+    old["resourceSpans"][0]["scopeSpans"][0]["spans"][0]["startTimeUnixNano"] = "1500000000000000000"
+    broken["resourceSpans"][0]["scopeSpans"][0]["spans"][0]["startTimeUnixNano"] = "soon"
+    with reviewing.client("ada") as ada:
+        partial = ada.post(TRACES, json=broken).json()["partialSuccess"]
+        assert partial["rejectedSpans"] == "1"
+        assert "startTimeUnixNano" in partial["errorMessage"]
+        assert "RETRIEVAL_DAYS" in ada.post(TRACES, json=old).json()["partialSuccess"]["errorMessage"]
+        assert ada.post(TRACES, json=[]).status_code == 400
+        monkeypatch.setattr(telemetry, "MAX_BODY_BYTES", 100)
+        assert ada.post(TRACES, json=SPANS).status_code == 413
+    assert logged(reviewing) == 0
+
+
+def logged(reviewing: Reviewing) -> int:
+    with reviewing.ledger.read() as connection:
+        return connection.scalar(sa.select(sa.func.count()).select_from(retrievals)) or 0
