@@ -59,6 +59,20 @@ def test_a_server_that_answers_is_used_and_left_running(
     assert is_answering(url)
 
 
+def test_a_server_overwrites_memory_before_it_is_used_again(
+    owner: tuple[subprocess.Popen[bytes], str], tmp_path: Path, nobody: str
+) -> None:
+    """Else a new index is written with purged vectors in it: in one of three servers, and then in every index."""
+    process, _ = owner
+    long_running = psutil.Process(process.pid).environ()
+    with running_server(Settings(home=tmp_path / "other", chroma_url=nobody)) as url:
+        port = str(url.rpartition(":")[2])
+        (started,) = [child for child in psutil.Process().children() if port in child.cmdline()]
+        for_a_command = started.environ()
+
+    assert long_running["MALLOC_PERTURB_"] == for_a_command["MALLOC_PERTURB_"] == "165"
+
+
 def test_while_a_server_owns_the_store_nobody_else_opens_it(
     owner: tuple[subprocess.Popen[bytes], str], tmp_path: Path, nobody: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

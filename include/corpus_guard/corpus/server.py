@@ -10,6 +10,9 @@ Rules
     * CORPUS_GUARD_CHROMA_URL, if it is set, is used as it is; `corpus_guard.corpus.ownership` checks whose
       collections are there.
 
+    * the server's memory is overwritten before it is used again: a new index is otherwise written with what the
+      last one left there, a purged vector too (chromadb 1.5.9, about one start in three).
+
 The server is Chroma's Rust one; its Python server has CVE-2026-45829 and is never run.
 
     python -m corpus_guard.corpus.server --home var --port 8765      stays in the foreground
@@ -44,6 +47,9 @@ log = logging.getLogger(__name__)
 START_SECONDS = 60
 # What Chroma's own command `chroma` calls (chromadb 1.5.9), without the client that it imports first: a second each start.
 _CHROMA = "import sys, chromadb_rust_bindings as chroma; chroma.cli(['chroma', *sys.argv[1:]])"
+_OVERWRITTEN_MEMORY = {
+    "MALLOC_PERTURB_": "165"
+}  # read by glibc: any byte but 0 turns it on; other C libraries ignore it
 OWNER_SECONDS = 300  # another command may own the store for as long as a refresh of a small corpus takes
 
 
@@ -105,6 +111,7 @@ def _started_server(home: Path, lock: int, users: int | None) -> Iterator[str]:
     with output.open("ab") as out:
         server = subprocess.Popen(
             _command(home, urlsplit(url).port or 0),
+            env=os.environ | _OVERWRITTEN_MEMORY,
             pass_fds=[lock],
             stdout=out,
             stderr=out,
@@ -255,9 +262,9 @@ def main() -> None:
         _wait_for_owner(home, deadline)
     os.set_inheritable(lock, True)
     host = "127.0.0.1" if arguments.host == "0.0.0.0" else arguments.host  # noqa: S104 - compared, not bound
-    _announce(home, f"http://{host}:{arguments.port}", os.getpid())  # `execv` keeps the process id
+    _announce(home, f"http://{host}:{arguments.port}", os.getpid())  # `execve` keeps the process id
     command = _command(home, arguments.port, arguments.host)
-    os.execv(command[0], command)  # noqa: S606
+    os.execve(command[0], command, os.environ | _OVERWRITTEN_MEMORY)  # noqa: S606
 
 
 if __name__ == "__main__":

@@ -6,8 +6,9 @@ Facts this rests on (chromadb 1.5.9, its Rust server; each was measured)
       `data_level0.bin` once it is not (chroma #7662);
     * deleting the collection empties the tables and leaves the index folder behind, which nothing in the
       database names any more;
-    * a new index is written from memory that was not cleared: once, and in none of 40 repetitions, its
-      `length.bin` held bytes of a purged vector that the server had just read;
+    * a new index is written from memory that was not cleared: in one of three servers its files held bytes of a
+      purged vector, and again each time the collection was made again. `corpus.server` therefore lets the C
+      library overwrite memory; a server that was started otherwise should do the same (MALLOC_PERTURB_=165);
     * `rebuild` of the full-text table and VACUUM from another process are ordinary SQLite transactions: a
       running server keeps answering (of 445 queries meanwhile none failed, the slowest took half a second)
       and brings nothing back when it stops or starts;

@@ -319,7 +319,8 @@ class Purger:
             others = f" and {len(holders) - 1} more files" if len(holders) > 1 else ""
             raise Inconsistent(
                 f"purged text or vectors are still in {holders[0]}{others}; the purge stays open. Find out "
-                "what writes there (a refresh that was running, a copy, another deployment), then run `guard "
+                "what writes there (a refresh that was running, a copy, another deployment; a Chroma server that "
+                "was started without MALLOC_PERTURB_=165 writes its old memory: restart it), then run `guard "
                 "purge --resume`"
             )
         return _Evidence(searched=len(files), found=0, sought=len(index), chroma=str(folder) if folder else "")
