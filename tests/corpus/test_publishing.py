@@ -244,6 +244,16 @@ def test_an_accepted_version_without_chunks_still_replaces_the_one_before(shelf:
     assert shelf.check_agreement() == set()
 
 
+def test_a_version_without_chunks_that_is_refused_later_gives_way_to_an_older_fetch(shelf: Shelf) -> None:
+    shelf.serve(a_version(passages=(), minute=1))
+
+    shelf.record((a_version(passages=(), minute=2), QUARANTINE))
+    assert shelf.document(A).target_version is None
+
+    shelf.serve(A)
+    assert shelf.check_agreement() == shelf.held_by(A)
+
+
 def test_another_trust_level_is_another_collection(shelf: Shelf) -> None:
     shelf.serve(A)
 
