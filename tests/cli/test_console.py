@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import unicodedata
+from datetime import datetime, timedelta, timezone
 
 import pytest
 from hypothesis import example, given
@@ -13,7 +14,7 @@ from rich.console import Console
 from rich.text import Text
 
 from corpus_guard.cli import console as _console
-from corpus_guard.cli.console import STATE_STYLE, as_json, styled, table, visible
+from corpus_guard.cli.console import STATE_STYLE, as_json, format_time, styled, table, visible
 from corpus_guard.invisible import BLANK_CHARACTER
 
 HOSTILE = [
@@ -166,3 +167,12 @@ def test_progress_is_silent_where_nobody_looks(capsys: pytest.CaptureFixture[str
         tell("screening", 1, 2)
 
     assert capsys.readouterr() == ("", "")
+
+
+def test_a_time_is_shown_in_utc_to_the_minute_or_the_second() -> None:
+    when = datetime(2026, 3, 1, 1, 30, 59, tzinfo=timezone(timedelta(hours=2)))
+
+    assert format_time(when) == format_time(when.isoformat()) == "2026-02-28 23:30"
+    assert format_time(when, seconds=True) == "2026-02-28 23:30:59"
+    assert format_time(None) == format_time("") == ""
+    assert format_time(None, missing="never") == "never"

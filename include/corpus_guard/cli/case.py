@@ -10,7 +10,7 @@ import typer
 
 from corpus_guard import errors
 from corpus_guard.cli import console
-from corpus_guard.cli.console import out, plural, styled, visible
+from corpus_guard.cli.console import format_time, out, plural, styled, visible
 from corpus_guard.cli.options import Json, Reviewer
 from corpus_guard.deployment import Deployment, new_run_id
 
@@ -115,7 +115,7 @@ def list_(as_json: Json = False) -> None:
         (
             case.case_id[:8],
             styled(case.state),
-            case.opened_at.isoformat()[:16],
+            format_time(case.opened_at),
             visible(case.opened_by),
             str(len(case.members)),
             visible(case.title),
@@ -146,7 +146,7 @@ def show(name: Name, as_json: Json = False) -> None:
         return
     out.print(f"[bold]{case.case_id}[/bold] {styled(case.state)}  {visible(case.title)}", soft_wrap=True)
     out.print(
-        f"Opened {case.opened_at.isoformat()[:16]} UTC by {visible(case.opened_by)}: {visible(case.reason)}",
+        f"Opened {format_time(case.opened_at)} UTC by {visible(case.opened_by)}: {visible(case.reason)}",
         soft_wrap=True,
     )
     for member in case.members:
@@ -154,7 +154,7 @@ def show(name: Name, as_json: Json = False) -> None:
     rows = [
         (
             visible(each.place),
-            each.fetched_at[:16],
+            format_time(each.fetched_at),
             visible(each.admitted),
             visible(each.change),
             f"{each.risk:.2f} of {each.threshold:.2f}",
@@ -190,7 +190,9 @@ def timeline(name: Name, as_json: Json = False) -> None:
         console.print_json([line.as_dict() for line in lines])
         return
     for line in lines:
-        out.print(f"{line.at.isoformat()[:19]}  {visible(line.text)}  [dim]{line.proof}[/dim]", soft_wrap=True)
+        out.print(
+            f"{format_time(line.at, seconds=True)}  {visible(line.text)}  [dim]{line.proof}[/dim]", soft_wrap=True
+        )
 
 
 @app.command("plan")

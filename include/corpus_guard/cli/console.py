@@ -10,6 +10,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +79,20 @@ def _code(character: str) -> str:
 def plural(count: int, noun: str) -> str:
     """Return a count with its noun: "1 chunk", "1,204 chunks"."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def format_time(when: datetime | str | None, *, seconds: bool = False, missing: str = "") -> str:
+    """Return a time in UTC as "2026-03-01 12:00".
+
+    Args:
+        when: a time with its zone, also as ISO 8601 text.
+        seconds: show them: "2026-03-01 12:00:59".
+        missing: shown where there is no time.
+    """
+    if not when:
+        return missing
+    moment = datetime.fromisoformat(when) if isinstance(when, str) else when
+    return f"{moment.astimezone(UTC):{'%Y-%m-%d %H:%M:%S' if seconds else '%Y-%m-%d %H:%M'}}"
 
 
 def styled(word: str, styles: dict[str, str] = STATE_STYLE) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from corpus_guard.cli import console
-from corpus_guard.cli.console import out, plural, visible
+from corpus_guard.cli.console import format_time, out, plural, visible
 from corpus_guard.cli.options import Json
 from corpus_guard.deployment import Deployment
 from corpus_guard.forensics.kinds import SubjectKind
@@ -136,4 +136,4 @@ def _count(number: int | None) -> str:
 
 
 def _time(moment: datetime | None) -> str:
-    return f"{moment:%Y-%m-%d %H:%M}" if moment else "not known"
+    return format_time(moment, missing="not known")

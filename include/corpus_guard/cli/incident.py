@@ -8,7 +8,7 @@ import typer
 
 from corpus_guard import errors
 from corpus_guard.cli import console
-from corpus_guard.cli.console import out, styled, visible
+from corpus_guard.cli.console import format_time, out, styled, visible
 from corpus_guard.cli.options import Json, Reviewer
 from corpus_guard.deployment import Deployment, new_run_id
 from corpus_guard.ledger.states import INCIDENT_STATES, IncidentState
@@ -47,7 +47,7 @@ def list_(
         (
             incident.incident_id[:8],
             styled(incident.state),
-            incident.opened_at.isoformat()[:19],
+            format_time(incident.opened_at),
             ", ".join(f"{count} {kind}" for kind, count in incident.counts.items()),
             visible(incident.reason or ""),
         )
@@ -78,7 +78,7 @@ def show(name: Name, as_json: Json = False) -> None:
         )
         return
     out.print(
-        f"[bold]{incident.incident_id}[/bold] {styled(incident.state)}, opened {incident.opened_at.isoformat()[:19]}"
+        f"[bold]{incident.incident_id}[/bold] {styled(incident.state)}, opened {format_time(incident.opened_at)} UTC"
     )
     if incident.closed_by:
         out.print(f"{incident.state} by {visible(incident.closed_by)}: {visible(incident.reason or '')}")
@@ -187,6 +187,6 @@ def _next_step(incident: Incident) -> str:
 
 
 def _window(window: IncidentWindow) -> str:
-    right = f"{window.verified_at:%Y-%m-%d %H:%M} UTC (seal {window.verified_seal})" if window.verified_at else "never"
-    seal = f"seal {window.seal} of {window.sealed_at:%Y-%m-%d %H:%M} UTC" if window.sealed_at else "no seal"
+    right = f"{format_time(window.verified_at)} UTC (seal {window.verified_seal})" if window.verified_at else "never"
+    seal = f"seal {window.seal} of {format_time(window.sealed_at)} UTC" if window.sealed_at else "no seal"
     return f"Compared with {seal}. Verified right for the last time: {right}"

@@ -54,7 +54,7 @@ from corpus_guard.cli import (
     witness,
 )
 from corpus_guard.cli import map as map_command
-from corpus_guard.cli.console import err, out, plural, styled, visible
+from corpus_guard.cli.console import err, format_time, out, plural, styled, visible
 from corpus_guard.cli.options import Json
 from corpus_guard.deployment import Deployment, new_run_id
 from corpus_guard.domain import TrustLevel, Verdict
@@ -295,7 +295,13 @@ def status(as_json: Json = False) -> None:
     ]
     out.print(console.table("Sources", ("source", "trust", *numbers), rows, right=numbers))
     rows = [
-        (row["started_at"][:19], row["kind"], styled(row["state"]), _summary(row["counts"]), visible(row["run_id"]))
+        (
+            format_time(row["started_at"]),
+            row["kind"],
+            styled(row["state"]),
+            _summary(row["counts"]),
+            visible(row["run_id"]),
+        )
         for row in report["runs"]
     ]
     out.print(console.table("Last runs", ("started (UTC)", "kind", "state", "counts", "run"), rows))
@@ -303,7 +309,7 @@ def status(as_json: Json = False) -> None:
     head = report["head"]
     if head:
         out.print(
-            f"[bold]Signed   [/bold] {head['events']:,} events, {head['signed_at'][:19]} UTC; check with `guard verify`"
+            f"[bold]Signed   [/bold] {head['events']:,} events, {format_time(head['signed_at'])} UTC; check with `guard verify`"
         )
     for label, key in (
         ("Policy", "policy"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import asdict
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -12,7 +11,7 @@ import typer
 
 from corpus_guard import errors
 from corpus_guard.cli import console
-from corpus_guard.cli.console import err, out, plural, visible
+from corpus_guard.cli.console import err, format_time, out, plural, visible
 from corpus_guard.cli.options import Json
 from corpus_guard.deployment import Deployment, new_run_id
 
@@ -139,7 +138,7 @@ def log(
             out.file.write(console.as_json({**event, "at": row.at.isoformat()}) + "\n")
         return
     for row in rows:
-        when, subject = _when(row.at), visible(row.subject[:SUBJECT_LENGTH])
+        when, subject = format_time(row.at, seconds=True), visible(row.subject[:SUBJECT_LENGTH])
         out.print(
             f"{row.seq:>7}  {when}  [bold]{visible(row.kind):<16}[/bold] {subject}  [dim]{_told(row.body)}[/dim]",
             soft_wrap=True,
@@ -171,10 +170,6 @@ def diff(
                     soft_wrap=True,
                 )
     err.print(", ".join(f"{count:,} {what}" for what, count in sorted(counts.items())) or "no difference")
-
-
-def _when(at: datetime) -> str:
-    return at.isoformat(sep=" ")[:19]
 
 
 def _told(body: Any) -> str:
@@ -291,7 +286,7 @@ def show_steps(report: ProofReport) -> None:
 def _conclusion(holds: bool, facts: Any) -> str:
     if not holds:
         return "[bold red]It proves nothing.[/bold red]"
-    return f"[green]It holds[/green] as of the seal of {visible(facts['sealed_at'][:19])} UTC; newer seals may say otherwise."
+    return f"[green]It holds[/green] as of the seal of {format_time(facts['sealed_at'])} UTC; newer seals may say otherwise."
 
 
 def read_keys(name: str) -> list[VerifierKey]:

@@ -13,7 +13,7 @@ from rich.panel import Panel
 
 from corpus_guard import errors
 from corpus_guard.cli import console
-from corpus_guard.cli.console import SEVERITY_STYLE, out, plural, styled, visible
+from corpus_guard.cli.console import SEVERITY_STYLE, format_time, out, plural, styled, visible
 from corpus_guard.cli.options import (
     FromSource,
     Json,
@@ -164,7 +164,7 @@ def show(item: ItemId, as_json: Json = False) -> None:
     stamp = version.stamp
     out.print(f"[bold]{visible(one.source)} · {visible(one.uri)}[/bold]  {styled(one.state)}, risk {one.risk:.2f}")
     out.print(
-        f"item {one.version_id} · fetched {stamp.fetched_at:%Y-%m-%d %H:%M} UTC · {stamp.size:,} bytes of {visible(stamp.media_type)}"
+        f"item {one.version_id} · fetched {format_time(stamp.fetched_at)} UTC · {stamp.size:,} bytes of {visible(stamp.media_type)}"
     )
     out.print(f"owner {visible(stamp.owner)} · trust {stamp.trust.value} · sha256 {stamp.content_sha256[:16]}…")
     rows = [
@@ -193,7 +193,7 @@ def show(item: ItemId, as_json: Json = False) -> None:
     for past in item_evidence.history:
         undone = " (undone)" if past["undone_at"] else " (1 of 2)" if past["lacking"] else ""
         out.print(
-            f"{past['at']:%Y-%m-%d %H:%M} {visible(past['reviewer'])}: {past['kind']}{undone}, {visible(past['reason'])}"
+            f"{format_time(past['at'])} {visible(past['reviewer'])}: {past['kind']}{undone}, {visible(past['reason'])}"
         )
     out.print(
         f"A release publishes {plural(planned.chunks, 'chunk')} in {visible(planned.collection)}"

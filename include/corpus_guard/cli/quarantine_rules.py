@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from corpus_guard.cli import console
-from corpus_guard.cli.console import out, styled, visible
+from corpus_guard.cli.console import format_time, out, styled, visible
 from corpus_guard.cli.options import (
     FromSource,
     Json,
@@ -68,7 +68,7 @@ def history(
     rows = [
         (
             entry.id,
-            f"{entry.at:%Y-%m-%d %H:%M}",
+            format_time(entry.at),
             entry.kind + (" (1 of 2)" if entry.is_first_of_two else "") + (" (undone)" if entry.undone_at else ""),
             visible(f"{entry.reviewer} ({entry.auth})"),
             visible(f"{entry.source} · {entry.uri or entry.code}") if entry.source else visible(entry.subject or ""),

@@ -13,7 +13,7 @@ from rich.panel import Panel
 
 from corpus_guard import errors
 from corpus_guard.cli import console
-from corpus_guard.cli.console import out, plural, styled, visible
+from corpus_guard.cli.console import format_time, out, plural, styled, visible
 from corpus_guard.cli.options import CorrectAnswer, Json, MaxRows
 from corpus_guard.deployment import Deployment, new_run_id
 from corpus_guard.ledger.ledger import now
@@ -190,7 +190,7 @@ def show(report: Name, as_json: Json = False) -> None:
             out.print(Panel(visible(text, lines=True), title=title, title_align="left", border_style="dim"))
     rows = [
         (
-            f"{filing['reported_at']:%Y-%m-%d %H:%M}",
+            format_time(filing["reported_at"]),
             visible(filing["reporter"]) or "[dim]unknown[/dim]",
             f"{filing['counted']:.2f}",
             visible(filing["session"]),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from corpus_guard.cli import console
-from corpus_guard.cli.console import out, plural, styled, visible
+from corpus_guard.cli.console import format_time, out, plural, styled, visible
 from corpus_guard.cli.options import FromSource, FromSources, Json
 from corpus_guard.deployment import Deployment, new_run_id
 
@@ -166,7 +166,7 @@ def configuration(
     for change in changes:
         who = f"{visible(change.run_id)} of {visible(change.user)}"
         out.print(
-            f"[bold]{change.at:%Y-%m-%d %H:%M} UTC[/bold] {who}: {plural(len(change.changes), 'value')}", soft_wrap=True
+            f"[bold]{format_time(change.at)} UTC[/bold] {who}: {plural(len(change.changes), 'value')}", soft_wrap=True
         )
         for path, line in zip(change.changes, change.lines, strict=True):
             is_loosened = path in change.loosened

@@ -13,7 +13,7 @@ import typer
 
 from corpus_guard import errors
 from corpus_guard.cli import console
-from corpus_guard.cli.console import SEVERITY_STYLE, err, out, plural, styled, visible
+from corpus_guard.cli.console import SEVERITY_STYLE, err, format_time, out, plural, styled, visible
 from corpus_guard.cli.options import Json
 from corpus_guard.deployment import Deployment
 from corpus_guard.domain import TrustLevel
@@ -73,8 +73,8 @@ def list_(as_json: Json = False) -> None:
             visible(source["name"]),
             f"{visible(source['kind'])}, {source['trust']}",
             *(f"{source[name]:,}" for name in numbers),
-            (source["last_seen_at"] or "never")[:16].replace("T", " "),
-            f"{source['last_run_at'][:16].replace('T', ' ')} {styled(source['last_run_state'])}"
+            format_time(source["last_seen_at"], missing="never"),
+            f"{format_time(source['last_run_at'])} {styled(source['last_run_state'])}"
             if source["last_run"]
             else "none",
         )

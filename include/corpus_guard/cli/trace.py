@@ -13,7 +13,7 @@ from typer.core import TyperGroup
 from corpus_guard import errors
 from corpus_guard.cli import console
 from corpus_guard.cli.ask_again import newest_traces
-from corpus_guard.cli.console import err, out, plural, styled, visible
+from corpus_guard.cli.console import err, format_time, out, plural, styled, visible
 from corpus_guard.cli.options import CorrectAnswer, Json, MaxRows, OwnKey, Reviewer, reviewer_with_key
 from corpus_guard.deployment import Deployment, new_run_id
 from corpus_guard.ledger.ledger import now
@@ -348,7 +348,7 @@ def _show_proposals(proposals: Sequence[WithdrawalProposal], chosen: Sequence[Wi
             f"{proposal.score:.2f}",
             document.trust,
             f"{visible(document.source)} · {visible(document.uri)}",
-            document.served_since.isoformat()[:16] if document.served_since else "not served",
+            format_time(document.served_since, missing="not served"),
             f"{document.retrievals:,}",
         )
         for proposal in proposals
@@ -376,7 +376,7 @@ def _show_withdrawn(withdrawn: Sequence[WithdrawnDocument], chosen: Sequence[Wit
             each.status.replace("_", " "),
             each.trust,
             f"{visible(each.source)} · {visible(each.uri)}",
-            each.withdrawn_at.isoformat()[:16],
+            format_time(each.withdrawn_at),
             visible(each.withdrawn_by),
             each.version_id[:8],
         )
@@ -607,12 +607,12 @@ def _show_list(traces: list[Trace]) -> None:
         (
             trace.trace_id[:8],
             trace.report_id[:8],
-            f"{trace.started_at:%Y-%m-%d %H:%M}",
+            format_time(trace.started_at),
             styled(str(trace.outcome or "unfinished"), OUTCOME_STYLES),
             "" if trace.probability is None else f"{trace.probability:.2f}",
             ", ".join(f"{count:,} {label}" for label, count in trace.counts.items() if count),
             styled(_vote(trace), OUTCOME_STYLES),
-            f"{trace.as_of:%Y-%m-%d %H:%M}" if trace.as_of else "",
+            format_time(trace.as_of),
         )
         for trace in traces
     ]

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from corpus_guard.cli import console
-from corpus_guard.cli.console import out, plural, visible
+from corpus_guard.cli.console import format_time, out, plural, visible
 from corpus_guard.cli.options import Json, MaxRows
 from corpus_guard.cli.report import parse_moment
 from corpus_guard.deployment import Deployment, new_run_id
@@ -48,7 +48,7 @@ def watch(
         raise typer.Exit(1 if new else 0)
     rows: list[tuple[str, ...]] = [
         (
-            f"{alert.until:%Y-%m-%d %H:%M}",
+            format_time(alert.until),
             alert.detector,
             visible(f"{alert.source} · {alert.uri}" if alert.source else alert.subject),
             alert.sentence,

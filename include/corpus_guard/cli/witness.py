@@ -12,7 +12,7 @@ import typer
 
 from corpus_guard import errors
 from corpus_guard.cli import console
-from corpus_guard.cli.console import out, plural, visible
+from corpus_guard.cli.console import format_time, out, plural, visible
 from corpus_guard.cli.options import Json
 
 app = typer.Typer(
@@ -139,4 +139,4 @@ def show(home: Home, as_json: Json = False) -> None:
 
 
 def _when(seconds: int) -> str:
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M} UTC"
+    return f"{format_time(datetime.fromtimestamp(seconds, UTC))} UTC"

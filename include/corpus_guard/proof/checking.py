@@ -20,6 +20,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -277,7 +278,8 @@ def _seal_facts(event: Mapping[str, object]) -> _SealFacts:
             "log", "no event names a manifest with a root: it was sealed by a release that signed nothing"
         )
     try:
-        return _SealFacts(event.get("subject"), bytes.fromhex(root), chunks, str(event["at"]))
+        at = datetime.fromisoformat(str(event["at"])).isoformat()
+        return _SealFacts(event.get("subject"), bytes.fromhex(root), chunks, at)
     except (ValueError, LookupError) as error:
         raise _StepFailed("log", "the sealing event has no root or no time") from error
 
