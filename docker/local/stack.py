@@ -35,7 +35,7 @@ from processes import AIRFLOW, Processes, port_taken, request
 SERVICES = {"postgres": ("postgres",), "chroma": ("chroma",), "mlflow": ("mlflow",), "airflow": AIRFLOW}
 DATABASES = ("airflow", "ledger")
 MODEL_POOL = {"name": "models", "slots": 1, "description": "Tasks that load a model: one at a time"}
-REVIEW_PAGES = "/corpus-guard/"
+REVIEW_PAGES = "/plugin/corpus-guard"  # inside Airflow: a stranger is sent to the sign-in and back
 START_SECONDS = {"chroma": 60, "mlflow": 120, "airflow": 300}
 
 console = Console(highlight=False, soft_wrap=True)

@@ -3,7 +3,8 @@
 Only the command line, Airflow's tasks, the review pages, applications and tests build a `Deployment`. The rooms below never see it: their
 functions take the ledger, the storage, the store or the models that they use.
 
-An unchanged corpus costs hash comparisons: nothing here loads a model, opens Chroma or imports Great Expectations until a step asks.
+An unchanged corpus costs hash comparisons: nothing here loads a model, opens Chroma or imports Great Expectations until a step asks. The
+ledger is imported when it is first used, too: `guard --help` answers without SQLAlchemy.
 """
 
 from __future__ import annotations
@@ -16,14 +17,12 @@ from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from corpus_guard.batches import Storage
 from corpus_guard.domain import no_progress
 from corpus_guard.errors import SettingsError
-from corpus_guard.ledger import Ledger
 from corpus_guard.models import Models
-from corpus_guard.settings import Settings, load_settings
 
 if TYPE_CHECKING:
+    from corpus_guard.batches import Storage
     from corpus_guard.corpus.retrieval_log import RetrievalLog
     from corpus_guard.corpus.retriever import GuardedRetriever
     from corpus_guard.corpus.store import Store
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from corpus_guard.intake.chunking import Chunker
     from corpus_guard.intake.sources import Sources
     from corpus_guard.intake.sources.connections import Connections
+    from corpus_guard.ledger import Ledger
     from corpus_guard.ledger.states import Purpose
     from corpus_guard.pipeline.reparsing import ReparsingResult
     from corpus_guard.pipeline.rescreen import RescreenResult
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from corpus_guard.review.release import ReleaseResult
     from corpus_guard.screening.policy import Policy
     from corpus_guard.screening.runner import Screening
+    from corpus_guard.settings import Settings
 
 
 class Deployment:
@@ -62,6 +63,8 @@ class Deployment:
             settings: None: those of the environment.
             connections: where sources' credentials come from; None: the environment.
         """
+        from corpus_guard.settings import load_settings
+
         self.settings = settings or load_settings()
         self._connections = connections
         self.models = Models(self.settings)
@@ -78,6 +81,8 @@ class Deployment:
     @cached_property
     def ledger(self) -> Ledger:
         """The ledger, migrated."""
+        from corpus_guard.ledger import Ledger
+
         ledger = Ledger(self.settings.ledger)
         self._closing.callback(ledger.close)
         return ledger
@@ -89,6 +94,8 @@ class Deployment:
         Raises:
             SettingsError: CORPUS_GUARD_STORAGE_URL is of a kind that nothing here can open.
         """
+        from corpus_guard.batches import Storage
+
         try:
             return Storage(self.settings.storage)
         except (ValueError, ImportError) as error:

@@ -655,6 +655,20 @@ def test_every_command_speaks_json(path: tuple[str, ...]) -> None:
     assert "--json" in options or " ".join(path) in SPEAKS_NOTHING_ELSE
 
 
+def test_help_needs_none_of_the_heavy_libraries() -> None:
+    probe = (
+        "import sys, corpus_guard.cli.main as main\n"
+        "try: main.app(['--help'])\n"
+        "except SystemExit: pass\n"
+        "print(sorted({'sqlalchemy', 'numpy', 'pyarrow', 'pydantic', 'pandas', 'torch'} & set(sys.modules)), file=sys.stderr)"
+    )
+
+    ran = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
+
+    assert "quarantine" in ran.stdout
+    assert ran.stderr.strip() == "[]"
+
+
 def test_no_arguments_is_help() -> None:
     shown = CliRunner().invoke(cli.app, [])
 

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from corpus_guard.corpus.filterrag.features import FeatureExtractor
-from corpus_guard.corpus.filterrag.learned import ClassifierKind, load
+from corpus_guard.corpus.filterrag.kinds import ClassifierKind
+from corpus_guard.corpus.filterrag.learned import load
 from corpus_guard.detectors.filter_training import FilterQuestion
 from corpus_guard.detectors.readings import ReadingCache
 from corpus_guard.errors import Misuse

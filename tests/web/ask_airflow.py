@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from airflow.api_fastapi.app import create_app
 from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
+from airflow.models.dag import DagModel
+from airflow.models.dagbundle import DagBundleModel
+from airflow.utils.session import create_session
 from starlette.testclient import TestClient
 
 from airflow import settings
@@ -22,6 +26,31 @@ JSON = {"Sec-Fetch-Site": "same-origin", "X-Corpus-Guard": "test", "Content-Type
 
 def _kind(answer: Any) -> list[Any]:
     return [answer.status_code, "does not answer" in answer.text, "sql_alchemy_conn" in answer.text]
+
+
+def _token(manager: Any, role: str) -> str:
+    return str(manager.generate_jwt(SimpleAuthManagerUser(username=f"a-{role}", role=role)))
+
+
+def _paused_dag(ask: Callable[..., Any], tokens: dict[str, str]) -> dict[str, Any]:
+    """Pause `quarantine_release`, look, and resume it as each role."""
+
+    def look(role: str) -> list[bool]:
+        page = ask("GET", "/", tokens[role], cookie=True, headers={"Accept": "text/html"}).text
+        return ["quarantine_release is paused" in page, "Resume quarantine_release" in page]
+
+    with create_session() as session:
+        session.add(DagBundleModel(name="a-bundle"))
+        session.flush()
+        session.add(DagModel(dag_id="quarantine_release", bundle_name="a-bundle", is_paused=True))
+    told = {"before": {role: look(role) for role in ROLES}}
+    for role in ("viewer", "user"):
+        ways = ("dags/quarantine_release/resume", "dags/somebody_elses/resume")
+        told[role] = [
+            ask("POST", f"/api/v1/{way}", tokens[role], content="{}", headers=JSON).status_code for way in ways
+        ]
+    told["after"] = look("user")
+    return told
 
 
 def main() -> None:
@@ -60,6 +89,8 @@ def main() -> None:
                     headers=JSON,
                 ).status_code,
             }
+        told["paused"] = _paused_dag(ask, {role: _token(manager, role) for role in ROLES})
+        told["stranger_reads"] = ask("GET", "/", headers={"Accept": "text/html"}).text
         token = manager.generate_jwt(SimpleAuthManagerUser(username="a-user", role="user"))
         told["strangers"] = {
             path: ask("GET", path).status_code

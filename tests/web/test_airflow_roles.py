@@ -54,6 +54,19 @@ def test_a_role_sees_and_decides_as_airflow_lets_it(told: dict[str, Any], role: 
     }, told["page_head"]
 
 
+def test_a_paused_dag_is_named_and_whoever_may_edit_it_resumes_it(told: dict[str, Any]) -> None:
+    assert told["paused"] == {
+        "before": {"viewer": [True, False], "user": [True, True], "op": [True, True], "admin": [True, True]},
+        "viewer": [403, 403],
+        "user": [200, 404],
+        "after": [False, False],
+    }
+
+
+def test_a_stranger_is_sent_to_the_sign_in_and_back(told: dict[str, Any]) -> None:
+    assert 'href="/api/v2/auth/login?next=/corpus-guard/"' in told["stranger_reads"]
+
+
 def test_strangers_see_nothing(told: dict[str, Any]) -> None:
     assert set(told["strangers"].values()) == {401}
     assert told["stranger_decides"] == 401

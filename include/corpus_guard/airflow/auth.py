@@ -8,8 +8,9 @@ no app is created and nothing is served.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any, Final
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from fastapi import Depends, HTTPException, Request
 
@@ -60,4 +61,28 @@ def airflow_access() -> AccessControl:
 
     base = urlsplit(conf.get("api", "base_url", fallback="") or "")
     origins = (f"{base.scheme}://{base.netloc}",) if base.netloc else ()
-    return AccessControl(authorize_view, authorize_decision, may_decide, origins)
+
+    def sign_in(request: Request) -> str:
+        # Airflow's own route: it sends a stranger to the auth manager's page, and back to `next`.
+        return f"{base.path.rstrip('/')}/api/v2/auth/login?next={quote(request.scope['path'])}"
+
+    return AccessControl(authorize_view, authorize_decision, may_decide, origins, sign_in, _AirflowDags())
+
+
+class _AirflowDags:
+    """The switch of each DAG, in Airflow's own database: the app runs inside the API server."""
+
+    def list_paused(self, dag_ids: Collection[str]) -> Collection[str]:
+        from airflow.models.dag import DagModel
+
+        return DagModel.get_paused_dag_ids(list(dag_ids))
+
+    def resume(self, request: Request, dag_id: str) -> None:
+        import sqlalchemy as sa
+        from airflow.api_fastapi.core_api.security import requires_access_dag
+        from airflow.models.dag import DagModel
+        from airflow.utils.session import create_session
+
+        requires_access_dag("PUT", None, param_dag_id=dag_id)(request, request.state.airflow_user)
+        with create_session() as session:
+            session.execute(sa.update(DagModel).where(DagModel.dag_id == dag_id).values(is_paused=False))

@@ -10,11 +10,11 @@ import typer
 from corpus_guard.cli import console
 from corpus_guard.cli.console import err, out, visible
 from corpus_guard.cli.options import Json, ManyFiles
-from corpus_guard.corpus.filterrag.learned import ClassifierKind
+from corpus_guard.corpus.filterrag.kinds import ClassifierKind
 from corpus_guard.detectors.samples import Half
 from corpus_guard.domain import TrustLevel
 from corpus_guard.errors import Misuse
-from corpus_guard.evaluation.filter_experiment import AdversarialForm
+from corpus_guard.evaluation.kinds import AdversarialForm
 from corpus_guard.evaluation.screening.protocols import ArrivalProtocol
 
 if TYPE_CHECKING:

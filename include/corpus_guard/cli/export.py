@@ -16,7 +16,6 @@ from corpus_guard.cli import console
 from corpus_guard.cli.console import out, visible
 from corpus_guard.cli.options import FromSource
 from corpus_guard.deployment import Deployment
-from corpus_guard.ledger.tables import documents
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -166,6 +165,7 @@ def _pieces(form: ExportFormat, items: Iterable[ExportItem]) -> Iterator[str]:
 def _version(ledger: Ledger, name: str) -> str:
     import sqlalchemy as sa
 
+    from corpus_guard.ledger.tables import documents
     from corpus_guard.review.queue import find_item
 
     # As it is called, with its source before it, or as an export wrote it.

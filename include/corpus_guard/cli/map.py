@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -12,7 +13,6 @@ from corpus_guard.cli import console
 from corpus_guard.cli.console import out, plural, visible
 from corpus_guard.cli.options import Json
 from corpus_guard.deployment import Deployment
-from corpus_guard.ledger.ledger import now
 
 app = typer.Typer()
 
@@ -57,7 +57,11 @@ def map_(
         console.print_json(drawn.as_dict())
     if output is None:
         return
-    page = map_page(drawn, histogram, now()) if output.suffix == ".html" else standalone_svg(map_svg(drawn, by))
+    page = (
+        map_page(drawn, histogram, datetime.now(UTC))
+        if output.suffix == ".html"
+        else standalone_svg(map_svg(drawn, by))
+    )
     with console.writing(output) as write:
         write(page)
     if not as_json:

@@ -23,13 +23,13 @@ from corpus_guard.cli.options import (
     reviewer_with_key,
 )
 from corpus_guard.deployment import Deployment
-from corpus_guard.screening.decoded import DecodedLayer, decode_finding
 
 if TYPE_CHECKING:
     from corpus_guard.review.decisions import Choice, Decision, DecisionPreview, ItemRevision
     from corpus_guard.review.evidence import Contradiction
     from corpus_guard.review.queue import QueueItem
     from corpus_guard.review.release import ReleaseResult
+    from corpus_guard.screening.decoded import DecodedLayer
 
 MAX_REASON_CHARS = 120  # of a finding, in a list
 
@@ -130,6 +130,7 @@ def show(item: ItemId, as_json: Json = False) -> None:
     from corpus_guard.review.evidence import load_contradictions, load_evidence, preview_release
     from corpus_guard.review.naming import name_documents
     from corpus_guard.review.queue import find_item
+    from corpus_guard.screening.decoded import decode_finding
 
     with Deployment() as deployment:
         item_evidence = load_evidence(deployment.ledger, deployment.storage, find_item(deployment.ledger, item))

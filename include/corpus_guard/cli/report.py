@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import asdict
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
@@ -16,7 +16,6 @@ from corpus_guard.cli import console
 from corpus_guard.cli.console import format_time, out, plural, styled, visible
 from corpus_guard.cli.options import CorrectAnswer, Json, MaxRows
 from corpus_guard.deployment import Deployment, new_run_id
-from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.states import REPORT_STATES
 
 app = typer.Typer(help="Reports of wrong answers: file one, import many, list and show them.", no_args_is_help=True)
@@ -57,7 +56,7 @@ def add(
     filing = Filing(
         query,
         output,
-        parse_moment("--at", at) or now(),
+        parse_moment("--at", at) or datetime.now(UTC),
         correct,
         reporter,
         session,

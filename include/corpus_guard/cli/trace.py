@@ -16,9 +16,7 @@ from corpus_guard.cli.ask_again import newest_traces
 from corpus_guard.cli.console import err, format_time, out, plural, styled, visible
 from corpus_guard.cli.options import CorrectAnswer, Json, MaxRows, OwnKey, Reviewer, reviewer_with_key
 from corpus_guard.deployment import Deployment, new_run_id
-from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.states import Purpose
-from corpus_guard.settings import load_settings
 
 if TYPE_CHECKING:
     from corpus_guard.removal.restoring import WithdrawnDocument
@@ -398,6 +396,8 @@ def _say_still_wrong(result: Mapping[str, Any]) -> None:
 
 def _settings(judge: JudgeName | None) -> Any:
 
+    from corpus_guard.settings import load_settings
+
     return load_settings(**({"judge": judge.value} if judge else {}))
 
 
@@ -420,8 +420,9 @@ def _complaints(
         return [reports.find_report(deployment.ledger, report).complaint]
     if not (query or output):
         return [open_report.complaint for open_report in reports.list_open_reports(deployment.ledger, MAX_REPORTS)]
+    moment = datetime.now(UTC)
     try:
-        filing = validate_filing(Filing(query, output, now(), correct, reporter, origin="guard trace --keep"), now())
+        filing = validate_filing(Filing(query, output, moment, correct, reporter, origin="guard trace --keep"), moment)
     except errors.HostileInput as error:
         raise errors.Misuse(str(error)) from error
     if not keep:

@@ -12,8 +12,6 @@ from corpus_guard.cli import console
 from corpus_guard.cli.console import out, print_json, visible
 from corpus_guard.cli.options import Attacks, HonestSentences, HonestTexts, Json, ManyFiles, Translations
 from corpus_guard.detectors.samples import Half, ScreeningScore, read_rows, read_samples
-from corpus_guard.detectors.vector_cache import CachingModels
-from corpus_guard.settings import load_settings
 
 app = typer.Typer(help="Train the learned parts of screening and traceback.", no_args_is_help=True)
 
@@ -32,6 +30,8 @@ def score(
     Example: `guard train score coordination --poison attacks/*.jsonl --clean clean/*.jsonl --out coordination.yaml`
     """
     from corpus_guard.detectors.score_training import train_score, write_score
+    from corpus_guard.detectors.vector_cache import CachingModels
+    from corpus_guard.settings import load_settings
 
     read = read_samples(poison, clean)
     model = train_score(name, read.samples, CachingModels(load_settings()), seed)
@@ -75,6 +75,8 @@ def judge(
     """
     from corpus_guard.detectors.judge_training import train_judge
     from corpus_guard.detectors.target_questions import read_targets
+    from corpus_guard.detectors.vector_cache import CachingModels
+    from corpus_guard.settings import load_settings
 
     read = [target for path in targets for target in read_targets(path, limit=limit, half=half).targets]
     questions = [target for target in read if target.adversarial]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
@@ -12,7 +12,6 @@ from corpus_guard.cli.console import format_time, out, plural, visible
 from corpus_guard.cli.options import Json, MaxRows
 from corpus_guard.cli.report import parse_moment
 from corpus_guard.deployment import Deployment, new_run_id
-from corpus_guard.ledger.ledger import now
 
 app = typer.Typer()
 
@@ -38,7 +37,7 @@ def watch(
     from corpus_guard.forensics.watch.alerts import list_alerts, watch_retrievals
 
     with Deployment() as deployment:
-        moment: datetime = parse_moment("--until", until) or now()
+        moment: datetime = parse_moment("--until", until) or datetime.now(UTC)
         result = watch_retrievals(deployment.ledger, moment, new_run_id("watch")) if run else None
         alerts = list_alerts(deployment.ledger, limit=limit)
     new = len(result.alerts) if result else 0

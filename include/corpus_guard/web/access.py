@@ -16,9 +16,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
-from typing import Annotated, Final
+from typing import Annotated, Final, Protocol
 from urllib.parse import urlsplit
 
 from fastapi import Depends, Header, HTTPException, Request
@@ -30,9 +30,19 @@ DECISIONS_PER_MINUTE: Final = 60  # decisions, previews and undone decisions of 
 MAX_TRACKED_PEOPLE: Final = 10_000
 
 
+class DagSwitch(Protocol):
+    """Switch of the DAGs that bring decisions into effect; whoever asks has passed `AccessControl.authorize_view`."""
+
+    def list_paused(self, dag_ids: Collection[str]) -> Collection[str]:
+        """Return those of `dag_ids` that are paused."""
+
+    def resume(self, request: Request, dag_id: str) -> None:
+        """Let a paused DAG run again; raise 403 if the signed-in user may not edit it."""
+
+
 @dataclass(frozen=True)
 class AccessControl:
-    """Two FastAPI dependencies that return a `Reviewer` or raise 401 or 403, and one question."""
+    """Two FastAPI dependencies that return a `Reviewer` or raise 401 or 403, one question, and what belongs to the sign-in."""
 
     authorize_view: Callable[..., Reviewer]
     """Require somebody who is signed in and may see the review DAG."""
@@ -42,6 +52,10 @@ class AccessControl:
     """Tell if a user who passed `authorize_view` would pass `authorize_decision`; used only to hide controls."""
     origins: tuple[str, ...] = ()
     """Our own ``scheme://host[:port]``, for proxies that change the Host header."""
+    sign_in: Callable[[Request], str] | None = None
+    """Address at which a stranger signs in and then comes back to this request's page; None: there is none."""
+    dags: DagSwitch | None = None
+    """The DAGs behind the pages; None where no scheduler is beside them."""
 
 
 @dataclass

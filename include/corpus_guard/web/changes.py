@@ -1,4 +1,4 @@
-"""/api/v1, changing: decisions, undoing, mutes, withdrawals, restores, approvals, and acknowledging incidents.
+"""/api/v1, changing: decisions, undoing, mutes, withdrawals, restores, approvals, acknowledging incidents, resuming DAGs.
 
 The app protects this router: permission, same origin, JSON, header, rate limit.
 """
@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Path, Request
+from fastapi import APIRouter, HTTPException, Path, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from corpus_guard.deployment import Deployment
@@ -28,6 +28,7 @@ from corpus_guard.review.reviewer import MAX_REASON_CHARS, Reviewer, clean_reaso
 from corpus_guard.review.undo import undo_decision
 from corpus_guard.traceback.proposals import decide_proposal, find_proposal
 from corpus_guard.traceback.withdrawal_plan import plan_withdrawal, refuse_withdrawal
+from corpus_guard.web.render import PAGE_DAGS
 from corpus_guard.web.responses import ERRORS
 from corpus_guard.web.shared_deployment import current_deployment
 
@@ -234,6 +235,16 @@ def restore(request: Request, body: RestoreBody) -> dict[str, object]:
     else:
         message = "It is restored already, or will be with the next run of quarantine_release."
     return {"decisions": [decision.as_dict() for decision in made], "message": message}
+
+
+@router.post("/dags/{dag_id}/resume", summary="Let a paused DAG run again")
+def resume(request: Request, dag_id: str) -> dict[str, object]:
+    """Only the DAGs on which the review pages rely; the user also needs the right to edit the DAG."""
+    switch = request.app.state.access.dags
+    if switch is None or dag_id not in {name for names in PAGE_DAGS.values() for name in names}:
+        raise HTTPException(404, "no such DAG of the review pages")
+    switch.resume(request, dag_id)
+    return {"message": f"{dag_id} runs again."}
 
 
 @router.post("/incidents/{incident_id}/acknowledge", summary="Acknowledge an incident with what caused it")

@@ -40,6 +40,22 @@ STATIC: Final = {
 MAX_FIELD_CHARS: Final = 500  # of a field in a list
 
 
+PAGE_DAGS: Final[Mapping[str, tuple[str, ...]]] = {
+    "queue": ("quarantine_release", "corpus_refresh"),
+    "item": ("quarantine_release",),
+    "history": ("quarantine_release",),
+    "corpus": ("corpus_refresh",),
+    "reports": ("traceback_nightly", "feedback_import"),
+    "trace": ("quarantine_release", "traceback_nightly"),
+    "cases": ("quarantine_release",),
+    "case": ("quarantine_release",),
+    "watch": ("retrieval_watch",),
+    "health": ("integrity_nightly",),
+    "incident": ("integrity_nightly",),
+}
+"""Section → the DAGs on whose next run its page relies."""
+
+
 def static_file_path(name: str) -> Path:
     """Return where a static file lies: the styles of pictures lie beside what draws them."""
     return pictures.STYLES if name == pictures.STYLES.name else ROOT / "static" / name
@@ -48,12 +64,14 @@ def static_file_path(name: str) -> Path:
 def render_page(request: Request, template: str, status_code: int = 200, **values: object) -> HTMLResponse:
     """Return an HTML page."""
     reviewer = getattr(request.state, "reviewer", None)
+    section = template.partition(".")[0]
     context = {
         "base": _base(request),
         "reviewer": reviewer,
         "asset": asset_version(),
         "now": now(),
-        "section": template.partition(".")[0],
+        "section": section,
+        "paused": _list_paused(request, section) if reviewer else (),
         **values,
     }
     if "may_decide" not in context:
@@ -131,6 +149,13 @@ def query(values: Mapping[str, object], **changes: object) -> str:
     """Return a query string without empty values."""
     merged = {name: value for name, value in {**values, **changes}.items() if value not in (None, "", ())}
     return urlencode(merged, errors="replace")
+
+
+def _list_paused(request: Request, section: str) -> list[str]:
+    """Return the paused DAGs on which a page relies."""
+    needed, switch = PAGE_DAGS.get(section, ()), request.app.state.access.dags
+    paused = switch.list_paused(needed) if switch and needed else ()
+    return [dag_id for dag_id in needed if dag_id in paused]
 
 
 def _finalize(value: object) -> object:

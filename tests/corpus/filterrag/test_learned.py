@@ -9,7 +9,8 @@ import pytest
 from numpy.typing import NDArray
 
 from corpus_guard.corpus.filterrag import learned
-from corpus_guard.corpus.filterrag.learned import ClassifierKind, LearnedModel, load, load_shipped, train
+from corpus_guard.corpus.filterrag.kinds import ClassifierKind
+from corpus_guard.corpus.filterrag.learned import LearnedModel, load, load_shipped, train
 from corpus_guard.errors import Misuse, SettingsError
 
 VERSION = "1/words-test/slm-test"

@@ -12,7 +12,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
@@ -20,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpus_guard.corpus.filterrag.features import FEATURE_NAMES, TAU
+from corpus_guard.corpus.filterrag.kinds import ClassifierKind
 from corpus_guard.errors import Misuse, SettingsError
 
 if TYPE_CHECKING:
@@ -42,13 +42,6 @@ FALSE_ALARM_RATE = 0.05
 
 
 Classifier: TypeAlias = "Booster | RandomForestClassifier"
-
-
-class ClassifierKind(StrEnum):
-    """Library and algorithm of a classifier."""
-
-    XGBOOST = "xgboost"
-    RANDOM_FOREST = "random_forest"
 
 
 @dataclass(frozen=True)
