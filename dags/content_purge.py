@@ -39,11 +39,24 @@ HASHES = {"type": "array", "items": {"type": "string", "pattern": "^[0-9a-f]{64}
     max_active_runs=1,
     dagrun_timeout=timedelta(hours=24),
     params={
-        "chunks": Param([], **NAMES),
-        "documents": Param([], **NAMES),
-        "sources": Param([], **NAMES),
-        "hashes": Param([], **HASHES),
-        "reason": Param("", type="string", maxLength=2000),
+        "documents": Param([], title="Documents", description="Path, SOURCE/PATH or id of each, one a line.", **NAMES),
+        "sources": Param([], title="Sources", description="Everything from these sources.", **NAMES),
+        "chunks": Param(
+            [], title="Chunks", description="Ids of chunks; the whole version of each document is purged.", **NAMES
+        ),
+        "hashes": Param(
+            [],
+            title="Hashes",
+            description="SHA-256 of raw bytes, of a text or of a chunk, 64 hex digits each.",
+            **HASHES,
+        ),
+        "reason": Param(
+            "",
+            title="Reason",
+            description="Why. Kept permanently, so do not quote the content.",
+            type="string",
+            maxLength=2000,
+        ),
     },
     tags=["guard/proof"],
     doc_md=__doc__,

@@ -40,7 +40,16 @@ NAMES = source_names()
     max_active_runs=2,  # two runs at once converge; more would only wait for each other
     dagrun_timeout=timedelta(hours=12),
     deadline=run_deadline(load_settings().refresh_deadline_hours),
-    params={"sources": Param([], type="array", items={"type": "string", "enum": NAMES}, examples=NAMES)},
+    params={
+        "sources": Param(
+            [],
+            type="array",
+            items={"type": "string", "enum": NAMES},
+            examples=NAMES,
+            title="Sources",
+            description="Refresh only these. Empty: all sources of sources.yaml.",
+        )
+    },
     tags=["guard/ingest"],
     doc_md=__doc__,
     **dag_defaults(),

@@ -12,7 +12,9 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +25,10 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from corpus_guard.cli import console as look
 from corpus_guard.deployment import Deployment
+from corpus_guard.errors import Infrastructure
 from corpus_guard.ledger.tables import documents, findings, runs, versions
 from corpus_guard.settings import PROJECT, load_settings
+from corpus_guard.tracking.mlflow_runs import log_run
 from environment import HOST, Layout, Ports, Secrets, environment, with_caller
 from processes import request
 
@@ -33,6 +37,8 @@ TRUTH = PROJECT / "include" / "sample_corpus" / "truth.yaml"
 DAG = "corpus_refresh"
 RUN_SECONDS = 1_800
 SCHEDULED_SECONDS = 15  # the scheduler looks for new runs more often than this
+PROGRAMS = ("scheduler", "postgres", "chroma", "mlflow")
+EXPERIMENT = "corpus-guard/sample-corpus"
 ANSWER_SECONDS = 30  # one request, on a machine whose cores are busy with models
 TASK_STARTS = re.compile(r"\[DAG TEST\] starting task_id=(\w+) map_index=(-?\d+)")
 
@@ -68,6 +74,9 @@ def main() -> int:
                 subprocess.run([*STACK, "down"], check=False, stdout=subprocess.DEVNULL)
     if code == 0:
         _report(layout, time.monotonic() - began, in_stack=running["scheduler"])
+        if not running["mlflow"]:
+            os.environ["MLFLOW_TRACKING_URI"] = ""  # no server to ask: into the file that `make up` serves
+        _track(layout)
     return code
 
 
@@ -81,7 +90,7 @@ def _join(layout: Layout) -> Ports:
 def _running() -> dict[str, bool]:
     status = subprocess.run([*STACK, "status", "--json"], check=False, capture_output=True, text=True)
     programs = json.loads(status.stdout)["programs"] if status.stdout else {}
-    return {name: programs.get(name, {}).get("state") == "RUNNING" for name in ("scheduler", "postgres", "chroma")}
+    return {name: programs.get(name, {}).get("state") == "RUNNING" for name in PROGRAMS}
 
 
 def _quietly(layout: Layout, name: str, command: list[str]) -> None:
@@ -184,7 +193,7 @@ def _report(layout: Layout, seconds: float, *, in_stack: bool) -> None:
         console.print(look.table("Where everything is", ("what", "where"), rows))
     console.print(
         'Next: [bold].venv/bin/guard quarantine list[/bold] · [bold].venv/bin/guard search "how often is the OX-12 calibrated?"[/bold] · '
-        "[bold].venv/bin/guard verify[/bold] · [bold]make up[/bold] for Airflow's UI"
+        "[bold].venv/bin/guard verify[/bold] · [bold]make up[/bold] for the review pages, Airflow and MLflow"
     )
 
 
@@ -228,16 +237,58 @@ def _verdicts(stands: dict[str, tuple[str, float, list[str]]]) -> None:
     console.print(look.table("In quarantine, and why", ("document", "risk", "findings"), rows, right=("risk",)))
 
 
-def _against_truth(truth: dict[str, Any], stands: dict[str, tuple[str, float, list[str]]]) -> None:
+def _track(layout: Layout) -> None:
+    """Log the comparison with the answer sheet as a run in MLflow, so that two demos can be compared there."""
+    settings = load_settings()
+    with Deployment(settings) as guard, guard.ledger.read() as connection:
+        verdicts = stands(connection)
+        policy = guard.screening.digest
+    caught, missed, alarms = _compare(yaml.safe_load(TRUTH.read_text(encoding="utf-8")), verdicts)
+    states = [state for state, _, _ in verdicts.values()]
+    metrics = {"attacks_kept_out": len(caught), "attacks_missed": len(missed), "false_alarms": len(alarms)}
+    metrics |= {f"documents_{state}": states.count(state) for state in sorted(set(states))}
+    pages = f"http://{HOST}:{Ports.read(os.environ, layout.ports).airflow}/plugin/corpus-guard"
+    note = f"The sample corpus against its answer sheet. `make up`, then review what waits: {pages}"
+    attacks = len(caught) + len(missed)
+    with tempfile.TemporaryDirectory() as folder:
+        rows = {
+            name: {"state": state, "risk": risk, "findings": codes} for name, (state, risk, codes) in verdicts.items()
+        }
+        (Path(folder) / "verdicts.json").write_text(json.dumps(rows, indent=2), encoding="utf-8")
+        try:
+            log_run(
+                settings,
+                EXPERIMENT,
+                name=f"{datetime.now(UTC):%Y-%m-%d %H:%M}: {len(caught)} of {attacks} attacks kept out, {len(alarms)} false alarms",
+                params={"policy": policy},
+                metrics={name: float(value) for name, value in metrics.items()},
+                artifacts=Path(folder),
+                tags={"mlflow.note.content": note},
+            )
+        except Infrastructure as problem:
+            console.print(f"[yellow]Not in MLflow:[/yellow] {problem}")
+
+
+Compared = tuple[list[dict[str, str]], list[dict[str, str]], list[str]]
+
+
+def _compare(truth: dict[str, Any], stands: dict[str, tuple[str, float, list[str]]]) -> Compared:
+    """Return the planted attacks that were kept out, those that were missed, and the innocent documents kept out."""
     kept_out = {"quarantined", "rejected"}
     caught = [one for one in truth["attacks"] if stands.get(one["document"], ("",))[0] in kept_out]
     missed = [one for one in truth["attacks"] if one not in caught]
+    guilty = {one["document"] for one in truth["attacks"]}
+    alarms = [name for name, (state, _, _) in stands.items() if state in kept_out and name not in guilty]
+    return caught, missed, alarms
+
+
+def _against_truth(truth: dict[str, Any], stands: dict[str, tuple[str, float, list[str]]]) -> None:
+    caught, missed, alarms = _compare(truth, stands)
     console.print(f"[bold]Planted attacks kept out: {len(caught)} of {len(truth['attacks'])}[/bold]")
     if missed:
         rows = [(look.visible(one["document"]), one["kind"], look.visible(one["what"])) for one in missed]
         console.print(look.table("Missed, and served", ("document", "kind", "what it does"), rows))
     guilty = {one["document"] for one in truth["attacks"]}
-    alarms = [name for name, (state, _, _) in stands.items() if state in kept_out and name not in guilty]
     console.print(
         f"[bold]False alarms: {len(alarms)} of {len(stands) - len(guilty & set(stands))} innocent documents[/bold]"
     )

@@ -93,6 +93,19 @@ def test_verify_names_a_deviation_and_ends_with_1(deployed: Deployed, chroma: ch
     assert (deviation["kind"], deviation["subject"]) == ("added", HOSTILE)
 
 
+def test_verify_counts_by_kind_and_source_and_lists_only_the_first(
+    deployed: Deployed, chroma: chromadb.ClientAPI, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(deployed, chroma)
+    monkeypatch.setattr("corpus_guard.cli.proof.DEVIATIONS_SHOWN", 0)
+
+    shown = deployed.run("verify").output
+
+    (row,) = [line.split() for line in shown.splitlines() if line.startswith("added")]
+    assert row[-2:] == ["1", "yes"]
+    assert "1 more; --json shows the first 1" in shown
+
+
 def test_verify_by_age(deployed: Deployed) -> None:
     done = deployed.run("verify", "--max-age-hours", "0", "--json")
 

@@ -82,6 +82,8 @@ def test_who_reports_is_the_login_unless_told(run: Run, monkeypatch: pytest.Monk
         ("import", SAMPLE, "--format", "xlsx"),
         ("import", SAMPLE, "--since", "soon"),
         ("import", SAMPLE, "--mark", "=1"),
+        ("import", SAMPLE, "--map", "question=frage"),
+        ("import", SAMPLE, "--map", "query="),
         ("list", "--state", "lost"),
         ("show", "abc"),
         ("show", "abcdef"),
@@ -118,6 +120,21 @@ def test_an_import_says_what_became_of_every_row(run: Run, tmp_path: Path) -> No
     narrow = json.loads(run("import", SAMPLE, "--since", "2025-11-01", "--until", "2025-11-06", "--json").stdout)
     assert narrow["known"] + narrow["outside"] == rows
     assert 0 < narrow["known"] < rows
+
+
+def test_a_table_with_other_names_is_imported_by_a_map(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "fragen.csv"
+    path.write_text("Frage,Antwort,Am\nHow deep?,1200 metres,2026-03-01\n")
+
+    refused = run("import", str(path))
+    done = run(
+        "import", str(path), "--map", "query=Frage", "--map", "output=antwort", "--map", "reported_at=am", "--json"
+    )
+
+    assert "put aside: 1 row, report.no_query: " in refused.stdout
+    assert json.loads(done.stdout)["new"] == 1
+    (report,) = json.loads(run("list", "--json").stdout)["reports"]
+    assert (report["query"], report["output"]) == ("How deep?", "1200 metres")
 
 
 def test_rows_put_aside_are_told_and_strict_makes_them_a_failure(run: Run, tmp_path: Path) -> None:

@@ -17,6 +17,10 @@ before = set(sys.modules)
 from airflow.models import DagBag  # noqa: E402
 
 
+def _described(param: Any) -> dict[str, Any]:
+    return {**param.schema, "description": param.description}
+
+
 def describe() -> dict[str, Any]:
     bag = DagBag()
     return {
@@ -40,7 +44,7 @@ def _dag(dag: Any) -> dict[str, Any]:
             {"name": one.name, "hours": one.interval.total_seconds() / 3600, "calls": one.callback.path}
             for one in dag.deadline or []
         ],
-        "params": {name: dag.params.get_param(name).schema for name in dag.params},
+        "params": {name: _described(dag.params.get_param(name)) for name in dag.params},
         "tasks": {task.task_id: _task(task) for task in dag.tasks},
     }
 

@@ -182,6 +182,17 @@ def test_thresholds_are_no_parameters(parsed: Parsed) -> None:
     assert parsed["dags"]["content_purge"]["params"].keys() == {"chunks", "documents", "sources", "hashes", "reason"}
 
 
+def test_every_parameter_has_a_title_and_says_what_to_enter(parsed: Parsed) -> None:
+    bare = [
+        f"{dag_id}.{name}"
+        for dag_id, dag in parsed["dags"].items()
+        for name, schema in dag["params"].items()
+        if not (schema.get("title") and schema.get("description"))
+    ]
+
+    assert bare == []
+
+
 def test_the_form_offers_exactly_the_sources_of_the_file(parsed: Parsed) -> None:
     schema = parsed["dags"]["corpus_refresh"]["params"]["sources"]
 

@@ -79,3 +79,14 @@ def test_nothing_and_emptiness(embedder: Embedder) -> None:
 def test_the_digest_names_the_weights(embedder: Embedder, models: Models) -> None:
     assert embedder.digest == f"{models.embedder_weights}/{embedder.dtype}"
     assert str(models.embedder_weights).startswith("all-minilm-l6-v2@sha256:")
+
+
+def test_each_batch_is_reported_while_it_is_computed(embedder: Embedder) -> None:
+    done: list[int] = []
+    embedder.on_batch = done.append
+    try:
+        embedder.embed(["a pump", "a valve"] * module.TEXTS_PER_BATCH)
+    finally:
+        embedder.on_batch = None
+
+    assert done == [module.TEXTS_PER_BATCH, module.TEXTS_PER_BATCH]

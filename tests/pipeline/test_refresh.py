@@ -14,7 +14,7 @@ def test_progress_names_each_step_and_ends_with_every_document(deployment: Works
         guard.refresh("r1", progress=lambda *what: told.append(what))
 
     assert [what for what, _, _ in told] == [
-        "listing sources", "fetching and parsing", "embedding", "comparing", "screening", "publishing", "sealing",
+        "listing sources", "fetching and parsing", "loading the embedder", "comparing", "screening", "publishing", "sealing",
     ]  # fmt: skip
     assert all(0 <= done <= total for _, done, total in told)
     assert told[-1] == ("sealing", 2, 2)

@@ -16,7 +16,15 @@ from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 from rich.table import Table
 from rich.text import Text
 
@@ -137,10 +145,22 @@ def progress(show: bool) -> Iterator[Callable[[str, int, int | None], None]]:
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
     )
     with Progress(*columns, console=err, transient=True) as bar:
         task = bar.add_task("starting", total=None)
-        yield lambda what, done, total: bar.update(task, description=what, completed=done, total=total or None)
+        counted = ""
+
+        def show_step(what: str, done: int, total: int | None) -> None:
+            nonlocal counted
+            if what != counted:  # another activity, at another speed: the estimate begins anew
+                counted = what
+                bar.reset(task, description=what, completed=done, total=total or None)
+            else:
+                bar.update(task, completed=done, total=total or None)
+
+        yield show_step
 
 
 @contextlib.contextmanager

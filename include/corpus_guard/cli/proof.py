@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
@@ -16,7 +17,9 @@ from corpus_guard.cli.options import Json
 from corpus_guard.deployment import Deployment, new_run_id
 
 if TYPE_CHECKING:
+    from corpus_guard.ledger import Ledger
     from corpus_guard.proof.checking import ProofReport
+    from corpus_guard.proof.deviations import Deviation
     from corpus_guard.proof.log.note import VerifierKey
     from corpus_guard.proof.verify.verification import Verification
 
@@ -24,7 +27,7 @@ app = typer.Typer()
 
 
 SUBJECT_LENGTH = 32  # characters of what an event is about
-DEVIATIONS_SHOWN = 100  # deviations; --json has all that are named
+DEVIATIONS_SHOWN = 10  # deviations; --json has all that are named
 
 
 @app.command("verify")
@@ -69,13 +72,14 @@ def verify(
                 new_run_id("verify"),
                 examined.unanswered or examined.verification.deviations,
             )
+        sources = _sources_of(deployment.ledger, examined.verification.deviations)
     if as_json:
         counts = {"accepted": len(examined.verification.deviations) - len(examined.unanswered)}
         console.print_json(
             {**examined.verification.as_dict(), **counts, "incident": opened.incident_id if opened else None}
         )
     else:
-        _show(examined.verification)
+        _show(examined.verification, sources)
         if examined.clean and examined.verification.deviations:
             out.print(
                 f"All {len(examined.verification.deviations):,} deviations were accepted: `guard incident list --state accepted`"
@@ -89,8 +93,34 @@ def verify(
         raise typer.Exit(1)
 
 
-def _show(result: Verification) -> None:
+def _sources_of(ledger: Ledger, deviations: Sequence[Deviation]) -> dict[str, str]:
+    """Return document id → source, for the documents that deviate."""
+    import sqlalchemy as sa
+
+    from corpus_guard.ledger.tables import documents
+
+    doc_ids = {deviation.doc_id for deviation in deviations if deviation.doc_id}
+    if not doc_ids:
+        return {}
+    with ledger.read() as connection:
+        rows = connection.execute(
+            sa.select(documents.c.doc_id, documents.c.source).where(documents.c.doc_id.in_(doc_ids))
+        )
+        return {row.doc_id: row.source for row in rows}
+
+
+def _show(result: Verification, sources: Mapping[str, str]) -> None:
     if not result.holds:
+        counts = Counter(
+            (deviation.kind.value, sources.get(deviation.doc_id, deviation.collection or "–"), deviation.healable)
+            for deviation in result.deviations
+        )
+        rows = [
+            (f"[red]{kind}[/red]", visible(where), f"{count:,}", "yes" if healable else "no")
+            for (kind, where, healable), count in counts.most_common()
+        ]
+        columns = ("kind", "source or collection", "deviations", "healable")
+        out.print(console.table("Deviations by kind", columns, rows, right=("deviations",)))
         rows = [
             (
                 f"[red]{deviation.kind.value}[/red]",
@@ -100,7 +130,7 @@ def _show(result: Verification) -> None:
             )
             for deviation in result.deviations[:DEVIATIONS_SHOWN]
         ]
-        out.print(console.table("Deviations", ("kind", "subject", "what", "healable"), rows))
+        out.print(console.table(f"The first {len(rows):,}", ("kind", "subject", "what", "healable"), rows))
         hidden = len(result.deviations) - len(rows) + result.more
         if hidden:
             out.print(f"{hidden:,} more; --json shows the first {len(result.deviations):,}")

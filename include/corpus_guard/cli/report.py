@@ -18,6 +18,8 @@ from corpus_guard.cli.options import CorrectAnswer, Json, MaxRows
 from corpus_guard.deployment import Deployment, new_run_id
 from corpus_guard.ledger.states import REPORT_STATES
 
+REASONS_SHOWN = 10  # kinds of rows put aside; the file has each row
+
 app = typer.Typer(help="Reports of wrong answers: file one, import many, list and show them.", no_args_is_help=True)
 
 STYLES = {
@@ -95,14 +97,23 @@ def import_(
             "CORPUS_GUARD_FEEDBACK_MARK when left out."
         ),
     ] = None,
+    columns: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--map",
+            help="FIELD=COLUMN for a column with an uncommon name (repeatable). Fields: query, output, reported_at; optional: "
+            "correct, reporter, session, served.",
+        ),
+    ] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Exit with code 1 if a row was put aside.")] = False,
     as_json: Json = False,
 ) -> None:
     """Import reports. Importing again adds only new ones; rows that cannot be imported are put aside with line and reason.
 
-    Example: `guard report import exports/june.csv --since 2026-06-01 --until 2026-07-01`
+    Example: `guard report import exports/june.csv --since 2026-06-01 --until 2026-07-01 --map query=question_text`
     """
     from corpus_guard.traceback.importers.importing import import_reports
+    from corpus_guard.traceback.importers.plain import parse_columns
     from corpus_guard.traceback.importers.record import Mark
 
     window = {"since": parse_moment("--since", since), "until": parse_moment("--until", until)}
@@ -116,6 +127,7 @@ def import_(
             new_run_id("import"),
             file_format=file_format,
             mark=made,
+            columns=parse_columns(columns or ()),
             progress=progress,
             **window,
         )
@@ -212,8 +224,10 @@ def _show_import(done: Any, where: str | None) -> None:
     out.print(f"{plural(done.reports, 'new report')}, {done.reopened:,} reopened, format {', '.join(done.formats)}")
     if done.cut:
         out.print(f"[yellow]shortened[/yellow]: {done.cut:,} exceeded the maximum length")
+    for reason, count in list(done.reasons.items())[:REASONS_SHOWN]:
+        out.print(f"[yellow]put aside[/yellow]: {plural(count, 'row')}, {visible(reason)}", soft_wrap=True)
     if where:
-        out.print(f"[yellow]put aside[/yellow]: see {visible(where)} for rows and reasons", soft_wrap=True)
+        out.print(f"The rows that were put aside: {visible(where)}", soft_wrap=True)
     if done.unmarked and not done.new and not done.known:
         out.print(
             "No record is marked as wrong. Name your mark with --mark NAME=VALUE, or use --format csv for your own table."

@@ -11,7 +11,7 @@ from corpus_guard.batches.logged_files import hash_files
 from corpus_guard.batches.reading import read_checked_versions
 from corpus_guard.batches.storage import FileDamaged, parquet_bytes
 from corpus_guard.batches.tables import SERVED_COLUMNS, embedder_of, in_batches, vectors_to_table
-from corpus_guard.domain import digest
+from corpus_guard.domain import Progress, digest, no_progress
 from corpus_guard.models import Models
 
 if TYPE_CHECKING:
@@ -25,8 +25,17 @@ log = logging.getLogger(__name__)
 CHUNKS_PER_BATCH = 2_048  # enough to sort by length, few enough for constant memory
 
 
-def embed_chunks(storage: Storage, models: Models, folder: str, chunks: Sequence[tuple[str, str]]) -> tuple[str, str]:
+def embed_chunks(
+    storage: Storage,
+    models: Models,
+    folder: str,
+    chunks: Sequence[tuple[str, str]],
+    progress: Progress = no_progress,
+) -> tuple[str, str]:
     """Embed (chunk id, text) pairs, unless their vectors exist and can be read.
+
+    Args:
+        progress: called with (activity, chunks embedded, chunks in all) after each batch of the model.
 
     Returns:
         The storage name of the vectors and the embedder's identity; two empty strings where there are no
@@ -40,9 +49,9 @@ def embed_chunks(storage: Storage, models: Models, folder: str, chunks: Sequence
             return name, embedder_of(storage.read_table(name))
         except FileDamaged as error:
             log.warning("%s Its vectors are computed again", error)
-            storage.write(name, parquet_bytes(compute_vectors(models, chunks)))
+            storage.write(name, parquet_bytes(compute_vectors(models, chunks, progress)))
     else:
-        storage.write_table(name, compute_vectors(models, chunks))
+        storage.write_table(name, compute_vectors(models, chunks, progress))
     return name, models.embedder.digest
 
 
@@ -69,10 +78,21 @@ def vectors_name(models: Models, folder: str, chunks: Sequence[tuple[str, str]])
     return f"{folder}/vectors-{digest('vectors/v1', parts)[:32]}.parquet"
 
 
-def compute_vectors(models: Models, chunks: Sequence[tuple[str, str]]) -> pa.Table:
+def compute_vectors(models: Models, chunks: Sequence[tuple[str, str]], progress: Progress = no_progress) -> pa.Table:
     """Embed (chunk id, text) pairs, one or more; return a table with one row per chunk."""
     import numpy as np
 
-    embedder = models.embedder
-    vectors = [embedder.embed([text for _, text in batch]) for batch in in_batches(chunks, CHUNKS_PER_BATCH)]
+    progress("loading the embedder", 0, len(chunks))
+    embedder, done = models.embedder, 0
+
+    def count(texts: int) -> None:
+        nonlocal done
+        done += texts
+        progress("embedding chunks", done, len(chunks))
+
+    embedder.on_batch = count
+    try:
+        vectors = [embedder.embed([text for _, text in batch]) for batch in in_batches(chunks, CHUNKS_PER_BATCH)]
+    finally:
+        embedder.on_batch = None
     return vectors_to_table([chunk_id for chunk_id, _ in chunks], np.concatenate(vectors), embedder.digest)

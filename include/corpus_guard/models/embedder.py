@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,9 +30,16 @@ class Embedder:
     def __init__(self, weights: Weights) -> None:
         self.dtype = number_format()
         self.weights = weights
+        self.on_batch: Callable[[int], None] | None = None
+        """Called with the number of texts of each batch that was computed, so that long work can be watched."""
         self._model = SentenceTransformer(
             str(weights.folder), device="cpu", model_kwargs={"dtype": getattr(torch, self.dtype)}, local_files_only=True
         )
+        self._model.register_forward_hook(self._report)
+
+    def _report(self, _module: object, _inputs: object, output: Mapping[str, torch.Tensor]) -> None:
+        if self.on_batch:
+            self.on_batch(len(output["sentence_embedding"]))
 
     @property
     def digest(self) -> str:

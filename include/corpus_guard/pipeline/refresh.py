@@ -61,8 +61,7 @@ def refresh(
             fetched.append(shard)
             done += shard["listed"]
             if shard["batch"]:
-                progress("embedding", done, total)
-                embedded.append(steps.embed(storage, models, shard))
+                embedded.append(steps.embed(storage, models, shard, progress))
         done = total - sum(_changed_documents(shard) for shard in embedded)
         if embedded:
             store.open()  # in this thread: a server that had to be started dies with the thread that started it

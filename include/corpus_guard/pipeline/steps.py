@@ -33,7 +33,7 @@ from corpus_guard.batches.tables import (
 from corpus_guard.corpus import outbox, publishing
 from corpus_guard.corpus.store import Store
 from corpus_guard.corpus.vectors import embed_chunks
-from corpus_guard.domain import Verdict, Version, digest, doc_id, sha256_bytes
+from corpus_guard.domain import Progress, Verdict, Version, digest, doc_id, no_progress, sha256_bytes
 from corpus_guard.errors import Inconsistent, SourceUnavailable
 from corpus_guard.intake.blobs import BlobStore
 from corpus_guard.intake.chunking import Chunker
@@ -246,11 +246,11 @@ def changed_shards(shards: Iterable[Shard]) -> list[Shard]:
     return [shard for shard in shards if shard["batch"]]
 
 
-def embed(storage: Storage, models: Models, shard: Shard) -> Shard:
-    """Embed the chunks of a shard."""
+def embed(storage: Storage, models: Models, shard: Shard, progress: Progress = no_progress) -> Shard:
+    """Embed the chunks of a shard; `progress` counts its chunks."""
     versions = storage.read_table(f"{shard['batch']}/versions.parquet", columns=CHUNK_TEXT_COLUMNS)
     chunks = chunk_texts_from_table(versions)
-    name, model = embed_chunks(storage, models, shard["batch"], chunks)
+    name, model = embed_chunks(storage, models, shard["batch"], chunks, progress)
     hashes = shard.get("hashes", {}) | hash_files(storage, filter(None, [name]))
     return Shard(**{**shard, "hashes": hashes}, vectors=name, model=model, chunks=len(chunks))
 

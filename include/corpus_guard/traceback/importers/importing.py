@@ -19,7 +19,7 @@ from __future__ import annotations
 import json
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import IO
@@ -55,6 +55,7 @@ class ImportSummary:
     cut: int  # new filings with something longer than is stored
     formats: tuple[str, ...]
     aside_file: str | None  # storage name of the rows that were put aside
+    reasons: Mapping[str, int]  # why rows were put aside → how many
 
     def as_dict(self) -> dict[str, object]:
         """Return the summary as JSON-ready values."""
@@ -72,6 +73,7 @@ def import_reports(
     since: datetime | None = None,
     until: datetime | None = None,
     mark: Mark | None = None,
+    columns: Mapping[str, str] | None = None,
     progress: Progress = no_progress,
 ) -> ImportSummary:
     """Import the reports of a source.
@@ -86,6 +88,7 @@ def import_reports(
         since: beginning of the window; None: no beginning.
         until: end of the window, exclusive; None: no end.
         mark: what makes a record of a tool a report; None: ``reported_wrong=true``.
+        columns: field of a report → column of a table that names it differently.
         progress: receives the number of rows read.
 
     Raises:
@@ -97,7 +100,7 @@ def import_reports(
     with tempfile.SpooledTemporaryFile(max_size=SPOOL_BYTES) as aside:
         work = _Import(ReportInbox(ledger, run_id), mark, (since, until), aside)
         formats, places = set(), []
-        for export in exports(settings, source, mark, file_format):
+        for export in exports(settings, source, mark, file_format, columns):
             formats.add(export.dialect.name)
             places.append(export.place)
             for record in export.records:
@@ -116,6 +119,7 @@ def import_reports(
         source=places[0] if len(places) == 1 else f"{len(places)} files",
         formats=tuple(sorted(formats)),
         aside_file=aside_file,
+        reasons=dict(work.reasons.most_common()),
         **{name: counts[name] for name in ("rows", *parts, "reports", "reopened", "cut")},
     )
 
@@ -127,6 +131,7 @@ class _Import:
         self, inbox: ReportInbox, mark: Mark, window: tuple[datetime | None, datetime | None], aside: IO[bytes]
     ) -> None:
         self.counts: Counter[str] = Counter()
+        self.reasons: Counter[str] = Counter()
         self._inbox = inbox
         self._mark = mark
         self._since, self._until = window
@@ -182,6 +187,7 @@ class _Import:
 
     def _put_aside(self, export: Export, record: Record, error: HostileInput) -> None:
         self.counts.update(rows=1, aside=1)
+        self.reasons[f"{error.code}: {error}"] += 1
         raw = record.raw or json.dumps(record.values, default=str)[:MAX_RAW_LENGTH]
         row = {"source": export.place, "line": record.line, "code": error.code, "message": str(error), "raw": raw}
         self._aside.write(canonical_json(row) + b"\n")

@@ -8,7 +8,7 @@ first readable record, unless a format is given.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import IO
@@ -44,7 +44,13 @@ class Export:
     records: Iterator[Record]
 
 
-def exports(settings: Settings, source: str, mark: Mark, file_format: str | None = None) -> Iterator[Export]:
+def exports(
+    settings: Settings,
+    source: str,
+    mark: Mark,
+    file_format: str | None = None,
+    columns: Mapping[str, str] | None = None,
+) -> Iterator[Export]:
     """Open what `source` names, one file after the other.
 
     Args:
@@ -52,6 +58,7 @@ def exports(settings: Settings, source: str, mark: Mark, file_format: str | None
         source: see the module.
         mark: what MLflow is queried for.
         file_format: one of `FORMATS`; None: recognised for each file.
+        columns: field → column, for a table of one's own; no tool is recognised then.
 
     Raises:
         Misuse: the format is unknown, or a file has another one.
@@ -62,8 +69,8 @@ def exports(settings: Settings, source: str, mark: Mark, file_format: str | None
             f"format {file_format!r}: expected one of {', '.join(FORMATS)}; MLflow is given as mlflow:EXPERIMENT"
         )
     if source.startswith(MLFLOW):
-        if file_format:
-            raise Misuse(f"{source}: a format is for files; leave it out")
+        if file_format or columns:
+            raise Misuse(f"{source}: a format and a map are for files; leave them out")
         yield Export(source, MlflowTraces(), trace_records(settings, source.removeprefix(MLFLOW), mark))
         return
     address = public_url(source)
@@ -82,10 +89,10 @@ def exports(settings: Settings, source: str, mark: Mark, file_format: str | None
         except Exception as error:
             raise SourceUnavailable(f"{place}: cannot be opened ({type(error).__name__}); check the address") from error
         with stream:
-            yield _export(stream, place, file_format)
+            yield _export(stream, place, file_format, columns)
 
 
-def _export(stream: IO[bytes], place: str, file_format: str | None) -> Export:
+def _export(stream: IO[bytes], place: str, file_format: str | None, columns: Mapping[str, str] | None) -> Export:
     container = _container(stream, place)
     if file_format == "csv" and container not in {"csv", "tsv"}:
         container = "csv"
@@ -93,7 +100,8 @@ def _export(stream: IO[bytes], place: str, file_format: str | None) -> Export:
         container = "lines"
     records = _convert_read_errors(_records(stream, container), place)
     inspected = list(itertools.islice(records, _RECORDS_INSPECTED))
-    dialect = next((tool for tool in _TOOLS if tool.name == file_format), None)
+    dialect: Dialect | None = Plain(columns) if columns else None
+    dialect = dialect or next((tool for tool in _TOOLS if tool.name == file_format), None)
     if dialect is None:
         readable = (record.values for record in inspected if record.values is not None)
         values = next(readable, {}) if file_format is None else {}
