@@ -1,6 +1,9 @@
 """Exposure over a large retrieval log: seconds for a chunk, a document and a source.
 
-Usage: PYTHONPATH=include:tests python tests/bench/exposure.py FOLDER [RETRIEVALS]
+Usage: PYTHONPATH=include:tests python tests/bench/exposure.py FOLDER [RETRIEVALS [URL]]
+
+URL names an empty PostgreSQL database; without it the ledger is a SQLite file in FOLDER. PostgreSQL's server works in
+processes of its own: there, look at the seconds that pass.
 
 The log is made by SQL: five chunks a retrieval of 5,000 documents with four chunks each, the first of which is in every
 twentieth retrieval.
@@ -17,6 +20,7 @@ import sqlalchemy as sa
 from corpus_guard.forensics.exposure import find_subject, measure_exposure
 from corpus_guard.forensics.road import find_road_siblings
 from corpus_guard.ledger import Ledger
+from corpus_guard.ledger.tables import retrievals
 from forensics_material import write_corpus
 
 DOCUMENTS, CHUNKS, SERVED = 5_000, 4, 5
@@ -34,29 +38,34 @@ def fill(ledger: Ledger, number: int) -> None:
     )
     numbers = f"WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i + 1 < {number})"
     chunk = f"CASE WHEN k = 0 AND i % {HOT} = 0 THEN 0 ELSE 1 + (i * 7919 + k * 104729) % {DOCUMENTS * CHUNKS - 1} END"
+    moment = "datetime('2026-03-01', '+' || (i * 7 % 7776000) || ' seconds')"
+    if ledger.engine.dialect.name == "postgresql":
+        moment = "timestamptz '2026-03-01 00:00:00Z' + make_interval(secs => i * 7 % 7776000)"
+        numbers = numbers.replace("SELECT 0", "SELECT 0::bigint")
     statements = (
         "INSERT INTO queries (query_id, text, origin, count, first_seen_at, last_seen_at) "
         f"{numbers} SELECT 'q' || i, 'Question ' || i, 'log', 1, '2026-03-01', '2026-03-01' FROM n WHERE i < 100000",
         "INSERT INTO retrievals (retrieval_id, query_id, at, session, checked_by, filtered, withheld, served, origin, user_id) "
-        f"{numbers} SELECT i, 'q' || (i * 31 % 100000), datetime('2026-03-01', '+' || (i * 7 % 7776000) || ' seconds'), "
+        f"{numbers} SELECT i, 'q' || (i * 31 % 100000), {moment}, "
         f"'s' || (i % 70001), 'off', '[]', '[]', {SERVED}, 'guard', 'u' || (i % 5003) FROM n",
-        "INSERT OR IGNORE INTO retrieved_chunks (chunk_id, retrieval_id, rank, score, shown) "
-        f"{numbers}, k(k) AS (VALUES (0), (1), (2), (3), (4)) SELECT 'c' || ({chunk}), i, k + 1, 0.5, NULL FROM n, k",
+        "INSERT INTO retrieved_chunks (chunk_id, retrieval_id, rank, score, shown) "
+        f"{numbers}, k(k) AS (VALUES (0), (1), (2), (3), (4)) SELECT 'c' || ({chunk}), i, k + 1, 0.5, NULL FROM n, k WHERE true "
+        "ON CONFLICT DO NOTHING",
     )
     with ledger.write() as connection:
         for statement in statements:
             connection.execute(sa.text(statement))
 
 
-def main(folder: str, number: str = "1000000") -> None:
-    """Fill a ledger if there is none, and print seconds of the processor."""
-    file = Path(folder) / "exposure.sqlite"
-    is_new = not file.exists()
-    ledger = Ledger(f"sqlite:///{file}")
+def main(folder: str, number: str = "1000000", url: str = "") -> None:
+    """Fill a ledger that is empty, and print seconds of the processor."""
+    ledger = Ledger(url or f"sqlite:///{Path(folder) / 'exposure.sqlite'}")
+    with ledger.read() as connection:
+        is_new = connection.scalar(sa.select(retrievals.c.retrieval_id).limit(1)) is None
     if is_new:
         started = time.process_time()
         fill(ledger, int(number))
-        print(f"filled in {time.process_time() - started:.1f} s, {file.stat().st_size / 1e6:,.0f} MB")
+        print(f"filled in {time.process_time() - started:.1f} s")
     for name in ("c0", "c77", "d0", "d1", "source3/3.md", "source3"):
         started, wall = time.process_time(), time.monotonic()
         subject = find_subject(ledger, name)

@@ -12,6 +12,9 @@ Not done here: why the text is there (`corpus_guard.traceback`), and what to do 
 
 from __future__ import annotations
 
+import secrets
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, date, datetime
 from enum import StrEnum
@@ -22,7 +25,7 @@ import sqlalchemy as sa
 from corpus_guard.corpus.retrieval_log import PRUNED_EVENT
 from corpus_guard.errors import UnknownSubject
 from corpus_guard.forensics.kinds import SubjectKind
-from corpus_guard.ledger.queries import Row, Select, is_sqlite
+from corpus_guard.ledger.queries import Row, Select, is_sqlite, select_in_batches
 from corpus_guard.ledger.states import Label
 from corpus_guard.ledger.tables import (
     chunks,
@@ -217,27 +220,29 @@ def measure_exposure(ledger: Ledger, *subjects: ExposureSubject, listed: int = L
     """
     listed = min(max(listed, 0), MAX_LISTED)
     wanted = sa.union(*(subject.chunk_ids() for subject in subjects)).subquery("wanted")
-    with ledger.read() as connection:
-        hits = _hits(wanted)
-        total = connection.execute(_select_reach(hits, with_context=True)).one()
+    with ledger.read() as connection, _collected_hits(connection, wanted) as hits:
+        total = connection.execute(_select_span(hits, with_context=True)).one()
         unknown = connection.scalar(sa.select(sa.func.count()).select_from(hits).where(hits.c.shown.is_(None))) or 0
+        questions, sessions, users = _list_reached(connection, hits, listed)
+        was_shown = hits.c.shown == 1
         shown = None
         if unknown < total.retrievals:
-            shown = _reach(connection.execute(_select_reach(hits).where(hits.c.shown == 1)).one())
+            reached = (_count_groups(connection, column, was_shown) for column in _reached_columns(hits))
+            shown = _reach(connection.execute(_select_span(hits).where(was_shown)).one(), *reached)
         report_rows, reports_total = _find_reports(connection, wanted, hits, listed)
         return Exposure(
             subjects=tuple(subjects),
             chunks=connection.scalar(sa.select(sa.func.count()).select_from(wanted)) or 0,
             log_from=log_begins(connection),
             served_since=_served_since(connection, wanted),
-            retrieved=_reach(total),
+            retrieved=_reach(total, questions.total, sessions.total, users.total),
             shown=shown,
             shown_unknown=unknown,
             context_share=total.share,
             days=_days(connection, hits),
-            questions=_questions(connection, hits, listed),
-            sessions=_parties(connection, hits, retrievals.c.session, listed),
-            users=_parties(connection, hits, retrievals.c.user_id, listed),
+            questions=_questions(connection, questions.rows),
+            sessions=_parties(sessions.rows),
+            users=_parties(users.rows),
             answers=_answers(connection, hits, listed),
             reports=report_rows,
             reports_total=reports_total,
@@ -262,95 +267,141 @@ def _served_since(connection: sa.Connection, wanted: sa.Subquery) -> datetime | 
     return datetime.fromisoformat(fetched) if fetched else None
 
 
-def _hits(wanted: sa.Subquery) -> sa.CTE:
-    """Select each retrieval of a wanted text: how many of them it gave, and 1, 0 or null for whether one was shown."""
+@contextmanager
+def _collected_hits(connection: sa.Connection, wanted: sa.Subquery) -> Iterator[sa.Table]:
+    """Collect each retrieval of a wanted text once, for as long as the block runs.
+
+    A temporary table: as a common table expression the retrievals are looked up again for every figure, which took 5.5 s
+    of the processor for 432,000 of them instead of 2.
+    """
     shown = sa.func.max(sa.cast(retrieved_chunks.c.shown, sa.Integer))
-    return (
+    own = (
         sa.select(retrieved_chunks.c.retrieval_id, sa.func.count().label("texts"), shown.label("shown"))
         .where(retrieved_chunks.c.chunk_id.in_(sa.select(wanted.c.chunk_id)))
         .group_by(retrieved_chunks.c.retrieval_id)
-        .cte("hits")
+        .subquery("own_texts")
     )
+    create = (
+        sa.select(
+            own,
+            retrievals.c.query_id,
+            retrievals.c.at,
+            sa.case((retrievals.c.session != "", retrievals.c.session)).label("session"),
+            sa.case((retrievals.c.user_id != "", retrievals.c.user_id)).label("user_id"),
+            retrievals.c.served,
+            retrievals.c.answer.is_not(None).label("is_answered"),
+        )
+        .join(retrievals, retrievals.c.retrieval_id == own.c.retrieval_id)
+        .into(f"exposed_retrievals_{secrets.token_hex(8)}", temporary=True)
+    )
+    connection.execute(create)
+    try:
+        yield create.table
+    finally:
+        create.table.drop(connection)
 
 
-def _select_reach(hits: sa.CTE, *, with_context: bool = False) -> Select:
-    named = sa.case((retrievals.c.session != "", retrievals.c.session))
+def _select_span(hits: sa.Table, *, with_context: bool = False) -> Select:
+    """Select how many retrievals there are, the first and the last; with `with_context` the mean share of their texts."""
     columns = [
         sa.func.count().label("retrievals"),
-        sa.func.count(sa.distinct(retrievals.c.query_id)).label("questions"),
-        sa.func.count(sa.distinct(named)).label("sessions"),
-        sa.func.count(sa.distinct(retrievals.c.user_id)).label("users"),
-        sa.func.min(retrievals.c.at).label("first"),
-        sa.func.max(retrievals.c.at).label("last"),
+        sa.func.min(hits.c.at).label("first"),
+        sa.func.max(hits.c.at).label("last"),
     ]
     if with_context:
         # The log may have lost the count of an older release: a retrieval has at least the wanted texts.
-        size = sa.case((retrievals.c.served < hits.c.texts, hits.c.texts), else_=retrievals.c.served)
+        size = sa.case((hits.c.served < hits.c.texts, hits.c.texts), else_=hits.c.served)
         columns.append(sa.func.avg(sa.cast(hits.c.texts, sa.Float) / size).label("share"))
-    return sa.select(*columns).select_from(hits.join(retrievals, retrievals.c.retrieval_id == hits.c.retrieval_id))
+    return sa.select(*columns).select_from(hits)
 
 
-def _reach(row: Row) -> Reach:
-    return Reach(row.retrievals, row.questions, row.sessions or None, row.users or None, row.first, row.last)
+def _reach(row: Row, questions: int, sessions: int, users: int) -> Reach:
+    return Reach(row.retrievals, questions, sessions or None, users or None, row.first, row.last)
 
 
-def _grouped(hits: sa.CTE, *columns: sa.ColumnElement[Any], listed: int) -> Select:
-    """Select retrievals by `columns`: how many, how many with a shown text, how many that do not say, first and last."""
-    times = sa.func.count().label("times")
-    return (
-        sa.select(
-            *columns,
+@dataclass(frozen=True, slots=True)
+class _Reached:
+    """Questions, sessions or users that texts reached."""
+
+    total: int  # distinct names
+    rows: Sequence[Row]  # name, times, shown, recorded, first, last; most often reached first
+
+
+def _reached_columns(hits: sa.Table) -> tuple[sa.Column[Any], ...]:
+    return hits.c.query_id, hits.c.session, hits.c.user_id
+
+
+def _list_reached(connection: sa.Connection, hits: sa.Table, listed: int) -> Iterator[_Reached]:
+    """Yield the questions, the sessions and the users."""
+    for column in _reached_columns(hits):
+        times = sa.func.count().label("times")
+        statement = (
+            sa.select(column.label("name"), times, sa.func.count().over().label("names"))
+            .where(column.is_not(None))
+            .group_by(column)
+            .order_by(times.desc(), column)
+            .limit(max(listed, 1))
+        )
+        most = connection.execute(statement).all()
+        details = sa.select(
+            column.label("name"),
             times,
             sa.func.sum(sa.func.coalesce(hits.c.shown, 0)).label("shown"),
-            sa.func.count(hits.c.shown).label("told"),
-            sa.func.min(retrievals.c.at).label("first"),
-            sa.func.max(retrievals.c.at).label("last"),
-        )
-        .select_from(hits.join(retrievals, retrievals.c.retrieval_id == hits.c.retrieval_id))
-        .group_by(*columns)
-        .order_by(times.desc(), columns[0])
-        .limit(listed)
-    )
+            sa.func.count(hits.c.shown).label("recorded"),
+            sa.func.min(hits.c.at).label("first"),
+            sa.func.max(hits.c.at).label("last"),
+        ).group_by(column)
+        names = [row.name for row in most[:listed]]
+        rows = {row.name: row for row in select_in_batches(connection, details, column, names)}
+        yield _Reached(most[0].names if most else 0, [rows[name] for name in names])
 
 
-def _questions(connection: sa.Connection, hits: sa.CTE, listed: int) -> tuple[ExposedQuestion, ...]:
-    groups = _grouped(hits, retrievals.c.query_id, listed=listed).subquery()
-    statement = sa.select(groups, queries.c.text).join(queries, queries.c.query_id == groups.c.query_id)
-    rows = connection.execute(statement.order_by(groups.c.times.desc(), groups.c.query_id))
+def _count_groups(connection: sa.Connection, column: sa.Column[Any], *conditions: sa.ColumnElement[bool]) -> int:
+    """Return the number of distinct names. Faster than ``count(DISTINCT …)``, which SQLite sorts."""
+    names = sa.select(column).where(column.is_not(None), *conditions).group_by(column).subquery()
+    return connection.scalar(sa.select(sa.func.count()).select_from(names)) or 0
+
+
+def _questions(connection: sa.Connection, rows: Sequence[Row]) -> tuple[ExposedQuestion, ...]:
+    stored = select_in_batches(connection, sa.select(queries), queries.c.query_id, [row.name for row in rows])
+    texts = {row.query_id: row.text for row in stored}
     return tuple(
-        ExposedQuestion(row.query_id, row.text or None, row.times, row.shown if row.told else None, row.first, row.last)
+        ExposedQuestion(
+            row.name, texts.get(row.name) or None, row.times, row.shown if row.recorded else None, row.first, row.last
+        )
         for row in rows
     )
 
 
-def _parties(connection: sa.Connection, hits: sa.CTE, column: sa.Column[Any], listed: int) -> tuple[ExposedParty, ...]:
-    statement = _grouped(hits, column.label("name"), listed=listed).where(column.is_not(None), column != "")
+def _parties(rows: Sequence[Row]) -> tuple[ExposedParty, ...]:
     return tuple(
-        ExposedParty(row.name, row.times, row.shown if row.told else None, row.first, row.last)
-        for row in connection.execute(statement)
+        ExposedParty(row.name, row.times, row.shown if row.recorded else None, row.first, row.last) for row in rows
     )
 
 
-def _answers(connection: sa.Connection, hits: sa.CTE, listed: int) -> tuple[GivenAnswer, ...] | None:
-    statement = _grouped(hits, retrievals.c.answer, listed=listed).where(retrievals.c.answer.is_not(None))
-    rows = connection.execute(statement).all()
-    return tuple(GivenAnswer(row.answer, row.times, row.last) for row in rows) or None
-
-
-def _days(connection: sa.Connection, hits: sa.CTE) -> tuple[tuple[date, int], ...]:
-    at = retrievals.c.at
-    day = sa.func.date(at) if is_sqlite(connection) else sa.func.date(sa.func.timezone("UTC", at))
+def _answers(connection: sa.Connection, hits: sa.Table, listed: int) -> tuple[GivenAnswer, ...] | None:
+    times = sa.func.count().label("times")
     statement = (
-        sa.select(day.label("day"), sa.func.count().label("times"))
-        .select_from(hits.join(retrievals, retrievals.c.retrieval_id == hits.c.retrieval_id))
-        .group_by(day)
-        .order_by(day)
+        sa.select(retrievals.c.answer, times, sa.func.max(retrievals.c.at).label("last"))
+        .join(hits, hits.c.retrieval_id == retrievals.c.retrieval_id)
+        .where(hits.c.is_answered)
+        .group_by(retrievals.c.answer)
+        .order_by(times.desc(), retrievals.c.answer)
+        .limit(listed)
     )
+    if connection.scalar(sa.select(sa.true()).select_from(hits).where(hits.c.is_answered).limit(1)) is None:
+        return None
+    return tuple(GivenAnswer(row.answer, row.times, row.last) for row in connection.execute(statement))
+
+
+def _days(connection: sa.Connection, hits: sa.Table) -> tuple[tuple[date, int], ...]:
+    day = sa.func.date(hits.c.at) if is_sqlite(connection) else sa.func.date(sa.func.timezone("UTC", hits.c.at))
+    statement = sa.select(day.label("day"), sa.func.count().label("times")).group_by(day).order_by(day)
     return tuple((date.fromisoformat(str(row.day)), row.times) for row in connection.execute(statement))
 
 
 def _find_reports(
-    connection: sa.Connection, wanted: sa.Subquery, hits: sa.CTE, listed: int
+    connection: sa.Connection, wanted: sa.Subquery, hits: sa.Table, listed: int
 ) -> tuple[tuple[ExposedReport, ...], int]:
     ids = sa.select(wanted.c.chunk_id)
     traced = (
@@ -364,8 +415,10 @@ def _find_reports(
     else:
         named = sa.func.json_array_elements_text(filings.c.served).table_valued("value", joins_implicitly=True).c.value
     served = sa.select(filings.c.report_id).where(named.in_(ids))
-    asked = sa.select(retrievals.c.query_id).join(hits, hits.c.retrieval_id == retrievals.c.retrieval_id)
-    questioned = sa.select(reports.c.report_id).where(reports.c.query_id.in_(asked))
+    reported = hits.c.query_id.in_(sa.select(reports.c.query_id))  # few; the retrievals may be many
+    questioned = sa.select(reports.c.report_id).where(
+        reports.c.query_id.in_(sa.select(hits.c.query_id).where(reported))
+    )
     roads: dict[str, ReportRoad] = {}
     for road, statement in (
         (ReportRoad.TRACED, traced),
