@@ -23,7 +23,7 @@ from corpus_guard.forensics.exposure import (
 )
 from corpus_guard.forensics.kinds import SubjectKind
 from corpus_guard.ledger import Ledger
-from corpus_guard.ledger.tables import queries, retrievals, retrieved_chunks
+from corpus_guard.ledger.tables import purges, queries, retrievals, retrieved_chunks
 from corpus_guard.traceback.filings import Filing
 from corpus_guard.traceback.reports import file_report
 from forensics_material import write_corpus
@@ -166,6 +166,19 @@ def test_the_log_says_from_when_on_it_is_complete(exposed: Ledger) -> None:
     measured = measure_exposure(exposed, subject)
     assert (measured.retrieved.retrievals, measured.log_from) == (1, START + timedelta(days=5))
     assert measured.predates_log
+
+
+def test_what_a_purge_erased_is_still_known_to_have_been_served(exposed: Ledger) -> None:
+    log(exposed).add([LoggedRetrieval("How deep?", (LoggedChunk("a1"), LoggedChunk("b1")), at=START)])
+    row = {"purge_id": "abcdef12" * 4, "state": "closed", "subject": {}, "versions": ["v-doc-a"], "requested_by": "ada"}
+    with exposed.write() as connection:
+        connection.execute(purges.insert().values(**row, reason="planted", requested_at=START, run_id="r"))
+
+    subject = find_subject(exposed, "abcdef12")
+
+    assert (subject.kind, subject.label) == (SubjectKind.PURGE, "purge abcdef12")
+    measured = measure_exposure(exposed, subject)
+    assert (measured.chunks, measured.retrieved.retrievals, measured.context_share) == (2, 1, 0.5)
 
 
 def test_lists_are_cut_and_counts_are_not(exposed: Ledger) -> None:

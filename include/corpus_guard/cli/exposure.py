@@ -27,7 +27,9 @@ SHOWN = 100  # characters of a question in a table
 def exposure(
     subject: Annotated[
         str,
-        typer.Argument(help="A chunk, document, trace, source, run or principal, by id or name.", metavar="SUBJECT"),
+        typer.Argument(
+            help="A chunk, document, trace, source, run, principal or purge, by id or name.", metavar="SUBJECT"
+        ),
     ],
     kind: Annotated[SubjectKind | None, typer.Option(help="What SUBJECT is. Default: the first that fits.")] = None,
     limit: Annotated[int, typer.Option(min=1, max=10_000, help="Entries of each list at most.")] = 20,

@@ -33,6 +33,7 @@ from corpus_guard.ledger.tables import (
     events,
     filings,
     publications,
+    purges,
     queries,
     reports,
     retrievals,
@@ -60,25 +61,27 @@ class ExposureSubject:
     label: str  # for people; may hold hostile text
 
     def chunk_ids(self) -> Select:
-        """Return the statement that selects the ids of its chunks, erased ones excepted."""
-        own = sa.select(chunks.c.chunk_id)
-        versioned = own.join(versions, versions.c.version_id == chunks.c.version_id)
+        """Return the statement that selects the ids of its chunks."""
+        if self.kind is SubjectKind.CHUNK:  # it may be foreign: in the log, and never published
+            return sa.select(sa.literal(self.key, sa.String).label("chunk_id"))
+        if self.kind is SubjectKind.TRACE:
+            accused = (suspects.c.trace_id == self.key, suspects.c.label == Label.POISONED)
+            return sa.select(suspects.c.chunk_id).where(*accused)
+        versioned = sa.select(chunks.c.chunk_id).join(versions, versions.c.version_id == chunks.c.version_id)
+        condition: sa.ColumnElement[bool]
         match self.kind:
-            case SubjectKind.CHUNK:  # it may be foreign: in the log, and never published
-                return sa.select(sa.literal(self.key, sa.String).label("chunk_id"))
             case SubjectKind.DOCUMENT:
-                return versioned.where(versions.c.doc_id == self.key)
-            case SubjectKind.TRACE:
-                accused = (suspects.c.trace_id == self.key, suspects.c.label == Label.POISONED)
-                return sa.select(suspects.c.chunk_id).where(*accused)
+                condition = versions.c.doc_id == self.key
             case SubjectKind.SOURCE:
-                return versioned.join(documents, documents.c.doc_id == versions.c.doc_id).where(
-                    documents.c.source == self.key
-                )
+                condition = versions.c.doc_id.in_(sa.select(documents.c.doc_id).where(documents.c.source == self.key))
             case SubjectKind.RUN:
-                return versioned.where(versions.c.run_id == self.key)
+                condition = versions.c.run_id == self.key
             case SubjectKind.PRINCIPAL:
-                return versioned.where(versions.c.principal == self.key)
+                condition = versions.c.principal == self.key
+            case SubjectKind.PURGE:
+                named = sa.cast(purges.c.versions, sa.Text).contains(versions.c.version_id)
+                condition = sa.exists().where(purges.c.purge_id == self.key, named)
+        return versioned.where(condition)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,8 +183,8 @@ def find_subject(ledger: Ledger, name: str, kind: SubjectKind | None = None) -> 
 
     Args:
         ledger: knows the things by name.
-        name: id of a chunk, trace, run or principal (of a trace its beginning); id, URI or source/URI of a document; name
-            of a source. Of several kinds, the first in the order of `SubjectKind` counts.
+        name: id of a chunk, trace, run, principal or purge (of a trace and a purge its beginning); id, URI or source/URI of
+            a document; name of a source. Of several kinds, the first in the order of `SubjectKind` counts.
         kind: look for this kind only.
 
     Raises:
@@ -466,12 +469,19 @@ def _find_principal(name: str) -> Select:
     return sa.select(column.label("key"), column.label("label")).where(column == name)
 
 
+def _find_purge(name: str) -> Select:
+    column = purges.c.purge_id
+    is_named = column.startswith(name, autoescape=True) if len(name) >= MIN_PREFIX else sa.false()
+    return sa.select(column.label("key"), ("purge " + sa.func.substr(column, 1, 8)).label("label")).where(is_named)
+
+
 _FINDERS: Final = {
     SubjectKind.CHUNK: _find_chunk,
     SubjectKind.DOCUMENT: _find_document,
     SubjectKind.SOURCE: _find_source,
     SubjectKind.RUN: _find_run,
     SubjectKind.PRINCIPAL: _find_principal,
+    SubjectKind.PURGE: _find_purge,
 }
 
 

@@ -14,3 +14,4 @@ class SubjectKind(StrEnum):
     SOURCE = "source"
     RUN = "run"  # what it took in
     PRINCIPAL = "principal"  # who stands behind documents: `versions.principal`
+    PURGE = "purge"  # what it erased; the log keeps the ids

@@ -3,7 +3,7 @@
 Rules
     * the app itself depends on `AccessControl.authorize_view`, so every route that is ever added requires a
       signed-in person;
-    * every route other than GET is in `changes.router` or `telemetry.router` and also depends on
+    * every route other than GET is in `changes`, `case_changes` or `telemetry` and also depends on
       `AccessControl.authorize_decision`, the same origin and the rate limit;
     * FastAPI's own /docs and /openapi.json, which ignore an app's dependencies, are off; `api` serves the
       description instead;
@@ -29,6 +29,7 @@ from corpus_guard.errors import GuardError, Infrastructure, Misuse, NotAllowed, 
 from corpus_guard.review.reviewer import Reviewer
 from corpus_guard.web import (
     api,
+    case_changes,
     cases,
     changes,
     corpus,
@@ -101,7 +102,7 @@ def make_app(
     app.include_router(api.router, prefix=API)
     for read_router in (history.api, health.api, exports.router, exposure.api):
         app.include_router(read_router, prefix=API)
-    for changing_router in (changes.router, telemetry.router):
+    for changing_router in (changes.router, case_changes.router, telemetry.router):
         app.include_router(changing_router, prefix=API, dependencies=[SameOrigin, Depends(authorize_decision)])
     app.add_exception_handler(GuardError, _handle_guard_error)
     for outage in (sa.exc.OperationalError, sa.exc.InterfaceError, sa.exc.TimeoutError):

@@ -1,4 +1,4 @@
-"""/api/v1, changing: decisions, undoing, mutes, withdrawals, restores, approvals, acknowledging incidents, resuming DAGs.
+"""/api/v1, changing: decisions, undoing, mutes, withdrawals, restores, acknowledging incidents, resuming DAGs.
 
 The app protects this router: permission, same origin, JSON, header, rate limit.
 """
@@ -14,9 +14,6 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from corpus_guard.deployment import Deployment
 from corpus_guard.errors import Stale
-from corpus_guard.forensics.cases import approve_step, find_case
-from corpus_guard.forensics.plan import plan_case
-from corpus_guard.forensics.scope import scope_of
 from corpus_guard.ledger.states import IncidentState
 from corpus_guard.proof.incidents import end_incident
 from corpus_guard.removal.restoring import request_restore
@@ -39,18 +36,20 @@ PathId = Annotated[str, Path(pattern=r"^[0-9a-f]{32}$", description="32 hex digi
 Reason = Annotated[str, Field(min_length=1, max_length=MAX_REASON_CHARS, description="Why; recorded for good.")]
 
 
-class _Body(BaseModel):
+class Body(BaseModel):
+    """The body of a request; a field that nobody expects is refused."""
+
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class ItemRevisionBody(_Body):
+class ItemRevisionBody(Body):
     """An item in the revision that the reviewer saw."""
 
     version_id: Id
     revision: Annotated[str, Field(max_length=64, description="From the queue or the item.")]
 
 
-class DecisionBody(_Body):
+class DecisionBody(Body):
     """A decision on one or more items: all of them or none."""
 
     items: Annotated[list[ItemRevisionBody], Field(min_length=1, max_length=MAX_ITEMS)]
@@ -61,20 +60,20 @@ class DecisionBody(_Body):
     ] = None
 
 
-class PreviewBody(_Body):
+class PreviewBody(Body):
     """A decision whose effects are previewed."""
 
     ids: Annotated[list[Id], Field(min_length=1, max_length=MAX_ITEMS)]
     choice: Choice
 
 
-class ReasonBody(_Body):
+class ReasonBody(Body):
     """A reason."""
 
     reason: Reason
 
 
-class MuteBody(_Body):
+class MuteBody(Body):
     """A rule that is wrong for the source of this item."""
 
     version_id: Id
@@ -82,7 +81,7 @@ class MuteBody(_Body):
     reason: Reason
 
 
-class WithdrawalBody(_Body):
+class WithdrawalBody(Body):
     """A person's answer to one proposal of a trace."""
 
     trace_id: Id
@@ -91,14 +90,7 @@ class WithdrawalBody(_Body):
     reason: Reason
 
 
-class ApprovalBody(_Body):
-    """A person's approval of a step, as its id names it."""
-
-    step_id: Id
-    reason: Reason
-
-
-class RestoreBody(_Body):
+class RestoreBody(Body):
     """A withdrawn version that is to come back, with what has equal content."""
 
     version_id: Id
@@ -114,7 +106,7 @@ def preview(request: Request, body: PreviewBody) -> dict[str, object]:
         deployment.policy.review,
         body.ids,
         body.choice,
-        _reviewer(request),
+        current_reviewer(request),
         deployment.identities,
     ).as_dict()
 
@@ -132,7 +124,7 @@ def decide(request: Request, body: DecisionBody) -> dict[str, object]:
         deployment.policy.review,
         [ItemRevision(item.version_id, item.revision) for item in body.items],
         body.choice,
-        reviewer=_reviewer(request),
+        reviewer=current_reviewer(request),
         reason=body.reason,
         policy_digest=deployment.screening.digest,
         identities=deployment.identities,
@@ -147,7 +139,7 @@ def undo(request: Request, decision_id: PathId, body: ReasonBody) -> dict[str, o
     undone = undo_decision(
         deployment.ledger,
         decision_id,
-        reviewer=_reviewer(request),
+        reviewer=current_reviewer(request),
         reason=body.reason,
         policy_digest=deployment.screening.digest,
     )
@@ -164,7 +156,7 @@ def mute(request: Request, body: MuteBody) -> dict[str, object]:
         deployment.policy,
         item.source,
         body.code,
-        reviewer=_reviewer(request),
+        reviewer=current_reviewer(request),
         reason=body.reason,
         policy_digest=deployment.screening.digest,
         version_id=item.version_id,
@@ -195,7 +187,7 @@ def withdraw(request: Request, body: WithdrawalBody) -> dict[str, object]:
     Kept, the same report does not accuse the document again. If the proposal changed since it was read, the response is 409.
     """
     deployment = current_deployment(request)
-    reviewer = _reviewer(request)
+    reviewer = current_reviewer(request)
     if body.choice == "keep":
         proposal = find_proposal(deployment.ledger, body.trace_id, body.proposal_id)
         plan = plan_withdrawal(deployment.ledger, [body.trace_id], [proposal.version_id])
@@ -223,7 +215,7 @@ def restore(request: Request, body: RestoreBody) -> dict[str, object]:
         deployment.ledger,
         deployment.policy.review,
         [body.version_id],
-        reviewer=_reviewer(request),
+        reviewer=current_reviewer(request),
         reason=body.reason,
         policy_digest=deployment.screening.digest,
         identities=deployment.identities,
@@ -256,37 +248,23 @@ def acknowledge(request: Request, incident_id: PathId, body: ReasonBody) -> dict
         deployment.settings,
         incident_id,
         IncidentState.CLOSED,
-        by=_reviewer(request).name,
+        by=current_reviewer(request).name,
         reason=clean_reason(body.reason),
     )
     return incident.as_dict()
 
 
-@router.post("/cases/{case_id}/approvals", status_code=201, summary="Approve a step of a case's plan as it is shown")
-def approve(request: Request, case_id: PathId, body: ApprovalBody) -> dict[str, object]:
-    """Nothing is done yet: `guard case run` does what was approved. A step that is no longer proposed is refused."""
-    deployment = current_deployment(request)
-    case = find_case(deployment.ledger, case_id)
-    scope = scope_of(deployment.ledger, case)
-    steps = {each.step.step_id: each for each in plan_case(deployment.ledger, deployment.policy, case, scope)}
-    if body.step_id not in steps:
-        raise Stale(
-            "this step is no longer proposed: what it is about changed; load the page again, nothing was approved"
-        )
-    planned = steps[body.step_id]
-    by, reason = _reviewer(request).name, clean_reason(body.reason)
-    approve_step(deployment.ledger, case_id, planned.step, by=by, reason=reason)
-    return {"step_id": body.step_id, "message": f"Approved. guard case run {case_id[:8]} does it."}
-
-
 def _change_mute(request: Request, change: Callable[..., Mute], mute_id: str, body: ReasonBody) -> dict[str, object]:
     deployment = current_deployment(request)
     digest = deployment.screening.digest
-    changed = change(deployment.ledger, mute_id, reviewer=_reviewer(request), reason=body.reason, policy_digest=digest)
+    changed = change(
+        deployment.ledger, mute_id, reviewer=current_reviewer(request), reason=body.reason, policy_digest=digest
+    )
     return changed.as_dict()
 
 
-def _reviewer(request: Request) -> Reviewer:
+def current_reviewer(request: Request) -> Reviewer:
+    """Return who sent the request."""
     reviewer: Reviewer = request.state.reviewer
     return reviewer
 

@@ -25,7 +25,7 @@ MAX_ALERTS: Final = 100
 PLOTTED_DAYS: Final = 90
 
 Subject = Annotated[
-    str, Query(min_length=1, max_length=2_000, description="A chunk, document, trace, source, run or principal.")
+    str, Query(min_length=1, max_length=2_000, description="A chunk, document, trace, source, run, principal or purge.")
 ]
 Kind = Annotated[SubjectKind | None, Query(description="What the subject is; default: the first that fits.")]
 

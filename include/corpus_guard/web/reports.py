@@ -76,6 +76,7 @@ def show_report(request: Request, report_id: str) -> HTMLResponse:
         correct=display_text(report.correct) if report.correct else None,
         filings=reports.list_filings(ledger, report.report_id, MAX_ROWS),
         traces=records.list_traces(ledger, limit=MAX_ROWS, report_id=report.report_id),
+        cases=cases_of(ledger, Member(MemberKind.REPORT, report.report_id)),
     )
 
 

@@ -277,7 +277,7 @@ function setUpReasonForms() {
       setBusy(form, true);
       try {
         const result = await post(form.dataset.send, answer);
-        goTo(window.location.href, result.message || form.dataset.done);
+        goTo(result.page ? base + result.page : window.location.href, result.message || form.dataset.done);
       } catch (error) {
         showMessage(error.message, false);
         setBusy(form, false);
