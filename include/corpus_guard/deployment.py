@@ -223,12 +223,18 @@ class Deployment:
     @cached_property
     def retrieval_log(self) -> RetrievalLog | None:
         """Writer of the retrieval log; None if the settings turn it off."""
-        from corpus_guard.corpus.retrieval_log import RetrievalLog, question_key
+        from corpus_guard.corpus.retrieval_log import RetrievalLog
 
         if self.settings.retrieval_log == "off":
             return None
-        key = question_key(self.settings.keys) if self.settings.retrieval_log == "hashed" else None
-        return RetrievalLog(self.ledger, self.settings.retrieval_days, key)
+        return RetrievalLog(self.ledger, self.settings.retrieval_days, self.question_key)
+
+    @cached_property
+    def question_key(self) -> bytes | None:
+        """Key under which the retrieval log hashes questions; None if it stores their texts, or nothing."""
+        from corpus_guard.corpus.retrieval_log import key_in_use
+
+        return key_in_use(self.settings)
 
     def refresh(
         self, run_id: str | None = None, source_names: Sequence[str] = (), progress: Progress = no_progress

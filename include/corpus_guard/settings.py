@@ -79,10 +79,10 @@ class Settings(BaseSettings):
     promoted last, else the one of the package."""
     filter_model_sha256: str = ""
     """SHA-256 of ``filter_model``; a file with another hash is not read."""
-    retrieval_log: Literal["on", "hashed", "off"] = "on"
-    """``on``: the ledger logs questions and the chunks served for them, for the query bank and for forensics.
-    ``hashed``: a question is stored as a keyed hash and a coarse form of its embedding, and no answer is; the query
-    bank then learns nothing from it. ``off``: nothing is logged."""
+    retrieval_log: Literal["on", "hashed", "off"] = "hashed"
+    """``hashed``: the ledger logs which chunks were served; the question is stored as a keyed hash and a coarse form of
+    its embedding, and no answer is. The query bank then holds reported questions and headings of trusted documents.
+    ``on``: the texts of questions and answers as well; the query bank learns from them. ``off``: nothing is logged."""
     retrieval_days: int = Field(default=90, ge=1, le=3_650)
     """Days after which a retrieval, and a question that nobody reported, is deleted."""
 

@@ -1,4 +1,8 @@
-"""The tabletop of the documentation, played: its files are written and its commands are run, in their order, on a real deployment.
+"""The tabletop of the documentation, played twice: by its commands, and through Airflow and the pages.
+
+Its files are written and its commands are run, in their order, on a real deployment. In the second play each refresh is a run of
+the DAG with a logical date of its own, the DAG for tracebacks traces the report, and what the page says people can do in a
+browser is done in one, by two people.
 
 An insider plants eight texts over five days; some pass. A report, a trace, a case, a plan, a withdrawal, a purge that is proved, the
 question asked again, a case file, and a stranger who checks it with the public key alone.
@@ -6,22 +10,37 @@ question asked again, a case file, and a stranger who checks it with the public 
 
 from __future__ import annotations
 
+import itertools
 import json
+import os
 import re
 import shlex
+import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
+from deployment import MakeDeployment, Workspace
+from playwright.sync_api import Page
 
+from browsing import Watched, chromium, mounted, needs_chromium, watched
+from corpus_guard.deployment import Deployment
+from corpus_guard.forensics.cases import StepKind
+from corpus_guard.forensics.plan import STEP_TITLES
 from corpus_guard.ledger import Ledger
-from corpus_guard.ledger.tables import documents, events, reports, traces, versions
+from corpus_guard.ledger.tables import documents, events, filings, reports, runs, traces, versions
 from corpus_guard.models import Models
 from corpus_guard.settings import Settings
+from corpus_guard.web.access import RateLimit
+from corpus_guard.web.app import make_app
 from environment import PROJECT
+from plain_access import plain_access
 from postgres import free_port
 
 PAGE = PROJECT / "docs" / "tutorial" / "tabletop.md"
@@ -33,6 +52,10 @@ PLANTED = {
 }  # fmt: skip
 OPENLY_HOSTILE = {"pump-noise.md", "labels.html"}
 """What gives an order or hides: it must wait. The others state what could be true, and a better guard may hold more of them."""
+
+APPROVERS = {"withdraw": "ada", "purge": "ben", "re_embed": "ada", "ask_again": "ben", "notify": "ada"}
+"""Who approves which step in the browser, in the order of the page."""
+SHOTS = os.environ.get("GUARD_TEST_SHOTS", "")  # folder for pictures of the pages; empty: none are taken
 
 Typed = Callable[..., tuple[int, str, str]]
 
@@ -121,6 +144,119 @@ def tabletop(tmp_path: Path, models_home: Path, typed: Typed, monkeypatch: pytes
     return made
 
 
+@dataclass
+class ThroughAirflow(Tabletop):
+    """The same, with the DAGs and the pages in place of the commands that they stand for."""
+
+    workspace: Workspace
+    session: Callable[[str], Watched]
+    days: int = 0
+
+    @property
+    def home(self) -> Path:
+        return self.workspace.home
+
+    def play(self, act: Act) -> str:
+        words = shlex.split(act.content)[1:] if not act.file else []
+        ids = self.ids()
+        case = f"cases/{ids['CASE']}"
+        options = dict(pairwise(words))
+        match words:
+            case ["refresh"]:
+                self.days += 1
+                run = self.workspace.run("corpus_refresh", f"2026-11-{self.days:02}")
+                assert run.succeeded, run.log[-3000:]
+            case ["report", "add", *_]:
+                page = self.open("maria", "reports")
+                page.get_by_text("Report a wrong answer…").click()
+                page.get_by_label("Question, as it was asked").fill(options["--query"])
+                page.get_by_label("Wrong answer", exact=True).fill(options["--output"])
+                page.get_by_label("Right answer, if you know it").fill(options["--correct"])
+                page.get_by_role("button", name="Report", exact=True).click()
+                page.get_by_role("status").get_by_text("Reported.").wait_for()
+                self.picture("maria", "report")
+            case ["trace", _]:
+                self.workspace.run_until_asked("approve_withdrawal", "traceback_nightly")
+            case ["exposure", _]:
+                page = self.open("ada", f"traces/{ids['TRACE']}")
+                self.picture("ada", "trace")
+                page.get_by_role("link", name="Exposure", exact=True).click()
+                page.get_by_role("heading", name="Came the same road").wait_for()
+                self.picture("ada", "exposure")
+            case ["case", "open", title, *_]:
+                page = self.open("ada", f"traces/{ids['TRACE']}")
+                page.get_by_text("Open a case…").click()
+                page.get_by_label("Title of the case").fill(title)
+                page.get_by_label("Reason to open a case").fill(options["--reason"])
+                page.get_by_role("button", name="Open", exact=True).click()
+                page.get_by_role("status").get_by_text("Case opened.").wait_for()
+            case ["case", "add", *_]:
+                for name in (word for option, word in pairwise(words) if option == "--document"):
+                    page = self.open("ada", case)
+                    page.get_by_text("Add to the case…").click()
+                    page.get_by_label("Its name or id").fill(name)
+                    page.get_by_label("Reason to add it").fill(options["--reason"])
+                    page.get_by_role("button", name="Add", exact=True).click()
+                    page.get_by_role("status").get_by_text("Added to the case.").wait_for()
+            case ["case", "approve", _, kind, *_]:
+                who = APPROVERS[kind]
+                page = self.open(who, case)
+                self.picture(who, f"plan-{kind}")
+                page.get_by_label(f"Reason to approve: {STEP_TITLES[StepKind(kind)]}").fill(options["--reason"])
+                page.locator("article", has_text=STEP_TITLES[StepKind(kind)]).get_by_role(
+                    "button", name="Approve"
+                ).click()
+                page.get_by_role("status").get_by_text("Approved.").wait_for()
+            case ["case", "close", *_]:
+                page = self.open("ben", case)
+                page.get_by_label("Conclusion of the case").fill(options["--conclusion"])
+                page.get_by_role("button", name="Close the case").click()
+                page.get_by_role("status").get_by_text("Closed.").wait_for()
+                self.picture("ben", "closed")
+            case _:
+                return super().play(act)
+        return ""
+
+    def open(self, who: str, path: str) -> Page:
+        session = self.session(who)
+        session.page.goto(f"http://{session.host}/corpus-guard/{path}")
+        return session.page
+
+    def picture(self, who: str, name: str) -> None:
+        session = self.session(who)
+        session.quiet()
+        for width, theme in itertools.product((390, 1440), ("light", "dark")):
+            session.page.emulate_media(color_scheme=theme)  # type: ignore[arg-type]
+            session.page.set_viewport_size({"width": width, "height": 900})
+            wide = session.page.evaluate("() => document.documentElement.scrollWidth")
+            assert wide <= width, f"{name} is {wide} wide"
+            if SHOTS:
+                session.page.screenshot(path=f"{SHOTS}/{name}-{width}-{theme}.png", full_page=True)
+
+
+@pytest.fixture
+def through_airflow(
+    deploy: MakeDeployment, tmp_path: Path, typed: Typed, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[ThroughAirflow]:
+    workspace = deploy("tabletop")
+    workspace.sources_file = workspace.home / "sources.yaml"
+    (tmp_path / "var").mkdir()
+    (tmp_path / "var" / "tabletop").symlink_to(workspace.home)
+    monkeypatch.chdir(tmp_path)
+    for name, value in workspace.env().items():
+        if name.startswith("CORPUS_GUARD_"):
+            monkeypatch.setenv(name, value)
+    sessions: dict[str, Watched] = {}
+    with mounted(make_app(Deployment, plain_access(), RateLimit())) as address, chromium() as browser:
+
+        def session(who: str) -> Watched:
+            if who not in sessions:
+                sessions[who] = watched(browser, address, width=1440, headers={"Who": who})
+            return sessions[who]
+
+        yield ThroughAirflow(tmp_path, typed, workspace, session)
+
+
 def test_the_page_asks_for_eight_planted_texts_and_each_command_is_ours() -> None:
     played = list(acts())
 
@@ -132,6 +268,40 @@ def test_the_page_asks_for_eight_planted_texts_and_each_command_is_ours() -> Non
 
 @pytest.mark.slow
 def test_the_tabletop_is_played_from_the_first_lie_to_the_strangers_check(tabletop: Tabletop) -> None:
+    play_to_the_end(tabletop)
+
+
+@pytest.mark.slow
+@needs_chromium
+def test_the_tabletop_is_played_through_airflow_and_in_a_browser(through_airflow: ThroughAirflow) -> None:
+    play_to_the_end(through_airflow)
+
+    approved = [
+        row.body["by"] for row in through_airflow.read(sa.select(events).where(events.c.kind == "case_step_approved"))
+    ]
+    assert approved == list(APPROVERS.values())
+    (filing,) = through_airflow.read(sa.select(filings))
+    assert (filing.reporter, filing.origin) == ("maria", "review pages")
+    took_in = through_airflow.read(sa.select(runs.c.run_id).where(runs.c.kind == "refresh"))
+    assert len(took_in) == through_airflow.days == 7
+    a_stranger_checks(through_airflow)
+
+
+def a_stranger_checks(tabletop: Tabletop) -> None:
+    """Check the case file in a new folder, by another process, with the public key and no network."""
+    folder = tabletop.root / "stranger"
+    shutil.copytree(tabletop.home / "case", folder / "case")
+    page = folder / "case" / "report.html"
+    page.write_text(page.read_text().replace("honest", "planted"))  # as it was handed over
+    shutil.copy(tabletop.home / "keys" / "log.pub", folder)
+    command = [sys.executable, "-m", "corpus_guard.cli.main", "case", "check", "case", "--key", "log.pub"]
+    env = {"PATH": os.environ["PATH"], "PYTHONPATH": str(PROJECT / "include"), "HOME": str(folder / "nothing")}
+    said = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False)
+    assert said.returncode == 0, said.stdout + said.stderr
+    assert sorted(path.name for path in folder.iterdir()) == ["case", "log.pub"], "nothing was written"
+
+
+def play_to_the_end(tabletop: Tabletop) -> None:
     said: dict[str, str] = {}
     for act in acts():
         said[act.content] = tabletop.play(act)

@@ -208,6 +208,21 @@ def test_reports_are_found_by_the_surest_road(exposed: Ledger) -> None:
     assert measured.reports_total == 2
 
 
+def test_a_report_is_known_by_its_question_where_the_log_keeps_hashes_alone(exposed: Ledger) -> None:
+    key = b"k" * 32
+    asked = [LoggedRetrieval("How deep is the quay?", (LoggedChunk("a1"),), at=START)]
+    RetrievalLog(exposed, days=3_000, key=key).add(asked)
+    at = START + timedelta(hours=1)
+    receipt = file_report(exposed, Filing("how deep is the quay", "90 m", at), "run", at)
+    subject = find_subject(exposed, "a1")
+
+    (report,) = measure_exposure(exposed, subject, key=key).reports
+
+    assert (report.report_id, report.road) == (receipt.report_id, ReportRoad.QUESTION)
+    assert measure_exposure(exposed, subject, key=b"another key of this kind").reports == ()
+    assert [question.text for question in measure_exposure(exposed, subject).questions] == [None]
+
+
 @pytest.mark.parametrize("name", ["", "nothing", "' OR 1=1 --", "00000000"])
 def test_an_unknown_name_is_refused(exposed: Ledger, name: str) -> None:
     with pytest.raises(UnknownSubject, match="neither the ledger nor the retrieval log"):

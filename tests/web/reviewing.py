@@ -1,7 +1,6 @@
 """A quarantine to look at through the app: a real ledger and real batches, no model and no Chroma.
 
-Access control is simple: the header `Who` names the person, who may decide unless the name begins with ``viewer``.
-`test_airflow_roles.py` has Airflow's own.
+Access control is that of `plain_access`; `test_airflow_roles.py` has Airflow's own.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
-from fastapi import FastAPI, HTTPException, Request
+from fastapi import FastAPI
 from starlette.datastructures import State
 from starlette.testclient import TestClient
 
@@ -28,34 +27,15 @@ from corpus_guard.domain import Finding, Judgement, TrustLevel, Verdict, Version
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.tables import chunks
 from corpus_guard.review.queue import QueueItem, find_item
-from corpus_guard.review.reviewer import Reviewer
 from corpus_guard.screening.runner import Screening
 from corpus_guard.settings import Settings
-from corpus_guard.web.access import AccessControl, RateLimit
+from corpus_guard.web.access import RateLimit
 from corpus_guard.web.app import make_app
 from corpus_guard.web.shared_deployment import SharedDeployment
 from material import MODEL, a_finding, a_version, judged
+from plain_access import plain_access
 
 HEADERS = {"Sec-Fetch-Site": "same-origin", "X-Corpus-Guard": "test"}
-
-
-def plain_access() -> AccessControl:
-    def authorize_view(request: Request) -> Reviewer:
-        name = request.headers.get("who")
-        if not name:
-            raise HTTPException(401, "Not authenticated")
-        return Reviewer(name, name, "PlainAccess")
-
-    def may_decide(request: Request) -> bool:
-        return not request.headers["who"].startswith("viewer")
-
-    def authorize_decision(request: Request) -> Reviewer:
-        reviewer = authorize_view(request)
-        if not may_decide(request):
-            raise HTTPException(403, "Forbidden")
-        return reviewer
-
-    return AccessControl(authorize_view, authorize_decision, may_decide)
 
 
 @cache

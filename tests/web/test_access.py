@@ -14,7 +14,7 @@ from reviewing import Reviewing, deciding, plain_access
 from starlette.testclient import TestClient
 
 from corpus_guard.review.queue import QueueItem
-from corpus_guard.web.access import RateLimit, require_same_origin
+from corpus_guard.web.access import RateLimit, require_same_origin, require_same_origin_of_spans
 from corpus_guard.web.app import make_app
 from corpus_guard.web.headers import HEADERS as SEALED
 
@@ -31,7 +31,7 @@ def routes(app: FastAPI) -> Iterator[tuple[str, str]]:
 
 
 def filled(path: str) -> str:
-    for name in ("version_id", "report_id", "trace_id", "decision_id", "mute_id", "incident_id"):
+    for name in ("version_id", "report_id", "trace_id", "decision_id", "mute_id", "incident_id", "case_id"):
         path = path.replace(f"{{{name}}}", ANY_ID)
     return path.replace("{name}", "pages.css")
 
@@ -48,10 +48,11 @@ def unguarded(app: FastAPI) -> list[str]:
         if not isinstance(route, APIRoute):
             lacking.append(str(route))
             continue
+        same_origin = require_same_origin_of_spans if "/otlp/" in route.path else require_same_origin
         needed = (
             {access.authorize_view}
             if route.methods <= {"GET", "HEAD"}
-            else {access.authorize_view, access.authorize_decision, require_same_origin}
+            else {access.authorize_view, access.authorize_decision, same_origin}
         )
         if not needed <= asked(route.dependant):
             lacking.append(route.path)

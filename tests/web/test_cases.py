@@ -71,6 +71,33 @@ def test_a_step_is_approved_by_a_person_and_nothing_is_done(reviewing: Reviewing
         assert not connection.execute(sa.select(events).where(events.c.kind == "withdrawn")).all()
 
 
+def test_a_wrong_answer_is_reported_and_a_case_is_opened_filled_and_closed(reviewing: Reviewing) -> None:
+    reviewing.serve("pumps.md")
+    with reviewing.client("viewer") as viewer, reviewing.client("ada") as ada, reviewing.client("ben") as ben:
+        wrong = {"query": "How often?", "output": "Every nine years.", "correct": ""}
+        assert viewer.post("/api/v1/reports", json=wrong).status_code == 403
+        assert ada.post("/api/v1/reports", json={**wrong, "output": "\u200b"}).status_code == 400
+        report = ada.post("/api/v1/reports", json=wrong).json()
+        assert "In no case" in ada.get(f"/{report['page']}").text
+        body = {"kind": "report", "name": report["report_id"], "title": "wrong interval", "reason": "ada reported it"}
+        assert viewer.post("/api/v1/cases", json=body).status_code == 403
+        assert ada.post("/api/v1/cases", json={**body, "name": "ffffffff"}).status_code == 404
+
+        opened = ada.post("/api/v1/cases", json=body).json()
+
+        assert "wrong interval" in ada.get(f"/{report['page']}").text
+        path = f"/api/v1/{opened['page']}"
+        document = {"kind": "version", "name": "pumps.md", "reason": "read by me"}
+        assert ben.post(f"{path}/members", json=document).json()["message"] == "Added to the case."
+        assert ben.post(f"{path}/members", json=document).json()["message"] == "The case holds it already."
+        assert ben.post(f"{path}/close", json={"reason": "nothing was planted"}).json()["state"] == "closed"
+        assert ben.post(f"{path}/members", json=document).status_code == 409
+        page = ada.get(f"/{opened['page']}").text
+    assert "nothing was planted" in page and "data-send" not in page
+    closed = find_case(reviewing.ledger, opened["case_id"])
+    assert (closed.opened_by, closed.closed_by, len(closed.members)) == ("ada", "ben", 2)
+
+
 def test_names_are_text_on_the_case_and_on_the_map(reviewing: Reviewing, case: Case) -> None:
     with reviewing.client("ada") as ada:
         for path in (

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from datetime import timedelta
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
+from google.protobuf.json_format import ParseDict
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
+    ExportTraceServiceRequest,
+    ExportTraceServiceResponse,
+)
 from reviewing import Reviewing
 
 from corpus_guard.corpus.retrieval_log import LoggedChunk, LoggedRetrieval, RetrievalLog
@@ -17,15 +23,15 @@ from corpus_guard.ledger.tables import retrievals
 from corpus_guard.web import telemetry
 
 HOSTILE = "<script>hacked()</script>\u202e{{ 7 * 7 }}"
-SPANS = {
+SPANS: dict[str, Any] = {
     "resourceSpans": [
         {
             "scopeSpans": [
                 {
                     "spans": [
                         {
-                            "traceId": "1",
-                            "spanId": "2",
+                            "traceId": "0a" * 16,
+                            "spanId": "0b" * 8,
                             "startTimeUnixNano": str(int(now().timestamp() - 60) * 10**9),
                             "attributes": [
                                 {"key": "gen_ai.retrieval.documents", "value": {"stringValue": '["c1"]'}},
@@ -92,13 +98,37 @@ def test_alerts_are_shown_and_name_their_exposure(reviewing: Reviewing, chunk: s
 def test_spans_are_taken_from_whoever_may_decide(reviewing: Reviewing) -> None:
     with reviewing.client("viewer") as viewer, reviewing.client("ada") as ada:
         assert viewer.post(TRACES, json=SPANS).status_code == 403
-        assert (
-            ada.post(TRACES, content=json.dumps(SPANS), headers={"Content-Type": "application/x-protobuf"}).status_code
-            == 415
-        )
+        assert ada.post(TRACES, content=json.dumps(SPANS), headers={"Content-Type": "text/plain"}).status_code == 415
         assert logged(reviewing) == 0
         assert (ada.post(TRACES, json=SPANS).json(), ada.post(TRACES, json=SPANS).json()) == ({}, {})
 
+    assert logged(reviewing) == 1
+
+
+def test_the_same_spans_in_protobuf_and_gzip_are_the_same_retrieval(reviewing: Reviewing) -> None:
+    message = ParseDict(SPANS, ExportTraceServiceRequest())
+    for span in message.resource_spans[0].scope_spans[0].spans:  # JSON has ids in hex, which ParseDict takes for base64
+        sent = SPANS["resourceSpans"][0]["scopeSpans"][0]["spans"][0]
+        span.trace_id, span.span_id = bytes.fromhex(sent["traceId"]), bytes.fromhex(sent["spanId"])
+    body = message.SerializeToString()
+    protobuf = {"Content-Type": "application/x-protobuf"}
+    packed = {"Content-Encoding": "gzip"}
+    with reviewing.client("ada") as ada:
+        assert ada.post(TRACES, json=SPANS).json() == {}
+        answer = ada.post(TRACES, content=body, headers=protobuf)
+        assert (answer.status_code, answer.headers["content-type"]) == (200, "application/x-protobuf")
+        assert ExportTraceServiceResponse.FromString(answer.content) == ExportTraceServiceResponse()
+        assert ada.post(TRACES, content=gzip.compress(body), headers={**protobuf, **packed}).status_code == 200
+        assert logged(reviewing) == 1
+        message.resource_spans[0].scope_spans[0].spans[0].start_time_unix_nano = 10**18
+        old = ada.post(TRACES, content=message.SerializeToString(), headers=protobuf)
+        assert ExportTraceServiceResponse.FromString(old.content).partial_success.rejected_spans == 1
+        json_type = {"Content-Type": "application/json", **packed}
+        assert ada.post(TRACES, content=gzip.compress(json.dumps(SPANS).encode()), headers=json_type).json() == {}
+        for broken in (body, gzip.compress(body)[:-9], gzip.compress(b" " * (telemetry.MAX_BODY_BYTES + 1))):
+            assert ada.post(TRACES, content=broken, headers={**protobuf, **packed}).status_code == 400
+        assert ada.post(TRACES, content=b"\xff" * 9, headers=protobuf).status_code == 400
+        assert ada.post(TRACES, content=body, headers={**protobuf, "Content-Encoding": "br"}).status_code == 415
     assert logged(reviewing) == 1
 
 

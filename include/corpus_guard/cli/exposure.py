@@ -47,7 +47,7 @@ def exposure(
 
     with Deployment() as deployment:
         found = find_subject(deployment.ledger, subject, kind)
-        measured = measure_exposure(deployment.ledger, found, listed=limit)
+        measured = measure_exposure(deployment.ledger, found, listed=limit, key=deployment.question_key)
         siblings = find_road_siblings(deployment.ledger, found, listed=limit)
     if as_json:
         console.print_json({**measured.as_dict(), "same_road": asdict(siblings)})

@@ -5,9 +5,9 @@ Rules
     * a question that was ever reported stays; one that was only asked, and every retrieval, is deleted after
       ``CORPUS_GUARD_RETRIEVAL_DAYS``. An event in the log says until when and how many: what the log does not
       cover any more is not taken for nothing;
-    * with ``CORPUS_GUARD_RETRIEVAL_LOG=hashed`` neither questions nor answers are stored: a question is its hash
-      under a key of this deployment, and its sketch (`corpus_guard.corpus.sketches`). With ``off`` nothing is
-      written; older rows are still deleted in time;
+    * with ``CORPUS_GUARD_RETRIEVAL_LOG=hashed``, the default, neither questions nor answers are stored: a question
+      is its hash under a key of this deployment, and its sketch (`corpus_guard.corpus.sketches`). With ``on`` their
+      texts are; with ``off`` nothing is written. Rows of another setting are kept, and deleted in time;
     * a record that comes from elsewhere has a key: sent twice, it is stored once.
 
 Questions may hold personal data: the log lies in the ledger's database and nowhere else, and no message
@@ -27,7 +27,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
@@ -38,6 +38,9 @@ from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.queries import insert_missing, select_in_batches
 from corpus_guard.ledger.states import QueryOrigin, RetrievalOrigin
 from corpus_guard.ledger.tables import queries, retrievals, retrieved_chunks
+
+if TYPE_CHECKING:
+    from corpus_guard.settings import Settings
 
 MAX_QUERY_CHARS = 2_000
 MAX_ANSWER_CHARS = 8_000
@@ -96,6 +99,11 @@ def question_key(folder: Path) -> bytes:
         finally:
             draft.unlink()
     return bytes.fromhex(path.read_text(encoding="ascii"))
+
+
+def key_in_use(settings: Settings) -> bytes | None:
+    """Return the key under which the log hashes questions; None if it stores their texts, or nothing."""
+    return question_key(settings.keys) if settings.retrieval_log == "hashed" else None
 
 
 def query_id(text: str, key: bytes | None = None) -> str:

@@ -25,6 +25,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from corpus_guard.corpus.retrieval_log import key_in_use
 from corpus_guard.domain import sha256_bytes
 from corpus_guard.errors import Misuse
 from corpus_guard.exports import incident_finding, sarif, stix
@@ -135,7 +136,7 @@ def _files(
     """Yield the files of a case, by name."""
     scope = scope_of(ledger, case)
     cause = root_cause(ledger, policy, scope)
-    exposure = case_exposure(ledger, scope, listed=MAX_SESSIONS)
+    exposure = case_exposure(ledger, scope, listed=MAX_SESSIONS, key=key_in_use(settings))
     timeline = case_timeline(ledger, case, scope, retrieval_lines(exposure))
     steps = plan_case(ledger, policy, case, scope)
     content = {

@@ -13,6 +13,7 @@ Not done here: why the text is there (`corpus_guard.traceback`), and what to do 
 from __future__ import annotations
 
 import secrets
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -22,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import sqlalchemy as sa
 
-from corpus_guard.corpus.retrieval_log import PRUNED_EVENT
+from corpus_guard.corpus.retrieval_log import PRUNED_EVENT, query_id
 from corpus_guard.errors import UnknownSubject
 from corpus_guard.forensics.kinds import SubjectKind
 from corpus_guard.ledger.queries import Row, Select, is_sqlite, select_in_batches
@@ -213,13 +214,17 @@ def find_subject(ledger: Ledger, name: str, kind: SubjectKind | None = None) -> 
     )
 
 
-def measure_exposure(ledger: Ledger, *subjects: ExposureSubject, listed: int = LISTED) -> Exposure:
+def measure_exposure(
+    ledger: Ledger, *subjects: ExposureSubject, listed: int = LISTED, key: bytes | None = None
+) -> Exposure:
     """Return whom the texts of these subjects, taken together, have reached.
 
     Args:
         ledger: holds the retrieval log.
         subjects: one or several; at least one.
         listed: entries of each list at most; counts are complete.
+        key: under which the log hashes questions; None: it stores them. Without the right one, a report is not
+            recognised by its question.
     """
     listed = min(max(listed, 0), MAX_LISTED)
     wanted = sa.union(*(subject.chunk_ids() for subject in subjects)).subquery("wanted")
@@ -232,7 +237,7 @@ def measure_exposure(ledger: Ledger, *subjects: ExposureSubject, listed: int = L
         if unknown < total.retrievals:
             reached = (_count_groups(connection, column, was_shown) for column in _reached_columns(hits))
             shown = _reach(connection.execute(_select_span(hits).where(was_shown)).one(), *reached)
-        report_rows, reports_total = _find_reports(connection, wanted, hits, listed)
+        report_rows, reports_total = _find_reports(connection, wanted, hits, listed, key)
         return Exposure(
             subjects=tuple(subjects),
             chunks=connection.scalar(sa.select(sa.func.count()).select_from(wanted)) or 0,
@@ -298,10 +303,8 @@ def _collected_hits(connection: sa.Connection, wanted: sa.Subquery) -> Iterator[
         .into(f"exposed_retrievals_{secrets.token_hex(8)}", temporary=True)
     )
     connection.execute(create)
-    try:
-        yield create.table
-    finally:
-        create.table.drop(connection)
+    yield create.table
+    create.table.drop(connection, checkfirst=False)  # after an error the rollback removes it
 
 
 def _select_span(hits: sa.Table, *, with_context: bool = False) -> Select:
@@ -404,7 +407,7 @@ def _days(connection: sa.Connection, hits: sa.Table) -> tuple[tuple[date, int], 
 
 
 def _find_reports(
-    connection: sa.Connection, wanted: sa.Subquery, hits: sa.Table, listed: int
+    connection: sa.Connection, wanted: sa.Subquery, hits: sa.Table, listed: int, key: bytes | None
 ) -> tuple[tuple[ExposedReport, ...], int]:
     ids = sa.select(wanted.c.chunk_id)
     traced = (
@@ -430,6 +433,15 @@ def _find_reports(
     ):
         for report_id in connection.scalars(statement.distinct().order_by(sa.text("1"))):
             roads.setdefault(report_id, road)
+    if key:
+        every = connection.execute(sa.select(reports.c.report_id, reports.c.query).order_by(reports.c.report_id))
+        by_question = defaultdict(list)
+        for row in every:
+            by_question[query_id(row.query, key)].append(row.report_id)
+        statement = sa.select(hits.c.query_id).distinct()
+        for hit in select_in_batches(connection, statement, hits.c.query_id, by_question):
+            for report_id in by_question[hit.query_id]:
+                roads.setdefault(report_id, ReportRoad.QUESTION)
     kept = list(roads)[:listed]
     rows = {row.report_id: row for row in connection.execute(sa.select(reports).where(reports.c.report_id.in_(kept)))}
     listed_reports = tuple(

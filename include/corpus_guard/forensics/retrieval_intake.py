@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import json
 import math
+import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -390,3 +391,23 @@ def read_otlp_json(body: bytes) -> object:
         return json.loads(body)
     except (ValueError, RecursionError):
         raise HostileInput("retrieval.broken", "the body is no JSON; expected an ExportTraceServiceRequest") from None
+
+
+def unpack_gzip(body: bytes, limit: int) -> bytes:
+    """Return the content of a gzip file.
+
+    Raises:
+        HostileInput: it is none, is cut, or has more than `limit` bytes.
+    """
+    unpacker = zlib.decompressobj(16 + zlib.MAX_WBITS)
+    try:
+        content = unpacker.decompress(body, limit + 1)
+    except zlib.error:
+        raise HostileInput("retrieval.broken", "the body is no gzip") from None
+    if len(content) > limit:
+        raise HostileInput(
+            "retrieval.too_many", f"unpacked, the body has more than {limit:,} bytes; send fewer spans at a time"
+        )
+    if not unpacker.eof:
+        raise HostileInput("retrieval.broken", "the gzip is cut")
+    return content

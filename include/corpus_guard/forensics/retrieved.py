@@ -29,10 +29,15 @@ def case_subjects(scope: Scope) -> list[ExposureSubject]:
     return [ExposureSubject(kind, each, each) for each in ids]
 
 
-def case_exposure(ledger: Ledger, scope: Scope, listed: int = LISTED) -> Exposure | None:
-    """Return whom the accused texts of a case have reached; None where no text is accused."""
+def case_exposure(ledger: Ledger, scope: Scope, listed: int = LISTED, key: bytes | None = None) -> Exposure | None:
+    """Return whom the accused texts of a case have reached; None where no text is accused.
+
+    Args:
+        listed: entries of each list at most.
+        key: under which the log hashes questions.
+    """
     subjects = case_subjects(scope)
-    return measure_exposure(ledger, *subjects, listed=listed) if subjects else None
+    return measure_exposure(ledger, *subjects, listed=listed, key=key) if subjects else None
 
 
 def retrieval_lines(exposure: Exposure | None) -> Sequence[TimelineEntry]:

@@ -81,6 +81,9 @@ class RateLimit:
         return 0.0 if allowed else (1 - tokens) * self.seconds / self.max_actions
 
 
+SPAN_TYPES: Final = ("application/json", "application/x-protobuf")
+
+
 def require_same_origin(
     request: Request,
     request_header: Annotated[
@@ -92,6 +95,22 @@ def require_same_origin(
     Raises:
         HTTPException: 403 for another origin or a missing header, 415 for another content type.
     """
+    _require_own_request(request, request_header, ("application/json",))
+
+
+def require_same_origin_of_spans(
+    request: Request,
+    request_header: Annotated[str | None, Header(alias=REQUEST_HEADER, description="Any value.")] = None,
+) -> None:
+    """Refuse requests that another site could have sent; spans may be Protobuf, which no form can send either.
+
+    Raises:
+        HTTPException: 403 for another origin or a missing header, 415 for another content type.
+    """
+    _require_own_request(request, request_header, SPAN_TYPES)
+
+
+def _require_own_request(request: Request, request_header: str | None, content_types: tuple[str, ...]) -> None:
     headers = request.headers
     site, origin = headers.get("sec-fetch-site"), headers.get("origin")
     if site is not None and site != "same-origin":
@@ -104,11 +123,12 @@ def require_same_origin(
         )
     if not request_header:
         raise HTTPException(403, f"the header {REQUEST_HEADER} is missing; nothing was changed")
-    if headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
-        raise HTTPException(415, "the content type must be application/json; nothing was changed")
+    if headers.get("content-type", "").partition(";")[0].strip().lower() not in content_types:
+        raise HTTPException(415, f"the content type must be {' or '.join(content_types)}; nothing was changed")
 
 
 SameOrigin = Depends(require_same_origin)
+SameOriginOfSpans = Depends(require_same_origin_of_spans)
 
 
 def enforce_rate_limit(request: Request, reviewer: Reviewer) -> None:

@@ -44,7 +44,7 @@ from corpus_guard.web import (
     search,
     telemetry,
 )
-from corpus_guard.web.access import AccessControl, RateLimit, SameOrigin, enforce_rate_limit
+from corpus_guard.web.access import AccessControl, RateLimit, SameOrigin, SameOriginOfSpans, enforce_rate_limit
 from corpus_guard.web.headers import SecurityHeaders
 from corpus_guard.web.render import STATIC, render_page, static_file_path
 from corpus_guard.web.responses import SafeJSON
@@ -102,8 +102,12 @@ def make_app(
     app.include_router(api.router, prefix=API)
     for read_router in (history.api, health.api, exports.router, exposure.api):
         app.include_router(read_router, prefix=API)
-    for changing_router in (changes.router, case_changes.router, telemetry.router):
-        app.include_router(changing_router, prefix=API, dependencies=[SameOrigin, Depends(authorize_decision)])
+    for changing_router, same_origin in (
+        (changes.router, SameOrigin),
+        (case_changes.router, SameOrigin),
+        (telemetry.router, SameOriginOfSpans),
+    ):
+        app.include_router(changing_router, prefix=API, dependencies=[same_origin, Depends(authorize_decision)])
     app.add_exception_handler(GuardError, _handle_guard_error)
     for outage in (sa.exc.OperationalError, sa.exc.InterfaceError, sa.exc.TimeoutError):
         app.add_exception_handler(outage, _handle_outage)

@@ -39,7 +39,7 @@ def show_case(request: Request, case_id: str) -> HTMLResponse:
     ledger, policy = deployment.ledger, deployment.policy
     case = find_case(ledger, case_id)
     scope = scope_of(ledger, case)
-    exposure = case_exposure(ledger, scope)
+    exposure = case_exposure(ledger, scope, key=deployment.question_key)
     timeline = case_timeline(ledger, case, scope, retrieval_lines(exposure))
     return render_page(
         request,

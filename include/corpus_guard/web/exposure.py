@@ -33,9 +33,10 @@ Kind = Annotated[SubjectKind | None, Query(description="What the subject is; def
 @router.get("/exposure")
 def show_exposure(request: Request, subject: Subject, kind: Kind = None) -> HTMLResponse:
     """Show whom the texts of a subject have reached."""
-    ledger = current_deployment(request).ledger
+    deployment = current_deployment(request)
+    ledger = deployment.ledger
     found = find_subject(ledger, subject, kind)
-    measured = measure_exposure(ledger, found, listed=MAX_ROWS)
+    measured = measure_exposure(ledger, found, listed=MAX_ROWS, key=deployment.question_key)
     return render_page(
         request,
         "exposure.html",
@@ -58,10 +59,12 @@ def show_watch(request: Request) -> HTMLResponse:
 @api.get("/exposure", summary="Whom the texts of a subject have reached")
 def exposure(request: Request, subject: Subject, kind: Kind = None) -> dict[str, object]:
     """Return counts and lists from the retrieval log. A count that nobody recorded is null, never zero."""
-    ledger = current_deployment(request).ledger
+    deployment = current_deployment(request)
+    ledger = deployment.ledger
     found = find_subject(ledger, subject, kind)
+    measured = measure_exposure(ledger, found, listed=MAX_ROWS, key=deployment.question_key)
     same_road = asdict(find_road_siblings(ledger, found, listed=MAX_ROWS))
-    return {**measure_exposure(ledger, found, listed=MAX_ROWS).as_dict(), "same_road": same_road}
+    return {**measured.as_dict(), "same_road": same_road}
 
 
 @api.get("/watch", summary="Alerts of the retrieval watch")
