@@ -436,8 +436,8 @@ def _find_reports(
     if key:
         every = connection.execute(sa.select(reports.c.report_id, reports.c.query).order_by(reports.c.report_id))
         by_question = defaultdict(list)
-        for row in every:
-            by_question[query_id(row.query, key)].append(row.report_id)
+        for report in every:
+            by_question[query_id(report.query, key)].append(report.report_id)
         statement = sa.select(hits.c.query_id).distinct()
         for hit in select_in_batches(connection, statement, hits.c.query_id, by_question):
             for report_id in by_question[hit.query_id]:
