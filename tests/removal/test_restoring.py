@@ -232,7 +232,7 @@ def test_a_purge_after_the_decision_wins(lite_shelf: Shelf, guard: Deployment) -
 
 
 def test_what_nobody_withdrew_cannot_be_restored(guard: Deployment) -> None:
-    with pytest.raises(UnknownSubject, match="no withdrawal took it"):
+    with pytest.raises(UnknownSubject, match="not among the withdrawn versions"):
         decide(guard, ["0" * 32])
     with pytest.raises(Misuse, match="nothing is named"):
         decide(guard, [])

@@ -331,7 +331,9 @@ def _chosen_withdrawn(
         return [each for each in withdrawn if everything and not each.problem]
     for name in names:
         if not any(_is_named(each, [name]) for each in withdrawn):
-            raise errors.Misuse(f"--document {name[:200]!r}: no withdrawal took it; without --yes, it lists what was")
+            raise errors.Misuse(
+                f"--document {name[:200]!r}: it is not among the withdrawn documents; without --yes, the command lists them"
+            )
     return [each for each in withdrawn if _is_named(each, names)]
 
 

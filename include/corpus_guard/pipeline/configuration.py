@@ -105,7 +105,7 @@ class ConfigurationChange:
 
     @property
     def sentence(self) -> str:
-        """What was loosened, in words; empty if nothing was."""
+        """Describe what was loosened; empty if nothing was."""
         if not self.loosened:
             return ""
         lines = [f"{path} {_shown(self.changes[path])}" for path in self.loosened[:NAMED]]

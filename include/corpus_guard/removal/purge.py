@@ -139,7 +139,7 @@ class Purger:
             StoreUnavailable: Chroma does not answer, or its database is locked.
         """
         if not by.strip() or not reason.strip():
-            raise Misuse('a purge needs the name of who asks for it and a reason; give --reason "..."')
+            raise Misuse('a purge needs the name of the person who requests it, and a reason; give --reason "..."')
         row = self._row(plan.purge_id)
         if row is None or (row.state == PurgeState.CLOSED and (plan.files or plan.blobs)):
             progress("looking for text that only this content holds", 0, 0)

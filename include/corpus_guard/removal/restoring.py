@@ -174,7 +174,7 @@ def request_restore(
     for version_id in sorted(version_ids):
         if version_id not in withdrawn:
             raise UnknownSubject(
-                f"version {version_id[:64]!r}: no withdrawal took it; `guard trace restore` lists them"
+                f"version {version_id[:64]!r}: it is not among the withdrawn versions; `guard trace restore` lists them"
             )
         if problem := withdrawn[version_id].problem:
             raise (Misuse if withdrawn[version_id].status == "purged" else Stale)(f"{version_id}: {problem}")

@@ -41,7 +41,7 @@ class Reviewer:
         """Return the part of an event's body that holds this person's signature; empty without a key.
 
         Raises:
-            NotAllowed: the key at hand is not the one that the person is known by.
+            NotAllowed: the key is not the one that is registered for this person.
         """
         if self.auth != KEY_AUTH:
             return {}

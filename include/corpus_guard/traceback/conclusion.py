@@ -52,7 +52,7 @@ _ACQUITTED_BY_SECOND_ANSWER = "by itself it looks poisoned; without it, the mode
 
 
 Mask = Callable[[RetrievedText, int], list[RetrievedText]]
-"""Return so many texts that the question retrieves where one text, known by its id, reads differently."""
+"""Return this many texts that the question retrieves, with the given text in place of the stored one of the same id."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -230,7 +230,7 @@ def draw_night(tonight: TracebackNight, week: TracebackNight, folder: Path) -> l
 
 
 def _run_name(tonight: TracebackNight, replays: Mapping[str, int]) -> str:
-    """Return a name that tells the night and the gist of it: ``2026-11-22: 3 traced, 1 regressed``."""
+    """Return the name of a run, its date and its results: ``2026-11-22: 3 traced, 1 regressed``."""
     traced = tonight.outcomes[TraceOutcome.TRACED]
     days = sorted(trace["finished_at"].date().isoformat() for trace in tonight.traces if trace["finished_at"])
     regressed = f", {replays['regressed']:,} regressed" if replays.get("regressed") else ""

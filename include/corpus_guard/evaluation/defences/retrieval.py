@@ -36,7 +36,7 @@ class KnowledgeExpansion:
         self._count = count
 
     def __call__(self, attacked: AttackedQuestion, rag_model: RagModel) -> str:
-        """Answer from all of them."""
+        """Answer from all retrieved texts."""
         return rag_model.answer(attacked.question, texts_of(attacked.retrieve(self._count)))
 
 

@@ -132,7 +132,7 @@ def _run_reason(run: Element, hiding: frozenset[str]) -> str:
 
 
 def _hiding_reason(properties: Element | None) -> str:
-    """Return the reason run properties hide text; empty where they do not."""
+    """Return why these run properties hide text; empty where they do not."""
     if properties is None:
         return ""
     for name in ("vanish", "webHidden", "specVanish"):

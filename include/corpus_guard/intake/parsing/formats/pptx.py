@@ -265,7 +265,7 @@ def _color(fill: Element) -> _css.Color | None:
 
 
 def _hiding_reason(properties: Element | None, background: _css.Color | None) -> str:
-    """Return the reason run properties hide text; empty where they do not."""
+    """Return why these run properties hide text; empty where they do not."""
     if properties is None:
         return ""
     if 0 < _number(properties, "sz", 1_800) <= _TINY_SIZE:
