@@ -138,9 +138,9 @@ def test_search_finds_what_is_served_and_nothing_that_waits(run: Run) -> None:
 
 @pytest.mark.slow
 def test_search_names_what_the_filter_dropped_and_that_none_looked(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("corpus_guard.corpus.filterrag.filters.EPSILON", -1.0)
-    monkeypatch.setattr("corpus_guard.corpus.filterrag.filters.FilterRAG.__init__.__defaults__", (0.6, -1.0))
     monkeypatch.setenv("CORPUS_GUARD_RETRIEVAL_FILTER", "filterrag")
+    monkeypatch.setenv("CORPUS_GUARD_FILTER_TAU", "0")  # every word counts as shared, so that every text is dropped
+    monkeypatch.setenv("CORPUS_GUARD_FILTER_EPSILON", "0")
     run("refresh")  # nothing is published yet where the slow tests run by themselves
     shown = run("search", "What does the barometer say?", "-k", "1")
     found = run("search", "What does the barometer say?", "-k", "1", "--json").json
@@ -148,7 +148,7 @@ def test_search_names_what_the_filter_dropped_and_that_none_looked(run: Run, mon
     assert found["answers"] == []
     assert found["checked_by"] == "filterrag"
     assert "barometer.md" in {one["uri"] for one in found["filtered"]}
-    assert "filtered" in shown.err and "is above -1" in shown.err
+    assert "filtered" in shown.err and "is above 0" in shown.err
     assert "Nothing is published yet" not in shown.out
 
     monkeypatch.setenv("CORPUS_GUARD_RETRIEVAL_FILTER", "off")

@@ -38,7 +38,7 @@ class Local:
             env={**os.environ, **told, "CORPUS_GUARD_HOME": str(self.home), "COLUMNS": "200"},
             capture_output=True,
             text=True,
-            timeout=240,
+            timeout=600,
             check=False,
         )
 

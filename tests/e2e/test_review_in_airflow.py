@@ -105,7 +105,7 @@ def from_home(session: Watched) -> FrameLocator:
 
 
 def decide(session: Watched, frame: FrameLocator, document: str, choice: str, reason: str) -> None:
-    frame.get_by_role("link", name=document).click()
+    frame.get_by_role("link", name=document, exact=True).click()
     frame.get_by_role("heading", name=document).wait_for()
     frame.locator("#decide").get_by_text(choice, exact=True).click()
     frame.get_by_label("Reason (required").fill(reason)
@@ -149,7 +149,7 @@ def test_a_viewer_looks_and_is_offered_nothing(local: Local, browser: Browser) -
     frame = from_home(session)
     frame.get_by_text("read-only", exact=True).wait_for()
     assert frame.locator("input[type=checkbox]").count() == 0
-    frame.get_by_role("link", name="calibration.md").click()
+    frame.get_by_role("link", name="calibration.md", exact=True).click()
     frame.get_by_text("Deciding requires the human-in-the-loop permission").wait_for()
     assert frame.get_by_role("button", name="Decide").count() == 0
     session.quiet()

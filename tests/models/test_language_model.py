@@ -11,6 +11,9 @@ from corpus_guard.models import Models
 from corpus_guard.models.language_model import MAX_TOKENS, TEXTS_PER_BATCH, LanguageModel
 from corpus_guard.models.messages import Message
 
+BFLOAT16 = (
+    0.05  # mean over the tokens; 0.036 was measured on two tokens with AMX, by the company that a text is scored in
+)
 PROSE = "The boat house opens at seven. Whoever comes first reads the gauge and writes the value into the log book."
 TEXTS = [
     PROSE,
@@ -38,7 +41,7 @@ def test_the_mean_is_the_loss_that_transformers_gives(model: LanguageModel, text
 
     assert scores.shape == (ids.shape[1] - 1,)
     assert scores.dtype == np.float32
-    assert float(scores.mean()) == pytest.approx(loss, abs=0.03)
+    assert float(scores.mean()) == pytest.approx(loss, abs=BFLOAT16)
 
 
 def test_neither_order_nor_company_changes_the_scores(model: LanguageModel) -> None:
@@ -48,9 +51,9 @@ def test_neither_order_nor_company_changes_the_scores(model: LanguageModel) -> N
 
     for text, one in zip(TEXTS, together, strict=True):
         assert one.shape == mixed[text].shape
-        assert float(one.mean()) == pytest.approx(float(mixed[text].mean()), abs=0.03)
+        assert float(one.mean()) == pytest.approx(float(mixed[text].mean()), abs=BFLOAT16)
     (alone,) = model.surprisals(TEXTS[1:2])
-    assert float(alone.mean()) == pytest.approx(float(together[1].mean()), abs=0.03)
+    assert float(alone.mean()) == pytest.approx(float(together[1].mean()), abs=BFLOAT16)
 
 
 def test_too_short_to_score_is_empty_and_keeps_its_place(model: LanguageModel) -> None:
