@@ -6,6 +6,9 @@ BIN := .venv/bin
 STACK := $(BIN)/python docker/local/stack.py
 SPREAD ?= -n 3 --no-loadscope-reorder  # on two cores a third process works while two wait; tests that share servers and models stay in one process (tests/conftest.py). SPREAD= for one process
 export CORPUS_GUARD_HOME ?= $(CURDIR)/var
+ifdef STORE  # make demo STORE=pgvector: the vectors go into PostgreSQL instead of Chroma; each store needs a home of its own
+export CORPUS_GUARD_STORE = $(STORE)
+endif
 
 .PHONY: help venv demo up down status test test-all test-slow test-core test-proofs test-airflow test-services test-hours lint format docs site bench moto frameworks fuzz lock screenshot image-check clean
 

@@ -23,6 +23,8 @@ from chromadb.api.shared_system_client import SharedSystemClient
 from xdist.scheduler import LoadFileScheduling
 
 from corpus_guard.batches import Storage
+from corpus_guard.corpus.chroma_store import ChromaStore
+from corpus_guard.corpus.pgvector_store import PgvectorStore
 from corpus_guard.corpus.server import running_server
 from corpus_guard.corpus.store import Store
 from corpus_guard.domain import Version
@@ -48,6 +50,8 @@ PEAKS = pytest.StashKey[dict[str, int]]()
 RESIDENT = pytest.StashKey[int]()
 BOTH_KINDS = ["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)]
 """By default PostgreSQL is asked only where its contract is tested: tests/ledger and tests/corpus/test_publishing.py."""
+BOTH_STORES = ["chroma_store", pytest.param("pgvector_store", marks=pytest.mark.slow)]
+"""For the tests of a file with ``ON_BOTH_STORES = True``; tests/corpus/test_store.py holds both to the rules of a store."""
 _numbers = itertools.count(1)
 
 
@@ -227,6 +231,15 @@ def entry_points_read_once() -> None:
         setattr(module, "entry_points", lambda *, group: read(group, tuple(sys.path)))  # noqa: B010 - mypy allows no other way
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run a file's tests on PostgreSQL as well, but for those that reach past the guard into Chroma."""
+    both = getattr(metafunc.module, "ON_BOTH_STORES", False) and not {"chroma", "chroma_url"} & set(
+        metafunc.fixturenames
+    )
+    if both and "store" in metafunc.fixturenames:
+        metafunc.parametrize("store", BOTH_STORES, indirect=True)
+
+
 @pytest.fixture(autouse=True)
 def clients_let_go() -> Iterator[None]:
     """Forget the clients of Chroma after each test: chromadb 1.5.9 keeps every one that nobody closed, 2 MB each."""
@@ -326,12 +339,36 @@ def chroma(chroma_url: str) -> chromadb.ClientAPI:
 
 
 @pytest.fixture
-def store(chroma_url: str, chroma: chromadb.ClientAPI) -> Iterator[Store]:
+def store(request: pytest.FixtureRequest) -> Store:
+    """A prefix of its own: on Chroma, and on both stores in a file of tests that says so."""
+    opened: Store = request.getfixturevalue(getattr(request, "param", "chroma_store"))
+    return opened
+
+
+@pytest.fixture
+def chroma_store(chroma_url: str, chroma: chromadb.ClientAPI) -> Iterator[Store]:
     """A prefix of its own."""
-    opened = Store(chroma_url, f"test{next(_numbers)}")
+    opened = ChromaStore(chroma_url, f"test{next(_numbers)}")
     yield opened
     for name in opened.names():
         chroma.delete_collection(name)
+
+
+@pytest.fixture
+def pgvector_store(vectors_url: str) -> Iterator[Store]:
+    """A prefix of its own."""
+    opened = PgvectorStore(vectors_url, f"test{next(_numbers)}")
+    yield opened
+    for name in opened.names():
+        opened.delete_collection(name)
+    opened.close()
+
+
+@pytest.fixture(scope="session")
+def vectors_url(postgresql: LocalPostgres) -> str:
+    """Return the URL of a database for vectors; collections are told apart by their prefix."""
+    postgresql.create_database("vectors")
+    return postgresql.url("vectors")
 
 
 @pytest.fixture
@@ -342,13 +379,13 @@ def storage(tmp_path: Path) -> Storage:
 @pytest.fixture
 def shelf(ledger: Ledger, storage: Storage, store: Store) -> Shelf:
     """A corpus to publish into, on both kinds of ledger."""
-    return Shelf(ledger, storage, Store(store.url, store.prefix, lambda: ledger))
+    return Shelf(ledger, storage, type(store)(store.url, store.prefix, lambda: ledger))
 
 
 @pytest.fixture
 def lite_shelf(sqlite_ledger: Ledger, storage: Storage, store: Store) -> Shelf:
     """The same on SQLite alone, where the kind of ledger makes no difference."""
-    return Shelf(sqlite_ledger, storage, Store(store.url, store.prefix, lambda: sqlite_ledger))
+    return Shelf(sqlite_ledger, storage, type(store)(store.url, store.prefix, lambda: sqlite_ledger))
 
 
 def _database(server: LocalPostgres, template: str = "template1") -> str:

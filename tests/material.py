@@ -17,6 +17,7 @@ from corpus_guard import domain
 from corpus_guard.batches import Storage
 from corpus_guard.batches.tables import vectors_to_table, versions_to_table
 from corpus_guard.corpus import outbox, publishing
+from corpus_guard.corpus.chroma_store import ChromaStore
 from corpus_guard.corpus.store import ChunkRecord, Store
 from corpus_guard.domain import Chunk, Finding, Judgement, Severity, Span, Stamp, TrustLevel, Verdict, Version
 from corpus_guard.intake.blobs import BlobStore
@@ -166,10 +167,13 @@ class Shelf:
 
     def settings(self, home: Path) -> Settings:
         """Of a guard over the same ledger and collections."""
+        is_chroma = isinstance(self.store, ChromaStore)
         return Settings(
             home=home,
             ledger_url=self.ledger.url.render_as_string(hide_password=False),
-            chroma_url=self.store.url,
+            store="chroma" if is_chroma else "pgvector",
+            chroma_url=self.store.url if is_chroma else "",
+            pgvector_url="" if is_chroma else self.store.url,
             collection_prefix=self.store.prefix,
         )
 

@@ -16,8 +16,8 @@ import chromadb
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from corpus_guard.batches import Storage
+from corpus_guard.corpus.chroma_store import ChromaStore
 from corpus_guard.corpus.ownership import OWNER_KEY
-from corpus_guard.corpus.store import Store
 from corpus_guard.deployment import Deployment
 from corpus_guard.domain import TrustLevel, Verdict
 from corpus_guard.ledger import Ledger
@@ -75,7 +75,7 @@ class Corpus:
     @classmethod
     def opened(cls, home: Path, chroma_home: Path, settings: Settings) -> Corpus:
         ledger = Ledger(settings.ledger)
-        store = Store(settings.chroma_url, settings.collection_prefix, lambda: ledger)
+        store = ChromaStore(settings.chroma_url, settings.collection_prefix, lambda: ledger)
         return cls(home, Shelf(ledger, Storage(settings.storage), store), chroma_home, settings)
 
     def copied(self, home: Path) -> Corpus:

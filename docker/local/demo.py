@@ -1,8 +1,8 @@
 """``make demo``: the DAG `corpus_refresh` runs through Airflow on the sample corpus, and its work is compared with the answer sheet.
 
-Starts PostgreSQL (Airflow's metadata, so that `make up` shows this run) and Chroma unless they run already, runs
-``airflow dags test`` on the DAG, and stops what it started. When `make up` runs, the DAG is triggered there instead: two schedulers
-must not share a run.
+Starts PostgreSQL (Airflow's metadata, so that `make up` shows this run) and Chroma unless they run already (with ``STORE=pgvector``
+PostgreSQL alone), runs ``airflow dags test`` on the DAG, and stops what it started. When `make up` runs, the DAG is triggered there
+instead: two schedulers must not share a run.
 """
 
 from __future__ import annotations
@@ -42,6 +42,8 @@ EXPERIMENT = "corpus-guard/sample-corpus"
 ANSWER_SECONDS = 30  # one request, on a machine whose cores are busy with models
 TASK_STARTS = re.compile(r"\[DAG TEST\] starting task_id=(\w+) map_index=(-?\d+)")
 
+FOLDERS = {"chroma": "chroma", "pgvector": "postgres"}  # of the stores, in the home
+
 console = Console(highlight=False)
 
 
@@ -55,11 +57,14 @@ def main() -> int:
         console.print("The local stack runs: triggering the DAG there.")
         code = _trigger(_join(layout), Secrets.load(layout))
     else:
-        console.print("[bold]1[/bold] Starting PostgreSQL (Airflow's metadata) and Chroma (the vector store)")
-        started = not (running["postgres"] and running["chroma"])
+        in_chroma = os.environ.get("CORPUS_GUARD_STORE", "chroma") == "chroma"
+        vectors = " and Chroma (the vector store)" if in_chroma else ", which holds the vectors as well"
+        console.print(f"[bold]1[/bold] Starting PostgreSQL (Airflow's metadata){vectors}")
+        services = ("postgres", "chroma") if in_chroma else ("postgres",)
+        started = not all(running[service] for service in services)
         try:
             ran = subprocess.run(
-                [*STACK, "up", "--only", "postgres,chroma"], stdout=subprocess.PIPE, text=True, check=False
+                [*STACK, "up", "--only", ",".join(services)], stdout=subprocess.PIPE, text=True, check=False
             )
             if ran.returncode:
                 raise SystemExit(ran.stdout)
@@ -184,13 +189,22 @@ def _report(layout: Layout, seconds: float, *, in_stack: bool) -> None:
                 "[bold green]Nothing changed[/bold green]: every document has the bytes it had; no model was loaded."
             )
         rows = [
-            ("corpus", f"{counts['served']} chunks in Chroma, {layout.home / 'chroma'}"),
+            (
+                "corpus",
+                f"{counts['served']} chunks in {guard.store.system}, {layout.home / FOLDERS[guard.settings.store]}",
+            ),
             ("manifest", f"{storage.location(counts['manifest'])}\nsha256:{counts['manifest_sha256']}"),
             ("ledger", guard.ledger.address),
             ("raw bytes", storage.location("raw")),
             ("Airflow's log", str(layout.logs / ("tasks" if in_stack else "demo.log"))),
         ]
         console.print(look.table("Where everything is", ("what", "where"), rows))
+        in_chroma = guard.settings.store == "chroma"
+    if not in_chroma:
+        console.print(
+            "Next: [bold]make up STORE=pgvector[/bold] for Airflow's UI, with the review pages and the search"
+        )
+        return
     console.print(
         'Next: [bold].venv/bin/guard quarantine list[/bold] · [bold].venv/bin/guard search "how often is the OX-12 calibrated?"[/bold] · '
         "[bold].venv/bin/guard verify[/bold] · [bold]make up[/bold] for the review pages, Airflow and MLflow"

@@ -169,6 +169,7 @@ def environment(
     env = {
         "CORPUS_GUARD_HOME": str(home),
         "CORPUS_GUARD_CHROMA_URL": f"http://{HOST}:{ports.chroma}",
+        "CORPUS_GUARD_PGVECTOR_URL": f"{server}/vectors",  # used where the caller sets CORPUS_GUARD_STORE=pgvector
         "PYTHONPATH": str(project_root / "include"),
         "AIRFLOW_HOME": str(home / "airflow"),
         "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": database,

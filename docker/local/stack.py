@@ -33,7 +33,7 @@ from postgres import LocalPostgres, PostgresError, free_port
 from processes import AIRFLOW, Processes, port_taken, request
 
 SERVICES = {"postgres": ("postgres",), "chroma": ("chroma",), "mlflow": ("mlflow",), "airflow": AIRFLOW}
-DATABASES = ("airflow", "ledger")
+DATABASES = ("airflow", "ledger", "vectors")
 MODEL_POOL = {"name": "models", "slots": 1, "description": "Tasks that load a model: one at a time"}
 REVIEW_PAGES = "/plugin/corpus-guard"  # inside Airflow: a stranger is sent to the sign-in and back
 START_SECONDS = {"chroma": 60, "mlflow": 120, "airflow": 300}

@@ -186,20 +186,15 @@ class Deployment:
 
     @cached_property
     def store(self) -> Store:
-        """Chroma; connected on first use, or by `store.open()`.
+        """The vector store that the settings choose; connected on first use, or by `store.open()`.
 
-        Its collections must belong to this deployment. Where no server answers at a loopback address, one is started and
+        Its collections must belong to this deployment. Where no Chroma server answers at a loopback address, one is started and
         runs until this deployment is closed. It also ends with the thread that started it: before work is spread over
         threads, call `store.open()`.
         """
-        from corpus_guard.corpus.server import running_server
-        from corpus_guard.corpus.store import Store
+        from corpus_guard.corpus.opening import open_store
 
-        return Store(
-            lambda: self._closing.enter_context(running_server(self.settings)),
-            self.settings.collection_prefix,
-            lambda: self.ledger,
-        )
+        return open_store(self.settings, lambda: self.ledger, self._closing)
 
     @cached_property
     def retriever(self) -> GuardedRetriever:

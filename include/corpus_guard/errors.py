@@ -11,7 +11,8 @@
     │   ├── Unreadable          no text can be extracted from the bytes
     │   └── LimitExceeded       size, time or memory
     ├── Infrastructure          a server or a disk failed; the task fails, and a new run completes the work
-    │   ├── StoreUnavailable    Chroma
+    │   ├── StoreUnavailable    the vector store does not answer
+    │   │   └── StoreRefused    it answers, and refuses a request
     │   ├── LedgerUnavailable   the database
     │   ├── SourceUnavailable   a source as a whole cannot be listed
     │   ├── FilterFailed        the filter could not check the retrieved texts; nothing is served
@@ -80,7 +81,11 @@ class Infrastructure(GuardError):
 
 
 class StoreUnavailable(Infrastructure):
-    """Chroma does not answer."""
+    """The vector store does not answer."""
+
+
+class StoreRefused(StoreUnavailable):
+    """The vector store answered and refused a request: a collection is missing or damaged."""
 
 
 class LedgerUnavailable(Infrastructure):

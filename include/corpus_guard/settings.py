@@ -50,6 +50,11 @@ class Settings(BaseSettings):
     """Raw bytes and Parquet batches: any fsspec URL. Empty: ``<home>/storage``."""
     ledger_url: str = ""
     """SQLAlchemy URL of the ledger. Empty: SQLite at ``<home>/ledger.sqlite``."""
+    store: Literal["chroma", "pgvector"] = "chroma"
+    """Vector store: ``chroma``, or ``pgvector`` in PostgreSQL."""
+    pgvector_url: str = ""
+    """SQLAlchemy URL of the PostgreSQL database for ``store=pgvector``; its extension ``vector`` must be installed.
+    Empty: the ledger's, if that is in PostgreSQL."""
     chroma_url: str = ""
     """URL of the Chroma server. Empty: the home's own, which ``make up`` or a command starts at a free port for as
     long as it runs. If none answers at a loopback address that is given, a command starts one too."""
@@ -180,12 +185,27 @@ class Settings(BaseSettings):
             raise ValueError("expected http://host:port")
         return url
 
+    @field_validator("pgvector_url")
+    @classmethod
+    def _postgresql(cls, url: str) -> str:
+        if url and not _is_postgresql(url):
+            raise ValueError("expected postgresql+psycopg2://user:password@host/database")
+        return url
+
     @field_validator("ledger_url")
     @classmethod
     def _database(cls, url: str) -> str:
         if url and url.partition(":")[0].partition("+")[0] not in {"sqlite", "postgresql"}:
             raise ValueError("expected sqlite:////path/to/file or postgresql+psycopg://user:password@host/database")
         return url
+
+    @model_validator(mode="after")
+    def _store_with_database(self) -> Self:
+        if self.store == "pgvector" and not self.pgvector:
+            raise ValueError(
+                "CORPUS_GUARD_STORE=pgvector needs CORPUS_GUARD_PGVECTOR_URL, or a ledger in PostgreSQL; set one of them"
+            )
+        return self
 
     @model_validator(mode="after")
     def _filter_model_with_digest(self) -> Self:
@@ -215,6 +235,11 @@ class Settings(BaseSettings):
     def ledger(self) -> str:
         """SQLAlchemy URL of the ledger."""
         return self.ledger_url or f"sqlite:///{self.home / 'ledger.sqlite'}"
+
+    @property
+    def pgvector(self) -> str:
+        """SQLAlchemy URL of the database for ``store=pgvector``; empty if there is none."""
+        return self.pgvector_url or (self.ledger_url if _is_postgresql(self.ledger_url) else "")
 
     @cached_property
     def feedback_sources(self) -> tuple[str, ...]:
@@ -367,3 +392,7 @@ def _known_keys(location: tuple[int | str, ...], model: type[BaseModel]) -> str:
     # Only the top level is resolved; for a nested key the message names its full path, which is enough to
     # find it.
     return ", ".join(model.model_fields) if len(location) == 1 else "see the comments in the file"
+
+
+def _is_postgresql(url: str) -> bool:
+    return url.partition(":")[0].partition("+")[0] == "postgresql"

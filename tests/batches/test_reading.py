@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from corpus_guard.batches import Storage
 from corpus_guard.batches.reading import BatchDamaged, read_checked_versions
 from corpus_guard.batches.tables import versions_to_table
-from corpus_guard.corpus.store import Store
+from corpus_guard.corpus.chroma_store import ChromaStore
 from corpus_guard.domain import TrustLevel, Verdict, Version
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.ledger import now
@@ -27,7 +27,7 @@ QUAYS = a_version("quays.md")
 @pytest.fixture
 def batch(sqlite_ledger: Ledger, storage: Storage) -> str:
     """Two versions that wait in one batch; nothing is published, so no collection is opened."""
-    shelf = Shelf(sqlite_ledger, storage, Store("http://127.0.0.1:1", "never"))
+    shelf = Shelf(sqlite_ledger, storage, ChromaStore("http://127.0.0.1:1", "never"))
     shelf.record((PUMPS, Verdict.QUARANTINE), (QUAYS, Verdict.QUARANTINE))
     with sqlite_ledger.read() as connection:
         return str(connection.scalar(sa.select(versions.c.batch).limit(1)))

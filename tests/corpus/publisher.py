@@ -19,6 +19,8 @@ from chromadb.api.models.Collection import Collection
 from corpus_guard.batches import Storage
 from corpus_guard.corpus import outbox, reach
 from corpus_guard.corpus import store as stores
+from corpus_guard.corpus.chroma_store import ChromaStore
+from corpus_guard.corpus.pgvector_store import PgvectorStore
 from corpus_guard.corpus.store import ChunkRecord, Store
 from corpus_guard.domain import Verdict, Version
 from corpus_guard.ledger import Ledger
@@ -34,16 +36,18 @@ class Place:
 
     ledger: str
     storage: str
-    chroma: str
+    store: type[Store]
+    url: str
     prefix: str
 
     @classmethod
     def of(cls, shelf: Shelf) -> Place:
         url = shelf.ledger.url.render_as_string(hide_password=False)
-        return cls(url, shelf.storage.location("").rstrip("/"), shelf.store.url, shelf.store.prefix)
+        folder = shelf.storage.location("").rstrip("/")
+        return cls(url, folder, type(shelf.store), shelf.store.url, shelf.store.prefix)
 
     def open(self) -> Shelf:
-        return Shelf(Ledger(self.ledger), Storage(self.storage), Store(self.chroma, self.prefix))
+        return Shelf(Ledger(self.ledger), Storage(self.storage), self.store(self.url, self.prefix))
 
 
 @dataclass(frozen=True)
@@ -127,11 +131,11 @@ def _mark_moments(reached: Callable[[str], None]) -> None:
     Ledger.write = marked  # type: ignore[method-assign]
     for name in ("upsert", "delete"):
         setattr(Store, name, _between(getattr(Store, name), name, reached))
-    # Between writing to Chroma and reading it back.
-    Store.get = _between(Store.get, "read-back", reached)  # type: ignore[method-assign]
-
-    # A repair deletes and writes in one `Store.upsert`.
+    for kind in (ChromaStore, PgvectorStore):  # between writing and reading it back
+        setattr(kind, "get", _between(kind.get, "read-back", reached))  # noqa: B010 - mypy allows no other way
+    # A repair deletes and writes in one `Store.upsert`; PostgreSQL does both in one transaction.
     Collection.upsert = _between(Collection.upsert, "the write", reached)  # type: ignore[method-assign]
+    PgvectorStore._write = _between(PgvectorStore._write, "the write", reached)  # type: ignore[method-assign]
 
 
 def _between(do: Callable[..., Any], name: str, reached: Callable[[str], None]) -> Callable[..., Any]:

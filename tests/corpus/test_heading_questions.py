@@ -9,6 +9,7 @@ import pytest
 
 from corpus_guard.batches import Storage
 from corpus_guard.corpus import heading_questions
+from corpus_guard.corpus.chroma_store import ChromaStore
 from corpus_guard.corpus.heading_questions import (
     MAX_PER_DOCUMENT,
     TrustedVersion,
@@ -17,7 +18,6 @@ from corpus_guard.corpus.heading_questions import (
     stored_questions,
 )
 from corpus_guard.corpus.query_bank import ERASED_QUESTION, QueryBank, add_question, erase_questions
-from corpus_guard.corpus.store import Store
 from corpus_guard.domain import TrustLevel, Verdict, Version
 from corpus_guard.ledger import Ledger
 from hashed_models import HashedModels
@@ -72,7 +72,7 @@ def test_hostile_headings_take_no_time() -> None:
 @pytest.fixture
 def shelf(sqlite_ledger: Ledger, storage: Storage) -> Shelf:
     """Without Chroma: nothing here is published."""
-    return Shelf(sqlite_ledger, storage, Store("http://127.0.0.1:1", "guard", lambda: sqlite_ledger))
+    return Shelf(sqlite_ledger, storage, ChromaStore("http://127.0.0.1:1", "guard", lambda: sqlite_ledger))
 
 
 def a_manual(uri: str = "manual.md", *passages: str, **options: object) -> Version:

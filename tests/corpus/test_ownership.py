@@ -15,6 +15,7 @@ from alembic.migration import MigrationContext
 from alembic.operations import Operations
 from alembic.script import ScriptDirectory
 
+from corpus_guard.corpus.chroma_store import ChromaStore
 from corpus_guard.corpus.ownership import OWNER_KEY
 from corpus_guard.corpus.server import find_server
 from corpus_guard.corpus.store import MODEL_KEY, Store
@@ -28,6 +29,7 @@ from corpus_guard.proof.healing import heal
 from corpus_guard.removal.chroma_files import republish_collections
 from deploying import Workspace, deploy
 from material import MODEL, Shelf, a_record, a_version
+from side_doors import SIDE_DOORS
 
 Write = Callable[[Store, str], Any]
 
@@ -46,7 +48,7 @@ def other_ledger(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ledger]:
 
 @pytest.fixture
 def ours(chroma_url: str, sqlite_ledger: Ledger) -> Store:
-    return Store(chroma_url, f"owned{next(_numbers)}", lambda: sqlite_ledger)
+    return ChromaStore(chroma_url, f"owned{next(_numbers)}", lambda: sqlite_ledger)
 
 
 @pytest.fixture
@@ -73,25 +75,33 @@ def name(ours: Store) -> str:
         lambda store, name: store.nearest_texts(name, RECORD.vector[None], 1),
         lambda store, name: store.nearest_ids(name, RECORD.vector[None], 1),
         lambda store, name: store.sample_vectors(name, 1),
+        lambda store, name: store.delete_collection(name),
     ],
-    ids=["upsert", "anew", "delete", "get", "read", "scan", "count", "query", "texts", "ids", "sample"],
+    ids=["upsert", "anew", "delete", "get", "read", "scan", "count", "query", "texts", "ids", "sample", "drop"],
 )
+@pytest.mark.parametrize("kind", list(SIDE_DOORS))
 def test_no_operation_touches_a_collection_of_another_deployment(
-    ours: Store, name: str, sqlite_ledger: Ledger, other_ledger: Ledger, use: Write
+    request: pytest.FixtureRequest, kind: str, sqlite_ledger: Ledger, other_ledger: Ledger, use: Write
 ) -> None:
-    theirs = Store(ours.url, ours.prefix, lambda: other_ledger)
+    side_door = SIDE_DOORS[kind](request.getfixturevalue(SIDE_DOORS[kind].fixture))
+    prefix = f"owned{next(_numbers)}"
+    ours, theirs = side_door.open(prefix, sqlite_ledger), side_door.open(prefix, other_ledger)
+    name = ours.collection_name(TrustLevel.OPEN)
     theirs.upsert(name, [RECORD], MODEL)
 
     with pytest.raises(ForeignCollection) as raised:
         use(ours, name)
 
-    for part in (name, ours.url, other_ledger.deployment_id, sqlite_ledger.deployment_id, sqlite_ledger.address):
+    for part in (name, ours.address, other_ledger.deployment_id, sqlite_ledger.deployment_id, sqlite_ledger.address):
         assert part in str(raised.value)
     assert [record.fingerprint for record in theirs.scan(name)] == [RECORD.fingerprint]
+    theirs.delete_collection(name)
+    ours.close()
+    theirs.close()
 
 
 def test_neither_the_outbox_nor_a_purge_writes_there(shelf: Shelf, name: str, other_ledger: Ledger) -> None:
-    theirs = Store(shelf.store.url, shelf.store.prefix, lambda: other_ledger)
+    theirs = ChromaStore(shelf.store.url, shelf.store.prefix, lambda: other_ledger)
     theirs.upsert(name, [RECORD], MODEL)
     shelf.accept(PUMPS)
 
@@ -123,7 +133,7 @@ class TestCollectionsOfAnOlderRelease:
         assert shelf.check_agreement() == shelf.held_by(PUMPS, more)
 
     def test_an_empty_one_is_ours(self, shelf: Shelf, name: str, chroma: chromadb.ClientAPI) -> None:
-        Store(shelf.store.url, shelf.store.prefix).upsert(name, [RECORD], MODEL.rpartition("/")[0])
+        ChromaStore(shelf.store.url, shelf.store.prefix).upsert(name, [RECORD], MODEL.rpartition("/")[0])
         chroma.get_collection(name).delete(ids=[RECORD.chunk_id])
 
         shelf.serve(PUMPS)
@@ -146,7 +156,7 @@ class TestCollectionsOfAnOlderRelease:
         assert collection.count() == len(PUMPS.chunks)
 
     def test_one_with_records_is_refused_where_nothing_was_published(self, shelf: Shelf, name: str) -> None:
-        before = Store(shelf.store.url, shelf.store.prefix)
+        before = ChromaStore(shelf.store.url, shelf.store.prefix)
         before.upsert(name, [RECORD], MODEL.rpartition("/")[0])
 
         with pytest.raises(ForeignCollection):

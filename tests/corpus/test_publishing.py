@@ -10,6 +10,7 @@ import sqlalchemy as sa
 
 import deciding
 from corpus_guard.corpus import outbox, publishing
+from corpus_guard.corpus.chroma_store import ChromaStore
 from corpus_guard.corpus.store import Store
 from corpus_guard.domain import TrustLevel, Verdict
 from corpus_guard.errors import Inconsistent
@@ -19,6 +20,8 @@ from corpus_guard.ledger.tables import chunks, decisions, events, findings, publ
 from corpus_guard.review.decisions import Choice
 from corpus_guard.review.queue import list_items
 from material import Shelf, a_version, judged
+
+ON_BOTH_STORES = True
 
 QUARANTINE, REJECT, ACCEPT = Verdict.QUARANTINE, Verdict.REJECT, Verdict.ACCEPT
 
@@ -398,7 +401,7 @@ def test_without_work_no_store_is_opened(shelf: Shelf) -> None:
     def connect() -> str:
         raise AssertionError("connected")
 
-    assert outbox.drain(shelf.ledger, shelf.storage, Store(connect, "corpus"), "run-1") == (0, 0)
+    assert outbox.drain(shelf.ledger, shelf.storage, ChromaStore(connect, "corpus"), "run-1") == (0, 0)
 
 
 def test_a_batch_that_lacks_its_chunk_is_named(lite_shelf: Shelf) -> None:

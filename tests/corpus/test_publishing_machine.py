@@ -19,6 +19,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule, 
 
 from corpus_guard.batches import Storage
 from corpus_guard.corpus import outbox
+from corpus_guard.corpus.chroma_store import ChromaStore
 from corpus_guard.corpus.store import Store
 from corpus_guard.domain import TrustLevel, Verdict, Version
 from corpus_guard.errors import StoreUnavailable
@@ -79,7 +80,7 @@ class Publishing(RuleBasedStateMachine):
 
     def _open(self) -> Shelf:
         ledger = Ledger(f"sqlite:///{self.home / 'ledger.sqlite'}")
-        return Shelf(ledger, Storage(str(self.home / "storage")), Store(self.chroma.url, self.prefix))
+        return Shelf(ledger, Storage(str(self.home / "storage")), ChromaStore(self.chroma.url, self.prefix))
 
     @rule(
         target=fetched,

@@ -9,8 +9,8 @@ import pytest
 import sqlalchemy as sa
 from publisher import Journey, Place, Sizes, run_until, together
 
+from corpus_guard.corpus.chroma_store import ChromaStore
 from corpus_guard.corpus.server import running_server
-from corpus_guard.corpus.store import Store
 from corpus_guard.domain import TrustLevel, Verdict, Version
 from corpus_guard.errors import StoreUnavailable
 from corpus_guard.ledger import Ledger
@@ -18,6 +18,8 @@ from corpus_guard.ledger.tables import events
 from corpus_guard.settings import Settings
 from material import Held, Shelf, a_version
 from postgres import free_port
+
+ON_BOTH_STORES = True
 
 ACCEPT, QUARANTINE = Verdict.ACCEPT, Verdict.QUARANTINE
 STEPS = ("a commit", "upsert", "the write", "delete", "read-back")
@@ -114,7 +116,7 @@ def test_a_chroma_that_dies_is_named_and_a_new_one_gets_the_rest(
     settings = Settings(home=tmp_path / "home", chroma_url=f"http://127.0.0.1:{free_port()}")
     first, second = a_version("first"), a_version("second")
     with running_server(settings) as url:
-        dying = Shelf(sqlite_ledger, lite_shelf.storage, Store(url, "corpus"))
+        dying = Shelf(sqlite_ledger, lite_shelf.storage, ChromaStore(url, "corpus"))
         dying.serve(first)
     dying.accept(second)
 
@@ -123,7 +125,7 @@ def test_a_chroma_that_dies_is_named_and_a_new_one_gets_the_rest(
 
     assert set(dying.in_ledger("pending")) == dying.held_by(second)
     with running_server(settings) as url:
-        revived = Shelf(sqlite_ledger, lite_shelf.storage, Store(url, "corpus"))
+        revived = Shelf(sqlite_ledger, lite_shelf.storage, ChromaStore(url, "corpus"))
         revived.drain()
         assert revived.check_agreement() == revived.held_by(first, second)
 

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from corpus_guard.corpus import retriever as retrieving
 from corpus_guard.corpus import trigger
+from corpus_guard.corpus.chroma_store import ChromaStore
 from corpus_guard.corpus.filterrag.features import Features
 from corpus_guard.corpus.filterrag.filters import FilterOpinion, RetrievalFilter
 from corpus_guard.corpus.ownership import OWNER_KEY
@@ -24,12 +25,13 @@ from corpus_guard.corpus.retriever import (
     RetrievalStatus,
     WithheldChunk,
 )
-from corpus_guard.corpus.store import Store
 from corpus_guard.domain import TrustLevel
 from corpus_guard.errors import FilterFailed
 from corpus_guard.intake.sources.folder import FolderConfig
 from corpus_guard.ledger.tables import enhancements, queries, retrievals, retrieved_chunks
 from material import Shelf, TextHashes, a_version, at, vector_of
+
+ON_BOTH_STORES = True
 
 PASSAGES = [f"passage {number}" for number in range(12)]
 
@@ -221,7 +223,7 @@ def test_everything_there_is_when_less_is_there_than_asked(retriever: GuardedRet
 
 
 def test_a_store_of_another_prefix_is_not_asked(served: Shelf, retriever: GuardedRetriever) -> None:
-    stranger = GuardedRetriever(served.ledger, Store(served.store.url, "stranger"), TextHashes())  # type: ignore[arg-type]
+    stranger = GuardedRetriever(served.ledger, ChromaStore(served.store.url, "stranger"), TextHashes())  # type: ignore[arg-type]
 
     assert stranger.query("passage 3") == Retrieval((), (), (), "off", status=RetrievalStatus.EMPTY)
 

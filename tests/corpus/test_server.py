@@ -14,8 +14,8 @@ import psutil  # type: ignore[import-untyped]
 import pytest
 
 from corpus_guard.corpus import server
+from corpus_guard.corpus.chroma_store import ChromaStore
 from corpus_guard.corpus.server import find_server, is_answering, running_server
-from corpus_guard.corpus.store import Store
 from corpus_guard.errors import StoreUnavailable
 from corpus_guard.settings import Settings
 from material import a_record
@@ -95,12 +95,12 @@ def test_nothing_acknowledged_is_lost_when_the_server_is_killed(
 ) -> None:
     process, url = owner
     written = [a_record(f"passage {number}") for number in range(300)]
-    Store(url, "corpus").upsert("corpus-open", written, "hashed-texts")
+    ChromaStore(url, "corpus").upsert("corpus-open", written, "hashed-texts")
     process.kill()
     process.wait()
 
     with running_server(Settings(home=tmp_path, chroma_url=nobody)) as again:
-        store = Store(again, "corpus")
+        store = ChromaStore(again, "corpus")
         assert {record.fingerprint for record in store.scan("corpus-open")} == {
             record.fingerprint for record in written
         }

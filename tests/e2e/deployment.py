@@ -20,7 +20,8 @@ import httpx
 import sqlalchemy as sa
 from small_corpus import SECRET, write_corpus
 
-from corpus_guard.corpus.store import ChunkRecord, Store
+from corpus_guard.corpus.chroma_store import ChromaStore
+from corpus_guard.corpus.store import ChunkRecord
 from corpus_guard.deployment import Deployment
 from corpus_guard.ledger.tables import chunks, documents, findings, publications, runs, seals, versions
 from corpus_guard.settings import load_settings
@@ -378,12 +379,12 @@ class Workspace:
 
     def records(self) -> list[ChunkRecord]:
         """Everything Chroma holds."""
-        store = Store(self.url, "corpus")
+        store = ChromaStore(self.url, "corpus")
         return [record for name in store.names() for record in store.scan(name)]
 
     def served(self) -> dict[tuple[str, str], tuple[str, str, str]]:
         """The same as `published`, as Chroma has it."""
-        store = Store(self.url, "corpus")
+        store = ChromaStore(self.url, "corpus")
         return {(name, record.chunk_id): record.fingerprint for name in store.names() for record in store.scan(name)}
 
     def texts(self) -> dict[str, str]:

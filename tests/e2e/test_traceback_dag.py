@@ -25,6 +25,7 @@ from deployment import MakeDeployment, _copy
 from local_stack import Local, running
 from small_corpus import ATTACK
 
+from corpus_guard.corpus.chroma_store import ChromaStore
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.tables import blocked, decisions, events, reports, suspects, traces
@@ -271,11 +272,10 @@ def _states(api: httpx.Client, run: str) -> dict[str, tuple[str, int]]:
 
 
 def _serves_the_rest(local: Local) -> None:
-    from corpus_guard.corpus.store import Store
     from corpus_guard.deployment import Deployment
 
     url = f"http://127.0.0.1:{local.ports.chroma}"
-    store = Store(url, "corpus")
+    store = ChromaStore(url, "corpus")
     places = {str(record.metadata["uri"]) for name in store.names() for record in store.scan(name)}
     assert places
     assert places & set(LIES) == {LIES[1]}

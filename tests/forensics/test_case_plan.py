@@ -9,6 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from corpus_guard.batches import Storage
+from corpus_guard.corpus.chroma_store import ChromaStore
 from corpus_guard.corpus.store import Store
 from corpus_guard.deployment import Deployment
 from corpus_guard.domain import TrustLevel
@@ -283,7 +284,7 @@ def _check_root_cause(guard: Deployment, case: Case) -> None:
 def test_a_case_is_worked_on_postgresql(
     postgresql_ledger: Ledger, storage: Storage, store: Store, tmp_path: Path
 ) -> None:
-    shelf = Shelf(postgresql_ledger, storage, Store(store.url, store.prefix, lambda: postgresql_ledger))
+    shelf = Shelf(postgresql_ledger, storage, ChromaStore(store.url, store.prefix, lambda: postgresql_ledger))
     guard = Deployment(shelf.settings(tmp_path))
     guard.models = NearModels(guard.settings)
     serve(shelf, {**poison(3), **truth(3)})

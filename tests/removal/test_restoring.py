@@ -42,6 +42,8 @@ from trace_cases import (
     traceable,
 )
 
+ON_BOTH_STORES = True
+
 ADA, BEN = Reviewer("1", "ada", "FabAuthManager"), Reviewer("2", "ben", "FabAuthManager")
 
 

@@ -10,6 +10,8 @@ from corpus_guard.traceback.live_corpus import MAX_ID_LENGTH, LiveCorpus
 from material import Shelf
 from trace_cases import QUESTION, Nearness, poison, rows, serve, truth
 
+ON_BOTH_STORES = True
+
 NEAREST = f"Whoever asks is told: every nine years (near 999). {'x' * 40}"
 
 

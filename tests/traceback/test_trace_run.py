@@ -34,6 +34,8 @@ from trace_cases import (
     truth,
 )
 
+ON_BOTH_STORES = True
+
 MOST_MOMENTS = 40
 
 

@@ -40,6 +40,8 @@ from trace_cases import (
     truth,
 )
 
+ON_BOTH_STORES = True
+
 
 @pytest.fixture
 def guard(lite_shelf: Shelf, tmp_path: Path) -> Deployment:

@@ -48,7 +48,7 @@ def emit_lineage(deployment: Deployment, sealed: Mapping[str, Any], sources: lis
     version: Any = {
         "version": dataset_version_dataset.DatasetVersionDatasetFacet(datasetVersion=sealed["manifest_sha256"])
     }
-    outputs = [Dataset(_chroma_namespace(deployment.settings), name, facets=version) for name in sorted(collections)]
+    outputs = [Dataset(*_collection_name(deployment.settings, name), facets=version) for name in sorted(collections)]
     outputs.append(
         Dataset(*_dataset_name(deployment.storage.location(sealed["manifest"]), "", "manifest"), facets=version)
     )
@@ -67,8 +67,11 @@ def _dataset_name(url: str, folder: str, name: str) -> tuple[str, str]:
     return f"{parts.scheme}://{parts.netloc}", parts.path.lstrip("/") or "/"
 
 
-def _chroma_namespace(settings: Settings) -> str:
-    """Return the server's address; for the home's own server, whose port differs from run to run, its folder."""
+def _collection_name(settings: Settings, name: str) -> tuple[str, str]:
+    """Return namespace and name of a collection; for the home's own Chroma, whose port differs from run to run, its folder."""
+    if settings.store == "pgvector":
+        url = urlsplit(settings.pgvector)
+        return f"postgres://{url.hostname}:{url.port or 5432}", f"{url.path.lstrip('/')}.corpus_guard.{name}"
     if not settings.chroma_url:
-        return f"chroma://{settings.home / 'chroma'}"
-    return f"chroma://{urlsplit(settings.chroma_url).netloc.rpartition('@')[2]}"
+        return f"chroma://{settings.home / 'chroma'}", name
+    return f"chroma://{urlsplit(settings.chroma_url).netloc.rpartition('@')[2]}", name

@@ -316,7 +316,7 @@ def status(as_json: Json = False) -> None:
         ("Manifest", "manifest"),
         ("Ledger", "ledger"),
         ("Storage", "storage"),
-        ("Chroma", "chroma"),
+        ("Store", "store"),
     ):
         out.print(f"[bold]{label:9}[/bold] {visible(str(report[key] or 'none yet'))}", soft_wrap=True)
 

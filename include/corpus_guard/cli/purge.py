@@ -52,7 +52,7 @@ def purge(
     """Erase content permanently: stop serving it, block it by hash, erase it from disk, and search for remains.
 
     Documents with the same text or bytes are included. All options except `--reason` and `--by` are repeatable. It may be killed or run
-    twice. Exits with code 1 if it cannot read Chroma's disk, because then it cannot prove the removal.
+    twice. Exits with code 1 if it cannot read the vector store's disk, because then it cannot prove the removal.
 
     Example: `guard purge --document letters/1987.md --reason "asked for by its author" --yes`
     """
@@ -140,8 +140,8 @@ def _show_done(results: list[PurgeResult]) -> None:
             out.print(f"{result['searched']:,} files searched, nothing found: [green]closed[/green] and signed.")
         else:
             err.print(
-                "[yellow]removed[/yellow], not proved: this Chroma server's files are on another machine. Compact them there (stop the "
-                "server, VACUUM, remove orphaned index folders) or run the same command there",
+                "[yellow]removed[/yellow], not proved: the files of the vector store cannot be read from here. Run the same command on "
+                "the store's machine, as a user who may read them; it rewrites and searches them",
                 soft_wrap=True,
             )
         _say(result["shared"], "also appear in other documents, so their text stays there")

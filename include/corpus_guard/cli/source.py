@@ -282,7 +282,7 @@ def _show(result: Preview) -> None:
     if not result.history:
         out.print("No ledger exists yet: documents were compared only with each other.")
     elif not result.served:
-        out.print("No Chroma server answers: documents were not compared with served texts.")
+        out.print("No vector store answers: documents were not compared with served texts.")
 
 
 def _counts(title: str, counts: Mapping[str, int], unit: str = "documents") -> None:

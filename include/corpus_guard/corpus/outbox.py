@@ -86,7 +86,7 @@ def _lost_error(store: Store, lost: Sequence[ChunkRecord]) -> Inconsistent:
     count = f"{len(lost)} chunks are" if len(lost) > 1 else "1 chunk is"
     first = ", ".join(record.chunk_id for record in lost[:5])
     return Inconsistent(
-        f"{count} in Chroma at {store.url}, written {1 + reach.MAX_REPAIR_ROUNDS} times, and no query finds them (first: "
+        f"{count} in {store.system} at {store.address}, written {1 + reach.MAX_REPAIR_ROUNDS} times, and no query finds them (first: "
         f"{first}). They stay in the outbox and are not marked as published. Run again; if the error stays, delete their "
         "collection: `guard verify` then reports it as missing, and `guard incident heal` writes it again"
     )

@@ -8,13 +8,14 @@ Rules
       published: metadata holds the time of the fetch, so that another deployment's copy of the same documents
       does not pass. It gets the id with the next record that is written.
 
-Not done here: protection from somebody who can write to Chroma and sets our id; `guard verify` compares every
+Not done here: protection from somebody who can write to the store and sets our id; `guard verify` compares every
 record.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import sqlalchemy as sa
 
@@ -24,25 +25,41 @@ from corpus_guard.ledger.states import PublicationState
 from corpus_guard.ledger.tables import chunks, publications
 
 if TYPE_CHECKING:
-    from chromadb import Collection
-
     from corpus_guard.ledger import Ledger
 
 OWNER_KEY: Final = "corpus_guard_deployment"
 SAMPLE: Final = 100  # records; their ids are hashes, so the first ones are as good as any
 
 
-def require_own(ledger: Ledger, collection: Collection, url: str) -> None:
+class HeldChunk(NamedTuple):
+    """What a collection holds of a chunk, without its vector."""
+
+    chunk_id: str
+    text: str
+    metadata: Mapping[str, str | int | float | bool]
+
+
+def require_own(
+    ledger: Ledger,
+    collection: str,
+    owner: str | None,
+    held: Callable[[Sequence[str]], Iterable[HeldChunk] | None],
+    address: str,
+    advice: str,
+) -> None:
     """Check that a collection belongs to the deployment of `ledger`.
 
     Args:
-        url: of the server, for the message.
+        collection: name.
+        owner: id of the deployment that the collection names; None: it names none.
+        held: returns those of the given chunks that the collection holds; None where it is empty.
+        address: of the server, for the message.
+        advice: what to do about the server, a sentence without its full stop.
 
     Raises:
         ForeignCollection: it names another deployment, or none and holds something else than the ledger published.
     """
-    owner = (collection.metadata or {}).get(OWNER_KEY)
-    if owner == ledger.deployment_id or (owner is None and _holds_what_was_published(ledger, collection)):
+    if owner == ledger.deployment_id or (owner is None and _holds_what_was_published(ledger, collection, held)):
         return
     belongs = (
         f"belongs to deployment {owner}"
@@ -50,20 +67,21 @@ def require_own(ledger: Ledger, collection: Collection, url: str) -> None:
         else "names no deployment and does not hold what this ledger published to it"
     )
     raise ForeignCollection(
-        f"collection {collection.name} at {url} {belongs}; this is deployment {ledger.deployment_id}, ledger "
-        f"{ledger.address}. Nothing was read or written. Unset CORPUS_GUARD_CHROMA_URL, so that this home has a server "
-        "of its own, or set it to the server of this deployment; then run `guard verify`",
+        f"collection {collection} at {address} {belongs}; this is deployment {ledger.deployment_id}, ledger "
+        f"{ledger.address}. Nothing was read or written. {advice}; then run `guard verify`",
         ours=ledger.deployment_id,
         theirs=str(owner or ""),
     )
 
 
-def _holds_what_was_published(ledger: Ledger, collection: Collection) -> bool:
+def _holds_what_was_published(
+    ledger: Ledger, collection: str, held: Callable[[Sequence[str]], Iterable[HeldChunk] | None]
+) -> bool:
     statement = (
         sa.select(publications.c.chunk_id, chunks.c.text_sha256, publications.c.metadata_sha256)
         .join(chunks, chunks.c.chunk_id == publications.c.chunk_id)
         .where(
-            publications.c.collection == collection.name,
+            publications.c.collection == collection,
             publications.c.metadata_sha256.is_not(None),  # it was published; it may wait to be published again
             publications.c.state != PublicationState.RETIRED,
         )
@@ -72,14 +90,11 @@ def _holds_what_was_published(ledger: Ledger, collection: Collection) -> bool:
     )
     with ledger.read() as connection:
         published = {row.chunk_id: (row.text_sha256, row.metadata_sha256) for row in connection.execute(statement)}
-    if not collection.count():
+    present = held(list(published))
+    if present is None:
         return True
-    if not published:
-        return False
-    page = collection.get(ids=list(published), include=["documents", "metadatas"])
-    rows = zip(page["ids"], page["documents"] or (), page["metadatas"] or (), strict=True)
     same = sum(
-        published[chunk_id] == (sha256_text(text or ""), sha256_bytes(canonical_json(dict(metadata or {}))))
-        for chunk_id, text, metadata in rows
+        published[chunk.chunk_id] == (sha256_text(chunk.text), sha256_bytes(canonical_json(dict(chunk.metadata))))
+        for chunk in present
     )
     return 2 * same > len(published)

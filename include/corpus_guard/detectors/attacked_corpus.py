@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpus_guard.corpus import reach
+from corpus_guard.corpus.chroma_store import ChromaStore
 from corpus_guard.corpus.server import running_server
 from corpus_guard.corpus.store import ChunkRecord, Store
 from corpus_guard.domain import Progress, no_progress, sha256_text
@@ -40,7 +41,7 @@ def temporary_store(settings: Settings) -> Iterator[Store]:
     with tempfile.TemporaryDirectory(prefix="corpus-guard-traceback-", ignore_cleanup_errors=True) as folder:
         temporary = settings.model_copy(update={"home": Path(folder), "chroma_url": ""})
         with running_server(temporary) as url:
-            yield Store(url, PREFIX)
+            yield ChromaStore(url, PREFIX)
 
 
 class TextVectors:

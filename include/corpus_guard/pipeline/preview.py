@@ -22,7 +22,7 @@ from typing import Any, Final, cast
 from corpus_guard.batches import Storage
 from corpus_guard.batches.tables import in_batches, judgements_from_table, versions_from_table
 from corpus_guard.corpus.filterrag.filters import classifier_in_use
-from corpus_guard.corpus.server import find_server
+from corpus_guard.corpus.opening import open_store, store_answers
 from corpus_guard.corpus.store import Store
 from corpus_guard.domain import Judgement, Progress, TrustLevel, Verdict, Version, doc_id, no_progress
 from corpus_guard.intake.blobs import BlobStore
@@ -156,7 +156,7 @@ def preview(
     chosen = items if limit is None or limit >= len(items) else _sample(items, limit)
     with ExitStack() as closing:
         folder = Path(closing.enter_context(tempfile.TemporaryDirectory(prefix="corpus-guard-preview-")))
-        has_ledger, url = _ledger_exists(settings), find_server(settings)
+        has_ledger, has_store = _ledger_exists(settings), store_answers(settings)
         ledger = Ledger(settings.ledger if has_ledger else f"sqlite:///{folder / 'ledger.sqlite'}")
         closing.callback(ledger.close)
         layer = _Layer(str(folder / "storage"), storage)
@@ -172,8 +172,8 @@ def preview(
             classifier,
             load_extensions(settings, CHECKS),
         )
-        store = Store(url, settings.collection_prefix, lambda: ledger) if url and has_ledger else _EmptyStore()
-        result = Preview(source.name, source.owner, source.trust.value, has_ledger, url is not None)
+        store = open_store(settings, lambda: ledger, closing) if has_store and has_ledger else _EmptyStore()
+        result = Preview(source.name, source.owner, source.trust.value, has_ledger, has_store)
         _measure_listing(result, items, len(chosen))
         result.skipped = skipped_by(source)
         shards: list[Shard] = []
@@ -210,7 +210,7 @@ def _ledger_exists(settings: Settings) -> bool:
 
 
 class _EmptyStore:
-    """A store without collections, for when no Chroma server answers."""
+    """A store without collections, for when no server answers."""
 
     def names(self) -> list[str]:
         """Return no collection."""

@@ -49,7 +49,7 @@ def read_status(ledger: Ledger, storage: Storage, screening: Screening, settings
         "incidents": [incident.as_dict() for incident in list_red_incidents(ledger)],
         "ledger": ledger.address,
         "storage": settings.storage,
-        "chroma": _chroma(settings),
+        "store": _store(settings),
     }
 
 
@@ -179,5 +179,9 @@ def _head(ledger: Ledger) -> JsonObject | None:
     return {"events": row.size, "root": row.root, "signed_at": row.signed_at.isoformat()} if row else None
 
 
-def _chroma(settings: Settings) -> str:
-    return f"{settings.chroma_url or 'server of this home'}, store {settings.home / 'chroma'}, collections {settings.collection_prefix}-*"
+def _store(settings: Settings) -> str:
+    if settings.store == "pgvector":
+        place = f"pgvector, {sa.make_url(settings.pgvector).render_as_string(hide_password=True)}"
+    else:
+        place = f"Chroma, {settings.chroma_url or 'server of this home'}, folder {settings.home / 'chroma'}"
+    return f"{place}, collections {settings.collection_prefix}-*"

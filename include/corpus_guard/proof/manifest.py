@@ -334,7 +334,7 @@ def _check_counts(ledger: Ledger, store: Store) -> None:
         count = store.count(row.collection)
         if not row.published <= count <= row.published + row.unfinished:
             raise Inconsistent(
-                f"collection {row.collection} at {store.url} holds {count} chunks, the ledger published "
+                f"collection {row.collection} at {store.address} holds {count} chunks, the ledger published "
                 f"{row.published}; something else writes to it, or it lost records. Nothing was sealed; "
                 "`guard verify` lists what is wrong"
             )

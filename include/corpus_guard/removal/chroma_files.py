@@ -24,8 +24,9 @@ from __future__ import annotations
 import shutil
 import sqlite3
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
@@ -38,6 +39,7 @@ from corpus_guard.errors import Inconsistent, StoreUnavailable
 from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.states import LIVE_STATES, PublicationState
 from corpus_guard.ledger.tables import publications, versions
+from corpus_guard.removal.store_files import SearchableFile, files_on_disk
 
 if TYPE_CHECKING:
     from chromadb.api import ClientAPI
@@ -53,6 +55,34 @@ COMPACTION_STATEMENTS: Final = (
     "VACUUM",
     "PRAGMA wal_checkpoint(TRUNCATE)",
 )
+
+
+@dataclass(frozen=True)
+class ChromaFiles:
+    """Chroma's folder; the collections are filled again from the batches."""
+
+    ledger: Ledger
+    storage: Storage
+    store: Store
+    folder: Path
+
+    @property
+    def location(self) -> str:
+        """Folder of the files."""
+        return str(self.folder)
+
+    def files(self) -> Iterator[SearchableFile]:
+        """Yield every file that may hold a text or a vector of the collections."""
+        return files_on_disk(self.folder.rglob("*"))
+
+    def rewrite(self, run_id: str, collections: Sequence[str]) -> None:
+        """Publish the remaining records into new collections, and take the old ones' bytes out of Chroma's files."""
+        republish_collections(self.ledger, self.storage, self.store, run_id, collections)
+        compact(self.folder)
+
+    def is_rewritten(self, location: str) -> bool:
+        """Return whether the file belongs to a collection's index."""
+        return is_index_file(self.folder, location)
 
 
 def find_chroma_folder(store: Store, folder: Path) -> Path | None:
@@ -95,11 +125,7 @@ def republish_collections(
                     .where(publications.c.collection == collection, publications.c.state == PublicationState.PUBLISHED)
                     .values(state=PublicationState.PENDING, changed_at=now(), run_id=run_id)
                 )
-            client = _client(store)
-            with _translated_errors(store, collection):
-                if collection in {existing.name for existing in client.list_collections()}:
-                    client.delete_collection(collection)
-            store.forget_collections()
+            store.delete_collection(collection)
     outbox.drain(ledger, storage, store, run_id)
 
 

@@ -5,13 +5,13 @@ Rules
       bytes goes along;
     * first the content is taken out of service and blocked by hash; its versions are rejected by an ordinary
       decision;
-    * then its rows leave the Parquet batches, its raw bytes the blob store, and Chroma's files are rewritten
+    * then its rows leave the Parquet batches, its raw bytes the blob store, and the store's files are rewritten
       without it;
     * the purge is *closed*, by an event in the log, only when a search of every file of the collections and
       the storage folder finds neither a text nor a vector of it; until then it is *removed*, and running the
       command again continues it;
     * content that a remaining document holds, too (boilerplate), may stay: it is named, not searched for;
-    * if this machine cannot see Chroma's disk, nothing is claimed: the purge stays *removed*;
+    * if this machine cannot see the store's disk, nothing is claimed: the purge stays *removed*;
     * the ledger keeps hashes, who and why. It keeps no text, and the hashes of short pieces only until the
       purge is closed.
 
@@ -21,16 +21,16 @@ system has freed and not yet reused.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Final, TypedDict, cast
+from typing import TYPE_CHECKING, Final, TypedDict, cast
 
 import sqlalchemy as sa
 
 from corpus_guard.batches.tables import in_batches
 from corpus_guard.corpus import outbox
+from corpus_guard.corpus.pgvector_store import PgvectorStore
 from corpus_guard.corpus.query_bank import erase_questions
 from corpus_guard.domain import Progress, digest, no_progress
 from corpus_guard.errors import Inconsistent, Misuse, UnknownSubject
@@ -54,6 +54,7 @@ from corpus_guard.ledger.tables import (
 from corpus_guard.models.chat_cache import LedgerAnswerCache
 from corpus_guard.proof.sealing import seal_run
 from corpus_guard.removal import chroma_files, withdrawal
+from corpus_guard.removal.postgres_files import find_postgres_files
 from corpus_guard.removal.purge_plan import PurgePlan
 from corpus_guard.removal.purge_targets import (
     PurgeTargets,
@@ -62,6 +63,7 @@ from corpus_guard.removal.purge_targets import (
     versions_with_equal_content,
 )
 from corpus_guard.removal.storage_files import StorageFiles, holds_trace
+from corpus_guard.removal.store_files import SearchableFile, StoreFiles
 from corpus_guard.removal.text_traces import TextTrace, TraceIndex
 from corpus_guard.screening.runner import EVIDENCE_PREFIX
 
@@ -82,7 +84,7 @@ class PurgeResult(TypedDict):
 
     purge_id: str
     run_id: str
-    state: str  # closed; removed: this machine cannot see Chroma's disk
+    state: str  # closed; removed: this machine cannot see the store's disk
     documents: int
     versions: int
     chunks: int
@@ -90,12 +92,6 @@ class PurgeResult(TypedDict):
     shared: list[str]  # chunks whose text a remaining document holds, too
     untraced: list[str]  # chunks (or versions, for hidden text) too short, too plain, or purged before
     manifest_sha256: str
-
-
-@dataclass(frozen=True, slots=True)
-class _SearchableFile:
-    location: str
-    open: Callable[[], BinaryIO]
 
 
 class _Evidence(TypedDict, total=False):
@@ -107,7 +103,7 @@ class _Evidence(TypedDict, total=False):
     searched: int  # files
     found: int  # files that hold a trace: 0
     sought: int  # traces
-    chroma: str  # folder; "" where there is none
+    store: str  # folder of the store's files; "" where there is none
 
 
 @dataclass(frozen=True)
@@ -136,7 +132,7 @@ class Purger:
         Raises:
             Misuse: no name or no reason is given, or the same content came in again since the plan was made.
             Inconsistent: something is still there; the message names the file.
-            StoreUnavailable: Chroma does not answer, or its database is locked.
+            StoreUnavailable: the store does not answer, or its files are locked.
         """
         if not by.strip() or not reason.strip():
             raise Misuse('a purge needs the name of the person who requests it, and a reason; give --reason "..."')
@@ -251,10 +247,10 @@ class Purger:
             self._files.erase(targets, run_id)
             erase_questions(self.ledger, self.storage, row.versions)
             traces_index = TraceIndex(_stored_traces(evidence))
-            folder, all_visible = self._chroma_folder(collections)
-            if folder and _files_with_traces(_chroma_files(folder), traces_index, progress):
-                self._rebuild_collections(run_id, folder, collections, progress)
-            evidence |= self._prove_erasure(run_id, folder, collections, traces_index, progress)
+            files, all_visible = self._store_files(collections)
+            if files and _files_with_traces(list(files.files()), traces_index, progress):
+                self._rewrite_collections(run_id, files, collections, progress)
+            evidence |= self._prove_erasure(run_id, files, collections, traces_index, progress)
             if all_visible:
                 _close(self.ledger, run_id, row, targets, evidence)
                 state = PurgeState.CLOSED
@@ -280,54 +276,57 @@ class Purger:
         result["manifest_sha256"] = seal.manifest.sha256
         return result
 
-    def _chroma_folder(self, collections: Sequence[str]) -> tuple[Path | None, bool]:
-        """Return Chroma's folder, if it lies on this machine, and whether every copy in Chroma can be seen from here."""
-        folder = self.settings.home / "chroma"
-        if collections:
-            visible = chroma_files.find_chroma_folder(self.store, folder)
-            return visible, visible is not None
-        return (folder if folder.is_dir() else None), True  # nothing of it was ever written to Chroma
+    def _store_files(self, collections: Sequence[str]) -> tuple[StoreFiles | None, bool]:
+        """Return the store's files, if they lie on this machine, and whether every copy in the store can be seen from here."""
+        files: StoreFiles | None
+        if isinstance(self.store, PgvectorStore):
+            files = find_postgres_files(self.store)
+        else:
+            folder = self.settings.home / "chroma"
+            seen = chroma_files.find_chroma_folder(self.store, folder) is not None if collections else folder.is_dir()
+            files = chroma_files.ChromaFiles(self.ledger, self.storage, self.store, folder) if seen else None
+        return files, files is not None or not collections  # without collections nothing of it was ever written there
 
-    def _rebuild_collections(self, run_id: str, folder: Path, collections: Sequence[str], progress: Progress) -> None:
-        """Publish the remaining records into new collections, and take the old ones' bytes out of Chroma's files."""
-        progress("publishing the remaining content again", 0, 0)
-        chroma_files.republish_collections(self.ledger, self.storage, self.store, run_id, collections)
-        progress("compacting the database", 0, 0)
-        chroma_files.compact(folder)
+    def _rewrite_collections(
+        self, run_id: str, files: StoreFiles, collections: Sequence[str], progress: Progress
+    ) -> None:
+        progress("writing the remaining content again", 0, 0)
+        files.rewrite(run_id, collections)
 
     def _prove_erasure(
         self,
         run_id: str,
-        folder: Path | None,
+        store_files: StoreFiles | None,
         collections: Sequence[str],
         index: TraceIndex,
         progress: Progress,
     ) -> _Evidence:
-        """Search every file; if a new index was written from old memory, make the collections again first.
+        """Search every file; if a rewritten one holds old bytes, write the collections again first.
 
         Raises:
             Inconsistent: a file holds a trace.
         """
-        for rebuilds_left in reversed(range(MAX_SEARCHES)):
-            files = [*(_chroma_files(folder) if folder else ()), *self._storage_files()]
+        for rewrites_left in reversed(range(MAX_SEARCHES)):
+            files = [*(store_files.files() if store_files else ()), *self._storage_files()]
             holders = _files_with_traces(files, index, progress)
-            in_index = folder and any(chroma_files.is_index_file(folder, location) for location in holders)
-            if not rebuilds_left or not folder or not in_index:
+            is_rewritten = store_files and any(map(store_files.is_rewritten, holders))
+            if not rewrites_left or not store_files or not is_rewritten:
                 break
-            self._rebuild_collections(run_id, folder, collections, progress)
+            self._rewrite_collections(run_id, store_files, collections, progress)
         if holders:
             others = f" and {len(holders) - 1} more files" if len(holders) > 1 else ""
             raise Inconsistent(
                 f"purged text or vectors are still in {holders[0]}{others}; the purge stays open. Find out "
                 "what writes there (a refresh that was running, a copy, another deployment; a Chroma server that "
-                "was started without MALLOC_PERTURB_=165 writes its old memory: restart it), then run `guard "
-                "purge --resume`"
+                "was started without MALLOC_PERTURB_=165 writes its old memory: restart it) or keeps it (a backup, an open "
+                "transaction), then run `guard purge --resume`"
             )
-        return _Evidence(searched=len(files), found=0, sought=len(index), chroma=str(folder) if folder else "")
+        location = store_files.location if store_files else ""
+        return _Evidence(searched=len(files), found=0, sought=len(index), store=location)
 
-    def _storage_files(self) -> Iterator[_SearchableFile]:
+    def _storage_files(self) -> Iterator[SearchableFile]:
         for name in self._files.names():
-            yield _SearchableFile(self.storage.location(name), partial(self._files.open, name))
+            yield SearchableFile(self.storage.location(name), partial(self._files.open, name))
 
     @property
     def _files(self) -> StorageFiles:
@@ -370,18 +369,7 @@ def _erase_derived_rows(connection: sa.Connection, version_ids: Sequence[str], r
         connection.execute(retrievals.update().where(retrievals.c.retrieval_id.in_(given)).values(answer=None))
 
 
-def _chroma_files(folder: Path) -> list[_SearchableFile]:
-    # `is_file` looks at the file, not at the name: a journal exists for milliseconds.
-    return [
-        _SearchableFile(str(path), partial(_open_binary, path)) for path in sorted(folder.rglob("*")) if path.is_file()
-    ]
-
-
-def _open_binary(path: Path) -> BinaryIO:
-    return path.open("rb")
-
-
-def _files_with_traces(files: Sequence[_SearchableFile], index: TraceIndex, progress: Progress) -> list[str]:
+def _files_with_traces(files: Sequence[SearchableFile], index: TraceIndex, progress: Progress) -> list[str]:
     """Return the locations of the files that hold a trace."""
     holders = []
     for number, file in enumerate(files):

@@ -30,7 +30,7 @@ from corpus_guard.review.records import ReviewRow
 from corpus_guard.screening.decoded import decode_finding
 from corpus_guard.web.history import UNDOABLE
 from corpus_guard.web.render import render_page
-from corpus_guard.web.shared_deployment import SharedDeployment, current_deployment, require_chroma
+from corpus_guard.web.shared_deployment import SharedDeployment, current_deployment, require_store
 from corpus_guard.web.text_display import DiffLine, DisplayText, diff_lines, display_text
 
 router = APIRouter()
@@ -139,7 +139,7 @@ def load_neighbours(request: Request, version_id: str) -> list[Neighbour]:
     deployment = shared.get()
     ledger = deployment.ledger
     evidence = load_evidence(ledger, deployment.storage, find_item(ledger, version_id))
-    require_chroma(deployment.settings)
+    require_store(deployment.settings)
     with shared.model_lock:  # the first request reads the weights
         return find_neighbours(ledger, deployment.store, deployment.models, evidence, MAX_NEIGHBOURS)
 

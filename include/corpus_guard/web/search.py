@@ -14,7 +14,7 @@ from corpus_guard.domain import TrustLevel
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.tables import documents
 from corpus_guard.web.render import render_page
-from corpus_guard.web.shared_deployment import SharedDeployment, current_deployment, require_chroma
+from corpus_guard.web.shared_deployment import SharedDeployment, current_deployment, require_store
 from corpus_guard.web.text_display import display_text
 
 router = APIRouter()
@@ -52,7 +52,7 @@ def search(
 
 
 def _search(request: Request, deployment: Deployment, question: str, trust: str) -> Retrieval:
-    require_chroma(deployment.settings)
+    require_store(deployment.settings)
     shared: SharedDeployment = request.app.state.shared_deployment
     with shared.model_lock:  # the first request reads the weights
         retriever = GuardedRetriever(deployment.ledger, deployment.store, deployment.models.question_embedder)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from fastapi import Request
 
-from corpus_guard.corpus.server import find_server
+from corpus_guard.corpus.opening import store_answers
 from corpus_guard.deployment import Deployment
 from corpus_guard.errors import StoreUnavailable
 from corpus_guard.settings import Settings
@@ -72,14 +72,16 @@ def _file_state(path: Path) -> tuple[int, int] | None:
     return stat.st_mtime_ns, stat.st_size
 
 
-def require_chroma(settings: Settings) -> None:
-    """Refuse to go on without a running Chroma.
+def require_store(settings: Settings) -> None:
+    """Refuse to go on without a running vector store.
 
-    A command would start a server of its own. This process runs for weeks and would lock the store all the time.
+    A command would start a Chroma server of its own. This process runs for weeks and would lock the store all the time.
 
     Raises:
         StoreUnavailable: it does not answer.
     """
-    if find_server(settings) is None:
-        server = f"Chroma at {settings.chroma_url}" if settings.chroma_url else f"the Chroma server of {settings.home}"
-        raise StoreUnavailable(f"{server} does not answer; all other review pages work without it")
+    if store_answers(settings):
+        return
+    chroma = f"Chroma at {settings.chroma_url}" if settings.chroma_url else f"the Chroma server of {settings.home}"
+    server = chroma if settings.store == "chroma" else "PostgreSQL, which holds the vectors,"
+    raise StoreUnavailable(f"{server} does not answer; all other review pages work without it")

@@ -6,7 +6,7 @@ Rules
       names;
     * each expected record is there, with the text, vector and metadata whose hashes were sealed; nothing else
       is there;
-    * malformed records are named like any other change; a collection that Chroma itself refuses to read is named
+    * malformed records are named like any other change; a collection that the server itself refuses to read is named
       as a whole;
     * each vector is found by a query for itself: counts and samples stay right while records cannot be found
       (chroma #7678, #7758);
@@ -34,9 +34,9 @@ from numpy.typing import NDArray
 
 from corpus_guard.batches.tables import in_batches
 from corpus_guard.corpus.reach import unreachable_records
-from corpus_guard.corpus.store import RECORDS_PER_REQUEST, ChunkRecord, CollectionTerms, was_refused
+from corpus_guard.corpus.store import RECORDS_PER_REQUEST, ChunkRecord, CollectionTerms
 from corpus_guard.domain import Progress, TrustLevel
-from corpus_guard.errors import StoreUnavailable
+from corpus_guard.errors import StoreRefused
 from corpus_guard.ledger.states import UNFINISHED_STATES
 from corpus_guard.proof.deviations import DeviationKind
 from corpus_guard.proof.manifest import RecordKey
@@ -97,7 +97,7 @@ def check_store(
     """Compare every record of every collection; deviations go to `collector`.
 
     Raises:
-        StoreUnavailable: Chroma does not answer.
+        StoreUnavailable: the store does not answer.
     """
     store.forget_collections()
     return _Comparison(ledger, storage, store, seal, collector, progress).run()
@@ -117,7 +117,7 @@ class _Comparison:
         self.seal, self.collector, self.progress = seal, collector, progress
         self.terms: Mapping[str, CollectionTerms] = {}
         self.collections: dict[str, _CollectionState] = defaultdict(_CollectionState)
-        self.damaged: set[str] = set()  # collections that Chroma refuses to read
+        self.damaged: set[str] = set()  # collections that the server refuses to read
         self.suspects: dict[RecordKey, ExpectedRecord | None] = {}  # different at first sight → what is expected there
         self.uncollected = 0  # suspects beyond MAX_NAMED_DEVIATIONS
         self.result = StoreCheck()
@@ -174,14 +174,14 @@ class _Comparison:
         """Add one deviation for a collection that the server has and refuses to read, and continue after the block."""
         try:
             yield
-        except StoreUnavailable as error:
-            if not was_refused(error) or collection not in self.store.terms():
+        except StoreRefused:
+            if collection not in self.store.terms():
                 raise
             if collection not in self.damaged:
                 self.collector.add(
                     DeviationKind.COLLECTION_DAMAGED,
                     collection,
-                    f"collection {collection} at {self.store.url} exists, and Chroma refuses to read it: its files were "
+                    f"collection {collection} at {self.store.address} exists, and {self.store.system} refuses to read it: its files were "
                     "changed or are damaged; its log says where. Delete the collection, then run `guard incident heal`, "
                     "which makes it again",
                     collection=collection,
@@ -202,7 +202,7 @@ class _Comparison:
                 self.collector.add(
                     DeviationKind.COLLECTION_MISSING,
                     name,
-                    f"collection {name} at {self.store.url} is missing with its {state.expected} chunks; "
+                    f"collection {name} at {self.store.address} is missing with its {state.expected} chunks; "
                     "`guard incident heal` makes it again",
                     expected=state.expected,
                     collection=name,
@@ -213,7 +213,7 @@ class _Comparison:
                     self.collector.add(
                         DeviationKind.SPACE_CHANGED,
                         name,
-                        f"collection {name} at {self.store.url} uses another distance or embedder than it "
+                        f"collection {name} at {self.store.address} uses another distance or embedder than it "
                         "was made with, so it ranks differently. Delete it, then run `guard incident heal`, "
                         "which makes it again",
                         expected=terms,
@@ -227,7 +227,7 @@ class _Comparison:
             self.collector.add(
                 DeviationKind.COLLECTION_ADDED,
                 name,
-                f"collection {name} at {self.store.url} is named like one of ours, and nothing was sealed "
+                f"collection {name} at {self.store.address} is named like one of ours, and nothing was sealed "
                 "for it; find out who made it",
                 actual=sum(map(len, self.store.ids(name))),
                 collection=name,
