@@ -14,7 +14,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from publisher import PROCESSES
-from side_doors import PASSWORD, SIDE_DOORS, SideDoor
 
 from corpus_guard.corpus import store as stores
 from corpus_guard.corpus.reach import claim_nothing, unreachable_records, write_reachable
@@ -23,6 +22,7 @@ from corpus_guard.domain import TrustLevel
 from corpus_guard.errors import Inconsistent, Misuse, StoreRefused, StoreUnavailable
 from material import DIMENSIONS, a_record, vector_of
 from postgres import free_port
+from side_doors import PASSWORD, SIDE_DOORS, SideDoor
 
 MODEL = "hashed-texts"
 RECORDS = [a_record(f"record {number}", ordinal=number) for number in range(400)]
