@@ -137,6 +137,11 @@ class Store(ABC):
         """The URL without its password, for messages."""
         return self.url
 
+    @property
+    def is_open(self) -> bool:
+        """True once a server was contacted."""
+        return self._url is not None
+
     @abstractmethod
     def open(self) -> None:
         """Connect now, in this thread; do nothing if connected.
