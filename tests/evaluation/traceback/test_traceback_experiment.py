@@ -123,14 +123,14 @@ def test_the_same_run_twice_gives_the_same_lines(play: Play) -> None:
     assert len(one) >= 15
 
 
-def test_asr_falls_when_what_was_traced_is_removed(play: Play, tmp_path: Path) -> None:
-    rows = write_rows(tmp_path / "one.jsonl", [a_row(1)])
-
-    asked = play(Attack.POISONEDRAG_B, rows, asr=True, defences=("none", "ptr")).as_dict()["defences"]
+def test_asr_falls_when_what_was_traced_is_removed(play: Play) -> None:
+    asked = play(Attack.POISONEDRAG_B, asr=True, defences=("none", "ptr")).as_dict()["defences"]
 
     assert set(asked) == {"none", "ptr"}
-    assert asked["none"]["queries"] == 1
-    assert asked["none"]["asr"] > asked["ptr"]["asr"] == 0.0
+    assert asked["none"]["queries"] == len(QUESTIONS)
+    assert asked["none"]["asr"] > asked["ptr"]["asr"] == 0.0, (
+        "which of them a small model repeats differs with the processor"
+    )
 
 
 def test_accuracy_needs_right_answers_and_unknown_defences_are_refused(play: Play, tmp_path: Path) -> None:
