@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
+import psutil
 import pytest
 import sqlalchemy as sa
 
@@ -19,7 +20,7 @@ from corpus_guard.domain import Severity, TrustLevel, Verdict
 from corpus_guard.errors import Misuse
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.ledger import now
-from corpus_guard.ledger.tables import versions
+from corpus_guard.ledger.tables import documents, findings, versions
 from corpus_guard.review import campaigns
 from corpus_guard.review.decisions import ItemRevision, decide
 from corpus_guard.review.health import measure_health
@@ -57,6 +58,35 @@ def fill(ledger: Ledger, count: int, run_id: str = "run-1") -> None:
             publishing.record(
                 connection, run_id, "batch.parquet", pairs, collection=lambda trust: f"x-{trust}", vectors="", model=""
             )
+
+
+def copy(ledger: Ledger, times: int) -> None:
+    """Multiply all items in the ledger: recording so many one by one takes minutes."""
+    with ledger.write() as connection:
+        for table in (documents, versions, findings):
+            rows = [dict(row) for row in connection.execute(sa.select(table)).mappings()]
+            copies = [(number, row) for number in range(1, times) for row in rows]
+            connection.execute(table.insert(), [_renamed(row, number) for number, row in copies])
+
+
+def _renamed(row: dict[str, Any], number: int) -> dict[str, Any]:
+    ids = {"doc_id", "version_id", "latest_version"} & row.keys()
+    path = {"uri": f"{number}/{row['uri']}"} if "uri" in row else {}
+    return {**row, **path, **{name: f"{row[name][:28]}-{number:03}" for name in ids}}
+
+
+def processor_clock(ledger: Ledger) -> Callable[[], float]:
+    """Return a clock of the processor time of this process and of PostgreSQL's server: other work on the machine does not count."""
+    if ledger.engine.dialect.name == "sqlite":
+        return time.process_time
+    with ledger.read() as connection:
+        server = psutil.Process(int(connection.execute(sa.text("SELECT pg_backend_pid()")).scalar_one())).parents()[0]
+
+    def used() -> float:
+        times = [process.cpu_times() for process in server.children()]
+        return time.process_time() + sum(each.user + each.system for each in times)
+
+    return used
 
 
 @contextmanager
@@ -276,12 +306,12 @@ def test_health_counts_what_people_said(hundred: Ledger) -> None:
 
 @pytest.mark.slow
 def test_fifty_thousand_items_are_paged_and_decided_in_time(ledger: Ledger) -> None:
-    fill(ledger, 50_000)
+    fill(ledger, 1_000)
+    copy(ledger, 50)
     if ledger.engine.dialect.name == "postgresql":
         with ledger.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
             connection.execute(sa.text("VACUUM ANALYZE"))
-    # SQLite works in this process, where other work on the machine does not count; PostgreSQL does not.
-    clock = time.process_time if ledger.engine.dialect.name == "sqlite" else time.monotonic
+    clock = processor_clock(ledger)
     took = {}
     after: str | None = None
     for number in range(3):
