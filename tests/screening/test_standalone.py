@@ -337,6 +337,38 @@ def test_screen_takes_questions_and_trust(settings: Settings, tmp_path: Path) ->
     assert codes_of(questions=questions) == {"overruling.belief", "targeting.question"}
 
 
+def test_a_text_that_contradicts_a_trusted_one_is_held_back_with_both_sentences(
+    settings: Settings, tmp_path: Path
+) -> None:
+    posts, manuals = tmp_path / "posts", tmp_path / "manuals"
+    posts.mkdir()
+    manuals.mkdir()
+    said = "Workshop notes. The OX-12 oxygen sensor must be calibrated every 36 months. I never had trouble with it."
+    (posts / "lie.md").write_text(said)
+    (posts / "same.md").write_text("The OX-12 oxygen sensor must be calibrated twice a year, says the workshop.")
+    (manuals / "ox-12.md").write_text("The OX-12 oxygen sensor must be calibrated every 6 months. Rinse it afterwards.")
+
+    lie, same = screen(posts, settings=settings, against=[manuals])
+
+    (finding,) = [each for each in lie.judgement.findings if each.check == "conflict"]
+    assert (lie.judgement.verdict, finding.code) == (Verdict.QUARANTINE, "conflict.near_copy")
+    assert finding.span is not None
+    assert said[finding.span.start : finding.span.end].endswith("every 36 months.")
+    assert same.judgement.verdict is Verdict.ACCEPT
+    assert [each.judgement.verdict for each in screen(posts, settings=settings)] == [Verdict.ACCEPT] * 2
+
+
+def test_what_nothing_is_compared_with_is_refused(settings: Settings, tmp_path: Path) -> None:
+    page, empty = tmp_path / "page.md", tmp_path / "empty"
+    page.write_text(FINE)
+    empty.mkdir()
+    for options in ({"against": [empty]}, {"against": [page], "trust": TrustLevel.TRUSTED}):
+        with pytest.raises(Misuse, match="trusted"):
+            screen(page, settings=settings, **options)  # type: ignore[arg-type]
+    with pytest.raises(Misuse, match="one by one"):
+        screened(settings, page, against=[page], one_by_one=True)
+
+
 def test_screen_of_nothing_is_nothing_and_a_missing_path_is_named(settings: Settings, tmp_path: Path) -> None:
     assert screen(settings=settings) == []
     with pytest.raises(Misuse, match=r"nowhere: no such file or folder"):

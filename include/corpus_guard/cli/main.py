@@ -206,6 +206,12 @@ def screen(
         str, typer.Option(help="For rows: the column with the id. If it is missing, row numbers are used.")
     ] = "id",
     trust: Annotated[TrustLevel, typer.Option(help="Trust level of the input.")] = TrustLevel.OPEN,
+    against: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="Trusted folder or file, may be repeated: a document that contradicts it is held back. It is not judged itself."
+        ),
+    ] = None,
     one_by_one: Annotated[
         bool, typer.Option("--one-by-one", help="Skip the checks that compare documents with each other.")
     ] = False,
@@ -220,6 +226,8 @@ def screen(
     """Screen documents without a ledger or a store. Writes one verdict per document or row, in input order.
 
     Example: `guard screen docs/ --out verdicts.jsonl --fail-on quarantine`
+
+    With what is known to be true: `guard screen posts/ --against manuals/`
 
     For a code host: `guard screen docs/ --format sarif --out guard.sarif`
     """
@@ -237,6 +245,7 @@ def screen(
             text_field=text_field,
             id_field=id_field,
             trust=trust,
+            against=against or (),
             one_by_one=one_by_one,
             bank=_questions(bank) if bank else (),
             progress=progress,

@@ -401,5 +401,11 @@ def _show_decisions(made: Sequence[Decision], applied: ReleaseResult | None) -> 
             f"{plural(applied['published'], 'chunk')} published, {applied['retired']:,} retired; "
             f"manifest sha256:{applied['manifest_sha256'][:16]}…"
         )
+        if applied["reopened"]:
+            out.print(
+                f"{plural(applied['reopened'], 'served document')} contradict what was released, and wait: "
+                "[bold]guard quarantine list[/bold]",
+                soft_wrap=True,
+            )
     elif made[0].verdict != "escalate":
         out.print("It takes effect with the next run of the DAG quarantine_release. Until then it can be undone.")

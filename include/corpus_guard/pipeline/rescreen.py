@@ -9,6 +9,7 @@ Rules
   bytes first (`corpus_guard.pipeline.rebuild`).
 - The fast checks run again; results of slow checks are reused by content while the check is unchanged.
 - A reviewer's decision stays in force, whatever the new verdict.
+- A trusted version that is accepted reopens what it contradicts and is served, as one that arrives does.
 - New verdicts go through the outbox. Killed or run twice, it converges; it reports the difference of its own run only.
 - A dry run changes no verdict and nothing that is served. It leaves derived files, which the real run reuses.
 """
@@ -41,6 +42,7 @@ from corpus_guard.pipeline import steps
 from corpus_guard.pipeline.rebuild import SIGNALS, rebuild_lost_batches
 from corpus_guard.pipeline.steps import Shard
 from corpus_guard.proof.sealing import seal_run
+from corpus_guard.review.reopening import LateContradiction, reopen
 from corpus_guard.screening.history import ReplayedHistory
 from corpus_guard.screening.runner import Screening
 from corpus_guard.settings import Settings
@@ -193,7 +195,9 @@ def rescreen(
             progress("judging again", difference.examined, len(waiting))
             stale = {version.version_id for version in part}
             screened = steps.screen(ledger, storage, screening, arrival, shard, only=stale)
-            judged |= _judge(ledger, storage, store, run_id, screened, part, difference, dry_run=dry_run)
+            judged |= _judge(
+                ledger, storage, store, screening, arrival, run_id, screened, part, difference, dry_run=dry_run
+            )
         replay.settle([version.version_id for part in arrived.values() for version in part], judged)
     result = RescreenResult(
         run_id=run_id,
@@ -220,6 +224,8 @@ def _judge(
     ledger: Ledger,
     storage: Storage,
     store: Store,
+    screening: Screening,
+    arrival: str,
     run_id: str,
     shard: Shard,
     part: Sequence[_StaleVersion],
@@ -235,7 +241,12 @@ def _judge(
         if judgement.version_id in by_id
     }
     recorded_findings = _recorded_findings(ledger, list(by_id))
-    recorded = set(by_id) if dry_run else _record(ledger, storage, store, run_id, shard, part, judgements)
+    contradictions = [] if dry_run else steps.contradicted_since(storage, arrival, judgements.values())
+    recorded = (
+        set(by_id)
+        if dry_run
+        else _record(ledger, storage, store, screening, run_id, shard, part, judgements, contradictions)
+    )
     difference.passed_over += len(by_id) - len(recorded)
     for stored in part:
         if stored.version_id in recorded:
@@ -247,10 +258,12 @@ def _record(
     ledger: Ledger,
     storage: Storage,
     store: Store,
+    screening: Screening,
     run_id: str,
     shard: Shard,
     part: Sequence[_StaleVersion],
     judgements: Mapping[str, Judgement],
+    contradictions: Sequence[LateContradiction],
 ) -> set[str]:
     batch = f"{shard['batch']}/versions.parquet"
     ids = [stale.version_id for stale in part]
@@ -268,6 +281,7 @@ def _record(
             vectors=shard["vectors"],
             model=shard["model"],
         )
+        reopen(connection, run_id, screening.policy, (), [each for each in contradictions if each.version_id in states])
     return set(states)
 
 

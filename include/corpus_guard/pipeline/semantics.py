@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -24,16 +23,10 @@ from corpus_guard.screening.runner import Screening
 from corpus_guard.screening.survey import semantics as semantic
 from corpus_guard.screening.survey.agreement import Passage, passage_origin
 from corpus_guard.screening.survey.opposed_groups import find_opposed_groups
-from corpus_guard.screening.survey.related_statements import (
-    PlacedChunk,
-    ServedChunk,
-    document_title,
-    find_related_statements,
-)
+from corpus_guard.screening.survey.related_statements import PlacedChunk, document_title, find_related_statements
 from corpus_guard.screening.survey.semantics import Semantics
+from corpus_guard.screening.survey.served_collections import ServedCollections
 from corpus_guard.screening.wording import load_wording
-
-log = logging.getLogger(__name__)
 
 MIN_BACKGROUND_CHUNKS = 1_000  # at least so many chunks to compare with, if so many are served
 NEAREST_SERVED = 24  # served chunks compared with each new one
@@ -124,12 +117,6 @@ def compare_chunks(
         wording.rarity,
         conflict.params.comparisons,
     )
-    if related.not_looked_back:
-        log.warning(
-            "%d chunks of trusted documents were not compared with what is served: the run reached its budget of %d comparisons",
-            related.not_looked_back,
-            conflict.params.comparisons,
-        )
     semantics = replace(
         semantics, related=related.statements, not_compared=related.not_compared, contradicted=related.contradicted
     )
@@ -165,36 +152,3 @@ class _OpenCollection:
         if self._collection is None:
             return [()] * len(vectors)
         return self._store.nearest_texts(self._collection, vectors, NEAREST_SERVED)
-
-
-class ServedCollections:
-    """Served chunks of each trust level, with what is needed to find their sentences again."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self._existing = set(store.names())
-
-    def near(self, trust: TrustLevel, vectors: NDArray[np.float32], count: int) -> Sequence[Sequence[ServedChunk]]:
-        """Return the served chunks nearest to each vector."""
-        collection = self._store.collection_name(trust)
-        if collection not in self._existing:
-            return [()] * len(vectors)
-        return [
-            [
-                ServedChunk(_placed(chunk.chunk_id, chunk.metadata, trust), chunk.text, chunk.similarity)
-                for chunk in nearest
-            ]
-            for nearest in self._store.nearest_chunks(collection, vectors, count)
-        ]
-
-
-def _placed(chunk_id: str, metadata: Mapping[str, str | int | float | bool], trust: TrustLevel) -> PlacedChunk:
-    return PlacedChunk(
-        str(metadata.get("doc_id", "")),
-        str(metadata.get("version_id", "")),
-        chunk_id,
-        int(metadata.get("ordinal", 0)),
-        int(metadata.get("start", 0)),
-        trust,
-        document_title(str(metadata.get("title", "")), str(metadata.get("uri", ""))),
-    )

@@ -61,7 +61,7 @@ from corpus_guard.pipeline.semantics import compare_chunks
 from corpus_guard.proof.log.heads import sign_head
 from corpus_guard.proof.manifest import write_manifest
 from corpus_guard.review.campaigns import assign_campaigns
-from corpus_guard.review.reopening import completed_groups, late_contradictions, reopen
+from corpus_guard.review.reopening import LateContradiction, completed_groups, late_contradictions, reopen
 from corpus_guard.screening.history import LedgerHistory, record_signals
 from corpus_guard.screening.predecessors import load_predecessors
 from corpus_guard.screening.runner import Screening
@@ -70,6 +70,7 @@ from corpus_guard.screening.survey.survey import Survey, build_survey
 from corpus_guard.settings import Settings
 
 if TYPE_CHECKING:
+    from corpus_guard.domain import Judgement
     from corpus_guard.screening.survey.resemblance import History
 
 log = logging.getLogger(__name__)
@@ -424,11 +425,17 @@ def _reopen(ledger: Ledger, storage: Storage, screening: Screening, run_id: str,
     semantics = Survey.from_json(storage.read(_survey(run_id))).semantics
     waiting = [judgement for judgement in judgements if judgement.verdict is not Verdict.ACCEPT]
     groups = completed_groups(screening.policy, waiting, lambda version_id: semantics.agreements.get(version_id, ()))
-    contradictions = late_contradictions(judgements, lambda version_id: semantics.contradicted.get(version_id, ()))
+    contradictions = contradicted_since(storage, run_id, judgements)
     if not groups and not contradictions:
         return 0
     with ledger.write() as connection:
         return reopen(connection, run_id, screening.policy, groups, contradictions)
+
+
+def contradicted_since(storage: Storage, run_id: str, judgements: Iterable[Judgement]) -> list[LateContradiction]:
+    """Return what accepted trusted versions of a run contradict that was served before they came."""
+    contradicted = Survey.from_json(storage.read(_survey(run_id))).semantics.contradicted
+    return late_contradictions(judgements, lambda version_id: contradicted.get(version_id, ()))
 
 
 def _list(storage: Storage, settings: Settings, run_id: str, source: Source, before: int) -> tuple[list[str], int]:

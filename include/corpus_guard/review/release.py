@@ -6,6 +6,7 @@ Rules
     * only a decision that counts takes effect: complete, not undone, the last of its version. This is
       checked again in the transaction that publishes, because somebody may undo it while vectors are
       computed;
+    * a trusted version that is released reopens what it contradicts and is served (`corpus_guard.review.reopening`);
     * a version that was reopened is served already: released, it stays as it is; rejected, it leaves the service;
     * a version and its decisions change in one transaction: a crash before it leaves everything as it was,
       after a crash behind it the outbox continues;
@@ -25,7 +26,7 @@ from typing import TYPE_CHECKING, TypedDict
 import sqlalchemy as sa
 
 from corpus_guard.batches.logged_files import log_files
-from corpus_guard.batches.tables import in_batches
+from corpus_guard.batches.tables import in_batches, vectors_from_table
 from corpus_guard.corpus import outbox, publishing
 from corpus_guard.corpus.vectors import embed_stored
 from corpus_guard.ledger import Ledger
@@ -36,6 +37,8 @@ from corpus_guard.ledger.states import STATE_AFTER_DECISION, ReviewAction, RunKi
 from corpus_guard.ledger.tables import decision_stands, decisions, versions
 from corpus_guard.proof.sealing import seal_run
 from corpus_guard.review.records import load_versions
+from corpus_guard.review.reopening import contradictions_of_released, reopen
+from corpus_guard.screening.checks.conflict import Conflict
 
 if TYPE_CHECKING:
     from corpus_guard.batches import Storage
@@ -51,6 +54,7 @@ class ReleaseResult(TypedDict):
     run_id: str
     released: int  # versions
     rejected: int  # versions
+    reopened: int  # versions that are served, and that a released trusted one contradicts
     published: int  # chunks
     retired: int  # chunks
     manifest_sha256: str
@@ -90,11 +94,13 @@ def apply_decisions(
     begin_run(ledger, run_id, RunKind.RELEASE, screening.digest)
     releases = [decision for decision in pending if decision.verdict == ReviewAction.RELEASE]
     rejections = [decision for decision in pending if decision.verdict == ReviewAction.REJECT]
-    released = rejected = 0
+    released = rejected = reopened = 0
+    # What a killed run accepted is served first: it is compared with what is released.
+    early = outbox.drain(ledger, storage, store, run_id) if releases else (0, 0)
     for batch in sorted({decision.batch for decision in releases}):
-        released += _release_batch(
-            ledger, storage, store, models, run_id, batch, [each for each in releases if each.batch == batch]
-        )
+        own = [each for each in releases if each.batch == batch]
+        counts = _release_batch(ledger, storage, store, models, screening, run_id, batch, own)
+        released, reopened = released + counts[0], reopened + counts[1]
     for part in in_batches(rejections):
         with ledger.write() as connection:
             before = load_versions(connection, [decision.version_id for decision in part], lock=True)
@@ -109,8 +115,9 @@ def apply_decisions(
         run_id=run_id,
         released=released,
         rejected=rejected,
-        published=published,
-        retired=retired,
+        reopened=reopened,
+        published=early[0] + published,
+        retired=early[1] + retired,
         manifest_sha256="",
     )
     result["manifest_sha256"] = seal_run(ledger, storage, store, settings, run_id, result).manifest.sha256
@@ -122,17 +129,22 @@ def _release_batch(
     storage: Storage,
     store: Store,
     models: Models,
+    screening: Screening,
     run_id: str,
     batch: str,
     releases: Sequence[_PendingDecision],
-) -> int:
-    """Embed and publish the released versions of one batch. Return how many.
+) -> tuple[int, int]:
+    """Embed and publish the released versions of one batch. Return how many, and how many served ones were reopened.
 
     Raises:
         BatchDamaged: the batch does not hold what was judged; nothing of it was embedded or published.
     """
     version_ids = [decision.version_id for decision in releases]
     released, vectors, model, hashes = embed_stored(ledger, storage, models, batch, version_ids)
+    contradictions = []
+    if vectors and screening.check(Conflict.name):
+        by_chunk = vectors_from_table(storage.read_table(vectors))
+        contradictions = contradictions_of_released(released, by_chunk, store, models.frequency_vocabulary)
     with ledger.write() as connection:
         log_files(connection, run_id, hashes)
         applied = _apply_to_versions(connection, releases)
@@ -144,7 +156,9 @@ def _release_batch(
             vectors=vectors,
             model=model,
         )
-    return len(applied)
+        confirmed = [each for each in contradictions if each.version_id in applied]
+        reopened = reopen(connection, run_id, screening.policy, (), confirmed) if confirmed else 0
+    return len(applied), reopened
 
 
 def _apply_to_versions(connection: sa.Connection, pending: Sequence[_PendingDecision]) -> set[str]:

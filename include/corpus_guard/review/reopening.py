@@ -3,7 +3,7 @@
 Rules
     * a version is reopened when a later version waits because the two, with others, state the same: what it is
       served with was judged before the others came;
-    * so is one that a later trusted document contradicts, unless that document waits itself;
+    * so is one that a later trusted document contradicts: when it arrives or, where it waits itself, when it is released;
     * it stays served until a person decides. A release closes the matter for good; a rejection takes it out of
       service, as it does what is refused when judged again;
     * only what is served and newest of its document is reopened, and only what the policy alone accepted: bytes
@@ -18,12 +18,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import sqlalchemy as sa
 
 from corpus_guard.corpus.publishing import CONTRADICTED, JUDGEMENT_EVENT_FIELDS, REOPENED, finding_rows
-from corpus_guard.domain import Counterstatement, Finding, Judgement, Severity, Verdict
+from corpus_guard.domain import Counterstatement, Finding, Judgement, Severity, TrustLevel, Verdict, Version
 from corpus_guard.ledger.event_log import append_event
 from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.queries import Row, select_in_batches
@@ -33,8 +33,23 @@ from corpus_guard.ledger.triage import Triage
 from corpus_guard.review.queue import load_findings
 from corpus_guard.screening.policy import Policy
 from corpus_guard.screening.survey.agreement import Agreement
-from corpus_guard.screening.survey.related_statements import RelatedStatement
+from corpus_guard.screening.survey.related_statements import (
+    PlacedChunk,
+    RelatedStatement,
+    document_title,
+    find_contradicted,
+)
+from corpus_guard.screening.survey.served_collections import ServedCollections
 from corpus_guard.screening.tags import tag_ids
+from corpus_guard.screening.wording import load_wording
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from corpus_guard.corpus.store import Store
 
 REOPENED_EVENT: Final = "reopened"
 MAX_NAMED_VERSIONS: Final = 3  # in a message
@@ -75,6 +90,48 @@ def late_contradictions(
         if judgement.verdict is Verdict.ACCEPT
         for statement in contradicted(judgement.version_id)
     ]
+
+
+def contradictions_of_released(
+    released: Iterable[Version], vectors: Mapping[str, NDArray[np.float32]], store: Store, vocabulary: Path
+) -> list[LateContradiction]:
+    """Return what released trusted versions contradict that is served. All of them are compared, without a budget.
+
+    Args:
+        released: versions of any trust level; those that are not trusted contradict nothing.
+        vectors: by chunk id.
+        store: the collections.
+        vocabulary: says how rare a word is.
+    """
+    chunks = [
+        (version, chunk)
+        for version in released
+        if version.stamp.trust is TrustLevel.TRUSTED
+        for chunk in version.chunks
+    ]
+    if not chunks:
+        return []
+    import numpy as np
+
+    contradicted = find_contradicted(
+        [
+            PlacedChunk(
+                version.doc_id,
+                version.version_id,
+                chunk.chunk_id,
+                chunk.ordinal,
+                chunk.start,
+                version.stamp.trust,
+                document_title(version.stamp.declared.get("title", ""), version.stamp.uri),
+            )
+            for version, chunk in chunks
+        ],
+        np.stack([vectors[chunk.chunk_id] for _, chunk in chunks]),
+        lambda positions: [chunks[position][1].text for position in positions],
+        ServedCollections(store),
+        load_wording(vocabulary).rarity,
+    )
+    return [LateContradiction(version, statement) for version, found in contradicted.items() for statement in found]
 
 
 def completed_groups(

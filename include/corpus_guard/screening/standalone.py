@@ -22,7 +22,7 @@ from corpus_guard.batches import Storage
 from corpus_guard.batches.tables import in_batches, versions_from_table, versions_to_table
 from corpus_guard.corpus.filterrag.filters import classifier_in_use
 from corpus_guard.corpus.query_bank import QueryBank
-from corpus_guard.domain import Finding, Judgement, Progress, Severity, Stamp, TrustLevel, Version
+from corpus_guard.domain import Chunk, Finding, Judgement, Progress, Severity, Stamp, TrustLevel, Version
 from corpus_guard.errors import Inconsistent, Misuse
 from corpus_guard.intake.chunking import Chunker
 from corpus_guard.intake.parsing import ParsedDocument, ParsingSandbox
@@ -33,6 +33,7 @@ from corpus_guard.intake.sources.source import Fetched, FetchFailed, Outcome, So
 from corpus_guard.intake.sources.sources_file import open_source
 from corpus_guard.intake.stamps import make_version
 from corpus_guard.models import Models
+from corpus_guard.screening.checks.conflict import Conflict
 from corpus_guard.screening.checks.coordination import Coordination
 from corpus_guard.screening.checks.filter_features import FilterFeatures
 from corpus_guard.screening.checks.targeting import Targeting
@@ -41,10 +42,18 @@ from corpus_guard.screening.policy import Policy, load_policy
 from corpus_guard.screening.registry import CHECKS, build_screening
 from corpus_guard.screening.runner import ResultCache, Screening
 from corpus_guard.screening.survey.agreement import Passage
+from corpus_guard.screening.survey.related_statements import (
+    NothingServed,
+    PlacedChunk,
+    RelatedStatements,
+    document_title,
+    find_related_statements,
+)
 from corpus_guard.screening.survey.resemblance import EmptyHistory
 from corpus_guard.screening.survey.semantics import survey_semantics
 from corpus_guard.screening.survey.signals import Signals, measure_signals
 from corpus_guard.screening.survey.survey import Survey, build_survey
+from corpus_guard.screening.wording import load_wording
 from corpus_guard.settings import Settings, load_settings
 
 DOCUMENTS_PER_BATCH: Final = 512  # documents held at a time
@@ -75,6 +84,7 @@ class ScreenedDocument:
 def screen(
     *paths: str | Path,
     trust: TrustLevel = TrustLevel.OPEN,
+    against: Sequence[str | Path] = (),
     questions: Sequence[str] = (),
     settings: Settings | None = None,
 ) -> list[ScreenedDocument]:
@@ -86,6 +96,7 @@ def screen(
     Args:
         paths: files and folders.
         trust: trust level of their source.
+        against: files and folders that are trusted: what they state is compared with, they are not judged.
         questions: questions that people ask, as the query bank of a deployment holds them.
         settings: policy, models and limits; by default from the environment.
 
@@ -102,7 +113,10 @@ def screen(
         _open_input(Path(path), trust, settings, name=f"input-{number}" if number else "input")
         for number, path in enumerate(paths)
     ]
-    return list(_screen_sources(sources, paths, trust, settings, Models(settings), questions=questions))
+    references = _open_references([Path(path) for path in against], settings)
+    return list(
+        _screen_sources(sources, paths, trust, settings, Models(settings), references=references, questions=questions)
+    )
 
 
 def screen_input(
@@ -112,6 +126,7 @@ def screen_input(
     text_field: str = "text",
     id_field: str = "id",
     trust: TrustLevel = TrustLevel.OPEN,
+    against: Sequence[Path] = (),
     one_by_one: bool = False,
     bank: Sequence[str] = (),
     policy: Policy | None = None,
@@ -127,6 +142,7 @@ def screen_input(
         text_field: rows: the column with the text.
         id_field: rows: the column with the id.
         trust: trust level of the input's source.
+        against: folders and files that are trusted: what they state is compared with, they are not judged.
         one_by_one: leave out the checks that look across documents.
         bank: questions that people ask, as the query bank of a deployment holds them.
         policy: by default that of `settings`.
@@ -139,7 +155,7 @@ def screen_input(
         read.
 
     Raises:
-        Misuse: `path` does not exist, or has no column `text_field`.
+        Misuse: `path` or one of `against` does not exist, or has no column `text_field`.
         SourceUnavailable: `path` cannot be listed.
     """
     paths = [path] if isinstance(path, Path) else path
@@ -160,6 +176,7 @@ def screen_input(
         trust,
         settings,
         models or Models(settings),
+        references=_open_references(against, settings, text_field, id_field),
         questions=bank,
         by_file=not isinstance(path, Path),
         one_by_one=one_by_one,
@@ -176,6 +193,7 @@ def _screen_sources(
     settings: Settings,
     models: Models,
     *,
+    references: Sequence[Source],
     questions: Sequence[str],
     by_file: bool = False,
     one_by_one: bool = False,
@@ -183,6 +201,9 @@ def _screen_sources(
     cache: ResultCache | None = None,
     progress: Progress = lambda what, done, total: None,
 ) -> Iterator[ScreenedDocument]:
+    if references and (one_by_one or trust is TrustLevel.TRUSTED):
+        reason = "one by one no document is compared" if one_by_one else "a trusted input is believed as they are"
+        raise Misuse(f"{reason}: leave out the trusted documents to compare with, or that option")
     policy = policy or load_policy(settings.policy_file)
     screening = build_screening(
         policy,
@@ -194,9 +215,26 @@ def _screen_sources(
     chunker = Chunker(models.tokenizer_file, settings.chunk_tokens)
     with tempfile.TemporaryDirectory(prefix="corpus-guard-") as folder:
         compare_chunks = not one_by_one and trust is TrustLevel.OPEN
-        first_pass = _FirstPass(Storage(folder), screening, models, compare_chunks=compare_chunks, questions=questions)
+        first_pass = _FirstPass(
+            Storage(folder),
+            screening,
+            models,
+            compare_chunks=compare_chunks,
+            compare_statements=bool(references),
+            questions=questions,
+        )
         done = 0
         with ParsingSandbox(settings) as sandbox:
+            for reference in references:
+                for items in in_batches(reference.list(), DOCUMENTS_PER_BATCH):
+                    progress("reading", done, None)
+                    first_pass.refer_to(list(_fetch_versions(reference, items, sandbox, chunker)))
+                    done += len(items)
+            if references and not first_pass.has_references:
+                raise Misuse(
+                    "the trusted documents to compare with hold no text that can be read; name other files or folders"
+                )
+            done = 0
             for source, path in zip(sources, paths, strict=True):
                 for items in in_batches(source.list(), DOCUMENTS_PER_BATCH):
                     progress("reading", done, None)
@@ -236,9 +274,13 @@ class _FirstPass:
         models: Models,
         *,
         compare_chunks: bool,
+        compare_statements: bool,
         questions: Sequence[str],
     ) -> None:
         coordination = screening.check(Coordination.name)
+        conflict = screening.check(Conflict.name)
+        self._comparisons = conflict.params.comparisons if isinstance(conflict, Conflict) else None
+        self._compares_statements = compare_statements and self._comparisons is not None
         self._storage = storage
         self._models = models
         self._grouping = coordination.grouping if compare_chunks and isinstance(coordination, Coordination) else None
@@ -250,6 +292,25 @@ class _FirstPass:
         self._passages: list[Passage] = []
         self._places: list[tuple[int, int]] = []  # of each passage: batch, position of its version there
         self._vectors: list[NDArray[np.float32]] = []
+        self._placed: list[PlacedChunk] = []  # with the texts and vectors of those that are only referred to
+        self._reference_texts: list[str] = []
+        self._reference_vectors: list[NDArray[np.float32]] = []
+
+    @property
+    def has_references(self) -> bool:
+        """Return whether anything is compared with, or need not be because the check is switched off."""
+        return bool(self._reference_texts) or not self._compares_statements
+
+    def refer_to(self, versions: Sequence[Version]) -> None:
+        """Keep what trusted documents state; they are compared with, and not judged."""
+        if not self._compares_statements:
+            return
+        chunks = [(version, chunk) for version in versions for chunk in version.chunks]
+        if chunks:
+            self._placed += [_placed(version, chunk) for version, chunk in chunks]
+            texts = [chunk.text for _, chunk in chunks]
+            self._reference_texts += texts
+            self._reference_vectors.append(self._models.embedder.embed(texts))
 
     def add(self, versions: Sequence[Version], names: list[_Name], *, measure: bool) -> None:
         """Write a batch, measure its versions, and embed their chunks where a check needs the vectors."""
@@ -259,13 +320,15 @@ class _FirstPass:
         self._storage.write_table(self._batches[batch], versions_to_table(versions))
         if measure:
             self._measured += [measure_signals(version) for version in versions]
-        if not self._grouping and not self._questions:
+        if not self._grouping and not self._questions and not self._compares_statements:
             return
         for position, version in enumerate(versions):
             is_open = version.stamp.trust is TrustLevel.OPEN
             for chunk in version.chunks:
                 self._passages.append(Passage(version.version_id, version.doc_id, chunk.ordinal, is_open))
                 self._places.append((batch, position))
+                if self._compares_statements:
+                    self._placed.append(_placed(version, chunk))
         texts = [chunk.text for version in versions for chunk in version.chunks]
         if texts:
             self._vectors.append(self._models.embedder.embed(texts))
@@ -288,7 +351,27 @@ class _FirstPass:
             grouping=self._grouping,
             bank=QueryBank.from_questions(self._questions, self._models.embedder) if self._questions else None,
         )
+        if self._compares_statements:
+            related = self._related()
+            semantics = replace(semantics, related=related.statements, not_compared=related.not_compared)
         return replace(survey, semantics=semantics)
+
+    def _related(self) -> RelatedStatements:
+        """Return what the input states and the trusted documents deny or confirm."""
+        count = len(self._reference_texts)
+
+        def texts(positions: Sequence[int]) -> list[str]:
+            own = iter(self._texts([position - count for position in positions if position >= count]))
+            return [self._reference_texts[each] if each < count else next(own) for each in positions]
+
+        return find_related_statements(
+            self._placed,
+            np.concatenate([*self._reference_vectors, *self._vectors]),
+            texts,
+            NothingServed(),
+            load_wording(self._models.frequency_vocabulary).rarity,
+            self._comparisons or 0,
+        )
 
     def _texts(self, positions: Sequence[int]) -> list[str]:
         texts: dict[int, str] = {}
@@ -300,6 +383,30 @@ class _FirstPass:
                 if self._places[position][0] == batch
             }
         return [texts[position] for position in positions]
+
+
+def _placed(version: Version, chunk: Chunk) -> PlacedChunk:
+    stamp = version.stamp
+    title = document_title(stamp.declared.get("title", ""), stamp.uri)
+    return PlacedChunk(
+        version.doc_id, version.version_id, chunk.chunk_id, chunk.ordinal, chunk.start, stamp.trust, title
+    )
+
+
+def _open_references(
+    paths: Sequence[Path], settings: Settings, text_field: str = "text", id_field: str = "id"
+) -> list[Source]:
+    return [
+        _open_input(
+            path,
+            TrustLevel.TRUSTED,
+            settings,
+            name=f"reference-{number}",
+            text_field=text_field,
+            id_field=id_field,
+        )
+        for number, path in enumerate(paths)
+    ]
 
 
 def _open_input(

@@ -113,8 +113,11 @@ def test_a_message_names_the_other_document_and_none_of_its_words() -> None:
     assert "36" not in finding.message
 
 
-def test_a_trusted_document_contradicts_nobody() -> None:
-    assert not Conflict().applies_to(a_version(POST, trust=TrustLevel.TRUSTED))
+def test_a_trusted_document_contradicts_nobody_and_is_unchecked_where_it_was_not_compared_with_what_is_served() -> None:
+    (finding,) = findings(not_compared=1, trust=TrustLevel.TRUSTED)
+
+    assert (finding.code, findings(trust=TrustLevel.TRUSTED)) == ("conflict.unchecked", [])
+    assert "1 chunk was not compared with the served documents near it" in finding.message
 
 
 def test_a_finding_points_at_both_sentences_and_their_values() -> None:

@@ -9,7 +9,8 @@ Rules
 - A *near copy* with something changed is of high severity: nobody copies a manual and changes one number by
   accident.
 - Against a document of the same trust level it is a note: nobody knows which of the two is right.
-- A document that was not compared with all that is near, because the budget of the run was reached, is unchecked.
+- A document that was not compared with all that is near, because the budget of the run was reached, is unchecked; so is
+  a trusted one that was not compared with what is served: it might contradict some of it.
 
 Findings name places, never words: what is purged elsewhere must not live on here.
 
@@ -56,11 +57,11 @@ class Conflict(ConfiguredCheck[ConflictParams]):
     name = "conflict"
     across_documents = True
     params_class = ConflictParams
-    code_version = ("conflict", "1")
+    code_version = ("conflict", "2")
 
     def applies_to(self, version: Version) -> bool:
-        """Return True for documents that somebody could contradict: all but trusted ones."""
-        return bool(version.chunks) and version.stamp.trust is not TrustLevel.TRUSTED
+        """Return True for documents with text: open ones may contradict trusted ones, trusted ones what is served."""
+        return bool(version.chunks)
 
     def skips(self, version: Version, survey: Survey) -> str | None:
         """Return None: any number of other documents is enough."""
@@ -76,13 +77,15 @@ class Conflict(ConfiguredCheck[ConflictParams]):
                 yield position, finding
             if missing := survey.semantics.not_compared.get(version.version_id, 0):
                 chunks = "1 chunk was" if missing == 1 else f"{missing:,} chunks were"
+                is_trusted = version.stamp.trust is TrustLevel.TRUSTED
+                others = "the served documents near it" if is_trusted else "what trusted documents state"
                 yield (
                     position,
                     self.finding(
                         UNCHECKED_SUFFIX.removeprefix("."),
                         Severity.HIGH,
                         0.5,
-                        f"{chunks} not compared with what trusted documents state: the run reached its budget of "
+                        f"{chunks} not compared with {others}: the run reached its budget of "
                         f"{self.params.comparisons:,} comparisons. Not checked is not clean",
                     ),
                 )

@@ -9,7 +9,7 @@ Rules
 - A trusted chunk is compared with the served ones of lower trust that lie nearest to it, after all others: they came
   before it, and nobody could know.
 - At most `max_comparisons` pairs of chunks are compared in a run. A chunk that was not compared with a more
-  trusted one is counted.
+  trusted one is counted, and so is a trusted one that was not compared with all that is served near it.
 
 Ids and places are kept, never words: a sentence that is purged must not live on in another document's finding.
 """
@@ -17,7 +17,8 @@ Ids and places are kept, never words: a sentence that is purged must not live on
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+import sys
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -143,11 +144,9 @@ class RelatedStatements:
 
     statements: Mapping[str, tuple[RelatedStatement, ...]]
     not_compared: Mapping[str, int]
-    """Chunks of a version that state something and were not compared: the budget of the run was reached."""
+    """Chunks of a version that were not compared with all they should: the budget of the run was reached."""
     contradicted: Mapping[str, tuple[RelatedStatement, ...]]
     """By trusted version, its sentences that contradict served ones of lower trust: they came before it."""
-    not_looked_back: int
-    """Chunks of trusted versions that were not compared with all served ones of lower trust, for the same reason."""
 
 
 def find_related_statements(
@@ -169,6 +168,20 @@ def find_related_statements(
         max_comparisons: pairs of chunks.
     """
     return _Finder(chunks, vectors, texts, served, rarity, max_comparisons).find()
+
+
+def find_contradicted(
+    chunks: Sequence[PlacedChunk],
+    vectors: NDArray[np.float32],
+    texts: FetchTexts,
+    served: ServedStatements,
+    rarity: Rarity,
+) -> Mapping[str, tuple[RelatedStatement, ...]]:
+    """Return what trusted chunks contradict that is served, by version; each with all that lies near, without a budget.
+
+    The arguments are those of `find_related_statements`.
+    """
+    return _Finder(chunks, vectors, texts, served, rarity, sys.maxsize).look_back()[0]
 
 
 def document_title(title: str, path: str) -> str:
@@ -204,7 +217,7 @@ class _Finder:
     def find(self) -> RelatedStatements:
         """Return what is related."""
         statements: defaultdict[str, list[RelatedStatement]] = defaultdict(list)
-        not_compared: defaultdict[str, int] = defaultdict(int)
+        not_compared = Counter[str]()
         lower = np.flatnonzero(self._ranks < TrustLevel.TRUSTED.rank)
         for start in range(0, len(lower), CHUNKS_PER_BLOCK):
             for position, related in self._compare_block(lower[start : start + CHUNKS_PER_BLOCK]):
@@ -214,13 +227,14 @@ class _Finder:
                 else:
                     statements[version] += related
         kept = {version: _worst(found) for version, found in statements.items()}
-        return RelatedStatements(kept, dict(not_compared), *self._look_back())
+        contradicted, not_looked_back = self.look_back()
+        return RelatedStatements(kept, not_compared | not_looked_back, contradicted)
 
-    def _look_back(self) -> tuple[dict[str, tuple[RelatedStatement, ...]], int]:
+    def look_back(self) -> tuple[dict[str, tuple[RelatedStatement, ...]], Counter[str]]:
         """Return what trusted chunks contradict that is served already, and how many chunks were not compared with it."""
         trusted = np.flatnonzero(self._ranks == TrustLevel.TRUSTED.rank)
         contradicted: defaultdict[str, list[RelatedStatement]] = defaultdict(list)
-        not_compared = 0
+        not_compared = Counter[str]()
         for start in range(0, len(trusted), CHUNKS_PER_BLOCK):
             block = trusted[start : start + CHUNKS_PER_BLOCK].tolist()
             nearby: dict[int, list[int | ServedChunk]] = {position: [] for position in block}
@@ -228,12 +242,12 @@ class _Finder:
                 if trust is not TrustLevel.TRUSTED:
                     self._add_served(trust, block, nearby)
             for position in block:
+                version = self._chunks[position].version_id
                 for other in nearby[position]:
                     if self._left <= 0:
-                        not_compared += 1
+                        not_compared[version] += 1
                         break
-                    statements = self._compare(position, other, only_conflicts=True)
-                    contradicted[self._chunks[position].version_id] += statements
+                    contradicted[version] += self._compare(position, other, only_conflicts=True)
         kept = {version: _worst(statements) for version, statements in contradicted.items() if statements}
         return kept, not_compared
 
