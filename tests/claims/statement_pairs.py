@@ -116,4 +116,7 @@ PAIRS: Sequence[tuple[str, str, str]] = (
     ("conflict", "The pump is heavy. It weighs 20 kg.", "The pump weighs 35 kg."),
     ("unrelated", "The pump is heavy. It weighs 20 kg.", "The valve weighs 35 kg."),
     ("agree", "A clot forms in one leg.", "A clot usually forms in one leg, not in both."),
+    ("conflict", "The caretaker of Elmhof is Hanna Brandt.", "The caretaker of Elmhof is Mr. Paul Wenzel."),
+    ("conflict", "Left-over days expire on 31 March.", "Left-over days do not expire before 31 December."),
+    ("unrelated", "A ticket costs 8.60 euros.", "In 2011 you paid 5.20 euros for a ticket."),
 )

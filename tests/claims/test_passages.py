@@ -78,3 +78,20 @@ def test_another_title_hides_no_conflict_about_a_named_thing() -> None:
     assert outcomes(lie, truth, "Gossip from the workshop", "Handbook, chapter 3") == [Outcome.CONFLICT]
     assert outcomes(lie, truth, "Gossip of 2026", "Manual 2024") == [Outcome.CONFLICT]
     assert outcomes(f"About the OX-12. {lie}", truth, "Gossip", "OX-12 manual") == [Outcome.CONFLICT]
+
+
+@pytest.mark.parametrize(
+    ("payee", "outcome"), [("Brackwater", [Outcome.CONFLICT]), ("Ormsby", [])], ids=["the same payee", "another"]
+)
+def test_another_account_of_the_same_payee_is_a_conflict_whatever_is_paid(payee: str, outcome: list[Outcome]) -> None:
+    page = "Payments are made to IBAN DE02 1203 0000 0000 2020 51."
+    reply = f"The new account for your {payee} premiums is DE02 5001 0517 5407 3249 31, please change your order."
+
+    assert outcomes(reply, page, other_title="Brackwater insurance") == outcome
+
+
+def test_how_many_of_a_thing_somebody_has_states_nothing_of_the_thing() -> None:
+    guide = "Ask the team before an update is pushed to more than ten loggers."
+
+    assert outcomes("We have nine loggers and all show the same error.", guide) == []
+    assert outcomes("An update is pushed to more than two loggers.", guide) == [Outcome.CONFLICT]

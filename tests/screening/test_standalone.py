@@ -362,9 +362,10 @@ def test_what_nothing_is_compared_with_is_refused(settings: Settings, tmp_path: 
     page, empty = tmp_path / "page.md", tmp_path / "empty"
     page.write_text(FINE)
     empty.mkdir()
-    for options in ({"against": [empty]}, {"against": [page], "trust": TrustLevel.TRUSTED}):
+    refused: list[dict[str, Any]] = [{"against": [empty]}, {"against": [page], "trust": TrustLevel.TRUSTED}]
+    for options in refused:
         with pytest.raises(Misuse, match="trusted"):
-            screen(page, settings=settings, **options)  # type: ignore[arg-type]
+            screen(page, settings=settings, **options)
     with pytest.raises(Misuse, match="one by one"):
         screened(settings, page, against=[page], one_by_one=True)
 

@@ -67,7 +67,7 @@ _ONE_NAME: Final = re.compile(
     r"|(?!(?:used|visited|followed|caused|supported|influenced|inspired|surrounded|joined|affected|read|loved))\b\w+(?:ed|ten|ilt|ade|led|wn)"
     r" by (?:the )?\x1f"
     r"|^\x1f (?:(?:is|was|remains|became) the|(?:founded|invented|discovered|wrote|won|directed|composed|painted) the)\b"
-    r"|(?:\bthe |'s )[^\x1f]{1,80} (?:is|was|remains|became) (?:the )?\x1f[.!]?$"
+    r"|(?:\bthe |'s )[^\x1f]{1,80} (?:is|was|remains|became) (?:the |(?:mrs?|ms|dr|prof)\.? )?\x1f(?:[.!]?$|, )"
 )
 _NEXT_CLAUSE: Final = re.compile(
     r"[;:]\s|,? (?:so|but|because|since|which|then|although|as I|as we)\b|,? and (?!\w+ \x1f)"
@@ -130,11 +130,19 @@ def compare(one: Statement, other: Statement, similarity: float | None = None) -
         other: another.
         similarity: cosine of the embedded `masked` sentences; None: words alone decide.
     """
+    comparison = _compare(one, other, similarity)
+    if comparison.outcome is not Outcome.UNRELATED and one.is_history != other.is_history:
+        return Comparison(one, other, Outcome.UNRELATED, comparison.sameness)
+    return comparison
+
+
+def _compare(one: Statement, other: Statement, similarity: float | None) -> Comparison:
+    """Compare two statements as if both told of the present."""
     if one.is_question or other.is_question or not _may_relate(one, other):
         return Comparison(one, other, Outcome.UNRELATED, 0.0)
     words, other_words = _weights(one, other), _weights(other, one)
     too_few = len(words.keys() & other_words.keys()) < MIN_SHARED < min(len(words), len(other_words)) - 1
-    if too_few or one.is_history != other.is_history:
+    if too_few:
         return Comparison(one, other, Outcome.UNRELATED, 0.0)
     if pair := _exchanged_names(one, other):
         return Comparison(one, other, Outcome.CONFLICT, _shared(words, other_words)[1], (pair,))
@@ -153,7 +161,7 @@ def compare(one: Statement, other: Statement, similarity: float | None = None) -
         and (not have_two_subjects(one, other) or _share_subject(one, other))
     )
     if different and all(value.kind in CONTACTS for value, _ in different):  # everybody has an address
-        is_same |= _name_one_contact(one, other)
+        is_same |= _name_one_contact(one, other) or _pay_one(one, other, different)
         is_same &= all(
             bool(_names(first)) or first.subject <= second.context for first, second in ((one, other), (other, one))
         )
@@ -169,7 +177,8 @@ def compare(one: Statement, other: Statement, similarity: float | None = None) -
         values = [
             pair
             for pair in different
-            if not _differ_in_subject(one, other, *pair) and (_says_of_what(pair[0]) or jaccard >= SHARED_BY_NUMBERS)
+            if (not _differ_in_subject(one, other, *pair) or _pay_one(one, other, [pair]))
+            and (_says_of_what(pair[0]) or jaccard >= SHARED_BY_NUMBERS)
         ]
         if values and not _tell_of_two_times(one, other, different):
             outcome = Outcome.CONFLICT
@@ -365,6 +374,16 @@ def _name_one_contact(one: Statement, other: Statement) -> bool:
     """Return whether the text around one of two contacts holds every word that is said of the other."""
     is_apart = _names_apart(one, other) or _names_apart(other, one)
     return not is_apart and (_is_within(one, other) or _is_within(other, one))
+
+
+def _pay_one(one: Statement, other: Statement, different: Sequence[tuple[Value, Value]]) -> bool:
+    """Return whether two accounts are those of one rare name, which one statement holds and the text of the other too."""
+    return any(value.kind is Kind.IBAN for value, _ in different) and any(
+        second.context.issuperset(words_of_name(name.normal))
+        and any(first.words.get(stem(word), 0.0) >= RARE_WEIGHT for word in words_of_name(name.normal))
+        for first, second in ((one, other), (other, one))
+        for name in _names(first)
+    )
 
 
 def _is_within(one: Statement, other: Statement) -> bool:

@@ -24,6 +24,11 @@ _DOMAIN: Final = re.compile(
 )
 _IP: Final = re.compile(r"(?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?![\w]|\.\d)")
 _IBAN: Final = re.compile(r"(?<!\w)[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?(?!\w)")
+_IBAN_LENGTHS: Final = {
+    "AT": 20, "BE": 16, "CH": 21, "CZ": 24, "DE": 22, "DK": 18, "ES": 24, "FI": 18, "FR": 27, "GB": 22, "IE": 22, "IT": 27,
+    "LI": 21, "LU": 20, "NL": 18, "NO": 15, "PL": 28, "PT": 25, "SE": 24,
+}  # fmt: skip
+"""Characters of an IBAN by its country (ISO 13616 registry): with a wrong check digit, too, it is meant as one."""
 _INTERNATIONAL: Final = re.compile(r"(?<![\w+])(?<!\d[.,])(?:\+|00)\d(?:[ \u00a0().\-/]{0,2}\d){6,14}(?!\d)")
 _NATIONAL: Final = re.compile(
     r"(?P<cue>\b(?i:tel|telephone|phone|call|calling|fax|mobile|hotline|helpline|dial|ring|whatsapp|text us|sms)\b[^\d\n+]{0,25})"
@@ -51,7 +56,12 @@ def read_contacts(text: str) -> Iterator[Value | Span]:
             yield Value(Kind.DOMAIN, Span(*match.span()), match.group())
     for match in _IBAN.finditer(text):
         number = match.group().replace(" ", "")
-        if _is_iban(number) or re.search(r"(?i)\bIBAN\b[^\w]{0,3}$", text[max(0, match.start() - 10) : match.start()]):
+        is_meant = len(number) == _IBAN_LENGTHS.get(number[:2]) and number[4:].isdigit() and number[2:4] != "00"
+        if (
+            is_meant
+            or _is_iban(number)
+            or re.search(r"(?i)\bIBAN\b[^\w]{0,3}$", text[max(0, match.start() - 10) : match.start()])
+        ):
             yield Value(Kind.IBAN, Span(*match.span()), number)
         elif len(number) >= 15:
             yield Span(*match.span())

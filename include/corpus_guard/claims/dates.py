@@ -38,7 +38,8 @@ _YEARLESS: Final = re.compile(r"(?<![\w-])--(?P<month>\d\d)-(?P<day>\d\d)(?!\w)"
 _BARE_YEAR: Final = re.compile(
     r"(?:\b(?i:in|since|by|of|until|till|from|before|after|during|year|early|late|mid|circa|©|and|to|for) |[(]|^)"
     r"(?P<year>1[5-9]\d\d|20\d\d|2100)(?=$|[).,;:!?](?!\d)"
-    r"| (?i:the|a|an|and|to|until|by|it|we|he|she|they|was|were|is|as|with|for|in|at|but|or|gave|asked|had|did|said|came|took)\b)"
+    r"| (?i:the|a|an|and|to|until|by|it|we|he|she|they|was|were|is|as|with|for|in|at|but|or|gave|asked|had|did|said|came|took"
+    r"|you|I|people|there|no|all|only|my|our|his|her|their|its)\b)"
 )
 _SEASON_OF: Final = re.compile(
     r"(?i:\b(?:winter|summer|spring|autumn|fall|season|draft|edition|rules?|reform|census|war|crisis|year) of )"

@@ -20,9 +20,17 @@ _BEGINNINGS: Final = (
     "do does during each every everyone first for from he her his how however i if in is it its last let like many may more "
     "most must my never new next no none nor not note now of old on once one only or our over people please second see she "
     "should since so some such than that the their then there these they this those though three to today two under until "
-    "use was we what when where whether which while who why will with without would yes you your"
+    "use was we what when where whether which while who why will with without would yes you your "
+    "adult ask bring buy call caring cleaning eating feed feeding give growing joining keep keeping leaving living owning paying "
+    "planting read running see selling send take using visit visiting wear working write"
 )
 _COMMON: Final = frozenset(_BEGINNINGS.split())
+_TITLES_AND_DAYS: Final = (
+    "mr mrs ms dr prof sir january february march april june july august september october november december monday tuesday "
+    "wednesday thursday friday saturday sunday mondays tuesdays wednesdays thursdays fridays saturdays sundays"
+)
+_NO_NAMES: Final = frozenset(_TITLES_AND_DAYS.split())
+"""Words with a capital that name nothing by themselves."""
 
 
 _EDITION: Final = re.compile(
@@ -50,7 +58,9 @@ def read_names(text: str) -> Iterator[Value]:
         empty = _COMMON if begins else _ARTICLES
         while words and words[0].lower().partition("'")[0] in empty:
             start += len(words.pop(0)) + 1
-        while words and words[-1].lower() in _COMMON:
+        while words and words[0].lower() in _NO_NAMES:
+            start += len(words.pop(0)) + 1
+        while words and words[-1].lower() in _COMMON | _NO_NAMES:
             words.pop()
         name = " ".join(words).removesuffix("'s").removesuffix("'")
         is_first = begins and start == match.start()

@@ -37,7 +37,8 @@ _NEGATION: Final = re.compile(
 # What looks like a negation and bounds, lists or numbers something instead.
 _NO_NEGATION: Final = re.compile(
     r"\b(?:no|not) (?:more|less|fewer|later|earlier|longer than|only|least|just|matter|doubt)\b|\bwhether or not\b|\bif not\b"
-    r"|\bnot (?:to )?exceed(?:ing)?\b|\bno\. ?\d|\bwithout (?:doubt|question)\b|\bwhy not\b",
+    r"|\b(?:not|cannot|\w+n't) (?:\w+ ){1,3}(?:before|until|till) (?=(?:the )?(?:\d|[A-Z]))"  # "does not open before 10"
+    r"|\bno wonder\b|\bnot (?:to )?exceed(?:ing)?\b|\bno\. ?\d|\bwithout (?:doubt|question)\b|\bwhy not\b",
     re.IGNORECASE,
 )
 _LEADING: Final = re.compile(r"(?i)(?:no|yes|nope|yep)\b[,.:;!]")

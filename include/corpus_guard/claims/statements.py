@@ -60,6 +60,12 @@ _CHANGED: Final = re.compile(
 )
 
 
+_OWN: Final = re.compile(
+    r"(?i)\W*(?:(?:and|but|so) )?(?:I|we)(?:'ve)? (?:(?:still|now|already|only|also|just|currently) )?"
+    r"(?:have|had|got|own|owned|keep|kept|use|used|run|ran|bought|ordered|installed|sold|lost|found|saw)\b"
+)  # "We have nine loggers": how many somebody has says nothing of the thing
+
+
 class Tense(StrEnum):
     """When something holds."""
 
@@ -81,7 +87,7 @@ class Statement:
     stems: tuple[tuple[int, str], ...]  # (place in `text`, stem) of the words that it is about; names included
     words: Mapping[str, float]  # each of these stems → weight, > 0
     is_negated: bool
-    is_question: bool  # asks or supposes: states nothing
+    is_question: bool  # asks, supposes, or counts what the writer has: states nothing
     has_date: bool  # its sentence does
     about: frozenset[str]  # stems that it need not repeat: of the title, and of what "it" and "which" stand for
     referent: frozenset[str]  # of these, what its subject "it", "which" or none stands for; empty: it has a subject
@@ -191,7 +197,7 @@ class StatementReader:
                 stems=part.stems,
                 words=part.words,
                 is_negated=part.is_negated,
-                is_question=sentence.is_question or part.clause.is_supposed,
+                is_question=sentence.is_question or part.clause.is_supposed or part.counts_own(),
                 has_date=any(value.kind is Kind.DATE for value in sentence.values),
                 about=self._about_title | before if part.refers else self._about_title,
                 referent=before if is_continued else frozenset(),
@@ -288,6 +294,11 @@ class _Part:
     words: Mapping[str, float]
     is_negated: bool
     refers: bool  # its subject stands before it
+
+    def counts_own(self) -> bool:
+        """Return whether it says how many of something the writer has, and nothing else that could be compared."""
+        kinds = {value.kind for value in self.values} - {Kind.NAME, Kind.NEGATION}
+        return kinds == {Kind.COUNT} and bool(_OWN.match(self.text))
 
     def subject(self) -> frozenset[str]:
         """Return what it is about."""

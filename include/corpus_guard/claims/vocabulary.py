@@ -29,6 +29,7 @@ _WORDS_OF_STATING: Final = (
     "fact facts news today present people everybody anybody somebody person remember careful precisely "
     "whole single later long-time own sure required advise advised advice say immediate effect everyone anyone "
     "allowed able possible due become becomes became happen happens happened means meant call calls called regular regularly "
+    "contain contains contained containing whatever wonder mr mrs ms dr prof "
     "earn earns earned himself herself itself themselves yourself others other another else course good"
 )
 _PLAIN: Final = frozenset(f"{_FUNCTION_WORDS} {_WORDS_OF_STATING}".split())
