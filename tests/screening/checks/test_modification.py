@@ -104,6 +104,22 @@ def test_other_words_are_a_note_at_most(old: str, new: str) -> None:
     assert all(one.severity is Severity.INFO for one in after(old, new).values())
 
 
+@pytest.mark.parametrize(
+    ("before", "after_", "is_fact"),
+    [
+        ("once a month", "once every nine weeks", True),
+        ("every month", "every nine months", True),
+        ("daily", "once a week", True),
+        ("once a day", "once each day", False),
+        ("every week", "weekly", False),
+    ],
+)
+def test_a_changed_frequency_is_a_changed_fact(before: str, after_: str, is_fact: bool) -> None:
+    page = f"{PAGE} Turn the shaft by hand {{}} so that the seal does not stick."
+    codes = after(before, after_, page=page.format(before))
+    assert ("number" in codes) is is_fact
+
+
 def test_an_ordinary_edit_is_a_note() -> None:
     edited = (
         PAGE.replace("40 bar", "45 bar")

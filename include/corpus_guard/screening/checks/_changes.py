@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
@@ -165,6 +165,8 @@ def changed_fact(old: Sequence[str], new: Sequence[str]) -> FactKind | None:
         before, after = (Counter(filter(None, map(extract, side))) for side in (old, new))
         if before and after and before != after:
             return kind
+    if _periods(old) and _periods(new) and _frequency(old) != _frequency(new):
+        return FactKind("number", "A period or frequency")
     if len(old) + len(new) <= _MAX_NEGATION_WORDS and sum(map(_negates, old)) != sum(map(_negates, new)):
         return FactKind(SENSE, "The sense")
     if any(map(_address, new)) and not any(map(_address, old)):
@@ -202,6 +204,15 @@ def _number(word: str) -> str:
     return word.lower() if word[0].isdigit() or word.lower() in _NUMBERS else ""
 
 
+def _periods(words: Iterable[str]) -> Counter[str]:
+    return Counter(_PERIODS[word.lower()] for word in words if word.lower() in _PERIODS)
+
+
+def _frequency(words: Sequence[str]) -> tuple[Counter[str], Counter[str]]:
+    """Return the units of time and the numbers in words: "once a month" and "every nine weeks" differ in both."""
+    return _periods(words), Counter(filter(None, map(_number, words)))
+
+
 def _name(word: str) -> str:
     return word if word[0].isupper() and len(word) > 1 and word.lower() not in _STARTERS else ""
 
@@ -223,6 +234,21 @@ _NUMBERS: Final = _words(
     "one two three four five six seven eight nine ten eleven twelve twenty thirty forty fifty sixty seventy eighty ninety "
     "hundred thousand million billion half once twice first second third fourth fifth"
 )
+_PERIODS: Final = {
+    form: unit
+    for unit, forms in {
+        "minute": "minutes minutely",
+        "hour": "hours hourly",
+        "day": "days daily nightly",
+        "week": "weeks weekly",
+        "fortnight": "fortnights fortnightly",
+        "month": "months monthly",
+        "quarter": "quarters quarterly",
+        "year": "years yearly annually annual",
+        "decade": "decades",
+    }.items()
+    for form in (unit, *forms.split())
+}
 _NEGATIONS: Final = _words(
     "not no never none neither nor cannot without nicht kein keine keinen nie ohne pas jamais sans non nunca jamás sin não "
     "niet geen nooit zonder değil bez tidak bukan не нет никогда"

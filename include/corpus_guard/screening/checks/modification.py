@@ -93,7 +93,7 @@ class Modification(ConfiguredCheck[ModificationParams]):
     name = "modification"
     across_documents = True
     params_class = ModificationParams
-    code_version = ("modification", "2")
+    code_version = ("modification", "3")
 
     def __init__(self, params: ModificationParams, instructions: Check) -> None:
         """Keep the parameters.
