@@ -294,10 +294,12 @@ def a_stranger_checks(tabletop: Tabletop) -> None:
     page = folder / "case" / "report.html"
     page.write_text(page.read_text().replace("honest", "planted"))  # as it was handed over
     shutil.copy(tabletop.home / "keys" / "log.pub", folder)
-    command = [sys.executable, "-m", "corpus_guard.cli.main", "case", "check", "case", "--key", "log.pub"]
+    program = "from corpus_guard.cli.main import main; main()"
+    command = [sys.executable, "-c", program, "case", "check", "case", "--key", "log.pub"]
     env = {"PATH": os.environ["PATH"], "PYTHONPATH": str(PROJECT / "include"), "HOME": str(folder / "nothing")}
     said = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False)
     assert said.returncode == 0, said.stdout + said.stderr
+    assert "It holds: this is what the log says." in said.stdout, said.stdout
     assert sorted(path.name for path in folder.iterdir()) == ["case", "log.pub"], "nothing was written"
 
 
@@ -333,6 +335,10 @@ def play_to_the_end(tabletop: Tabletop) -> None:
     assert "every nine weeks" not in "".join(path.read_text() for path in folder.rglob("*") if path.is_file())
     content = json.loads((folder / "case.json").read_text())
     assert content["exposure"]["retrieved"]["retrievals"] >= 2
+    cause = content["root_cause"]
+    assert len(cause["runs"]) == 5, "as they came in, not as they came again after the purge"
+    assert len([each for each in cause["versions"] if each["admitted"] == "accepted by the policy"]) >= 2
+    assert [each["place"] for each in cause["versions"] if each["replaced"]] == ["wiki/pump-storage.md"]
     page = (folder / "report.html").read_text()
     (folder / "report.html").write_text(page.replace("planted", "honest"))
     code, out, _ = tabletop.typed("case", "check", folder, "--key", tabletop.home / "keys" / "log.pub")

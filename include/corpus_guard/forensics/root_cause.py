@@ -1,6 +1,8 @@
 """Root cause: how each accused version came to be served, and what could have stopped it.
 
 Rules
+    * how a version came in is its first judgement in the signed log: that it came again after a purge, and was refused,
+      changes nothing of it;
     * facts only, each from the ledger: the run, the source, who stands behind the document, the decision, and every
       finding that was there and did not count, with the reason: muted, shadowed, or below the threshold;
     * whether the source itself changed: a new document, or another version of one that was accepted before;
@@ -12,17 +14,18 @@ Not done here: who wrote a document. What a document says of its author is its o
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
+from datetime import datetime
 
 import sqlalchemy as sa
 
-from corpus_guard.domain import Finding
+from corpus_guard.domain import EMPTY_TEXT_SHA256, Finding
 from corpus_guard.forensics.scope import AccusedVersion, Scope
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.queries import Row, select_in_batches
-from corpus_guard.ledger.states import SERVABLE_STATES, ReviewAction
-from corpus_guard.ledger.tables import decision_stands, decisions, documents, versions
+from corpus_guard.ledger.states import SERVABLE_STATES, ReviewAction, VersionState
+from corpus_guard.ledger.tables import decision_stands, decisions, documents, events, versions
 from corpus_guard.review.muting import Mute, list_mutes
 from corpus_guard.review.queue import load_findings
 from corpus_guard.screening.policy import Policy
@@ -53,6 +56,7 @@ class VersionCause:
     threshold: float  # risk from which a version of this source waits, 0..1
     uncounted: tuple[UncountedFinding, ...]
     not_checked: Mapping[str, str]  # check → why it did not run
+    findings_erased: bool  # by a purge: which findings there were is not known any more
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +98,13 @@ class RootCause:
                     + ", ".join(f"{code} ×{n}" for code, n in codes.items())
                     + "."
                 )
-        silent = sum(not cause.uncounted and cause.admitted.startswith("accepted") for cause in self.versions)
+        erased = sum(cause.findings_erased for cause in self.versions)
+        if erased:
+            lines.append(f"What was found in {erased} of {len(self.versions)} was erased with them.")
+        silent = sum(
+            not cause.uncounted and not cause.findings_erased and cause.admitted.startswith("accepted")
+            for cause in self.versions
+        )
         if silent:
             lines.append(f"{silent} of {len(self.versions)} had no finding at all.")
         return tuple(lines)
@@ -120,6 +130,8 @@ def root_cause(ledger: Ledger, policy: Policy, scope: Scope) -> RootCause:
         findings = load_findings(connection, scope.versions)
         released = _releases(connection, scope)
         earlier = _earlier_versions(connection, scope)
+        known = {each.version_id for listed in earlier.values() for each in listed}
+        arrivals = _first_judgements(connection, known | set(scope.versions))
         served = (
             sa.select(documents.c.source, sa.func.count().label("size"))
             .where(documents.c.target_version.is_not(None), documents.c.source.in_(scope.sources))
@@ -127,15 +139,15 @@ def root_cause(ledger: Ledger, policy: Policy, scope: Scope) -> RootCause:
         )
         sizes = {row.source: row.size for row in connection.execute(served)}
     causes = tuple(
-        _cause(policy, version, rows[version.version_id], findings[version.version_id], released, earlier)
+        _cause(policy, version, rows[version.version_id], findings[version.version_id], released, earlier, arrivals)
         for version in scope.accused
     )
-    fetched = [version.fetched_at for version in scope.accused]
+    fetched = [cause.fetched_at for cause in causes]
     return RootCause(
         versions=causes,
         sources=dict(Counter(version.source for version in scope.accused)),
         authors=dict(Counter(version.author for version in scope.accused)),
-        runs=dict(Counter(version.run_id for version in scope.accused)),
+        runs=dict(Counter(cause.run_id for cause in causes)),
         first=min(fetched, default=""),
         last=max(fetched, default=""),
         mutes=tuple(sorted({_describe(mute) for mute in mutes})),
@@ -150,38 +162,46 @@ def _cause(
     findings: list[Finding],
     released: Mapping[str, Row],
     earlier: Mapping[str, list[Row]],
+    arrivals: Mapping[str, Row],
 ) -> VersionCause:
+    def judged_at(each: Row) -> datetime:
+        moment: datetime = arrivals[each.version_id].at if each.version_id in arrivals else each.judged_at
+        return moment
+
     predecessors = [
         each
-        for each in earlier[version.doc_id]
-        if each.judged_at < row.judged_at and each.state in SERVABLE_STATES and each.version_id != version.version_id
+        for each in sorted(earlier[version.doc_id], key=judged_at)
+        if judged_at(each) < judged_at(row) and each.state in SERVABLE_STATES and each.version_id != version.version_id
     ]
     replaced = predecessors[-1].version_id if predecessors else ""
+    arrival = arrivals.get(version.version_id)
+    came_again = arrival is not None and arrival.run_id != row.run_id
+    verdict = arrival.body["verdict"] if arrival is not None else row.verdict
+    findings_erased = row.text_sha256 == EMPTY_TEXT_SHA256 and version.state == VersionState.REJECTED
     return VersionCause(
         version_id=version.version_id,
         place=version.place,
-        run_id=version.run_id,
-        fetched_at=version.fetched_at,
-        admitted=_admitted(row, released.get(version.version_id)),
+        run_id=arrival.run_id if arrival is not None else version.run_id,
+        fetched_at=arrival.at.isoformat() if arrival is not None and came_again else version.fetched_at,
+        admitted=_admitted(verdict, released.get(version.version_id)),
         change=f"changed document: it replaced version {replaced[:8]}" if replaced else "new document",
         replaced=replaced,
-        risk=row.risk,
+        risk=float(arrival.body["risk"]) if arrival is not None else row.risk,
         threshold=policy.threshold(row.stamp["trust"], version.source).risk,
         uncounted=tuple(
             UncountedFinding(finding.code, finding.severity.value, finding.score, reason)
             for finding in findings
-            if (reason := _why_uncounted(policy, finding, row.verdict))
+            if not findings_erased and (reason := _why_uncounted(policy, finding, verdict))
         ),
-        not_checked=dict(row.skipped),
+        not_checked={} if findings_erased else dict(row.skipped),
+        findings_erased=findings_erased,
     )
 
 
-def _admitted(row: Row, release: Row | None) -> str:
+def _admitted(verdict: str, release: Row | None) -> str:
     if release is not None:
         return f"released by {release.reviewer}"
-    return {"accept": "accepted by the policy", "reject": "rejected by the policy"}.get(
-        row.verdict, "held in quarantine"
-    )
+    return {"accept": "accepted by the policy", "reject": "rejected by the policy"}.get(verdict, "held in quarantine")
 
 
 def _why_uncounted(policy: Policy, finding: Finding, verdict: str) -> str:
@@ -196,6 +216,17 @@ def _releases(connection: sa.Connection, scope: Scope) -> dict[str, Row]:
     statement = sa.select(decisions).where(decisions.c.verdict == ReviewAction.RELEASE, decision_stands())
     rows = select_in_batches(connection, statement, decisions.c.version_id, scope.versions)
     return {row.version_id: row for row in sorted(rows, key=lambda row: row.decided_at)}
+
+
+def _first_judgements(connection: sa.Connection, version_ids: Iterable[str]) -> dict[str, Row]:
+    """Return the event of the first judgement of each version that the log knows."""
+    first: dict[str, Row] = {}
+    statement = sa.select(events).where(events.c.kind == "judged")
+    for row in select_in_batches(connection, statement, events.c.subject, version_ids):
+        known = first.get(row.subject)
+        if known is None or row.seq < known.seq:
+            first[row.subject] = row
+    return first
 
 
 def _earlier_versions(connection: sa.Connection, scope: Scope) -> dict[str, list[Row]]:
