@@ -82,5 +82,5 @@ def test_the_map_is_drawn_as_it_is_named(run: Run, tmp_path: Path) -> None:
 
     assert page.read_text().startswith("<!doctype html>") and picture.read_text().startswith("<?xml")
     assert len(json.loads(run("map", "--json").stdout)["points"]) == 4
-    for words in (("map",), ("map", "--out", str(tmp_path / "map.png")), ("case", "open", "x", "--reason", "y")):
+    for words in (("map",), ("map", "--out", str(tmp_path / "map.gif")), ("case", "open", "x", "--reason", "y")):
         assert run(*words).exit_code != 0

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import struct
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -14,6 +16,7 @@ from corpus_guard.deployment import Deployment
 from corpus_guard.domain import Verdict
 from corpus_guard.errors import Misuse
 from corpus_guard.exports.html import map_page
+from corpus_guard.exports.map_image import map_png
 from corpus_guard.forensics.map import CorpusMap, corpus_map, fit_plane, policy_thresholds, risk_histogram
 from corpus_guard.forensics.pictures import COLORINGS, histogram_svg, map_legend, map_svg, standalone_svg
 from material import Shelf, a_version
@@ -109,6 +112,23 @@ def test_names_are_text_in_every_picture_and_page(lite_shelf: Shelf, guard: Depl
     assert "The 3. page" not in page, "no text of a document"
     with pytest.raises(Misuse, match="expected one of state, trust, source, campaign"):
         map_svg(drawn, "owner")
+
+
+def test_the_png_has_each_point_whatever_a_source_is_called(lite_shelf: Shelf, guard: Deployment) -> None:
+    for number, source in enumerate(("$\\frac{$", "_hidden", "tide&gate")):
+        version = a_version(f"{number}.md", (f"The {number}. text.",), source=source)
+        lite_shelf.record((version, Verdict.QUARANTINE))
+    drawn = draw(guard, accused=(drawn_version(draw(guard)),))
+    for coloring in COLORINGS:
+        content = map_png(drawn, coloring)
+        assert content.startswith(b"\x89PNG") and struct.unpack(">II", content[16:24]) == (1440, 896)
+    assert map_png(drawn) != map_png(replace(drawn, points=drawn.points[1:])), "a point less is another picture"
+    with pytest.raises(Misuse, match="expected one of state, trust, source, campaign"):
+        map_png(drawn, "owner")
+
+
+def drawn_version(drawn: CorpusMap) -> str:
+    return drawn.points[0].version_id
 
 
 def test_the_histogram_counts_each_document_once(lite_shelf: Shelf, guard: Deployment) -> None:

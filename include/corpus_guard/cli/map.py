@@ -16,16 +16,18 @@ from corpus_guard.deployment import Deployment
 
 app = typer.Typer()
 
+FORMATS = (".html", ".svg", ".png")
+
 
 @app.command("map")
 def map_(
     output: Annotated[
         Path | None,
         typer.Option(
-            "--out", "-o", help="Output file, .html (every colouring, with the risk histogram) or .svg (one)."
+            "--out", "-o", help="Output file: .html (every colouring, with the risk histogram), .svg or .png (one)."
         ),
     ] = None,
-    by: Annotated[str, typer.Option(help="Colour of an .svg: state, trust, source or campaign.")] = "state",
+    by: Annotated[str, typer.Option(help="Colour of an .svg or .png: state, trust, source or campaign.")] = "state",
     case: Annotated[
         str | None, typer.Option(help="Id of a case, or a prefix of it: what it accuses is marked.")
     ] = None,
@@ -39,15 +41,16 @@ def map_(
     Example: `guard map --out map.html`, or `guard map --out map.svg --by source`
     """
     from corpus_guard.exports.html import map_page
+    from corpus_guard.exports.map_image import map_png
     from corpus_guard.forensics.cases import find_case
     from corpus_guard.forensics.map import corpus_map, policy_thresholds, risk_histogram
     from corpus_guard.forensics.pictures import map_svg, standalone_svg
     from corpus_guard.forensics.scope import scope_of
 
-    if output is not None and output.suffix not in {".html", ".svg"}:
-        raise errors.Misuse(f"--out {output}: expected a file that ends in .html or .svg")
+    if output is not None and output.suffix not in FORMATS:
+        raise errors.Misuse(f"--out {output}: expected a file that ends in .html, .svg or .png")
     if output is None and not as_json:
-        raise errors.Misuse("give --out and a file that ends in .html or .svg, or --json")
+        raise errors.Misuse("give --out and a file that ends in .html, .svg or .png, or --json")
     with Deployment() as deployment:
         ledger = deployment.ledger
         accused = scope_of(ledger, find_case(ledger, case)).versions if case else ()
@@ -57,13 +60,17 @@ def map_(
         console.print_json(drawn.as_dict())
     if output is None:
         return
-    page = (
-        map_page(drawn, histogram, datetime.now(UTC))
-        if output.suffix == ".html"
-        else standalone_svg(map_svg(drawn, by))
-    )
-    with console.writing(output) as write:
-        write(page)
+    if output.suffix == ".png":
+        output.parent.mkdir(parents=True, exist_ok=True)
+        output.write_bytes(map_png(drawn, by))
+    else:
+        page = (
+            map_page(drawn, histogram, datetime.now(UTC))
+            if output.suffix == ".html"
+            else standalone_svg(map_svg(drawn, by))
+        )
+        with console.writing(output) as write:
+            write(page)
     if not as_json:
         left_out = f", {drawn.left_out:,} left out" if drawn.left_out else ""
         out.print(f"{plural(len(drawn.points), 'chunk')} drawn{left_out}: {visible(str(output))}", soft_wrap=True)

@@ -86,6 +86,13 @@ def map_legend(drawn: CorpusMap, coloring: str = "state") -> list[tuple[str, str
     return [*legend, ("other", "others", rest)] if rest else legend
 
 
+def map_classes(drawn: CorpusMap, coloring: str) -> dict[str, str]:
+    """Return the class of the colour of each point, by chunk id; ``other`` for groups without a colour of their own."""
+    group_of = COLORINGS[coloring]
+    classes = _classes(coloring, Counter(group_of(point) for point in drawn.points))
+    return {point.chunk_id: classes.get(group_of(point), "other") for point in drawn.points}
+
+
 def histogram_svg(histogram: RiskHistogram) -> str:
     """Return the bars of a risk histogram, with the thresholds as lines; heights are square roots, so that few show beside many."""
     bins = len(histogram.counts)
