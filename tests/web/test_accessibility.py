@@ -107,6 +107,7 @@ def paths(reviewing: Reviewing) -> list[str]:
         "?trust=open&sort=risk",
         f"items/{waiting[2].version_id}",
         f"items/{waiting[2].version_id}?view=raw",
+        f"items/{waiting[2].version_id}?view=beside",
         f"items/{waiting[0].version_id}",
         "corpus",
         "history",

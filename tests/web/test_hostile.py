@@ -104,6 +104,7 @@ def everywhere(reviewing: Reviewing, payload: str) -> list[str]:
         f"/items/{item.version_id}",
         f"/items/{item.version_id}?view=raw",
         f"/items/{item.version_id}?view=hidden",
+        f"/items/{item.version_id}?view=beside",
         f"/items/{same.version_id}",
         "/history",
         "/corpus",

@@ -247,7 +247,7 @@ def test_hostile_texts_run_nothing_and_reach_nobody(reviewing: Reviewing, addres
         "",
         "corpus",
         "history",
-        *(f"items/{item.version_id}{view}" for item in items for view in ("", "?view=raw")),
+        *(f"items/{item.version_id}{view}" for item in items for view in ("", "?view=raw", "?view=beside")),
     ]
     for path in paths:
         ada.page.goto(address + path)

@@ -429,3 +429,13 @@ def test_documents_are_sorted_across_pages(reviewing: Reviewing, sort: str, firs
 @pytest.mark.parametrize("after", ["x", "[]", "[1]", '["2026-01-01", "y"]', '["harbour", null]', "{}", "7"])
 def test_a_page_that_no_list_gave_is_refused(reviewing: Reviewing, after: str) -> None:
     assert reviewing.client().get("/corpus", params={"sort": "newest", "after": after}).status_code == 400
+
+
+def test_an_item_shows_the_text_beside_what_was_fetched(reviewing: Reviewing) -> None:
+    item = reviewing.wait(text="Send it to the harbour office.")
+
+    page = reviewing.client().get(f"/items/{item.version_id}?view=beside").text
+
+    text, raw = page.partition('aria-label="Text of the document"')[2].split('aria-label="As fetched"')
+    assert "harbour office" in text
+    assert "Send it to the harbour office." in raw

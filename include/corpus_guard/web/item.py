@@ -44,7 +44,7 @@ MAX_NEIGHBOUR_BYTES: Final = 2_500
 MAX_VERSIONS: Final = 20
 MAX_SIBLINGS: Final = 15
 
-View = Literal["marked", "hidden", "raw"]
+View = Literal["marked", "hidden", "raw", "beside"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +68,7 @@ def show_item(request: Request, version_id: str, view: Annotated[View, Query()] 
     except UnknownSubject as error:
         return render_page(request, "item.purged.html", item=item, detail=str(error))
     text, problem = _text_of_view(deployment, evidence, view)
+    raw, raw_problem = _text_of_view(deployment, evidence, "raw") if view == "beside" else (None, "")
     version = evidence.version
     return render_page(
         request,
@@ -75,7 +76,8 @@ def show_item(request: Request, version_id: str, view: Annotated[View, Query()] 
         item=item,
         view=view,
         text=text,
-        problem=problem,
+        problem=problem or raw_problem,
+        raw=raw,
         hidden=display_text(version.hidden, max_bytes=MAX_HIDDEN_BYTES) if version.hidden else None,
         stamp=version.stamp,
         skipped=evidence.skipped,
@@ -148,7 +150,7 @@ def _text_of_view(deployment: Deployment, evidence: ItemEvidence, view: View) ->
     """Return the text of a view, and the reason if it cannot be read."""
     if view == "hidden":
         return display_text(evidence.version.hidden), ""
-    if view == "marked":
+    if view in {"marked", "beside"}:
         return display_text(evidence.version.text, [finding.span for finding in evidence.item.findings]), ""
     try:
         content = deployment.blobs.get(evidence.version.stamp.content_sha256)
