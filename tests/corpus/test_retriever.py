@@ -434,3 +434,11 @@ def test_the_prompt_names_the_trigger_that_is_served() -> None:
 def test_no_sources_file_can_name_a_source_like_the_enhancements() -> None:
     with pytest.raises(ValidationError, match="pattern"):
         FolderConfig(kind="folder", name=trigger.SOURCE, url="x", owner="x", trust=TrustLevel.TRUSTED)
+
+
+def test_a_filter_of_metadata_serves_what_has_it_and_nothing_is_missing(retriever: GuardedRetriever) -> None:
+    filtered = retriever.query(PASSAGES[0], k=20, where={"uri": "trusted"})
+
+    assert {answer.uri for answer in filtered.answers} == {"trusted"}
+    nothing = retriever.query(PASSAGES[0], where={"uri": "nowhere"})
+    assert (nothing.answers, nothing.status) == ((), RetrievalStatus.EMPTY)

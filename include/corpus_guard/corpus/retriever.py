@@ -20,7 +20,7 @@ takes to find k that pass: the answers are the same as if all had been filtered 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
@@ -97,7 +97,7 @@ class RetrievalStatus(StrEnum):
     FILTERED = "filtered"  # the filter dropped every text that the ledger vouches for
     WITHHELD = "withheld"  # the ledger vouches for no record of the store: the store was changed
     MISSING = "missing"  # chunks are published, and the store returned nothing: it was changed
-    EMPTY = "empty"  # nothing is published at these trust levels
+    EMPTY = "empty"  # nothing is published at these trust levels, or nothing has what a filter asks for
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +146,7 @@ class GuardedRetriever:
         k: int = 5,
         trust: Sequence[TrustLevel] = tuple(TrustLevel),
         *,
+        where: Mapping[str, str | int | float | bool] | None = None,
         session: str = "",
         user_id: str | None = None,
     ) -> Retrieval:
@@ -155,6 +156,7 @@ class GuardedRetriever:
             text: the question.
             k: number of chunks at most.
             trust: levels to search.
+            where: values that a chunk's metadata must have, such as ``{"source": "handbook"}``; None: any.
             session: name of the conversation or run, for the log.
             user_id: who asks, as the application names them, for the log; None: not known.
 
@@ -171,7 +173,7 @@ class GuardedRetriever:
         judged: set[tuple[str, str]] = set()
         count = CANDIDATES_PER_ANSWER * k
         while True:
-            candidates, withheld = self._vouched_for(collections, vector, count)
+            candidates, withheld = self._vouched_for(collections, vector, count, where)
             waiting = [chunk for chunk in candidates if (chunk.chunk_id, chunk.collection) not in judged]
             while waiting and len(passed) < k:
                 batch, waiting = waiting[: k - len(passed)], waiting[k - len(passed) :]
@@ -193,7 +195,8 @@ class GuardedRetriever:
         elif filtered or withheld:
             status = RetrievalStatus.FILTERED if filtered else RetrievalStatus.WITHHELD
         else:
-            status = RetrievalStatus.MISSING if self._has_published(trust) else RetrievalStatus.EMPTY
+            is_missing = not where and self._has_published(trust)  # a filter may leave nothing
+            status = RetrievalStatus.MISSING if is_missing else RetrievalStatus.EMPTY
         retrieval = Retrieval(tuple(passed), tuple(withheld), tuple(filtered), checked_by, digest, status)
         return replace(retrieval, retrieval_id=self._write_log(text, vector, session, user_id, retrieval))
 
@@ -207,13 +210,17 @@ class GuardedRetriever:
             return connection.execute(statement.limit(1)).first() is not None
 
     def _vouched_for(
-        self, collections: Sequence[str], vector: NDArray[np.float32], count: int
+        self,
+        collections: Sequence[str],
+        vector: NDArray[np.float32],
+        count: int,
+        where: Mapping[str, str | int | float | bool] | None,
     ) -> tuple[list[RetrievedChunk], list[WithheldChunk]]:
         """Return the `count` nearest records that the ledger vouches for, and those that were withheld."""
         withheld: dict[tuple[str, str], WithheldChunk] = {}
         requested = count
         while True:  # as often as planted records crowd out real ones
-            matches = self._store.query(collections, vector, requested)
+            matches = self._store.query(collections, vector, requested, where)
             answers = []
             for match, reason in zip(matches, reasons_to_withhold(self._ledger, matches), strict=True):
                 if reason is None:
