@@ -5,6 +5,7 @@
     python -m tests.bench --json          for machines
     python -m tests.bench --screening     only what is caught
     python -m tests.bench --intake        only what unchanged files cost, and what a second worker brings
+    python -m tests.bench --orders        only orders to a model, beside four rule scanners
     python -m tests.bench --claims        only what comparing statements with trusted ones costs
 
 Documents are made of the sample corpus's sentences, shuffled with a fixed seed: about 100 tokens a chunk, one chunk a document. Each figure
@@ -24,7 +25,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
-from tests.bench import intake, screening
+from tests.bench import intake, orders, screening
 from tests.bench.figures import Figure, at_least, console, ratio, run
 
 from corpus_guard.cli import console as look
@@ -72,11 +73,14 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="without the 20,000 chunks, fewer labelled texts")
     parser.add_argument("--screening", action="store_true", help="only what screening and the peers catch")
     parser.add_argument("--intake", action="store_true", help="only unchanged files and the second worker")
+    parser.add_argument("--orders", action="store_true", help="only orders to a model, beside four rule scanners")
     parser.add_argument("--claims", action="store_true", help="only the comparison with trusted statements")
     parser.add_argument("--json", action="store_true", help="for machines")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="corpus-guard-bench-") as name:
         folder = Path(name)
+        if arguments.orders:
+            return _orders(folder, as_json=arguments.json)
         models = folder / "models-home"
         run("preparing the models", [GUARD, "models", "prepare"], {"CORPUS_GUARD_HOME": str(models)})
         if arguments.intake:
@@ -98,6 +102,15 @@ def main() -> int:
         ]
         look.out.print(look.table("Speed and memory", ("what", "found", "target", ""), rows))
     return 0 if all(figure.met for figure in everything) else 1
+
+
+def _orders(folder: Path, *, as_json: bool) -> int:
+    names, rows = orders.compare(folder / "peers")
+    if as_json:
+        sys.stdout.write(json.dumps([dict(zip(names, row, strict=True)) for row in rows], indent=2) + "\n")
+    else:
+        look.out.print(look.table("Held back", names, rows, right=names[1:]))
+    return 0
 
 
 def _screening(folder: Path, models: Path, *, quick: bool) -> ScreeningEvaluation | None:

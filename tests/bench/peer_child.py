@@ -50,7 +50,67 @@ def rag_guard() -> Scan:
     return scan
 
 
-PEERS = {"ragsentry": ragsentry, "rag-guard": rag_guard}
+def picket() -> Scan:
+    """aicordon's signatures for text from outside ("ipi"); the model behind its API is not asked."""
+    from aicordon import picket as signatures  # type: ignore[import-not-found]
+
+    detector = signatures.load()
+
+    def scan(texts: list[str], vectors: Any) -> list[list[str]]:
+        return [["picket"] if detector.check(text).flagged else [] for text in texts]
+
+    return scan
+
+
+def injectionshield() -> Scan:
+    """Unsafe at its default threshold, medium."""
+    from injectionshield import scan as read  # type: ignore[import-not-found]
+
+    def scan(texts: list[str], vectors: Any) -> list[list[str]]:
+        return [[] if (result := read(text)).safe else list(result.threats) for text in texts]
+
+    return scan
+
+
+def prompt_shield() -> Scan:
+    """ai-injection-guard; unsafe at its default threshold, medium."""
+    from prompt_shield import InjectionRiskError, PromptScanner  # type: ignore[import-not-found]
+
+    scanner = PromptScanner()
+
+    def scan(texts: list[str], vectors: Any) -> list[list[str]]:
+        found = []
+        for text in texts:
+            try:
+                scanner.check(text)
+                found.append([])
+            except InjectionRiskError:
+                found.append(["risk"])
+        return found
+
+    return scan
+
+
+def toolwall() -> Scan:
+    """Every hit of its patterns counts; its judge is a model from a hub and is not asked."""
+    from toolwall.detect import CompositeDetector  # type: ignore[import-not-found]
+
+    detector = CompositeDetector(use_judge=False)
+
+    def scan(texts: list[str], vectors: Any) -> list[list[str]]:
+        return [[str(hit["kind"]) for hit in detector.score(text)[1]] for text in texts]
+
+    return scan
+
+
+PEERS = {
+    "ragsentry": ragsentry,
+    "rag-guard": rag_guard,
+    "picket": picket,
+    "injectionshield": injectionshield,
+    "prompt-shield": prompt_shield,
+    "toolwall": toolwall,
+}
 
 
 def main() -> None:

@@ -93,7 +93,7 @@ class Peer:
             self._process.wait()
 
 
-def install(folder: Path) -> Path:
+def install(folder: Path, packages: Sequence[str] = PACKAGES) -> Path:
     """A fresh environment with the peers in it.
 
     Returns:
@@ -104,7 +104,7 @@ def install(folder: Path) -> Path:
     """
     venv.create(folder, with_pip=True)
     python = folder / "bin" / "python"
-    command = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *PACKAGES]
+    command = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *packages]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=INSTALL_SECONDS, check=False)
     except subprocess.TimeoutExpired:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from corpus_guard.detectors.orders.honest_texts import read_honest
-from corpus_guard.detectors.orders.texts import FOLDER, generate_texts, read_texts, texts_digest
+from corpus_guard.detectors.orders.texts import FOLDER, generate_texts, read_kept_apart, read_texts, texts_digest
 from corpus_guard.detectors.orders.training import OrdersData
 from corpus_guard.evaluation.orders import leave_out
 from corpus_guard.screening.orders.model import load_orders
@@ -20,6 +20,13 @@ def test_no_line_stands_under_both_labels_or_twice() -> None:
     lines = {(text.line, text.is_order) for text in read_texts()}
     counts = Counter(line.casefold() for line, _ in lines)
     assert not [line for line, count in counts.items() if count > 1]
+
+
+def test_nothing_is_trained_on_the_sentences_kept_apart() -> None:
+    apart, own = read_kept_apart(), read_texts()
+    assert [sum(text.is_order is label for text in apart) for label in (True, False)] == [120, 120]
+    assert not {text.family for text in apart} & {text.family for text in own}
+    assert not {text.line.casefold() for text in apart} & {text.line.casefold() for text in own}
 
 
 def test_every_slot_and_part_is_filled() -> None:
@@ -61,7 +68,7 @@ def test_honest_texts_come_from_one_half_of_the_folders(folder: Path) -> None:
 
 def test_a_family_left_out_is_judged_by_a_model_that_never_saw_it(folder: Path) -> None:
     own = [text for text in read_texts() if text.family in {"policy", "passive", "manuals", "recipes"}]
-    data = OrdersData([*own, *read_honest([folder], 200)])
+    data = OrdersData([*own, *read_honest([folder], 40)])
     rows = {row.kind: row for row in leave_out(data, "family", 0.5)}
     assert set(rows) == {"policy", "passive", "manuals", "recipes"}
     assert rows["passive"].orders and not rows["passive"].honest

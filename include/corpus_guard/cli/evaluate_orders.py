@@ -25,13 +25,15 @@ def orders(
     clean: Annotated[
         list[Path] | None, typer.Option("--clean", help="JSONL with honest texts; several allowed.")
     ] = None,
-    by: Annotated[list[str] | None, typer.Option(help="Only these tables: family, language, source, slices.")] = None,
+    by: Annotated[
+        list[str] | None, typer.Option(help="Only these tables: apart, family, language, source, slices.")
+    ] = None,
     sentences: Annotated[int, typer.Option(min=0, help="Maximum number of honest sentences of each kind.")] = 8_000,
     sample: Annotated[int, typer.Option(min=1, help="Maximum number of documents per slice.")] = 1_000,
     seed: Annotated[int, typer.Option(help="Random seed of the samples.")] = 0,
     as_json: Json = False,
 ) -> None:
-    """Leave each family, language and source of the package's sentences out of training and judge it; then judge documents.
+    """Judge sentences kept apart; leave families, languages and sources out of training and judge them; then judge documents.
 
     Documents are judged by the check `instructions` as it is installed, by rules alone and with the classifier: the validation
     half of each file.
@@ -40,29 +42,31 @@ def orders(
     """
     from corpus_guard.detectors.orders.training import OrdersData, read_training_texts
     from corpus_guard.detectors.samples import Half, limit_per_slice, read_samples
-    from corpus_guard.evaluation.orders import LEFT_OUT, leave_out, measure_slices
+    from corpus_guard.evaluation.orders import LEFT_OUT, judge_kept_apart, leave_out, measure_slices
     from corpus_guard.screening.checks.instructions import InstructionsParams
 
     params = InstructionsParams()
-    tables = by or [*LEFT_OUT, "slices"]
-    left_out = []
+    tables = by or ["apart", *LEFT_OUT, "slices"]
+    left_out = list(judge_kept_apart(params)) if "apart" in tables else []
     if chosen := [table for table in LEFT_OUT if table in tables]:
         data = OrdersData(read_training_texts(honest, translations or (), sentences, seed))
-        left_out = [row for table in chosen for row in leave_out(data, table, params.order_probability)]
+        left_out += [row for table in chosen for row in leave_out(data, table, params.order_probability)]
     samples = read_samples(poison or (), clean or ()).samples if "slices" in tables else ()
     judged = limit_per_slice([each for each in samples if each.half is not Half.TUNING], sample, seed)
     slices = list(measure_slices(judged, params))
     if as_json:
         print_json({"left_out": [asdict(row) for row in left_out], "slices": [asdict(row) for row in slices]})
         return
-    for table in chosen:
+    for table in dict.fromkeys(row.by for row in left_out):
         rows = [
             (visible(row.kind), f"{row.caught}/{row.orders}", f"{row.alarms}/{row.honest}")
             for row in left_out
             if row.by == table
         ]
         columns = (table, "orders caught", "honest alarms")
-        out.print(console.table(f"Left out: {table}", columns, rows, right=columns[1:]))
+        out.print(
+            console.table("Kept apart" if table == "apart" else f"Left out: {table}", columns, rows, right=columns[1:])
+        )
         of_table = [row for row in left_out if row.by == table]
         caught, alarms = sum(row.caught for row in of_table), sum(row.alarms for row in of_table)
         orders_left, honest_left = sum(row.orders for row in of_table), sum(row.honest for row in of_table)

@@ -1,8 +1,8 @@
 """Figures of the classifier of orders: what it sees of kinds that it was never shown, and what it alarms on.
 
-Sentences are judged by a model that was trained without their family, language or source. Documents are judged by
-the check `instructions`, with and without the classifier. The smaller model that opens sentences is left aside for
-sentences, and is part of the check for documents.
+Sentences are judged by a model that was trained without their family, language or source: an eighth of the families or
+languages at a time, each source alone. The smaller models that open sentences are left aside there. Sentences kept apart
+are judged by the installed model, with all its steps, and documents by the check `instructions`, with and without it.
 """
 
 from __future__ import annotations
@@ -14,13 +14,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from corpus_guard.detectors.orders.texts import OrderText
+from corpus_guard.detectors.orders.texts import OrderText, read_kept_apart
 from corpus_guard.detectors.orders.training import OrdersData
 from corpus_guard.detectors.samples import Sample
 from corpus_guard.domain import Severity
 from corpus_guard.screening.checks.instructions import Instructions, InstructionsParams
+from corpus_guard.screening.orders.model import load_orders
 
 LEFT_OUT = ("family", "language", "source")
+PARTS = 8
+"""Parts in which families and languages are left out."""
 NEVER_LEFT_OUT = frozenset({"background", "frames"})
 
 
@@ -55,14 +58,42 @@ def leave_out(data: OrdersData, by: str, probability: float) -> Iterator[LeftOut
         by: one of `LEFT_OUT`.
         probability: from which a sentence counts as an order.
     """
-    limit = math.log(probability / (1 - probability))
+    limit = math.log(probability / (1 - probability)) - data.shift
     kinds = np.array([_kind(text, by) for text in data.texts])
-    for kind in sorted(set(kinds.tolist()) - {""}):
-        chosen = kinds == kind
-        hits = data.log_odds_without(chosen) >= limit
-        labels = data.labels[chosen]
+    names = sorted(set(kinds.tolist()) - {""})
+    parts = [[name] for name in names] if by == "source" else [names[start::PARTS] for start in range(PARTS)]
+    hits = np.zeros(len(kinds), bool)
+    for part in filter(None, parts):
+        chosen = np.isin(kinds, part)
+        hits[chosen] = data.log_odds_without(chosen) >= limit
+    for name in names:
+        chosen = kinds == name
+        labels = data.labels & chosen
         yield LeftOut(
-            by, kind, int(labels.sum()), int((hits & labels).sum()), int((~labels).sum()), int((hits & ~labels).sum())
+            by,
+            name,
+            int(labels.sum()),
+            int((hits & labels).sum()),
+            int((chosen & ~labels).sum()),
+            int((hits & chosen & ~labels).sum()),
+        )
+
+
+def judge_kept_apart(params: InstructionsParams) -> Iterator[LeftOut]:
+    """Yield a row for each family that was kept apart, judged sentence by sentence with the installed model."""
+    model = load_orders()
+    texts = read_kept_apart()
+    hits = {text.text: model.probability(text.text) >= params.order_probability for text in texts}
+    for family in dict.fromkeys(text.family for text in texts):
+        orders = [text for text in texts if text.family == family and text.is_order]
+        honest = [text for text in texts if text.family == family and not text.is_order]
+        yield LeftOut(
+            "apart",
+            family,
+            len(orders),
+            sum(hits[text.text] for text in orders),
+            len(honest),
+            sum(hits[text.text] for text in honest),
         )
 
 

@@ -161,7 +161,8 @@ class FoldedText:
     __slots__ = ("_gap", "_offsets", "_read", "_same_places", "_starts", "data", "original", "text")
 
     def __init__(self, original: str) -> None:
-        plain, replaced = _NOT_PLAIN.subn(_fold_run, original)
+        is_plain = original.isascii() and original.replace("\n", " ").isprintable()
+        plain, replaced = (original, 0) if is_plain else _NOT_PLAIN.subn(_fold_run, original)
         self.original: Final = original
         self.text: Final = " ".join(plain.lower().split())
         self.data: Final = self.text.encode()

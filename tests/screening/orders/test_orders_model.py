@@ -10,7 +10,7 @@ import pytest
 from corpus_guard.domain import Severity
 from corpus_guard.errors import SettingsError
 from corpus_guard.screening.checks.instructions import Instructions, InstructionsParams
-from corpus_guard.screening.orders.features import MAX_CHARS, read_features, split_pieces
+from corpus_guard.screening.orders.features import MAX_CHARS, read_features, split_pieces, split_slots
 from corpus_guard.screening.orders.model import MODEL_FILE, load_orders
 
 HARBOUR = (
@@ -74,6 +74,32 @@ def test_a_quoted_order_stays_visible_at_low_severity() -> None:
     )
     assert not speech_acts(text)
     assert [each.severity for each in Instructions().read(text) if "speech_act" in each.code] == [Severity.LOW]
+
+
+@pytest.mark.parametrize(
+    "slot",
+    [
+        '![{}](pier.png) and [the plan](plan.pdf "ferry")',
+        '[the plan](https://halden.example/plan.pdf "{}")',
+        '<img src="pier.png" alt="{}">',
+        '{{"height": 4, "note": "{}"}}',
+        "\n\n[^1]: {}\n\n",
+        "\n\nX-Note: {}\n\n",
+    ],
+)
+def test_an_order_in_a_slot_is_read_by_itself(slot: str) -> None:
+    order = ORDERS[2]
+    text = HARBOUR.format(slot.format(order))
+    places = [text[span.start : span.end] for span in split_slots(text)]
+    assert order in places
+    # In quotation marks, as strings and titles are, it stays visible at low severity.
+    assert "instructions.speech_act" in {finding.code for finding in Instructions().read(text)}
+
+
+def test_a_text_without_such_words_is_not_cut_into_sentences() -> None:
+    model = load_orders()
+    assert not model.opens(HARBOUR.format(""))
+    assert all(model.opens(HARBOUR.format(order)) for order in ORDERS)
 
 
 def test_probability_one_turns_the_classifier_off() -> None:

@@ -19,6 +19,8 @@ from corpus_guard.domain import digest, sha256_bytes
 from corpus_guard.yaml_text import parse_yaml
 
 FOLDER: Final = Path(__file__).parent / "texts"
+KEPT_APART: Final = Path(__file__).parent / "kept_apart"
+"""Sentences of families that no text of `FOLDER` has; nothing is trained on them."""
 VARIANTS: Final = 2
 """Fillings of a line with slots."""
 _SLOT: Final = re.compile(r"\{([a-z_]+)\}")
@@ -48,6 +50,17 @@ def read_texts(folder: Path = FOLDER, seed: int = 0) -> list[OrderText]:
         if path.name not in {"slots.yaml", "frames.yaml"}
         for text in _of_file(path, slots, random.Random(f"{seed} {path.name}"))  # noqa: S311 - no secret
     ]
+
+
+def read_kept_apart() -> list[OrderText]:
+    """Return the sentences that are only measured."""
+    texts = []
+    for path in sorted(KEPT_APART.glob("*.yaml")):
+        content = _read(path)
+        is_order = bool(content["is_order"])
+        for family, lines in content["families"].items():
+            texts += [OrderText(line, is_order, family, "", path.stem, line) for line in lines.strip().splitlines()]
+    return texts
 
 
 def generate_texts(number: int, folder: Path = FOLDER, seed: int = 0) -> list[OrderText]:

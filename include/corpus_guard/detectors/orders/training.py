@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import zlib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,20 +16,30 @@ from numpy.typing import NDArray
 
 from corpus_guard.detectors.orders.honest_texts import read_honest
 from corpus_guard.detectors.orders.texts import OrderText, generate_texts, read_texts, texts_digest
+from corpus_guard.screening.orders.encoder import WIDTH, read_state
 from corpus_guard.screening.orders.features import BUCKETS, Buckets, Group, read_features
-from corpus_guard.screening.orders.model import OrdersModel
+from corpus_guard.screening.orders.model import OrdersModel, opening_buckets, opening_words
 
 SCALES: Final = {Group.WORDS: 3.0, Group.PAIRS: 3.0, Group.PIECES: 3.0, Group.CONCEPTS: 3.0, Group.SIGNS: 1.0}
 """Weight of a group before the fit: signs alone are no evidence."""
 INVERSE_PENALTY: Final = 0.5
-OPENED: Final = 0.98
-"""Share of the orders above `SEEN` which the smaller model must open."""
+READING_INVERSE_PENALTY: Final = 1e-3
+OPENING_SCALE: Final = 6.0
+OPENED, READ = 0.98, 0.98
+"""Shares of the orders caught which the smallest model must open, and which words must leave to the encoder."""
+ALARMS: Final = 0.025
+"""Share of honest look-alikes of kinds left out that lie above `CERTAIN`."""
+CERTAIN: Final = 2.0
+"""Log-odds of 0.88."""
 FRAMES: Final = 2_000
 """Sentences of each label put together from parts."""
-FOLDS: Final = 3
-OPENING_GROUPS: Final = (Group.WORDS, Group.PIECES)
-SEEN: Final = 1.7
-"""Log-odds of 0.85."""
+HONEST_STATES: Final = 4_500
+"""Honest sentences of manuals that the encoder reads for the training; it takes some 10 ms for each."""
+TRANSLATION_STATES: Final = 700
+FRAME_STATES: Final = 300
+"""The same, of each label."""
+FOLDS: Final = 4
+NOT_OWN: Final = frozenset({"background", "frames"})
 
 
 def read_training_texts(
@@ -53,6 +65,7 @@ class OrdersData:
 
         self.texts = list(texts)
         self.labels = np.array([text.is_order for text in texts])
+        self.is_own = np.array([text.family not in NOT_OWN for text in texts])
         self.features: list[Buckets] = [read_features(text.text) for text in texts]
         columns: list[int] = []
         values: list[float] = []
@@ -64,47 +77,129 @@ class OrdersData:
             ends.append(len(columns))
         self._matrix: Any = csr_matrix((values, columns, ends), shape=(len(self.texts), len(Group) * BUCKETS))
 
+    @cached_property
+    def _opening(self) -> Any:
+        """The features of the smallest model: words and their pieces."""
+        from scipy.sparse import csr_matrix
+
+        columns: list[int] = []
+        values: list[float] = []
+        ends = [0]
+        for text in self.texts:
+            words = [word for part in opening_words(text.text) for word in part]
+            share = OPENING_SCALE / math.sqrt(len(words) or 1)
+            for word in words:
+                bucket, pieces = opening_buckets(word)
+                columns += [bucket, *(BUCKETS + piece for piece in sorted(pieces))]
+                values += [share, *([share / (len(pieces) or 1)] * len(pieces))]
+            ends.append(len(columns))
+        return csr_matrix((values, columns, ends), shape=(len(self.texts), 2 * BUCKETS))
+
+    @cached_property
+    def _has_state(self) -> NDArray[np.bool_]:
+        """True for the sentences that the encoder reads: the package's own, and a sample of the others."""
+        chosen = self.is_own.copy()
+        left = {
+            ("background", "doc"): HONEST_STATES,
+            ("background", "translations"): TRANSLATION_STATES,
+            ("frames", True): FRAME_STATES,
+            ("frames", False): FRAME_STATES,
+        }
+        for row in np.flatnonzero(~chosen):
+            text = self.texts[row]
+            kind: tuple[str, str | bool] = (text.family, text.is_order)
+            if text.family == "background":
+                kind = (text.family, "translations" if text.source == "translations" else "doc")
+            chosen[row] = left[kind] > 0
+            left[kind] -= 1
+        return chosen
+
+    @cached_property
+    def _states(self) -> NDArray[np.float32]:
+        """Encoder's states, a row for each sentence; zeros where it is not read."""
+        states = np.zeros((len(self.texts), WIDTH), np.float32)
+        known: dict[str, NDArray[np.float32]] = {}
+        for row in np.flatnonzero(self._has_state):
+            text = self.texts[row].text
+            if text not in known:
+                known[text] = read_state(text)
+            states[row] = known[text]
+        return states
+
     def train(self, chosen: NDArray[np.bool_] | None = None) -> OrdersModel:
         """Fit a model to the chosen sentences; None: to all."""
         rows = np.ones(len(self.texts), bool) if chosen is None else chosen
         model = self._train(rows)
-        return replace(model, opens_at=self._opening_limit(rows), sheet=self._sheet(rows))
+        words, whole, opening = self._left_out_by_folds(rows)
+        shift = self._shift(rows, whole)
+        caught = rows & self.labels & self.is_own & (whole + shift >= CERTAIN)
+        return replace(
+            model,
+            reading_intercept=model.reading_intercept + shift,
+            opens_at=_lowest(opening[caught], OPENED),
+            reads_at=_lowest(words[caught], READ),
+            sheet=self._sheet(rows),
+        )
 
     def _train(self, rows: NDArray[np.bool_]) -> OrdersModel:
-        weights, intercept = self._fit(rows, tuple(Group))
-        opening, _ = self._fit(rows, OPENING_GROUPS)
-        return OrdersModel(weights, intercept, opening[list(OPENING_GROUPS)], -np.inf, {})
-
-    def _opening_limit(self, rows: NDArray[np.bool_]) -> float:
-        """Return the limit of the smaller model, from sentences that the models were not fitted to."""
-        folds = np.array([zlib.crc32(text.line.encode("utf-8", "replace")) % FOLDS for text in self.texts])
-        seen: list[float] = []
-        for fold in range(FOLDS):
-            model = self._train(rows & (folds != fold))
-            seen += [
-                model.word_log_odds(self.texts[row].text)
-                for row in np.flatnonzero(rows & (folds == fold) & self.labels)
-                if model.log_odds(self.features[row]) > SEEN
-            ]
-        return float(np.quantile(seen, 1 - OPENED)) if seen else -np.inf
-
-    def _fit(self, rows: NDArray[np.bool_], groups: Sequence[Group]) -> tuple[NDArray[np.float16], float]:
-        """Fit a logistic regression over some groups; the weights of the others are 0."""
-        from sklearn.linear_model import LogisticRegression
-
-        columns = np.concatenate([np.arange(group * BUCKETS, (group + 1) * BUCKETS) for group in groups])
-        fitted = LogisticRegression(C=INVERSE_PENALTY, solver="liblinear", max_iter=200, random_state=0)
-        fitted.fit(self._matrix[rows][:, columns], self.labels[rows])
-        weights = np.zeros((len(Group), BUCKETS))
-        weights[list(groups)] = fitted.coef_[0].reshape(len(groups), BUCKETS)
+        columns = self._matrix[rows]
+        weights, intercept = _fit(columns, self.labels[rows], INVERSE_PENALTY)
         scales = np.array([[SCALES[group]] for group in Group])
-        return (weights * scales).astype(np.float16), float(fitted.intercept_[0])
+        opening, _ = _fit(self._opening[rows], self.labels[rows], INVERSE_PENALTY)
+        reading, reading_intercept = self._fit_reading(rows & self._has_state)
+        return OrdersModel(
+            (weights.reshape(len(Group), BUCKETS) * scales).astype(np.float16),
+            intercept,
+            (opening.reshape(2, BUCKETS) * OPENING_SCALE).astype(np.float16),
+            -np.inf,
+            reading,
+            reading_intercept,
+            -np.inf,
+            {},
+        )
+
+    def _fit_reading(self, rows: NDArray[np.bool_]) -> tuple[NDArray[np.float32], float]:
+        """Fit the weights of the encoder's states, for states as they come."""
+        states = self._states[rows]
+        mean, deviation = states.mean(axis=0), states.std(axis=0) + 1e-5
+        weights, intercept = _fit((states - mean) / deviation, self.labels[rows], READING_INVERSE_PENALTY)
+        return (weights / deviation).astype(np.float32), float(intercept - (weights / deviation) @ mean)
+
+    def _left_out_by_folds(self, rows: NDArray[np.bool_]) -> tuple[NDArray[np.float64], ...]:
+        """Return for each own sentence, without its family, log-odds of words, in all, and the opening score."""
+        names = [text.line if text.family in {*NOT_OWN, "languages"} else text.family for text in self.texts]
+        folds = np.array([zlib.crc32(name.encode("utf-8", "replace")) % FOLDS for name in names])
+        results = np.full((3, len(self.texts)), -np.inf)
+        for fold in range(FOLDS):
+            if len(set(self.labels[rows & (folds != fold)].tolist())) < 2:
+                continue
+            model = self._train(rows & (folds != fold))
+            for row in np.flatnonzero(rows & (folds == fold) & self.is_own):
+                words = model.log_odds(self.features[row])
+                opening = model.opening_weights.score(self.texts[row].text)
+                results[:, row] = words, words + model.state_log_odds(self._states[row]), opening
+        return tuple(results)
+
+    def _shift(self, rows: NDArray[np.bool_], whole: NDArray[np.float64]) -> float:
+        """Return what to add to log-odds so that `ALARMS` of the honest look-alikes lie above `CERTAIN`."""
+        honest = whole[rows & self.is_own & ~self.labels & np.isfinite(whole)]
+        return float(CERTAIN - np.quantile(honest, 1 - ALARMS)) if len(honest) else 0.0
 
     def log_odds_without(self, left_out: NDArray[np.bool_]) -> NDArray[np.float64]:
-        """Return the log-odds of the sentences left out of training."""
-        weights, intercept = self._fit(~left_out, tuple(Group))
-        model = OrdersModel(weights, intercept, np.zeros((2, BUCKETS), np.float16), -np.inf, {})
-        return np.array([model.log_odds(self.features[row]) for row in np.flatnonzero(left_out)])
+        """Return the log-odds of the sentences left out of training, not yet shifted."""
+        model = self._train(~left_out)
+        return np.array(
+            [
+                model.log_odds(self.features[row]) + model.state_log_odds(self._states[row])
+                for row in np.flatnonzero(left_out)
+            ]
+        )
+
+    @cached_property
+    def shift(self) -> float:
+        """What is added to log-odds, from all sentences: one number, so that few honest look-alikes alarm."""
+        rows = np.ones(len(self.texts), bool)
+        return self._shift(rows, self._left_out_by_folds(rows)[1])
 
     def _sheet(self, rows: NDArray[np.bool_]) -> dict[str, Any]:
         texts = [self.texts[row] for row in np.flatnonzero(rows)]
@@ -116,3 +211,18 @@ class OrdersData:
             "families": dict(sorted(Counter(text.family for text in texts).items())),
             "languages": dict(sorted(Counter(text.language for text in texts).items())),
         }
+
+
+def _fit(features: Any, labels: NDArray[np.bool_], inverse_penalty: float) -> tuple[NDArray[np.float64], float]:
+    """Fit a logistic regression."""
+    from sklearn.linear_model import LogisticRegression
+
+    solver = "lbfgs" if isinstance(features, np.ndarray) else "liblinear"
+    fitted = LogisticRegression(C=inverse_penalty, solver=solver, max_iter=200, random_state=0)
+    fitted.fit(features, labels)
+    return fitted.coef_[0], float(fitted.intercept_[0])
+
+
+def _lowest(scores: NDArray[np.float64], share: float) -> float:
+    """Return the score that this share of them reaches."""
+    return float(np.quantile(scores, 1 - share)) if len(scores) else -np.inf

@@ -42,7 +42,7 @@ from corpus_guard.screening.checks._excuses import Excuses
 from corpus_guard.screening.checks._fitting import is_foreign, is_listed
 from corpus_guard.screening.checks._views import LEETSPEAK, DecodedView, decode_views
 from corpus_guard.screening.folding import FOLDING_VERSION, CharOffsets, FoldedText, fold, fold_literals
-from corpus_guard.screening.orders.features import split_pieces
+from corpus_guard.screening.orders.features import split_pieces, split_slots
 from corpus_guard.screening.orders.model import OrdersModel, load_orders, orders_digest
 from corpus_guard.screening.survey.survey import Survey
 from corpus_guard.screening.tags import TAG_KEYS, tag_ids
@@ -311,7 +311,7 @@ class Instructions(ConfiguredCheck[InstructionsParams]):
 
     name = "instructions"
     params_class = InstructionsParams
-    code_version = ("5",)
+    code_version = ("6",)
 
     def __init__(self, params: InstructionsParams | None = None, *, pack: Path = RULES_FILE, name: str = "") -> None:
         """Load the rules.
@@ -433,9 +433,10 @@ class Instructions(ConfiguredCheck[InstructionsParams]):
 
     def _speech_acts(self, text: str, weigh: _Weigh, *, stands_apart: bool) -> Iterator[_RuleHits]:
         """Yield the sentences that the classifier takes for orders."""
-        if (model := self._orders) is None:
+        if (model := self._orders) is None or not model.opens(text):
             return
-        for span in split_pieces(text):
+        pieces = [*split_pieces(text), *split_slots(text)]
+        for span in dict.fromkeys(pieces):
             probability = model.probability(text[span.start : span.end])
             if probability < self.params.order_probability:
                 continue

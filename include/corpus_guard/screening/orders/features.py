@@ -18,7 +18,7 @@ from corpus_guard.claims.sentences import split_sentences
 from corpus_guard.domain import Span
 from corpus_guard.screening.orders.concepts import load_lexicon, normalise, split_words
 
-FEATURES_VERSION: Final = "orders/1"
+FEATURES_VERSION: Final = "orders/2"
 BUCKETS: Final = 1 << 15
 """Rows of each group's table."""
 MAX_CHARS: Final = 600
@@ -48,6 +48,13 @@ _SIGNS: Final = re.compile(
 )
 _ENOUGH_LETTERS: Final = re.compile(rf"(?:[^\W\d_][\W\d_]*+){{{MIN_LETTERS}}}")
 _UNSPACED_END: Final = re.compile(r"(?<=[。！？।؟])")
+_SLOT: Final = re.compile(
+    r"!?\[(?P<label>[^\[\]\n]{12,300})\](?=[(\[])|(?<=[\w/)]) [\"'](?P<title>[^\"'\n]{12,300})[\"'](?=\s*\))"
+    r"|\b(?:alt|title|aria-label|content|placeholder|summary)=[\"'](?P<attribute>[^\"'\n<>]{12,300})[\"']"
+    r"|(?<=: )\"(?P<string>(?:[^\"\\\n]|\\.){12,500})\"|^ {0,3}\[\^[^\]\n]{1,20}\]:[ \t]*(?P<footnote>[^\n]{12,600})"
+    r"|^[A-Za-z][\w-]{1,24}:[ \t]*(?P<header>[^\n]{12,600})",
+    re.MULTILINE,
+)
 _COMMENT: Final = re.compile(r"\s*(?:#|//|/\*|<!--|--|;|%|\"\"\")")
 
 
@@ -65,6 +72,17 @@ def split_pieces(text: str) -> Iterator[Span]:
                     first = position + offset + piece.index(bare)
                     yield Span(first, first + len(bare))
             position += len(part)
+
+
+def split_slots(text: str) -> Iterator[Span]:
+    """Yield the places of texts that stand inside others: alternative texts, titles of links, strings and headers of data.
+
+    A sentence around them would thin them out; here each is read by itself.
+    """
+    for match in _SLOT.finditer(text):
+        start, end = match.span(match.lastgroup or 0)
+        if _ENOUGH_LETTERS.search(text, start, end):
+            yield Span(start, end)
 
 
 def read_features(sentence: str) -> Buckets:
@@ -89,7 +107,7 @@ def hash_feature(name: str) -> int:
 @lru_cache(maxsize=50_000)
 def hash_pieces(word: str) -> frozenset[int]:
     """Return the buckets of the pieces of four characters of a word and its edges."""
-    padded = f"<{word[:20]}>"
+    padded = f"<{word[:40]}>"
     if len(padded) <= PIECE_CHARS + 1:
         return frozenset()
     pieces = (padded[at : at + PIECE_CHARS] for at in range(len(padded) - PIECE_CHARS + 1))

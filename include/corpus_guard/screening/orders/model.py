@@ -1,15 +1,17 @@
-"""Logistic model over the features of a sentence: how likely it gives an order to whoever answers with it.
+"""Three models over a sentence, each for what the one before lets through: how likely it gives an order to whoever answers with it.
 
-Two steps, because nearly all sentences are plain: a smaller model over the words and their pieces opens a sentence,
-and only then its pairs and concepts are read. The weights are numbers in an ``.npz`` file, read without pickle.
+Nearly all sentences are plain. A weight for each word, summed over a sentence, opens a text and a sentence; a logistic model
+over words, pairs and concepts reads what is open; what it does not rule out is read by the sentence encoder too, and the
+two log-odds are added. The weights are numbers in an ``.npz`` file, read without pickle.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import re
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -20,11 +22,11 @@ from numpy.typing import NDArray
 
 from corpus_guard.domain import digest, sha256_bytes
 from corpus_guard.errors import SettingsError
-from corpus_guard.screening.orders.concepts import lexicon_digest, normalise, split_words
+from corpus_guard.screening.orders.concepts import lexicon_digest, normalise
+from corpus_guard.screening.orders.encoder import ENCODER_DIGEST, WIDTH, read_state
 from corpus_guard.screening.orders.features import (
     BUCKETS,
     FEATURES_VERSION,
-    MAX_CHARS,
     Buckets,
     Group,
     hash_feature,
@@ -35,6 +37,64 @@ from corpus_guard.screening.orders.features import (
 MODEL_FILE: Final = Path(__file__).parents[1] / "learned" / "orders.npz"
 
 
+MAX_WORDS: Final = 200_000
+"""Words whose weights are kept."""
+MAX_SENTENCES: Final = 20_000
+"""Sentences whose answers are kept: pages repeat their footers."""
+MAX_TOGETHER: Final = 40
+"""Words that open a text together; more are read in parts that overlap by half."""
+_STOPS: Final = ("? ", "! ", "; ", ".\n", "\n\n", "。", "！", "？")
+_UNSPACED: Final = re.compile("[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff]")
+_MARKS: Final = ".,:;!?\"'`*_#()[]{}<>|\u2026\u201c\u201d\u201e\u2018\u2019«»-"
+
+
+class OpeningWeights(dict[str, float]):
+    """Weight of each word in the smallest model, computed when it is first read."""
+
+    def __init__(self, tables: NDArray[np.floating]) -> None:
+        """Keep the tables of words and of pieces, shape (2, `BUCKETS`)."""
+        super().__init__()
+        self._words, self._pieces = tables.astype(np.float64).tolist()
+
+    def __missing__(self, word: str) -> float:
+        if len(self) >= MAX_WORDS:
+            self.clear()
+        bucket, pieces = opening_buckets(word)
+        weight: float = self._words[bucket] + sum(self._pieces[piece] for piece in pieces) / (len(pieces) or 1)
+        self[word] = weight
+        return weight
+
+    def score(self, text: str) -> float:
+        """Return the highest sum of a sentence's words, each divided by the square root of how many there are."""
+        return max(
+            (sum(map(self.__getitem__, words)) / math.sqrt(len(words)) for words in opening_words(text)),
+            default=-math.inf,
+        )
+
+
+def opening_words(text: str) -> Iterator[list[str]]:
+    """Yield the words of each sentence, roughly cut, as white space parts them; at most `MAX_TOGETHER` words.
+
+    Letters of scripts without spaces stand each for itself.
+    """
+    plain = text.lower() if text.isascii() else _UNSPACED.sub(r" \g<0> ", normalise(text))
+    for mark in _STOPS:
+        plain = plain.replace(mark, ". ")
+    for part in plain.split(". "):
+        words = part.split()
+        if len(words) <= MAX_TOGETHER:
+            if words:
+                yield words
+        else:
+            yield from (words[start : start + MAX_TOGETHER] for start in range(0, len(words), MAX_TOGETHER // 2))
+
+
+def opening_buckets(word: str) -> tuple[int, frozenset[int]]:
+    """Return the bucket of a word without its marks, and those of its pieces."""
+    bare = word.strip(_MARKS)
+    return hash_feature(bare), hash_pieces(bare)
+
+
 @dataclass(frozen=True)
 class OrdersModel:
     """Weights of the features."""
@@ -43,45 +103,48 @@ class OrdersModel:
     """Shape (groups, `BUCKETS`)."""
     intercept: float
     opening: NDArray[np.float16]
-    """Weights of words and of pieces in the smaller model; shape (2, `BUCKETS`)."""
+    """Weights of words and of pieces in the smallest model; shape (2, `BUCKETS`)."""
     opens_at: float
-    """Sum of the smaller model from which a sentence is read in full."""
+    """Score of the smallest model from which a sentence is read."""
+    reading: NDArray[np.float32]
+    """Weights of the encoder's state; shape (`WIDTH`,)."""
+    reading_intercept: float
+    reads_at: float
+    """Log-odds of words and concepts from which the encoder reads a sentence too."""
     sheet: dict[str, Any]
     """Data sheet: what it was trained on."""
 
     def probability(self, sentence: str) -> float:
         """Return how likely a sentence is an order, 0..1; 0 where its words do not open it."""
-        return 1 / (1 + math.exp(-self.log_odds(read_features(sentence)))) if self.opens(sentence) else 0.0
+        return self._judge(sentence) if self.opens(sentence) else 0.0
+
+    def opens(self, text: str) -> bool:
+        """Return True if the words of a text, or of a sentence, may belong to an order."""
+        return self.opening_weights.score(text) >= self.opens_at
 
     def log_odds(self, features: Buckets) -> float:
-        """Return the log-odds of features."""
+        """Return the log-odds of words, pairs and concepts."""
         return self.intercept + sum(self._sum(group, features[group]) for group in Group)
 
-    def opens(self, sentence: str) -> bool:
-        """Return True if the words of a sentence may belong to an order."""
-        return self.word_log_odds(sentence) >= self.opens_at
-
-    def word_log_odds(self, sentence: str) -> float:
-        """Return the sum of the smaller model."""
-        words = set(split_words(normalise(sentence[:MAX_CHARS])))
-        weight = piece_weight = 0.0
-        number_of_pieces = 0
-        for of_word, of_pieces, count in map(self._of_word, words):
-            weight += of_word
-            piece_weight += of_pieces
-            number_of_pieces += count
-        return weight / math.sqrt(len(words) or 1) + piece_weight / math.sqrt(number_of_pieces or 1)
+    def state_log_odds(self, state: NDArray[np.float32]) -> float:
+        """Return what the encoder's state adds to the log-odds."""
+        return float(state @ self.reading) + self.reading_intercept
 
     @cached_property
-    def _of_word(self) -> Callable[[str], tuple[float, float, int]]:
-        of_words, of_pieces = self.opening.astype(np.float64).tolist()
+    def opening_weights(self) -> OpeningWeights:
+        """Weights of the smallest model, by word."""
+        return OpeningWeights(self.opening)
 
-        @lru_cache(maxsize=100_000)
-        def weights(word: str) -> tuple[float, float, int]:
-            buckets = hash_pieces(word)
-            return of_words[hash_feature(word)], sum(of_pieces[bucket] for bucket in buckets), len(buckets)
+    @cached_property
+    def _judge(self) -> Callable[[str], float]:
+        @lru_cache(maxsize=MAX_SENTENCES)
+        def probability(sentence: str) -> float:
+            words = self.log_odds(read_features(sentence))
+            if words < self.reads_at:
+                return 0.0
+            return 1 / (1 + math.exp(-words - self.state_log_odds(read_state(sentence))))
 
-        return weights
+        return probability
 
     @cached_property
     def _table(self) -> list[list[float]]:
@@ -94,15 +157,20 @@ class OrdersModel:
 
     def save(self, path: Path) -> None:
         """Write the model."""
-        sheet = json.dumps({**self.sheet, "features": FEATURES_VERSION, "lexicon": lexicon_digest()}, sort_keys=True)
+        sheet = json.dumps({**self.sheet, **_made_for()}, sort_keys=True)
         np.savez_compressed(
             path,
             allow_pickle=False,
             weights=self.weights,
             opening=self.opening,
-            numbers=np.array([self.intercept, self.opens_at]),
+            reading=self.reading,
+            numbers=np.array([self.intercept, self.opens_at, self.reading_intercept, self.reads_at]),
             sheet=np.array(sheet),
         )
+
+
+def _made_for() -> dict[str, str]:
+    return {"features": FEATURES_VERSION, "lexicon": lexicon_digest(), "encoder": ENCODER_DIGEST}
 
 
 def load_orders(path: Path = MODEL_FILE) -> OrdersModel:
@@ -120,22 +188,23 @@ def load_orders(path: Path = MODEL_FILE) -> OrdersModel:
 
 def orders_digest(path: Path = MODEL_FILE) -> str:
     """Return the digest of the model's file and of the lexicon."""
-    return digest("orders/v1", [sha256_bytes(path.read_bytes()), lexicon_digest(), FEATURES_VERSION])
+    return digest("orders/v2", [sha256_bytes(path.read_bytes()), *_made_for().values()])
 
 
 @lru_cache(maxsize=2)
 def _load(path: Path, _digest: str) -> OrdersModel:
     try:
         with np.load(path, allow_pickle=False) as arrays:
-            weights, opening, numbers = arrays["weights"], arrays["opening"], arrays["numbers"]
+            weights, opening, reading, numbers = (arrays[name] for name in ("weights", "opening", "reading", "numbers"))
             sheet = json.loads(str(arrays["sheet"]))
     except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
         raise SettingsError(f"{path}: not a model of orders; train it again with `guard train orders`") from error
-    wanted = {"features": FEATURES_VERSION, "lexicon": lexicon_digest()}
-    if any(sheet.get(key) != value for key, value in wanted.items()):
-        raise SettingsError(f"{path}: was trained with other features or another lexicon; train it again")
-    shapes = (weights.shape, opening.shape, numbers.shape)
-    expected = ((len(Group), BUCKETS), (2, BUCKETS), (2,))
-    if shapes != expected or not all(np.isfinite(array).all() for array in (weights, opening, numbers)):
+    if any(sheet.get(key) != value for key, value in _made_for().items()):
+        raise SettingsError(f"{path}: was trained with other features, another lexicon or encoder; train it again")
+    arrays_read = (weights, opening, reading, numbers)
+    shapes = tuple(array.shape for array in arrays_read)
+    expected = ((len(Group), BUCKETS), (2, BUCKETS), (WIDTH,), (4,))
+    if shapes != expected or not all(np.isfinite(array).all() for array in arrays_read):
         raise SettingsError(f"{path}: holds arrays of shapes {shapes}, expected finite ones of {expected}")
-    return OrdersModel(weights, float(numbers[0]), opening, float(numbers[1]), sheet)
+    intercept, opens_at, reading_intercept, reads_at = numbers.tolist()
+    return OrdersModel(weights, intercept, opening, opens_at, reading, reading_intercept, reads_at, sheet)
