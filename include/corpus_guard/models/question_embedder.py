@@ -104,4 +104,5 @@ def _erf(x: Floats) -> Floats:
     size = np.abs(x)
     t = 1 / (1 + np.float32(0.3275911) * size)
     series = t * (0.254829592 + t * (-0.284496736 + t * (1.421413741 + t * (-1.453152027 + t * 1.061405429))))
-    return np.copysign(1 - series * np.exp(-size * size), x).astype(np.float32, copy=False)
+    erf: Floats = np.copysign(1 - series * np.exp(-size * size), x).astype(np.float32, copy=False)
+    return erf
