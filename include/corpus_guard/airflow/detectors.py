@@ -26,7 +26,7 @@ def train_detector(name: DetectorName) -> dict[str, Any]:
     Raises:
         Misuse: a file of questions cannot be read, or a row is wrong.
         Inconsistent: a probe trained on random labels scores; no probe of this run can be trusted.
-        Infrastructure: MLflow or Chroma does not answer; run again, finished readings and trainings are reused.
+        Infrastructure: MLflow or the vector store does not answer; run again, finished readings and trainings are reused.
     """
     from corpus_guard.deployment import Deployment
     from corpus_guard.errors import NotEnough

@@ -463,13 +463,6 @@ def _more(one: Statement, value: Value | None, other: Statement) -> bool:
     )
 
 
-def _stands_for_another(one: Statement, other: Statement, known: Set[str]) -> bool:
-    """Return whether `one` holds under another condition, or its "it" stands for what the text of `other` does not name."""
-    if not one.condition <= known:
-        return True
-    return not one.referent <= known and not one.referent <= known | {stem(word) for word in other.context}
-
-
 def _tell_of_two_times(one: Statement, other: Statement, different: Sequence[tuple[Value, Value]]) -> bool:
     kinds = [value.kind for value, _ in different]
     if _have_two_years(one, other) and any(value.normal[:4] in one.years for value, _ in different):

@@ -56,7 +56,7 @@ def drain(ledger: Ledger, storage: Storage, store: Store, run_id: str) -> Draine
         run_id: the run that works, for the event log.
 
     Raises:
-        StoreUnavailable: Chroma does not answer; what was done is marked, running again does the rest.
+        StoreUnavailable: the vector store does not answer; what was done is marked, running again does the rest.
         BatchDamaged: a batch does not hold what was judged.
         Inconsistent: what was read back is not what was written, or no query finds it; the latter is raised
             when everything else is done.

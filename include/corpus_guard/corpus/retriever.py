@@ -162,7 +162,7 @@ class GuardedRetriever:
 
         Raises:
             FilterFailed: the filter failed; nothing is served.
-            StoreUnavailable: Chroma does not answer.
+            StoreUnavailable: the vector store does not answer.
             LedgerUnavailable: the ledger does not answer.
         """
         existing = set(self._store.names())

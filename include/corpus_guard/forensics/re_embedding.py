@@ -63,7 +63,7 @@ def re_embed(
 
     Raises:
         BatchDamaged: a batch does not hold what was judged; nothing of it was compared.
-        StoreUnavailable: Chroma does not answer.
+        StoreUnavailable: the vector store does not answer.
     """
     compared, other_model = 0, 0
     replaced: list[str] = []

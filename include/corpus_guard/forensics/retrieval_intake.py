@@ -234,7 +234,7 @@ def _parse_otlp_span(span: Mapping[str, object]) -> LoggedRetrieval | None:
 
 
 def _tells_of_texts(attributes: Mapping[str, object]) -> bool:
-    """Return whether a span's attributes tell of a retrieval that is not in the log yet."""
+    """Return whether a span describes a retrieval that is not in the log yet."""
     is_told = "gen_ai.retrieval.documents" in attributes or any(name.startswith(_TEXTS) for name in attributes)
     return is_told and LOGGED_AS not in attributes
 
@@ -242,7 +242,7 @@ def _tells_of_texts(attributes: Mapping[str, object]) -> bool:
 def _from_attributes(
     attributes: Mapping[str, object], at: datetime, key: str, origin: RetrievalOrigin
 ) -> LoggedRetrieval:
-    """Return the retrieval that a span's attributes tell of."""
+    """Return the retrieval that a span describes."""
     listed = attributes.get("gen_ai.retrieval.documents")
     if listed is None:
         by_number: dict[int, dict[str, object]] = {}

@@ -67,7 +67,7 @@ def heal(ledger: Ledger, storage: Storage, store: Store, run_id: str, deviations
         deviations: found by a verification.
 
     Raises:
-        StoreUnavailable: Chroma does not answer; running again converges.
+        StoreUnavailable: the vector store does not answer; running again converges.
         Inconsistent: what was read back after writing is not what was written.
     """
     progress = _Progress()

@@ -248,7 +248,7 @@ def find_neighbours(
         k: maximum number of chunks.
 
     Raises:
-        StoreUnavailable: Chroma does not answer.
+        StoreUnavailable: the vector store does not answer.
     """
     texts = [chunk.text for chunk in evidence.version.chunks[:MAX_COMPARED_CHUNKS]]
     existing = set(store.names())

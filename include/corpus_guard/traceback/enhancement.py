@@ -240,7 +240,7 @@ class Enhancements:
             Misuse: the draft is invalid, its text is longer than a chunk, screening refuses it, or it was
                 purged.
             UnknownSubject: there is no such report.
-            StoreUnavailable: Chroma does not answer; the outbox holds the change, and the same call again
+            StoreUnavailable: the vector store does not answer; the outbox holds the change, and the same call again
                 completes it.
         """
         draft = draft.validate()
@@ -263,7 +263,7 @@ class Enhancements:
         Raises:
             Misuse: no name or no reason is given.
             UnknownSubject: no enhancement or several begin with `prefix`.
-            StoreUnavailable: Chroma does not answer; it is no longer served all the same, and the same call
+            StoreUnavailable: the vector store does not answer; it is no longer served all the same, and the same call
                 again completes the work.
         """
         by = _require_valid_text(by, "the name of who withdraws it", MAX_NAME_LENGTH)

@@ -267,7 +267,7 @@ def withdraw(
     Raises:
         Misuse: no approver or no reason is named, or more of the same content arrived since the plan was
             made.
-        StoreUnavailable: Chroma does not answer; the ledger holds the decision, and running again does the
+        StoreUnavailable: the vector store does not answer; the ledger holds the decision, and running again does the
             rest.
     """
     by, reason = by.strip(), reason.strip()

@@ -134,7 +134,7 @@ def load_neighbours(request: Request, version_id: str) -> list[Neighbour]:
     """Return what trusted and reviewed documents say about the subject of an item.
 
     Raises:
-        StoreUnavailable: Chroma does not answer.
+        StoreUnavailable: the vector store does not answer.
         UnknownSubject: no such item, or its text was purged.
     """
     shared: SharedDeployment = request.app.state.shared_deployment

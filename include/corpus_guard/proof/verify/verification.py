@@ -113,7 +113,7 @@ def verify(
     Raises:
         LedgerUnavailable: the database does not answer, or another run publishes for longer than the lock is
             waited for.
-        StoreUnavailable: Chroma does not answer.
+        StoreUnavailable: the vector store does not answer.
         AnchorUnavailable: the anchor does not answer.
     """
     started = time.monotonic()
