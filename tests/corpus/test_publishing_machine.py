@@ -20,7 +20,6 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule, 
 from corpus_guard.batches import Storage
 from corpus_guard.corpus import outbox
 from corpus_guard.corpus.chroma_store import ChromaStore
-from corpus_guard.corpus.store import Store
 from corpus_guard.domain import TrustLevel, Verdict, Version
 from corpus_guard.errors import StoreUnavailable
 from corpus_guard.ledger import Ledger
@@ -148,7 +147,7 @@ class Publishing(RuleBasedStateMachine):
         self.shelf.ledger.close()
 
 
-class Brittle(Store):
+class Brittle(ChromaStore):
     """A store whose server stops answering after some writes: before one, or after it was done."""
 
     def __init__(self, url: str, prefix: str, calls: int) -> None:

@@ -53,7 +53,7 @@ def test_every_run_that_screens_tells_how_the_canaries_fared(make: Make) -> None
     assert found is not None
     assert (found["run_id"], found["missed"], found["false_alarms"]) == ("r1", [], [])
     assert found["caught"] == found["planted"] > 0
-    assert found["seen_by"]["override"] == ["instructions.override"]
+    assert found["seen_by"]["override"] == ["instructions.override", "instructions.speech_act"]
     (row,) = deployment.read(sa.select(runs.c.counts))
     assert row.counts["canaries"] == found
     with deployment.guard() as guard:

@@ -38,6 +38,7 @@ def compared(old: Version, new: Version, check: Modification = CHECK) -> dict[st
     found = [finding for _, finding in check.run([new], survey)]
     for finding in found:
         assert old.version_id in finding.message
+    found.sort(key=lambda finding: finding.severity.rank)  # of several with one code, the worst
     return {finding.code.removeprefix("modification."): finding for finding in found}
 
 
