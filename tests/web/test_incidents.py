@@ -73,7 +73,11 @@ def test_it_is_red_until_a_person_acknowledges_it(reviewing: Reviewing, incident
         assert (answer.status_code, answer.json()["state"]) == (200, "closed")
         assert "note wrong" not in ada.get("/corpus").text
         page = ada.get(f"/incidents/{incident.incident_id}").text
-        assert "Acknowledged" in page and "a backup test wrote to the live store" in page and f"{incident.incident_id}/acknowledge" not in page
+        assert (
+            "Acknowledged" in page
+            and "a backup test wrote to the live store" in page
+            and f"{incident.incident_id}/acknowledge" not in page
+        )
         assert ada.post(path, json={"reason": "again"}).status_code == 409
     with reviewing.ledger.read() as connection:
         (event,) = connection.execute(sa.select(events).where(events.c.kind == "incident_closed"))
