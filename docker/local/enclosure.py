@@ -94,7 +94,8 @@ def _enter_root(root: Path, point: Path, binds: list[str]) -> list[str]:
     for bind in binds:
         folder, _, place = bind.rpartition(":")
         _mount("--bind", folder, str(point / place.lstrip("/")))
-    return ["chroot", str(point)]
+    beside = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"  # where a plain user's PATH does not lead
+    return [shutil.which("chroot", path=beside) or "chroot", str(point)]
 
 
 def _as_nobody(uid: int, env: list[str]) -> list[str]:
