@@ -13,7 +13,6 @@ from pydantic import ValidationError
 
 from corpus_guard.corpus import retriever as retrieving
 from corpus_guard.corpus import trigger
-from corpus_guard.corpus.chroma_store import ChromaStore
 from corpus_guard.corpus.filterrag.features import Features
 from corpus_guard.corpus.filterrag.filters import FilterOpinion, RetrievalFilter
 from corpus_guard.corpus.ownership import OWNER_KEY
@@ -223,7 +222,7 @@ def test_everything_there_is_when_less_is_there_than_asked(retriever: GuardedRet
 
 
 def test_a_store_of_another_prefix_is_not_asked(served: Shelf, retriever: GuardedRetriever) -> None:
-    stranger = GuardedRetriever(served.ledger, ChromaStore(served.store.url, "stranger"), TextHashes())  # type: ignore[arg-type]
+    stranger = GuardedRetriever(served.ledger, type(served.store)(served.store.url, "stranger"), TextHashes())  # type: ignore[arg-type]
 
     assert stranger.query("passage 3") == Retrieval((), (), (), "off", status=RetrievalStatus.EMPTY)
 
