@@ -206,21 +206,8 @@ class ChromaStore(Store):
             return self._chroma
 
     def _connected(self) -> ClientAPI:
-        import chromadb
-        from chromadb.config import Settings as ChromaSettings
-
-        parts = urlsplit(self.url)
         try:
-            return chromadb.HttpClient(
-                host=parts.hostname or "",
-                port=parts.port or (443 if parts.scheme == "https" else 80),
-                ssl=parts.scheme == "https",
-                settings=ChromaSettings(
-                    anonymized_telemetry=False,
-                    # Plain HTTP needs no certificates; reading them takes 40 ms a client.
-                    chroma_server_ssl_verify=None if parts.scheme == "https" else False,
-                ),
-            )
+            return connect_to_chroma(self.url)
         except Exception as error:  # chromadb raises ValueError and bare httpx errors alike
             raise self._unavailable(error) from error
 
@@ -282,6 +269,25 @@ class ChromaStore(Store):
             f"Chroma at {self.url} does not answer ({type(error).__name__}); start it with `make up`, or correct "
             "CORPUS_GUARD_CHROMA_URL, then run again"
         )
+
+
+def connect_to_chroma(url: str) -> ClientAPI:
+    """Return a client of the server at `url`. It raises ValueError, ChromaError and bare httpx errors alike."""
+    import chromadb
+    from chromadb.config import Settings as ChromaSettings
+
+    parts = urlsplit(url)
+    secure = parts.scheme == "https"
+    return chromadb.HttpClient(
+        host=parts.hostname or "",
+        port=parts.port or (443 if secure else 80),
+        ssl=secure,
+        settings=ChromaSettings(
+            anonymized_telemetry=False,
+            # Plain HTTP needs no certificates; reading them takes 40 ms a client.
+            chroma_server_ssl_verify=None if secure else False,
+        ),
+    )
 
 
 def _records(page: Mapping[str, Any]) -> Iterator[ChunkRecord]:

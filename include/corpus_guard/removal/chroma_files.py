@@ -29,12 +29,12 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
-from urllib.parse import urlsplit
 
 import pyarrow as pa
 import sqlalchemy as sa
 
 from corpus_guard.corpus import outbox
+from corpus_guard.corpus.chroma_store import connect_to_chroma
 from corpus_guard.errors import Inconsistent, StoreUnavailable
 from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.states import LIVE_STATES, PublicationState
@@ -205,21 +205,8 @@ def _is_uuid(name: str) -> bool:
 
 
 def _client(store: Store) -> ClientAPI:
-    import chromadb
-    from chromadb.config import Settings as ChromaSettings
-
-    parts = urlsplit(store.url)
-    secure = parts.scheme == "https"
     with _translated_errors(store, store.url):
-        return chromadb.HttpClient(
-            host=parts.hostname or "",
-            port=parts.port or (443 if secure else 80),
-            ssl=secure,
-            settings=ChromaSettings(
-                anonymized_telemetry=False,
-                chroma_server_ssl_verify=None if secure else False,  # reading certificates takes 40 ms
-            ),
-        )
+        return connect_to_chroma(store.url)
 
 
 @contextmanager
