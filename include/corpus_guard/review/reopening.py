@@ -36,7 +36,6 @@ from corpus_guard.screening.survey.agreement import Agreement
 from corpus_guard.screening.survey.related_statements import (
     PlacedChunk,
     RelatedStatement,
-    document_title,
     find_contradicted,
 )
 from corpus_guard.screening.survey.served_collections import ServedCollections
@@ -114,18 +113,7 @@ def contradictions_of_released(
     import numpy as np
 
     contradicted = find_contradicted(
-        [
-            PlacedChunk(
-                version.doc_id,
-                version.version_id,
-                chunk.chunk_id,
-                chunk.ordinal,
-                chunk.start,
-                version.stamp.trust,
-                document_title(version.stamp.declared.get("title", ""), version.stamp.uri),
-            )
-            for version, chunk in chunks
-        ],
+        [PlacedChunk.of(version, chunk) for version, chunk in chunks],
         np.stack([vectors[chunk.chunk_id] for _, chunk in chunks]),
         lambda positions: [chunks[position][1].text for position in positions],
         ServedCollections(store),

@@ -22,7 +22,7 @@ from corpus_guard.batches import Storage
 from corpus_guard.batches.tables import in_batches, versions_from_table, versions_to_table
 from corpus_guard.corpus.filterrag.filters import classifier_in_use
 from corpus_guard.corpus.query_bank import QueryBank
-from corpus_guard.domain import Chunk, Finding, Judgement, Progress, Severity, Stamp, TrustLevel, Version
+from corpus_guard.domain import Finding, Judgement, Progress, Severity, Stamp, TrustLevel, Version
 from corpus_guard.errors import Inconsistent, Misuse
 from corpus_guard.intake.chunking import Chunker
 from corpus_guard.intake.parsing import ParsedDocument, ParsingSandbox
@@ -46,7 +46,6 @@ from corpus_guard.screening.survey.related_statements import (
     NothingServed,
     PlacedChunk,
     RelatedStatements,
-    document_title,
     find_related_statements,
 )
 from corpus_guard.screening.survey.resemblance import EmptyHistory
@@ -307,7 +306,7 @@ class _FirstPass:
             return
         chunks = [(version, chunk) for version in versions for chunk in version.chunks]
         if chunks:
-            self._placed += [_placed(version, chunk) for version, chunk in chunks]
+            self._placed += [PlacedChunk.of(version, chunk) for version, chunk in chunks]
             texts = [chunk.text for _, chunk in chunks]
             self._reference_texts += texts
             self._reference_vectors.append(self._models.embedder.embed(texts))
@@ -328,7 +327,7 @@ class _FirstPass:
                 self._passages.append(Passage(version.version_id, version.doc_id, chunk.ordinal, is_open))
                 self._places.append((batch, position))
                 if self._compares_statements:
-                    self._placed.append(_placed(version, chunk))
+                    self._placed.append(PlacedChunk.of(version, chunk))
         texts = [chunk.text for version in versions for chunk in version.chunks]
         if texts:
             self._vectors.append(self._models.embedder.embed(texts))
@@ -383,14 +382,6 @@ class _FirstPass:
                 if self._places[position][0] == batch
             }
         return [texts[position] for position in positions]
-
-
-def _placed(version: Version, chunk: Chunk) -> PlacedChunk:
-    stamp = version.stamp
-    title = document_title(stamp.declared.get("title", ""), stamp.uri)
-    return PlacedChunk(
-        version.doc_id, version.version_id, chunk.chunk_id, chunk.ordinal, chunk.start, stamp.trust, title
-    )
 
 
 def _open_references(

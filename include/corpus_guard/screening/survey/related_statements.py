@@ -31,7 +31,7 @@ from corpus_guard.claims.comparison import Comparison, Outcome
 from corpus_guard.claims.passages import StatedPassage, compare_passages, is_near_copy
 from corpus_guard.claims.statements import Rarity
 from corpus_guard.claims.value import Kind
-from corpus_guard.domain import Span, TrustLevel
+from corpus_guard.domain import Chunk, Span, TrustLevel, Version
 from corpus_guard.screening.survey.agreement import FetchTexts
 
 NEAREST: Final = 8  # chunks of a higher trust level that a chunk is compared with, of each collection and of the run
@@ -112,6 +112,13 @@ class PlacedChunk:
     start: int  # in the text of the version
     trust: TrustLevel
     title: str = ""  # title and path of its document: what a sentence without a subject is about
+
+    @classmethod
+    def of(cls, version: Version, chunk: Chunk) -> PlacedChunk:
+        """Return the place of a version's chunk."""
+        stamp = version.stamp
+        title = document_title(stamp.declared.get("title", ""), stamp.uri)
+        return cls(version.doc_id, version.version_id, chunk.chunk_id, chunk.ordinal, chunk.start, stamp.trust, title)
 
 
 @dataclass(frozen=True, slots=True)
