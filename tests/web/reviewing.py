@@ -10,9 +10,10 @@ import tempfile
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import sqlalchemy as sa
 from fastapi import FastAPI
@@ -25,7 +26,9 @@ from corpus_guard.corpus import publishing
 from corpus_guard.deployment import Deployment
 from corpus_guard.domain import Finding, Judgement, TrustLevel, Verdict, Version
 from corpus_guard.ledger import Ledger
-from corpus_guard.ledger.tables import chunks
+from corpus_guard.ledger.runs import begin_run, end_run
+from corpus_guard.ledger.states import RunKind, RunState
+from corpus_guard.ledger.tables import chunks, runs
 from corpus_guard.review.queue import QueueItem, find_item
 from corpus_guard.screening.runner import Screening
 from corpus_guard.settings import Settings
@@ -150,3 +153,24 @@ def _judgement(version: Version, verdict: Verdict, findings: Sequence[Finding] |
 
 
 __all__ = ["HEADERS", "Reviewing", "TrustLevel", "a_finding", "deciding", "plain_access"]
+
+
+FIRST_RUN: Final = datetime(2026, 3, 1, 2, 0, tzinfo=UTC)
+
+
+def judge_runs(ledger: Ledger) -> None:
+    """Record four refreshes, one a day, and a release; the third refresh failed, the second found nothing new."""
+    counts = (
+        {"accepted": 55, "quarantined": 22, "rejected": 1},
+        {},
+        {"accepted": 3, "quarantined": 4},
+        {"accepted": 9, "quarantined": 1},
+    )
+    for day, numbers in enumerate(counts):
+        begin_run(ledger, f"refresh-{day}", RunKind.REFRESH, "p" * 64)
+        end_run(ledger, f"refresh-{day}", numbers, RunState.FAILED if day == 2 else RunState.SEALED)
+    begin_run(ledger, "release-1", RunKind.RELEASE, "p" * 64)
+    with ledger.write() as connection:
+        for day in range(len(counts)):
+            at = FIRST_RUN + timedelta(days=day)
+            connection.execute(runs.update().where(runs.c.run_id == f"refresh-{day}").values(started_at=at))

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from reviewing import Reviewing, a_finding, deciding, plain_access
+from reviewing import Reviewing, a_finding, deciding, judge_runs, plain_access
 
 from browsing import Browser, Watched, chromium, mounted, needs_chromium, watched
 from corpus_guard.batches.tables import vectors_to_table
@@ -66,7 +66,7 @@ def everywhere(browser: Browser, address: str, paths: list[str], views: list[tup
 
 @pytest.fixture
 def paths(reviewing: Reviewing) -> list[str]:
-    """Every page with something on it: a queue, decisions, an incident, a case, alerts, what a chunk has reached."""
+    """Every page with something on it: a queue, decisions, an incident, a case, runs, alerts, what a chunk has reached."""
     marked = [
         a_finding(span=Span(0, 33)),
         a_finding("unicode.bidi", severity=Severity.LOW, message="A mark turns the text."),
@@ -99,6 +99,7 @@ def paths(reviewing: Reviewing) -> list[str]:
         for number in range(3)
     ]
     RetrievalLog(reviewing.ledger, days=30).add(asked)
+    judge_runs(reviewing.ledger)
     with reviewing.client("ada") as ada:
         for item, choice in zip(waiting[:2], ("reject", "escalate"), strict=True):
             assert ada.post("/api/v1/decisions", json=deciding(item, choice)).status_code == 201

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
-from reviewing import Reviewing, a_finding, deciding
+from reviewing import FIRST_RUN, Reviewing, a_finding, deciding, judge_runs
 
 from corpus_guard.domain import Severity, Span, TrustLevel, Verdict
 from corpus_guard.ledger.event_log import append_event
@@ -424,6 +424,25 @@ def test_documents_are_sorted_across_pages(reviewing: Reviewing, sort: str, firs
 
     assert names[0] == first
     assert names == sorted(set(names), reverse=sort != "path") and len(names) == 60
+
+
+def test_refreshes_are_drawn_with_what_they_judged(reviewing: Reviewing) -> None:
+    assert "Documents judged by each refresh" not in reviewing.client().get("/corpus").text
+
+    judge_runs(reviewing.ledger)
+
+    page = reviewing.client().get("/corpus").text
+    assert "4 refreshes, 2026-03-01 to 2026-03-04, the oldest first" in page
+    assert page.count('class="unsealed"') == 1 and "a cross marks" in page
+    assert re.findall(r"<title>([^<]*UTC[^<]*)</title>", page) == [
+        f"{FIRST_RUN + timedelta(days=day):%Y-%m-%d %H:%M} UTC{state}: {counts}"
+        for day, state, counts in (
+            (0, "", "55 accepted, 22 quarantined, 1 rejected"),
+            (1, "", "0 accepted, 0 quarantined, 0 rejected"),
+            (2, ", failed", "3 accepted, 4 quarantined, 0 rejected"),
+            (3, "", "9 accepted, 1 quarantined, 0 rejected"),
+        )
+    ]
 
 
 @pytest.mark.parametrize("after", ["x", "[]", "[1]", '["2026-01-01", "y"]', '["harbour", null]', "{}", "7"])

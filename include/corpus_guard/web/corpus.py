@@ -1,4 +1,4 @@
-"""Corpus view: incidents, served documents, their sources, the last runs, and the last verification."""
+"""Corpus view: incidents, served documents, their sources, the last runs as bars and as a table, and the last verification."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from fastapi.responses import HTMLResponse
 
 from corpus_guard.errors import Misuse
 from corpus_guard.ledger import Ledger
-from corpus_guard.ledger.states import VERSION_STATES, PublicationState
-from corpus_guard.ledger.tables import documents, events, publications, versions
+from corpus_guard.ledger.states import VERSION_STATES, PublicationState, RunKind, RunState
+from corpus_guard.ledger.tables import documents, events, publications, runs, versions
 from corpus_guard.pipeline.status import read_status
 from corpus_guard.proof.incidents import list_incidents, list_red_incidents
+from corpus_guard.web.plots import JUDGED, RefreshRun, run_plot
 from corpus_guard.web.render import render_page
 from corpus_guard.web.shared_deployment import current_deployment
 
@@ -31,6 +32,7 @@ SORT_COLUMNS: Final[Mapping[DocumentSort, tuple[tuple[sa.Column[Any], ...], bool
 }
 """Sort → columns, and whether the greatest comes first."""
 MAX_INCIDENTS: Final = 10  # in the table
+MAX_BARS: Final = 40  # refreshes that are drawn
 MAX_NOTES: Final = 5  # about incidents, above everything else
 
 
@@ -52,6 +54,7 @@ def corpus(
         request,
         "corpus.html",
         status=read_status(ledger, deployment.storage, deployment.screening, deployment.settings),
+        plot=run_plot(list_refreshes(ledger)),
         policy=deployment.policy,
         policy_digest=deployment.screening.digest,
         verified=last_verified_at(ledger),
@@ -72,6 +75,22 @@ def last_verified_at(ledger: Ledger) -> datetime | None:
     with ledger.read() as connection:
         at: datetime | None = connection.scalar(statement)
         return at
+
+
+def list_refreshes(ledger: Ledger, limit: int = MAX_BARS) -> list[RefreshRun]:
+    """Return the last refreshes, oldest first."""
+    statement = (
+        sa.select(runs.c.started_at, runs.c.state, runs.c.counts)
+        .where(runs.c.kind == RunKind.REFRESH.value)
+        .order_by(runs.c.started_at.desc(), runs.c.run_id)
+        .limit(limit)
+    )
+    with ledger.read() as connection:
+        rows = connection.execute(statement).all()
+    return [
+        RefreshRun(row.started_at, RunState(row.state), {name: (row.counts or {}).get(name, 0) for name in JUDGED})
+        for row in reversed(rows)
+    ]
 
 
 def list_collections(ledger: Ledger) -> list[dict[str, object]]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from typing import Final
 
+from corpus_guard.ledger.states import RunState
 from corpus_guard.review.health import DecisionsOfDay, Share
 
 WIDTH: Final = 520  # of every plot, in SVG units
@@ -14,6 +15,8 @@ BAR_START: Final = 200  # where bars begin
 MAX_LABEL_CHARS: Final = 30
 ROW_HEIGHT: Final = 26
 POINT_RADIUS: Final = 8  # margin that points of a line need
+MIN_BARS: Final = 12  # places for runs: one run alone is no wall
+JUDGED: Final = ("accepted", "quarantined", "rejected")  # counts of a refresh, as the ledger names them
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +60,36 @@ class DayPlot:
     bars: tuple[DayBar, ...]
     width: float  # of a bar
     max_count: int  # decisions on the busiest day
+    first: str
+    last: str
+
+
+@dataclass(frozen=True, slots=True)
+class RefreshRun:
+    """A refresh: when it began, how it ended, and how many documents it judged."""
+
+    started_at: datetime
+    state: RunState
+    judged: Mapping[str, int]  # by the names of `JUDGED`
+
+
+@dataclass(frozen=True, slots=True)
+class RunBar:
+    """One run: a bar with a part for each verdict, accepted lowest."""
+
+    x: float
+    parts: tuple[tuple[str, float, float], ...]  # name of `JUDGED`, y, height; those without a document are left out
+    is_sealed: bool  # False: it failed, or has not ended
+    description: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunPlot:
+    """Bars of runs, oldest first."""
+
+    bars: tuple[RunBar, ...]
+    width: float  # of a bar
+    max_count: int  # documents judged by the largest run
     first: str
     last: str
 
@@ -126,6 +159,34 @@ def count_plot(counts: Sequence[tuple[date, int]], max_days: int, height: int = 
         for number, day in enumerate(days)
     )
     return DayPlot(bars, round(step * 0.8, 2), max_count, str(first), str(last))
+
+
+def run_plot(runs: Sequence[RefreshRun], height: int = 90, width: int = WIDTH) -> RunPlot:
+    """Return a plot of runs, oldest first. A bar's height is the square root of its documents, so that few show beside many."""
+    max_count = max((sum(run.judged.values()) for run in runs), default=0)
+    step = width / max(len(runs), MIN_BARS)
+    bars = []
+    for number, run in enumerate(runs):
+        total = sum(run.judged.values())
+        full = height * (total / max(max_count, 1)) ** 0.5
+        parts, top = [], float(height)
+        for name in JUDGED:
+            if count := run.judged.get(name, 0):
+                part = full * count / total
+                top -= part
+                parts.append((name, round(top, 2), round(part, 2)))
+        counts = ", ".join(f"{run.judged.get(name, 0):,} {name}" for name in JUDGED)
+        state = "" if run.state is RunState.SEALED else f", {run.state.value}"
+        bars.append(
+            RunBar(
+                x=round(step * number, 2),
+                parts=tuple(parts),
+                is_sealed=run.state is RunState.SEALED,
+                description=f"{run.started_at:%Y-%m-%d %H:%M} UTC{state}: {counts}",
+            )
+        )
+    first, last = (f"{run.started_at:%Y-%m-%d}" for run in (runs[0], runs[-1])) if runs else ("", "")
+    return RunPlot(tuple(bars), round(step * 0.8, 2), max_count, first, last)
 
 
 def line_plot(entries: Sequence[tuple[str, float | None]], height: int = 90, width: int = WIDTH) -> LinePlot:

@@ -1,0 +1,48 @@
+"""Plots as numbers: bars that hold what they stand for."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from corpus_guard.ledger.states import RunState
+from corpus_guard.web.plots import WIDTH, RefreshRun, run_plot
+
+START = datetime(2026, 3, 1, 2, 0, tzinfo=UTC)
+
+
+def a_run(day: int, *judged: int, state: RunState = RunState.SEALED) -> RefreshRun:
+    counts = dict(zip(("accepted", "quarantined", "rejected"), judged, strict=False))
+    return RefreshRun(START + timedelta(days=day), state, counts)
+
+
+def test_a_bar_is_divided_by_verdict_and_its_height_is_the_root_of_its_documents() -> None:
+    plot = run_plot([a_run(0, 50, 40, 10), a_run(1, 20, 5, 0)], height=100)
+
+    first, second = plot.bars
+    assert first.parts == (("accepted", 50, 50), ("quarantined", 10, 40), ("rejected", 0, 10))
+    assert second.parts == (("accepted", 60, 40), ("quarantined", 50, 10))  # 25 of 100 documents: half the height
+    assert first.description == "2026-03-01 02:00 UTC: 50 accepted, 40 quarantined, 10 rejected"
+    assert (plot.max_count, plot.first, plot.last) == (100, "2026-03-01", "2026-03-02")
+
+
+def test_a_run_that_is_not_sealed_says_so_also_without_documents() -> None:
+    plot = run_plot([a_run(0, 3), a_run(1, state=RunState.FAILED), a_run(2, state=RunState.RUNNING)])
+
+    assert [bar.is_sealed for bar in plot.bars] == [True, False, False]
+    assert plot.bars[1].parts == ()
+    assert plot.bars[1].description == "2026-03-02 02:00 UTC, failed: 0 accepted, 0 quarantined, 0 rejected"
+
+
+@pytest.mark.parametrize("number", [1, 12, 40])
+def test_bars_stay_inside_the_plot(number: int) -> None:
+    plot = run_plot([a_run(day, 1) for day in range(number)])
+
+    assert len(plot.bars) == number
+    assert plot.bars[-1].x + plot.width <= WIDTH
+    assert plot.width <= WIDTH / 12
+
+
+def test_without_runs_nothing_is_drawn() -> None:
+    assert run_plot([]).max_count == 0
