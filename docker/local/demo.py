@@ -26,7 +26,10 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from corpus_guard.cli import console as look
 from corpus_guard.deployment import Deployment
 from corpus_guard.errors import Infrastructure
+from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.tables import documents, findings, runs, versions
+from corpus_guard.review.naming import name_documents
+from corpus_guard.review.queue import QueueFilter, load_page
 from corpus_guard.settings import PROJECT, load_settings
 from corpus_guard.tracking.mlflow_runs import log_run
 from environment import HOST, Layout, Ports, Secrets, environment, with_caller
@@ -36,6 +39,7 @@ STACK = [sys.executable, str(Path(__file__).with_name("stack.py"))]
 TRUTH = PROJECT / "include" / "sample_corpus" / "truth.yaml"
 DAG = "corpus_refresh"
 RUN_SECONDS = 1_800
+ITEMS = 100  # of each state that are listed
 SCHEDULED_SECONDS = 15  # the scheduler looks for new runs more often than this
 PROGRAMS = ("scheduler", "postgres", "chroma", "mlflow")
 EXPERIMENT = "corpus-guard/sample-corpus"
@@ -179,6 +183,7 @@ def _report(layout: Layout, seconds: float, *, in_stack: bool) -> None:
         counts = last.counts
         console.print()
         _verdicts(found)
+        _reasons(guard.ledger)
         truth = yaml.safe_load(TRUTH.read_text(encoding="utf-8"))
         _against_truth(truth, found)
         names = ("accepted", "quarantined", "rejected", "unchanged", "failed")
@@ -243,12 +248,21 @@ def _verdicts(stands: dict[str, tuple[str, float, list[str]]]) -> None:
         states = [state for name, (state, _, _) in stands.items() if source in {name.partition("/")[0], "all"}]
         rows.append((source, *(str(states.count(name)) for name in names)))
     console.print(look.table("Verdicts", ("source", *names), rows, right=names))
-    rows = [
-        (look.visible(name), f"{risk:.2f}", ", ".join(codes[:3]) + (f" +{len(codes) - 3}" if len(codes) > 3 else ""))
-        for name, (state, risk, codes) in sorted(stands.items(), key=lambda pair: -pair[1][1])
-        if state in {"quarantined", "rejected"}
+
+
+def _reasons(ledger: Ledger) -> None:
+    """Say in a sentence why each document was not accepted, as the queue does."""
+    items = [
+        item
+        for state in ("rejected", "quarantined")
+        for item in load_page(ledger, QueueFilter(state=state), size=ITEMS).items
     ]
-    console.print(look.table("In quarantine, and why", ("document", "risk", "findings"), rows, right=("risk",)))
+    worst = [item.worst_finding.message if item.worst_finding else "" for item in items]
+    rows = [
+        (look.visible(f"{item.source}/{item.uri.rpartition('#')[2]}"), f"{item.risk:.2f}", look.visible(reason))
+        for item, reason in zip(items, name_documents(ledger, worst), strict=True)
+    ]
+    console.print(look.table("In quarantine, and why", ("document", "risk", "why"), rows, right=("risk",)))
 
 
 def _track(layout: Layout) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.padding import Padding
 from rich.panel import Panel
 
 from corpus_guard import errors
@@ -168,23 +169,14 @@ def show(item: ItemId, as_json: Json = False) -> None:
         f"item {one.version_id} · fetched {format_time(stamp.fetched_at)} UTC · {stamp.size:,} bytes of {visible(stamp.media_type)}"
     )
     out.print(f"owner {visible(stamp.owner)} · trust {stamp.trust.value} · sha256 {stamp.content_sha256[:16]}…")
-    rows = [
-        (
-            styled(finding.severity.value, SEVERITY_STYLE),
-            visible(finding.code) + (" (muted)" if finding.muted else ""),
-            visible(message),
-            "\n".join(
-                (
-                    _evidence(version.text[finding.span.start : finding.span.end], contradiction)
-                    if finding.span
-                    else "",
-                    *_decoded(decode_finding(finding, version.text, version.hidden)),
-                )
-            ).strip(),
-        )
-        for finding, message, contradiction in zip(one.findings, messages, contradictions, strict=True)
-    ]
-    out.print(console.table("Findings", ("severity", "code", "what", "evidence"), rows))
+    out.print("[bold]Findings[/bold]" if one.findings else "No findings.")
+    for finding, message, contradiction in zip(one.findings, messages, contradictions, strict=True):
+        muted = " (muted)" if finding.muted else ""
+        out.print(f"{styled(finding.severity.value, SEVERITY_STYLE)}  {visible(finding.code)}{muted}", soft_wrap=True)
+        quoted = version.text[finding.span.start : finding.span.end] if finding.span else ""
+        details = [visible(message), _evidence(quoted, contradiction) if finding.span else ""]
+        details += _decoded(decode_finding(finding, version.text, version.hidden))
+        out.print(Padding("\n".join(filter(None, details)), (0, 0, 0, 4)))
     for name, text in (("Text", version.text), ("Hidden text", version.hidden)):
         if text:
             more = f" (first 1,500 of {len(text):,} characters; --json shows all)" if len(text) > 1500 else ""
