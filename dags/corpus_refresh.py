@@ -17,6 +17,7 @@ or the ledger between two seals. Direct writes to Chroma are detected by every g
 - `embed`, `screen`: a model is missing (`guard models prepare`), or memory is short: give the pool `models` fewer slots.
 - `publish`: Chroma does not answer; start it. Nothing is half published: the outbox continues where it stopped.
 - `seal`: a source could not be listed (the others are sealed), or the counts do not balance (trigger it again, then `guard verify`).
+- `data_docs`: the storage does not answer. The corpus is sealed; only the page with the results of the suites is missing.
 
 **Parameters.** `sources`: names from `sources.yaml`; none means all. Thresholds are deliberately not parameters.
 """
@@ -73,10 +74,12 @@ def corpus_refresh():
     survey = joined(refresh.survey_shards).override(task_id="survey")
     screen = step(refresh.screen_shard).override(task_id="screen", pool=MODELS_POOL)
     publish = step(refresh.publish_shard).override(task_id="publish", max_active_tis_per_dag=1)
+    data_docs = step(refresh.document_expectations).override(task_id="data_docs")
 
     fetched = intake.expand(listing=discover())
     surveyed = survey(embed.expand(shard=changed(fetched)))
-    seal(fetched, publish.expand(shard=screen.expand(shard=surveyed)))
+    sealed = seal(fetched, publish.expand(shard=screen.expand(shard=surveyed)))
+    sealed >> data_docs()
 
 
 corpus_refresh()

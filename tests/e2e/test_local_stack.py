@@ -64,6 +64,18 @@ def test_the_scheduler_runs_it_and_the_note_holds_the_counts(local: Local, sched
         assert f"{counts[name]:,} {name}" in scheduled["note"]
 
 
+def test_the_note_leads_to_the_data_docs(local: Local, scheduled: dict[str, Any]) -> None:
+    line = scheduled["note"].splitlines()[-1]
+    summary, _, address = line.rpartition(", ")
+    assert summary.startswith("Data Docs: ") and "suites" in summary, line
+    path = address.removeprefix(f"http://127.0.0.1:{local.ports.airflow}/plugin/corpus-guard")
+    with local.api() as api:
+        page = api.get(f"http://127.0.0.1:{local.ports.airflow}{path}", headers={"Accept": "text/html"})
+
+    assert page.status_code == 200
+    assert "expectation.freshness.future" in page.text
+
+
 def test_workers_see_the_settings_of_the_stack(local: Local, scheduled: dict[str, Any]) -> None:
     # The ledger and the storage of this home were written, in shards of the size that only the caller's environment names.
     assert local.ledger("SELECT count(*) FROM documents")[0][0] == DOCUMENTS

@@ -63,6 +63,14 @@ def test_the_counts_balance(one: Workspace, run: Run) -> None:
     assert counts["served"] == counts["published"] == len(one.served())
 
 
+def test_the_run_that_judged_has_data_docs(one: Workspace, run: Run) -> None:
+    (file,) = (one.home / "storage" / "runs").glob("*/data-docs.json")
+    suites = {suite["name"]: suite["documents"] for suite in json.loads(file.read_text())["suites"]}
+
+    assert {"structure", "freshness"} <= suites.keys()
+    assert set(suites.values()) == {len(one.states())}
+
+
 def test_several_shards_were_mapped(run: Run) -> None:
     for task in ("intake", "embed", "screen", "publish"):
         indexes = {int(index) for index in re.findall(rf"starting task_id={task} map_index=(-?\d+)", run.log)}

@@ -18,7 +18,9 @@ from corpus_guard.deployment import Deployment
 from corpus_guard.domain import Severity, Span, TrustLevel
 from corpus_guard.forensics.cases import MemberKind, find_member, open_case
 from corpus_guard.ledger.ledger import now
+from corpus_guard.ledger.runs import run_folder
 from corpus_guard.ledger.tables import publications, seals
+from corpus_guard.pipeline.data_docs import write_data_docs
 from corpus_guard.proof.deviations import Deviation, DeviationKind
 from corpus_guard.proof.incidents import open_incident
 from corpus_guard.web.access import RateLimit
@@ -100,6 +102,8 @@ def paths(reviewing: Reviewing) -> list[str]:
     ]
     RetrievalLog(reviewing.ledger, days=30).add(asked)
     judge_runs(reviewing.ledger)
+    with reviewing.guard() as guard:
+        write_data_docs(guard.ledger, guard.storage, guard.screening, "run-1")
     with reviewing.client("ada") as ada:
         for item, choice in zip(waiting[:2], ("reject", "escalate"), strict=True):
             assert ada.post("/api/v1/decisions", json=deciding(item, choice)).status_code == 201
@@ -111,6 +115,7 @@ def paths(reviewing: Reviewing) -> list[str]:
         f"items/{waiting[2].version_id}?view=beside",
         f"items/{waiting[0].version_id}",
         "corpus",
+        run_folder("run-1").replace("runs/", "expectations/"),
         "history",
         "reports",
         "health",

@@ -154,6 +154,24 @@ def seal_refresh(
     return corpus, asset_event_extra(sealed, "quarantined", "rejected")
 
 
+def document_expectations() -> None:
+    """Write the Data Docs of the run, and their address on its note; nothing if no document was judged."""
+    from corpus_guard.airflow.notifications import airflow_url
+    from corpus_guard.airflow.plugin import deep_link
+    from corpus_guard.airflow.run_notes import write_note_line
+    from corpus_guard.ledger.runs import run_folder
+    from corpus_guard.pipeline.data_docs import write_data_docs
+
+    run_id = current_run_id()
+    with _open() as deployment:
+        docs = write_data_docs(deployment.ledger, deployment.storage, deployment.screening, run_id)
+    if docs is None:
+        log.info("no document was judged: nothing to document")
+        return
+    page = run_folder(run_id).replace("runs/", "expectations/")
+    write_note_line("Data Docs", f"{docs.summary}, {airflow_url()}/{deep_link(page)}")
+
+
 def _open() -> Deployment:
     from corpus_guard.deployment import Deployment
 

@@ -99,6 +99,44 @@ def new(
     out.print(f"{visible(str(path))}: edit it, then run [bold]guard expectations check[/bold]", soft_wrap=True)
 
 
+@app.command("report")
+def report(
+    run: Annotated[
+        str, typer.Option(help="Id of a run, as `guard status` shows it. Default: the last that judged.")
+    ] = "",
+    as_json: Json = False,
+) -> None:
+    """Show what each suite said about the documents that a refresh judged: the Data Docs, in short.
+
+    Counts only, no value of a document; `--json` shows the expectations that pass, too. Exits with code 1 if a suite fails.
+
+    Example: `guard expectations report`
+    """
+    from dataclasses import asdict
+
+    from corpus_guard.deployment import Deployment
+    from corpus_guard.ledger.runs import run_folder
+    from corpus_guard.pipeline.data_docs import last_judging_refresh, load_data_docs
+
+    with Deployment() as deployment:
+        docs = load_data_docs(deployment.storage, run_folder(run or last_judging_refresh(deployment.ledger)))
+    if as_json:
+        console.print_json(asdict(docs))
+    else:
+        for suite in docs.suites:
+            parts = [plural(suite.documents, "document"), plural(len(suite.expectations), "expectation")]
+            parts += [f"[red]{suite.unchecked:,} unchecked[/red]"] if suite.unchecked else []
+            state = "[green]passes[/green]" if suite.passes else "[red]fails[/red]"
+            out.print(f"[bold]{visible(suite.name)}[/bold] {state}: {', '.join(parts)}")
+            for each in suite.expectations:
+                if each.failed:
+                    documents = plural(each.failed, "document")
+                    out.print(f"  {visible(each.code)}: {documents}. {visible(each.sentence)}", soft_wrap=True)
+        out.print(f"Run {visible(docs.run_id)}: {visible(docs.summary)}", soft_wrap=True)
+    if not all(suite.passes for suite in docs.suites):
+        raise typer.Exit(1)
+
+
 def _load() -> tuple[Settings, Extensions, dict[str, str]]:
     from corpus_guard.screening.extensions import load_extensions
     from corpus_guard.screening.registry import CHECKS

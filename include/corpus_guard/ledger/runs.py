@@ -8,6 +8,7 @@ from typing import Any, Final
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from corpus_guard.domain import digest
 from corpus_guard.errors import UnknownSubject
 from corpus_guard.ledger.ledger import Ledger, now
 from corpus_guard.ledger.queries import Row, insert_missing
@@ -56,6 +57,12 @@ def run_counts(ledger: Ledger, run_id: str) -> dict[str, Any]:
         UnknownSubject: no such run.
     """
     return dict(_row(ledger, run_id).counts or {})
+
+
+def run_folder(run_id: str) -> str:
+    """Return the storage folder of a run's working files."""
+    # A run id comes from whoever triggers the run; it names no path.
+    return f"runs/{digest('run/v1', [run_id])[:16]}"
 
 
 def run_sources(ledger: Ledger, run_id: str) -> list[str]:

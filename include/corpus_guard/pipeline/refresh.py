@@ -15,6 +15,7 @@ from corpus_guard.intake.sources import Sources
 from corpus_guard.ledger import Ledger
 from corpus_guard.models import Models
 from corpus_guard.pipeline import steps
+from corpus_guard.pipeline.data_docs import write_data_docs
 from corpus_guard.pipeline.rebuild import batches_of_outbox, rebuild_lost_batches
 from corpus_guard.pipeline.steps import RefreshResult, Shard
 from corpus_guard.screening.runner import Screening
@@ -77,7 +78,9 @@ def refresh(
         for stage in (fetching, publishing):
             stage.shutdown(cancel_futures=True)
     progress("sealing", total, total)
-    return steps.seal(ledger, storage, store, chunker, screening, settings, run_id, fetched, published)
+    sealed = steps.seal(ledger, storage, store, chunker, screening, settings, run_id, fetched, published)
+    write_data_docs(ledger, storage, screening, run_id)
+    return sealed
 
 
 def _raise_early(futures: Sequence[Future[Shard]]) -> None:

@@ -40,7 +40,7 @@ from corpus_guard.intake.chunking import Chunker
 from corpus_guard.intake.sources import Sources
 from corpus_guard.intake.sources.source import Fetched, FetchFailed, Source, SourceItem, Unchanged, skipped_by
 from corpus_guard.ledger import Ledger
-from corpus_guard.ledger.runs import begin_run, end_run
+from corpus_guard.ledger.runs import begin_run, end_run, run_folder
 from corpus_guard.ledger.states import RunState
 from corpus_guard.models import Models
 from corpus_guard.pipeline.arrivals import (
@@ -447,7 +447,7 @@ def _list(storage: Storage, settings: Settings, run_id: str, source: Source, bef
         part = next(iter(in_batches(items, size)), None)
         if part is None:
             return names, count
-        name = f"{_folder(run_id)}/{source.name}-{len(names):05}.json"
+        name = f"{run_folder(run_id)}/{source.name}-{len(names):05}.json"
         storage.write_json(name, {"source": source.name, "items": [_row(item) for item in part]})
         names.append(name)
         count += len(part)
@@ -490,17 +490,12 @@ def _total(shards: Iterable[Shard], name: str) -> int:
     return sum(int(shard.get(name, 0)) for shard in shards)  # type: ignore[call-overload]
 
 
-def _folder(run_id: str) -> str:
-    # A run id comes from whoever triggers the run; it names no path.
-    return f"runs/{digest('run/v1', [run_id])[:16]}"
-
-
 def _discovered(run_id: str) -> str:
-    return f"{_folder(run_id)}/discovered.json"
+    return f"{run_folder(run_id)}/discovered.json"
 
 
 def _survey(run_id: str) -> str:
-    return f"{_folder(run_id)}/survey.json"
+    return f"{run_folder(run_id)}/survey.json"
 
 
 def _row(item: SourceItem) -> dict[str, Any]:

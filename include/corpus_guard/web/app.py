@@ -33,6 +33,7 @@ from corpus_guard.web import (
     cases,
     changes,
     corpus,
+    expectations,
     exports,
     exposure,
     health,
@@ -96,7 +97,7 @@ def make_app(
     )
     app.state.shared_deployment = SharedDeployment(open_deployment)
     app.state.access, app.state.rate_limit = access, rate_limit or RateLimit()
-    for view in (queue, item, history, corpus, search, incidents, cases, reports, exposure, health):
+    for view in (queue, item, history, corpus, search, incidents, expectations, cases, reports, exposure, health):
         app.include_router(view.router, include_in_schema=False)
     app.include_router(static, include_in_schema=False)
     app.include_router(api.router, prefix=API)

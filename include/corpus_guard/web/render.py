@@ -25,6 +25,7 @@ from markupsafe import Markup
 from corpus_guard.forensics import pictures
 from corpus_guard.invisible import reveal_invisible
 from corpus_guard.ledger.ledger import now
+from corpus_guard.ledger.runs import run_folder
 from corpus_guard.web.wording import REASON_TEMPLATES, SHORTCUTS
 
 ROOT: Final = Path(__file__).parent
@@ -98,6 +99,7 @@ def environment() -> Environment:
         "share": share,
         "cut": cut,
         "query": query,
+        "run_folder": lambda run_id: run_folder(run_id).removeprefix("runs/"),
     }
     created.globals |= {"reason_templates": REASON_TEMPLATES, "shortcuts": SHORTCUTS}
     return created

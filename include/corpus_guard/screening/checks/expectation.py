@@ -60,12 +60,13 @@ class Expectations(ConfiguredCheck[ExpectationParams]):
 
     def applies_to(self, version: Version) -> bool:
         """Return True if a suite is for the version."""
-        return any(suite.applies_to(version) for suite in self.suites)
+        return any(suite.applies_to(version.stamp.source, version.stamp.trust) for suite in self.suites)
 
     def run(self, batch: Sequence[Version], survey: Survey | None) -> Hits:
         """Validate each suite over its versions; a suite without a clean answer raises."""
         for suite in self.suites:
-            places = [position for position, version in enumerate(batch) if suite.applies_to(version)]
+            stamps = ((position, version.stamp) for position, version in enumerate(batch))
+            places = [position for position, stamp in stamps if suite.applies_to(stamp.source, stamp.trust)]
             if not places:
                 continue
             versions = [batch[position] for position in places]

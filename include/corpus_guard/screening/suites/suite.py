@@ -34,7 +34,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-from corpus_guard.domain import Severity, TrustLevel, Version, canonical_json, digest
+from corpus_guard.domain import Severity, TrustLevel, canonical_json, digest
 from corpus_guard.errors import SettingsError
 from corpus_guard.settings import load_yaml
 
@@ -169,10 +169,10 @@ class Suite:
     expectations: tuple[Expectation, ...]
     marks: SuiteMarks
 
-    def applies_to(self, version: Version) -> bool:
-        """Return True if the suite is for the version's source and trust level."""
-        sources, trust = self.marks.sources, self.marks.trust
-        return (not sources or version.stamp.source in sources) and (not trust or version.stamp.trust in trust)
+    def applies_to(self, source: str, trust: TrustLevel) -> bool:
+        """Return True if the suite is for versions of this source and trust level."""
+        marks = self.marks
+        return (not marks.sources or source in marks.sources) and (not marks.trust or trust in marks.trust)
 
     @property
     def digest(self) -> str:

@@ -2,8 +2,8 @@
 
 Rules
 - A suite is asked for a yes or no first, a third of the work (1.24.1); what fails is asked again for its rows.
-- Of the answer only the numbers of rows are read. Great Expectations keeps failing values in its results, and
-  its Data Docs print them unescaped (1.24.1): neither is written anywhere.
+- Of the answer only the numbers of rows are read. Great Expectations keeps failing values in its results: they
+  are written nowhere. `corpus_guard.pipeline.data_docs` shows counts.
 - A result counts only when it is a clean pass, or a failure that names its rows. An exception inside a metric
   comes back as a failure without rows (1.24.1): that raises `Unvalidated`, and no row counts as checked.
 
@@ -18,6 +18,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from string import Template
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
@@ -112,6 +113,19 @@ def try_suite(suite: Suite, columns: Sequence[str]) -> None:
             raise SettingsError(
                 f"suite {suite.name}: {expectation.rule}: refused by Great Expectations: {' '.join(reason)[:300]}"
             ) from error
+
+
+def word_expectation(expectation: Expectation) -> str:
+    """Return the sentence in which Great Expectations' renderer states an expectation, as plain text."""
+    _batch_definition()  # quiets it
+    from great_expectations.expectations.expectation_configuration import ExpectationConfiguration
+    from great_expectations.render.renderer.inline_renderer import InlineRenderer
+
+    configuration = ExpectationConfiguration(type=expectation.type, kwargs=dict(expectation.kwargs))
+    rendered = InlineRenderer(render_object=configuration).get_rendered_content()
+    value = rendered[0].value
+    values = {name: parameter["value"] for name, parameter in (value.params or {}).items()}
+    return Template(value.template or expectation.type).safe_substitute(values)
 
 
 def _validate(
