@@ -55,6 +55,9 @@ _SLOT: Final = re.compile(
     r"|^[A-Za-z][\w-]{1,24}:[ \t]*(?P<header>[^\n]{12,600})",
     re.MULTILINE,
 )
+_SLOT_MARKS: Final = ("](", "][", "=\"", "='", ": \"", "[^")
+_OTHER_SLOT: Final = re.compile(r"[\"']\s*\)|^[A-Za-z][\w-]{1,24}:", re.MULTILINE)
+"""With `_SLOT_MARKS`: what each kind of slot holds; plain prose, without any of them, is not searched further."""
 _COMMENT: Final = re.compile(r"\s*(?:#|//|/\*|<!--|--|;|%|\"\"\")")
 
 
@@ -79,6 +82,8 @@ def split_slots(text: str) -> Iterator[Span]:
 
     A sentence around them would thin them out; here each is read by itself.
     """
+    if not any(mark in text for mark in _SLOT_MARKS) and not _OTHER_SLOT.search(text):
+        return
     for match in _SLOT.finditer(text):
         start, end = match.span(match.lastgroup or 0)
         if _ENOUGH_LETTERS.search(text, start, end):
