@@ -51,6 +51,17 @@ class ObjectStore:
     log: Path
 
     @property
+    def variables(self) -> dict[str, str]:
+        """What the environment of a process says, so that s3:// means this server."""
+        return {
+            "AWS_ACCESS_KEY_ID": KEY,
+            "AWS_SECRET_ACCESS_KEY": SECRET,
+            "AWS_REGION": "us-east-1",
+            "AWS_ENDPOINT_URL": self.endpoint,
+            "AWS_ALLOW_HTTP": "true",
+        }
+
+    @property
     def connection(self) -> Connection:
         return Connection("my_s3", "aws", login=KEY, password=SECRET, extra={"endpoint_url": self.endpoint})
 

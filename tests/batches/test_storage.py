@@ -10,6 +10,8 @@ import signal
 import tracemalloc
 import uuid
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
@@ -19,13 +21,32 @@ import pytest
 from corpus_guard.batches import Storage
 from corpus_guard.batches.storage import FileDamaged, parquet_bytes
 from corpus_guard.errors import Inconsistent
+from corpus_guard.intake.blobs import BlobStore
+from object_store import ObjectStore, object_store
 
 PROCESSES = multiprocessing.get_context("forkserver")
 
 
-@pytest.fixture(params=["folder", "object store"])
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectStore]:
+    with object_store(tmp_path_factory.mktemp("s3")) as store:
+        store.bucket("guard")
+        yield store
+
+
+@pytest.fixture
+def bucket(server: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A new folder of a bucket."""
+    for name, value in server.variables.items():
+        monkeypatch.setenv(name, value)
+    return f"s3://guard/{uuid.uuid4().hex}"
+
+
+@pytest.fixture(params=["folder", "memory", "S3"])
 def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Storage:
-    """A local folder, and a file system without rename, as object stores are."""
+    """A local folder, and file systems without rename, as object stores are."""
+    if request.param == "S3":
+        return Storage(request.getfixturevalue("bucket"))
     return Storage(str(tmp_path / "storage") if request.param == "folder" else f"memory://{uuid.uuid4().hex}")
 
 
@@ -190,12 +211,55 @@ def _write_in_turn(folder: str, contents: list[bytes], times: int) -> None:
         storage.write("run/x", contents[number % len(contents)])
 
 
-def test_of_two_tables_made_at_once_the_first_stands(tmp_path: Path) -> None:
-    storage = Storage(str(tmp_path))
+def test_of_two_tables_made_at_once_the_first_stands(storage: Storage) -> None:
     storage.write_table("batches/x/versions.parquet", pa.table({"n": [1]}))
     storage.write_table("batches/x/versions.parquet", pa.table({"n": [2]}))
     assert storage.read_table("batches/x/versions.parquet")["n"].to_pylist() == [1]
-    assert [path.name for path in (tmp_path / "batches" / "x").iterdir()] == ["versions.parquet"]
+    assert storage.names() == {"batches/x/versions.parquet"}
+
+
+def test_of_many_writers_to_a_bucket_one_stands(bucket: str) -> None:
+    """The bucket itself refuses the others: between a look and a write another could come."""
+    storage = Storage(bucket)
+    names = [f"run/{number}" for number in range(20)]
+
+    def write(content: bytes) -> None:
+        for name in names:
+            storage.write(name, content, keep_existing=True)
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(write, (bytes([number]) for number in range(4))))
+
+    first = {name: storage.read(name) for name in names}
+    write(b"late")
+    assert {name: storage.read(name) for name in names} == first
+
+
+def test_times_and_sizes_are_told(storage: Storage) -> None:
+    before = datetime.now(UTC) - timedelta(seconds=5)
+    storage.write("run/x", b"content")
+
+    assert storage.size("run/x") == 7
+    assert before < storage.written_at("run/x") < datetime.now(UTC) + timedelta(seconds=5)
+    storage.remove("run/x")
+    storage.remove("run/x")
+    for missing in (storage.size, storage.written_at, storage.read):
+        with pytest.raises(Inconsistent, match="run/x is missing"):
+            missing("run/x")
+
+
+def test_a_bucket_holds_raw_bytes(bucket: str) -> None:
+    blobs, storage = BlobStore(f"{bucket}/raw"), Storage(bucket)
+    sha = blobs.put(b"hello")
+
+    assert (blobs.put(b"hello"), blobs.get(sha), storage.names()) == (sha, b"hello", {f"raw/sha256/{sha[:2]}/{sha}"})
+    storage.write(f"raw/sha256/{sha[:2]}/{sha}", b"hallo")
+    with pytest.raises(Inconsistent, match="changed from outside"):
+        blobs.get(sha)
+    blobs.put(b"hello")
+    assert blobs.get(sha) == b"hello"
+    blobs.remove(sha)
+    assert blobs.actual_sha256(sha) is None
 
 
 def test_no_flipped_bit_keeps_a_reader_waiting(storage: Storage) -> None:

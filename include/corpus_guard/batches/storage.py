@@ -23,9 +23,9 @@ from typing import Any, BinaryIO, TypeAlias
 import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
-from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 
+from corpus_guard.batches.filesystem import open_filesystem
 from corpus_guard.errors import Inconsistent
 
 log = logging.getLogger(__name__)
@@ -45,8 +45,7 @@ class Storage:
 
     def __init__(self, url: str) -> None:
         self.url = url
-        self._fs, root = url_to_fs(url)
-        self._root = root.rstrip("/")
+        self._fs, self._root = open_filesystem(url)
         self._local = isinstance(self._fs, LocalFileSystem)
 
     def exists(self, name: str) -> bool:
@@ -90,6 +89,10 @@ class Storage:
             content: the whole file.
             keep_existing: leave an existing file as it is.
         """
+        if not self._local:  # one request, and no draft
+            with contextlib.suppress(FileExistsError):
+                self._fs.pipe_file(self._path(name), content, mode="create" if keep_existing else "overwrite")
+            return
         with self._draft(name.rpartition("/")[0]) as (stream, draft):
             stream.write(content)
             stream.close()
@@ -120,8 +123,7 @@ class Storage:
             Inconsistent: the file is gone, although the ledger or an earlier step refers to it.
         """
         try:
-            with self._fs.open(self._path(name), "rb") as stream:
-                return bytes(stream.read())
+            return bytes(self._fs.cat_file(self._path(name)))
         except FileNotFoundError:
             raise self._missing(name) from None
 
@@ -211,10 +213,6 @@ class Storage:
                 # atomic; fsspec's own `mv` copies when the target exists
                 Path(draft).replace(self._path(name))
             _flush(Path(draft).parent)
-        elif keep_existing and self._fs.exists(self._path(name)):
-            # An object store has no atomic step for this: between this check and the move the last writer
-            # wins.
-            self._fs.rm_file(draft)
         else:
             self._fs.mv(draft, self._path(name))
 

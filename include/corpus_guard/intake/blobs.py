@@ -13,9 +13,9 @@ import uuid
 from contextlib import suppress
 from pathlib import Path
 
-from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 
+from corpus_guard.batches.filesystem import open_filesystem
 from corpus_guard.domain import sha256_bytes
 from corpus_guard.errors import Inconsistent, Misuse
 
@@ -26,8 +26,7 @@ class BlobStore:
     """Content-addressed bytes below `url` (any fsspec URL; the folder is created at the first write)."""
 
     def __init__(self, url: str) -> None:
-        self._fs, root = url_to_fs(url)
-        self._root = root.rstrip("/")
+        self._fs, self._root = open_filesystem(url)
 
     def path(self, sha: str) -> str:
         """Return the path of the blob `sha` (64 hex digits) in the store's file system.
@@ -48,16 +47,16 @@ class BlobStore:
         path = self.path(sha)
         if self.actual_sha256(sha) == sha:
             return sha
+        if not isinstance(self._fs, LocalFileSystem):
+            self._fs.pipe_file(path, content)
+            return sha
         folder = path.rpartition("/")[0]
         self._fs.makedirs(folder, exist_ok=True)
         draft = f"{folder}/.{sha}.{uuid.uuid4().hex}"
         try:
             with self._fs.open(draft, "wb") as stream:
                 stream.write(content)
-            if isinstance(self._fs, LocalFileSystem):
-                Path(draft).replace(path)  # atomic; fsspec's own `mv` copies when the target exists
-            else:
-                self._fs.mv(draft, path)
+            Path(draft).replace(path)  # atomic; fsspec's own `mv` copies when the target exists
         except BaseException as error:
             with suppress(Exception):
                 self._fs.rm_file(draft)
@@ -74,8 +73,7 @@ class BlobStore:
         """
         path = self.path(sha)
         try:
-            with self._fs.open(path, "rb") as stream:
-                content = bytes(stream.read())
+            content = bytes(self._fs.cat_file(path))
         except FileNotFoundError:
             raise Inconsistent(
                 f"blob sha256:{sha} is missing from the store; restore it, or fetch its document again"

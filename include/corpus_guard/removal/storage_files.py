@@ -22,8 +22,8 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 import sqlalchemy as sa
-from fsspec.core import url_to_fs
 
+from corpus_guard.batches.filesystem import open_filesystem
 from corpus_guard.batches.logged_files import log_files
 from corpus_guard.batches.storage import parquet_bytes
 from corpus_guard.batches.tables import in_batches
@@ -67,8 +67,7 @@ class StorageFiles:
 
     def __init__(self, ledger: Ledger, storage: Storage, blobs: BlobStore) -> None:
         self._ledger, self._storage, self._blobs = ledger, storage, blobs
-        self._fs, root = url_to_fs(storage.url)
-        self._root = root.rstrip("/")
+        self._fs, self._root = open_filesystem(storage.url)
 
     def names(self) -> list[str]:
         """Return the names of all files, also the drafts of killed writers."""

@@ -21,9 +21,9 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
 import fsspec
-from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 
+from corpus_guard.batches.filesystem import open_filesystem
 from corpus_guard.errors import SourceUnavailable
 from corpus_guard.intake.parsing import media
 from corpus_guard.intake.sources.config import LocatedConfig, PathGlobs
@@ -99,13 +99,12 @@ class FolderSource(ConfiguredSource[FolderConfig]):
 
     def _open(self) -> tuple[fsspec.AbstractFileSystem, str]:
         try:
-            fs, root = url_to_fs(self._config.url)
+            return open_filesystem(self._config.url)
         except Exception as error:
             raise SourceUnavailable(
                 f"source {self.name}: {public_url(self._config.url)} cannot be opened ({type(error).__name__}); "
                 "check url in sources.yaml, and that the package for its protocol is installed"
             ) from error
-        return fs, root.rstrip("/")
 
     def _walk(self, fs: fsspec.AbstractFileSystem, root: str) -> Iterator[SourceItem]:
         local = isinstance(fs, LocalFileSystem)

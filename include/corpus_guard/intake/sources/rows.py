@@ -24,9 +24,9 @@ from typing import IO, Literal
 from urllib.parse import urlsplit
 
 import fsspec
-from fsspec.core import url_to_fs
 from pydantic import field_validator
 
+from corpus_guard.batches.filesystem import open_filesystem
 from corpus_guard.domain import Finding, Severity
 from corpus_guard.errors import GuardError, SourceUnavailable
 from corpus_guard.intake.parsing.document import replace_unstorable
@@ -195,7 +195,7 @@ class RowSource(ConfiguredSource[RowsConfig]):
         """Return the file system, the folder uris are relative to, and the files."""
         where = f"source {self.name}: {public_url(self._config.url)}"
         try:
-            fs, path = url_to_fs(self._config.url)
+            fs, path = open_filesystem(self._config.url)
             fs.invalidate_cache()
             files = [path] if fs.isfile(path) else sorted(file for file in fs.glob(path) if fs.isfile(file))
         except Exception as error:

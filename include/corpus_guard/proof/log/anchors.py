@@ -23,10 +23,9 @@ from typing import Final
 from urllib.parse import urlsplit, urlunsplit
 
 from fsspec import AbstractFileSystem
-from fsspec.core import url_to_fs
-from fsspec.implementations.local import LocalFileSystem
 
 from corpus_guard.batches import Storage
+from corpus_guard.batches.filesystem import open_filesystem
 from corpus_guard.errors import Inconsistent, Infrastructure, SettingsError
 
 FOLDER: Final = "heads"
@@ -101,12 +100,7 @@ def newest_anchor(url: str) -> str | None:
 def _write(url: str, name: str, content: bytes) -> None:
     filesystem, root = _open_filesystem(url)
     with _translated_errors(url):
-        if isinstance(filesystem, LocalFileSystem):
-            Storage(url).write(name, content, keep_existing=True)  # atomic, and on disk
-        else:
-            filesystem.makedirs(f"{root}/{FOLDER}", exist_ok=True)
-            with contextlib.suppress(FileExistsError):
-                filesystem.pipe_file(f"{root}/{name}", content, mode="create")  # atomic if the filesystem supports it
+        Storage(url).write(name, content, keep_existing=True)
         filesystem.invalidate_cache()
         stored = bytes(filesystem.cat_file(f"{root}/{name}"))
     _require_same(url, name, stored, content)
@@ -185,12 +179,11 @@ def _git(url: str, folder: Path, *arguments: str, check: bool = True) -> subproc
 
 def _open_filesystem(url: str) -> tuple[AbstractFileSystem, str]:
     try:
-        filesystem, root = url_to_fs(url)
+        return open_filesystem(url)
     except (ValueError, ImportError) as error:
         raise SettingsError(
             f"anchor {_without_password(url)}: unknown scheme; expected an fsspec URL or git+URL"
         ) from error
-    return filesystem, root.rstrip("/")
 
 
 def _require_same(url: str, name: str, stored: bytes, expected: bytes) -> None:

@@ -55,7 +55,7 @@ _SLOT: Final = re.compile(
     r"|^[A-Za-z][\w-]{1,24}:[ \t]*(?P<header>[^\n]{12,600})",
     re.MULTILINE,
 )
-_SLOT_MARKS: Final = ("](", "][", "=\"", "='", ": \"", "[^")
+_SLOT_MARKS: Final = ("](", "][", '="', "='", ': "', "[^")
 _OTHER_SLOT: Final = re.compile(r"[\"']\s*\)|^[A-Za-z][\w-]{1,24}:", re.MULTILINE)
 """With `_SLOT_MARKS`: what each kind of slot holds; plain prose, without any of them, is not searched further."""
 _COMMENT: Final = re.compile(r"\s*(?:#|//|/\*|<!--|--|;|%|\"\"\")")

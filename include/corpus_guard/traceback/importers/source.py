@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import IO
 
-from fsspec.core import url_to_fs
-
+from corpus_guard.batches.filesystem import open_filesystem
 from corpus_guard.errors import Misuse, SourceUnavailable
 from corpus_guard.intake.sources.source import public_url
 from corpus_guard.settings import Settings
@@ -75,7 +74,7 @@ def exports(
         return
     address = public_url(source)
     try:
-        fs, path = url_to_fs(source)
+        fs, path = open_filesystem(source)
         is_file = fs.isfile(path)
         files = [path] if is_file else sorted(file for file in fs.glob(path) if fs.isfile(file))
     except Exception as error:
