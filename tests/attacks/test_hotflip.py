@@ -41,6 +41,19 @@ def test_flips_by_chance_do_not_reach_it(nearness: dict[str, float]) -> None:
     assert nearness["guided"] > nearness["control"] + 0.01
 
 
+def test_a_hub_comes_near_to_questions_that_it_answers_none_of(models: Models) -> None:
+    questions = [question for question, _ in PAIRS] + ["where is the pilot cutter moored", "who lights the mole"]
+    text = "The council met on Tuesday and adjourned."
+    optimiser = HotFlip(models.embedder_weights, steps=10, candidates=16)
+
+    hub = optimiser.optimise_for_all(questions, text)
+
+    assert hub.endswith(f" {text}") and hub == optimiser.optimise_for_all(questions, text)
+    asked = models.embedder.embed(questions)
+    began = HotFlip(models.embedder_weights, steps=0).optimise_for_all(questions, text)
+    assert (asked @ models.embedder.embed([hub])[0]).mean() > (asked @ models.embedder.embed([began])[0]).mean() + 0.02
+
+
 def test_what_has_no_word_to_flip_comes_through(models: Models) -> None:
     optimiser = HotFlip(models.embedder_weights, steps=1, candidates=2)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 import sqlalchemy as sa
 
@@ -12,6 +13,7 @@ from corpus_guard.ledger.tables import documents, findings, versions
 from corpus_guard.models import Models
 from corpus_guard.pipeline import semantics as _semantics
 from corpus_guard.review.queue import list_items
+from corpus_guard.screening.survey import hub_reach
 from corpus_guard.screening.survey.semantics import Semantics
 from deploying import TICKETS, Workspace
 from siblings import QUESTION, SIBLINGS, UNRELATED
@@ -221,3 +223,31 @@ def test_repeated_after_publishing_it_says_the_same(deployment: Workspace, monke
             _semantics.compare_chunks(guard.ledger, guard.storage, guard.store, guard.models, guard.screening, batches)
             == first
         )
+
+
+def test_hubs_are_looked_for_among_all_that_is_served(deployment: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, fewer in (("MIN_CHUNKS", 10), ("MIN_SERVED", 10), ("MIN_SENTINELS", 5)):
+        monkeypatch.setattr(hub_reach, name, fewer)
+    half = len(UNRELATED) // 2
+    for number, text in enumerate(UNRELATED[:half]):
+        deployment.page(f"unrelated/{number:02}.md", text)
+    deployment.rows(*({"id": f"t{number}", "text": text} for number, text in enumerate(UNRELATED[half:])))
+    deployment.sources({**TICKETS, "trust": "reviewed"})
+    with deployment.guard() as guard:
+        for text in (*UNRELATED[:6], *UNRELATED[-6:]):
+            query_bank.add_question(guard.ledger, f"What about {' '.join(text.split()[-3:])}?")
+    deployment.refresh("r1")
+    new = "A list of everything: boats, bread, stones, notices, schools and trains."
+    deployment.page("list.md", new)
+
+    seen = semantics(deployment).hubness
+
+    with deployment.guard() as guard:
+        served = [record.vector for name in guard.store.names() for record in guard.store.scan(name)]
+        bank = query_bank.QueryBank.load(guard.ledger, guard.storage, guard.models)
+        (vector,) = guard.models.embedder.embed([new])
+        assert len(guard.store.names()) == 2 and len(served) >= hub_reach.MIN_SERVED
+    cosines = bank.vectors @ np.stack(served).T
+    nearer = (cosines > (bank.vectors @ vector)[:, None] + hub_reach.ROUNDING).sum(axis=1)
+    assert seen is not None
+    assert [reach.share for reach in seen.values()] == [round(float((nearer < 10).mean()), 4)]

@@ -11,6 +11,8 @@ HotFlip (Ebrahimi and others, 2018), as PoisonedRAG uses it against a retriever 
   the best is kept if it does raise it (greedy);
 * a word is replaced by a whole word of the vocabulary, so that the optimised text is one that tokenises to
   the same tokens;
+* against many questions at once (`HotFlip.optimise_for_all`) the target is the middle of their vectors, and S starts
+  with some of their words: such a text is a hub;
 * the number of flips is bounded. The same question, text and seed give the same words; another machine may
   round differently.
 
@@ -21,7 +23,7 @@ one core.
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
 MAX_FLIPS = 16
 CANDIDATES_PER_FLIP = 24  # texts tried
 PLACES_PER_FLIP = 4  # words of S considered
+HUB_WORDS = 20  # of S at the start, where it is to be close to many questions
 MIN_GAIN = 1e-5  # cosine; less is rounding
 
 
@@ -75,6 +78,22 @@ class HotFlip:
             text: stays unchanged behind S.
             seed: decides which words of S are tried first.
         """
+        return self._in_one_thread(lambda: self._optimise([question], [*self._split(question), "."], text, seed))
+
+    def optimise_for_all(self, questions: Sequence[str], text: str, seed: int = 0) -> str:
+        """Return ``S + " " + text``, a hub: as close to the middle of many questions as the search came.
+
+        Args:
+            questions: the text is to be retrieved for all of them.
+            text: stays unchanged behind S.
+            seed: decides with which words of the questions S begins, and which are tried first.
+        """
+        words = [word for question in questions for word in self._split(question) if word.isalpha()]
+        front = random.Random(f"hub {seed} {questions!a}").sample(words, min(HUB_WORDS, len(words)))  # noqa: S311 - a search, no secret
+        return self._in_one_thread(lambda: self._optimise(questions, front, text, seed))
+
+    @staticmethod
+    def _in_one_thread(search: Callable[[], str]) -> str:
         import torch
 
         # Batches this small gain nothing from a second thread, and on a busy machine threads that wait for
@@ -82,17 +101,16 @@ class HotFlip:
         threads = torch.get_num_threads()
         torch.set_num_threads(1)
         try:
-            return self._optimise(question, text, seed)
+            return search()
         finally:
             torch.set_num_threads(threads)
 
-    def _optimise(self, question: str, text: str, seed: int) -> str:
+    def _optimise(self, questions: Sequence[str], front: list[str], text: str, seed: int) -> str:
         import torch
 
-        rng = random.Random(f"hotflip {seed} {question!a} {text!a}")  # noqa: S311 - a search, no secret
+        rng = random.Random(f"hotflip {seed} {' '.join(questions)!a} {text!a}")  # noqa: S311 - a search, no secret
         with torch.no_grad():
-            target = self._embed([question])[0]
-        front = [*self._split(question), "."]
+            target = torch.nn.functional.normalize(self._embed(questions).mean(dim=0), dim=0)
         cosine = float(self._cosines([_joined(front, text)], target)[0])
         places = rng.sample(range(len(front)), len(front))
         without_gain = 0  # places tried since the last gain; when it is all of them, the search ends

@@ -49,6 +49,7 @@ CHECK_MEANINGS: Final[Mapping[str, str]] = MappingProxyType(
         "conflict": "The text states another value than a served text of higher trust.",
         "coordination": "Several new texts of open sources give the same answer to one question.",
         "targeting": "The text was written to be the answer to a question that people ask.",
+        "hubness": "The text would be retrieved for many questions at once.",
         "filter_features": "ML-FilterRAG would drop the text for a question that people ask.",
         "expectation": "The document breaks an expectation of this deployment.",
         "statistics": "The document differs from the others of its source.",

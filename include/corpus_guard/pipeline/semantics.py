@@ -13,15 +13,17 @@ from corpus_guard.batches import Storage
 from corpus_guard.batches.tables import vectors_from_table, versions_from_table
 from corpus_guard.corpus.heading_questions import TrustedVersion
 from corpus_guard.corpus.query_bank import QueryBank
-from corpus_guard.corpus.store import Store
+from corpus_guard.corpus.store import VECTORS_PER_QUERY, Store
 from corpus_guard.domain import TrustLevel
 from corpus_guard.ledger import Ledger
 from corpus_guard.models import Models
 from corpus_guard.screening.checks.conflict import Conflict
 from corpus_guard.screening.checks.coordination import Coordination
+from corpus_guard.screening.checks.hubness import Hubness
 from corpus_guard.screening.runner import Screening
 from corpus_guard.screening.survey import semantics as semantic
 from corpus_guard.screening.survey.agreement import Passage, passage_origin
+from corpus_guard.screening.survey.hub_reach import measure_hub_reach
 from corpus_guard.screening.survey.opposed_groups import find_opposed_groups
 from corpus_guard.screening.survey.related_statements import PlacedChunk, document_title, find_related_statements
 from corpus_guard.screening.survey.semantics import Semantics
@@ -97,15 +99,20 @@ def compare_chunks(
     stacked = np.stack(vectors)
     wording = load_wording(models.frequency_vocabulary)
     served = _OpenCollection(store, store.collection_name(TrustLevel.OPEN))
+    bank = QueryBank.load(ledger, storage, models, arriving=trusted)
     semantics = semantic.survey_semantics(
         passages,
         stacked,
         texts,
         vocabulary=models.frequency_vocabulary,
         grouping=coordination.grouping if isinstance(coordination, Coordination) else None,
-        bank=QueryBank.load(ledger, storage, models, arriving=trusted),
+        bank=bank,
         served=served,
     )
+    if screening.check(Hubness.name) is not None:
+        groups = [bank.vectors[: bank.asked], bank.vectors[bank.asked :]]
+        hubness = measure_hub_reach(placed, stacked[: len(placed)], groups, _Results(store))
+        semantics = replace(semantics, hubness=hubness)
     conflict = screening.check(Conflict.name)
     if not isinstance(conflict, Conflict):
         return semantics
@@ -152,3 +159,29 @@ class _OpenCollection:
         if self._collection is None:
             return [()] * len(vectors)
         return self._store.nearest_texts(self._collection, vectors, NEAREST_SERVED)
+
+
+class _Results:
+    """First results over all collections: who asks may be served from each."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def count(self) -> int:
+        """Return how many chunks are served."""
+        return sum(self._store.count(collection) for collection in self._store.names())
+
+    def ids(self) -> set[str]:
+        """Return the ids of all served chunks."""
+        pages = (page for collection in self._store.names() for page in self._store.ids(collection))
+        return {chunk_id for page in pages for chunk_id in page}
+
+    def first(self, vectors: NDArray[np.float32], count: int) -> Sequence[Sequence[tuple[str, float]]]:
+        """Return (chunk id, cosine) of the nearest chunks to each vector."""
+        results: list[list[tuple[str, float]]] = [[] for _ in vectors]
+        for collection in self._store.names():
+            for start in range(0, len(vectors), VECTORS_PER_QUERY):
+                answers = self._store.nearest_ids(collection, vectors[start : start + VECTORS_PER_QUERY], count)
+                for found, nearest in zip(results[start:], answers, strict=False):
+                    found += [(chunk_id, 1.0 - distance) for chunk_id, distance in nearest]
+        return [sorted(found, key=lambda result: -result[1])[:count] for found in results]

@@ -18,6 +18,7 @@ from corpus_guard.screening.checks.coordination import Coordination, Coordinatio
 from corpus_guard.screening.checks.duplicates import Duplicates, DuplicatesParams
 from corpus_guard.screening.checks.expectation import ExpectationParams, Expectations
 from corpus_guard.screening.checks.filter_features import FilterFeatures, FilterFeaturesParams
+from corpus_guard.screening.checks.hubness import Hubness, HubnessParams
 from corpus_guard.screening.checks.instructions import Instructions, InstructionsParams
 from corpus_guard.screening.checks.modification import Modification, ModificationParams
 from corpus_guard.screening.checks.overruling import Overruling, OverrulingParams
@@ -50,6 +51,7 @@ CHECKS: Final[Mapping[str, tuple[type[Params], Callable[[Any, Models], Check]]]]
         "conflict": (ConflictParams, lambda params, models: Conflict(params)),
         "coordination": (CoordinationParams, lambda params, models: Coordination(params)),
         "targeting": (TargetingParams, lambda params, models: Targeting(params, _wording(models))),
+        "hubness": (HubnessParams, lambda params, models: Hubness(params)),
         "statistics": (StatisticsParams, lambda params, models: Statistics(params)),
         "expectation": (ExpectationParams, lambda params, models: Expectations(params)),
         "filter_features": (FilterFeaturesParams, FilterFeatures),

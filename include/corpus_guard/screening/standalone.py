@@ -36,12 +36,14 @@ from corpus_guard.models import Models
 from corpus_guard.screening.checks.conflict import Conflict
 from corpus_guard.screening.checks.coordination import Coordination
 from corpus_guard.screening.checks.filter_features import FilterFeatures
+from corpus_guard.screening.checks.hubness import Hubness
 from corpus_guard.screening.checks.targeting import Targeting
 from corpus_guard.screening.extensions import load_extensions
 from corpus_guard.screening.policy import Policy, load_policy
 from corpus_guard.screening.registry import CHECKS, build_screening
 from corpus_guard.screening.runner import ResultCache, Screening
 from corpus_guard.screening.survey.agreement import Passage
+from corpus_guard.screening.survey.hub_reach import NothingToSearch, measure_hub_reach
 from corpus_guard.screening.survey.related_statements import (
     NothingServed,
     PlacedChunk,
@@ -283,7 +285,7 @@ class _FirstPass:
         self._storage = storage
         self._models = models
         self._grouping = coordination.grouping if compare_chunks and isinstance(coordination, Coordination) else None
-        asks = any(screening.check(name) is not None for name in (Targeting.name, FilterFeatures.name))
+        asks = any(screening.check(name) is not None for name in (Targeting.name, FilterFeatures.name, Hubness.name))
         self._questions = list(questions) if asks else []
         self._batches: list[str] = []  # Parquet files
         self._names: list[list[_Name]] = []  # of the documents in each batch
@@ -326,8 +328,7 @@ class _FirstPass:
             for chunk in version.chunks:
                 self._passages.append(Passage(version.version_id, version.doc_id, chunk.ordinal, is_open))
                 self._places.append((batch, position))
-                if self._compares_statements:
-                    self._placed.append(PlacedChunk.of(version, chunk))
+                self._placed.append(PlacedChunk.of(version, chunk))
         texts = [chunk.text for version in versions for chunk in version.chunks]
         if texts:
             self._vectors.append(self._models.embedder.embed(texts))
@@ -342,14 +343,21 @@ class _FirstPass:
         survey = replace(build_survey(self._measured, EmptyHistory()), alone=alone)
         if not self._passages:
             return survey
+        bank = QueryBank.from_questions(self._questions, self._models.embedder) if self._questions else None
         semantics = survey_semantics(
             self._passages,
             np.concatenate(self._vectors),
             self._texts,
             vocabulary=self._models.frequency_vocabulary,
             grouping=self._grouping,
-            bank=QueryBank.from_questions(self._questions, self._models.embedder) if self._questions else None,
+            bank=bank,
         )
+        if bank and not alone:
+            own = self._placed[len(self._reference_texts) :]
+            semantics = replace(
+                semantics,
+                hubness=measure_hub_reach(own, np.concatenate(self._vectors), [bank.vectors], NothingToSearch()),
+            )
         if self._compares_statements:
             related = self._related()
             semantics = replace(semantics, related=related.statements, not_compared=related.not_compared)

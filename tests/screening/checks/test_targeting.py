@@ -45,8 +45,8 @@ def check() -> Targeting:
     return Targeting(TargetingParams(), WORDING)
 
 
-def found(check: Targeting, version: Version, *asked: NearbyQuestion, reach: float = 0.0) -> list[Finding]:
-    semantics = Semantics(questions={version.version_id: asked}, reach={version.version_id: reach} if reach else {})
+def found(check: Targeting, version: Version, *asked: NearbyQuestion) -> list[Finding]:
+    semantics = Semantics(questions={version.version_id: asked})
     return [finding for _, finding in check.run([version], Survey(semantics=semantics))]
 
 
@@ -112,13 +112,6 @@ def test_without_questions_nothing_is_said(check: Targeting) -> None:
     assert list(check.run([version], Survey())) == []
 
 
-@pytest.mark.parametrize(("reach", "is_hub"), [(0.19, False), (0.2, True), (1.0, True)])
-def test_a_text_near_many_questions_is_a_hub(check: Targeting, reach: float, is_hub: bool) -> None:
-    findings = found(check, a_version(), reach=reach)
-
-    assert [(one.code, one.severity) for one in findings] == ([("targeting.hub", Severity.LOW)] if is_hub else [])
-
-
 @pytest.mark.parametrize("trust", TrustLevel)
 def test_every_trust_level_is_looked_at_and_the_policy_decides(check: Targeting, trust: TrustLevel) -> None:
     version = a_version(SIBLINGS[0], trust=trust)
@@ -135,11 +128,8 @@ def test_every_trust_level_is_looked_at_and_the_policy_decides(check: Targeting,
 def test_parameters_and_weights_are_in_the_digest(
     check: Targeting, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    digests = {
-        check.digest,
-        *(Targeting(TargetingParams(**one), WORDING).digest for one in ({"score": 0.7}, {"reach": 0.3})),
-    }
-    assert len(digests) == 3
+    digests = {check.digest, Targeting(TargetingParams(score=0.7), WORDING).digest}
+    assert len(digests) == 2
 
     learned = yaml.safe_load((_logistic.PARAMETERS_FOLDER / "targeting.yaml").read_text())
     learned["intercept"] += 0.001

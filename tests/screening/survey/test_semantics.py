@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from corpus_guard.models.weights import builtin_embedder
 from corpus_guard.screening.survey.agreement import NoServedChunks, Passage
 from corpus_guard.screening.survey.semantics import (
-    MIN_BANK_QUESTIONS,
     NEAR_COSINE,
     QUESTIONS_PER_CHUNK,
     NearbyQuestion,
@@ -98,18 +97,6 @@ def test_no_chunks_have_no_questions() -> None:
     assert asked(BANK) == Semantics()
 
 
-def test_reach_is_the_largest_share_of_a_versions_chunks() -> None:
-    bank = Bank(tuple(f"Question {number}?" for number in range(MIN_BANK_QUESTIONS)))
-
-    semantics = asked(bank, leaning(0.5, 0.5, 0.5), leaning(0.9), leaning(0.1), versions=("hub", "hub", "other"))
-
-    assert semantics.reach == {"hub": 3 / MIN_BANK_QUESTIONS}
-
-
-def test_of_a_few_questions_no_share_is_told() -> None:
-    assert asked(BANK, leaning(0.9)).reach == {}
-
-
 def test_a_large_run_is_compared_in_parts() -> None:
     semantics = asked(BANK, *[leaning(0.9) if number % 2 else leaning(0.1) for number in range(2_100)])
 
@@ -137,14 +124,8 @@ def test_questions_that_people_asked_come_before_generated_ones_and_leave_them_t
     }
 
 
-def test_generated_questions_are_for_open_sources_and_no_part_of_the_reach() -> None:
-    headings = tuple(f"Heading {number}?" for number in range(MIN_BANK_QUESTIONS))
-    bank = Bank((*headings, *(f"Question {number}?" for number in range(3))), generated=MIN_BANK_QUESTIONS)
-    mostly_asked = Bank((*headings, "Harbour?"), generated=1)
-
+def test_generated_questions_are_for_open_sources() -> None:
     assert asked(GENERATED, leaning(0, 0, 0.9), is_open=False).questions == {}
-    assert asked(bank, leaning(*[0.0] * 3, 0.5, 0.5, 0.5)).reach == {}
-    assert asked(mostly_asked, leaning(0.6, *[0.0] * (MIN_BANK_QUESTIONS - 1), 0.7)).reach == {"v0": 0.05}
 
 
 def test_pairs_are_read_in_one_order_for_the_whole_run() -> None:

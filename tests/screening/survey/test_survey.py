@@ -12,6 +12,7 @@ from sample_versions import a_version, changed
 from corpus_guard.domain import Span, TrustLevel
 from corpus_guard.errors import Inconsistent
 from corpus_guard.screening.survey.agreement import Agreement
+from corpus_guard.screening.survey.hub_reach import HubReach
 from corpus_guard.screening.survey.resemblance import (
     BANDS,
     NEIGHBOURS_PER_KIND,
@@ -326,7 +327,7 @@ semantics = st.builds(
     Semantics,
     st.dictionaries(names, few(agreements), max_size=4),
     st.dictionaries(names, few(st.builds(NearbyQuestion, ordinals, names, shares)), max_size=4),
-    st.dictionaries(names, shares, max_size=4),
+    st.none() | st.dictionaries(names, st.builds(HubReach, shares, shares, ordinals), max_size=4),
 )
 
 
@@ -338,9 +339,15 @@ def test_what_the_vectors_say_survives_json_and_is_cut_to_a_shard(found, alone):
     part = survey.of([*found.agreements][:1]).semantics
     assert part.agreements == dict([*found.agreements.items()][:1])
     assert part.questions == {key: value for key, value in found.questions.items() if key in part.agreements}
-    assert part.reach == {key: value for key, value in found.reach.items() if key in part.agreements}
-    assert survey.of([]).semantics == Semantics()
+    assert (part.hubness is None) == (found.hubness is None)
+    assert part.hubness is None or part.hubness == {
+        key: value for key, value in found.hubness.items() if key in part.agreements
+    }
+    assert survey.of([]).semantics == Semantics(hubness=None if found.hubness is None else {})
     assert survey.of([]).alone is alone
+
+
+EMPTY = orjson.loads(Survey().to_json())["semantics"]
 
 
 def but(**changes):
@@ -357,7 +364,7 @@ def but(**changes):
         b"null",
         b"PAR1",
         but(format="survey/v1"),
-        but(format="survey/v6"),
+        but(format="survey/v5"),
         but(sources=None),
         but(places=[["v", "d", "s", "open", "gone"]]),
         but(links={"v": [[0, 1.0]]}),
@@ -365,18 +372,19 @@ def but(**changes):
         but(semantics={}),
         but(semantics=[]),
         but(semantics={"agreements": {}, "questions": {}}),
-        but(semantics={"agreements": {"v": 5}, "questions": {}, "reach": {}}),
-        but(semantics={"agreements": {"v": [[0, 0.9, 3, 0.8]]}, "questions": {}, "reach": {}}),
-        but(semantics={"agreements": {}, "questions": {"v": [[0, "Who?"]]}, "reach": {}}),
-        but(semantics={"agreements": {}, "questions": {}, "reach": 3}),
-        but(semantics={"agreements": {}, "questions": {}, "reach": {}}),
-        but(semantics={"agreements": {}, "questions": {}, "reach": {}, "related": {"v": [[0]]}, "not_compared": {}}),
+        but(semantics={"agreements": {"v": 5}, "questions": {}, "hubness": {}}),
+        but(semantics={"agreements": {"v": [[0, 0.9, 3, 0.8]]}, "questions": {}, "hubness": {}}),
+        but(semantics={"agreements": {}, "questions": {"v": [[0, "Who?"]]}, "hubness": {}}),
+        but(semantics={"agreements": {}, "questions": {}, "hubness": 3}),
+        but(semantics={**EMPTY, "hubness": {"v": [0.1]}}),
+        but(semantics={"agreements": {}, "questions": {}, "hubness": {}}),
+        but(semantics={"agreements": {}, "questions": {}, "hubness": {}, "related": {"v": [[0]]}, "not_compared": {}}),
     ],
 )
 def test_what_is_no_survey_is_never_taken_for_an_empty_one(data):
     assert Survey.from_json(but()) == Survey()
     with pytest.raises(
-        Inconsistent, match=r"survey of \d+ bytes: unreadable .* expected format survey/v5; survey the run again"
+        Inconsistent, match=r"survey of \d+ bytes: unreadable .* expected format survey/v6; survey the run again"
     ):
         Survey.from_json(data)
 

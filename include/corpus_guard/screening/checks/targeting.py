@@ -45,9 +45,6 @@ class TargetingParams(Params):
 
     score: float = Field(default=0.9, gt=0, le=1)
     """Score from which a chunk counts as written for the question."""
-    reach: float = Field(default=0.2, gt=0, le=1)
-    """Share of the bank's questions near one chunk from which it is a hub: a text made to be retrieved for
-    everything."""
 
 
 class Targeting(ConfiguredCheck[TargetingParams]):
@@ -55,7 +52,7 @@ class Targeting(ConfiguredCheck[TargetingParams]):
 
     name = "targeting"
     params_class = TargetingParams
-    code_version = (VERSION, "headings/1")
+    code_version = (VERSION, "headings/2")
 
     def __init__(self, params: TargetingParams, wording: Wording) -> None:
         super().__init__(params)
@@ -86,15 +83,6 @@ class Targeting(ConfiguredCheck[TargetingParams]):
                 score, question, chunk = worst
                 yield self._repeats(question, chunk, score) if generated else self._written_for(question, chunk, score)
                 break
-        reach = survey.semantics.reach.get(version.version_id, 0.0)
-        if reach >= self.params.reach:
-            yield self.finding(
-                "hub",
-                Severity.LOW,
-                min(1.0, reach),
-                f"It lies near {reach:.0%} of all questions that people asked, like a text made to be retrieved for everything.",
-                tags=("retrieval_content",),
-            )
 
     def _worst(
         self, questions: Sequence[NearbyQuestion], version: Version

@@ -24,13 +24,13 @@ from corpus_guard.screening.survey.agreement import (
     ServedChunks,
     find_groups,
 )
+from corpus_guard.screening.survey.hub_reach import HubReach
 from corpus_guard.screening.survey.related_statements import RelatedStatement
 from corpus_guard.screening.wording import load_wording
 
 NEAR_COSINE: Final = 0.45  # of a question and a text that could be its answer; honest answers lie between 0.3 and 0.8
 CLOSE_COSINE: Final = 0.55  # of a question and a text that a language model is worth reading it for
 QUESTIONS_PER_CHUNK: Final = 3  # questions kept
-MIN_BANK_QUESTIONS: Final = 20  # from which the share near a chunk means anything: of three questions, one is a third
 _CHUNKS_PER_BLOCK: Final = 1_000  # 1,000 x 5,000 cosines are 20 MB
 
 
@@ -47,13 +47,13 @@ class NearbyQuestion:
 
 @dataclass(frozen=True, slots=True)
 class Semantics:
-    """Agreements, nearby questions, reach and related statements, by version id."""
+    """Agreements, nearby questions, hubness and related statements, by version id."""
 
     agreements: Mapping[str, tuple[Agreement, ...]] = field(default_factory=lambda: MappingProxyType({}))
     questions: Mapping[str, tuple[NearbyQuestion, ...]] = field(default_factory=lambda: MappingProxyType({}))
-    reach: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
-    """The largest share of the questions that people asked, 0..1, that any chunk lies near. Versions near none
-    are left out, and all versions where people asked fewer than `MIN_BANK_QUESTIONS`."""
+    hubness: Mapping[str, HubReach] | None = None
+    """Of each version, the chunk that stands out most. Versions that would be no result of any question are left out;
+    None: there was too little to compare with."""
     related: Mapping[str, tuple[RelatedStatement, ...]] = field(default_factory=lambda: MappingProxyType({}))
     """Sentences that agree with one of another document of the same or a higher trust, or contradict it."""
     not_compared: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
@@ -67,7 +67,7 @@ class Semantics:
         return Semantics(
             {key: value for key, value in self.agreements.items() if key in chosen},
             {key: value for key, value in self.questions.items() if key in chosen},
-            {key: value for key, value in self.reach.items() if key in chosen},
+            None if self.hubness is None else {key: value for key, value in self.hubness.items() if key in chosen},
             {key: value for key, value in self.related.items() if key in chosen},
             {key: value for key, value in self.not_compared.items() if key in chosen},
             {key: value for key, value in self.contradicted.items() if key in chosen},
@@ -91,7 +91,9 @@ class Semantics:
                 version: [(q.ordinal, q.question, q.similarity, q.generated, q.rank) for q in questions]
                 for version, questions in self.questions.items()
             },
-            "reach": dict(self.reach),
+            "hubness": None
+            if self.hubness is None
+            else {version: (reach.share, reach.usual, reach.ordinal) for version, reach in self.hubness.items()},
             "related": _statement_records(self.related),
             "not_compared": dict(self.not_compared),
             "contradicted": _statement_records(self.contradicted),
@@ -112,7 +114,9 @@ class Semantics:
                 version: tuple(NearbyQuestion(*question) for question in questions)
                 for version, questions in record["questions"].items()
             },
-            dict(record["reach"]),
+            None
+            if record["hubness"] is None
+            else {version: HubReach(*reach) for version, reach in record["hubness"].items()},
             _statements(record["related"]),
             dict(record["not_compared"]),
             _statements(record["contradicted"]),
@@ -169,17 +173,18 @@ def survey_semantics(
         wording = load_wording(vocabulary)
         for position, agreement in find_groups(passages, vectors, texts, wording, grouping, served or NoServedChunks()):
             agreements.setdefault(passages[position].version_id, []).append(agreement)
-    questions, reach = _nearby_questions(passages, vectors, bank)
-    return Semantics({version: tuple(group) for version, group in agreements.items()}, questions, reach)
+    return Semantics(
+        {version: tuple(group) for version, group in agreements.items()},
+        _nearby_questions(passages, vectors, bank),
+    )
 
 
 def _nearby_questions(
     passages: Sequence[Passage], vectors: NDArray[np.float32], bank: QuestionBank | None
-) -> tuple[dict[str, tuple[NearbyQuestion, ...]], dict[str, float]]:
+) -> dict[str, tuple[NearbyQuestion, ...]]:
     if bank is None or not len(bank.questions):
-        return {}, {}
+        return {}
     questions: dict[str, list[NearbyQuestion]] = {}
-    reach: dict[str, float] = {}
     for start in range(0, len(passages), _CHUNKS_PER_BLOCK):
         cosines = vectors[start : start + _CHUNKS_PER_BLOCK] @ bank.vectors.T
         near = cosines >= NEAR_COSINE
@@ -187,9 +192,6 @@ def _nearby_questions(
             passage = passages[start + row]
             if not passage.version_id:
                 continue
-            share = round(float(near[row, : bank.asked].mean()), 4) if bank.asked >= MIN_BANK_QUESTIONS else 0.0
-            if share:
-                reach[passage.version_id] = max(reach.get(passage.version_id, 0.0), share)
             asked, generated = cosines[row, : bank.asked], cosines[row, bank.asked :]
             nearest = _nearest(asked, QUESTIONS_PER_CHUNK)
             if passage.open:
@@ -205,7 +207,7 @@ def _nearby_questions(
                     )
                     for question in nearest
                 )
-    return _rank(questions), reach
+    return _rank(questions)
 
 
 def _nearest(cosines: NDArray[np.float32], count: int) -> list[int]:

@@ -1,0 +1,183 @@
+"""Hubness of arriving chunks: for how many questions each would be among the first results, were it published.
+
+A hub is a text that is retrieved for everything. It is recognised before anybody can retrieve it: sentinel questions
+are put to the chunks that are there, and an arriving chunk is a result where it lies nearer than the tenth of them.
+
+Rules
+- Sentinels are questions of the bank. Those that people asked and those made from the headings of trusted documents
+  are two groups, and the group in which a chunk stands out more counts: who asks thousands of questions can dilute the
+  first group, not the second. Of each group the first `MAX_SENTINELS` count, and fewer than `MIN_SENTINELS` are none.
+- The results are those of the served chunks. Where fewer than `MIN_SERVED` are served, the run's own chunks are
+  results too, so that a first load can be judged; a flood of equal hubs then shares the places.
+- What is usual is taken from the same chunks: the share that one in a hundred of them reaches. There are natural hubs
+  (glossaries, lists of contents), and a small corpus has more.
+
+What it cannot see: a text made for one question, or for few.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corpus_guard.screening.survey.related_statements import PlacedChunk
+
+FIRST_RESULTS: Final = 10
+MAX_SENTINELS: Final = 500  # of each group; their first results take some 2 s from a server
+MIN_SENTINELS: Final = 50  # of each group: of fewer, one is too large a share
+MIN_SERVED: Final = 1_000  # served chunks from which the run's own are no results
+MIN_CHUNKS: Final = 300  # served and arriving; among fewer everything is a hub
+USUAL_QUANTILE: Final = 0.99
+ROUNDING: Final = 1e-6  # of a cosine: the tenth result itself is a result
+_CHUNKS_PER_BLOCK: Final = 2_000  # 2,000 x 500 cosines are 4 MB
+
+
+@dataclass(frozen=True, slots=True)
+class HubReach:
+    """How many questions a chunk would be a result for, in the group of questions where it stands out most."""
+
+    share: float  # of the questions, 0..1
+    usual: float  # share that one in a hundred of the other chunks reaches, above 0
+    ordinal: int = 0  # of the chunk in its version
+
+
+class ServedResults(Protocol):
+    """First results of a search over everything that is served."""
+
+    def count(self) -> int:
+        """Return how many chunks are served."""
+
+    def ids(self) -> Collection[str]:
+        """Return their ids; called only where they are fewer than `MIN_SERVED`."""
+
+    def first(self, vectors: NDArray[np.float32], count: int) -> Sequence[Sequence[tuple[str, float]]]:
+        """Return (chunk id, cosine) of the `count` served chunks nearest to each vector, nearest first; fewer if there are fewer."""
+
+
+class NothingToSearch:
+    """An empty store."""
+
+    def count(self) -> int:
+        """Return 0."""
+        return 0
+
+    def ids(self) -> Collection[str]:
+        """Return no ids."""
+        return ()
+
+    def first(self, vectors: NDArray[np.float32], count: int) -> Sequence[Sequence[tuple[str, float]]]:
+        """Return no results."""
+        return [()] * len(vectors)
+
+
+def measure_hub_reach(
+    placed: Sequence[PlacedChunk],
+    vectors: NDArray[np.float32],
+    sentinels: Sequence[NDArray[np.float32]],
+    served: ServedResults,
+) -> dict[str, HubReach] | None:
+    """Return, by version, the reach of the chunk that stands out most; versions that are no result are left out.
+
+    Args:
+        placed: the chunks of the run.
+        vectors: their unit vectors, shape (chunks, dimensions).
+        sentinels: unit vectors of each group of questions, those most worth asking first.
+        served: the chunks that are there.
+
+    Returns:
+        None where there is too little to compare with.
+    """
+    scale = HubScale.make(sentinels, served, [chunk.chunk_id for chunk in placed], vectors)
+    if scale is None:
+        return None
+    widest: dict[str, HubReach] = {}
+    for chunk, reach in zip(placed, scale.measure(vectors), strict=True):
+        known = widest.get(chunk.version_id)
+        if reach.share and (known is None or reach.share / reach.usual > known.share / known.usual):
+            widest[chunk.version_id] = replace(reach, ordinal=chunk.ordinal)
+    return widest
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Sentinels, and what their first results tell."""
+
+    questions: NDArray[np.float32]  # unit vectors
+    last: NDArray[np.float64]  # cosine of each question's tenth result; -1 where there are fewer
+    usual: float  # share of the questions
+
+
+class HubScale:
+    """What the chunks that are there say about the reach of a chunk that arrives."""
+
+    def __init__(self, groups: Sequence[_Group]) -> None:
+        """Use `make`."""
+        self._groups = groups
+
+    @classmethod
+    def make(
+        cls,
+        sentinels: Sequence[NDArray[np.float32]],
+        served: ServedResults,
+        chunk_ids: Sequence[str] = (),
+        arriving: NDArray[np.float32] | None = None,
+    ) -> HubScale | None:
+        """Return the scale; None where there is too little to compare with.
+
+        Args:
+            sentinels: unit vectors of each group of questions, those most worth asking first.
+            served: the chunks that are there.
+            chunk_ids: of the run's chunks.
+            arriving: their unit vectors.
+        """
+        chunks, run = served.count(), _Run({}, np.empty((0, 0), np.float32))
+        if chunks < MIN_SERVED and arriving is not None and len(arriving):
+            run = _Run({chunk_id: position for position, chunk_id in enumerate(chunk_ids)}, arriving)
+            chunks = len(run.positions.keys() | set(served.ids()))
+        large = [group[:MAX_SENTINELS] for group in sentinels if len(group) >= MIN_SENTINELS]
+        if chunks < MIN_CHUNKS or not large:
+            return None
+        return cls([_search(group, served, run, chunks) for group in large])
+
+    def measure(self, vectors: NDArray[np.float32]) -> list[HubReach]:
+        """Return the reach of each chunk, by its unit vector."""
+        reaches: list[HubReach] = []
+        for start in range(0, len(vectors), _CHUNKS_PER_BLOCK):
+            block = vectors[start : start + _CHUNKS_PER_BLOCK]
+            shares = [(block @ group.questions.T >= group.last - ROUNDING).mean(axis=1) for group in self._groups]
+            for of_chunk in zip(*shares, strict=True):
+                candidates = zip(of_chunk, (group.usual for group in self._groups), strict=True)
+                share, usual = max(candidates, key=lambda pair: pair[0] / pair[1])
+                reaches.append(HubReach(round(float(share), 4), round(usual, 4)))
+        return reaches
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """Arriving chunks that count as results."""
+
+    positions: dict[str, int]  # by chunk id
+    vectors: NDArray[np.float32]
+
+
+def _search(questions: NDArray[np.float32], served: ServedResults, run: _Run, chunks: int) -> _Group:
+    """Return a group with the first results of its questions among served and arriving chunks, `chunks` in all."""
+    last, counts, ids = [], Counter[str](), list(run.positions)
+    for question, found in zip(questions, served.first(questions, FIRST_RESULTS), strict=True):
+        results = [(cosine, chunk_id) for chunk_id, cosine in found if chunk_id not in run.positions]
+        if ids:  # a run that is surveyed again may be served already
+            cosines = run.vectors @ question
+            nearest = np.argsort(-cosines, kind="stable")[:FIRST_RESULTS].tolist()
+            results += [(float(cosines[position]), ids[position]) for position in nearest]
+        results = sorted(results, key=lambda result: -result[0])[:FIRST_RESULTS]
+        last.append(results[-1][0] if len(results) == FIRST_RESULTS else -1.0)
+        counts.update(chunk_id for _, chunk_id in results)
+    # Most chunks are no result of any question: they are counted, not listed.
+    times = [0] * max(0, chunks - len(counts)) + sorted(counts.values())
+    usual = max(1, times[int(USUAL_QUANTILE * (len(times) - 1))])
+    return _Group(questions, np.array(last), usual / len(questions))
