@@ -73,7 +73,7 @@ def test_honest_traffic_raises_nothing(served: Ledger) -> None:
 
     assert named(result) == set()
     assert result.retrievals == 960
-    assert result.limits == []
+    assert len(result.limits) == 1 and result.limits[0].startswith("no answer is in the log: no turned answer is seen")
 
 
 def test_a_burst_is_told_once_by_an_event_without_texts(served: Ledger) -> None:
@@ -182,6 +182,7 @@ def test_an_answer_that_turns_with_a_seal_is_named_with_its_new_text(served: Led
     result = watch(served)
 
     assert [(alert.detector, alert.subject, alert.chunk_id) for alert in result.alerts] == [("flip", "late", "late-c")]
+    assert (result.answered, [limit for limit in result.limits if "answer" in limit]) == (2, [])
 
 
 def test_the_budget_holds_back_and_says_so(served: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -84,7 +84,8 @@ def test_an_unknown_subject_is_not_found(reviewing: Reviewing, chunk: str) -> No
 
 def test_alerts_are_shown_and_name_their_exposure(reviewing: Reviewing, chunk: str) -> None:
     with reviewing.client("viewer") as viewer:
-        assert "No alerts" in viewer.get("/watch").text
+        empty = viewer.get("/watch").text
+        assert "No alerts" in empty and "Turned answers are not seen" in empty
         watch_retrievals(reviewing.ledger, now(), "watch-1")
         page = viewer.get("/watch").text
         listed = viewer.get("/api/v1/watch").json()["alerts"]
@@ -93,6 +94,18 @@ def test_alerts_are_shown_and_name_their_exposure(reviewing: Reviewing, chunk: s
     assert "never published by the ledger" in page
     assert "<script>hacked" not in page
     assert "exposure?subject=" in page
+
+
+@pytest.mark.parametrize(
+    ("kept", "says", "does_not"),
+    [("on", "Alerts", "not seen"), ("off", "The retrieval log is switched off", "Turned answers")],
+)
+def test_the_watch_says_what_the_log_does_not_keep(reviewing: Reviewing, kept: str, says: str, does_not: str) -> None:
+    reviewing.settings = reviewing.settings.model_copy(update={"retrieval_log": kept})
+    with reviewing.client("viewer") as viewer:
+        page = viewer.get("/watch").text
+
+    assert says in page and does_not not in page
 
 
 def test_spans_are_taken_from_whoever_may_decide(reviewing: Reviewing) -> None:

@@ -50,10 +50,16 @@ def show_exposure(request: Request, subject: Subject, kind: Kind = None) -> HTML
 @router.get("/watch")
 def show_watch(request: Request) -> HTMLResponse:
     """Show the alerts of the retrieval watch, the newest first."""
-    ledger = current_deployment(request).ledger
-    with ledger.read() as connection:
+    deployment = current_deployment(request)
+    with deployment.ledger.read() as connection:
         log_from = log_begins(connection)
-    return render_page(request, "watch.html", alerts=list_alerts(ledger, limit=MAX_ALERTS), log_from=log_from)
+    return render_page(
+        request,
+        "watch.html",
+        alerts=list_alerts(deployment.ledger, limit=MAX_ALERTS),
+        log_from=log_from,
+        log_kept=deployment.settings.retrieval_log,
+    )
 
 
 @api.get("/exposure", summary="Whom the texts of a subject have reached")

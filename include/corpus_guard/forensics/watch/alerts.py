@@ -9,6 +9,8 @@ Rules
     * a document is alerted once by a detector within `QUIET_DAYS`; running an interval again changes nothing;
     * one asker raises at most one burst, and one alert for all the foreign ids that nobody else was served: a flood of
       forged entries names itself, and takes nobody's place;
+    * *flip* compares the answers that the log keeps. Where it keeps hashes alone nothing is seen, and that is told: a hash
+      says that the wording changed, and a language model words each answer anew;
     * alerts are ids and counts: no text, no question, no name of a user or session.
 
 Not done here: deciding. An alert withdraws nothing; `guard exposure` and `guard trace` go on from it.
@@ -94,7 +96,8 @@ class WatchResult:
     questions: int
     without_cluster: int  # of these: hubs among them are not seen
     left_out: int  # older retrievals that were too many to read
-    uncompared: int  # questions whose answers were too many to compare; those without any are not counted
+    answered: int  # questions with an answer in the log; of no others a turned answer is seen
+    uncompared: int  # of these, those whose answers were too many to compare
 
     @property
     def limits(self) -> list[str]:
@@ -110,6 +113,10 @@ class WatchResult:
             )
         if self.left_out:
             seen.append(f"{self.left_out:,} older retrievals were left out")
+        if self.retrievals and not self.answered:
+            seen.append(
+                "no answer is in the log: no turned answer is seen (CORPUS_GUARD_RETRIEVAL_LOG=on keeps answers)"
+            )
         if self.uncompared:
             seen.append(f"the answers to {self.uncompared:,} questions were not compared")
         if self.over_budget:
@@ -133,7 +140,7 @@ def watch_retrievals(ledger: Ledger, until: datetime, run_id: str) -> WatchResul
     window = reading.window
     found = find_statistical(window, until)
     found[Detector.FOREIGN] = list(_find_foreign(reading, until))
-    found[Detector.FLIP], uncompared = _find_flips(ledger, until)
+    found[Detector.FLIP], answered = _find_flips(ledger, until)
     with ledger.write() as connection:
         served = sa.select(sa.func.count()).select_from(documents).where(documents.c.target_version.is_not(None))
         budget = weekly_budget(connection.scalar(served) or 0)
@@ -152,7 +159,8 @@ def watch_retrievals(ledger: Ledger, until: datetime, run_id: str) -> WatchResul
         questions=reading.questions,
         without_cluster=reading.without_sketch,
         left_out=reading.left_out,
-        uncompared=uncompared,
+        answered=answered,
+        uncompared=max(0, answered - MAX_COMPARED_QUESTIONS),
     )
 
 
@@ -280,7 +288,7 @@ def _foreign(window: RetrievalWindow, hits: NDArray[np.bool_], subject: str, unt
 
 
 def _find_flips(ledger: Ledger, until: datetime) -> tuple[list[RetrievalAlert], int]:
-    """Return questions whose answer contradicts the one before a seal of the week, and how many were not compared."""
+    """Return questions whose answer contradicts the one before a seal of the week, and how many have answers."""
     with ledger.read() as connection:
         statement = (
             sa.select(seals.c.sealed_at)
@@ -295,7 +303,7 @@ def _find_flips(ledger: Ledger, until: datetime) -> tuple[list[RetrievalAlert], 
             flip = next((pair for moment in moments if (pair := _flip(question, answers, moment))), None)
             if flip:
                 flips.append(_flip_alert(ledger, flip, until))
-    return flips, max(0, number - MAX_COMPARED_QUESTIONS)
+    return flips, number
 
 
 def _flip(
