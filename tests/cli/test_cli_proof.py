@@ -166,6 +166,7 @@ def test_a_proof_for_a_stranger(deployed: Deployed, tmp_path: Path) -> None:
     told = deployed.run("check-proof", proof, "--key", deployed.public.read_text().strip(), "--json")
 
     assert (made.exit_code, made.stdout) == (0, "")
+    assert f"guard check-proof {proof} --key KEY" in made.stderr.replace("\n", "")
     assert shown.exit_code == 0
     assert "It holds as of the seal of" in shown.output
     assert told.exit_code == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -195,6 +196,14 @@ def test_a_rule_is_muted_by_two_and_heard_again_by_one(queue: Shelf, typed: Type
     assert as_json(typed("quarantine", "unmute", made["mute_id"], *WHY, "--json"))["state"] == "lifted"
 
 
+def test_health_leaves_out_what_is_not_known(queue: Shelf, typed: Typed) -> None:
+    code, out, _ = typed("quarantine", "health")
+
+    assert code == 0
+    assert re.search(r"the oldest since \d{4}-\d{2}-\d{2} \d{2}:\d{2} UTC", out)
+    assert "0 released, 0 rejected\n" in out and "within" not in out and "Released items" not in out
+
+
 def test_health_and_labels(queue: Shelf, typed: Typed) -> None:
     for item, verb in zip(listed(typed, "--severity", "high"), ("release", "reject"), strict=True):
         assert typed("quarantine", verb, item["version_id"], *WHY, "--no-apply")[0] == 0
@@ -202,7 +211,7 @@ def test_health_and_labels(queue: Shelf, typed: Typed) -> None:
     told = as_json(typed("quarantine", "health", "--json"))
     assert told["decided"] == {"released": 1, "rejected": 1}
     assert told["checks"][0]["false_alarms"]["count"] == 1
-    assert "1 released, 1 rejected" in typed("quarantine", "health")[1]
+    assert "1 released, 1 rejected; half within 0.0 h, 90 % within 0.0 h" in typed("quarantine", "health")[1]
     lines = [json.loads(line) for line in typed("quarantine", "labels")[1].splitlines()]
     assert sorted(line["label"] for line in lines) == ["attack", "honest"]
     assert all(line["codes"] == ["instructions.override"] for line in lines)

@@ -11,6 +11,7 @@ from typer.testing import CliRunner, Result
 
 from corpus_guard import errors
 from corpus_guard.cli import report as _cli_report
+from corpus_guard.cli.options import login_name
 from corpus_guard.ledger import Ledger
 from corpus_guard.settings import PROJECT
 
@@ -66,10 +67,10 @@ def test_filing_again_says_so(run: Run) -> None:
 
 
 def test_who_reports_is_the_login_unless_told(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("USER", "torunn")
+    monkeypatch.setenv("USER", "somebody else")
     name = str(add(run)["report_id"])
 
-    assert json.loads(run("show", name, "--json").stdout)["filed"][0]["reporter"] == "torunn"
+    assert json.loads(run("show", name, "--json").stdout)["filed"][0]["reporter"] == login_name()
 
 
 @pytest.mark.parametrize(

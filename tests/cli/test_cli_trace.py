@@ -198,3 +198,10 @@ def test_the_corpus_of_another_day(run: Run, lite_shelf: Shelf) -> None:
 def test_misuse_says_what_was_expected(run: Run, words: tuple[str, ...], says: str) -> None:
     with pytest.raises((Misuse, UnknownSubject), match=says):
         run(*words)
+
+
+def test_help_of_the_group_shows_how_to_trace_without_a_command(typed: Callable[..., tuple[int, str, str]]) -> None:
+    code, out, _ = typed("trace", "--help")
+
+    assert code == 0
+    assert "guard trace --query" in out and "--output" in out and "--open" in out

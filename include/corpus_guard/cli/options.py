@@ -28,6 +28,10 @@ Reviewer = Annotated[
     str,
     typer.Option(help="Name of the person who decides.", default_factory=login_name, show_default="your login name"),
 ]
+Reporter = Annotated[
+    str,
+    typer.Option(help="Name of the person who reports.", default_factory=login_name, show_default="your login name"),
+]
 Reason = Annotated[str, typer.Option("--reason", "-r", help="Reason; kept with the decision.")]
 OwnKey = Annotated[
     Path | None,

@@ -240,6 +240,12 @@ def prove(
         proof = run(deployment.ledger, deployment.storage, deployment.settings, chunk or "")
     with console.writing(output) as write:
         write(console.as_json(proof, indent=2) + "\n")
+    if output is not None:
+        name = visible(str(output))
+        err.print(
+            f"Proof written to {name}. Whoever has the public key checks it: guard check-proof {name} --key KEY",
+            soft_wrap=True,
+        )
 
 
 @app.command("check-proof")

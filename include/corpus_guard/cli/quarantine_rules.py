@@ -196,14 +196,19 @@ def health(source: FromSource = None, as_json: Json = False) -> None:
         console.print_json(report)
         return
     waiting, took = report["waiting"], report["seconds_to_decision"]
+    oldest = f"; the oldest since {console.format_time(waiting['oldest'])} UTC" if waiting["oldest"] else ""
     out.print(
         f"[bold]{waiting['items']:,} waiting[/bold]: {waiting['overdue']:,} overdue, {waiting['for_second']:,} for a second person, "
-        f"{waiting['escalated']:,} escalated; waiting since {waiting['oldest'] or '-'}"
+        f"{waiting['escalated']:,} escalated{oldest}",
+        soft_wrap=True,
     )
-    out.print(
-        f"{report['decided']['released']:,} released, {report['decided']['rejected']:,} rejected; "
-        f"half within {_hours(took['median'])}, 90 % within {_hours(took['p90'])}"
-    )
+    times = [
+        f"{share} within {took[name] / 3600:.1f} h"
+        for share, name in (("half", "median"), ("90 %", "p90"))
+        if took[name] is not None
+    ]
+    decided = f"{report['decided']['released']:,} released, {report['decided']['rejected']:,} rejected"
+    out.print("; ".join([decided, *([", ".join(times)] if times else [])]))
     rows = [
         (
             visible(row["name"]),
@@ -213,7 +218,8 @@ def health(source: FromSource = None, as_json: Json = False) -> None:
         for row in report["checks"]
         for alarms in (row["false_alarms"],)
     ]
-    out.print(console.table("Released items per check (false alarms)", ("check", "released", "95 %"), rows))
+    if rows:
+        out.print(console.table("Released items per check (false alarms)", ("check", "released", "95 %"), rows))
     for row in report["canaries"][-1:]:
         out.print(f"Canaries: {row['caught']} of {row['planted']} caught in {visible(row['run_id'])}")
 
@@ -247,7 +253,3 @@ def _show_mute(made: Mute, as_json: bool) -> None:
         out.print(
             f"Documents judged earlier keep their verdict until [bold]guard rescreen --source {visible(made.source)}[/bold]"
         )
-
-
-def _hours(seconds: float | None) -> str:
-    return f"{seconds / 3600:.1f} h" if seconds is not None else "-"

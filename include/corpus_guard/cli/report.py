@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -14,7 +13,7 @@ from rich.panel import Panel
 from corpus_guard import errors
 from corpus_guard.cli import console
 from corpus_guard.cli.console import format_time, out, plural, styled, visible
-from corpus_guard.cli.options import CorrectAnswer, Json, MaxRows
+from corpus_guard.cli.options import CorrectAnswer, Json, MaxRows, Reporter
 from corpus_guard.deployment import Deployment, new_run_id
 from corpus_guard.ledger.states import REPORT_STATES
 
@@ -31,17 +30,11 @@ SHOWN = 120  # characters of a question or an answer in a table
 Name = Annotated[str, typer.Argument(help="Id of the report, or a prefix of it.", metavar="REPORT")]
 
 
-def _login() -> str:
-    return os.environ.get("USER") or f"uid {os.getuid()}"
-
-
 @app.command("add")
 def add(
     query: Annotated[str, typer.Option("--query", "-q", help="Question as it was asked.")],
     output: Annotated[str, typer.Option("--output", "-o", help="The wrong answer, whole or in part.")],
-    reporter: Annotated[
-        str, typer.Option(help="Name of the reporter.", default_factory=_login, show_default="your login name")
-    ],
+    reporter: Reporter,
     correct: CorrectAnswer = None,
     session: Annotated[str, typer.Option(help="Id of the conversation.")] = "",
     served: Annotated[list[str] | None, typer.Option(help="Id of a chunk behind the answer (repeatable).")] = None,

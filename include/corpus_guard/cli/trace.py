@@ -14,7 +14,7 @@ from corpus_guard import errors
 from corpus_guard.cli import console
 from corpus_guard.cli.ask_again import newest_traces
 from corpus_guard.cli.console import err, format_time, out, plural, styled, visible
-from corpus_guard.cli.options import CorrectAnswer, Json, MaxRows, OwnKey, Reviewer, reviewer_with_key
+from corpus_guard.cli.options import CorrectAnswer, Json, MaxRows, OwnKey, Reporter, Reviewer, reviewer_with_key
 from corpus_guard.deployment import Deployment, new_run_id
 from corpus_guard.ledger.states import Purpose
 
@@ -62,7 +62,13 @@ class _DefaultCommandGroup(TyperGroup):
 
 
 app = typer.Typer(
-    cls=_DefaultCommandGroup, help="Trace a wrong answer to the texts that caused it.", no_args_is_help=True
+    cls=_DefaultCommandGroup,
+    help="""Trace a wrong answer to the texts that caused it.
+
+Example: `guard trace --query "How deep can the OX-12 go?" --output "1200 metres"`
+
+Without a command it is `guard trace follow`, which also takes the id of a report, or `--open` for every open report.""",
+    no_args_is_help=True,
 )
 
 TraceName = Annotated[str, typer.Argument(help="Id of the trace, or a prefix of it.", metavar="TRACE")]
@@ -74,7 +80,7 @@ Documents = Annotated[
 
 @app.command("follow")
 def follow(
-    reporter: Reviewer,
+    reporter: Reporter,
     report: Annotated[str | None, typer.Argument(help="Id of a report, or a prefix of it.", metavar="[REPORT]")] = None,
     query: Annotated[str, typer.Option("--query", "-q", help="Question, if no report is given.")] = "",
     output: Annotated[str, typer.Option("--output", "-o", help="The wrong answer.")] = "",
