@@ -131,7 +131,7 @@ def show(item: ItemId, as_json: Json = False) -> None:
     from corpus_guard.review.evidence import load_contradictions, load_evidence, preview_release
     from corpus_guard.review.naming import name_documents
     from corpus_guard.review.queue import find_item
-    from corpus_guard.screening.decoded import decode_finding
+    from corpus_guard.screening.decoded import decode_finding, locate_hidden
 
     with Deployment() as deployment:
         item_evidence = load_evidence(deployment.ledger, deployment.storage, find_item(deployment.ledger, item))
@@ -140,6 +140,7 @@ def show(item: ItemId, as_json: Json = False) -> None:
         )
         planned = preview_release(deployment.ledger, deployment.store, deployment.policy, item_evidence.item)
         messages = name_documents(deployment.ledger, [finding.message for finding in item_evidence.item.findings])
+        places = locate_hidden(deployment.screening, item_evidence.item.findings, item_evidence.version.hidden)
     one, version = item_evidence.item, item_evidence.version
     if as_json:
         console.print_json(
@@ -170,11 +171,11 @@ def show(item: ItemId, as_json: Json = False) -> None:
     )
     out.print(f"owner {visible(stamp.owner)} · trust {stamp.trust.value} · sha256 {stamp.content_sha256[:16]}…")
     out.print("[bold]Findings[/bold]" if one.findings else "No findings.")
-    for finding, message, contradiction in zip(one.findings, messages, contradictions, strict=True):
+    for finding, message, contradiction, place in zip(one.findings, messages, contradictions, places, strict=True):
         muted = " (muted)" if finding.muted else ""
         out.print(f"{styled(finding.severity.value, SEVERITY_STYLE)}  {visible(finding.code)}{muted}", soft_wrap=True)
-        quoted = version.text[finding.span.start : finding.span.end] if finding.span else ""
-        details = [visible(message), _evidence(quoted, contradiction) if finding.span else ""]
+        span, text = (finding.span, version.text) if finding.span else (place, version.hidden)
+        details = [visible(message), _evidence(text[span.start : span.end], contradiction) if span else ""]
         details += _decoded(decode_finding(finding, version.text, version.hidden))
         out.print(Padding("\n".join(filter(None, details)), (0, 0, 0, 4)))
     for name, text in (("Text", version.text), ("Hidden text", version.hidden)):

@@ -1,20 +1,26 @@
-"""Decoded text of findings, for a reviewer: what the machine read where a document holds something else.
+"""Evidence of findings, for a reviewer: what the machine read where a document holds something else, and where
+it stands in text that a reader does not see.
 
-Ledgers keep where a finding's evidence stands, not what it says; the evidence is decoded again when it is looked
-at. Nothing here decides anything.
+Ledgers keep where a finding's evidence stands in the text, not what it says; the rest is found again when it is
+looked at. Nothing here decides anything.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from corpus_guard.domain import Finding
+from corpus_guard.domain import Finding, Span
 from corpus_guard.errors import GuardError
 from corpus_guard.screening.checks._views import decode_views
+from corpus_guard.screening.checks.instructions import Instructions
 from corpus_guard.screening.folding import fold
+
+if TYPE_CHECKING:
+    from corpus_guard.screening.runner import Screening
 
 MAX_LAYERS: Final = 6
 """Decoded texts of one finding."""
@@ -61,6 +67,23 @@ def decode_finding(finding: Finding, text: str, hidden: str) -> tuple[DecodedLay
         if layers:
             return layers
     return ()
+
+
+def locate_hidden(screening: Screening, findings: Sequence[Finding], hidden: str) -> list[Span | None]:
+    """Return where in the hidden text the evidence of each finding stands; None where it stands elsewhere.
+
+    Args:
+        screening: has the check that reads the hidden text again.
+        findings: of the document.
+        hidden: the document's hidden text; its first `MAX_SOURCE_CHARS` characters are read.
+    """
+    check = screening.check(Instructions.name)
+    codes = {finding.code for finding in findings if finding.span is None and finding.code.endswith(".hidden")}
+    places: dict[str, Span | None] = {}
+    if codes and isinstance(check, Instructions):
+        with suppress(GuardError):  # RE2 ran out of memory: nothing is marked
+            places = {each.code: each.span for each in check.read(hidden[:MAX_SOURCE_CHARS], hidden=True)}
+    return [places.get(finding.code) if finding.code in codes else None for finding in findings]
 
 
 def _layers(text: str, kinds: tuple[str, ...], message: str) -> Iterator[DecodedLayer]:

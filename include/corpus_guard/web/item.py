@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Final, Literal
 
@@ -27,7 +28,7 @@ from corpus_guard.review.muting import mutable_codes
 from corpus_guard.review.naming import name_documents
 from corpus_guard.review.queue import QueueFilter, QueueItem, find_item, load_page
 from corpus_guard.review.records import ReviewRow
-from corpus_guard.screening.decoded import decode_finding
+from corpus_guard.screening.decoded import decode_finding, locate_hidden
 from corpus_guard.web.history import UNDOABLE
 from corpus_guard.web.render import render_page
 from corpus_guard.web.shared_deployment import SharedDeployment, current_deployment, require_store
@@ -67,9 +68,10 @@ def show_item(request: Request, version_id: str, view: Annotated[View, Query()] 
         evidence = load_evidence(ledger, deployment.storage, item)
     except UnknownSubject as error:
         return render_page(request, "item.purged.html", item=item, detail=str(error))
-    text, problem = _text_of_view(deployment, evidence, view)
-    raw, raw_problem = _text_of_view(deployment, evidence, "raw") if view == "beside" else (None, "")
     version = evidence.version
+    hidden_spans = locate_hidden(deployment.screening, item.findings, version.hidden)
+    text, problem = _text_of_view(deployment, evidence, view, hidden_spans)
+    raw, raw_problem = _text_of_view(deployment, evidence, "raw") if view == "beside" else (None, "")
     return render_page(
         request,
         "item.html",
@@ -78,12 +80,15 @@ def show_item(request: Request, version_id: str, view: Annotated[View, Query()] 
         text=text,
         problem=problem or raw_problem,
         raw=raw,
-        hidden=display_text(version.hidden, max_bytes=MAX_HIDDEN_BYTES) if version.hidden else None,
+        hidden=display_text(version.hidden, hidden_spans, max_bytes=MAX_HIDDEN_BYTES) if version.hidden else None,
         stamp=version.stamp,
         skipped=evidence.skipped,
         order=sorted(range(len(item.findings)), key=lambda index: _weight(item.findings[index]), reverse=True),
         messages=name_documents(ledger, [finding.message for finding in item.findings]),
-        quotes=[_quote(version, finding) for finding in item.findings],
+        quotes=[
+            _quote(version.text, finding.span) or _quote(version.hidden, hidden_span)
+            for finding, hidden_span in zip(item.findings, hidden_spans, strict=True)
+        ],
         decoded=[_decoded(version, finding) for finding in item.findings],
         contradictions=[
             found and (found, _show_sentence(found.own), found.other and _show_sentence(found.other))
@@ -146,10 +151,12 @@ def load_neighbours(request: Request, version_id: str) -> list[Neighbour]:
         return find_neighbours(ledger, deployment.store, deployment.models, evidence, MAX_NEIGHBOURS)
 
 
-def _text_of_view(deployment: Deployment, evidence: ItemEvidence, view: View) -> tuple[DisplayText, str]:
+def _text_of_view(
+    deployment: Deployment, evidence: ItemEvidence, view: View, hidden_spans: Sequence[Span | None] = ()
+) -> tuple[DisplayText, str]:
     """Return the text of a view, and the reason if it cannot be read."""
     if view == "hidden":
-        return display_text(evidence.version.hidden), ""
+        return display_text(evidence.version.hidden, hidden_spans), ""
     if view in {"marked", "beside"}:
         return display_text(evidence.version.text, [finding.span for finding in evidence.item.findings]), ""
     try:
@@ -166,10 +173,10 @@ def _decoded(version: Version, finding: Finding) -> list[tuple[tuple[str, ...], 
     return [(layer.kinds, display_text(layer.text, max_bytes=MAX_QUOTE_BYTES)) for layer in layers]
 
 
-def _quote(version: Version, finding: Finding) -> DisplayText | None:
-    if finding.span is None:
+def _quote(text: str, span: Span | None) -> DisplayText | None:
+    if span is None:
         return None
-    quote = version.text[finding.span.start : min(finding.span.end, finding.span.start + MAX_QUOTE_CHARS)]
+    quote = text[span.start : min(span.end, span.start + MAX_QUOTE_CHARS)]
     return display_text(quote, [Span(0, 0)], max_bytes=MAX_QUOTE_BYTES) if quote else None
 
 

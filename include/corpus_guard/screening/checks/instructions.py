@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Final, Protocol, TypeAlias
@@ -365,13 +365,13 @@ class Instructions(ConfiguredCheck[InstructionsParams]):
                 yield position, finding
             if version.hidden:
                 for finding in self.read(version.hidden, hidden=True):
-                    yield position, finding
+                    yield position, replace(finding, span=None)  # a place of the hidden text is none in the text
 
     def read(self, text: str, *, hidden: bool = False) -> Iterator[Finding]:
-        """Yield the findings of one text.
+        """Yield the findings of one text, with their places in it.
 
         Args:
-            text: as it is published.
+            text: as it is published, or the hidden text.
             hidden: a reader does not see it.
         """
         folded, search = fold(text), _Search()
@@ -381,7 +381,7 @@ class Instructions(ConfiguredCheck[InstructionsParams]):
 
         def weigh(rule: InstructionRule, span: Span) -> _RuleHits:
             if hidden:
-                return _RuleHits(rule, _raise_severity(rule.severity), _raise_score(rule.score), None, (_HIDDEN,))
+                return _RuleHits(rule, _raise_severity(rule.severity), _raise_score(rule.score), span, (_HIDDEN,))
             steps = excuses.steps(span) if rule.excusable else ()
             if rule.foreign and is_listed(text, span):
                 steps = (*steps, "it stands among the imperatives of a log of changes or a list of commands")
@@ -403,7 +403,7 @@ class Instructions(ConfiguredCheck[InstructionsParams]):
                     return None
                 score = _raise_score(rule.score)
                 if hidden:
-                    return _RuleHits(rule, _raise_severity(rule.severity), score, None, (written, _HIDDEN))
+                    return _RuleHits(rule, _raise_severity(rule.severity), score, span, (written, _HIDDEN))
                 return _RuleHits(rule, rule.severity, score, span, (written,))
 
             for hits in self._encoded_hits(view, (view.kind,), search, weigh_encoded):
