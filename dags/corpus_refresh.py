@@ -28,7 +28,7 @@ from airflow.sdk import Metadata, Param, dag, task
 from airflow.timetables.interval import CronDataIntervalTimetable
 
 from corpus_guard.airflow import refresh
-from corpus_guard.airflow.assets import CORPUS, MODELS_POOL, QUARANTINE
+from corpus_guard.airflow.assets import CORPUS, EMBEDDING, LANGUAGE_MODEL, PARSING, QUARANTINE
 from corpus_guard.airflow.notifications import dag_defaults, run_deadline
 from corpus_guard.settings import load_settings, source_names
 
@@ -60,7 +60,7 @@ def corpus_refresh():
     def discover(params: dict) -> list[str]:
         return refresh.discover_sources(params["sources"])
 
-    @task(execution_timeout=SHARD_TIME, trigger_rule="none_failed", pool=MODELS_POOL, outlets=[CORPUS, QUARANTINE])
+    @task(execution_timeout=SHARD_TIME, trigger_rule="none_failed", outlets=[CORPUS, QUARANTINE], **LANGUAGE_MODEL)
     def seal(fetched: list[dict], published: list[dict]):
         corpus, quarantine = refresh.seal_refresh(fetched, published)
         yield Metadata(CORPUS, corpus)
@@ -68,11 +68,11 @@ def corpus_refresh():
 
     step = task(execution_timeout=SHARD_TIME)
     joined = task(execution_timeout=SHARD_TIME, trigger_rule="none_failed")
-    intake = step(refresh.intake_shard).override(task_id="intake", max_active_tis_per_dagrun=8)
+    intake = step(refresh.intake_shard).override(task_id="intake", max_active_tis_per_dagrun=8, **PARSING)
     changed = joined(refresh.changed_shards).override(task_id="changed")
-    embed = step(refresh.embed_shard).override(task_id="embed", pool=MODELS_POOL)
+    embed = step(refresh.embed_shard).override(task_id="embed", **EMBEDDING)
     survey = joined(refresh.survey_shards).override(task_id="survey")
-    screen = step(refresh.screen_shard).override(task_id="screen", pool=MODELS_POOL)
+    screen = step(refresh.screen_shard).override(task_id="screen", **LANGUAGE_MODEL)
     publish = step(refresh.publish_shard).override(task_id="publish", max_active_tis_per_dag=1)
     data_docs = step(refresh.document_expectations).override(task_id="data_docs")
 

@@ -33,7 +33,7 @@ from airflow.providers.standard.operators.hitl import HITLOperator
 from airflow.sdk import dag, task
 from airflow.timetables.interval import CronDataIntervalTimetable
 
-from corpus_guard.airflow.assets import MODELS_POOL
+from corpus_guard.airflow.assets import LANGUAGE_MODEL
 from corpus_guard.airflow.context import APPROVE
 from corpus_guard.airflow.detectors import promote_detector, train_detector
 from corpus_guard.airflow.notifications import dag_defaults
@@ -61,8 +61,8 @@ def detector_training():
             train_detector,
             task_id=f"train_{name}",
             execution_timeout=limit,
-            pool=MODELS_POOL,
             priority_weight=len(TRAIN_TIME) - position,
+            **LANGUAGE_MODEL,
         )
         promote = task(promote_detector, task_id=f"promote_{name}", execution_timeout=timedelta(minutes=10))
         candidate = train(name)

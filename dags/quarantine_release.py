@@ -18,7 +18,7 @@ from datetime import timedelta
 
 from airflow.sdk import Metadata, dag, task
 
-from corpus_guard.airflow.assets import CORPUS, MODELS_POOL
+from corpus_guard.airflow.assets import CORPUS, EMBEDDING
 from corpus_guard.airflow.notifications import dag_defaults
 from corpus_guard.airflow.release import apply_decisions, has_pending_decisions
 
@@ -32,7 +32,7 @@ from corpus_guard.airflow.release import apply_decisions, has_pending_decisions
     **dag_defaults(),
 )
 def quarantine_release():
-    @task(pool=MODELS_POOL, outlets=[CORPUS], execution_timeout=timedelta(hours=1))
+    @task(outlets=[CORPUS], execution_timeout=timedelta(hours=1), **EMBEDDING)
     def apply():
         yield Metadata(CORPUS, apply_decisions())
 

@@ -33,7 +33,7 @@ from airflow.timetables.interval import CronDataIntervalTimetable
 
 from corpus_guard.airflow import traceback
 from corpus_guard.airflow.approval import WithdrawalApproval
-from corpus_guard.airflow.assets import MODELS_POOL
+from corpus_guard.airflow.assets import LANGUAGE_MODEL
 from corpus_guard.airflow.notifications import dag_defaults
 
 TRACE_TIME = timedelta(hours=2)  # 25 reports take minutes; a judge behind an endpoint may be slow
@@ -49,7 +49,7 @@ ANSWER_TIME = timedelta(hours=18)
     **dag_defaults(),
 )
 def traceback_nightly():
-    models_task = {"execution_timeout": TRACE_TIME, "pool": MODELS_POOL}
+    models_task = {"execution_timeout": TRACE_TIME, **LANGUAGE_MODEL}
     pick = task(traceback.pick_reports, task_id="pick", execution_timeout=timedelta(minutes=10))
     trace = task(traceback.trace_reports, task_id="trace", **models_task)
     summarise = task.short_circuit(

@@ -159,6 +159,9 @@ class Settings(BaseSettings):
     0: never."""
     shard_documents: int = Field(default=256, ge=1, le=10_000)
     """Documents in one shard: the unit of retry and of scale."""
+    task_queues: bool = False
+    """Send the tasks of Airflow that parse, embed, or load a language model to Celery queues of their own:
+    ``parse``, ``embed``, ``language-model``. Workers have to listen to them."""
     refetch_days: float = Field(default=30.0, ge=0)
     """Days for which a source's "unchanged" (304, an ETag, a watermark) is trusted after the bytes were last
     read; then they are read and hashed again, because a server can lie. The documents are spread over these

@@ -55,6 +55,7 @@ def _task(task: Any) -> dict[str, Any]:
         "retries": task.retries,
         "timeout": task.execution_timeout and task.execution_timeout.total_seconds(),
         "pool": task.pool,
+        "queue": task.queue,
         "outlets": sorted(outlet.name for outlet in task.outlets),
         "upstream": sorted(task.upstream_task_ids),
     }

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from environment import PROJECT, Ports, Secrets, environment, with_caller
 
@@ -168,6 +169,24 @@ def test_tasks_that_load_a_model_share_one_slot(parsed: Parsed) -> None:
         "traceback_nightly.trace",
         "traceback_nightly.withdraw",
     }
+
+
+def test_tasks_stay_in_the_default_queue_unless_the_setting_parts_them(parsed: Parsed, tmp_path: Path) -> None:
+    assert {task["queue"] for _, task in tasks(parsed)} == {"default"}
+
+    parted = parse(tmp_path, CORPUS_GUARD_TASK_QUEUES="true")
+    queues = {name: task["queue"] for name, task in tasks(parted)}
+    assert queues["corpus_refresh.intake"] == "parse"
+    assert {name for name, queue in queues.items() if queue == "embed"} == {
+        "corpus_refresh.embed",
+        "quarantine_release.apply",
+    }
+    in_pool = {name for name, task in tasks(parted) if task["pool"] == "models"}
+    assert in_pool == {name for name, queue in queues.items() if queue in {"embed", "language-model"}}
+
+    values = yaml.safe_load((PROJECT / "docker" / "kubernetes" / "values.yaml").read_text(encoding="utf-8"))
+    workers = values["workers"]["celery"]
+    assert {workers["queue"], *(each["queue"] for each in workers["sets"])} == set(queues.values())
 
 
 def test_thresholds_are_no_parameters(parsed: Parsed) -> None:
