@@ -47,6 +47,9 @@ def run(undisturbed: tuple[Workspace, Run]) -> Run:
 
 def test_the_run_succeeds_and_everything_agrees(one: Workspace, run: Run) -> None:
     assert run.succeeded, run.log[-3000:]
+    assert "XCom not found" not in run.log, (
+        "what mapped tasks returned is asked for at once, not until there is no more"
+    )
     one.everything_agrees()
 
 

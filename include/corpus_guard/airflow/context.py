@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final, NotRequired, TypedDict
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final, NotRequired, TypedDict, TypeVar
 
 if TYPE_CHECKING:
     from corpus_guard.intake.sources.connections import Connection as SourceConnection
+
+T = TypeVar("T")
 
 APPROVE: Final = "Approve"
 """The only answer to a required action that changes something."""
@@ -44,6 +46,14 @@ def responder_name(answer: HumanAnswer) -> str:
 def is_approved(answer: HumanAnswer) -> bool:
     """Return whether a required action was answered with *Approve*."""
     return list(answer.get("chosen_options") or ()) == [APPROVE]
+
+
+def all_results(results: Sequence[T] | None) -> list[T]:
+    """Return what the mapped tasks returned, by one request; None: all were skipped.
+
+    Whoever iterates over them asks for one after the other until there is none, which Airflow 3.3.2 logs as an error.
+    """
+    return [] if results is None else list(results[:])
 
 
 def asset_event_extra(counts: Mapping[str, object], *names: str) -> dict[str, object]:

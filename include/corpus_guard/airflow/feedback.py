@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from corpus_guard.airflow.context import current_run_id
 from corpus_guard.airflow.run_notes import write_note
@@ -16,6 +17,11 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+_ROWS: Final = {
+    "known": "known already",
+    "aside": "put aside (the log says why)",
+    "unmarked": "not marked as wrong",
+}
 LATE_WRITES = timedelta(days=3)  # a scheduled run looks back this far: exporting systems write late
 
 
@@ -61,11 +67,23 @@ def import_feedback(since: str | None = None) -> dict[str, int]:
                 continue
             log.info("%s", result)
             counts.update({name: value for name, value in result.items() if isinstance(value, int)})
-    summary = ", ".join(f"{counts[name]:,} {name}" for name in ("new", "known", "aside", "unmarked", "outside"))
+    summary = summarize_import(counts, start, end)
     write_note(summary if counts else "No feedback source is set: set CORPUS_GUARD_FEEDBACK")
     if failures:
         raise failures[0]
     return dict(counts)
+
+
+def summarize_import(counts: Mapping[str, int], start: datetime | None, end: datetime | None) -> str:
+    """Return what became of the rows, in one sentence, without what is zero; and what to do about rows of other days."""
+    parts = [f"{counts.get('new', 0):,} new report{'s' * (counts.get('new', 0) != 1)}"]
+    parts += [f"{counts[name]:,} {words}" for name, words in _ROWS.items() if counts.get(name)]
+    if counts.get("outside"):
+        days = " ".join(f"{word} {when:%Y-%m-%d}" for word, when in (("from", start), ("until", end)) if when)
+        parts.append(
+            f"{counts['outside']:,} outside the days of this run ({days}; trigger the DAG by hand to import all)"
+        )
+    return ", ".join(parts)
 
 
 def _interval(run: DagRun, since: str | None) -> tuple[datetime | None, datetime | None]:

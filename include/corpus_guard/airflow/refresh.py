@@ -6,10 +6,10 @@ Airflow is imported inside functions, and so is everything heavy: DAG files impo
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from corpus_guard.airflow.context import asset_event_extra, current_run_id, source_connection
+from corpus_guard.airflow.context import all_results, asset_event_extra, current_run_id, source_connection
 
 if TYPE_CHECKING:
     from corpus_guard.deployment import Deployment
@@ -62,11 +62,11 @@ def intake_shard(listing: str) -> Shard:
     return _logged(shard)
 
 
-def changed_shards(shards: Iterable[Shard] | None) -> list[Shard]:
+def changed_shards(shards: Sequence[Shard] | None) -> list[Shard]:
     """Return the shards that hold a changed document."""
     from corpus_guard.pipeline import steps
 
-    return steps.changed_shards(shards or ())
+    return steps.changed_shards(all_results(shards))
 
 
 def embed_shard(shard: Shard) -> Shard:
@@ -77,7 +77,7 @@ def embed_shard(shard: Shard) -> Shard:
         return _logged(steps.embed(deployment.storage, deployment.models, shard))
 
 
-def survey_shards(shards: Iterable[Shard] | None) -> list[Shard]:
+def survey_shards(shards: Sequence[Shard] | None) -> list[Shard]:
     """Compare the documents of all shards with each other and with the ledger's history."""
     from corpus_guard.pipeline import steps
 
@@ -89,7 +89,7 @@ def survey_shards(shards: Iterable[Shard] | None) -> list[Shard]:
             deployment.models,
             deployment.screening,
             current_run_id(),
-            shards or (),
+            all_results(shards),
         )
 
 
@@ -112,7 +112,7 @@ def publish_shard(shard: Shard) -> Shard:
 
 
 def seal_refresh(
-    fetched: Iterable[Shard] | None, published: Iterable[Shard] | None
+    fetched: Sequence[Shard] | None, published: Sequence[Shard] | None
 ) -> tuple[dict[str, object], dict[str, object]]:
     """Seal a refresh and report its counts: run note, metrics, lineage.
 
@@ -141,8 +141,8 @@ def seal_refresh(
                 deployment.screening,
                 deployment.settings,
                 run_id,
-                list(fetched or ()),
-                list(published or ()),
+                all_results(fetched),
+                all_results(published),
             )
         except SourceUnavailable:
             write_counts(run_counts(deployment.ledger, run_id), f"{loosened}a source could not be listed; the others: ")

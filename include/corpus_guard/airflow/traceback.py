@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 import sqlalchemy as sa
 
-from corpus_guard.airflow.context import HumanAnswer, current_run_id, responder_name
+from corpus_guard.airflow.context import HumanAnswer, all_results, current_run_id, responder_name
 from corpus_guard.airflow.run_notes import write_note
 from corpus_guard.errors import GuardError, Infrastructure, Misuse
 from corpus_guard.ledger.states import Purpose
@@ -99,7 +99,7 @@ def summarise_night(
     from corpus_guard.traceback.withdrawal_plan import list_pending_traces, list_unvouched_records
     from corpus_guard.tracking.traceback_nightly import log_night
 
-    portions, results = list(portions or ()), list(results or ())
+    portions, results = all_results(portions), all_results(results)
     run_id = current_run_id()
     outcomes, usage = count_outcomes(portions, results), total_usage(results)
     with Deployment() as deployment:
