@@ -10,7 +10,7 @@ def test_a_line_takes_the_place_of_its_own_and_of_no_other() -> None:
     note = replace_line(note, "filter", "filter: somebody is asked")
     note = replace_line(note, "judge", "judge: in use")
 
-    assert note == "filter: somebody is asked\njudge: in use"
+    assert note == "filter: somebody is asked\n\njudge: in use"
     assert replace_line(note, "judge", "judge: in use") == note, "so that whoever writes can see that it stands"
     assert len(replace_line("x" * MAX_NOTE, "judge", "judge: in use")) == MAX_NOTE
     assert replace_line("x" * MAX_NOTE, "judge", "judge: in use").endswith("\njudge: in use")
@@ -27,9 +27,9 @@ def test_a_refresh_tells_what_it_skipped() -> None:
 def test_an_alert_stands_before_everything_else_and_is_never_cut_off() -> None:
     note = replace_line("The corpus holds: 9 records", "Incidents", "Incidents: 1 not acknowledged", first=True)
 
-    assert note == "Incidents: 1 not acknowledged\nThe corpus holds: 9 records"
+    assert note == "Incidents: 1 not acknowledged\n\nThe corpus holds: 9 records"
     assert replace_line(note, "Incidents", "Incidents: acknowledged by ada", first=True).startswith(
-        "Incidents: acknowledged by ada\nThe corpus"
+        "Incidents: acknowledged by ada\n\nThe corpus"
     )
     long = replace_line("x" * MAX_NOTE, "Incidents", "Incidents: 1 not acknowledged", first=True)
     assert long.startswith("Incidents: 1 not acknowledged\n") and len(long) == MAX_NOTE

@@ -69,9 +69,12 @@ def write_note_line(name: str, text: str, *, first: bool = False) -> None:
 
 
 def replace_line(note: str, name: str, line: str, *, first: bool = False) -> str:
-    """Return the note with `line` in place of the lines that begin with `name`, as its last or first line."""
+    """Return the note with `line` in place of the lines that begin with `name`, as its last or first line.
+
+    Airflow's page reads notes as Markdown: only an empty line keeps two lines apart.
+    """
     others = [other for other in note.splitlines() if other.strip() and not other.startswith(f"{name}: ")]
-    return "\n".join([line, *others])[:MAX_NOTE] if first else "\n".join([*others, line])[-MAX_NOTE:]
+    return "\n\n".join([line, *others])[:MAX_NOTE] if first else "\n\n".join([*others, line])[-MAX_NOTE:]
 
 
 def _write(edit: Callable[[str], str]) -> None:
