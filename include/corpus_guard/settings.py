@@ -388,7 +388,8 @@ def _explanation(problem: ErrorDetails, model: type[BaseModel]) -> str:
         return f"unknown key; remove it or correct its spelling (known keys: {_known_keys(problem['loc'], model)})"
     if problem["type"] == "missing":
         return "missing; add it"
-    return f"{problem['msg']} (got {_without_password(repr(problem['input']))})"
+    message = problem["msg"].removeprefix("Value error, ")
+    return f"{message} (got {_without_password(repr(problem['input']))})"
 
 
 def _known_keys(location: tuple[int | str, ...], model: type[BaseModel]) -> str:

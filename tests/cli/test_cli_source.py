@@ -150,6 +150,18 @@ def test_what_cannot_be_listed_exits_with_1(run: Run) -> None:
         (("--file", "nowhere.yaml"), "cannot be read"),
         (("pages", "--kind", "folder", "--url", "p", "--owner", "o", "--trust", "open"), "already the name"),
         (("x", "--kind", "folder", "--set", "=1"), "--set"),
+        (
+            ("W", "--kind", "folder", "--url", "p", "--owner", "o", "--trust", "open"),
+            "guard: the new source: name: expected 2 to 41 lower case letters, digits, - and _, with a letter first (got 'W')",
+        ),
+        (
+            ("wiki", "--kind", "web", "--url", "nothttp://x", "--owner", "o", "--trust", "open"),
+            "guard: the new source: url: ",
+        ),
+        (
+            ("wiki", "--kind", "foldr", "--owner", "o", "--trust", "open"),
+            "guard: the new source: kind: 'foldr' is none of",
+        ),
     ],
 )
 def test_misuse_says_what_is_wrong(run: Run, arguments: tuple[str, ...], says: str) -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated, Final, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from corpus_guard.domain import TrustLevel
+
+_NAME: Final = re.compile(r"[a-z][a-z0-9_-]{1,40}")
 
 ConnectionName = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,100}$")]
 """Name of a connection in Airflow or in the environment: see `corpus_guard.intake.sources.connections`."""
@@ -21,12 +23,18 @@ class StrictModel(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+def _require_name(name: str) -> str:
+    if not _NAME.fullmatch(name):
+        raise ValueError("expected 2 to 41 lower case letters, digits, - and _, with a letter first")
+    return name
+
+
 class SourceConfig(StrictModel):
     """Configuration of a source of any kind; each kind derives its own from it."""
 
     kind: str
     """Which connector reads it."""
-    name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{1,40}$")]
+    name: Annotated[str, AfterValidator(_require_name)]
     """Unique; part of every document id, so renaming a source makes new documents."""
     owner: Annotated[str, Field(min_length=1)]
     """Who answers for the content."""

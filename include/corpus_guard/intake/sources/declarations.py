@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import re
 import shutil
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +25,8 @@ import yaml
 from corpus_guard.errors import Misuse, SettingsError
 from corpus_guard.intake.sources.config import SourceConfig
 from corpus_guard.intake.sources.source import Source, public_url
-from corpus_guard.intake.sources.sources_file import load_sources
+from corpus_guard.intake.sources.sources_file import SourcesFile, load_sources
+from corpus_guard.settings import load_yaml
 from corpus_guard.yaml_text import parse_yaml
 
 Declaration: TypeAlias = Mapping[str, object]
@@ -88,7 +90,7 @@ def open_declaration(path: Path, declaration: Declaration, *, max_bytes: int, ca
         SettingsError: something in it is wrong, or its name is in use.
     """
     with _write_draft(path, append_to_text(_read_text(path), declaration, str(path))) as draft:
-        return _load_draft(draft, path, max_bytes, cache)[-1]
+        return _load_draft(draft, path, declaration, max_bytes, cache)[-1]
 
 
 def append_declaration(path: Path, declaration: Declaration, *, max_bytes: int) -> None:
@@ -102,7 +104,7 @@ def append_declaration(path: Path, declaration: Declaration, *, max_bytes: int) 
     with _locked(target.parent):
         text = append_to_text(_read_text(path), declaration, str(path))
         with _write_draft(path, text) as draft:
-            _load_draft(draft, path, max_bytes)
+            _load_draft(draft, path, declaration, max_bytes)
             if target.exists():
                 shutil.copymode(target, draft)
             draft.replace(target)
@@ -193,11 +195,17 @@ def _read_text(path: Path) -> str:
         raise SettingsError(f"{path}: cannot be read; expected a UTF-8 YAML file") from None
 
 
-def _load_draft(draft: Path, path: Path, max_bytes: int, cache: Path | None = None) -> tuple[Source, ...]:
+def _load_draft(
+    draft: Path, path: Path, declaration: Declaration, max_bytes: int, cache: Path | None = None
+) -> tuple[Source, ...]:
     try:
         return load_sources(draft, max_bytes=max_bytes, cache=cache)
     except SettingsError as error:
-        raise SettingsError(str(error).replace(str(draft), str(path))) from None
+        # Whoever gave options has no line of a file to look at: only the key of the new source is named.
+        last = len(load_yaml(draft, SourcesFile).sources) - 1
+        new = rf"{re.escape(str(draft))}: sources\.{last}\.(?:{re.escape(str(declaration.get('kind')))}\.)?"
+        message = re.sub(new, "the new source: ", str(error))
+        raise SettingsError(message.replace(str(draft), str(path))) from None
 
 
 @contextlib.contextmanager
