@@ -229,12 +229,11 @@ def measure_exposure(
     listed = min(max(listed, 0), MAX_LISTED)
     wanted = sa.union(*(subject.chunk_ids() for subject in subjects)).subquery("wanted")
     with ledger.read() as connection, _collected_hits(connection, wanted) as hits:
-        total = connection.execute(_select_span(hits, with_context=True)).one()
-        unknown = connection.scalar(sa.select(sa.func.count()).select_from(hits).where(hits.c.shown.is_(None))) or 0
+        total = connection.execute(_select_whole(hits)).one()
         questions, sessions, users = _list_reached(connection, hits, listed)
         was_shown = hits.c.shown == 1
         shown = None
-        if unknown < total.retrievals:
+        if total.told:
             reached = (_count_groups(connection, column, was_shown) for column in _reached_columns(hits))
             shown = _reach(connection.execute(_select_span(hits).where(was_shown)).one(), *reached)
         report_rows, reports_total = _find_reports(connection, wanted, hits, listed, key)
@@ -245,13 +244,13 @@ def measure_exposure(
             served_since=_served_since(connection, wanted),
             retrieved=_reach(total, questions.total, sessions.total, users.total),
             shown=shown,
-            shown_unknown=unknown,
+            shown_unknown=total.retrievals - total.told,
             context_share=total.share,
             days=_days(connection, hits),
             questions=_questions(connection, questions.rows),
             sessions=_parties(sessions.rows),
             users=_parties(users.rows),
-            answers=_answers(connection, hits, listed),
+            answers=_answers(connection, hits, listed) if total.answered else None,
             reports=report_rows,
             reports_total=reports_total,
         )
@@ -307,18 +306,26 @@ def _collected_hits(connection: sa.Connection, wanted: sa.Subquery) -> Iterator[
     create.table.drop(connection, checkfirst=False)  # after an error the rollback removes it
 
 
-def _select_span(hits: sa.Table, *, with_context: bool = False) -> Select:
-    """Select how many retrievals there are, the first and the last; with `with_context` the mean share of their texts."""
-    columns = [
+def _select_span(hits: sa.Table, *more: sa.ColumnElement[Any]) -> Select:
+    """Select how many retrievals there are, the first and the last, and `more`."""
+    span = (
         sa.func.count().label("retrievals"),
         sa.func.min(hits.c.at).label("first"),
         sa.func.max(hits.c.at).label("last"),
-    ]
-    if with_context:
-        # The log may have lost the count of an older release: a retrieval has at least the wanted texts.
-        size = sa.case((hits.c.served < hits.c.texts, hits.c.texts), else_=hits.c.served)
-        columns.append(sa.func.avg(sa.cast(hits.c.texts, sa.Float) / size).label("share"))
-    return sa.select(*columns).select_from(hits)
+    )
+    return sa.select(*span, *more).select_from(hits)
+
+
+def _select_whole(hits: sa.Table) -> Select:
+    """Select the span, the mean share of a retrieval's texts, and of how many is told what was shown and answered."""
+    # The log may have lost the count of an older release: a retrieval has at least the wanted texts.
+    size = sa.case((hits.c.served < hits.c.texts, hits.c.texts), else_=hits.c.served)
+    return _select_span(
+        hits,
+        sa.func.avg(sa.cast(hits.c.texts, sa.Float) / size).label("share"),
+        sa.func.count(hits.c.shown).label("told"),
+        sa.func.sum(sa.case((hits.c.is_answered, 1), else_=0)).label("answered"),
+    )
 
 
 def _reach(row: Row, questions: int, sessions: int, users: int) -> Reach:
@@ -385,7 +392,7 @@ def _parties(rows: Sequence[Row]) -> tuple[ExposedParty, ...]:
     )
 
 
-def _answers(connection: sa.Connection, hits: sa.Table, listed: int) -> tuple[GivenAnswer, ...] | None:
+def _answers(connection: sa.Connection, hits: sa.Table, listed: int) -> tuple[GivenAnswer, ...]:
     times = sa.func.count().label("times")
     statement = (
         sa.select(retrievals.c.answer, times, sa.func.max(retrievals.c.at).label("last"))
@@ -395,8 +402,6 @@ def _answers(connection: sa.Connection, hits: sa.Table, listed: int) -> tuple[Gi
         .order_by(times.desc(), retrievals.c.answer)
         .limit(listed)
     )
-    if connection.scalar(sa.select(sa.true()).select_from(hits).where(hits.c.is_answered).limit(1)) is None:
-        return None
     return tuple(GivenAnswer(row.answer, row.times, row.last) for row in connection.execute(statement))
 
 
