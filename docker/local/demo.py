@@ -291,7 +291,7 @@ def _track(layout: Layout) -> None:
                 params={"policy": policy},
                 metrics={name: float(value) for name, value in metrics.items()},
                 artifacts=Path(folder),
-                tags={"mlflow.note.content": note},
+                note=note,
             )
         except Infrastructure as problem:
             console.print(f"[yellow]Not in MLflow:[/yellow] {problem}")

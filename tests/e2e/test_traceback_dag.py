@@ -222,7 +222,7 @@ def test_a_task_that_is_killed_goes_on_and_what_is_approved_is_withdrawn(
 
     assert ended["state"] == "success"
     assert (
-        "1 document withdrawn, 1 document kept in service, by admin; 1 questions asked again, 0 still wrong"
+        "1 document withdrawn, 1 document kept in service, by admin; 1 question asked again, 0 still wrong"
         in ended["note"]
     )
     assert len(kept) >= K

@@ -85,11 +85,20 @@ def test_a_night_is_logged_with_plots_and_without_texts(
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     home = guard.settings.home
     used = {"requests": 12, "prompt_tokens": 132, "completion_tokens": 36, "seconds": 1.5}
-    number = log_night(guard.settings, guard.ledger, NIGHTS[2], open_reports=0, canaries=SEEN, endpoint_usage=used)
+    number = log_night(
+        guard.settings,
+        guard.ledger,
+        NIGHTS[2],
+        open_reports=0,
+        canaries=SEEN,
+        endpoint_usage=used,
+        note="On the review pages: x",
+    )
 
     client = MlflowClient(f"sqlite:///{home / 'mlflow' / 'mlflow.db'}")
     (kept,) = client.search_runs([client.get_experiment_by_name(EXPERIMENT).experiment_id])
     assert kept.info.run_id == number
+    assert kept.data.tags["mlflow.note.content"] == "On the review pages: x"
     assert kept.data.metrics["traced"] == 1
     assert kept.data.metrics["replays_still_wrong"] == 1
     assert kept.info.run_name == f"{now():%Y-%m-%d}: 2 reports, 1 traced"

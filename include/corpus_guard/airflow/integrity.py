@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, TypedDict
 
 from corpus_guard.airflow.context import HumanAnswer, current_run_id, responder_name, source_connection
 from corpus_guard.airflow.metrics import gauge
-from corpus_guard.airflow.notifications import airflow_url, notify
+from corpus_guard.airflow.notifications import notify, review_pages
 from corpus_guard.airflow.run_notes import write_note, write_note_line
 from corpus_guard.errors import Infrastructure
 
@@ -56,7 +56,9 @@ def verify_corpus() -> str:
             deviations = examination.unanswered or verification.deviations
             incident = open_incident(deployment.ledger, deployment.storage, current_run_id(), deviations)
         try:
-            log_verification(deployment.settings, verification, incident.incident_id if incident else "")
+            incident_id = incident.incident_id if incident else ""
+            page = review_pages(f"incidents/{incident_id}" if incident_id else "corpus")
+            log_verification(deployment.settings, verification, incident_id, note=f"On the review pages: {page}")
         except Infrastructure as error:
             log.warning("%s; the figures are in this log", error)  # the verification itself is done
         gauge("integrity.deviations", len(verification.deviations))
@@ -137,7 +139,6 @@ def report_incidents(unhealed: str | None) -> RedIncidents:
     """
     from airflow.sdk.exceptions import AirflowSkipException
 
-    from corpus_guard.airflow.plugin import deep_link
     from corpus_guard.deployment import Deployment
     from corpus_guard.proof.incidents import list_red_incidents
 
@@ -149,7 +150,7 @@ def report_incidents(unhealed: str | None) -> RedIncidents:
     subject = f"{len(red):,} incident{'s' * (len(red) != 1)} not acknowledged"
     sentence = f"{subject}: {_named(red)}"
     write_note_line(NOTE_LINE, sentence, first=True)
-    link = f"{airflow_url()}/{deep_link(f'incidents/{red[0].incident_id}' if len(red) == 1 else 'corpus')}"
+    link = review_pages(f"incidents/{red[0].incident_id}" if len(red) == 1 else "corpus")
     text = (
         f"The corpus is not, or was not, what was sealed. {sentence}. Find the cause, then acknowledge with a reason on the "
         "review page or under Required Actions."

@@ -113,6 +113,17 @@ def airflow_url() -> str:
     return str(conf.get("api", "base_url", fallback="")).rstrip("/")
 
 
+def review_pages(path: str = "") -> str:
+    """Return the address of a review page inside Airflow's UI.
+
+    Args:
+        path: in the app, as `corpus_guard.airflow.plugin.deep_link` takes it.
+    """
+    from corpus_guard.airflow.plugin import deep_link
+
+    return f"{airflow_url()}/{deep_link(path)}"
+
+
 def notify(subject: str, text: str, link: str) -> list[str]:
     """Send a message over every connection that exists. Returns their names.
 

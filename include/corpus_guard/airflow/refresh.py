@@ -156,8 +156,7 @@ def seal_refresh(
 
 def document_expectations() -> None:
     """Write the Data Docs of the run, and their address on its note; nothing if no document was judged."""
-    from corpus_guard.airflow.notifications import airflow_url
-    from corpus_guard.airflow.plugin import deep_link
+    from corpus_guard.airflow.notifications import review_pages
     from corpus_guard.airflow.run_notes import write_note_line
     from corpus_guard.ledger.runs import run_folder
     from corpus_guard.pipeline.data_docs import write_data_docs
@@ -169,7 +168,7 @@ def document_expectations() -> None:
         log.info("no document was judged: nothing to document")
         return
     page = run_folder(run_id).replace("runs/", "expectations/")
-    write_note_line("Data Docs", f"{docs.summary}, {airflow_url()}/{deep_link(page)}")
+    write_note_line("Data Docs", f"{docs.summary}, {review_pages(page)}")
 
 
 def _open() -> Deployment:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 from corpus_guard.airflow.context import current_run_id
 from corpus_guard.airflow.metrics import gauge
-from corpus_guard.airflow.notifications import MAIL_CONNECTION, SLACK_CONNECTION, airflow_url, notify
+from corpus_guard.airflow.notifications import MAIL_CONNECTION, SLACK_CONNECTION, notify, review_pages
 from corpus_guard.airflow.run_notes import write_note
 
 log = logging.getLogger(__name__)
@@ -49,6 +49,4 @@ def notify_alerts(counts: Mapping[str, int]) -> int:
 
 def watch_link() -> str:
     """Return the address of the page Watch in Airflow's UI."""
-    from corpus_guard.airflow.plugin import deep_link
-
-    return f"{airflow_url()}/{deep_link('watch')}"
+    return review_pages("watch")

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from corpus_guard.airflow.context import HumanAnswer
 from corpus_guard.airflow.metrics import gauge
-from corpus_guard.airflow.notifications import MAIL_CONNECTION, SLACK_CONNECTION, airflow_url, notify
+from corpus_guard.airflow.notifications import MAIL_CONNECTION, SLACK_CONNECTION, notify, review_pages
 from corpus_guard.airflow.run_notes import write_note
 from corpus_guard.errors import Infrastructure, Misuse
 
@@ -112,9 +112,7 @@ def notify_overdue() -> int:
 
 def queue_link(run_id: str = "") -> str:
     """Return the address of the review queue in Airflow's UI, of one run or of all."""
-    from corpus_guard.airflow.plugin import deep_link
-
-    return f"{airflow_url()}/{deep_link('?run_id=' + quote(run_id, safe='') if run_id else '')}"
+    return review_pages(f"?run_id={quote(run_id, safe='')}" if run_id else "")
 
 
 def _triggering_runs() -> list[str]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, TypedDict
 
 import sqlalchemy as sa
 
 from corpus_guard.airflow.context import HumanAnswer, all_results, current_run_id, responder_name
+from corpus_guard.airflow.notifications import review_pages
 from corpus_guard.airflow.run_notes import write_note
 from corpus_guard.errors import GuardError, Infrastructure, Misuse
 from corpus_guard.ledger.states import Purpose
@@ -117,16 +118,23 @@ def summarise_night(
             remaining = select_reports(ledger)
             open_reports = remaining.waiting + sum(map(len, remaining.portions))
             try:
-                log_night(settings, ledger, run_id, open_reports=open_reports, canaries=canaries, endpoint_usage=usage)
+                log_night(
+                    settings,
+                    ledger,
+                    run_id,
+                    open_reports=open_reports,
+                    canaries=canaries,
+                    endpoint_usage=usage,
+                    note=f"On the review pages: {review_pages('reports')}",
+                )
             except Infrastructure as error:
                 log.warning("%s; the traces are in the ledger", error)
         pending = list_pending_traces(ledger)
         proposals = list_proposals(ledger, pending)
         unvouched = len(list_unvouched_records(ledger, run_id))
-    sentences = [
-        ", ".join(f"{count:,} {name}" for name, count in sorted(outcomes.items())) or "No report was open",
-        f"{_documents(len(proposals))} to withdraw or to keep",
-    ]
+    sentences = [_traced(outcomes)]
+    if proposals:
+        sentences.append(f"{_documents(len(proposals))} to withdraw or to keep")
     if replays:
         counted = count_replays(replays)
         sentences.append(
@@ -199,7 +207,7 @@ def withdraw_traced(planned: PlannedWithdrawal, answer: HumanAnswer) -> None:
             answers = deployment.ask_again(asked, run_id, Purpose.WITHDRAW)
     write_note(
         f"{_documents(len(withdrawn) + len(earlier))} withdrawn, {_documents(len(refused))} kept in service, by {approver}; "
-        f"{len(answers):,} questions asked again, {sum(answers.values()):,} still wrong"
+        f"{len(answers):,} question{'s' * (len(answers) != 1)} asked again, {sum(answers.values()):,} still wrong"
     )
 
 
@@ -210,6 +218,15 @@ def _withdrawn_in(ledger: Ledger, run_id: str) -> dict[str, list[str]]:
     )
     with ledger.read() as connection:
         return {subject: list(body["traces"]) for subject, body in connection.execute(statement)}
+
+
+def _traced(outcomes: Mapping[str, int]) -> str:
+    """Return how many reports were traced, and with what outcomes."""
+    if not outcomes:
+        return "No report was open"
+    total = sum(outcomes.values())
+    parts = ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in sorted(outcomes.items()))
+    return f"{total:,} report{'s' * (total != 1)} traced: {parts}"
 
 
 def _documents(count: int) -> str:

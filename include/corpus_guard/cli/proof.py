@@ -235,7 +235,7 @@ def prove(
     with Deployment() as deployment:
         if export is not None:
             count = export_proofs(deployment.ledger, deployment.storage, deployment.settings, export)
-            err.print(f"{count:,} events and their signed head written to {visible(str(export))}", soft_wrap=True)
+            err.print(f"{plural(count, 'event')} and the signed head written to {visible(str(export))}", soft_wrap=True)
             return
         proof = run(deployment.ledger, deployment.storage, deployment.settings, chunk or "")
     with console.writing(output) as write:

@@ -111,13 +111,16 @@ def _show_plan(planned: PurgePlan, as_json: bool) -> None:
     ]
     columns = ("source", "document", "trust", "served", "versions")
     out.print(
-        console.table(f"{len(planned.documents):,} documents would be purged", columns, rows, right=("versions",))
+        console.table(
+            f"{plural(len(planned.documents), 'document')} would be purged", columns, rows, right=("versions",)
+        )
     )
     if len(planned.documents) > DOCUMENTS_SHOWN:
         out.print(f"… and {len(planned.documents) - DOCUMENTS_SHOWN:,} more; --json shows all")
     out.print(
-        f"{len(planned.versions):,} versions with {len(planned.chunks):,} chunks in {', '.join(planned.collections) or 'no collection'}; "
-        f"{len(planned.files):,} tables to rewrite, {len(planned.blobs):,} raw files to remove.",
+        f"{plural(len(planned.versions), 'version')} with {plural(len(planned.chunks), 'chunk')} in "
+        f"{', '.join(planned.collections) or 'no collection'}; "
+        f"{plural(len(planned.files), 'table')} to rewrite, {plural(len(planned.blobs), 'raw file')} to remove.",
         soft_wrap=True,
     )
     if planned.collections:
@@ -144,7 +147,7 @@ def _show_done(results: list[PurgeResult]) -> None:
                 "the store's machine, as a user who may read them; it rewrites and searches them",
                 soft_wrap=True,
             )
-        _say(result["shared"], "also appear in other documents, so their text stays there")
+        _say(result["shared"], "found in other documents, too: the text stays there")
         _say(
             result["untraced"],
             "cannot be searched for (too short, too common, or purged before); they are erased like the others",
@@ -154,4 +157,4 @@ def _show_done(results: list[PurgeResult]) -> None:
 def _say(ids: Any, what: str) -> None:
     if ids:
         shown = ", ".join(ids[:3]) + (f" and {len(ids) - 3} more" if len(ids) > 3 else "")
-        out.print(f"{len(ids):,} chunks {what}: {shown}", soft_wrap=True)
+        out.print(f"{plural(len(ids), 'chunk')} {what}: {shown}", soft_wrap=True)

@@ -241,7 +241,7 @@ def _show(result: Preview) -> None:
     looked = "all" if result.looked_at == result.listed else f"{result.looked_at:,}"
     without = f", {result.unsized:,} of unknown size" if result.unsized else ""
     out.print(
-        f"[bold]{visible(result.source)}[/bold] ({result.trust}, {visible(result.owner)}): {result.listed:,} documents, "
+        f"[bold]{visible(result.source)}[/bold] ({result.trust}, {visible(result.owner)}): {plural(result.listed, 'document')}, "
         f"{_bytes(result.bytes)}{without}; screened: {looked}",
         soft_wrap=True,
     )

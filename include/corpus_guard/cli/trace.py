@@ -524,7 +524,7 @@ def _show(trace: Trace, sentences: Mapping[str, str], correct: str | None = None
         f"[bold]Outcome[/bold] {styled(outcome, OUTCOME_STYLES)}: {OUTCOME_MEANINGS[outcome]}{sure}", soft_wrap=True
     )
     if trace.missing:
-        out.print(f"{trace.missing:,} chunks of that time are erased and could not be judged.")
+        out.print(f"{plural(trace.missing, 'chunk')} of that time could not be judged: erased.")
     if trace.failure:
         err.print(f"[red]failed[/red] {visible(trace.failure)}", soft_wrap=True)
     for name, answer in (("Before", trace.answer_before), ("After", trace.answer_after), ("Right", correct)):

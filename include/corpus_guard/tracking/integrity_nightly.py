@@ -19,13 +19,14 @@ if TYPE_CHECKING:
 EXPERIMENT = "corpus-guard/integrity"
 
 
-def log_verification(settings: Settings, verification: Verification, incident_id: str = "") -> str:
+def log_verification(settings: Settings, verification: Verification, incident_id: str = "", note: str = "") -> str:
     """Log a verification: its counts as metrics, its deviations as a file, its incident as tags.
 
     The tag ``tampering`` is ``true`` or ``false``; ``incident`` is the incident's id.
 
     Args:
         incident_id: incident that the deviations belong to; empty if everything holds or was accepted.
+        note: Markdown for the page of the run.
 
     Returns:
         The run's id.
@@ -46,5 +47,12 @@ def log_verification(settings: Settings, verification: Verification, incident_id
         gist = f"{found:,} deviation{'s' * (found != 1)}" if found else "holds"
         name = f"{now():%Y-%m-%d %H:%M}: {'TAMPERED, ' if incident_id else ''}{gist}"
         return log_run(
-            settings, EXPERIMENT, name=name, params=params, metrics=metrics, artifacts=Path(folder), tags=tags
+            settings,
+            EXPERIMENT,
+            name=name,
+            params=params,
+            metrics=metrics,
+            artifacts=Path(folder),
+            tags=tags,
+            note=note,
         )

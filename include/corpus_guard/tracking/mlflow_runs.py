@@ -45,6 +45,7 @@ def log_run(
     series: Mapping[str, Sequence[float]] | None = None,
     tags: Mapping[str, str] | None = None,
     name: str | None = None,
+    note: str = "",
 ) -> str:
     """Log one finished evaluation.
 
@@ -57,6 +58,7 @@ def log_run(
         series: name → values of the steps 1, 2, …, such as the loss of each epoch.
         tags: name → value, to find runs by.
         name: what the list of runs shows; None: a made-up one of MLflow's.
+        note: Markdown that the page of the run shows first, such as a link to the review pages; "": none.
 
     Returns:
         The run's id.
@@ -74,7 +76,8 @@ def log_run(
         experiment_id = (
             existing.experiment_id if existing else client.create_experiment(experiment, artifact_location=local)
         )
-        run_id = str(client.create_run(experiment_id, tags=dict(tags or {}), run_name=name).info.run_id)
+        all_tags = {**(tags or {}), **({"mlflow.note.content": note} if note else {})}
+        run_id = str(client.create_run(experiment_id, tags=all_tags, run_name=name).info.run_id)
         timestamp = time.time_ns() // 1_000_000
         values = [Metric(metric, value, timestamp, 0) for metric, value in metrics.items()]
         for metric, curve in (series or {}).items():

@@ -147,6 +147,7 @@ def log_night(
     open_reports: int,
     canaries: JudgeCanaryResult | None,
     endpoint_usage: Mapping[str, float] = _NO_USAGE,
+    note: str = "",
 ) -> str:
     """Log a night.
 
@@ -157,6 +158,7 @@ def log_night(
         open_reports: reports that wait for another night.
         canaries: the judge's results on its canaries; None: they were not traced.
         endpoint_usage: requests, tokens and seconds of the judge's endpoint; empty if it asks none.
+        note: Markdown for the page of the run.
 
     Returns:
         The run's id in MLflow.
@@ -183,7 +185,13 @@ def log_night(
             "nights_compared": len({trace["run_id"] for trace in week.traces}),
         }
         return log_run(
-            settings, EXPERIMENT, name=_run_name(tonight, replays), params=params, metrics=metrics, artifacts=folder
+            settings,
+            EXPERIMENT,
+            name=_run_name(tonight, replays),
+            params=params,
+            metrics=metrics,
+            artifacts=folder,
+            note=note,
         )
 
 
