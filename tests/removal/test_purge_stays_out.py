@@ -10,7 +10,10 @@ from purging import purge_document
 
 from corpus_guard.deployment import Deployment
 from corpus_guard.errors import Inconsistent, UnknownSubject
-from corpus_guard.ledger.tables import findings, versions
+from corpus_guard.forensics.cases import MemberKind, find_member, open_case
+from corpus_guard.forensics.root_cause import root_cause
+from corpus_guard.forensics.scope import scope_of
+from corpus_guard.ledger.tables import events, findings, versions
 from corpus_guard.review.evidence import load_evidence
 from corpus_guard.review.queue import find_item
 from deploying import TICKETS, Workspace
@@ -112,3 +115,22 @@ def test_its_evidence_is_gone_and_that_is_said(without: Workspace) -> None:
         item = connection.scalar(sa.select(versions.c.version_id).where(versions.c.state == "rejected"))
         with pytest.raises(UnknownSubject, match="was purged"):
             load_evidence(guard.ledger, guard.storage, find_item(guard.ledger, str(item)))
+
+
+def test_a_case_tells_how_it_first_came_in_and_not_that_it_came_again(without: Workspace) -> None:
+    without.refresh("r2")
+    assert without.states()["keys.md"] == "rejected"
+
+    with without.guard() as guard:
+        purged = find_member(guard.ledger, MemberKind.VERSION, "keys.md")
+        case = open_case(guard.ledger, "a key", purged, by="ada", reason="a user reported it")
+        cause = root_cause(guard.ledger, guard.policy, scope_of(guard.ledger, case))
+        with guard.ledger.read() as connection:
+            judged = list(connection.scalars(sa.select(events.c.run_id).where(events.c.subject == purged[0].id)))
+
+    (version,) = cause.versions
+    assert {"r1", "r2"} <= set(judged), "it came again"
+    assert (version.run_id, version.admitted) == ("r1", "accepted by the policy")
+    assert version.findings_erased and version.uncounted == () and version.not_checked == {}
+    assert "What was found in 1 of 1 was erased with them." in cause.sentences
+    assert not any("no finding at all" in sentence for sentence in cause.sentences)
