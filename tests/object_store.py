@@ -78,10 +78,16 @@ class ObjectStore:
     def bucket(self, name: str, *, versions: bool = False) -> None:
         self.put(name, b"")
         if versions:
-            said = b"<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>"
-            httpx.put(
-                f"{self.endpoint}/{name}?versioning", content=said, headers=_SIGNED, timeout=SECONDS
-            ).raise_for_status()
+            self._set_versions(name, "Enabled")
+
+    def suspend_versions(self, bucket: str) -> None:
+        self._set_versions(bucket, "Suspended")
+
+    def _set_versions(self, bucket: str, status: str) -> None:
+        said = f"<VersioningConfiguration><Status>{status}</Status></VersioningConfiguration>"
+        httpx.put(
+            f"{self.endpoint}/{bucket}?versioning", content=said, headers=_SIGNED, timeout=SECONDS
+        ).raise_for_status()
 
 
 @contextmanager

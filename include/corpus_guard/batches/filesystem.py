@@ -32,8 +32,8 @@ def open_filesystem(url: str) -> tuple[AbstractFileSystem, str]:
     """
     scheme, separator, path = url.partition("://")
     if separator and scheme in OBJECT_STORES:
-        from corpus_guard.batches.object_files import ObjectFileSystem  # obstore takes 40 ms
+        from corpus_guard.batches.object_files import RETRIES, ObjectFileSystem  # obstore takes 40 ms
 
-        return ObjectFileSystem(OBJECT_STORES[scheme]), path.rstrip("/")
+        return ObjectFileSystem(OBJECT_STORES[scheme], retry_config=RETRIES), path.rstrip("/")
     filesystem, path = url_to_fs(url)
     return filesystem, str(path).rstrip("/")

@@ -81,6 +81,11 @@ class Storage:
             with contextlib.suppress(OSError):  # an object store has no folders; a full one stays
                 Path(self._path(name)).parent.rmdir()
 
+    def keeps_versions(self) -> bool:
+        """Return True where what is overwritten or removed is kept, as in a bucket with versions."""
+        asks = getattr(self._fs, "keeps_versions", None)  # only object stores have such a method
+        return bool(asks and asks(self._root))
+
     def write(self, name: str, content: bytes, *, keep_existing: bool = False) -> None:
         """Write a file; readers see all of it or nothing.
 

@@ -304,8 +304,14 @@ class Purger:
         """Search every file; if a rewritten one holds old bytes, write the collections again first.
 
         Raises:
-            Inconsistent: a file holds a trace.
+            Inconsistent: a file holds a trace, or the bucket keeps earlier versions.
         """
+        if self.storage.keeps_versions():
+            raise Inconsistent(
+                f"{self.storage.url} keeps every earlier version of an object, so purged texts are still in it; the purge "
+                "stays open. Suspend the bucket's versioning, delete the versions that are not current, then run "
+                "`guard purge --resume`"
+            )
         for rewrites_left in reversed(range(MAX_SEARCHES)):
             files = [*(store_files.files() if store_files else ()), *self._storage_files()]
             holders = _files_with_traces(files, index, progress)
