@@ -28,7 +28,7 @@ _IBAN_LENGTHS: Final = {
     "AT": 20, "BE": 16, "CH": 21, "CZ": 24, "DE": 22, "DK": 18, "ES": 24, "FI": 18, "FR": 27, "GB": 22, "IE": 22, "IT": 27,
     "LI": 21, "LU": 20, "NL": 18, "NO": 15, "PL": 28, "PT": 25, "SE": 24,
 }  # fmt: skip
-"""Characters of an IBAN by its country (ISO 13616 registry): with a wrong check digit, too, it is meant as one."""
+"""Length of an IBAN by country (ISO 13616 registry). What has this length counts as an IBAN, even with wrong check digits."""
 _INTERNATIONAL: Final = re.compile(r"(?<![\w+])(?<!\d[.,])(?:\+|00)\d(?:[ \u00a0().\-/]{0,2}\d){6,14}(?!\d)")
 _NATIONAL: Final = re.compile(
     r"(?P<cue>\b(?i:tel|telephone|phone|call|calling|fax|mobile|hotline|helpline|dial|ring|whatsapp|text us|sms)\b[^\d\n+]{0,25})"

@@ -148,7 +148,7 @@ class Case:
         return tuple(member.id for member in self.members if member.kind is kind)
 
     def as_dict(self) -> dict[str, object]:
-        """Return the case JSON-ready."""
+        """Return the case as JSON-ready values."""
         return {
             "case_id": self.case_id,
             "title": self.title,

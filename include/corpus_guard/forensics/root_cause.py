@@ -61,7 +61,7 @@ class VersionCause:
 
 @dataclass(frozen=True, slots=True)
 class RootCause:
-    """How the accused versions of a case came in, one by one and together."""
+    """Explanation of how the accused versions of a case came in, one by one and together."""
 
     versions: tuple[VersionCause, ...]
     sources: Mapping[str, int]  # accused versions by source

@@ -138,7 +138,8 @@ class Identities:
         if first and not self.people and first.auth != reviewer.auth:
             return (
                 f"was {verb} by {first.name} ({first.auth}), and you signed in otherwise ({reviewer.auth}): one person "
-                "could have both logins; sign in alike, or list who is who in reviewers.yaml (`guard reviewer add`)"
+                "could have both logins. Sign in the same way as the first person, or list who is who in reviewers.yaml "
+                "(`guard reviewer add`)"
             )
         return ""
 
