@@ -88,6 +88,7 @@ def test_many_are_previewed_and_then_decided(reviewing: Reviewing, address: str,
     assert dialog.get_by_role("button", name="Decide", exact=True).is_disabled()
     dialog.get_by_role("button", name="Preview").click()
     dialog.get_by_text("harbour 3").wait_for()
+    assert sorted(dialog.locator("[data-preview] li").all_inner_texts()) == ["0.md", "1.md", "2.md"]
     dialog.get_by_role("button", name="Decide", exact=True).click()
     page.get_by_role("status").get_by_text("3 items released").wait_for()
 

@@ -197,7 +197,11 @@ def test_a_release_of_a_trusted_source_needs_two_people(reviewing: Reviewing) ->
     item = reviewing.wait(trust=TrustLevel.TRUSTED)
     with reviewing.client("ada") as ada, reviewing.client("ben") as ben:
         assert "needs two reviewers" in ada.get(f"/items/{item.version_id}").text
+        assert "You approved the release already" not in ada.get(f"/items/{item.version_id}").text
         (first,) = told(ada.post("/api/v1/decisions", json=deciding(item)))["decisions"]
+        own, others = (client.get(f"/items/{item.version_id}").text for client in (ada, ben))
+        assert "You approved the release already" in own and 'value="release" required disabled' in own
+        assert "You approved the release already" not in others and 'value="release" required>' in others
         assert (first["approval"], first["of"]) == (1, 2)
         assert "Approval 1 of 2" in ben.get(f"/items/{item.version_id}").text
         seen = reviewing.item(item.version_id)

@@ -52,6 +52,9 @@ def test_one_of_three_is_withdrawn_restored_and_served_again(
         page = session.page
         page.goto(f"{address}traces/{trace.trace_id}")
         picture(session, "trace")
+        bar = page.locator(".verdicts rect")
+        assert page.get_by_text(f"{trace.counts['poisoned']} poisoned · {trace.counts['benign']} benign").count() == 1
+        assert [float(str(part.get_attribute("width"))) > 0 for part in bar.all()] == [True, False, True]
         proposal = page.locator("#proposals article", has=page.get_by_role("link", name="lie-01.md"))
         proposal.get_by_placeholder("reason").fill("planted")
         proposal.get_by_role("button", name="Withdraw").click()

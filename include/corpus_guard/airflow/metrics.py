@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-DOCUMENT_COUNTS = ("accepted", "quarantined", "rejected", "released", "unchanged", "failed", "vanished")
+DOCUMENT_COUNTS = ("quarantined", "rejected", "failed", "accepted", "released", "unchanged", "vanished")
+"""In the order of a run's note: what needs a person comes first."""
 CHUNK_COUNTS = ("published", "retired", "served")
 
 

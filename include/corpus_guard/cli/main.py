@@ -13,7 +13,7 @@ from contextlib import nullcontext
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 from rich.panel import Panel
@@ -124,6 +124,9 @@ def _root(
     ] = False,
 ) -> None:
     pass
+
+
+HELD_SHOWN: Final = 10  # names of documents on the console
 
 
 class FailOn(StrEnum):
@@ -240,6 +243,7 @@ def screen(
     if output is not None and output.resolve() in {path.resolve() for path in paths}:
         raise errors.Misuse(f"--out {output}: this is the input file; choose another file")
     counts = dict.fromkeys(Verdict, 0)
+    held: list[str] = []  # the first few that are held back
     with console.progress(output is not None) as progress:
         rows = screen_input(
             load_settings(),
@@ -253,7 +257,7 @@ def screen(
             progress=progress,
         )
         with console.writing(output) as write:
-            judged = _counted(rows, counts)
+            judged = _counted(rows, counts, held)
             if form is ScreenFormat.JSONL:
                 pieces: Iterable[str] = (console.as_json(row.as_dict()) + "\n" for row in judged)
             else:
@@ -263,14 +267,23 @@ def screen(
     total = sum(counts.values())
     parts = ", ".join(f"{count} {verdict.value}" for verdict, count in counts.items())
     err.print(f"{plural(total, 'document')}: {parts}")
+    if output is not None:
+        for name in held:
+            err.print(f"  held back: {visible(name)}", soft_wrap=True)
+        if (more := total - counts[Verdict.ACCEPT] - len(held)) > 0:
+            err.print(f"  and {more:,} more, in {visible(str(output))}", soft_wrap=True)
     worse = counts[Verdict.REJECT] + (counts[Verdict.QUARANTINE] if fail_on is FailOn.QUARANTINE else 0)
     if fail_on is not FailOn.NEVER and worse:
         raise typer.Exit(1)
 
 
-def _counted(rows: Iterable[ScreenedDocument], counts: dict[Verdict, int]) -> Iterator[ScreenedDocument]:
+def _counted(
+    rows: Iterable[ScreenedDocument], counts: dict[Verdict, int], held: list[str]
+) -> Iterator[ScreenedDocument]:
     for row in rows:
         counts[row.judgement.verdict] += 1
+        if row.judgement.verdict is not Verdict.ACCEPT and len(held) < HELD_SHOWN:
+            held.append(row.id)
         yield row
 
 

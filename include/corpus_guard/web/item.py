@@ -28,6 +28,7 @@ from corpus_guard.review.muting import mutable_codes
 from corpus_guard.review.naming import name_documents
 from corpus_guard.review.queue import QueueFilter, QueueItem, find_item, load_page
 from corpus_guard.review.records import ReviewRow
+from corpus_guard.review.reviewer import Reviewer
 from corpus_guard.screening.decoded import decode_finding, locate_hidden
 from corpus_guard.web.history import UNDOABLE
 from corpus_guard.web.render import render_page
@@ -102,6 +103,7 @@ def show_item(request: Request, version_id: str, view: Annotated[View, Query()] 
         release=preview_release(ledger, deployment.store, deployment.policy, item),
         mutable=mutable_codes(item.findings),
         obstacle=_obstacle(ledger, item),
+        own_approval=_has_approved(item, evidence.history, request.state.reviewer),
         next_item=_next_item(ledger, item),
         policy_digest=deployment.screening.digest,
     )
@@ -208,6 +210,13 @@ def _diff(deployment: Deployment, evidence: ItemEvidence) -> VersionDiff | None:
 
 def _can_undo(record: ReviewRow) -> bool:
     return record["kind"] in UNDOABLE and not record["applied_at"] and not record["undone_at"]
+
+
+def _has_approved(item: QueueItem, history: Sequence[ReviewRow], reviewer: Reviewer) -> bool:
+    """Return whether the item waits for a second approval, and the first is this person's."""
+    first = (record for record in history if record["lacking"] and record["version_id"] == item.version_id)
+    own = any(record["reviewer_id"] == reviewer.id and not record["undone_at"] for record in first)
+    return item.waits_for_second and own
 
 
 def _obstacle(ledger: Ledger, item: QueueItem) -> str:

@@ -62,8 +62,14 @@ function count(number, noun) {
   return `${formatNumber(number)} ${noun}${number === 1 ? "" : "s"}`;
 }
 
-function showPreview(container, preview) {
+const NAMES_SHOWN = 10; // documents that a preview names
+
+function showPreview(container, preview, names) {
   container.replaceChildren();
+  const listed = createElement("ul", undefined, "small");
+  for (const name of names.slice(0, NAMES_SHOWN)) listed.append(createElement("li", name));
+  if (names.length > NAMES_SHOWN) listed.append(createElement("li", `and ${formatNumber(names.length - NAMES_SHOWN)} more`));
+  container.append(listed);
   const list = createElement("dl", undefined, "facts");
   for (const [name, counts] of [["By source", preview.by_source], ["By trust level", preview.by_trust], ["By severity", preview.by_severity]]) {
     list.append(createElement("dt", name));
@@ -214,7 +220,8 @@ function setUpQueue() {
     try {
       const ids = selectedItems().map((item) => item.version_id);
       const result = await post("previews", { ids, choice: readForm(form).choice });
-      showPreview(previewArea, result);
+      const named = new Map(rows.map((row) => [row.dataset.item, find("a.where", row).textContent.trim()]));
+      showPreview(previewArea, result, ids.map((id) => named.get(id) || `${id.slice(0, 8)}, on another page`));
       allowed = result.refused.length === 0;
     } catch (error) {
       showError(error);
