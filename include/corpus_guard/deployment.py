@@ -338,10 +338,9 @@ class Deployment:
         record_configuration(self.ledger, self.screening, self.settings, run_id)
         self._rebuild_lost(run_id, [*batches_of_decisions(self.ledger), *batches_of_outbox(self.ledger)])
         apply_withdrawals(self.ledger, run_id)
-        apply_restores(self.ledger, self.storage, self.store, self.models, run_id)
-        return apply_decisions(
-            self.ledger, self.storage, self.store, self.models, self.screening, self.settings, run_id
-        )
+        parts = (self.ledger, self.storage, self.store, self.models, self.screening)
+        _, reopened = apply_restores(*parts, run_id)
+        return apply_decisions(*parts, self.settings, run_id, reopened)
 
     def restore(self, run_id: str) -> RestoreResult:
         """Bring the restores that were decided into effect, and seal. See `corpus_guard.removal.restoring`."""
@@ -351,7 +350,7 @@ class Deployment:
 
         record_configuration(self.ledger, self.screening, self.settings, run_id)
         self._rebuild_lost(run_id, batches_of_decisions(self.ledger))
-        return restore(self.ledger, self.storage, self.store, self.models, self.settings, run_id, self.screening.digest)
+        return restore(self.ledger, self.storage, self.store, self.models, self.screening, self.settings, run_id)
 
     def ask_again(self, trace_ids: Sequence[str], run_id: str, after: Purpose) -> dict[str, bool]:
         """Ask the questions of traces again, record the answers, and return whether each is still the reported one.

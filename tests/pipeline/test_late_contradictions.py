@@ -8,8 +8,11 @@ import pytest
 import sqlalchemy as sa
 import yaml
 
-from corpus_guard.ledger.tables import events
+from corpus_guard.ledger.tables import events, versions
+from corpus_guard.removal.restoring import request_restore
+from corpus_guard.removal.withdrawal import withdraw_versions
 from corpus_guard.review.queue import QueueItem, find_item, list_items
+from corpus_guard.review.reviewer import Reviewer
 from deciding import decided
 from deploying import TICKETS, Workspace
 
@@ -136,3 +139,33 @@ def test_a_trusted_text_beyond_the_budget_waits_until_a_person_releases_it_and_i
         decided(guard.ledger, manual.version_id)
         assert guard.apply_decisions("release")["reopened"] == 1
     assert list(waiting(limited)) == ["lie.md"]
+
+
+def test_a_trusted_text_that_is_restored_reopens_what_came_while_it_was_away(deployment: Workspace) -> None:
+    trusted_arrives(deployment)
+    deployment.refresh("day-1")
+    with deployment.guard() as guard:
+        with guard.ledger.write() as connection:
+            (row,) = connection.execute(sa.select(versions)).all()
+            manual = row.version_id
+            withdraw_versions(
+                connection, "night", "w1", [manual], [row.content_sha256], [row.text_sha256],
+                policy_digest=guard.screening.digest, by="ada", reason="a mistake",
+            )  # fmt: skip
+        assert guard.apply_decisions("night")["retired"] == 1
+    deployment.page("lie.md", LIE)
+    sealed = deployment.refresh("day-2")
+    assert (sealed["accepted"], sealed["reopened"]) == (1, 0)
+
+    with deployment.guard() as guard:
+        request_restore(
+            guard.ledger, guard.policy.review, [manual],
+            reviewer=Reviewer("1", "ada", "FabAuthManager"), reason="it is right", policy_digest=guard.screening.digest,
+        )  # fmt: skip
+        restored = guard.restore("day-3")
+        assert guard.verify().holds
+        again = guard.restore("day-4")
+
+    assert (restored["restored"], restored["reopened"], again["reopened"]) == (1, 1, 0)
+    (lie,) = waiting(deployment).values()
+    assert (lie.uri, lie.reopened_at is not None) == ("lie.md", True)

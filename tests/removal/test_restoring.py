@@ -229,7 +229,10 @@ def test_a_purge_after_the_decision_wins(lite_shelf: Shelf, guard: Deployment) -
         )  # fmt: skip
         block_content(connection, "9" * 32, [row.content_sha256], [row.text_sha256], "for good")
 
-    assert apply_restores(guard.ledger, guard.storage, guard.store, guard.models, "restore-1") == []
+    assert apply_restores(guard.ledger, guard.storage, guard.store, guard.models, guard.screening, "restore-1") == (
+        [],
+        0,
+    )
     assert served_lies(lite_shelf) == set()
 
 

@@ -49,6 +49,7 @@ from corpus_guard.removal.purge_targets import group_by_content, removal_targets
 from corpus_guard.review.decisions import Decision, ItemRevision, decide
 from corpus_guard.review.identities import NOBODY, Identities
 from corpus_guard.review.records import load_reviews, load_versions
+from corpus_guard.review.reopening import contradictions_of_released, reopen
 
 if TYPE_CHECKING:
     from corpus_guard.batches import Storage
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
     from corpus_guard.models import Models
     from corpus_guard.review.reviewer import Reviewer
     from corpus_guard.screening.policy import ReviewRules
+    from corpus_guard.screening.runner import Screening
     from corpus_guard.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -92,6 +94,7 @@ class RestoreResult(TypedDict):
 
     run_id: str
     restored: int  # versions
+    reopened: int  # versions that are served, and that a restored trusted one contradicts
     published: int  # chunks
     manifest_sha256: str
 
@@ -203,22 +206,36 @@ def request_restore(
 
 
 def restore(
-    ledger: Ledger, storage: Storage, store: Store, models: Models, settings: Settings, run_id: str, policy_digest: str
+    ledger: Ledger,
+    storage: Storage,
+    store: Store,
+    models: Models,
+    screening: Screening,
+    settings: Settings,
+    run_id: str,
 ) -> RestoreResult:
     """Bring the restores that were decided into effect, and seal. See `apply_restores`."""
-    begin_run(ledger, run_id, RunKind.RELEASE, policy_digest)
-    restored = apply_restores(ledger, storage, store, models, run_id)
+    begin_run(ledger, run_id, RunKind.RELEASE, screening.digest)
+    restored, reopened = apply_restores(ledger, storage, store, models, screening, run_id)
     published, _ = outbox.drain(ledger, storage, store, run_id)
-    counts = {"restored": len(restored), "published": published}
+    counts = {"restored": len(restored), "reopened": reopened, "published": published}
     manifest = seal_run(ledger, storage, store, settings, run_id, counts).manifest
-    return RestoreResult(run_id=run_id, restored=len(restored), published=published, manifest_sha256=manifest.sha256)
+    return RestoreResult(
+        run_id=run_id,
+        restored=len(restored),
+        reopened=reopened,
+        published=published,
+        manifest_sha256=manifest.sha256,
+    )
 
 
-def apply_restores(ledger: Ledger, storage: Storage, store: Store, models: Models, run_id: str) -> list[str]:
+def apply_restores(
+    ledger: Ledger, storage: Storage, store: Store, models: Models, screening: Screening, run_id: str
+) -> tuple[list[str], int]:
     """Unblock, release and ask the outbox for the versions whose restore is decided by everybody it needs.
 
     Returns:
-        Ids of the versions that were restored now.
+        Ids of the versions that were restored now, and how many served versions the trusted ones among them reopened.
 
     Raises:
         BatchDamaged: a batch does not hold what was withdrawn; nothing of it is published.
@@ -226,9 +243,13 @@ def apply_restores(ledger: Ledger, storage: Storage, store: Store, models: Model
     with ledger.read() as connection:
         pending = _pending(connection, Purpose.RESTORE)
     restored: list[str] = []
+    reopened = 0
     for batch in sorted({row.batch for row in pending}):
         version_ids = [row.version_id for row in pending if row.batch == batch]
         stored, vectors, model, hashes = embed_stored(ledger, storage, models, batch, version_ids)
+        contradictions = contradictions_of_released(
+            stored, vectors, storage, store, screening, models.frequency_vocabulary
+        )
         with ledger.write() as connection:
             log_files(connection, run_id, hashes)
             ready = {row.version_id: row for row in _pending(connection, Purpose.RESTORE) if row.batch == batch}
@@ -244,8 +265,10 @@ def apply_restores(ledger: Ledger, storage: Storage, store: Store, models: Model
                 vectors=vectors,
                 model=model,
             )
+            confirmed = [each for each in contradictions if each.version_id in ready]
+            reopened += reopen(connection, run_id, screening.policy, (), confirmed) if confirmed else 0
             restored += sorted(ready)
-    return restored
+    return restored, reopened
 
 
 def apply_withdrawals(ledger: Ledger, run_id: str) -> list[str]:

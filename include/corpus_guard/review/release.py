@@ -6,7 +6,7 @@ Rules
     * only a decision that counts takes effect: complete, not undone, the last of its version. This is
       checked again in the transaction that publishes, because somebody may undo it while vectors are
       computed;
-    * a trusted version that is released reopens what it contradicts and is served (`corpus_guard.review.reopening`);
+    * a trusted version that is released or restored reopens what it contradicts and is served (`corpus_guard.review.reopening`);
     * a version that was reopened is served already: released, it stays as it is; rejected, it leaves the service;
     * a version and its decisions change in one transaction: a crash before it leaves everything as it was,
       after a crash behind it the outbox continues;
@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, TypedDict
 import sqlalchemy as sa
 
 from corpus_guard.batches.logged_files import log_files
-from corpus_guard.batches.tables import in_batches, vectors_from_table
+from corpus_guard.batches.tables import in_batches
 from corpus_guard.corpus import outbox, publishing
 from corpus_guard.corpus.vectors import embed_stored
 from corpus_guard.ledger import Ledger
@@ -38,7 +38,6 @@ from corpus_guard.ledger.tables import decision_stands, decisions, versions
 from corpus_guard.proof.sealing import seal_run
 from corpus_guard.review.records import load_versions
 from corpus_guard.review.reopening import contradictions_of_released, reopen
-from corpus_guard.screening.checks.conflict import Conflict
 
 if TYPE_CHECKING:
     from corpus_guard.batches import Storage
@@ -54,7 +53,7 @@ class ReleaseResult(TypedDict):
     run_id: str
     released: int  # versions
     rejected: int  # versions
-    reopened: int  # versions that are served, and that a released trusted one contradicts
+    reopened: int  # versions that are served, and that a released or restored trusted one contradicts
     published: int  # chunks
     retired: int  # chunks
     manifest_sha256: str
@@ -87,14 +86,18 @@ def apply_decisions(
     screening: Screening,
     settings: Settings,
     run_id: str,
+    reopened: int = 0,
 ) -> ReleaseResult:
-    """Apply all pending decisions: embed and publish released versions, then seal the corpus."""
+    """Apply all pending decisions: embed and publish released versions, then seal the corpus.
+
+    `reopened` counts what restored versions have reopened in this run already.
+    """
     with ledger.read() as connection:
         pending = _pending_decisions(connection)
     begin_run(ledger, run_id, RunKind.RELEASE, screening.digest)
     releases = [decision for decision in pending if decision.verdict == ReviewAction.RELEASE]
     rejections = [decision for decision in pending if decision.verdict == ReviewAction.REJECT]
-    released = rejected = reopened = 0
+    released = rejected = 0
     # What a killed run accepted is served first: it is compared with what is released.
     early = outbox.drain(ledger, storage, store, run_id) if releases else (0, 0)
     for batch in sorted({decision.batch for decision in releases}):
@@ -141,10 +144,9 @@ def _release_batch(
     """
     version_ids = [decision.version_id for decision in releases]
     released, vectors, model, hashes = embed_stored(ledger, storage, models, batch, version_ids)
-    contradictions = []
-    if vectors and screening.check(Conflict.name):
-        by_chunk = vectors_from_table(storage.read_table(vectors))
-        contradictions = contradictions_of_released(released, by_chunk, store, models.frequency_vocabulary)
+    contradictions = contradictions_of_released(
+        released, vectors, storage, store, screening, models.frequency_vocabulary
+    )
     with ledger.write() as connection:
         log_files(connection, run_id, hashes)
         applied = _apply_to_versions(connection, releases)

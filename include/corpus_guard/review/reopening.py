@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Final
 
 import sqlalchemy as sa
 
+from corpus_guard.batches.tables import vectors_from_table
 from corpus_guard.corpus.publishing import CONTRADICTED, JUDGEMENT_EVENT_FIELDS, REOPENED, finding_rows
 from corpus_guard.domain import Counterstatement, Finding, Judgement, Severity, TrustLevel, Verdict, Version
 from corpus_guard.ledger.event_log import append_event
@@ -31,6 +32,7 @@ from corpus_guard.ledger.states import ReviewAction, VersionState
 from corpus_guard.ledger.tables import decision_stands, decisions, documents, findings, versions
 from corpus_guard.ledger.triage import Triage
 from corpus_guard.review.queue import load_findings
+from corpus_guard.screening.checks.conflict import Conflict
 from corpus_guard.screening.policy import Policy
 from corpus_guard.screening.survey.agreement import Agreement
 from corpus_guard.screening.survey.related_statements import (
@@ -45,10 +47,9 @@ from corpus_guard.screening.wording import load_wording
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import numpy as np
-    from numpy.typing import NDArray
-
+    from corpus_guard.batches import Storage
     from corpus_guard.corpus.store import Store
+    from corpus_guard.screening.runner import Screening
 
 REOPENED_EVENT: Final = "reopened"
 MAX_NAMED_VERSIONS: Final = 3  # in a message
@@ -92,16 +93,20 @@ def late_contradictions(
 
 
 def contradictions_of_released(
-    released: Iterable[Version], vectors: Mapping[str, NDArray[np.float32]], store: Store, vocabulary: Path
+    released: Iterable[Version], vectors: str, storage: Storage, store: Store, screening: Screening, vocabulary: Path
 ) -> list[LateContradiction]:
-    """Return what released trusted versions contradict that is served. All of them are compared, without a budget.
+    """Return what released or restored trusted versions contradict that is served. All are compared, without a budget.
 
     Args:
         released: versions of any trust level; those that are not trusted contradict nothing.
-        vectors: by chunk id.
+        vectors: storage name of the table of their vectors; empty where they have none.
+        storage: holds that table.
         store: the collections.
+        screening: nothing is compared where its policy has no check `conflict`.
         vocabulary: says how rare a word is.
     """
+    if not vectors or not screening.check(Conflict.name):
+        return []
     chunks = [
         (version, chunk)
         for version in released
@@ -112,9 +117,10 @@ def contradictions_of_released(
         return []
     import numpy as np
 
+    by_chunk = vectors_from_table(storage.read_table(vectors))
     contradicted = find_contradicted(
         [PlacedChunk.of(version, chunk) for version, chunk in chunks],
-        np.stack([vectors[chunk.chunk_id] for _, chunk in chunks]),
+        np.stack([by_chunk[chunk.chunk_id] for _, chunk in chunks]),
         lambda positions: [chunks[position][1].text for position in positions],
         ServedCollections(store),
         load_wording(vocabulary).rarity,
