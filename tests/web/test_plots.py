@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from corpus_guard.ledger.states import RunState
-from corpus_guard.web.plots import WIDTH, RefreshRun, run_plot
+from corpus_guard.web.plots import WIDTH, RefreshRun, line_plot, run_plot
 
 START = datetime(2026, 3, 1, 2, 0, tzinfo=UTC)
 
@@ -46,3 +46,11 @@ def test_bars_stay_inside_the_plot(number: int) -> None:
 
 def test_without_runs_nothing_is_drawn() -> None:
     assert run_plot([]).max_count == 0
+
+
+def test_a_line_spans_the_plot_and_one_point_alone_stands_in_the_middle() -> None:
+    (alone,) = line_plot([("first", 1.0)]).dots
+    first, last = line_plot([("first", 1.0), ("unknown", None), ("last", 0.5)]).dots
+
+    assert alone[0] == WIDTH / 2
+    assert (first[0] + last[0], first[2], last[2]) == (WIDTH, "first", "last")

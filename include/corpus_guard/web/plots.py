@@ -190,10 +190,11 @@ def run_plot(runs: Sequence[RefreshRun], height: int = 90, width: int = WIDTH) -
 
 
 def line_plot(entries: Sequence[tuple[str, float | None]], height: int = 90, width: int = WIDTH) -> LinePlot:
-    """Return a plot of (description, share); entries without a share are skipped."""
+    """Return a plot of (description, share); entries without a share are skipped, and one alone stands in the middle."""
     step = (width - 2 * POINT_RADIUS) / max(len(entries) - 1, 1)
+    begin = POINT_RADIUS if len(entries) > 1 else width / 2
     dots = tuple(
-        (round(POINT_RADIUS + step * number, 1), round(height * (1 - value), 1), description)
+        (round(begin + step * number, 1), round(height * (1 - value), 1), description)
         for number, (description, value) in enumerate(entries)
         if value is not None
     )
