@@ -77,7 +77,7 @@ def test_evidence_has_the_text_the_hidden_text_and_what_was_not_looked_at(full: 
     assert "rented by the month" in shown.version.text
     assert "Ignore all previous" not in shown.version.text
     assert "Ignore all previous" in shown.version.hidden
-    assert [skipped.check for skipped in shown.skipped] == ["hubness", "modification", "statistics"]
+    assert [skipped.check for skipped in shown.skipped] == ["modification", "hubness", "statistics"]
     assert shown.served_version is None
     assert shown.history == ()
 
