@@ -158,10 +158,11 @@ def test_a_trusted_text_that_is_restored_reopens_what_came_while_it_was_away(dep
     assert (sealed["accepted"], sealed["reopened"]) == (1, 0)
 
     with deployment.guard() as guard:
-        request_restore(
-            guard.ledger, guard.policy.review, [manual],
-            reviewer=Reviewer("1", "ada", "FabAuthManager"), reason="it is right", policy_digest=guard.screening.digest,
-        )  # fmt: skip
+        for number, name in enumerate(("ada", "ben")):
+            request_restore(
+                guard.ledger, guard.policy.review, [manual], reviewer=Reviewer(str(number), name, "FabAuthManager"),
+                reason="it is right", policy_digest=guard.screening.digest,
+            )  # fmt: skip
         restored = guard.restore("day-3")
         assert guard.verify().holds
         again = guard.restore("day-4")
