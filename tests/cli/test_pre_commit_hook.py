@@ -74,3 +74,5 @@ def test_the_hook_and_the_action_call_what_guard_screen_offers() -> None:
         given = [values.get(argument.strip('"'), argument.strip('"')) for argument in arguments]
         screen.make_context("screen", [*given, "page.md"])
     assert not any("${{" in script for script in scripts)
+    # Nobody owns the name corpus-guard at an index: what is installed is the action's own checkout.
+    assert action["inputs"]["requirement"]["default"] == "" and "$GITHUB_ACTION_PATH" in scripts[0]
