@@ -161,7 +161,14 @@ def read_reported_claim(question: str, output: str, correct: str | None = None) 
     values = [value for value in values if value.kind in kinds or (is_polar(question) and value.kind is not Kind.COUNT)]
     answer = _bare_value(question, kept, values[0]) if values else _chosen(question, kept) or _added(kept, asked)
     answer = answer.strip(_QUOTES + ".,;:!?") or kept.strip(_QUOTES + ".")
-    return ReportedClaim(answer, sentence, _with_unit(question, answer), None, denied or contrasted)
+    read = _with_unit(question, answer)
+    main = read if values else tuple(value for value in read if _is_most_of(value, answer))
+    return ReportedClaim(answer, sentence, main, None, denied or contrasted)
+
+
+def _is_most_of(value: Value, answer: str) -> bool:
+    """Return whether an answer says little but a value: not "Jane Doe, an architect, in 1957"."""
+    return 2 * len(_words(answer[value.span.start : value.span.end])) >= len(_words(answer))
 
 
 def _sentences(output: str) -> list[str]:

@@ -66,6 +66,27 @@ def stance(read: SupportEvidence) -> str:
         ("supports", "Where does the fair take place?", "in Orlen", "The fair takes place in Orlen."),
         ("supports", "Who wrote The Long Pier?", "Ada Moss", "Ada Moss is a poet. Her best book is The Long Pier."),
         ("silent", "How many games did Orlen win?", "7", "The final was played in 7 halls."),
+        ("opposes", "is marlol a depressant", "no", "Marlol is a depressant that is not approved for sale."),
+        ("supports", "is marlol a depressant", "no", "Marlol is not a depressant."),
+        ("supports", "is marlol a depressant", "no", "Marlol is often wrongfully called a depressant."),
+        (
+            "supports",
+            "is marlol a depressant",
+            "no",
+            "Marlol, not a depressant, belongs to a different group of drugs.",
+        ),
+        ("supports", "is it illegal to sell marlol", "yes", "It is illegal to sell marlol."),
+        ("supports", "Are Ada Moss and Bo Lind both poets?", "no", "Ada Moss is a poet; Bo Lind, however, is a chef."),
+        ("opposes", "is Ada Moss a poet", "no", "However, Ada Moss is a poet."),
+        ("opposes", "what county is marl in", "Salt", "Marl is a city in Lorain County."),
+        ("supports", "what county is marl in", "Salt", "Marl lies in Salt County. It was never part of Lorain County."),
+        ("silent", "what state is marl in", "Salt", "Marl is a city in the United States."),
+        (
+            "supports",
+            "Who built the pier?",
+            "Jane Doe, an architect, in 1957",
+            "The pier was built by the architect Jane Doe.",
+        ),
     ],
 )
 def test_a_text_is_read_by_the_sentence_that_speaks_of_the_claim(

@@ -5,7 +5,7 @@ Rules
       retrieved, and may acquit;
     * a text that is alone in what it says is believed less than one that others repeat: by chance, one in ten
       texts that a question retrieves holds the words of a wrong answer;
-    * an output that cannot answer the question ("yes" to "who") accuses nobody;
+    * an output that cannot answer the question ("yes" or "1988" to "who") accuses nobody;
     * texts whose vectors come from another embedder are embedded again: the model knows one vector space
       only.
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from corpus_guard.models import Models
 
 SHIPPED_MODEL: Final = Path(__file__).with_name("embedded.json")
-SHIPPED_SHA256: Final = "b07ae32f9965b2663e74b2f2ae75cc32bb534f2b742a047c71e39e8998907abe"
+SHIPPED_SHA256: Final = "e71b9298bd8db32cdb08841dc6c21fd23ce957364e2ee3338597cee953ed47d5"
 PARTS: Final = ("text", "again", "report")
 """Parts of a judge's model: how likely a text is poisoned, from its own evidence and its company's when first
 seen; the same, once everything that the complaint retrieves is known; how likely the complaint as a whole is

@@ -40,7 +40,9 @@ from corpus_guard.traceback.judges.support_evidence import (
     SUPPORT_FEATURES,
     AskedClaim,
     SupportEvidence,
+    asked_noun,
     asks_bound,
+    asks_of_two,
     compares,
     read_support,
     stemmed_words,
@@ -52,7 +54,7 @@ from corpus_guard.traceback.retrieval import Complaint, RetrievedText
 if TYPE_CHECKING:
     from corpus_guard.models import Models
 
-EVIDENCE_VERSION: Final = "7"
+EVIDENCE_VERSION: Final = "8"
 """Changes whenever the same complaint and texts would give other numbers."""
 
 MAX_TEXT_LENGTH: Final = 6_000  # characters read of a text, an output or a question
@@ -194,9 +196,11 @@ class EvidenceReader:
                 added or weights,
                 frozenset(question),
                 tuple(answer_words),
-                asks_bound(query),
-                compares(query),
-                _shared_noun(answer_words, stems(claim.sentence), question),
+                asks_bound=asks_bound(query),
+                asks_of_two=asks_of_two(query),
+                asked_noun=asked_noun(query),
+                compares=compares(query),
+                noun=_shared_noun(answer_words, stems(claim.sentence), question),
             ),
             words=tuple(words),
             question=question,
@@ -468,9 +472,10 @@ class EvidenceCollector:
         self._complaints.update(zip(new, zip(parsed, vectors, strict=True), strict=True))
 
     def answerable(self, complaint: Complaint) -> bool:
-        """Return whether the output could answer the question at all: "yes" cannot answer "who", and "I do not know" nothing."""
+        """Return whether the output could answer the question at all: "yes" and "1988" cannot answer "who", and "I do not know" nothing."""
         parsed = self.parsed(complaint)
-        return (parsed.askable or not parsed.polar) and not parsed.claim.is_refusal
+        is_number_for_person = parsed.words[:1] == ("who",) and all(word.isdigit() for word in parsed.output)
+        return (parsed.askable or not parsed.polar) and not parsed.claim.is_refusal and not is_number_for_person
 
     def parsed(self, complaint: Complaint) -> ParsedComplaint:
         """Return what a complaint says."""

@@ -7,10 +7,12 @@ yes and no. Similar words alone are neither.
 * A value is compared as a value: "three years" holds "36 months"; "7 games" does not answer "how many seasons".
   Where the question asks for a bound, bounds are compared: "within 180 days" does not hold "28 days".
 * An answer of words is held by a sentence with most of their weight. Where its noun is the question's, another name
-  before that noun opposes it: "Salt Lake County" is not "Utah County".
+  before that noun opposes it: "Salt Lake County" is not "Utah County". So does one before the noun that the question
+  asks for ("what county"), where the sentence does not hold the answer.
 * Where the question compares two things, what stands behind "than" opposes it.
 * In a text that opposes it in one of these ways, a sentence without that noun, or without a comparison, says little.
-* Yes or no is held by a sentence about what was asked that affirms or denies it.
+* Yes or no is held by a sentence about what was asked that affirms or denies it. A negation denies only what its own
+  clause says: "a depressant that is not approved" is no denial of "a depressant".
 
 A sentence is about what was asked as far as it, the sentence before it and the beginning of the text hold the words of
 the question, by weight; also the sentence after it, where that one goes on about the same ("Her second book …").
@@ -31,6 +33,7 @@ from corpus_guard.claims.plain_text import PlainText, make_plain
 from corpus_guard.claims.sentences import split_sentences
 from corpus_guard.claims.value import Kind, Relation, Value, relate
 from corpus_guard.claims.values import read_sentence
+from corpus_guard.corpus.filterrag.words import FUNCTION_WORDS
 from corpus_guard.domain import Span
 from corpus_guard.screening.wording import stem
 from corpus_guard.traceback.reported_claim import ReportedClaim
@@ -42,6 +45,9 @@ CONTEXT_SHARE: Final = 0.6  # what a word of the question counts that only the c
 NEARNESS: Final = 8.0  # words after which a word of the question counts a third
 UNIT_REACH: Final = 4  # words around a number in which its noun may stand
 BROKEN_SHARE: Final = 0.4  # what an answer counts of which only the words that the question lacks are there
+SUBJECT_SHARE: Final = 0.5  # what a negation counts whose clause holds the words of the question only before it
+SCOPE_LENGTH: Final = 160  # characters before and after a negation that may be its clause
+FAMILY_LETTERS: Final = 5  # that words of one family begin with: "music", "musicians"
 MIN_ABOUT: Final = 0.35  # of the question, from which a sentence can support or oppose
 
 _WORD: Final = re.compile(r"[^\W_]+")
@@ -61,11 +67,20 @@ _COMPARISON: Final = (
 )
 _ASKS_COMPARISON: Final = re.compile(rf"(?i)\b(?:{_COMPARISON}|\w{{3,}}(?:ier|iest|est))\b")
 _COMPARES: Final = re.compile(rf"(?i)\b(?:{_COMPARISON}|than)\b")
-_THAN: Final = re.compile(r"(?i)\bthan\b[^.;:,]{0,30}$")
-_TURNS: Final = re.compile(
-    r"(?i)\b(?:however|contrary to|misconceptions?|myth|erroneously|mistakenly|wrongly|falsely|incorrectly|unlike|misunderstood"
-    r"|only the|except)\b"
+_ASKED_NOUN: Final = re.compile(
+    r"(?i)^\W*(?:in |at |on |of )?(?:what|which) (?P<noun>\w+(?: \w+){0,2}?) (?:is|are|was|were|do|does|did|has|have|had|will|can)\b"
 )
+_THAN: Final = re.compile(r"(?i)\bthan\b[^.;:,]{0,30}$")
+_KIND: Final = "categor(?:y|ies)|class(?:es)?|groups?|kinds?|types?|famil(?:y|ies)|genres?|fields?"
+_TURNS: Final = re.compile(
+    r"(?i)\b(?:contrary to|contrarily|conversely|misconceptions?|myths?|erroneous(?:ly)?|mistaken(?:ly)?|wrong(?:ly|fully)|false(?:ly)?"
+    r"|incorrectly|unlike|misunderstood|misclassified|except|only the(?! (?:first|second|third|\w+th)\b)"
+    rf"|(?:another|different|distinct|separate|unrelated) (?:\w+ )?(?:{_KIND}))\b"
+)
+_ASKS_OF_TWO: Final = re.compile(r"(?i)\b(?:and|both|same)\b")
+_CONTRASTS: Final = re.compile(r"(?i)\b(?:however|on the other hand|in contrast|by contrast|instead|whereas)\b")
+_CLAUSE_END: Final = re.compile(r"(?i)[;:]|,\s|\s[-–—]\s|\b(?:but|although|though|while|whereas)\b")
+_CLAUSE_START: Final = re.compile(r"(?i)[,;:]|\s[-–—]\s|\b(?:that|which|who|whose|where|and|but|while|whereas)\b")
 _FORMER: Final = re.compile(
     r"\b(?:[Ff]ormer|old|older|earlier|previous|outdated|obsolete|superseded|first generation)\b"
 )
@@ -121,6 +136,8 @@ class AskedClaim:
     phrase: tuple[str, ...]  # stems of the whole answer, the question's words included
     asks_bound: bool = False  # "Within how many days …?"
     compares: bool = False  # "Which is heavier, A or B?"
+    asks_of_two: bool = False  # "Are A and B both …?"
+    asked_noun: str = ""  # stem: "what county"
     noun: str = ""  # stem that the report puts behind the answer, and the question asks for: "Utah County"
 
     @property
@@ -215,14 +232,14 @@ def _doubt(asked: AskedClaim, reading: _Reading, sentence: _Sentence) -> _Readin
 
 def _read(asked: AskedClaim, plain: PlainText, sentence: _Sentence) -> _Reading:
     if asked.claim.is_affirmed is not None and not asked.values:
-        return _read_polarity(asked.claim.is_affirmed, sentence)
+        return _read_polarity(asked, asked.claim.is_affirmed, sentence)
     if asked.values:
         return _read_values(asked, plain, sentence)
     held = _share(asked.answer, sentence.words)
     if _says_otherwise(asked, sentence):
         return _Reading(opposes=1.0)
     if held < MIN_HELD:
-        return _Reading()
+        return _Reading(opposes=float(_states_another(asked, sentence)))
     if len(asked.phrase) > len(asked.answer) and f" {' '.join(asked.phrase)} " not in f" {' '.join(sentence.words)} ":
         held *= BROKEN_SHARE  # "Salt Lake County, Utah" is not Utah County
     return _Reading(holds=held, denies=_is_denied(asked.answer, sentence.text))
@@ -230,22 +247,71 @@ def _read(asked: AskedClaim, plain: PlainText, sentence: _Sentence) -> _Reading:
 
 def _names_another(asked: AskedClaim, sentence: _Sentence) -> bool:
     """Return whether a sentence puts another name before the noun that question and answer share: "what county"."""
-    noun = asked.noun
-    if not noun:
-        return False
-    spoken = _WORD.findall(sentence.text)
-    before = [word for word, following in pairwise(spoken) if _stem(following) == noun and word[:1].isupper()]
-    names = {_stem(word) for word in before if _stem(word) not in asked.question}
+    names = {_stem(name) for name, _ in _names_before(asked.noun, asked.question, sentence.text)}
     return bool(names) and not names & asked.answer.keys()
 
 
-def _read_polarity(is_affirmed: bool, sentence: _Sentence) -> _Reading:
+def _states_another(asked: AskedClaim, sentence: _Sentence) -> bool:
+    """Return whether a sentence puts another name before the noun that the question asks for, and does not deny it."""
+    names = _names_before(asked.asked_noun, asked.question, sentence.text)
+    return any(not _DENIES_WHAT_FOLLOWS.search(sentence.text, max(0, place - 80), place) for _, place in names)
+
+
+def _names_before(noun: str, question: Collection[str], text: str) -> Iterator[tuple[str, int]]:
+    """Yield each name that stands before a noun and not in the question, and where it begins."""
+    for match, following in pairwise(_WORD.finditer(text)) if noun else ():
+        word, written = match.group(), following.group().casefold()
+        is_noun = _stem(written) == noun and written.endswith("s") == noun.endswith("s")  # not "the United States"
+        if is_noun and word[0].isupper() and word.casefold() not in FUNCTION_WORDS and _stem(word) not in question:
+            yield word, match.start()
+
+
+def _read_polarity(asked: AskedClaim, is_affirmed: bool, sentence: _Sentence) -> _Reading:
     if sentence.text.rstrip("\"')").endswith("?"):
         return _Reading()
-    negations = sum(1 for _ in read_negations(sentence.text))
-    turned = bool(_TURNS.search(sentence.text))
-    affirms = negations % 2 == 0 and not (turned and not negations)
-    return _Reading(holds=1.0) if affirms is is_affirmed else _Reading(opposes=1.0)
+    denial = _denial(asked.question, sentence.text, of_two=asked.asks_of_two)
+    return _Reading(holds=1 - denial, opposes=denial) if is_affirmed else _Reading(holds=denial, opposes=1 - denial)
+
+
+def _denial(question: Collection[str], text: str, *, of_two: bool) -> float:
+    """Return how far a sentence denies what was asked, 0..1: two denials affirm it.
+
+    A negation denies it where its clause goes on with a word of the question ("is not a depressant") or with nothing
+    ("it is not"), half where such a word only stands before it in the clause, and not at all elsewhere: "a depressant
+    that is not approved". A contrast denies what is asked of two things: "the other, however, is a chef".
+    """
+    scopes = [_scope(question, text, *span) for span in read_negations(text) if not _asks(question, text[slice(*span)])]
+    full = scopes.count(1.0)
+    if not full and (_TURNS.search(text) or (of_two and _CONTRASTS.search(text))):
+        return 1.0
+    return full % 2 if full else max(scopes, default=0.0)
+
+
+def _asks(question: Collection[str], negation: str) -> bool:
+    """Return whether the question itself holds a negation: "is it illegal"."""
+    return any(word in question for word in stems(negation))
+
+
+def _scope(question: Collection[str], text: str, start: int, end: int) -> float:
+    """Return how far a negation is about the question, 0..1."""
+    following = _CLAUSE_END.split(text[end : end + SCOPE_LENGTH], maxsplit=1)[0]
+    words = [short for short, written in stemmed_words(following) if written not in FUNCTION_WORDS]
+    if not words or _is_any_asked(question, words):
+        return 1.0
+    before = _CLAUSE_START.split(text[max(0, start - SCOPE_LENGTH) : start])[-1]
+    return SUBJECT_SHARE if _is_any_asked(question, stems(before)) else 0.0
+
+
+def _is_any_asked(question: Collection[str], words: Iterable[str]) -> bool:
+    """Return whether a word is one of the question's, or of its family: "music" of "musicians"."""
+    return any(
+        word in question
+        or any(
+            min(len(word), len(other)) >= FAMILY_LETTERS and word[:FAMILY_LETTERS] == other[:FAMILY_LETTERS]
+            for other in question
+        )
+        for word in words
+    )
 
 
 def _read_values(asked: AskedClaim, plain: PlainText, sentence: _Sentence) -> _Reading:
@@ -274,6 +340,17 @@ def _end_of_bound(value: Value) -> Value:
         return value
     end = value.low if math.isfinite(value.low) else value.high
     return replace(value, low=end, high=end)
+
+
+def asked_noun(question: str) -> str:
+    """Return the stem of the noun that a question asks for: "county" of "What county is …"; empty: there is none."""
+    match = _ASKED_NOUN.match(question)
+    return _stem(match["noun"].rpartition(" ")[2]) if match else ""
+
+
+def asks_of_two(question: str) -> bool:
+    """Return whether a question asks something of two things together."""
+    return bool(_ASKS_OF_TWO.search(question))
 
 
 def compares(question: str) -> bool:
