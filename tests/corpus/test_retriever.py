@@ -431,7 +431,7 @@ def test_the_prompt_names_the_trigger_that_is_served() -> None:
 
 
 def test_no_sources_file_can_name_a_source_like_the_enhancements() -> None:
-    with pytest.raises(ValidationError, match="pattern"):
+    with pytest.raises(ValidationError, match="2 to 41 lower case letters"):
         FolderConfig(kind="folder", name=trigger.SOURCE, url="x", owner="x", trust=TrustLevel.TRUSTED)
 
 
