@@ -24,6 +24,7 @@ print(json.dumps([dags, bag.import_errors]))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.hours  # it downloads Airflow
 def test_it_installs_with_its_dependencies_and_airflow_lists_it(tmp_path: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
