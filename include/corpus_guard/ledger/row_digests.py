@@ -155,11 +155,12 @@ def group_digests(
     """Return the digest of each of these groups; ABSENT where there are no rows.
 
     Args:
-        lock: keep other transactions from changing the rows that exist (PostgreSQL; SQLite has one writer).
+        lock: keep other transactions from changing the rows that exist (PostgreSQL; SQLite has one writer). Rows that
+            refer to them may be added meanwhile: forbidding that, too, ends in deadlocks.
     """
     group = group_column(table)
     statement = _select(table, digested_columns(table), group)
-    statement = statement.with_for_update() if lock else statement
+    statement = statement.with_for_update(key_share=True) if lock else statement
     ordered = sorted(keys)
     digests: dict[Any, str] = dict.fromkeys(ordered, ABSENT)
     encode = _RowEncoder(table, digested_columns(table))

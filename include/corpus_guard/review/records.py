@@ -218,7 +218,7 @@ def load_versions(connection: sa.Connection, version_ids: Iterable[str], *, lock
         documents.c.retired_at,
     ).join(documents, documents.c.doc_id == versions.c.doc_id)
     if lock:
-        statement = statement.with_for_update(of=versions)
+        statement = statement.with_for_update(of=versions, key_share=True)
     rows: dict[str, Row] = {}
     for batch in in_batches(sorted(version_ids)):  # in one order: no deadlock of two reviewers
         selected = statement.where(versions.c.version_id.in_(batch)).order_by(versions.c.version_id)
