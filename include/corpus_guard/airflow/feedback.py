@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from corpus_guard.airflow.context import current_run_id
 from corpus_guard.airflow.run_notes import write_note
+from corpus_guard.domain import plural
 from corpus_guard.errors import GuardError
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def import_feedback(since: str | None = None) -> dict[str, int]:
 
 def summarize_import(counts: Mapping[str, int], start: datetime | None, end: datetime | None) -> str:
     """Return what became of the rows, in one sentence, without what is zero; and what to do about rows of other days."""
-    parts = [f"{counts.get('new', 0):,} new report{'s' * (counts.get('new', 0) != 1)}"]
+    parts = [plural(counts.get("new", 0), "new report")]
     parts += [f"{counts[name]:,} {words}" for name, words in _ROWS.items() if counts.get(name)]
     if counts.get("outside"):
         days = " ".join(f"{word} {when:%Y-%m-%d}" for word, when in (("from", start), ("until", end)) if when)

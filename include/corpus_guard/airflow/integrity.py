@@ -10,6 +10,7 @@ from corpus_guard.airflow.context import HumanAnswer, current_run_id, responder_
 from corpus_guard.airflow.metrics import gauge
 from corpus_guard.airflow.notifications import notify, review_pages
 from corpus_guard.airflow.run_notes import write_note, write_note_line
+from corpus_guard.domain import plural
 from corpus_guard.errors import Infrastructure
 
 if TYPE_CHECKING:
@@ -147,7 +148,7 @@ def report_incidents(unhealed: str | None) -> RedIncidents:
     gauge("integrity.incidents", len(red))
     if not red:
         raise AirflowSkipException("every incident is acknowledged")
-    subject = f"{len(red):,} incident{'s' * (len(red) != 1)} not acknowledged"
+    subject = f"{plural(len(red), 'incident')} not acknowledged"
     sentence = f"{subject}: {_named(red)}"
     write_note_line(NOTE_LINE, sentence, first=True)
     link = review_pages(f"incidents/{red[0].incident_id}" if len(red) == 1 else "corpus")

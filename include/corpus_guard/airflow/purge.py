@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 from corpus_guard.airflow.context import HumanAnswer, current_run_id, responder_name
 from corpus_guard.airflow.run_notes import write_note
+from corpus_guard.domain import plural
 from corpus_guard.errors import Misuse
 
 if TYPE_CHECKING:
@@ -89,4 +90,4 @@ def _selectors(selection: Mapping[str, Sequence[str]]) -> PurgeSelectors:
 
 
 def _size(documents: int, chunks: int) -> str:
-    return f"{documents:,} document{'s' * (documents != 1)} with {chunks:,} chunk{'s' * (chunks != 1)}"
+    return f"{plural(documents, 'document')} with {plural(chunks, 'chunk')}"

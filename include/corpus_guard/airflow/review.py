@@ -11,6 +11,7 @@ from corpus_guard.airflow.context import HumanAnswer
 from corpus_guard.airflow.metrics import gauge
 from corpus_guard.airflow.notifications import MAIL_CONNECTION, SLACK_CONNECTION, notify, review_pages
 from corpus_guard.airflow.run_notes import write_note
+from corpus_guard.domain import plural
 from corpus_guard.errors import Infrastructure, Misuse
 
 log = logging.getLogger(__name__)
@@ -68,7 +69,7 @@ def apply_answer(summary: Mapping[str, Any], answer: HumanAnswer | None) -> int:
             reason="answered in Airflow: escalate them all",
             policy_digest=deployment.screening.digest,
         )
-    write_note(f"{escalated:,} item{'s' * (escalated != 1)} escalated by {reviewer.name}")
+    write_note(f"{plural(escalated, 'item')} escalated by {reviewer.name}")
     return escalated
 
 
@@ -84,7 +85,7 @@ def expire_waiting() -> int:
             deployment.ledger, deployment.policy.review, policy_digest=deployment.screening.digest
         )
     if expired:
-        write_note(f"{expired:,} item{'s' * (expired != 1)} escalated: the time to decide is over")
+        write_note(f"{plural(expired, 'item')} escalated: the time to decide is over")
     return expired
 
 

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from corpus_guard.airflow.context import HumanAnswer, all_results, current_run_id, responder_name
 from corpus_guard.airflow.notifications import review_pages
 from corpus_guard.airflow.run_notes import write_note
+from corpus_guard.domain import plural
 from corpus_guard.errors import GuardError, Infrastructure, Misuse
 from corpus_guard.ledger.states import Purpose
 from corpus_guard.ledger.tables import events
@@ -134,7 +135,7 @@ def summarise_night(
         unvouched = len(list_unvouched_records(ledger, run_id))
     sentences = [_traced(outcomes)]
     if proposals:
-        sentences.append(f"{_documents(len(proposals))} to withdraw or to keep")
+        sentences.append(f"{plural(len(proposals), 'document')} to withdraw or to keep")
     if replays:
         counted = count_replays(replays)
         sentences.append(
@@ -206,8 +207,9 @@ def withdraw_traced(planned: PlannedWithdrawal, answer: HumanAnswer) -> None:
         if asked := sorted(about.union(*earlier.values())):
             answers = deployment.ask_again(asked, run_id, Purpose.WITHDRAW)
     write_note(
-        f"{_documents(len(withdrawn) + len(earlier))} withdrawn, {_documents(len(refused))} kept in service, by {approver}; "
-        f"{len(answers):,} question{'s' * (len(answers) != 1)} asked again, {sum(answers.values()):,} still wrong"
+        f"{plural(len(withdrawn) + len(earlier), 'document')} withdrawn, "
+        f"{plural(len(refused), 'document')} kept in service, by {approver}; "
+        f"{plural(len(answers), 'question')} asked again, {sum(answers.values()):,} still wrong"
     )
 
 
@@ -226,8 +228,4 @@ def _traced(outcomes: Mapping[str, int]) -> str:
         return "No report was open"
     total = sum(outcomes.values())
     parts = ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in sorted(outcomes.items()))
-    return f"{total:,} report{'s' * (total != 1)} traced: {parts}"
-
-
-def _documents(count: int) -> str:
-    return f"{count:,} document{'s' * (count != 1)}"
+    return f"{plural(total, 'report')} traced: {parts}"

@@ -9,8 +9,9 @@ import typer
 
 from corpus_guard import errors
 from corpus_guard.cli import console
-from corpus_guard.cli.console import out, plural, visible
+from corpus_guard.cli.console import out, visible
 from corpus_guard.cli.options import Json
+from corpus_guard.domain import plural
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

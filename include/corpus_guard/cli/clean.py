@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from corpus_guard.cli import console
-from corpus_guard.cli.console import err, out, plural, visible
+from corpus_guard.cli.console import err, out, visible
 from corpus_guard.cli.options import Json
 from corpus_guard.deployment import Deployment, new_run_id
+from corpus_guard.domain import plural
 
 if TYPE_CHECKING:
     from corpus_guard.pipeline.cleaning import CleaningResult

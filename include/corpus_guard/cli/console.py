@@ -84,11 +84,6 @@ def _code(character: str) -> str:
     return f"⟨U+{ord(character):04X}⟩"
 
 
-def plural(count: int, noun: str) -> str:
-    """Return a count with its noun: "1 chunk", "1,204 chunks"."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
-
-
 def format_time(when: datetime | str | None, *, seconds: bool = False, missing: str = "") -> str:
     """Return a time in UTC as "2026-03-01 12:00".
 

@@ -11,9 +11,10 @@ from rich.table import Table
 
 from corpus_guard import errors
 from corpus_guard.cli import console
-from corpus_guard.cli.console import out, plural, styled, visible
+from corpus_guard.cli.console import out, styled, visible
 from corpus_guard.cli.options import Json, MaxRows, Reviewer
 from corpus_guard.deployment import Deployment, new_run_id
+from corpus_guard.domain import plural
 
 if TYPE_CHECKING:
     from corpus_guard.traceback.enhancement import Enhancement, EnhancementChange, Enhancements

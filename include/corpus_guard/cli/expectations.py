@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from corpus_guard.cli import console
-from corpus_guard.cli.console import out, plural, visible
+from corpus_guard.cli.console import out, visible
 from corpus_guard.cli.options import Json
+from corpus_guard.domain import plural
 
 if TYPE_CHECKING:
     from corpus_guard.screening.extensions import Extensions

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from corpus_guard.cli import console
-from corpus_guard.cli.console import format_time, out, plural, visible
+from corpus_guard.cli.console import format_time, out, visible
 from corpus_guard.cli.options import Json
 from corpus_guard.deployment import Deployment
+from corpus_guard.domain import plural
 from corpus_guard.forensics.kinds import SubjectKind
 
 if TYPE_CHECKING:

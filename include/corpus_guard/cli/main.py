@@ -55,10 +55,10 @@ from corpus_guard.cli import (
     witness,
 )
 from corpus_guard.cli import map as map_command
-from corpus_guard.cli.console import err, format_time, out, plural, styled, visible
+from corpus_guard.cli.console import err, format_time, out, styled, visible
 from corpus_guard.cli.options import Json
 from corpus_guard.deployment import Deployment, new_run_id
-from corpus_guard.domain import TrustLevel, Verdict
+from corpus_guard.domain import TrustLevel, Verdict, plural
 
 if TYPE_CHECKING:
     from corpus_guard.screening.standalone import ScreenedDocument

@@ -10,9 +10,10 @@ import typer
 
 from corpus_guard import errors
 from corpus_guard.cli import console
-from corpus_guard.cli.console import out, plural, visible
+from corpus_guard.cli.console import out, visible
 from corpus_guard.cli.options import Json
 from corpus_guard.deployment import Deployment
+from corpus_guard.domain import plural
 
 app = typer.Typer()
 

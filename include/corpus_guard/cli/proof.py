@@ -12,9 +12,10 @@ import typer
 
 from corpus_guard import errors
 from corpus_guard.cli import console
-from corpus_guard.cli.console import err, format_time, out, plural, visible
+from corpus_guard.cli.console import err, format_time, out, visible
 from corpus_guard.cli.options import Json
 from corpus_guard.deployment import Deployment, new_run_id
+from corpus_guard.domain import plural
 
 if TYPE_CHECKING:
     from corpus_guard.ledger import Ledger

@@ -9,9 +9,10 @@ import typer
 from corpus_guard import errors
 from corpus_guard.cli import console
 from corpus_guard.cli.ask_again import traces_to_ask
-from corpus_guard.cli.console import err, out, plural, visible
+from corpus_guard.cli.console import err, out, visible
 from corpus_guard.cli.options import Json, Reviewer
 from corpus_guard.deployment import Deployment, new_run_id
+from corpus_guard.domain import plural
 from corpus_guard.ledger.states import Purpose
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from rich.panel import Panel
 
 from corpus_guard import errors
 from corpus_guard.cli import console
-from corpus_guard.cli.console import SEVERITY_STYLE, format_time, out, plural, styled, visible
+from corpus_guard.cli.console import SEVERITY_STYLE, format_time, out, styled, visible
 from corpus_guard.cli.options import (
     FromSource,
     Json,
@@ -24,6 +24,7 @@ from corpus_guard.cli.options import (
     reviewer_with_key,
 )
 from corpus_guard.deployment import Deployment
+from corpus_guard.domain import plural
 
 if TYPE_CHECKING:
     from corpus_guard.review.decisions import Choice, Decision, DecisionPreview, ItemRevision

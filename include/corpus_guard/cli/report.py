@@ -12,9 +12,10 @@ from rich.panel import Panel
 
 from corpus_guard import errors
 from corpus_guard.cli import console
-from corpus_guard.cli.console import format_time, out, plural, styled, visible
+from corpus_guard.cli.console import format_time, out, styled, visible
 from corpus_guard.cli.options import CorrectAnswer, Json, MaxRows, Reporter
 from corpus_guard.deployment import Deployment, new_run_id
+from corpus_guard.domain import plural
 from corpus_guard.ledger.states import REPORT_STATES
 
 REASONS_SHOWN = 10  # kinds of rows put aside; the file has each row

@@ -8,9 +8,10 @@ import typer
 
 from corpus_guard import errors
 from corpus_guard.cli import console
-from corpus_guard.cli.console import err, out, plural, visible
+from corpus_guard.cli.console import err, out, visible
 from corpus_guard.cli.options import Json
 from corpus_guard.deployment import Deployment
+from corpus_guard.domain import plural
 
 app = typer.Typer(help="The retrieval log: import what other applications logged.", no_args_is_help=True)
 

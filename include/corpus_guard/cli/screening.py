@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from corpus_guard.cli import console
-from corpus_guard.cli.console import format_time, out, plural, styled, visible
+from corpus_guard.cli.console import format_time, out, styled, visible
 from corpus_guard.cli.options import FromSource, FromSources, Json
 from corpus_guard.deployment import Deployment, new_run_id
+from corpus_guard.domain import plural
 
 if TYPE_CHECKING:
     from corpus_guard.pipeline.rescreen import RescreenResult

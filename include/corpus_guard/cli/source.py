@@ -13,10 +13,10 @@ import typer
 
 from corpus_guard import errors
 from corpus_guard.cli import console
-from corpus_guard.cli.console import SEVERITY_STYLE, err, format_time, out, plural, styled, visible
+from corpus_guard.cli.console import SEVERITY_STYLE, err, format_time, out, styled, visible
 from corpus_guard.cli.options import Json
 from corpus_guard.deployment import Deployment
-from corpus_guard.domain import TrustLevel
+from corpus_guard.domain import TrustLevel, plural
 
 if TYPE_CHECKING:
     from corpus_guard.intake.sources import Source

@@ -13,9 +13,10 @@ from typer.core import TyperGroup
 from corpus_guard import errors
 from corpus_guard.cli import console
 from corpus_guard.cli.ask_again import newest_traces
-from corpus_guard.cli.console import err, format_time, out, plural, styled, visible
+from corpus_guard.cli.console import err, format_time, out, styled, visible
 from corpus_guard.cli.options import CorrectAnswer, Json, MaxRows, OwnKey, Reporter, Reviewer, reviewer_with_key
 from corpus_guard.deployment import Deployment, new_run_id
+from corpus_guard.domain import plural
 from corpus_guard.ledger.states import Purpose
 
 if TYPE_CHECKING:

@@ -8,10 +8,11 @@ from typing import Annotated
 import typer
 
 from corpus_guard.cli import console
-from corpus_guard.cli.console import format_time, out, plural, visible
+from corpus_guard.cli.console import format_time, out, visible
 from corpus_guard.cli.options import Json, MaxRows
 from corpus_guard.cli.report import parse_moment
 from corpus_guard.deployment import Deployment, new_run_id
+from corpus_guard.domain import plural
 
 app = typer.Typer()
 

@@ -12,8 +12,9 @@ import typer
 
 from corpus_guard import errors
 from corpus_guard.cli import console
-from corpus_guard.cli.console import format_time, out, plural, visible
+from corpus_guard.cli.console import format_time, out, visible
 from corpus_guard.cli.options import Json
+from corpus_guard.domain import plural
 
 app = typer.Typer(
     name="witness",

@@ -136,7 +136,7 @@ def _figure(kind: str, reaches: Sequence[HubReach], reached: Sequence[float] | N
         above_usual=sum(reach.share > reach.usual for reach in reaches),
         median_share=float(np.median([reach.share for reach in reaches])),
         effective=sum(effective),
-        effective_named=sum(both for both in map(all, zip(named, effective, strict=False))),
+        effective_named=sum(map(all, zip(named, effective, strict=False))),
     )
 
 

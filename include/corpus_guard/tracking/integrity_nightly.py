@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import orjson
 
+from corpus_guard.domain import plural
 from corpus_guard.ledger.ledger import now
 from corpus_guard.settings import Settings
 from corpus_guard.tracking.mlflow_runs import log_run
@@ -44,7 +45,7 @@ def log_verification(settings: Settings, verification: Verification, incident_id
         params = {"holds": verification.holds}
         tags = {"tampering": "true", "incident": incident_id} if incident_id else {"tampering": "false"}
         found = int(metrics["deviations"])
-        gist = f"{found:,} deviation{'s' * (found != 1)}" if found else "holds"
+        gist = plural(found, "deviation") if found else "holds"
         name = f"{now():%Y-%m-%d %H:%M}: {'TAMPERED, ' if incident_id else ''}{gist}"
         return log_run(
             settings,

@@ -23,6 +23,7 @@ from urllib.parse import urlsplit
 
 from fastapi import Depends, Header, HTTPException, Request
 
+from corpus_guard.domain import plural
 from corpus_guard.review.reviewer import Reviewer
 
 REQUEST_HEADER: Final = "X-Corpus-Guard"
@@ -144,7 +145,7 @@ def enforce_rate_limit(request: Request, reviewer: Reviewer) -> None:
         raise HTTPException(
             429,
             f"more than {limit.max_actions} decisions in {limit.seconds:g} seconds; nothing was changed. "
-            f"Try again in {retry_after} second{'s' * (retry_after != 1)}",
+            f"Try again in {plural(retry_after, 'second')}",
             headers={"Retry-After": str(retry_after)},
         )
 

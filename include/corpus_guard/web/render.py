@@ -22,6 +22,7 @@ from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from corpus_guard.domain import plural
 from corpus_guard.forensics import pictures
 from corpus_guard.invisible import reveal_invisible
 from corpus_guard.ledger.ledger import now
@@ -95,7 +96,7 @@ def environment() -> Environment:
         "moment": moment,
         "age": age,
         "number": lambda value: f"{value:,}",
-        "counted": counted,
+        "counted": plural,
         "share": share,
         "cut": cut,
         "query": query,
@@ -130,11 +131,6 @@ def age(when: datetime | float | None, since: datetime | None = None) -> str:
         if seconds >= size:
             return f"{seconds / size:.0f} {unit}" if seconds >= 10 * size else f"{seconds / size:.1f} {unit}"
     return f"{max(seconds, 0):.0f} s"
-
-
-def counted(count: int, noun: str, plural: str = "") -> str:
-    """Return a count with its noun: ``1 item``, ``2 items``, ``3 stretches``."""
-    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
 
 
 def share(value: float | None, digits: int = 0) -> str:
