@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlalchemy as sa
-from reviewing import Reviewing
+from reviewing import Reviewing, deciding
 
 from corpus_guard.domain import Counterstatement, Finding, Severity, Span, TrustLevel, Version
 from corpus_guard.ledger.tables import versions
@@ -90,3 +90,29 @@ def test_a_finding_about_a_document_that_never_was_shows_its_own_sentence(review
 
     assert "every 36 months" in page
     assert "versus" not in page
+
+
+def test_a_served_item_that_was_reopened_can_be_decided_on_its_page(reviewing: Reviewing) -> None:
+    served = reviewing.serve("post.md", POST)
+    page = f"items/{served.version_id}"
+    before = reviewing.client().get(page).text
+    with reviewing.ledger.write() as connection:
+        connection.execute(
+            versions.update()
+            .where(versions.c.version_id == served.version_id)
+            .values(reopened_at=served.stamp.fetched_at, waits_since=served.stamp.fetched_at)
+        )
+
+    after = reviewing.client().get(page).text
+
+    assert "There is nothing to decide: this version is accepted" in before
+    assert "data-decide" not in before
+    assert "There is nothing to decide" not in after
+    assert "data-decide" in after
+    assert "<b>Release</b> leaves it in service, <b>Reject</b> takes it out." in after
+    assert "stays served: 1 chunk" in after
+    assert (
+        reviewing.client()
+        .post("api/v1/decisions", json=deciding(reviewing.item(served.version_id), "reject"))
+        .is_success
+    )

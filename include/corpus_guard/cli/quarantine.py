@@ -190,11 +190,14 @@ def show(item: ItemId, as_json: Json = False) -> None:
         out.print(
             f"{format_time(past['at'])} {visible(past['reviewer'])}: {past['kind']}{undone}, {visible(past['reason'])}"
         )
-    out.print(
-        f"A release publishes {plural(planned.chunks, 'chunk')} in {visible(planned.collection)}"
-        + (" and needs two people" if planned.needs_two else "")
-    )
-    if one.state == "quarantined":
+    chunks = f"{plural(planned.chunks, 'chunk')} in {visible(planned.collection)}"
+    if one.reopened_at:
+        out.print(f"It is served, with {chunks}: released, it stays; rejected, it leaves.")
+    else:
+        out.print(f"A release publishes {chunks}.")
+    if planned.needs_two:
+        out.print("A release needs two people.")
+    if one.waits:
         out.print(
             f"Decide: [bold]guard quarantine release {one.version_id[:8]} --reason …[/bold] or [bold]reject[/bold]"
         )

@@ -69,6 +69,11 @@ class QueueItem:
     expired: bool = False  # waited longer than the policy allows
 
     @property
+    def waits(self) -> bool:
+        """True if a person can decide: it is in quarantine, or it is served and was reopened."""
+        return self.state == VersionState.QUARANTINED or self.reopened_at is not None
+
+    @property
     def worst(self) -> Severity | None:
         """Severity of the worst finding that is not muted."""
         return Severity(self.severity) if self.severity else None
