@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from corpus_guard.intake.sources.connections import Connections
     from corpus_guard.ledger import Ledger
     from corpus_guard.ledger.states import Purpose
+    from corpus_guard.pipeline.incident_healing import IncidentHealing
     from corpus_guard.pipeline.reparsing import ReparsingResult
     from corpus_guard.pipeline.rescreen import RescreenResult
     from corpus_guard.pipeline.steps import RefreshResult
@@ -397,6 +398,22 @@ class Deployment:
 
         return verify(
             self.ledger, self.storage, self.store, self.settings, progress, max_age_hours=max_age_hours, deep=deep
+        )
+
+    def heal_incident(self, incident_id: str, run_id: str, *, by: str) -> IncidentHealing:
+        """Undo what can be undone of an incident, and verify. See `corpus_guard.pipeline.incident_healing.heal_incident`."""
+        from corpus_guard.pipeline.incident_healing import heal_incident
+
+        return heal_incident(
+            self.ledger,
+            self.storage,
+            self.store,
+            self.blobs,
+            self.sources,
+            self.settings,
+            incident_id,
+            run_id,
+            by=by,
         )
 
     def _rebuild_lost(self, run_id: str, names: Sequence[str]) -> None:

@@ -14,6 +14,9 @@ from corpus_guard.domain import TrustLevel
 from corpus_guard.errors import Inconsistent
 from corpus_guard.proof.deviations import DeviationKind
 from corpus_guard.proof.healing import HealingReport, heal
+from corpus_guard.proof.incidents import open_incident
+from corpus_guard.proof.verify import findings
+from corpus_guard.proof.verify import store as store_check
 from material import a_version
 from tampering import (
     CHUNK,
@@ -171,3 +174,34 @@ def _with_ids_of(forged: object, real: object) -> tuple[object, ...]:
         replace(one, chunk_id=other.chunk_id)
         for one, other in zip(forged.chunks, real.chunks, strict=True)  # type: ignore[attr-defined]
     )
+
+
+def test_an_incident_of_more_deviations_than_are_named_is_healed_whole(
+    corpus: Corpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(findings, "MAX_NAMED_DEVIATIONS", 3)
+    monkeypatch.setattr(store_check, "MAX_NAMED_DEVIATIONS", 3)
+    corpus.client.get_collection(corpus.name()).delete(ids=[chunk.chunk_id for chunk in PUMPS.chunks])
+    with Deployment(corpus.settings) as guard:
+        found = corpus.verified()
+        incident = open_incident(guard.ledger, guard.storage, "verify-1", found.deviations)
+
+        healing = guard.heal_incident(incident.incident_id, "heal-1", by="ada")
+
+    assert len(found.deviations) + found.more > 3
+    assert (healing.remaining, healing.incident.state, healing.incident.closed_by) == (None, "healed", "ada")
+    assert corpus.verified().holds
+
+
+def test_what_healing_leaves_is_an_incident_of_its_own(corpus: Corpus) -> None:
+    a_record_taken_away(corpus)
+    with Deployment(corpus.settings) as guard:
+        incident = open_incident(guard.ledger, guard.storage, "verify-1", corpus.verified().deviations)
+        a_collection_renamed(corpus)
+
+        healing = guard.heal_incident(incident.incident_id, "heal-1", by="ada")
+
+    assert healing.remaining is not None
+    assert healing.remaining.incident_id != incident.incident_id
+    assert healing.incident.state == "healed"
+    assert healing.incident.reason == f"in part; the rest is incident {healing.remaining.incident_id}"

@@ -85,48 +85,11 @@ def heal_incident(incident_id: str) -> str:
         The id of the incident that is left, "" if none is.
     """
     from corpus_guard.deployment import Deployment
-    from corpus_guard.errors import Inconsistent
-    from corpus_guard.ledger.states import IncidentState
-    from corpus_guard.pipeline.raw_bytes import refetch_raw_bytes
-    from corpus_guard.proof.healing import heal
-    from corpus_guard.proof.incidents import end_incident, examine, find_incident, load_deviations, open_incident
 
-    run_id = current_run_id()
     with Deployment(connections=source_connection) as deployment:
-        ledger, storage, store, settings = (
-            deployment.ledger,
-            deployment.storage,
-            deployment.store,
-            deployment.settings,
-        )
-        incident = find_incident(ledger, incident_id)
-        found = load_deviations(storage, incident)
-        log.info("%s", heal(ledger, storage, store, run_id, found))
-        log.info("%s", refetch_raw_bytes(ledger, deployment.blobs, deployment.sources, run_id, found))
-        try:
-            deployment.seal(run_id)
-        except Inconsistent as error:
-            log.warning("%s", error)  # the examination below names what is left
-        examination = examine(ledger, storage, store, settings)
-        remaining = None
-        if not examination.clean:
-            deviations = examination.unanswered or examination.verification.deviations
-            remaining = open_incident(ledger, storage, run_id, deviations)
-        if incident.state == IncidentState.OPEN and (
-            remaining is None or remaining.incident_id != incident.incident_id
-        ):
-            reason = f"in part; the rest is incident {remaining.incident_id}" if remaining else "published again"
-            incident = end_incident(
-                ledger,
-                settings,
-                incident_id,
-                IncidentState.HEALED,
-                by="integrity_nightly",
-                reason=reason,
-                run_id=run_id,
-            )
-    write_note(_summary(remaining or incident))
-    return remaining.incident_id if remaining else ""
+        healing = deployment.heal_incident(incident_id, current_run_id(), by="integrity_nightly")
+    write_note(_summary(healing.remaining or healing.incident))
+    return healing.remaining.incident_id if healing.remaining else ""
 
 
 def report_incidents(unhealed: str | None) -> RedIncidents:

@@ -11,6 +11,7 @@ from corpus_guard.cli import console
 from corpus_guard.cli.console import format_time, out, styled, visible
 from corpus_guard.cli.options import Json, Reviewer
 from corpus_guard.deployment import Deployment, new_run_id
+from corpus_guard.domain import plural
 from corpus_guard.ledger.states import INCIDENT_STATES, IncidentState
 
 if TYPE_CHECKING:
@@ -108,28 +109,9 @@ def heal(name: Name, as_json: Json = False) -> None:
 
     Example: `guard incident heal 3fa9 && guard verify`
     """
-    from corpus_guard.pipeline.raw_bytes import refetch_raw_bytes
-    from corpus_guard.proof.healing import heal as run
-    from corpus_guard.proof.incidents import end_incident, examine, find_incident, load_deviations
-
-    run_id = new_run_id("heal")
     with Deployment() as deployment:
-        incident = find_incident(deployment.ledger, name)
-        deviations = load_deviations(deployment.storage, incident)
-        run(deployment.ledger, deployment.storage, deployment.store, run_id, deviations)
-        fetched = refetch_raw_bytes(deployment.ledger, deployment.blobs, deployment.sources, run_id, deviations)
-        deployment.seal(run_id)
-        examined = examine(deployment.ledger, deployment.storage, deployment.store, deployment.settings)
-        if examined.clean and incident.state == "open":
-            incident = end_incident(
-                deployment.ledger,
-                deployment.settings,
-                name,
-                IncidentState.HEALED,
-                by="guard incident heal",
-                reason="published again",
-                run_id=run_id,
-            )
+        healing = deployment.heal_incident(name, new_run_id("heal"), by="guard incident heal")
+    incident, examined, fetched = healing.incident, healing.examination, healing.refetched
     if as_json:
         left = [deviation.as_dict() for deviation in examined.unanswered]
         console.print_json({**incident.as_dict(), "refetched": fetched.restored, "lost": fetched.lost, "left": left})
@@ -138,8 +120,10 @@ def heal(name: Name, as_json: Json = False) -> None:
             out.print(f"raw bytes {sha256[:16]}… fetched again")
         for sha256, why in fetched.lost.items():
             out.print(f"[red]raw bytes {sha256[:16]}… stay damaged[/red]: {visible(why)}", soft_wrap=True)
-        remaining = len(examined.unanswered) + examined.verification.more
-        out.print(f"{incident.incident_id[:8]} {styled(incident.state)}, {remaining:,} deviations left")
+        left_over = plural(len(examined.unanswered) + examined.verification.more, "deviation")
+        out.print(f"{incident.incident_id[:8]} {styled(incident.state)}, {left_over} left")
+        if healing.remaining and healing.remaining.incident_id != incident.incident_id:
+            out.print(f"What is left is incident {healing.remaining.incident_id[:8]}.")
         if incident.is_red and examined.clean:
             out.print(_next_step(incident), soft_wrap=True)
     if not examined.clean:

@@ -1,0 +1,102 @@
+"""An incident's way back: what can be restored is restored, then everything is verified again.
+
+Rules
+    * records come from the batches and the ledger, damaged raw bytes from their source;
+    * a verification names a limited number of deviations and counts the rest: healing goes on, round by round, as long as each
+      leaves fewer than the one before;
+    * an incident of which something is left ends as healed in part, and the rest is an incident of its own.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from dataclasses import dataclass, field
+
+from corpus_guard.batches import Storage
+from corpus_guard.corpus.store import Store
+from corpus_guard.errors import Inconsistent
+from corpus_guard.intake.blobs import BlobStore
+from corpus_guard.intake.sources import Sources
+from corpus_guard.ledger import Ledger
+from corpus_guard.ledger.states import IncidentState
+from corpus_guard.pipeline.raw_bytes import RefetchedBytes, refetch_raw_bytes
+from corpus_guard.proof.healing import heal
+from corpus_guard.proof.incidents import (
+    Examination,
+    Incident,
+    end_incident,
+    examine,
+    find_incident,
+    load_deviations,
+    open_incident,
+)
+from corpus_guard.proof.sealing import seal_corpus
+from corpus_guard.settings import Settings
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class IncidentHealing:
+    """Outcome of healing an incident."""
+
+    incident: Incident  # as it is now
+    remaining: Incident | None  # the incident of what is left; it may be the same
+    examination: Examination  # after the healing
+    refetched: RefetchedBytes = field(default_factory=RefetchedBytes)
+
+
+def heal_incident(
+    ledger: Ledger,
+    storage: Storage,
+    store: Store,
+    blobs: BlobStore,
+    sources: Sources,
+    settings: Settings,
+    incident_id: str,
+    run_id: str,
+    *,
+    by: str,
+) -> IncidentHealing:
+    """Undo what can be undone of an incident's deviations, seal, and verify again.
+
+    Args:
+        incident_id: or a prefix of it that no other has.
+        run_id: for the event log.
+        by: who does it, for the event log.
+
+    Raises:
+        UnknownSubject: no such incident.
+        StoreUnavailable: the vector store does not answer; running again converges.
+    """
+    incident = find_incident(ledger, incident_id)
+    deviations = load_deviations(storage, incident)
+    refetched = RefetchedBytes()
+    left_before: float = math.inf
+    while True:
+        log.info("%s", heal(ledger, storage, store, run_id, deviations))
+        fetched = refetch_raw_bytes(ledger, blobs, sources, run_id, deviations)
+        log.info("%s", fetched)
+        refetched.restored.extend(fetched.restored)
+        refetched.lost.update(fetched.lost)
+        try:
+            seal_corpus(ledger, storage, store, settings, run_id)
+        except Inconsistent as error:
+            log.warning("%s", error)  # the examination names what is left
+        examination = examine(ledger, storage, store, settings)
+        left = len(examination.unanswered) + examination.verification.more
+        if left >= left_before or not any(deviation.healable for deviation in examination.unanswered):
+            break
+        deviations, left_before = list(examination.unanswered), left
+    remaining = None
+    if not examination.clean:
+        remaining = open_incident(
+            ledger, storage, run_id, examination.unanswered or examination.verification.deviations
+        )
+    if incident.state == IncidentState.OPEN and (remaining is None or remaining.incident_id != incident.incident_id):
+        reason = f"in part; the rest is incident {remaining.incident_id}" if remaining else "published again"
+        incident = end_incident(
+            ledger, settings, incident.incident_id, IncidentState.HEALED, by=by, reason=reason, run_id=run_id
+        )
+    return IncidentHealing(incident, remaining, examination, refetched)
