@@ -49,8 +49,9 @@ def orders(
     tables = by or ["apart", *LEFT_OUT, "slices"]
     left_out = list(judge_kept_apart(params)) if "apart" in tables else []
     if chosen := [table for table in LEFT_OUT if table in tables]:
-        data = OrdersData(read_training_texts(honest, translations or (), sentences, seed))
-        left_out += [row for table in chosen for row in leave_out(data, table, params.order_probability)]
+        with console.progress(not as_json) as progress:
+            data = OrdersData(read_training_texts(honest, translations or (), sentences, seed), progress)
+            left_out += [row for table in chosen for row in leave_out(data, table, params.order_probability)]
     samples = read_samples(poison or (), clean or ()).samples if "slices" in tables else ()
     judged = limit_per_slice([each for each in samples if each.half is not Half.TUNING], sample, seed)
     slices = list(measure_slices(judged, params))

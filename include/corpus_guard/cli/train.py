@@ -116,8 +116,8 @@ def orders(
     """
     from corpus_guard.detectors.orders.training import OrdersData, read_training_texts
 
-    data = OrdersData(read_training_texts(honest, translations or (), sentences, seed))
-    model = data.train()
+    with console.progress(not as_json) as progress:
+        model = OrdersData(read_training_texts(honest, translations or (), sentences, seed), progress).train()
     model.save(to)
     if as_json:
         print_json({"file": str(to), **model.sheet})

@@ -9,6 +9,7 @@ import pytest
 
 from corpus_guard.domain import Severity
 from corpus_guard.errors import SettingsError
+from corpus_guard.screening.checks import instructions
 from corpus_guard.screening.checks.instructions import Instructions, InstructionsParams
 from corpus_guard.screening.orders.features import MAX_CHARS, read_features, split_pieces, split_slots
 from corpus_guard.screening.orders.model import MODEL_FILE, load_orders
@@ -94,6 +95,24 @@ def test_an_order_in_a_slot_is_read_by_itself(slot: str) -> None:
     assert order in places
     # In quotation marks, as strings and titles are, it stays visible at low severity.
     assert "instructions.speech_act" in {finding.code for finding in Instructions().read(text)}
+
+
+@pytest.mark.parametrize("cells", ["| B | 3 m | {0} {1} |", "| {0} {1} | 3 m | near the crane |", "| B | {0} | {1} |"])
+@pytest.mark.parametrize("order", ORDERS[:3])
+def test_an_order_in_a_row_of_a_table_is_read_in_its_cell_and_over_several(order: str, cells: str) -> None:
+    words = order.split()
+    row = cells.format(" ".join(words[:5]), " ".join(words[5:]))
+    text = f"{HARBOUR.format('')}\n\n| Berth | Depth | Note |\n|---|---|---|\n| A | 4 m | dry |\n{row}\n"
+    assert speech_acts(text) == ["instructions.speech_act"]
+    assert not speech_acts(text.replace(row, "| B | 3 m | near the crane, ask the harbour master |"))
+
+
+def test_more_doubtful_sentences_than_are_read_are_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = HARBOUR.format(" ".join(ORDERS[:3]))
+    assert "instructions.unread" not in {finding.code for finding in Instructions().read(text)}
+    monkeypatch.setattr(instructions, "MAX_DOUBTFUL", 2)
+    (unread,) = [finding for finding in Instructions().read(text) if finding.code == "instructions.unread"]
+    assert unread.severity is Severity.HIGH
 
 
 def test_a_text_without_such_words_is_not_cut_into_sentences() -> None:

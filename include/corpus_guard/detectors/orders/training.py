@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from corpus_guard.detectors.orders.honest_texts import read_honest
 from corpus_guard.detectors.orders.texts import OrderText, generate_texts, read_texts, texts_digest
+from corpus_guard.domain import Progress, no_progress
 from corpus_guard.screening.orders.encoder import WIDTH, read_state
 from corpus_guard.screening.orders.features import BUCKETS, Buckets, Group, read_features
 from corpus_guard.screening.orders.model import OrdersModel, opening_buckets, opening_words
@@ -60,9 +61,10 @@ def read_training_texts(
 class OrdersData:
     """Labelled sentences with their features."""
 
-    def __init__(self, texts: Sequence[OrderText]) -> None:
+    def __init__(self, texts: Sequence[OrderText], progress: Progress = no_progress) -> None:
         from scipy.sparse import csr_matrix
 
+        self._progress = progress
         self.texts = list(texts)
         self.labels = np.array([text.is_order for text in texts])
         self.is_own = np.array([text.family not in NOT_OWN for text in texts])
@@ -119,7 +121,9 @@ class OrdersData:
         """Encoder's states, a row for each sentence; zeros where it is not read."""
         states = np.zeros((len(self.texts), WIDTH), np.float32)
         known: dict[str, NDArray[np.float32]] = {}
-        for row in np.flatnonzero(self._has_state):
+        rows = np.flatnonzero(self._has_state)
+        for done, row in enumerate(rows):
+            self._progress("reading sentences", done, len(rows))
             text = self.texts[row].text
             if text not in known:
                 known[text] = read_state(text)
@@ -171,6 +175,7 @@ class OrdersData:
         folds = np.array([zlib.crc32(name.encode("utf-8", "replace")) % FOLDS for name in names])
         results = np.full((3, len(self.texts)), -np.inf)
         for fold in range(FOLDS):
+            self._progress("training without a quarter of the families", fold, FOLDS)
             if len(set(self.labels[rows & (folds != fold)].tolist())) < 2:
                 continue
             model = self._train(rows & (folds != fold))

@@ -42,7 +42,7 @@ from corpus_guard.screening.checks._excuses import Excuses
 from corpus_guard.screening.checks._fitting import is_foreign, is_listed
 from corpus_guard.screening.checks._views import LEETSPEAK, DecodedView, decode_views
 from corpus_guard.screening.folding import FOLDING_VERSION, CharOffsets, FoldedText, fold, fold_literals
-from corpus_guard.screening.orders.features import split_pieces, split_slots
+from corpus_guard.screening.orders.features import join_cells, split_pieces, split_rows, split_slots
 from corpus_guard.screening.orders.model import OrdersModel, load_orders, orders_digest
 from corpus_guard.screening.survey.survey import Survey
 from corpus_guard.screening.tags import TAG_KEYS, tag_ids
@@ -53,6 +53,8 @@ MAX_HITS: Final = 20
 """Hits of one pattern that lost no severity; then the next pattern is searched."""
 MAX_PLACES: Final = 5_000
 """Places that are looked at in one text, whether they count or not."""
+MAX_DOUBTFUL: Final = 5_000
+"""Sentences of one text that the classifier reads with the sentence encoder, some 10 ms each."""
 FOLLOWED_BY_BYTES: Final = 800
 """Bytes after a hit in which a rule's ``followed_by`` must stand."""
 MAX_VIEW_DEPTH: Final = 4
@@ -429,15 +431,24 @@ class Instructions(ConfiguredCheck[InstructionsParams]):
         data = original.encode("utf-8", "replace")
         offsets = CharOffsets(data, len(original))
         yield from search.hits(in_raw, data, lambda start, end: Span(offsets.char(start), offsets.char(end)), weigh_at)
-        yield from self._speech_acts(original, weigh, stands_apart=stands_apart)
+        yield from self._speech_acts(original, search, weigh, stands_apart=stands_apart)
 
-    def _speech_acts(self, text: str, weigh: _Weigh, *, stands_apart: bool) -> Iterator[_RuleHits]:
+    def _speech_acts(self, text: str, search: _Search, weigh: _Weigh, *, stands_apart: bool) -> Iterator[_RuleHits]:
         """Yield the sentences that the classifier takes for orders."""
-        if (model := self._orders) is None or not model.opens(text):
+        if (model := self._orders) is None:
             return
-        pieces = [*split_pieces(text), *split_slots(text)]
-        for span in dict.fromkeys(pieces):
-            probability = model.probability(text[span.start : span.end])
+        rows = {span: join_cells(text[span.start : span.end]) for span in split_rows(text)}
+        if not model.opens(text) and not any(map(model.opens, rows.values())):
+            return
+        doubtful: set[str] = set()
+        for span in dict.fromkeys((*split_pieces(text), *split_slots(text), *rows)):
+            sentence = rows.get(span) or text[span.start : span.end]
+            probability = model.probability(sentence)
+            if probability:
+                doubtful.add(sentence)
+            if len(doubtful) > MAX_DOUBTFUL:
+                search.cut_off = True
+                return
             if probability < self.params.order_probability:
                 continue
             if stands_apart or probability >= self.params.fitting_order_probability or is_foreign(text, span):
@@ -484,8 +495,9 @@ class Instructions(ConfiguredCheck[InstructionsParams]):
             "unread",
             Severity.HIGH,
             0.5,
-            f"The text holds more than is read: over {MAX_PLACES:,} places where a rule may hit, or more encoded text "
-            f"or deeper encodings ({MAX_VIEW_DEPTH}) than are decoded. What was not read is not clean",
+            f"The text holds more than is read: over {MAX_PLACES:,} places where a rule may hit, over {MAX_DOUBTFUL:,} "
+            f"sentences like orders, or more encoded text or deeper encodings ({MAX_VIEW_DEPTH}) than are decoded. What was "
+            "not read is not clean",
             tags=("prompt_injection", "obfuscation"),
         )
 

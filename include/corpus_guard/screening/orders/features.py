@@ -58,6 +58,8 @@ _SLOT: Final = re.compile(
 _SLOT_MARKS: Final = ("](", "][", '="', "='", ': "', "[^")
 _OTHER_SLOT: Final = re.compile(r"[\"']\s*\)|^[A-Za-z][\w-]{1,24}:", re.MULTILINE)
 """With `_SLOT_MARKS`: what each kind of slot holds; plain prose, without any of them, is not searched further."""
+_ROW: Final = re.compile(r"^[ \t]*\|[^\n]+|^[^|\n]+(?:\|[^|\n]*){2,}", re.MULTILINE)
+_CELL: Final = re.compile(r"[^|]+")
 _COMMENT: Final = re.compile(r"\s*(?:#|//|/\*|<!--|--|;|%|\"\"\")")
 
 
@@ -88,6 +90,21 @@ def split_slots(text: str) -> Iterator[Span]:
         start, end = match.span(match.lastgroup or 0)
         if _ENOUGH_LETTERS.search(text, start, end):
             yield Span(start, end)
+
+
+def split_rows(text: str) -> Iterator[Span]:
+    """Yield the places of a text's table rows and of their cells: an order may stand in a cell, or run over several."""
+    for row in _ROW.finditer(text) if "|" in text else ():
+        for start, end in (row.span(), *(cell.span() for cell in _CELL.finditer(text, *row.span()))):
+            bare = text[start:end].strip(" \t|")
+            if _ENOUGH_LETTERS.search(bare):
+                first = text.index(bare, start)
+                yield Span(first, first + len(bare))
+
+
+def join_cells(row: str) -> str:
+    """Return the text of a row's cells, without the lines between them."""
+    return " ".join(row.replace("|", " ").split())
 
 
 def read_features(sentence: str) -> Buckets:

@@ -158,15 +158,16 @@ class OrdersModel:
     def save(self, path: Path) -> None:
         """Write the model."""
         sheet = json.dumps({**self.sheet, **_made_for()}, sort_keys=True)
-        np.savez_compressed(
-            path,
-            allow_pickle=False,
-            weights=self.weights,
-            opening=self.opening,
-            reading=self.reading,
-            numbers=np.array([self.intercept, self.opens_at, self.reading_intercept, self.reads_at]),
-            sheet=np.array(sheet),
-        )
+        with path.open("wb") as stream:
+            np.savez_compressed(
+                stream,
+                allow_pickle=False,
+                weights=self.weights,
+                opening=self.opening,
+                reading=self.reading,
+                numbers=np.array([self.intercept, self.opens_at, self.reading_intercept, self.reads_at]),
+                sheet=np.array(sheet),
+            )
 
 
 def _made_for() -> dict[str, str]:
