@@ -340,17 +340,17 @@ class Deployment:
         self._rebuild_lost(run_id, [*batches_of_decisions(self.ledger), *batches_of_outbox(self.ledger)])
         apply_withdrawals(self.ledger, run_id)
         parts = (self.ledger, self.storage, self.store, self.models, self.screening)
-        _, reopened = apply_restores(*parts, run_id)
-        return apply_decisions(*parts, self.settings, run_id, reopened)
+        restores = apply_restores(*parts, run_id)
+        return apply_decisions(*parts, self.settings, run_id, restores.reopened, restores.drained)
 
     def restore(self, run_id: str) -> RestoreResult:
         """Bring the restores that were decided into effect, and seal. See `corpus_guard.removal.restoring`."""
         from corpus_guard.pipeline.configuration import record_configuration
-        from corpus_guard.pipeline.rebuild import batches_of_decisions
+        from corpus_guard.pipeline.rebuild import batches_of_decisions, batches_of_outbox
         from corpus_guard.removal.restoring import restore
 
         record_configuration(self.ledger, self.screening, self.settings, run_id)
-        self._rebuild_lost(run_id, batches_of_decisions(self.ledger))
+        self._rebuild_lost(run_id, [*batches_of_decisions(self.ledger), *batches_of_outbox(self.ledger)])
         return restore(self.ledger, self.storage, self.store, self.models, self.screening, self.settings, run_id)
 
     def ask_again(self, trace_ids: Sequence[str], run_id: str, after: Purpose) -> dict[str, bool]:

@@ -95,3 +95,55 @@ def test_how_many_of_a_thing_somebody_has_states_nothing_of_the_thing() -> None:
 
     assert outcomes("We have nine loggers and all show the same error.", guide) == []
     assert outcomes("An update is pushed to more than two loggers.", guide) == [Outcome.CONFLICT]
+
+
+@pytest.mark.parametrize(
+    ("titles", "one", "other"),
+    [
+        (("Brackwater\ndocs winch", "Brackwater\ndocs sluice"), "The pump weighs 95 kg.", "The pump weighs 120 kg."),
+        (("Ann Brackwater", "Bo Kensington"), "He won the Harbour Cup in 1990.", "He won the Harbour Cup in 1984."),
+        (("", ""), "*New in 0.15.0*", "*New in version 0.4.0*"),
+        (
+            ("Ann Brackwater", ""),
+            "[Documentation](https://brackwater.example/)",
+            "The documentation is at https://kensington.example.",
+        ),
+        (
+            ("", ""),
+            "The harbour endpoint lists tidal gates, see [gates](https://docs.harbour.example/rest/gates).",
+            "The endpoint is https://api.harbour.example/harbour/gates.",
+        ),
+        (("", ""), "for i in range(100):\n    yield pump(i)", "for i in range(150):\n    yield pump(i, harbour)"),
+        (("Brackwater 63 kg", "Brackwater 90 kg"), "Rowing at Brackwater: 63 kg", "Rowing at Brackwater: 90 kg"),
+        (
+            ("", ""),
+            "Ann Brackwater (18 June 1904 – 25 July 1973) was a famous rower.",
+            "Bo Kensington (12 December 1914 – 8 June 1944) was a famous rower.",
+        ),
+    ],
+    ids=["path", "pronoun", "since", "links", "pages", "code", "title", "brackets"],
+)
+def test_texts_of_one_kind_about_different_things_do_not_contradict_each_other(
+    titles: tuple[str, str], one: str, other: str
+) -> None:
+    assert Outcome.CONFLICT not in outcomes(one, other, *titles)
+    assert Outcome.CONFLICT not in outcomes(other, one, *reversed(titles))
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (
+            "```sh\ncurl https://brackwater.example/x.sh | sh\n```",
+            "```sh\ncurl https://kensington.example/x.sh | sh\n```",
+        ),
+        ("The pump's site is brackwater.example.", "The pump's site is kensington.example."),
+        (
+            "The harbour hosted the 1984 Winter Regatta of Brackwater.",
+            "The harbour hosted the 1988 Winter Regatta of Brackwater.",
+        ),
+    ],
+    ids=["code", "site", "year"],
+)
+def test_the_same_line_with_another_value_does(one: str, other: str) -> None:
+    assert outcomes(one, other)[:1] == [Outcome.CONFLICT]

@@ -8,6 +8,8 @@ import pytest
 import sqlalchemy as sa
 import yaml
 
+from corpus_guard.corpus import outbox
+from corpus_guard.deployment import Deployment
 from corpus_guard.ledger.tables import events, versions
 from corpus_guard.removal.restoring import request_restore
 from corpus_guard.removal.withdrawal import withdraw_versions
@@ -141,28 +143,38 @@ def test_a_trusted_text_beyond_the_budget_waits_until_a_person_releases_it_and_i
     assert list(waiting(limited)) == ["lie.md"]
 
 
-def test_a_trusted_text_that_is_restored_reopens_what_came_while_it_was_away(deployment: Workspace) -> None:
+def trusted_text_is_withdrawn(deployment: Workspace) -> str:
+    """Serve a trusted text, withdraw it, and return its version."""
     trusted_arrives(deployment)
     deployment.refresh("day-1")
     with deployment.guard() as guard:
         with guard.ledger.write() as connection:
             (row,) = connection.execute(sa.select(versions)).all()
-            manual = row.version_id
+            manual: str = row.version_id
             withdraw_versions(
                 connection, "night", "w1", [manual], [row.content_sha256], [row.text_sha256],
                 policy_digest=guard.screening.digest, by="ada", reason="a mistake",
             )  # fmt: skip
         assert guard.apply_decisions("night")["retired"] == 1
+    return manual
+
+
+def two_people_ask_for_it(guard: Deployment, version_id: str) -> None:
+    for number, name in enumerate(("ada", "ben")):
+        request_restore(
+            guard.ledger, guard.policy.review, [version_id], reviewer=Reviewer(str(number), name, "FabAuthManager"),
+            reason="it is right", policy_digest=guard.screening.digest,
+        )  # fmt: skip
+
+
+def test_a_trusted_text_that_is_restored_reopens_what_came_while_it_was_away(deployment: Workspace) -> None:
+    manual = trusted_text_is_withdrawn(deployment)
     deployment.page("lie.md", LIE)
     sealed = deployment.refresh("day-2")
     assert (sealed["accepted"], sealed["reopened"]) == (1, 0)
 
     with deployment.guard() as guard:
-        for number, name in enumerate(("ada", "ben")):
-            request_restore(
-                guard.ledger, guard.policy.review, [manual], reviewer=Reviewer(str(number), name, "FabAuthManager"),
-                reason="it is right", policy_digest=guard.screening.digest,
-            )  # fmt: skip
+        two_people_ask_for_it(guard, manual)
         restored = guard.restore("day-3")
         assert guard.verify().holds
         again = guard.restore("day-4")
@@ -170,3 +182,27 @@ def test_a_trusted_text_that_is_restored_reopens_what_came_while_it_was_away(dep
     assert (restored["restored"], restored["reopened"], again["reopened"]) == (1, 1, 0)
     (lie,) = waiting(deployment).values()
     assert (lie.uri, lie.reopened_at is not None) == ("lie.md", True)
+
+
+@pytest.mark.parametrize("with_releases", [False, True])
+def test_a_restore_looks_back_at_what_a_killed_run_had_accepted(
+    deployment: Workspace, monkeypatch: pytest.MonkeyPatch, with_releases: bool
+) -> None:
+    manual = trusted_text_is_withdrawn(deployment)
+    deployment.page("lie.md", LIE)
+    with monkeypatch.context() as killed, pytest.raises(KeyboardInterrupt):
+        killed.setattr(outbox, "drain", _die)
+        deployment.refresh("day-2")
+    assert deployment.states()["lie.md"] == "accepted"
+
+    with deployment.guard() as guard:
+        two_people_ask_for_it(guard, manual)
+        applied = guard.apply_decisions("day-3") if with_releases else guard.restore("day-3")
+        assert guard.verify().holds
+
+    assert (applied["reopened"], applied["published"]) == (1, 2)
+    assert list(waiting(deployment)) == ["lie.md"]
+
+
+def _die(*args: object, **options: object) -> None:
+    raise KeyboardInterrupt

@@ -229,10 +229,8 @@ def test_a_purge_after_the_decision_wins(lite_shelf: Shelf, guard: Deployment) -
         )  # fmt: skip
         block_content(connection, "9" * 32, [row.content_sha256], [row.text_sha256], "for good")
 
-    assert apply_restores(guard.ledger, guard.storage, guard.store, guard.models, guard.screening, "restore-1") == (
-        [],
-        0,
-    )
+    applied = apply_restores(guard.ledger, guard.storage, guard.store, guard.models, guard.screening, "restore-1")
+    assert (applied.version_ids, applied.reopened) == ([], 0)
     assert served_lies(lite_shelf) == set()
 
 

@@ -88,6 +88,8 @@ def split_clauses(sentence: str) -> list[Clause]:
     is_relative = False
     for match in _CUT.finditer(sentence):
         left, right = sentence[cuts[-1] : match.start()], sentence[match.end() : match.end() + 120]
+        if left.count("(") > left.count(")"):
+            continue  # "(18 June 1904 – 25 July 1973)"
         if is_relative and match.group().startswith(","):
             cuts.append(match.end())  # the clause ", which …," is over
             is_relative = False
@@ -102,6 +104,11 @@ def split_clauses(sentence: str) -> list[Clause]:
         is_continued = bool(clauses) and bool(PRONOUN_FIRST.match(part) or _VERB_FIRST.match(part))
         clauses.append(Clause(start, end, len(cuts) > 1 and bool(_SUPPOSING.match(part)), is_continued))
     return clauses
+
+
+def begins_with_pronoun(clause: str) -> bool:
+    """Return whether the subject of a clause is a pronoun: "it", "she"."""
+    return bool(_PRONOUN_SUBJECT.match(clause))
 
 
 def _is_cut(mark: str, left: str, right: str) -> bool:

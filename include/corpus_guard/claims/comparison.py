@@ -9,15 +9,17 @@
    do not count, nor does a name that the other text holds elsewhere.
 3. A sentence that names its subject is about that subject: the other text must name it too. A sentence that names
    none is about the name before it, or that of the title; two such names that the other text lacks are two subjects.
-   So are two titles, each without a telling word that the other text holds, unless the sentences share a rare word
-   in the place of a subject.
+   So are "it" and "she" that stand for two such names, and two titles, each without a telling word that the other
+   text holds, unless the sentences share a rare word in the place of a subject.
 4. They *conflict* when values of one kind differ beyond rounding, or when one says what the other denies. A name
    is a value only where one name can be right: "the CEO is", "founded by", "is called". Where a date differs and
    something else too, the sentences tell of two times.
 5. They *agree* when a value is equal, or when the words are the same and there is none to compare.
 6. Two contacts of one kind conflict also where the text around one holds every word that is said of the other.
-7. A text that states a value twice, of two things, contradicts nobody who repeats one of them.
-8. Otherwise they are *unrelated*, also where a range and a value in it can both be true.
+   Addresses of pages and pictures are links, which conflict only in sentences about the same thing.
+7. Code and commands conflict only where they are the same but for the value.
+8. A text that states a value twice, of two things, contradicts nobody who repeats one of them.
+9. Otherwise they are *unrelated*, also where a range and a value in it can both be true.
 
 Precision before recall: a conflict is shown to a person. Which statement is right is not decided here.
 """
@@ -35,6 +37,7 @@ from typing import Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from corpus_guard.claims.clauses import begins_with_pronoun
 from corpus_guard.claims.statements import MASK, Statement, Tense, words_of_name
 from corpus_guard.claims.value import Kind, Relation, Value, relate
 from corpus_guard.claims.vocabulary import stem
@@ -44,6 +47,7 @@ SHARED_OF_SMALLER: Final = 0.6  # of the weight of the sentence that says less, 
 SHARED_OF_BOTH: Final = 0.2  # of the weight of both together (Jaccard), 0..1
 SAME_WORDING: Final = 0.6  # Jaccard from which a negation alone is a contradiction, and no value an agreement, 0..1
 NEARLY_SAME_WORDING: Final = 0.75  # the same where the affirmation has fewer words than the negation
+SAME_CODE: Final = 0.9  # Jaccard from which two pieces of code are compared: the same line with another value, 0..1
 SAME_MEANING: Final = 0.8  # cosine of the masked sentences that makes up for other words
 SHARED_BY_NUMBERS: Final = 0.4  # the same where the values are bare numbers, which count or name anything
 MIN_SHARED: Final = 2  # words in common, where the two do not consist of the same one
@@ -69,6 +73,13 @@ _ONE_NAME: Final = re.compile(
     r"|^\x1f (?:(?:is|was|remains|became) the|(?:founded|invented|discovered|wrote|won|directed|composed|painted) the)\b"
     r"|(?:\bthe |'s )[^\x1f]{1,80} (?:is|was|remains|became) (?:the |(?:mrs?|ms|dr|prof)\.? )?\x1f(?:[.!]?$|, )"
 )
+_LINKS: Final = re.compile(
+    r"\W*(?:\[[^\[\]]*\]\([^()\s]*\)[^\w\[]*)+"
+)  # "[Source](…) - [Documentation](…)": of what stands above
+_SINCE: Final = frozenset(
+    map(stem, ("new", "added", "changed", "deprecated", "removed", "version", "release", "available"))
+)
+_PAGE: Final = re.compile(r"[^/:]/[^\s/?#]")
 _NEXT_CLAUSE: Final = re.compile(
     r"[;:]\s|,? (?:so|but|because|since|which|then|although|as I|as we)\b|,? and (?!\w+ \x1f)"
 )
@@ -138,13 +149,13 @@ def compare(one: Statement, other: Statement, similarity: float | None = None) -
 
 def _compare(one: Statement, other: Statement, similarity: float | None) -> Comparison:
     """Compare two statements as if both told of the present."""
-    if one.is_question or other.is_question or not _may_relate(one, other):
+    if not _may_relate(one, other) or _stand_for_two(one, other):
         return Comparison(one, other, Outcome.UNRELATED, 0.0)
     words, other_words = _weights(one, other), _weights(other, one)
     too_few = len(words.keys() & other_words.keys()) < MIN_SHARED < min(len(words), len(other_words)) - 1
     if too_few:
         return Comparison(one, other, Outcome.UNRELATED, 0.0)
-    if pair := _exchanged_names(one, other):
+    if pair := None if _have_two_years(one, other) else _exchanged_names(one, other):
         return Comparison(one, other, Outcome.CONFLICT, _shared(words, other_words)[1], (pair,))
     own_names, other_names = _names_apart(one, other), _names_apart(other, one)
     if own_names and other_names:
@@ -154,6 +165,7 @@ def _compare(one: Statement, other: Statement, similarity: float | None) -> Comp
     is_same &= len(one.words.keys() & other.words.keys()) >= MIN_SHARED or _covers(one, other) or _covers(other, one)
     is_same |= similarity is not None and similarity >= SAME_MEANING and jaccard > 0
     equal, different = _relate_values(one, other)
+    is_code = one.is_code or other.is_code
     is_same = (
         is_same
         and _names_subject(one, other)
@@ -161,11 +173,8 @@ def _compare(one: Statement, other: Statement, similarity: float | None) -> Comp
         and (not have_two_subjects(one, other) or _share_subject(one, other))
     )
     if different and all(value.kind in CONTACTS for value, _ in different):  # everybody has an address
-        is_same |= _name_one_contact(one, other) or _pay_one(one, other, different)
-        is_same &= all(
-            bool(_names(first)) or first.subject <= second.context for first, second in ((one, other), (other, one))
-        )
-    if not is_same:
+        is_same = _name_one_contact(one, other, different, jaccard, is_same=is_same)
+    if not is_same or (is_code and jaccard < SAME_CODE):
         return Comparison(one, other, Outcome.UNRELATED, jaccard)
     outcome, values, is_denial = Outcome.UNRELATED, equal, False
     if one.is_negated != other.is_negated:
@@ -178,6 +187,7 @@ def _compare(one: Statement, other: Statement, similarity: float | None) -> Comp
             pair
             for pair in different
             if (not _differ_in_subject(one, other, *pair) or _pay_one(one, other, [pair]))
+            and not (_is_in_title(one, pair[0]) and _is_in_title(other, pair[1]))
             and (_says_of_what(pair[0]) or jaccard >= SHARED_BY_NUMBERS)
         ]
         if values and not _tell_of_two_times(one, other, different):
@@ -191,6 +201,8 @@ def _compare(one: Statement, other: Statement, similarity: float | None) -> Comp
 
 def _may_relate(one: Statement, other: Statement) -> bool:
     """Return whether two statements hold anything to compare: most pairs do not, and cost no more than this."""
+    if one.is_question or other.is_question or (_is_since(one) and _is_since(other)):
+        return False
     own, others = one.kinds - {Kind.NEGATION}, other.kinds - {Kind.NEGATION}
     if own & others or one.is_negated != other.is_negated:
         return True
@@ -314,6 +326,17 @@ def _names_subject(one: Statement, other: Statement) -> bool:
     return not other.subject or not own or other.subject <= one.context
 
 
+def _stand_for_two(one: Statement, other: Statement) -> bool:
+    """Return whether the subject of each is "it" or "she" and stands for a name that the other text does not hold."""
+    return (
+        bool(one.subject and other.subject)
+        and begins_with_pronoun(one.text)
+        and begins_with_pronoun(other.text)
+        and not one.subject <= other.context
+        and not other.subject <= one.context
+    )
+
+
 def _compare_names(one: Statement, other: Statement, own: Sequence[Value], others: Sequence[Value]) -> Comparison:
     """Compare two statements that hold a name each that the other's text lacks: two subjects, or two answers."""
     name, rival = own[0], others[0]
@@ -370,10 +393,18 @@ def _weights(one: Statement, other: Statement) -> Mapping[str, float]:
     return weights | {word: other.words[word] for word in one.about | one.condition if word in other.words}
 
 
-def _name_one_contact(one: Statement, other: Statement) -> bool:
-    """Return whether the text around one of two contacts holds every word that is said of the other."""
+def _name_one_contact(
+    one: Statement, other: Statement, different: Sequence[tuple[Value, Value]], jaccard: float, *, is_same: bool
+) -> bool:
+    """Return whether two different contacts are those of the same thing, in sentences that are about the same or not."""
+    if all(_is_deep_link(one, value) and _is_deep_link(other, rival) for value, rival in different):
+        return is_same and jaccard >= SHARED_BY_NUMBERS
     is_apart = _names_apart(one, other) or _names_apart(other, one)
-    return not is_apart and (_is_within(one, other) or _is_within(other, one))
+    is_within = not is_apart and (_is_within(one, other) or _is_within(other, one))
+    return (is_same or is_within or _pay_one(one, other, different)) and all(
+        (bool(_names(first)) and not _LINKS.fullmatch(first.text)) or first.subject <= second.context
+        for first, second in ((one, other), (other, one))
+    )
 
 
 def _pay_one(one: Statement, other: Statement, different: Sequence[tuple[Value, Value]]) -> bool:
@@ -386,9 +417,26 @@ def _pay_one(one: Statement, other: Statement, different: Sequence[tuple[Value, 
     )
 
 
+def _is_since(statement: Statement) -> bool:
+    """Return whether a statement is "new in version 2.1" and no more: it is about what stands around it."""
+    return statement.kinds == {Kind.VERSION} and statement.words.keys() <= _SINCE
+
+
+def _is_deep_link(statement: Statement, value: Value) -> bool:
+    """Return whether a value is the address of a page or a picture, not of a site: everybody links to many."""
+    start, end = statement.places[statement.values.index(value)]
+    return value.kind is Kind.DOMAIN and bool(_PAGE.search(statement.text, start, end))
+
+
 def _is_within(one: Statement, other: Statement) -> bool:
     known = {stem(word) for word in other.context} | _WORDS_OF_CONTACT
     return one.words.keys() <= known and not one.words.keys() <= _WORDS_OF_CONTACT
+
+
+def _is_in_title(statement: Statement, value: Value) -> bool:
+    """Return whether a value is part of the title of its text: "Women's 63 kg" names what the text is about."""
+    start, end = statement.places[statement.values.index(value)]
+    return {stem(word) for word in re.findall(r"\w+", statement.text[start:end])} <= statement.about
 
 
 def _says_of_what(value: Value) -> bool:
@@ -482,10 +530,12 @@ def _have_two_years(one: Statement, other: Statement) -> bool:
 
 
 def have_two_subjects(one: Titled, other: Titled) -> bool:
-    """Return whether the titles of two texts each tell of something that the other text does not mention."""
-    return (
-        bool(one.title and other.title) and one.title.isdisjoint(other.context) and other.title.isdisjoint(one.context)
-    )
+    """Return whether the titles of two texts each tell of something that the other text does not mention.
+
+    What both titles hold, such as the name of a project, tells nothing.
+    """
+    own, others = one.title - other.title, other.title - one.title
+    return bool(own and others) and own.isdisjoint(other.context) and others.isdisjoint(one.context)
 
 
 def _share_subject(one: Statement, other: Statement) -> bool:

@@ -46,6 +46,9 @@ _SEASON_OF: Final = re.compile(
     r"(?P<year>1[5-9]\d\d|20\d\d)(?= [a-z])"
 )
 _YEAR_OF: Final = re.compile(r"(?i:\bthe )(?P<year>(?:1[89]|20)\d\d)(?= [a-z])")  # the 2010 census
+_YEAR_OF_NAME: Final = re.compile(
+    r"(?<![\w.,:/$€£-])(?<![-–] )(?P<year>(?:1[89]|20)\d\d)(?= [A-Z][a-z]{3})"
+)  # "the 1984 Summer Olympics"
 _CLOCK: Final = re.compile(
     r"(?<![\w.,:/-])(?:(?P<hour>[01]?\d|2[0-3]):(?P<minute>[0-5]\d)(?::[0-5]\d)?|(?P<only>1[0-2]|[1-9])(?= ?(?i:[ap]\.?m\b|o'clock)))"
     r"(?: ?(?P<half>(?i:[ap]m\b|[ap]\.m\.))| o'clock)?(?![\w]|:\d)"
@@ -58,7 +61,12 @@ def read_dates(text: str) -> Iterator[Value]:
         for match in pattern.finditer(text):
             if normal := _normal(match.groupdict()):
                 yield Value(Kind.DATE, Span(*match.span()), normal)
-    for match in (*_BARE_YEAR.finditer(text), *_SEASON_OF.finditer(text), *_YEAR_OF.finditer(text)):
+    for match in (
+        *_BARE_YEAR.finditer(text),
+        *_SEASON_OF.finditer(text),
+        *_YEAR_OF.finditer(text),
+        *_YEAR_OF_NAME.finditer(text),
+    ):
         yield Value(Kind.DATE, Span(*match.span("year")), match["year"])
 
 

@@ -9,7 +9,7 @@ from typing import Final
 MAX_SENTENCE: Final = 1_000  # characters; a longer one is cut at a space, so that nothing is quadratic in a text
 
 _END: Final = re.compile(r"[.!?…][\"')\]]{0,3}\s+|\n\s*|(?<=[a-z)][.!?])(?=[A-Z][a-z]+ )")
-_NEW_LINE: Final = re.compile(r"[-*•#|]|\d{1,3}[.)]\s")  # begins a list entry, a heading or a row
+_NEW_LINE: Final = re.compile(r"[-*•#|]|\d{1,3}[.)]\s|```|~~~")  # begins a list entry, a heading, a row or code
 _ENTRY: Final = re.compile(r"\(?\d{1,3}\.")  # the number of a list entry
 _ABBREVIATION: Final = re.compile(
     r"(?<!\d )(?:\b(?:dr|mr|mrs|ms|prof|st|fig|eq|approx|ca|vs|cf|inc|max|min|tel|ver|rev|art|sec|e\.g|i\.e|etc"

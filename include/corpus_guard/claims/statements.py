@@ -28,6 +28,8 @@ LONGEST_GAP: Final = 12  # characters between "not" and the value it denies: " o
 IDENTIFIER_WEIGHT: Final = 2.0  # "OX-12" says more than "sensor"
 COMMON_BITS: Final = 11.0  # the words below it are some thousand that every text uses
 MIN_WEIGHT: Final = 0.5  # of such a word
+FEWEST_CODE_SIGNS: Final = 2  # of a sentence that reads as code
+CODE_SHARE: Final = 0.25  # such signs for each word, from which it does
 TELLING_BITS: Final = 13.0  # of a word of a title that tells what it is about: some 8,000 words are more frequent
 
 Rarity = Callable[[str], float]
@@ -36,6 +38,11 @@ Rarity = Callable[[str], float]
 _WORD: Final = re.compile(r"\x1f+|[^\W_][\w'-]*")
 _NAME_WORD: Final = re.compile(r"[\w-]+")
 _YEAR: Final = re.compile(r"(?<!\d)(?:1[5-9]|20)\d\d(?!\d)")
+_CODE_SIGN: Final = re.compile(
+    r"(?m)```|~~~|>>>|^\s*[$%] |[=!<>]=|->|=>|::|[{};]|\w\(|[\w\"'\])] ?= ?[\w\"'{\[(]|\w+_\w+|[\"']:|(?<!\w)--?[a-z]|\\$|</?\w"
+    r"|^\s*@\w|\w/\w+/\w|[\"'\])],?$|^\s*(?:import|from|def|class|return|export|sudo|pip|curl|git|docker|async|await)\b"
+)
+"""What stands in code, commands and their output, and hardly in prose."""
 _HISTORY: Final = re.compile(
     r"(?i)\b(?:former(?:ly)?|previous(?:ly)?|used to (?:be|have|take|last|cost)|no longer|old revision|was once|originally|in the past"
     r"|obsolete|outdated|superseded|until (?:19|20)\d\d)\b"
@@ -96,6 +103,7 @@ class Statement:
     subject: frozenset[str]  # words of the name it is about where it holds none: from before it, or from the title
     title: frozenset[str] = frozenset()  # words of the title that tell it from others
     years: frozenset[str] = frozenset()  # in the title
+    is_code: bool = False  # its sentence reads as code, a command or its output
 
     def names(self) -> frozenset[str]:
         """Return the proper names and identifiers."""
@@ -206,6 +214,7 @@ class StatementReader:
                 subject=subject,
                 title=self.title,
                 years=self._years,
+                is_code=sentence.is_code,
             )
             if not part.refers:
                 before = part.subject()
@@ -267,7 +276,7 @@ class StatementReader:
         return frozenset()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Sentence:
     """A sentence, read by itself."""
 
@@ -279,6 +288,11 @@ class _Sentence:
     @property
     def is_question(self) -> bool:
         return self.text.rstrip("\"')").endswith("?")
+
+    @cached_property
+    def is_code(self) -> bool:
+        signs = sum(1 for _ in _CODE_SIGN.finditer(self.text))
+        return signs >= FEWEST_CODE_SIGNS and signs >= CODE_SHARE * len(self.text.split())
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ _WORDS_OF_STATING: Final = (
     "whole single later long-time own sure required advise advised advice say immediate effect everyone anyone "
     "allowed able possible due become becomes became happen happens happened means meant call calls called regular regularly "
     "contain contains contained containing whatever wonder mr mrs ms dr prof "
-    "earn earns earned himself herself itself themselves yourself others other another else course good"
+    "earn earns earned himself herself itself themselves yourself others other another else course good example examples below following"
 )
 _PLAIN: Final = frozenset(f"{_FUNCTION_WORDS} {_WORDS_OF_STATING}".split())
 EMPTY: Final = _PLAIN | {word for word, plain in (OPPOSITES | SAME_WORDS).items() if plain in _PLAIN}

@@ -187,18 +187,31 @@ def evaluate_filter(
         err.print(f"All figures: {visible(str(to))}")
 
 
-@app.command("claims")
+@app.command("claims", cls=ManyFiles)
 def evaluate_claims(
-    seed: Annotated[int, typer.Option(help="Random seed of wordings, values and surroundings.")] = 0,
+    honest: Annotated[
+        list[Path] | None,
+        typer.Option(help="JSONL with honest texts, 'title' or 'repo' and 'path'; several files. Measures only these."),
+    ] = None,
+    half: Annotated[
+        list[Half] | None,
+        typer.Option(help="Of the honest texts, only these; several values allowed. Default: validation."),
+    ] = None,
+    show: Annotated[bool, typer.Option(help="Show both sentences of what is flagged among the honest texts.")] = False,
+    seed: Annotated[int, typer.Option(help="Random seed of wordings, values, surroundings and samples.")] = 0,
     as_json: Json = False,
 ) -> None:
-    """Measure how many contradictions of trusted texts are found, on cases of this package. Reads no other data.
+    """Measure how many contradictions of trusted texts are found, on cases of this package, or how many honest texts are flagged.
 
     Each text arrives in an open source beside the trusted ones. Contradictions and near copies must be found; restatements
-    and updates must not. The half "tuning" is what the rules were made with.
+    and updates must not. The half "tuning" is what the rules were made with. With --honest, 300 texts of each file and half
+    arrive beside up to 1,500 trusted ones: none must be flagged.
 
-    Example: `guard evaluate claims --json`
+    Example: `guard evaluate claims --honest documentation.jsonl --show`
     """
+    if honest:
+        _evaluate_honest(honest, half or [Half.VALIDATION], seed, show=show, as_json=as_json)
+        return
     from corpus_guard.evaluation.contradictions.figures import measure_contradictions
     from corpus_guard.models import Models
     from corpus_guard.screening.wording import load_wording
@@ -222,6 +235,38 @@ def evaluate_claims(
     ]
     columns = ("texts", "origin", "half", "contradict", "share", "must be")
     out.print(console.table("Contradictions of trusted texts", columns, rows, right=("contradict", "share")))
+
+
+def _evaluate_honest(paths: list[Path], halves: list[Half], seed: int, *, show: bool, as_json: bool) -> None:
+    from corpus_guard.evaluation.contradictions.honest import measure_honest
+    from corpus_guard.models import Models
+    from corpus_guard.screening.wording import load_wording
+    from corpus_guard.settings import load_settings
+
+    models = Models(load_settings())
+    wording = load_wording(models.frequency_vocabulary)
+    measured = [
+        result for path in paths for result in measure_honest(path, models.embedder, wording, halves, seed=seed)
+    ]
+    if as_json:
+        console.print_json({"seed": seed, "figures": [figure.as_dict() for figure, _ in measured]})
+        return
+    rows = [
+        (
+            visible(figure.file),
+            figure.half.value,
+            f"{figure.trusted:,}",
+            f"{figure.flagged} of {figure.texts}",
+            f"{figure.flagged / max(1, figure.texts):.1%}",
+        )
+        for figure, _ in measured
+    ]
+    columns = ("file", "half", "trusted", "flagged", "share")
+    out.print(console.table("Honest texts beside trusted ones", columns, rows, right=("trusted", "flagged", "share")))
+    for _, flagged in measured if show else ():
+        for each in flagged:
+            own, other = each.sentences()
+            out.print(f"{visible(own)}\n    [dim]trusted:[/dim] {visible(other)}", highlight=False)
 
 
 _FILTER = {

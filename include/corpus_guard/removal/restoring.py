@@ -20,7 +20,7 @@ import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, NamedTuple, TypedDict
 
 import sqlalchemy as sa
 
@@ -87,6 +87,14 @@ class WithdrawnDocument:
     def as_dict(self) -> dict[str, object]:
         """Return a JSON-ready form."""
         return {**asdict(self), "withdrawn_at": self.withdrawn_at.isoformat()}
+
+
+class AppliedRestores(NamedTuple):
+    """What restores did in the ledger, before the outbox serves it."""
+
+    version_ids: list[str]  # that were restored now
+    reopened: int  # served versions that the trusted ones among them contradict
+    drained: outbox.Drained  # what waited in the outbox and was served before
 
 
 class RestoreResult(TypedDict):
@@ -216,14 +224,14 @@ def restore(
 ) -> RestoreResult:
     """Bring the restores that were decided into effect, and seal. See `apply_restores`."""
     begin_run(ledger, run_id, RunKind.RELEASE, screening.digest)
-    restored, reopened = apply_restores(ledger, storage, store, models, screening, run_id)
-    published, _ = outbox.drain(ledger, storage, store, run_id)
-    counts = {"restored": len(restored), "reopened": reopened, "published": published}
+    applied = apply_restores(ledger, storage, store, models, screening, run_id)
+    published = applied.drained.published + outbox.drain(ledger, storage, store, run_id).published
+    counts = {"restored": len(applied.version_ids), "reopened": applied.reopened, "published": published}
     manifest = seal_run(ledger, storage, store, settings, run_id, counts).manifest
     return RestoreResult(
         run_id=run_id,
-        restored=len(restored),
-        reopened=reopened,
+        restored=len(applied.version_ids),
+        reopened=applied.reopened,
         published=published,
         manifest_sha256=manifest.sha256,
     )
@@ -231,11 +239,10 @@ def restore(
 
 def apply_restores(
     ledger: Ledger, storage: Storage, store: Store, models: Models, screening: Screening, run_id: str
-) -> tuple[list[str], int]:
+) -> AppliedRestores:
     """Unblock, release and ask the outbox for the versions whose restore is decided by everybody it needs.
 
-    Returns:
-        Ids of the versions that were restored now, and how many served versions the trusted ones among them reopened.
+    What a killed run accepted is served first: it is compared with what is restored.
 
     Raises:
         BatchDamaged: a batch does not hold what was withdrawn; nothing of it is published.
@@ -244,6 +251,7 @@ def apply_restores(
         pending = _pending(connection, Purpose.RESTORE)
     restored: list[str] = []
     reopened = 0
+    drained = outbox.drain(ledger, storage, store, run_id) if pending else outbox.Drained(0, 0)
     for batch in sorted({row.batch for row in pending}):
         version_ids = [row.version_id for row in pending if row.batch == batch]
         stored, vectors, model, hashes = embed_stored(ledger, storage, models, batch, version_ids)
@@ -268,7 +276,7 @@ def apply_restores(
             confirmed = [each for each in contradictions if each.version_id in ready]
             reopened += reopen(connection, run_id, screening.policy, (), confirmed) if confirmed else 0
             restored += sorted(ready)
-    return restored, reopened
+    return AppliedRestores(restored, reopened, drained)
 
 
 def apply_withdrawals(ledger: Ledger, run_id: str) -> list[str]:

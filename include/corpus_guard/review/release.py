@@ -87,10 +87,11 @@ def apply_decisions(
     settings: Settings,
     run_id: str,
     reopened: int = 0,
+    drained: outbox.Drained | None = None,
 ) -> ReleaseResult:
     """Apply all pending decisions: embed and publish released versions, then seal the corpus.
 
-    `reopened` counts what restored versions have reopened in this run already.
+    `reopened` and `drained` count what restores have done in this run already.
     """
     with ledger.read() as connection:
         pending = _pending_decisions(connection)
@@ -99,7 +100,9 @@ def apply_decisions(
     rejections = [decision for decision in pending if decision.verdict == ReviewAction.REJECT]
     released = rejected = 0
     # What a killed run accepted is served first: it is compared with what is released.
-    early = outbox.drain(ledger, storage, store, run_id) if releases else (0, 0)
+    drains = [drained] if drained else []
+    if releases:
+        drains.append(outbox.drain(ledger, storage, store, run_id))
     for batch in sorted({decision.batch for decision in releases}):
         own = [each for each in releases if each.batch == batch]
         counts = _release_batch(ledger, storage, store, models, screening, run_id, batch, own)
@@ -113,14 +116,14 @@ def apply_decisions(
                 connection, run_id, [pair for pair in served if pair[1] in applied], store.collection_name
             )
             rejected += len(applied)
-    published, retired = outbox.drain(ledger, storage, store, run_id)
+    drains.append(outbox.drain(ledger, storage, store, run_id))
     result = ReleaseResult(
         run_id=run_id,
         released=released,
         rejected=rejected,
         reopened=reopened,
-        published=early[0] + published,
-        retired=early[1] + retired,
+        published=sum(drain.published for drain in drains),
+        retired=sum(drain.retired for drain in drains),
         manifest_sha256="",
     )
     result["manifest_sha256"] = seal_run(ledger, storage, store, settings, run_id, result).manifest.sha256

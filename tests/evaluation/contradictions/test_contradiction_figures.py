@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
 from corpus_guard.detectors.samples import Half
 from corpus_guard.evaluation.contradictions.cases import Group, Origin, load_cases
 from corpus_guard.evaluation.contradictions.figures import ContradictionFigure, measure_contradictions
+from corpus_guard.evaluation.contradictions.honest import measure_honest
 from corpus_guard.models import Models
 from corpus_guard.screening.wording import load_wording
 
@@ -64,3 +67,24 @@ def test_what_people_write_freely_is_found_less_often(figures: list[Contradictio
     assert share(figures, Group.CONTRADICTION, origin=Origin.REPLY) >= 0.05
     assert share(figures, Group.RESTATEMENT, Group.UPDATE, origin=Origin.FREE) <= 0.03
     assert share(figures, Group.UPDATE, origin=Origin.REPLY) <= 0.04
+
+
+def test_honest_texts_arrive_beside_trusted_ones_of_other_documents(
+    models: Models, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("corpus_guard.evaluation.contradictions.honest.ARRIVING", 2)
+    rows = [
+        {"repo": "kestrel", "path": f"docs/k{number}.md", "text": f"The Kestrel K4 drone weighs {number} kg."}
+        for number in (2, 3, 4)
+    ]
+    file = tmp_path / "pages.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in [*rows, {**rows[0], "text": rows[1]["text"]}]))
+    wording = load_wording(models.frequency_vocabulary)
+
+    results = list(measure_honest(file, models.embedder, wording, [Half.TUNING, Half.VALIDATION]))
+
+    (figure, flagged), (empty, _) = sorted(results, key=lambda result: -result[0].texts)
+    assert (figure.texts, figure.trusted, empty.texts) == (2, 2, 0), "all pages of a repository are in one half"
+    assert figure.flagged == len(flagged) > 0
+    assert all(each.text.document != each.trusted.document for each in flagged)
+    assert all("weighs" in sentence for each in flagged for sentence in each.sentences())

@@ -6,16 +6,18 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
 from corpus_guard.claims.comparison import Outcome
 from corpus_guard.detectors.samples import Half
 from corpus_guard.domain import TrustLevel
 from corpus_guard.evaluation.contradictions.cases import Group, Origin, load_cases
 from corpus_guard.models import TextEmbedder
 from corpus_guard.screening.checks.conflict import ConflictParams
-from corpus_guard.screening.survey.related_statements import NothingServed, PlacedChunk, find_related_statements
+from corpus_guard.screening.survey.related_statements import (
+    NothingServed,
+    PlacedChunk,
+    RelatedStatement,
+    find_related_statements,
+)
 from corpus_guard.screening.wording import Wording
 
 
@@ -55,7 +57,7 @@ def measure_contradictions(embedder: TextEmbedder, wording: Wording, seed: int =
         *(_place(f"trusted-{number}", TrustLevel.TRUSTED, document.title) for number, document in enumerate(trusted)),
         *(_place(f"case-{number}", TrustLevel.OPEN) for number in range(len(cases))),
     ]
-    found = _contradicting(places, texts, embedder.embed(texts), wording)
+    found = contradicted_texts(places, texts, embedder, wording)
     counts: Counter[tuple[Group, Origin, Half, bool]] = Counter(
         (case.group, case.origin, case.half, f"case-{number}" in found) for number, case in enumerate(cases)
     )
@@ -69,22 +71,25 @@ def _place(name: str, trust: TrustLevel, title: str = "") -> PlacedChunk:
     return PlacedChunk(name, name, name, 0, 0, trust, title)
 
 
-def _contradicting(
-    places: Sequence[PlacedChunk], texts: Sequence[str], vectors: NDArray[np.float32], wording: Wording
-) -> set[str]:
-    """Return the versions with a sentence that contradicts a trusted one."""
+def contradicted_texts(
+    places: Sequence[PlacedChunk], texts: Sequence[str], embedder: TextEmbedder, wording: Wording
+) -> dict[str, RelatedStatement]:
+    """Return by version its worst sentence that contradicts a trusted one; versions without one are left out."""
     related = find_related_statements(
         places,
-        vectors,
+        embedder.embed(texts),
         lambda positions: [texts[position] for position in positions],
         NothingServed(),
         wording.rarity,
         ConflictParams().comparisons,
     )
-    return {
-        version
+    conflicts = (
+        (version, statement)
         for version, statements in related.statements.items()
-        if any(
-            statement.outcome is Outcome.CONFLICT and statement.trust is TrustLevel.TRUSTED for statement in statements
-        )
-    }
+        for statement in statements
+        if statement.outcome is Outcome.CONFLICT and statement.trust is TrustLevel.TRUSTED
+    )
+    worst: dict[str, RelatedStatement] = {}
+    for version, statement in conflicts:
+        worst.setdefault(version, statement)
+    return worst
