@@ -3,7 +3,8 @@
 Rules
 - A chunk is compared with the `NEAREST` chunks of a higher trust level that lie nearest to it, those that are
   served and those that arrive in the same run, and with `NEAREST_PEERS` of its own level that arrive with it.
-  Chunks of one document are never compared with each other.
+  Chunks of one document are never compared with each other. Where more than 60,000 chunks of a run come
+  into question, the nearest are looked for around the chunk only (`corpus_guard.screening.survey.cells`).
 - `corpus_guard.claims` says which sentences agree and which contradict each other. Of the chunks of its own
   level only contradictions are kept.
 - A trusted chunk is compared with the served ones of lower trust that lie nearest to it, after all others: they came
@@ -33,12 +34,13 @@ from corpus_guard.claims.statements import Rarity
 from corpus_guard.claims.value import Kind
 from corpus_guard.domain import Chunk, Span, TrustLevel, Version
 from corpus_guard.screening.survey.agreement import FetchTexts
+from corpus_guard.screening.survey.cells import Cells
 
 NEAREST: Final = 8  # chunks of a higher trust level that a chunk is compared with, of each collection and of the run
 NEAREST_PEERS: Final = 2  # the same of its own level
 NEAR_COSINE: Final = 0.3  # below it two chunks are about different things
 MAX_KEPT: Final = 12  # related statements of a version: a reviewer reads no more
-CHUNKS_PER_BLOCK: Final = 400  # compared at a time: 400 x 60,000 cosines are 96 MB
+CHUNKS_PER_BLOCK: Final = 400  # compared at a time, of one cell: 400 x 60,000 cosines are 96 MB
 _CACHED_PASSAGES: Final = 4_096
 
 
@@ -215,7 +217,8 @@ class _Finder:
         self._left = max_comparisons
         self._ranks = np.array([chunk.trust.rank for chunk in chunks], np.int8)
         self._arriving = {chunk.doc_id for chunk in chunks}
-        self._columns: dict[tuple[int, bool], tuple[NDArray[np.intp], NDArray[np.float32]]] = {}
+        self._cells = Cells(vectors)
+        self._beside = lru_cache(maxsize=4)(self._arriving_beside)  # of one cell, for two levels: peers and higher ones
         self._documents = np.unique([chunk.doc_id for chunk in chunks], return_inverse=True)[1]
         self._read: Callable[[str, str], StatedPassage] = lru_cache(_CACHED_PASSAGES)(
             lambda text, title: StatedPassage(text, rarity, title)
@@ -226,8 +229,8 @@ class _Finder:
         statements: defaultdict[str, list[RelatedStatement]] = defaultdict(list)
         not_compared = Counter[str]()
         lower = np.flatnonzero(self._ranks < TrustLevel.TRUSTED.rank)
-        for start in range(0, len(lower), CHUNKS_PER_BLOCK):
-            for position, related in self._compare_block(lower[start : start + CHUNKS_PER_BLOCK]):
+        for block in self._cells.split(lower, CHUNKS_PER_BLOCK):
+            for position, related in self._compare_block(block):
                 version = self._chunks[position].version_id
                 if related is None:
                     not_compared[version] += 1
@@ -242,8 +245,7 @@ class _Finder:
         trusted = np.flatnonzero(self._ranks == TrustLevel.TRUSTED.rank)
         contradicted: defaultdict[str, list[RelatedStatement]] = defaultdict(list)
         not_compared = Counter[str]()
-        for start in range(0, len(trusted), CHUNKS_PER_BLOCK):
-            block = trusted[start : start + CHUNKS_PER_BLOCK].tolist()
+        for block in map(np.ndarray.tolist, self._cells.split(trusted, CHUNKS_PER_BLOCK)):
             nearby: dict[int, list[int | ServedChunk]] = {position: [] for position in block}
             for trust in TrustLevel:
                 if trust is not TrustLevel.TRUSTED:
@@ -329,7 +331,7 @@ class _Finder:
         *,
         are_peers: bool,
     ) -> None:
-        columns, vectors = self._arriving_beside(rank, are_peers)
+        columns, vectors = self._beside(rank, are_peers, int(self._cells.labels[rows[0]]))
         if not len(columns):
             return
         cosines = self._vectors[list(rows)] @ vectors.T
@@ -340,14 +342,11 @@ class _Finder:
             ordered = sorted((index for index in chosen.tolist() if row[index] >= NEAR_COSINE), key=lambda i: -row[i])
             nearby[position].extend(int(columns[index]) for index in ordered)
 
-    def _arriving_beside(self, rank: int, are_peers: bool) -> tuple[NDArray[np.intp], NDArray[np.float32]]:
-        """Return the chunks of the run of a trust level, or of higher ones, and their vectors: copied once a run."""
-        key = (rank, are_peers)
-        if key not in self._columns:
-            columns = np.flatnonzero(self._ranks == rank if are_peers else self._ranks > rank)
-            is_whole = len(columns) == len(self._vectors)
-            self._columns[key] = (columns, self._vectors if is_whole else self._vectors[columns])
-        return self._columns[key]
+    def _arriving_beside(self, rank: int, are_peers: bool, cell: int) -> tuple[NDArray[np.intp], NDArray[np.float32]]:
+        """Return the chunks of the run around a cell that have a trust level, or a higher one, and their vectors."""
+        columns = self._cells.around(cell, np.flatnonzero(self._ranks == rank if are_peers else self._ranks > rank))
+        is_whole = len(columns) == len(self._vectors)
+        return columns, self._vectors if is_whole else self._vectors[columns]
 
 
 def _related(
