@@ -12,7 +12,8 @@ or the ledger between two seals. Direct writes to Chroma are detected by every g
 
 **When it fails.** Clear the failed task, or trigger the DAG again: every step may be repeated and converges. By task:
 
-- `discover`: `sources.yaml` is wrong; the log names the key. `guard source check` tries one source.
+- `discover`: `sources.yaml` is wrong; the log names the key. `guard source check` tries one source. Or there are more shards than
+  `core.max_map_length` (1,024: 1.7 million documents): refresh a few `sources` at a time, or raise it.
 - `intake`, `changed`, `survey`: the storage or the ledger does not answer; the log names the address. An unreadable document fails no task.
 - `embed`, `screen`: a model is missing (`guard models prepare`), or memory is short: give the pool `models` fewer slots.
 - `publish`: Chroma does not answer; start it. Nothing is half published: the outbox continues where it stopped.

@@ -5,7 +5,7 @@ store would be. Two cores are then enough for four workers: a shard of eight doc
 three. Each document is fetched and hashed again (CORPUS_GUARD_REFETCH_DAYS=0) and none has changed, so the time is that of `intake`. The
 cold refresh before goes through every step. Figures are printed: run with ``-s``.
 
-Takes about twelve minutes on two quiet cores.
+Took 25 minutes beside other work on two cores; a quarter of an hour is meant for quiet ones.
 """
 
 from __future__ import annotations

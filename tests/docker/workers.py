@@ -228,22 +228,22 @@ def cluster(folder: Path, models: Path, sources: Sequence[str], **more: str) -> 
         sources: names; each is a prefix of a bucket.
         more: further variables.
     """
-    with ExitStack() as closing_stack:
+    with ExitStack() as cleanup:
         home = folder / "home"
         layout = Layout(PROJECT, home)
         (home / "airflow").mkdir(parents=True)
         ports = Ports(*(free_port() for _ in range(4)))
         secrets = Secrets.load(layout)
-        database = closing_stack.enter_context(
+        database = cleanup.enter_context(
             LocalPostgres(home / "postgres", ports.postgres, secrets.postgres, durable=False)
         )
         for name in ("airflow", "ledger"):
             database.create_database(name)
-        store = closing_stack.enter_context(object_store(folder))
+        store = cleanup.enter_context(object_store(folder))
         for bucket in (BUCKET, PAGES):
             store.bucket(bucket)
         relay = SlowRelay(int(store.endpoint.rpartition(":")[2]))
-        closing_stack.callback(relay.close)
+        cleanup.callback(relay.close)
         slow = f"http://{HOST}:{relay.port}"
         login = {"conn_type": "aws", "login": KEY, "password": SECRET, "extra": {"endpoint_url": slow}}
         redis = free_port()
@@ -281,7 +281,7 @@ def cluster(folder: Path, models: Path, sources: Sequence[str], **more: str) -> 
 
         def start(name: str, *command: str) -> subprocess.Popen[bytes]:
             process = _start(folder, name, list(command), env)
-            closing_stack.callback(_stop, process)
+            cleanup.callback(_stop, process)
             return process
 
         airflow = (sys.executable, "-m", "airflow")
@@ -304,7 +304,7 @@ def cluster(folder: Path, models: Path, sources: Sequence[str], **more: str) -> 
         start("scheduler", *airflow, "scheduler", "--skip-serve-logs")
         base = f"http://{HOST}:{ports.airflow}"
         _wait(lambda: _is_up(f"{base}/api/v2/monitor/health"), server, folder / "api-server.log")
-        api = closing_stack.enter_context(httpx.Client(base_url=base, timeout=60))
+        api = cleanup.enter_context(httpx.Client(base_url=base, timeout=60))
         token = api.post("/auth/token", json={"username": "admin", "password": secrets.admin}).raise_for_status()
         api.headers["Authorization"] = f"Bearer {token.json()['access_token']}"
         pool = {"name": "models", "slots": 8, "description": "one for each worker"}
@@ -312,11 +312,11 @@ def cluster(folder: Path, models: Path, sources: Sequence[str], **more: str) -> 
         address = "/api/v2/dags/corpus_refresh"
         _wait(lambda: api.get(address).status_code == 200, server, folder / "dag-processor.log")
         api.patch(address, json={"is_paused": False}).raise_for_status()
-        made = Cluster(folder, env, database, store, relay, api)
+        services = Cluster(folder, env, database, store, relay, api)
         try:
-            yield made
+            yield services
         finally:
-            for process in [*made.workers.values(), *made.stopping]:
+            for process in [*services.workers.values(), *services.stopping]:
                 _stop(process)
 
 
@@ -345,6 +345,6 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
 def _wait(is_ready: Callable[[], bool], process: subprocess.Popen[bytes], log: Path) -> None:
     deadline = time.monotonic() + START_SECONDS
     while not is_ready():
-        said = f"exit code {process.poll()}\n{log.read_text(errors='replace')[-3000:]}"
-        assert process.poll() is None and time.monotonic() < deadline, said
+        end_of_log = log.read_text(errors="replace")[-3000:]
+        assert process.poll() is None and time.monotonic() < deadline, f"exit code {process.poll()}\n{end_of_log}"
         time.sleep(0.3)
