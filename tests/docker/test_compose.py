@@ -55,6 +55,15 @@ def test_the_schema_refuses_what_is_wrong(compose: dict[str, Any], key: str, val
     assert problems(broken)
 
 
+def test_its_worker_listens_to_every_queue_that_a_task_may_be_sent_to(compose: dict[str, Any]) -> None:
+    words = compose["services"]["worker"]["command"]
+    values = yaml.safe_load((PROJECT / "docker" / "kubernetes" / "values.yaml").read_text())["workers"]["celery"]
+
+    assert set(words[words.index("--queues") + 1].split(",")) == {
+        workers["queue"] for workers in (values, *values["sets"])
+    }
+
+
 def test_only_airflow_and_mlflow_are_published_and_on_loopback(compose: dict[str, Any]) -> None:
     published = {name: service["ports"] for name, service in compose["services"].items() if "ports" in service}
 
