@@ -123,4 +123,9 @@ def orders(
         print_json({"file": str(to), **model.sheet})
         return
     out.print(f"Trained on {model.sheet['orders']:,} orders and {model.sheet['honest']:,} honest sentences")
+    left_out = model.sheet["left_out"]
+    out.print(
+        f"A quarter of the families left out: {left_out['caught']:,} of {left_out['orders']:,} orders caught, "
+        f"{left_out['alarms']:,} of {left_out['honest']:,} look-alikes alarmed"
+    )
     out.print(f"Written to {visible(str(to))}; to use it, replace screening/learned/orders.npz", soft_wrap=True)

@@ -8,7 +8,8 @@ section 3, mean pooling and unit length. One text at a time, so nothing is padde
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from copy import copy
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +35,12 @@ class QuestionEmbedder:
         self._tokenizer = Tokenizer.from_file(str(weights.folder / "tokenizer.json"))
         self._tokenizer.no_padding()
         self._tokenizer.enable_truncation(MAX_TOKENS)
+
+    def replacing(self, tensors: Mapping[str, NDArray[np.floating]]) -> QuestionEmbedder:
+        """Return an embedder with some of its tensors replaced, by their names."""
+        changed = copy(self)
+        changed._tensors = {**self._tensors, **{name: value.astype(np.float32) for name, value in tensors.items()}}
+        return changed
 
     def embed(self, texts: Sequence[str]) -> Floats:
         """Embed texts.

@@ -15,16 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpus_guard.detectors.orders.honest_texts import read_honest
+from corpus_guard.detectors.orders.layer_training import train_layer
 from corpus_guard.detectors.orders.texts import OrderText, generate_texts, read_texts, texts_digest
 from corpus_guard.domain import Progress, no_progress
-from corpus_guard.screening.orders.encoder import WIDTH, read_state
+from corpus_guard.screening.orders.encoder import read_tokens
 from corpus_guard.screening.orders.features import BUCKETS, Buckets, Group, read_features
 from corpus_guard.screening.orders.model import OrdersModel, opening_buckets, opening_words
 
 SCALES: Final = {Group.WORDS: 3.0, Group.PAIRS: 3.0, Group.PIECES: 3.0, Group.CONCEPTS: 3.0, Group.SIGNS: 1.0}
 """Weight of a group before the fit: signs alone are no evidence."""
 INVERSE_PENALTY: Final = 0.5
-READING_INVERSE_PENALTY: Final = 1e-3
 OPENING_SCALE: Final = 6.0
 OPENED, READ = 0.98, 0.98
 """Shares of the orders caught which the smallest model must open, and which words must leave to the encoder."""
@@ -34,12 +34,13 @@ CERTAIN: Final = 2.0
 """Log-odds of 0.88."""
 FRAMES: Final = 2_000
 """Sentences of each label put together from parts."""
-HONEST_STATES: Final = 4_500
+HONEST_STATES: Final = 2_500
 """Honest sentences of manuals that the encoder reads for the training; it takes some 10 ms for each."""
-TRANSLATION_STATES: Final = 700
+TRANSLATION_STATES: Final = 500
 FRAME_STATES: Final = 300
 """The same, of each label."""
 FOLDS: Final = 4
+"""Parts of the families; without the first, a model is trained that the threshold is placed with."""
 NOT_OWN: Final = frozenset({"background", "frames"})
 
 
@@ -117,72 +118,75 @@ class OrdersData:
         return chosen
 
     @cached_property
-    def _states(self) -> NDArray[np.float32]:
-        """Encoder's states, a row for each sentence; zeros where it is not read."""
-        states = np.zeros((len(self.texts), WIDTH), np.float32)
-        known: dict[str, NDArray[np.float32]] = {}
-        rows = np.flatnonzero(self._has_state)
+    def _tokens(self) -> dict[int, NDArray[np.float16]]:
+        """Token states before the trained layer, by row, of the sentences that the encoder reads."""
+        rows = np.flatnonzero(self._has_state).tolist()
+        tokens = {}
         for done, row in enumerate(rows):
             self._progress("reading sentences", done, len(rows))
-            text = self.texts[row].text
-            if text not in known:
-                known[text] = read_state(text)
-            states[row] = known[text]
-        return states
+            tokens[row] = read_tokens(self.texts[row].text).astype(np.float16)
+        return tokens
 
     def train(self, chosen: NDArray[np.bool_] | None = None) -> OrdersModel:
         """Fit a model to the chosen sentences; None: to all."""
         rows = np.ones(len(self.texts), bool) if chosen is None else chosen
-        model = self._train(rows)
-        words, whole, opening = self._left_out_by_folds(rows)
+        words, whole, opening = self._judge_quarter(rows)
         shift = self._shift(rows, whole)
-        caught = rows & self.labels & self.is_own & (whole + shift >= CERTAIN)
+        judged, raised = rows & np.isfinite(whole), whole + shift >= CERTAIN
+        caught = judged & self.labels & raised
+        left_out = {
+            "orders": int((judged & self.labels).sum()),
+            "caught": int(caught.sum()),
+            "honest": int((judged & ~self.labels).sum()),
+            "alarms": int((judged & ~self.labels & raised).sum()),
+        }
+        self._progress("training", FOLDS - 1, FOLDS)
+        model = self._train(rows)
         return replace(
             model,
             reading_intercept=model.reading_intercept + shift,
             opens_at=_lowest(opening[caught], OPENED),
             reads_at=_lowest(words[caught], READ),
-            sheet=self._sheet(rows),
+            sheet={**self._sheet(rows), "left_out": left_out},
         )
 
     def _train(self, rows: NDArray[np.bool_]) -> OrdersModel:
-        columns = self._matrix[rows]
-        weights, intercept = _fit(columns, self.labels[rows], INVERSE_PENALTY)
+        weights, intercept = _fit(self._matrix[rows], self.labels[rows])
         scales = np.array([[SCALES[group]] for group in Group])
-        opening, _ = _fit(self._opening[rows], self.labels[rows], INVERSE_PENALTY)
-        reading, reading_intercept = self._fit_reading(rows & self._has_state)
+        opening, _ = _fit(self._opening[rows], self.labels[rows])
+        read = np.flatnonzero(rows & self._has_state)
+        trained = train_layer([self._tokens[row] for row in read.tolist()], self.labels[read])
         return OrdersModel(
             (weights.reshape(len(Group), BUCKETS) * scales).astype(np.float16),
             intercept,
             (opening.reshape(2, BUCKETS) * OPENING_SCALE).astype(np.float16),
             -np.inf,
-            reading,
-            reading_intercept,
+            trained.layer,
+            trained.reading,
+            trained.intercept,
             -np.inf,
             {},
         )
 
-    def _fit_reading(self, rows: NDArray[np.bool_]) -> tuple[NDArray[np.float32], float]:
-        """Fit the weights of the encoder's states, for states as they come."""
-        states = self._states[rows]
-        mean, deviation = states.mean(axis=0), states.std(axis=0) + 1e-5
-        weights, intercept = _fit((states - mean) / deviation, self.labels[rows], READING_INVERSE_PENALTY)
-        return (weights / deviation).astype(np.float32), float(intercept - (weights / deviation) @ mean)
+    def _judge_quarter(self, rows: NDArray[np.bool_]) -> tuple[NDArray[np.float64], ...]:
+        """Return log-odds of words, log-odds in all, and opening score of own sentences that a training did not see.
 
-    def _left_out_by_folds(self, rows: NDArray[np.bool_]) -> tuple[NDArray[np.float64], ...]:
-        """Return for each own sentence, without its family, log-odds of words, in all, and the opening score."""
+        They are a quarter of the families, and of the lines of other languages; the rest is minus infinity.
+        """
         names = [text.line if text.family in {*NOT_OWN, "languages"} else text.family for text in self.texts]
-        folds = np.array([zlib.crc32(name.encode("utf-8", "replace")) % FOLDS for name in names])
+        left_out = np.array([zlib.crc32(name.encode("utf-8", "replace")) % FOLDS == 0 for name in names])
         results = np.full((3, len(self.texts)), -np.inf)
-        for fold in range(FOLDS):
-            self._progress("training without a quarter of the families", fold, FOLDS)
-            if len(set(self.labels[rows & (folds != fold)].tolist())) < 2:
-                continue
-            model = self._train(rows & (folds != fold))
-            for row in np.flatnonzero(rows & (folds == fold) & self.is_own):
-                words = model.log_odds(self.features[row])
-                opening = model.opening_weights.score(self.texts[row].text)
-                results[:, row] = words, words + model.state_log_odds(self._states[row]), opening
+        if len(set(self.labels[rows & ~left_out].tolist())) < 2:
+            return tuple(results)
+        self._tokens  # noqa: B018 - read before the training is announced
+        self._progress("training without a quarter of the families", 0, FOLDS)
+        model = self._train(rows & ~left_out)
+        judged = np.flatnonzero(rows & left_out & self.is_own)
+        for done, row in enumerate(judged):
+            self._progress("judging the quarter left out", done, len(judged))
+            words = model.log_odds(self.features[row])
+            sentence = self.texts[row].text
+            results[:, row] = words, model.all_log_odds(words, sentence), model.opening_weights.score(sentence)
         return tuple(results)
 
     def _shift(self, rows: NDArray[np.bool_], whole: NDArray[np.float64]) -> float:
@@ -195,16 +199,16 @@ class OrdersData:
         model = self._train(~left_out)
         return np.array(
             [
-                model.log_odds(self.features[row]) + model.state_log_odds(self._states[row])
+                model.all_log_odds(model.log_odds(self.features[row]), self.texts[row].text)
                 for row in np.flatnonzero(left_out)
             ]
         )
 
     @cached_property
     def shift(self) -> float:
-        """What is added to log-odds, from all sentences: one number, so that few honest look-alikes alarm."""
+        """What is added to log-odds, from a quarter of all sentences: one number, so that few honest look-alikes alarm."""
         rows = np.ones(len(self.texts), bool)
-        return self._shift(rows, self._left_out_by_folds(rows)[1])
+        return self._shift(rows, self._judge_quarter(rows)[1])
 
     def _sheet(self, rows: NDArray[np.bool_]) -> dict[str, Any]:
         texts = [self.texts[row] for row in np.flatnonzero(rows)]
@@ -218,12 +222,11 @@ class OrdersData:
         }
 
 
-def _fit(features: Any, labels: NDArray[np.bool_], inverse_penalty: float) -> tuple[NDArray[np.float64], float]:
+def _fit(features: Any, labels: NDArray[np.bool_]) -> tuple[NDArray[np.float64], float]:
     """Fit a logistic regression."""
     from sklearn.linear_model import LogisticRegression
 
-    solver = "lbfgs" if isinstance(features, np.ndarray) else "liblinear"
-    fitted = LogisticRegression(C=inverse_penalty, solver=solver, max_iter=200, random_state=0)
+    fitted = LogisticRegression(C=INVERSE_PENALTY, solver="liblinear", max_iter=200, random_state=0)
     fitted.fit(features, labels)
     return fitted.coef_[0], float(fitted.intercept_[0])
 
