@@ -149,7 +149,7 @@ def compare(one: Statement, other: Statement, similarity: float | None = None) -
 
 def _compare(one: Statement, other: Statement, similarity: float | None) -> Comparison:
     """Compare two statements as if both told of the present."""
-    if not _may_relate(one, other) or _stand_for_two(one, other):
+    if not _may_relate(one, other) or _share_too_little(one, other) or _stand_for_two(one, other):
         return Comparison(one, other, Outcome.UNRELATED, 0.0)
     words, other_words = _weights(one, other), _weights(other, one)
     too_few = len(words.keys() & other_words.keys()) < MIN_SHARED < min(len(words), len(other_words)) - 1
@@ -207,6 +207,12 @@ def _may_relate(one: Statement, other: Statement) -> bool:
     if own & others or one.is_negated != other.is_negated:
         return True
     return own <= {Kind.NAME} and others <= {Kind.NAME}
+
+
+def _share_too_little(one: Statement, other: Statement) -> bool:
+    """Return whether two statements of many words have fewer than MIN_SHARED in common, whatever they need not repeat."""
+    fewest = min(len(one.words) - len(one.name_stems), len(other.words) - len(other.name_stems))
+    return fewest > MIN_SHARED + 1 and len(one.reach & other.reach) < MIN_SHARED
 
 
 def compare_texts(
@@ -306,23 +312,19 @@ def _shared(own: Mapping[str, float], others: Mapping[str, float]) -> tuple[floa
 
 def _names_apart(one: Statement, other: Statement) -> list[Value]:
     """Return the names of `one` of which `other` and its text do not hold every word."""
-    return [value for value in _names(one) if not set(words_of_name(value.normal)) <= other.context]
-
-
-def _names(statement: Statement) -> list[Value]:
-    return [value for value in statement.values if value.kind is Kind.NAME] if Kind.NAME in statement.kinds else []
+    return [value for value in one.names if not set(words_of_name(value.normal)) <= other.context]
 
 
 def _names_subject(one: Statement, other: Statement) -> bool:
     """Return whether the text of `one` may be about what `other` names: in itself, or in the title of its text."""
     if other.referent and not other.referent & (one.words.keys() | one.about):
         return False
-    named = [words_of_name(value.normal) for value in _names(other)]
+    named = [words_of_name(value.normal) for value in other.names]
     if named:
         return any(word in one.context for words in named for word in words)
     if any(word in one.words and weight >= RARE_WEIGHT for word, weight in other.words.items()):
         return True  # perhaps a name that begins the sentence, where every word has a capital
-    own = frozenset(word for name in one.names() for word in words_of_name(name)) or one.subject
+    own = frozenset(one.name_stems) or one.subject
     return not other.subject or not own or other.subject <= one.context
 
 
@@ -365,11 +367,7 @@ def _compare_names(one: Statement, other: Statement, own: Sequence[Value], other
 def _exchanged_names(one: Statement, other: Statement) -> tuple[Value, Value] | None:
     """Return the names of two clauses that are the same but for a name, where one name can be right."""
     own, others = (
-        [
-            name
-            for name in _names(first)
-            if not {stem(word) for word in words_of_name(name.normal)} & second.words.keys()
-        ]
+        [name for name in first.names if not {stem(word) for word in words_of_name(name.normal)} & second.words.keys()]
         for first, second in ((one, other), (other, one))
     )
     if len(own) != 1 or len(others) != 1 or one.is_negated != other.is_negated or any(map(str.isdigit, own[0].normal)):
@@ -387,10 +385,12 @@ def _weights(one: Statement, other: Statement) -> Mapping[str, float]:
 
     What `one` need not repeat counts where `other` says it: "it weighs 2 kg" is about the pump before.
     """
-    names = {stem(word) for name in _names(one) for word in words_of_name(name.normal) if word in other.context}
-    known = other.words.keys() | other.about | other.condition
-    weights = {word: weight for word, weight in one.words.items() if word in known or word not in names}
-    return weights | {word: other.words[word] for word in one.about | one.condition if word in other.words}
+    names = {name for word, name in one.name_stems.items() if word in other.context} - other.reach
+    weights = {word: weight for word, weight in one.words.items() if word not in names} if names else dict(one.words)
+    for word in one.reach & other.words.keys():
+        if word in one.about or word in one.condition:
+            weights[word] = other.words[word]
+    return weights
 
 
 def _name_one_contact(
@@ -402,7 +402,7 @@ def _name_one_contact(
     is_apart = _names_apart(one, other) or _names_apart(other, one)
     is_within = not is_apart and (_is_within(one, other) or _is_within(other, one))
     return (is_same or is_within or _pay_one(one, other, different)) and all(
-        (bool(_names(first)) and not _LINKS.fullmatch(first.text)) or first.subject <= second.context
+        (bool(first.names) and not _LINKS.fullmatch(first.text)) or first.subject <= second.context
         for first, second in ((one, other), (other, one))
     )
 
@@ -413,7 +413,7 @@ def _pay_one(one: Statement, other: Statement, different: Sequence[tuple[Value, 
         second.context.issuperset(words_of_name(name.normal))
         and any(first.words.get(stem(word), 0.0) >= RARE_WEIGHT for word in words_of_name(name.normal))
         for first, second in ((one, other), (other, one))
-        for name in _names(first)
+        for name in first.names
     )
 
 
@@ -463,7 +463,7 @@ def _contradicts(one: Statement, other: Statement, jaccard: float) -> bool:
         return False  # a heading says nothing, and one word no sentence: "not a mass" beside "to get mass"
     if any(
         (first.referent and not first.referent & second.words.keys())
-        or (is_short and not _names(first) and not first.subject <= second.context)
+        or (is_short and not first.names and not first.subject <= second.context)
         for first, second in ((one, other), (other, one))
     ):
         return False
@@ -503,7 +503,7 @@ def _more(one: Statement, value: Value | None, other: Statement) -> bool:
             start = first[-1]
         if after := _NEXT_CLAUSE.search(one.text, place[1]):
             end = after.start()
-    names = {stem(word) for name in _names(one) for word in words_of_name(name.normal) if word in other.context}
+    names = {stem(word) for name in one.names for word in words_of_name(name.normal) if word in other.context}
     known = other.words.keys() | names | other.about
     return (
         any(word not in known for place, word in one.stems if start <= place < end and place not in skipped)

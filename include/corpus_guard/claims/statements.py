@@ -81,9 +81,9 @@ class Tense(StrEnum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Statement:
-    """A clause of a sentence, read."""
+    """A clause of a sentence, read. What its comparisons ask for again and again is kept."""
 
     span: Span  # of the sentence, in the text
     text: str  # of the clause, as a reader sees it
@@ -105,24 +105,35 @@ class Statement:
     years: frozenset[str] = frozenset()  # in the title
     is_code: bool = False  # its sentence reads as code, a command or its output
 
-    def names(self) -> frozenset[str]:
-        """Return the proper names and identifiers."""
-        return frozenset(value.normal for value in self.values if value.kind is Kind.NAME)
+    @cached_property
+    def names(self) -> tuple[Value, ...]:
+        """The proper names and identifiers."""
+        return tuple(value for value in self.values if value.kind is Kind.NAME) if Kind.NAME in self.kinds else ()
 
-    @property
+    @cached_property
+    def name_stems(self) -> Mapping[str, str]:
+        """Each word of its names → stem."""
+        return {word: stem(word) for name in self.names for word in words_of_name(name.normal)}
+
+    @cached_property
+    def reach(self) -> frozenset[str]:
+        """The stems that it is about, with those that it need not repeat."""
+        return self.about | self.condition | self.words.keys()
+
+    @cached_property
     def tense(self) -> Tense:
         """When it holds."""
         is_past = bool(_HAPPENED.search(self.text)) and not _CHANGED.search(self.text)
         is_present = bool(_PRESENT.search(self.text))
         return Tense.UNKNOWN if is_past == is_present else Tense.PAST if is_past else Tense.PRESENT
 
-    @property
+    @cached_property
     def is_dated(self) -> bool:
         """Whether it tells of a time that a date names, "in 2014 it was 12 hours"; how it has been since then is no such thing."""
         text = self.text
         return self.has_date and bool(_PAST.search(text)) and not _PRESENT.search(text) and not _CHANGED.search(text)
 
-    @property
+    @cached_property
     def is_history(self) -> bool:
         """Whether its first value is of former times; a later clause about them makes no history of it."""
         marked = _HISTORY.search(self.text)

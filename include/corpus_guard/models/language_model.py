@@ -88,6 +88,16 @@ class LanguageModel:
         release_memory()
         return scores
 
+    def token_places(self, texts: Sequence[str]) -> list[NDArray[np.int64]]:
+        """Return start and end of each token that `surprisals` scores, shape (tokens - 1, 2), in characters of the text."""
+        places = [
+            self._tokenizer(_readable(text), truncation=True, max_length=MAX_TOKENS, return_offsets_mapping=True)[
+                "offset_mapping"
+            ]
+            for text in texts
+        ]
+        return [np.array(each[1:], np.int64).reshape(-1, 2) for each in places]
+
     def answer(self, conversations: Sequence[Conversation], max_new_tokens: int = 32) -> list[GeneratedAnswer]:
         """Generate the most likely next turn of each conversation (greedy, so the same every time).
 

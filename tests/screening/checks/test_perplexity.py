@@ -203,6 +203,9 @@ class LanguageStub:
         assert len(texts) == len(self.scores)
         return self.scores
 
+    def token_places(self, texts: Sequence[str]) -> list[NDArray[np.int64]]:
+        return [np.zeros((len(scores), 2), np.int64) for scores in self.scores]
+
 
 def judged(models: Models, scores: Sequence[float]) -> list[str]:
     params = PerplexityParams(rarity_bits=0.0, suspect_nats=7.0, short_nats=9.0, gibberish_nats=8.0)
@@ -379,3 +382,32 @@ def test_parameters_model_and_code_are_in_the_digest(models: Models) -> None:
     names = [name for name in PerplexityParams.model_fields if name != "enabled"]
     changed = {digest("other"), *(digest(**{name: 1.0}) for name in names)}
     assert len(changed | {digest()}) == len(names) + 2
+
+
+CHANGES = """- The DAG `retrieval_watch`, `guard watch` and a page name documents that are retrieved as no honest one is. Six detectors
+  share a budget of 0.2 % of the documents a week. `guard evaluate watch` measures them on generated logs.
+- Other applications fill the retrieval log by OpenTelemetry spans (OTLP with JSON) or `guard retrievals import`.
+  `CORPUS_GUARD_RETRIEVAL_LOG=hashed` keeps neither questions nor answers.
+- `guard map` and a page: the corpus in a plane, with what waits and what a case accuses, and documents by risk.
+- A classifier finds orders to a model in words that no rule foresees: `instructions.speech_act`. `guard train orders` trains it,
+  `guard evaluate orders` measures it.
+"""
+"""Written by people: without its names and figures it is as unlikely as random words, among them it is not."""
+
+
+def test_a_log_of_changes_is_judged_among_the_names_and_figures_that_no_model_foresees(
+    check: Perplexity, models: Models
+) -> None:
+    (alone,) = models.language_model.surprisals([_without_shapes(CHANGES)])
+
+    assert check._judge(alone), "without them it looks like gibberish"
+    assert found(check, a_version(CHANGES), a_version(" ".join(CHANGES.split()))) == [[], []]
+
+
+def test_gibberish_among_names_and_figures_is_found(check: Perplexity, cut: Chunker) -> None:
+    words = GIBBERISH[2].split()
+    mixed = " ".join(f"{word} 2.{number}.1" if number % 6 == 0 else word for number, word in enumerate(words))
+
+    (findings,) = found(check, a_page(cut, f"{mixed} {ENGLISH[1]}"))
+
+    assert serious(findings)
