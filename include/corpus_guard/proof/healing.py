@@ -14,7 +14,7 @@ Rules
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -26,6 +26,7 @@ from corpus_guard.corpus.store import ChunkRecord
 from corpus_guard.errors import Inconsistent
 from corpus_guard.ledger.event_log import append_event
 from corpus_guard.ledger.ledger import now
+from corpus_guard.ledger.queries import select_in_batches
 from corpus_guard.ledger.states import UNFINISHED_STATES, PublicationState
 from corpus_guard.ledger.tables import chunks, publications, versions
 from corpus_guard.proof.deviations import Deviation, DeviationKind
@@ -81,7 +82,7 @@ def heal(ledger: Ledger, storage: Storage, store: Store, run_id: str, deviations
     if suspects:
         store.forget_collections()  # a collection may have been made again under its name
         with ledger.exclusive("publish"):
-            for batch in in_batches(sorted(suspects)):
+            for batch in in_batches(_sort_by_file(ledger, suspects)):
                 _heal_batch(ledger, storage, store, run_id, batch, progress)
         outbox.drain(ledger, storage, store, run_id)
     unhealed = tuple(sorted(progress.unhealed.items()))
@@ -105,6 +106,15 @@ def _suspect_records(ledger: Ledger, deviations: Iterable[Deviation]) -> set[Rec
         if deviation.kind is DeviationKind.MOVED:
             suspects.add((deviation.subject, deviation.actual))
     return suspects
+
+
+def _sort_by_file(ledger: Ledger, keys: Collection[RecordKey]) -> list[RecordKey]:
+    """Return the keys in the order of the files that hold their vectors, so that each file is read a few times at most."""
+    statement = sa.select(publications.c.chunk_id, publications.c.collection, publications.c.vectors)
+    with ledger.read() as connection:
+        rows = select_in_batches(connection, statement, publications.c.chunk_id, (chunk_id for chunk_id, _ in keys))
+        files = {(row.chunk_id, row.collection): row.vectors for row in rows}
+    return sorted(keys, key=lambda key: (files.get(key, ""), key))
 
 
 def _heal_batch(
