@@ -61,7 +61,7 @@ class Throughput:
     chunks: int
     costs: tuple[CheckCost, ...]
     rule_tier: float  # chunks per second and core through all `RULE_TIER_CHECKS` in turn
-    scored: int  # chunks scored by the language model
+    scored: int  # readings of chunks by the language model; a suspect one may be read twice
 
     @property
     def scored_share(self) -> float:
@@ -79,8 +79,8 @@ class CascadeProof:
 
     documents: int
     differing: Mapping[str, int]  # such as "accept → quarantine" → documents
-    scored: int  # chunks scored in the cascade
-    scored_without: int  # chunks scored without it
+    scored: int  # readings of chunks by the language model in the cascade
+    scored_without: int  # the same without it
 
     @property
     def equal(self) -> bool:

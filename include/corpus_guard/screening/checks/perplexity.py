@@ -153,13 +153,21 @@ class Perplexity(ConfiguredCheck[PerplexityParams]):
         if not pairs:
             return
         texts = [_without_shapes(chunk.text) for _, chunk in pairs]
-        judged = zip(pairs, self._model().surprisals(texts), strict=True)
-        suspects = [(index, chunk) for (index, chunk), nats in judged if self._judge(nats)]
+        torn: list[tuple[int, Chunk, str]] = []
+        for (index, chunk), text, nats in zip(pairs, texts, self._model().surprisals(texts), strict=True):
+            worst = self._judge(nats)
+            whole = " ".join(chunk.text.split())  # the same, however its lines are wrapped
+            if worst and text == whole:
+                yield index, self._describe(chunk, worst[0], gibberish=worst[1])
+            elif worst:
+                torn.append((index, chunk, whole))
+        if not torn:
+            return
         # What is left out tears sentences apart: only what is unlikely among its surroundings, too, was written by nobody.
-        whole = [" ".join(chunk.text.split()) for _, chunk in suspects]  # the same, however its lines are wrapped
-        scores = zip(self._model().surprisals(whole), self._model().token_places(whole), strict=True) if whole else ()
-        for (index, chunk), text, (nats, places) in zip(suspects, whole, scores, strict=True):
-            if worst := self._judge(nats[_outside_shapes(text, places)]):
+        wholes = [whole for _, _, whole in torn]
+        scores = zip(torn, self._model().surprisals(wholes), self._model().token_places(wholes), strict=True)
+        for (index, chunk, whole), nats, places in scores:
+            if worst := self._judge(nats[_outside_shapes(whole, places)]):
                 yield index, self._describe(chunk, worst[0], gibberish=worst[1])
 
     def _judge(self, nats: NDArray[np.float32]) -> tuple[float, bool] | None:
