@@ -15,12 +15,12 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, make_url
@@ -31,9 +31,6 @@ from corpus_guard.ledger.event_log import chained_events
 from corpus_guard.ledger.queries import advisory_lock_key
 from corpus_guard.ledger.row_digests import note_change
 from corpus_guard.ledger.undecodable import SQLITE_MESSAGE, UndecodableText, find_undecodable
-
-if TYPE_CHECKING:
-    from sqlite3 import Connection as SqliteConnection
 
 BUSY_SECONDS = 60  # a writer waits this long for another's transaction; ours last milliseconds
 LOCK_SECONDS = 600  # a publisher may have thousands of chunks to write
@@ -237,18 +234,31 @@ def _parsed(url: str) -> sa.URL:
     return parsed
 
 
-def _configure_sqlite(connection: SqliteConnection, _record: object) -> None:
+def _configure_sqlite(connection: sqlite3.Connection, _record: object) -> None:
     connection.isolation_level = None  # the driver must not begin transactions behind our back
     cursor = connection.cursor()
     for pragma in (
+        f"busy_timeout={BUSY_SECONDS * 1000}",
         "journal_mode=WAL",
         "synchronous=FULL",
         "foreign_keys=ON",
         "recursive_triggers=ON",
-        f"busy_timeout={BUSY_SECONDS * 1000}",
     ):
-        cursor.execute(f"PRAGMA {pragma}")
+        _retry_while_busy(partial(cursor.execute, f"PRAGMA {pragma}"))
     cursor.close()
+
+
+def _retry_while_busy(execute: Callable[[], object]) -> None:
+    """Run a statement until no other process is in its way: SQLite does not wait when two make a new file a WAL one."""
+    deadline = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            execute()
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)
 
 
 def _begin_sqlite(connection: Connection) -> None:
