@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from corpus_guard.pipeline.steps import RefreshResult
     from corpus_guard.proof.sealing import Seal
     from corpus_guard.proof.verify.verification import Verification
+    from corpus_guard.removal.purge import Purger
     from corpus_guard.removal.restoring import RestoreResult
     from corpus_guard.review.identities import Identities
     from corpus_guard.review.release import ReleaseResult
@@ -196,6 +197,13 @@ class Deployment:
         from corpus_guard.corpus.opening import open_store
 
         return open_store(self.settings, lambda: self.ledger, self._closing)
+
+    @property
+    def purger(self) -> Purger:
+        """Erases content for good, and proves that it is gone."""
+        from corpus_guard.removal.purge import Purger
+
+        return Purger(self.ledger, self.storage, self.blobs, self.store, self.screening, self.settings)
 
     @cached_property
     def retriever(self) -> GuardedRetriever:

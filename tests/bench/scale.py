@@ -206,21 +206,12 @@ def _seal(_home: Path) -> dict[str, object]:
 
 
 def _purge(_home: Path) -> dict[str, object]:
-    from corpus_guard.removal.purge import Purger
     from corpus_guard.removal.purge_plan import PurgeSelectors, plan_purge
 
     with _deployment() as deployment:
         selectors = PurgeSelectors(documents=("notes/0000/000002.md",))
         planned = plan_purge(deployment.ledger, deployment.storage, deployment.blobs, selectors)
-        purger = Purger(
-            deployment.ledger,
-            deployment.storage,
-            deployment.blobs,
-            deployment.store,
-            deployment.screening,
-            deployment.settings,
-        )
-        return {"state": purger.purge(new_run_id("purge"), planned, "bench", "measured")["state"]}
+        return {"state": deployment.purger.purge(new_run_id("purge"), planned, "bench", "measured")["state"]}
 
 
 def _restore(home: Path) -> dict[str, object]:

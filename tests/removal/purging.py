@@ -3,21 +3,10 @@
 from __future__ import annotations
 
 from corpus_guard.deployment import Deployment
-from corpus_guard.removal.purge import Purger, PurgeResult
+from corpus_guard.removal.purge import PurgeResult
 from corpus_guard.removal.purge_plan import PurgePlan, PurgeSelectors, plan_purge
 
 REASON = "asked for by its author"
-
-
-def purger(deployment: Deployment) -> Purger:
-    return Purger(
-        deployment.ledger,
-        deployment.storage,
-        deployment.blobs,
-        deployment.store,
-        deployment.screening,
-        deployment.settings,
-    )
 
 
 def plan_for(deployment: Deployment, **selectors: str) -> PurgePlan:
@@ -27,4 +16,4 @@ def plan_for(deployment: Deployment, **selectors: str) -> PurgePlan:
 
 
 def purge_document(deployment: Deployment, uri: str, run_id: str = "p1") -> PurgeResult:
-    return purger(deployment).purge(run_id, plan_for(deployment, documents=uri), "ada", REASON)
+    return deployment.purger.purge(run_id, plan_for(deployment, documents=uri), "ada", REASON)

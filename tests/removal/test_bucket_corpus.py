@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from purging import plan_for, purge_document, purger
+from purging import plan_for, purge_document
 
 from corpus_guard.batches import Storage
 from corpus_guard.errors import Inconsistent
@@ -76,9 +76,9 @@ def test_it_is_verified_healed_and_purged_but_not_where_versions_are_kept(
             with pytest.raises(Inconsistent, match=r"keeps every earlier version.*the purge stays open"):
                 purge_document(guard, "keys.md")
             server.suspend_versions("guard")
-            result = purger(guard).resume("p2")[0]
+            result = guard.purger.resume("p2")[0]
         else:
-            result = purger(guard).purge("p1", plan_for(guard, documents="keys.md"), "ada", "asked for")
+            result = guard.purger.purge("p1", plan_for(guard, documents="keys.md"), "ada", "asked for")
         assert result["state"] == "closed"
         assert guard.verify(deep=True).holds
     assert SECRET.encode() not in bodies(server, bucket)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from purging import purge_document, purger
+from purging import purge_document
 
 from corpus_guard.deployment import Deployment
 from corpus_guard.errors import Inconsistent
@@ -83,7 +83,7 @@ def test_an_index_that_was_left_behind_is_found(guard: Deployment) -> None:
         patch.setattr(chroma_files, "_is_uuid", lambda name: False)
         purge_document(guard, "keys.md")
 
-    assert [one["state"] for one in purger(guard).resume("p2")] == ["closed"]
+    assert [one["state"] for one in guard.purger.resume("p2")] == ["closed"]
 
 
 @pytest.mark.slow

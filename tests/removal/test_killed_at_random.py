@@ -20,7 +20,7 @@ from pathlib import Path
 import psutil
 import pytest
 import sqlalchemy as sa
-from purging import purge_document, purger
+from purging import purge_document
 
 from corpus_guard.corpus import outbox
 from corpus_guard.deployment import Deployment
@@ -84,7 +84,7 @@ def restore(guard: Deployment, run_id: str, _: str) -> None:
 
 
 def purge(guard: Deployment, run_id: str, uri: str) -> None:
-    purger(guard).resume(run_id)
+    guard.purger.resume(run_id)
     with contextlib.suppress(UnknownSubject):  # purged already
         purge_document(guard, uri, run_id)
 

@@ -8,7 +8,7 @@ from typing import Any
 import psycopg2  # type: ignore[import-untyped]
 import pytest
 import sqlalchemy as sa
-from purging import purge_document, purger
+from purging import purge_document
 
 from corpus_guard.corpus.pgvector_store import SCHEMA
 from corpus_guard.domain import TrustLevel
@@ -169,7 +169,7 @@ class TestPurge:
         assert [row.state for row in corpus.read(sa.select(purges))] == ["removed"]
 
         with corpus.guard() as guard:
-            assert [result["state"] for result in purger(guard).resume("p2")] == ["closed"]
+            assert [result["state"] for result in guard.purger.resume("p2")] == ["closed"]
 
     def test_an_old_transaction_keeps_it_open(self, corpus: Workspace, postgresql: LocalPostgres) -> None:
         """PostgreSQL keeps what it may still see."""
@@ -184,7 +184,7 @@ class TestPurge:
             connection.close()
 
         with corpus.guard() as guard:
-            assert [result["state"] for result in purger(guard).resume("p2")] == ["closed"]
+            assert [result["state"] for result in guard.purger.resume("p2")] == ["closed"]
         assert self.holding(corpus, postgresql) == set()
 
     @pytest.mark.parametrize("hindrance", ["another machine", "no rights"])

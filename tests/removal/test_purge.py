@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import sqlalchemy as sa
-from purging import REASON, plan_for, purger
+from purging import REASON, plan_for
 
 from corpus_guard.batches import Storage
 from corpus_guard.corpus.retrieval_log import LoggedChunk, LoggedRetrieval, RetrievalLog
@@ -104,7 +104,7 @@ def planned(deployment: Workspace, **asked: str) -> PurgePlan:
 def purged(deployment: Workspace, run_id: str = "p1", **asked: str) -> PurgeResult:
     with deployment.guard() as guard:
         wanted = plan_for(guard, **asked)
-        return purger(guard).purge(run_id, wanted, "ada", REASON)
+        return guard.purger.purge(run_id, wanted, "ada", REASON)
 
 
 def served(deployment: Workspace) -> str:
@@ -394,9 +394,9 @@ def test_killed_anywhere_the_same_command_or_resume_ends_in_the_same_place(
 
     with filled.guard() as guard:
         again = (
-            purger(guard).resume("p2")
+            guard.purger.resume("p2")
             if after
-            else [purger(guard).purge("p2", plan_for(guard, documents="keys.md"), "ada", "again")]
+            else [guard.purger.purge("p2", plan_for(guard, documents="keys.md"), "ada", "again")]
         )
 
     assert [one["state"] for one in again] in (["closed"], [])
@@ -446,7 +446,7 @@ def test_a_step_that_was_not_done_is_found_and_named_and_doing_it_closes(
     assert [row.state for row in filled.read(sa.select(purges))] == ["removed"]
 
     with filled.guard() as guard:
-        (done,) = purger(guard).resume("p2")
+        (done,) = guard.purger.resume("p2")
 
     assert done["state"] == "closed"
     assert holding(filled, SECRET.encode()) == []
@@ -480,7 +480,7 @@ def test_an_index_that_was_made_of_old_memory_is_made_again(
         with pytest.raises(Inconsistent, match=r"purged text or vectors are still in .*length\.bin"):
             purged(filled, documents="keys.md")
         with filled.guard() as guard:
-            (done,) = purger(guard).resume("p2")
+            (done,) = guard.purger.resume("p2")
         assert done["state"] == "closed"
 
     assert len(made) == len(set(made)) == times + 1, "each time another index"
@@ -524,7 +524,7 @@ def test_nothing_is_deleted_that_could_not_be_published_again(filled: Workspace)
         wanted = plan_for(guard, documents="keys.md")
         guard.storage.write(name, buffer.getvalue().to_pybytes())
         with pytest.raises(Inconsistent, match="cannot be published again"):
-            purger(guard).purge("p1", wanted, "ada", REASON)
+            guard.purger.purge("p1", wanted, "ada", REASON)
 
     assert "tide gauge" in served(filled)
 
@@ -545,7 +545,7 @@ def test_misuse_is_refused(filled: Workspace) -> None:
             with pytest.raises(UnknownSubject, match="not in the ledger"):
                 plan_for(guard, **{asked: "0" * 64})
         with pytest.raises(Misuse, match="needs the name"):
-            purger(guard).purge("p1", plan_for(guard, documents="keys.md"), "ada", " ")
+            guard.purger.purge("p1", plan_for(guard, documents="keys.md"), "ada", " ")
     assert "Osric" in served(filled)
 
 
@@ -585,4 +585,4 @@ def test_a_wider_purge_searches_for_what_a_narrower_one_still_has_to_prove(fille
         purged(filled, "p2", sources="pages")
 
     with filled.guard() as guard:
-        assert [one["state"] for one in purger(guard).resume("p3")] == ["closed", "closed"]
+        assert [one["state"] for one in guard.purger.resume("p3")] == ["closed", "closed"]

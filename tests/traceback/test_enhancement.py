@@ -16,7 +16,6 @@ from corpus_guard.errors import Misuse, UnknownSubject
 from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.tables import documents, enhancements, events
 from corpus_guard.proof.healing import heal
-from corpus_guard.removal.purge import Purger
 from corpus_guard.removal.purge_plan import PurgeSelectors, plan_purge
 from corpus_guard.traceback import enhancement as bte
 from deploying import Workspace
@@ -233,7 +232,7 @@ def test_what_was_purged_does_not_come_back_as_an_enhancement(deployment: Worksp
         enable(guard, "e1", QUERY, TEXT, **WHO)
         with guard.ledger.read() as connection:
             doc = connection.scalar(sa.select(documents.c.doc_id).where(documents.c.source == trigger.SOURCE))
-        purger = Purger(guard.ledger, guard.storage, guard.blobs, guard.store, guard.screening, guard.settings)
+        purger = guard.purger
         plan = plan_purge(guard.ledger, guard.storage, guard.blobs, PurgeSelectors(documents=(str(doc),)))
         purger.purge("p1", plan, "ada", "wrong after all")
 

@@ -58,7 +58,6 @@ def purge_planned(planned: PlannedPurge, answer: HumanAnswer, reason: str) -> No
     """
     from corpus_guard.deployment import Deployment
     from corpus_guard.removal import purge_plan
-    from corpus_guard.removal.purge import Purger
 
     approver = responder_name(answer)
     with Deployment() as deployment:
@@ -70,15 +69,7 @@ def purge_planned(planned: PlannedPurge, answer: HumanAnswer, reason: str) -> No
                 f"purge {planned['purge_id']} was approved, but the same selection is now {current.purge_id}: more documents "
                 "with this content arrived. Nothing was purged; trigger the DAG again"
             )
-        purger = Purger(
-            deployment.ledger,
-            deployment.storage,
-            deployment.blobs,
-            deployment.store,
-            deployment.screening,
-            deployment.settings,
-        )
-        result = purger.purge(current_run_id(), current, approver, reason)
+        result = deployment.purger.purge(current_run_id(), current, approver, reason)
     log.info("%s", result)
     write_note(f"{_size(planned['documents'], planned['chunks'])} purged, approved by {approver}")
 

@@ -57,7 +57,6 @@ def purge(
 
     Example: `guard purge --document letters/1987.md --reason "asked for by its author" --yes`
     """
-    from corpus_guard.removal.purge import Purger
     from corpus_guard.removal.purge_plan import PurgeSelectors, plan_purge
 
     selectors = PurgeSelectors(tuple(chunk or ()), tuple(document or ()), tuple(source or ()), tuple(hash_ or ()))
@@ -73,15 +72,8 @@ def purge(
             if not yes:
                 _show_plan(planned, as_json)
                 return
-        purger = Purger(
-            deployment.ledger,
-            deployment.storage,
-            deployment.blobs,
-            deployment.store,
-            deployment.screening,
-            deployment.settings,
-        )
         run_id = new_run_id("purge")
+        purger = deployment.purger
         results = [purger.purge(run_id, planned, by, reason, progress)] if planned else purger.resume(run_id, progress)
         still_wrong = deployment.ask_again(trace_ids, run_id, Purpose.PURGE) if trace_ids else {}
     if as_json:

@@ -155,11 +155,12 @@ class Perplexity(ConfiguredCheck[PerplexityParams]):
         texts = [_without_shapes(chunk.text) for _, chunk in pairs]
         torn: list[tuple[int, Chunk, str]] = []
         for (index, chunk), text, nats in zip(pairs, texts, self._model().surprisals(texts), strict=True):
-            worst = self._judge(nats)
+            if not (worst := self._judge(nats)):
+                continue
             whole = " ".join(chunk.text.split())  # the same, however its lines are wrapped
-            if worst and text == whole:
+            if text == whole:
                 yield index, self._describe(chunk, worst[0], gibberish=worst[1])
-            elif worst:
+            else:
                 torn.append((index, chunk, whole))
         if not torn:
             return
