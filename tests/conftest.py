@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import chromadb
+import hypothesis
 import psycopg2  # type: ignore[import-untyped]
 import pytest
 import sqlalchemy as sa
@@ -60,6 +61,8 @@ def pytest_configure(config: pytest.Config) -> None:
     for name in [name for name in os.environ if name.startswith("CORPUS_GUARD_") or name in {"COLUMNS", "LINES"}]:
         del os.environ[name]
     gc.set_threshold(*COLLECTING)
+    hypothesis.settings.register_profile("untimed", deadline=None)  # a busy machine fails no property
+    hypothesis.settings.load_profile("untimed")
     config.stash[PEAKS] = {}
     config.stash[RESIDENT] = 0
     if _is_roomy(MEMORY_FOLDER):

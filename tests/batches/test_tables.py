@@ -116,13 +116,13 @@ def through_a_file(table: pa.Table) -> pa.Table:
     return storage.read_table(name)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.lists(versions(), max_size=4))
 def test_versions_come_back(made: list[Version]) -> None:
     assert versions_from_table(through_a_file(versions_to_table(made))) == made
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.lists(versions(), max_size=4))
 def test_columns_that_are_not_needed_can_be_left_out(made: list[Version]) -> None:
     table = versions_to_table(made)
@@ -135,13 +135,13 @@ def test_columns_that_are_not_needed_can_be_left_out(made: list[Version]) -> Non
     ]
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.lists(JUDGEMENT, max_size=4))
 def test_judgements_come_back(made: list[Judgement]) -> None:
     assert judgements_from_table(through_a_file(judgements_to_table(made))) == made
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.integers(0, 6), st.integers(1, 8), st.integers(0, 2**32))
 def test_vectors_come_back_bit_for_bit(count: int, dimensions: int, seed: int) -> None:
     bits = np.random.default_rng(seed).integers(0, 2**32, (count, dimensions), dtype=np.uint32)

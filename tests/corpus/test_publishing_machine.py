@@ -27,7 +27,7 @@ from corpus_guard.ledger.ledger import now
 from material import Held, Shelf, a_version
 
 PASSAGES = {"A": ("first: ", "quay"), "B": ("second: ", "pier", ", mole"), "nothing": ()}
-REPEATABLE = settings(deadline=None, suppress_health_check=list(HealthCheck), database=None, derandomize=True)
+REPEATABLE = settings(suppress_health_check=list(HealthCheck), database=None, derandomize=True)
 _numbers = itertools.count(1)
 
 

@@ -62,7 +62,7 @@ def log(ledger: Ledger) -> RetrievalLog:
     return RetrievalLog(ledger, days=3_000)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     records=st.lists(retrieval, max_size=12), named=st.lists(st.sampled_from(sorted(SUBJECTS)), min_size=1, max_size=2)
 )

@@ -33,7 +33,7 @@ def covered(text: str, chunker: Chunker) -> None:
 
 
 @given(st.lists(ALPHABET, max_size=400).map("".join))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_chunks_cover_the_text_in_order_and_keep_the_limit(chunker: Chunker, tokenizer_file: Path, text: str) -> None:
     covered(text, chunker)
     tokenizer = Tokenizer.from_file(str(tokenizer_file))

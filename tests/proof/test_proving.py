@@ -164,7 +164,7 @@ def test_an_event_that_is_signed_and_no_seal_proves_nothing(
     assert failed(check_proof(written(tmp_path, other), keys)) == "log"
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_no_character_of_a_proof_can_change(
     proof: dict[str, Any], keys: list[VerifierKey], tmp_path: Path, data: st.DataObject

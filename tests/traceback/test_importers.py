@@ -545,7 +545,7 @@ JSON = st.recursive(
 
 
 class TestHostileValues:
-    @settings(max_examples=150, deadline=None)
+    @settings(max_examples=150)
     @given(st.dictionaries(st.sampled_from(KEYS), JSON, max_size=8))
     def test_whatever_an_export_holds_is_read_or_refused(self, values: dict[str, Any]) -> None:
         for dialect in (Plain(), Langfuse(), Phoenix()):
@@ -625,7 +625,7 @@ class TestHostileValues:
 
 
 class TestJsonValues:
-    @settings(max_examples=100, deadline=None)
+    @settings(max_examples=100)
     @given(
         st.lists(st.dictionaries(st.text(max_size=5), JSON, max_size=3), max_size=4), st.integers(1, 40), st.booleans()
     )

@@ -61,7 +61,7 @@ def test_it_is_signed_with_a_bearer_token_where_airflow_controls_access(describe
     assert "Bearer" in described["info"]["description"]
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=150, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_whatever_is_asked_is_answered_as_described(quarantine: Reviewing, described: Any, data: st.DataObject) -> None:
     method, path, one = data.draw(st.sampled_from(operations(described)))
@@ -84,7 +84,7 @@ def test_whatever_is_asked_is_answered_as_described(quarantine: Reviewing, descr
         assert isinstance(answer.json()["detail"], str)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, suppress_health_check=list(HealthCheck))
 @given(body=st.binary(max_size=300))
 @example(b"")
 @example(b"\x00")

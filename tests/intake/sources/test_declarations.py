@@ -174,7 +174,7 @@ def test_many_at_once_lose_nothing(file: Path) -> None:
 TEXTS = st.text(st.characters(blacklist_categories=("Cs",)), min_size=1, max_size=40)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(owner=TEXTS, url=TEXTS, text=st.sampled_from([*FILES.values()]))
 def test_any_text_is_appended_as_data(owner: str, url: str, text: str) -> None:
     given = {**NEW, "owner": owner, "url": url}

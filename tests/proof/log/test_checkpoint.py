@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from corpus_guard.proof.log.checkpoint import MAX_SIZE, Checkpoint, CheckpointInvalid, parse_checkpoint
@@ -23,7 +23,6 @@ def test_the_example_of_the_specification() -> None:
     assert checkpoint.body() == EXAMPLE
 
 
-@settings(deadline=None)
 @given(st.text(min_size=1).filter(str.isprintable), st.integers(1, MAX_SIZE), st.binary(min_size=32, max_size=32))
 def test_what_is_written_is_read(origin: str, size: int, root: bytes) -> None:
     checkpoint = Checkpoint(origin, size, root)
@@ -73,7 +72,6 @@ def test_what_is_not_a_checkpoint_is_refused(text: str) -> None:
         parse_checkpoint(text)
 
 
-@settings(deadline=None)
 @given(st.text())
 def test_no_text_raises_anything_else(text: str) -> None:
     for tried in (text, f"o\n{text}\nAAAA\n", f"o\n1\n{text}\n"):

@@ -76,7 +76,6 @@ def test_the_sample_log_has_its_published_proofs() -> None:
     ]
 
 
-@settings(deadline=None)
 @given(st.integers(0, 70))
 def test_roots_are_those_of_the_definition(size: int) -> None:
     assert root_of(some_leaves(size)) == literal_root(some_leaves(size))
@@ -278,7 +277,6 @@ def test_a_leaf_beyond_the_tree_has_no_proof() -> None:
 # --- laws --------------------------------------------------------------------------------------------------------------
 
 
-@settings(deadline=None)
 @given(st.integers(0, 300), st.integers(0, 300))
 def test_a_frontier_has_the_root_of_its_leaves_and_goes_on_where_it_stopped(first: int, more: int) -> None:
     leaves = some_leaves(first + more)
@@ -293,7 +291,6 @@ def test_a_frontier_has_the_root_of_its_leaves_and_goes_on_where_it_stopped(firs
     assert len(resumed.nodes) == resumed.size.bit_count()
 
 
-@settings(deadline=None)
 @given(st.integers(0, 1 << 40), st.integers(0, 45))
 def test_a_frontier_with_another_number_of_nodes_is_refused(size: int, count: int) -> None:
     nodes = [GARBAGE] * count
@@ -312,7 +309,6 @@ def test_a_frontier_of_negative_size_is_refused() -> None:
             Frontier(-1, nodes)
 
 
-@settings(deadline=None)
 @given(st.data(), st.integers(1, 400))
 def test_every_inclusion_proof_verifies(data: st.DataObject, size: int) -> None:
     index = data.draw(st.integers(0, size - 1))
@@ -321,7 +317,6 @@ def test_every_inclusion_proof_verifies(data: st.DataObject, size: int) -> None:
     verify_inclusion(leaves[index], index, size, inclusion_proof(leaves, index), root_of(leaves))
 
 
-@settings(deadline=None)
 @given(st.data(), st.integers(1, 400))
 def test_every_consistency_proof_verifies(data: st.DataObject, size: int) -> None:
     size1 = data.draw(st.integers(1, size))
@@ -330,7 +325,7 @@ def test_every_consistency_proof_verifies(data: st.DataObject, size: int) -> Non
     verify_consistency(size1, size, consistency_proof(leaves, size1), root_of(leaves[:size1]), root_of(leaves))
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(st.data(), st.integers(2, 200))
 def test_no_single_changed_bit_passes(data: st.DataObject, size: int) -> None:
     leaves = some_leaves(size)
@@ -347,7 +342,6 @@ def test_no_single_changed_bit_passes(data: st.DataObject, size: int) -> None:
         verify_consistency(size1, size, consistency[2:], *consistency[:2])
 
 
-@settings(deadline=None)
 @given(st.data(), st.integers(2, 120), st.lists(st.binary(min_size=32, max_size=32), max_size=9))
 def test_no_rewritten_history_passes(data: st.DataObject, size: int, invented: list[bytes]) -> None:
     """Whatever the forger offers as proof: honest hashes of either tree, or hashes of his own."""

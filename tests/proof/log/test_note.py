@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from corpus_guard.errors import Misuse, SettingsError
@@ -201,7 +201,6 @@ def test_base64_has_one_spelling() -> None:
         parse_note(f"{TEXT}\n— a {other}\n")
 
 
-@settings(deadline=None)
 @given(st.text(), st.binary())
 def test_no_bytes_raise_anything_else(text: str, content: bytes) -> None:
     for raw in (text, content, TEXT + "\n" + text, GOOD.encode() + content, content + GOOD.encode()):
@@ -212,7 +211,6 @@ def test_no_bytes_raise_anything_else(text: str, content: bytes) -> None:
         assert note.serialize() == (raw if isinstance(raw, str) else raw.decode())
 
 
-@settings(deadline=None)
 @given(st.integers(0, len(GO_NOTE.encode()) - 1), st.integers(0, 7))
 def test_no_changed_bit_of_a_signed_note_verifies(place: int, bit: int) -> None:
     raw = bytearray(GO_NOTE.encode())

@@ -265,7 +265,7 @@ PLACES = [(f"{number:032x}", name) for name in ("open", "trusted") for number in
 CONTENTS = [a_record(f"Text {number}.", ordinal=number) for number in range(10)]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     sealed=st.dictionaries(st.sampled_from(PLACES), st.sampled_from(CONTENTS)),
     tampered=st.dictionaries(st.sampled_from(PLACES), st.none() | st.sampled_from(CONTENTS)),

@@ -153,7 +153,7 @@ def test_dates_are_read_where_their_meaning_is_certain(text, expected):
     assert parse_date(text) == expected
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(
     st.text(max_size=80)
     | st.from_regex(r"D:\d{0,14}[+-]?\d{0,4}'?", fullmatch=True)

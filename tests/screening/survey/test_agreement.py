@@ -471,7 +471,7 @@ def test_twice_is_the_same() -> None:
     assert found(passages(205), ISLAND) == found(passages(205), ISLAND)
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(st.permutations(range(80)))
 def test_the_order_of_arrival_does_not_matter(order: list[int]) -> None:
     vectors, made = ISLAND[125:], passages(205)[125:]

@@ -76,7 +76,7 @@ def counted(vector: NDArray[np.float32], there: NDArray[np.float32], questions: 
 
 
 @given(st.integers(0, 10_000))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_the_share_is_that_of_the_definition(seed: int) -> None:
     arriving = drawn(seed, 5)
     scale = HubScale.make([QUESTIONS], Shelf(SERVED))

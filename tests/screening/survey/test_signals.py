@@ -39,7 +39,6 @@ def test_hostile_text_gives_every_signal_as_a_finite_number(text):
     assert len(measured.minhash) == 256
 
 
-@settings(deadline=None)
 @given(any_text, any_text)
 def test_numbers_are_always_finite_and_shares_are_shares(text, hidden):
     values = measure_values(a_version(text, hidden=hidden))
@@ -101,7 +100,7 @@ def test_word_order_matters():
     assert resemblance(" ".join(WORDS[:60]), " ".join(reversed(WORDS[:60]))) < 0.2
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(st.integers(0, 300), st.integers(0, 2**32))
 def test_the_estimate_is_near_the_true_jaccard(shared, seed):
     # Two texts of 302 words with a common beginning; five standard errors of 64 permutations.

@@ -136,7 +136,6 @@ def test_values_that_are_no_numbers_in_the_history_are_left_out():
 # Neighbours
 
 
-@settings(deadline=None)
 @given(st.text(min_size=1, max_size=200))
 def test_the_same_text_is_always_found(text):
     one, other = measured(text, "1"), measured(text, "2", TRUSTED, "t")
@@ -146,7 +145,7 @@ def test_the_same_text_is_always_found(text):
         assert {n.standing for n in survey.neighbours[item.version_id]} == {Standing.NEW, Standing.REJECTED}
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(st.integers(0, 10_000))
 def test_a_text_with_one_word_changed_is_found_and_is_never_called_the_same(seed):
     text = prose(seed)
