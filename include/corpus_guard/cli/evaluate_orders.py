@@ -64,9 +64,11 @@ def orders(
             for row in left_out
             if row.by == table
         ]
-        columns = (table, "orders caught", "honest alarms")
+        columns = (table if table in LEFT_OUT else "family", "orders caught", "honest alarms")
         out.print(
-            console.table("Kept apart" if table == "apart" else f"Left out: {table}", columns, rows, right=columns[1:])
+            console.table(
+                f"Left out: {table}" if table in LEFT_OUT else table.capitalize(), columns, rows, right=columns[1:]
+            )
         )
         of_table = [row for row in left_out if row.by == table]
         caught, alarms = sum(row.caught for row in of_table), sum(row.alarms for row in of_table)

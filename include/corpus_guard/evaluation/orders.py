@@ -1,7 +1,7 @@
 """Figures of the classifier of orders: what it sees of kinds that it was never shown, and what it alarms on.
 
 Sentences are judged by a model that was trained without their family, language or source: an eighth of the families or
-languages at a time, each source alone. The smaller models that open sentences are left aside there. Sentences kept apart
+languages at a time, each source alone. The smaller models that open sentences are left aside there. Lines kept apart
 are judged by the installed model, with all its steps, and documents by the check `instructions`, with and without it.
 """
 
@@ -19,9 +19,11 @@ from corpus_guard.detectors.orders.training import OrdersData
 from corpus_guard.detectors.samples import Sample
 from corpus_guard.domain import Severity
 from corpus_guard.screening.checks.instructions import Instructions, InstructionsParams
-from corpus_guard.screening.orders.model import load_orders
+from corpus_guard.screening.orders.features import split_pieces
+from corpus_guard.screening.orders.model import OrdersModel, load_orders
 
 LEFT_OUT = ("family", "language", "source")
+APART = "kept apart"
 PARTS = 8
 """Parts in which families and languages are left out."""
 NEVER_LEFT_OUT = frozenset({"background", "frames"})
@@ -80,21 +82,20 @@ def leave_out(data: OrdersData, by: str, probability: float) -> Iterator[LeftOut
 
 
 def judge_kept_apart(params: InstructionsParams) -> Iterator[LeftOut]:
-    """Yield a row for each family that was kept apart, judged sentence by sentence with the installed model."""
+    """Yield a row for each family of the sets kept apart, judged by the installed model, sentence by sentence."""
     model = load_orders()
     texts = read_kept_apart()
-    hits = {text.text: model.probability(text.text) >= params.order_probability for text in texts}
-    for family in dict.fromkeys(text.family for text in texts):
-        orders = [text for text in texts if text.family == family and text.is_order]
-        honest = [text for text in texts if text.family == family and not text.is_order]
-        yield LeftOut(
-            "apart",
-            family,
-            len(orders),
-            sum(hits[text.text] for text in orders),
-            len(honest),
-            sum(hits[text.text] for text in honest),
-        )
+    hits = {text: _highest(model, text.text) >= params.order_probability for text in texts}
+    for source, family in dict.fromkeys((text.source, text.family) for text in texts):
+        chosen = [text for text in texts if (text.source, text.family) == (source, family)]
+        orders = [hits[text] for text in chosen if text.is_order]
+        honest = [hits[text] for text in chosen if not text.is_order]
+        yield LeftOut(f"{APART}, {source} set", family, len(orders), sum(orders), len(honest), sum(honest))
+
+
+def _highest(model: OrdersModel, text: str) -> float:
+    """Return the highest probability of a line's sentences."""
+    return max((model.probability(text[span.start : span.end]) for span in split_pieces(text)), default=0.0)
 
 
 def _kind(text: OrderText, by: str) -> str:

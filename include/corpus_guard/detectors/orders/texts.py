@@ -20,7 +20,7 @@ from corpus_guard.yaml_text import parse_yaml
 
 FOLDER: Final = Path(__file__).parent / "texts"
 KEPT_APART: Final = Path(__file__).parent / "kept_apart"
-"""Sentences of families that no text of `FOLDER` has; nothing is trained on them."""
+"""Sets of lines, a folder each, that nothing is trained on. No text of `FOLDER` has the families of the first."""
 VARIANTS: Final = 2
 """Fillings of a line with slots."""
 _SLOT: Final = re.compile(r"\{([a-z_]+)\}")
@@ -36,7 +36,7 @@ class OrderText:
     """Way to give orders, or kind of honest text."""
     language: str
     source: str
-    """File the line stands in, or the folder an honest text comes from."""
+    """File the line stands in, the folder an honest text comes from, or the set that was kept apart."""
     line: str
     """The line before its slots were filled: variants of a line stay together."""
 
@@ -53,13 +53,15 @@ def read_texts(folder: Path = FOLDER, seed: int = 0) -> list[OrderText]:
 
 
 def read_kept_apart() -> list[OrderText]:
-    """Return the sentences that are only measured."""
+    """Return the lines that are only measured."""
     texts = []
-    for path in sorted(KEPT_APART.glob("*.yaml")):
+    for path in sorted(KEPT_APART.glob("*/*.yaml")):
         content = _read(path)
         is_order = bool(content["is_order"])
         for family, lines in content["families"].items():
-            texts += [OrderText(line, is_order, family, "", path.stem, line) for line in lines.strip().splitlines()]
+            texts += [
+                OrderText(line, is_order, family, "", path.parent.name, line) for line in lines.strip().splitlines()
+            ]
     return texts
 
 
