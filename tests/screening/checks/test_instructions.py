@@ -547,10 +547,10 @@ def test_a_matcher_that_cannot_answer_fails_closed(monkeypatch: pytest.MonkeyPat
     check = Instructions()
 
     class OutOfMemory:
-        def Match(self, _data: bytes) -> list[int]:  # noqa: N802
-            return []
+        def Match(self, _data: bytes) -> None:  # noqa: N802
+            return None
 
-    monkeypatch.setattr(check._matchers[0], "_set", OutOfMemory())
+    monkeypatch.setattr(check._matchers[0], "_filter", OutOfMemory())
     with pytest.raises(GuardError, match="ran out of memory"):
         list(check.run([version("any text")], None))
 

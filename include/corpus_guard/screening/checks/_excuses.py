@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Final
+
+import re2
 
 from corpus_guard.domain import Span
 
@@ -52,7 +54,7 @@ class Excuses:
 
     def _near(self, pattern: re.Pattern[str], span: Span, window: int) -> bool:
         before = self._text[max(0, span.start - window) : span.start]
-        return bool(pattern.search(before) or pattern.search(self._text[span.end : span.end + window]))
+        return _holds(pattern, before) or _holds(pattern, self._text[span.end : span.end + window])
 
     def _mark(self, span: Span) -> str | None:
         """Return the name of the marks around a hit."""
@@ -74,6 +76,20 @@ class Excuses:
         return None
 
 
+def _holds(pattern: re.Pattern[str], text: str) -> bool:
+    """Return whether a pattern occurs; RE2 rules most ASCII text out in a hundredth of the time."""
+    if text.isascii() and not _without_lookaround(pattern).search(text):
+        return False
+    return bool(pattern.search(text))
+
+
+@cache
+def _without_lookaround(pattern: re.Pattern[str]) -> re2._Regexp:
+    """Return a pattern of RE2 that occurs wherever `pattern` does, and in more places."""
+    return re2.compile(f"(?i){_LOOKAROUND.sub('', pattern.pattern)}")
+
+
+_LOOKAROUND: Final = re.compile(r"\(\?<?[!=][^()]*\)")
 _TEACHING: Final = re.compile(
     r"prompt.injections?|injection.attacks?|jail.?break(?:s|ing)\b|attackers?\b|adversar(?:y|ies|ial)"
     r"|\battacks?\b|red.team"

@@ -61,7 +61,7 @@ def decode_views(folded: FoldedText, without: Collection[str] = ()) -> Iterator[
     """
     text = folded.original
     read_whole = bool(_READING_KINDS & set(without))
-    if not text.isascii() and _UNUSUAL.search(text):
+    if not text.isascii() and _UNUSUAL.search(text.encode("utf-8", "replace")):
         for decoder in _UNUSUAL_RUNS:
             yield from _runs(decoder, text)
         if _ZERO_WIDTH_JOIN.search(text):
@@ -70,16 +70,13 @@ def decode_views(folded: FoldedText, without: Collection[str] = ()) -> Iterator[
         if not read_whole and len(_TURNED_LETTERS.findall(text)) >= _MIN_TURNED:
             turned = text.translate(_TURNED)[::-1]
             yield DecodedView(UPSIDE_DOWN, turned, _mirrored(len(text)))
-    triggers = _triggers().Match(folded.data)
-    if not triggers:
-        raise GuardError("encodings: RE2 ran out of memory on a text, expected an answer; the text counts as unchecked")
-    for trigger in sorted(triggers):
-        if trigger < len(_RUN_DECODERS):
-            yield from _runs(_RUN_DECODERS[trigger], text)
-        elif trigger < len(_RUN_DECODERS) + len(_READINGS):
-            _, _, read = _READINGS[trigger - len(_RUN_DECODERS)]
-            if not read_whole:
-                yield from read(folded)
+    runs, readings = _triggers()
+    for trigger in _triggered(runs, folded.data):
+        yield from _runs(_RUN_DECODERS[trigger], text)
+    if not read_whole:
+        for trigger in _triggered(readings, folded.data):
+            _, _, read = _READINGS[trigger]
+            yield from read(folded)
 
 
 # --- runs ---------------------------------------------------------------------------------------------------
@@ -127,8 +124,8 @@ def _joined(
         yield DecodedView(kind, "", lambda _start, _end: Span(0, 1), loose, cut_off)
 
 
-_UNUSUAL = re.compile(
-    "[\u200b-\u200d\u2060-\u2064\ufeff\u180e\ufe00-\ufe0f\U000e0000-\U000e01ef\u2801-\u28ff\U0001f1e6-\U0001f1ffɐǝɥʞɯɹʇʌʍʎ]"
+_UNUSUAL: Final = re2.compile(
+    "[\u200b-\u200d\u2060-\u2064\ufeff\u180e\ufe00-\ufe0f\U000e0000-\U000e01ef\u2801-\u28ff\U0001f1e6-\U0001f1ffɐǝɥʞɯɹʇʌʍʎ]".encode()
 )
 _UNUSUAL_RUNS: Final = (
     _RunDecoder("tag characters", "", re.compile("[\U000e0001-\U000e007f]{2,}"), _decoders.untag),
@@ -299,6 +296,8 @@ def _skeleton(text: str) -> str:
 
 
 def _leet(folded: FoldedText) -> Iterator[DecodedView]:
+    if not _LEET_NEIGHBOURS.search(folded.data):
+        return
     words = _NO_WORDS.sub(lambda match: "#" * len(match[0]), folded.text)
     if _LEET_LETTER.search(words):
         yield DecodedView(LEETSPEAK, words.translate(_LEET), folded.origin, loose=True)
@@ -308,6 +307,8 @@ _NO_WORDS: Final = re.compile(r"\b(?=[a-f]*[0-9])[0-9a-f]{6,}\b|\b[0-9.:,/-]{4,}
 
 
 _LEET_LETTER: Final = re.compile(r"[a-z][013457@$!|+][a-z]|\b[013457@$!|][a-z]{2}|[a-z][013457@$]{1,2}\b")
+_LEET_NEIGHBOURS: Final = re2.compile(rb"[a-z][013457@$!|+][a-z]|[013457@$!|][a-z]{2}|[a-z][013457@$]")
+"""What every place of `_LEET_LETTER` holds; most texts hold none."""
 _LEET_KEYS: Final = (
     r"[i1!|]gn[o0]r[e3]",
     r"d[i1!|][s5$]r[e3][g96][a4@]rd",
@@ -360,12 +361,26 @@ _READING_KINDS: Final = frozenset({UPSIDE_DOWN, *(kind for _, kind, _ in _READIN
 
 
 @cache
-def _triggers() -> re2.Set:
+def _triggers() -> tuple[re2.Set, ...]:
+    """Return the triggers of runs and of readings: one automaton of them all counts too many things at once."""
+    runs = (decoder.trigger for decoder in _RUN_DECODERS)
+    return tuple(map(_trigger_set, (runs, (trigger for trigger, _, _ in _READINGS))))
+
+
+def _trigger_set(patterns: Iterable[str]) -> re2.Set:
     options = re2.Options()
     options.max_mem = 64 << 20
     triggers = re2.Set.SearchSet(options)
-    for pattern in (*(decoder.trigger for decoder in _RUN_DECODERS), *(pattern for pattern, _, _ in _READINGS)):
-        triggers.Add(pattern)
     triggers.Add("")  # always hits: its absence shows that the set ran out of memory
+    for pattern in patterns:
+        triggers.Add(pattern)
     triggers.Compile()
     return triggers
+
+
+def _triggered(triggers: re2.Set, data: bytes) -> list[int]:
+    """Return the numbers of the triggers that hit, from 0."""
+    hits = triggers.Match(data)
+    if not hits:
+        raise GuardError("encodings: RE2 ran out of memory on a text, expected an answer; the text counts as unchecked")
+    return sorted(number - 1 for number in hits if number)

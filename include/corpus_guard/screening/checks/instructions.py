@@ -5,7 +5,7 @@ Rules, in `rules/instructions.yaml`:
 - A rule's patterns are RE2 regular expressions: linear in the text, so no document can hang the guard. They
   are written in lower case for the folded text (see `folding`), or for the text as it stands where the rule
   says ``raw: true``.
-- All patterns are searched at once; only those that hit are searched again for their place.
+- The words that the patterns need are searched at once; only patterns whose words occur are matched.
 - Text encoded in the text (base64, rot13, tag characters, …) is read by the same rules: code suffix
   ``.encoded``.
 - Text that a reader does not see is read by the same rules: code suffix ``.hidden``, one severity higher, no
@@ -168,6 +168,10 @@ class _RuleHits:
         )
 
 
+_END: Final = b"\nend of the text that is searched"
+_TOKENS: Final = re.compile(r"\\Q.*?(?:\\E|\Z)|\\.|\[\^?\]?(?:\[:\w+:\]|\\.|[^\]\\])*\]|\$", re.DOTALL)
+
+
 class _Matcher:
     """Patterns compiled together."""
 
@@ -179,31 +183,29 @@ class _Matcher:
         """
         options = re2.Options()
         options.log_errors = False
-        options.max_mem = 256 << 20  # bytes; the automaton of many patterns grows with the texts
         self._rules: list[tuple[InstructionRule, _Pattern, _Pattern | None, _Pattern | None]] = []
-        self._set = re2.Set.SearchSet(options)
+        # One automaton of all patterns grows with every new text, to hundreds of megabytes; the one of the words that patterns
+        # cannot do without does not, and it leaves few patterns open.
+        self._filter = re2.Filter()
         for rule, pattern in patterns:
             blame = f"{where}: rule {rule.id}"
             after = _compile(rule.followed_by, blame, options) if rule.followed_by else None
             unless = _compile(rule.unless, blame, options) if rule.unless else None
             self._rules.append((rule, _compile(pattern, blame, options), after, unless))
-            self._set.Add(pattern)
-        # A set that runs out of memory answers "nothing hits"; the empty pattern, which always hits, reveals
-        # it.
-        self._always = self._set.Add("")
-        self._set.Compile()
+            self._filter.Add(_before_end(pattern), options)
+        # A filter that runs out of memory answers "nothing hits"; words behind every text reveal it.
+        self._end = self._filter.Add(_END.decode(), options)
+        self._filter.Compile()
 
     def hits(self, data: bytes) -> Iterator[Iterator[_Hit | None]]:
         """Yield for every pattern that occurs in UTF-8 text its hits; None for a place that does not count."""
-        matched = self._set.Match(data)
-        if len(matched) == 1 and matched[0] == self._always:
-            return
-        if self._always not in matched:
+        matched = self._filter.Match(data + _END) or ()
+        if self._end not in matched:
             raise GuardError(
                 "instruction rules: RE2 ran out of memory on a text, expected an answer; the text counts as unchecked"
             )
         for number in sorted(matched):
-            if number != self._always:
+            if number != self._end:
                 yield self._hits_of(number, data)
 
     def _hits_of(self, number: int, data: bytes) -> Iterator[_Hit | None]:
@@ -213,6 +215,11 @@ class _Matcher:
             followed = after is None or after.search(data[end : end + FOLLOWED_BY_BYTES])
             excluded = unless is not None and unless.search(data[start:end])
             yield _Hit(rule, start, end) if followed and not excluded else None
+
+
+def _before_end(pattern: str) -> str:
+    """Return a pattern that takes the end of the text for what it is though `_END` is behind it."""
+    return _TOKENS.sub(lambda m: f"(?:{m[0]}|{_END.decode()})" if m[0] in {"$", r"\z"} else m[0], pattern)
 
 
 class _Match(Protocol):

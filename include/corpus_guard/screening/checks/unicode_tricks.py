@@ -28,6 +28,7 @@ from functools import cached_property
 from itertools import islice
 from typing import Final
 
+import re2
 from pydantic import Field
 
 from corpus_guard.domain import Finding, Severity, Span, Version, canonical_json, digest
@@ -80,6 +81,8 @@ class UnicodeTricks(ConfiguredCheck[UnicodeParams]):
                 yield position, finding
 
     def _in_text(self, text: str) -> Iterator[Finding]:
+        if _is_plain(text):
+            return
         if _CONTROL.search(text):
             yield from _controls(text)
         if text.isascii():
@@ -170,8 +173,10 @@ _SUFFIXED = re.compile("[A-Z]{2,}[\u0430-\u045f]{1,4}")  # an abbreviation with 
 _GREEK_AMID = re.compile("[a-z][\u0370-\u03ff]+[a-z]")
 _GREEK = re.compile("[\u0370-\u03ff\u1f00-\u1fff]")
 _CYRILLIC_RUN = re.compile("[\u0400-\u052f]{2}")
-_DAMAGED_OR_STYLISED = re.compile(
-    "[\ud800-\udfff\ufffd\ue000-\uf8ff\u0300-\u036f\uff21-\uff5a\U0001d400-\U0001d7ff\U000f0000-\U0010fffd]"
+_STYLISED: Final = "\ufffd\ue000-\uf8ff\u0300-\u036f\uff21-\uff5a\U0001d400-\U0001d7ff\U000f0000-\U0010fffd"
+_DAMAGED_OR_STYLISED = re.compile(f"[\ud800-\udfff{_STYLISED}]")
+_NOT_PLAIN = re2.compile(
+    "|".join((*(each.pattern for each in (_CONTROL, _INVISIBLE, _MIXED)), f"[{_STYLISED}]")).encode()
 )
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _REPLACEMENT = re.compile("\ufffd")
@@ -182,6 +187,14 @@ _STYLED_WORD = re.compile("[\uff21-\uff3a\uff41-\uff5a]{3,}|[\U0001d400-\U0001d7
 # Greek letters that no formula or name needs beside Latin ones: they are drawn as Latin letters and nothing
 # else.
 _GREEK_LOOKALIKES: Final = frozenset("οιϲϳΑΒΕΖΗΙΚΜΝΟΡΤΥΧ")
+
+
+def _is_plain(text: str) -> bool:
+    """Return True for a text with nothing to find, as nearly all are; RE2 tells them in a tenth of the time."""
+    try:
+        return not _NOT_PLAIN.search(text.encode())
+    except UnicodeEncodeError:  # a lone surrogate
+        return False
 
 
 def _controls(text: str) -> Iterator[Finding]:
