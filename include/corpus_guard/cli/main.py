@@ -6,6 +6,7 @@ Exit codes: 0 done, 1 done but something needs attention (such as ``--fail-on``)
 from __future__ import annotations
 
 import errno
+import gc
 import logging
 import sys
 from collections.abc import Iterable, Iterator
@@ -412,6 +413,9 @@ def models_prepare(as_json: Json = False) -> None:
 def main() -> None:
     """Run the command; turn an error into one line and an exit code."""
     logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
+    gc.set_threshold(
+        50_000
+    )  # importing the libraries makes a million lasting objects; 700 at a time costs a tenth more
     try:
         app()
     except errors.Misuse as error:

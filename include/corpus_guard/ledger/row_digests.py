@@ -114,6 +114,8 @@ def note_change(
     table = statement.table
     if not isinstance(table, sa.Table) or DIGESTED_TABLES.get(table.name) is not table:
         return
+    if isinstance(statement, sa.Update) and _leaves_digests(statement, table):
+        return
     parameter_sets = multiparams or [params]
     known = changes[table.name]
     keys: set[Any] = set()
@@ -121,6 +123,13 @@ def note_change(
         keys.update(_touched_keys(connection, statement, group_column(table), parameters))
     keys.difference_update(known)
     known.update(group_digests(connection, table, keys, lock=True))
+
+
+def _leaves_digests(statement: sa.Update, table: sa.Table) -> bool:
+    """Return True for an UPDATE that names its columns, none of which digests cover."""
+    assigned: Iterable[Any] = statement._values or ()  # no public name in SQLAlchemy 2.0; None: parameters name them
+    names = {str(getattr(column, "key", column)) for column in assigned}
+    return bool(names) and names.isdisjoint(column.key for column in digested_columns(table))
 
 
 def changed_groups(connection: Connection, changes: Changes) -> Iterator[tuple[str, dict[str, str]]]:

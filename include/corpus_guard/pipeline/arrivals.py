@@ -216,7 +216,8 @@ def attach_validators(
             and before.retired_at is None
             and when - before.read_at < timedelta(days=days * (1 - int(before.doc_id[:2], 16) / 1024))
         )
-        updated.append(replace(item, known_validator=before.validator if before is not None and is_current else None))
+        known = before.validator if before is not None and is_current else None
+        updated.append(item if item.known_validator == known else replace(item, known_validator=known))
     return updated
 
 
@@ -251,9 +252,13 @@ def record_listing(
     with ledger.write() as connection:
         upsert(connection, validators, rows, ["validator", "content_sha256", "read_at"])
         for part in in_batches((doc_id(source, item.uri) for item in items if item.uri not in gone), 500):
-            connection.execute(
-                documents.update().where(documents.c.doc_id.in_(part)).values(last_seen_at=when, missing_since=None)
-            )
+            listed = documents.c.doc_id.in_(part)
+            connection.execute(documents.update().where(listed).values(last_seen_at=when))
+            missed = sa.select(documents.c.doc_id).where(listed, documents.c.missing_since.is_not(None))
+            if found_again := list(connection.scalars(missed)):
+                connection.execute(
+                    documents.update().where(documents.c.doc_id.in_(found_again)).values(missing_since=None)
+                )
         for failure in failures:
             log.warning("source %s: a document could not be fetched (%s): %s", source, failure.code, failure.message)
             append_event(

@@ -210,6 +210,22 @@ def test_what_does_not_change_is_not_logged(written: Ledger) -> None:
         assert connection.scalar(count) == before
 
 
+@pytest.mark.parametrize("as_parameters", [False, True])
+def test_a_column_that_is_not_logged_hides_no_change_beside_it(written: Ledger, *, as_parameters: bool) -> None:
+    count = sa.select(sa.func.count()).select_from(events)
+    values = {"last_seen_at": value_of(documents.c.last_seen_at, 40), "uri": "elsewhere"}
+    with written.write() as connection:
+        before = connection.scalar(count) or 0
+        update = documents.update().where(first(documents))
+        if as_parameters:
+            connection.execute(update, values)
+        else:
+            connection.execute(update.values(values))
+    with written.read() as connection:
+        assert connection.scalar(count) == before + 1
+    assert problems(written) == []
+
+
 def test_a_transaction_that_fails_logs_nothing(written: Ledger) -> None:
     with pytest.raises(ZeroDivisionError), written.write() as connection:
         connection.execute(documents.update().values(uri="elsewhere"))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import PurePosixPath
+from posixpath import splitext
 
 from corpus_guard.domain import Finding, Severity
 from corpus_guard.intake.parsing import zip_directory
@@ -75,7 +76,7 @@ class MediaDecision:
 
 def guess_by_name(name: str) -> str:
     """Return the type that `name`'s extension suggests; ``application/octet-stream`` for an unknown one."""
-    return _BY_SUFFIX.get(PurePosixPath(name).suffix.lower(), BINARY)
+    return _BY_SUFFIX.get(splitext(name)[1].lower(), BINARY)
 
 
 def detect_media_type(content: bytes, media_type: str, name: str) -> MediaDecision:

@@ -35,9 +35,8 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
-import httpx
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from corpus_guard.errors import Inconsistent, Infrastructure, Misuse, SettingsError
@@ -59,6 +58,9 @@ from corpus_guard.proof.log.note import (
     parse_note,
 )
 from corpus_guard.proof.log.witness_store import CosignedHead, WitnessStore
+
+if TYPE_CHECKING:
+    import httpx
 
 log = logging.getLogger(__name__)
 
@@ -272,6 +274,8 @@ def submit(url: str, note: str, old_size: int, prove: Callable[[int], Sequence[b
 
 
 def _post(url: str, note: str, old_size: int, size: int, prove: Callable[[int], Sequence[bytes]]) -> httpx.Response:
+    import httpx  # a deployment without witnesses need not load it
+
     proof = prove(old_size) if 0 < old_size < size else ()
     lines = "".join(encode_base64(node) + "\n" for node in proof)
     try:
