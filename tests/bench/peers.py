@@ -93,8 +93,13 @@ class Peer:
             self._process.wait()
 
 
-def install(folder: Path, packages: Sequence[str] = PACKAGES) -> Path:
+def install(folder: Path, packages: Sequence[str] = PACKAGES, data: Sequence[str] = ()) -> Path:
     """A fresh environment with the peers in it.
+
+    Args:
+        folder: of the environment.
+        packages: with what they depend on.
+        data: packages of which only files are read: without what they depend on, whatever Python they ask for.
 
     Returns:
         Its Python.
@@ -104,14 +109,15 @@ def install(folder: Path, packages: Sequence[str] = PACKAGES) -> Path:
     """
     venv.create(folder, with_pip=True)
     python = folder / "bin" / "python"
-    command = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *packages]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=INSTALL_SECONDS, check=False)
-    except subprocess.TimeoutExpired:
-        raise Unavailable(f"pip took more than {INSTALL_SECONDS} s") from None
-    if done.returncode:
-        errors = [line for line in done.stderr.splitlines() if line.startswith("ERROR")]
-        raise Unavailable(errors[-1] if errors else f"pip ended with {done.returncode}")
+    pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    for command in ([*pip, *packages], *([[*pip, "--no-deps", "--ignore-requires-python", *data]] if data else [])):
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=INSTALL_SECONDS, check=False)
+        except subprocess.TimeoutExpired:
+            raise Unavailable(f"pip took more than {INSTALL_SECONDS} s") from None
+        if done.returncode:
+            errors = [line for line in done.stderr.splitlines() if line.startswith("ERROR")]
+            raise Unavailable(errors[-1] if errors else f"pip ended with {done.returncode}")
     return python
 
 
