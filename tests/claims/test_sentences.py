@@ -20,6 +20,7 @@ def sentences(text: str) -> list[str]:
     [
         ("It is so. It stays so.", ["It is so.", "It stays so."]),
         ("Is it so? Yes! (Really.) Good.", ["Is it so?", "Yes!", "(Really.)", "Good."]),
+        ('"Is it tight?" he asked. He left.', ['"Is it tight?" he asked.', "He left."]),
         ("It is 300 m. Call us.", ["It is 300 m.", "Call us."]),
         ("It takes 5 min. Then wait.", ["It takes 5 min.", "Then wait."]),
         ("Dr. Brown met J. Stone. They left.", ["Dr. Brown met J. Stone.", "They left."]),

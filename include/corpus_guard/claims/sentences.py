@@ -9,6 +9,7 @@ from typing import Final
 MAX_SENTENCE: Final = 1_000  # characters; a longer one is cut at a space, so that nothing is quadratic in a text
 
 _END: Final = re.compile(r"[.!?…][\"')\]]{0,3}\s+|\n\s*|(?<=[a-z)][.!?])(?=[A-Z][a-z]+ )")
+_CLOSING: Final = frozenset("\"')]")
 _NEW_LINE: Final = re.compile(r"[-*•#|]|\d{1,3}[.)]\s|```|~~~")  # begins a list entry, a heading, a row or code
 _ENTRY: Final = re.compile(r"\(?\d{1,3}\.")  # the number of a list entry
 _ABBREVIATION: Final = re.compile(
@@ -41,14 +42,15 @@ def _ends(text: str, start: int, match: re.Match[str]) -> bool:
         return True  # the space was lost
     if mark[0] == "\n":
         return mark.count("\n") > 1 or text.startswith(("#", "|"), start) or bool(_NEW_LINE.match(text, end))
+    goes_on = text[end : end + 1].islower()
     if mark[0] != "." or "\n\n" in mark:
-        return True
+        return "\n\n" in mark or not goes_on or mark[1:2] not in _CLOSING  # '"Is it tight?" he asked.'
     before = text[max(start, end - len(mark) - 8) : end - len(mark) + 1] + " "
     if _ENTRY.fullmatch(text, start, end - len(mark) + 1):
         return False
     if text[end : end + 1].isdigit() and _NUMBERED.search(before):
         return False
-    return not text[end : end + 1].islower() and (
+    return not goes_on and (
         not _ABBREVIATION.search(before) or bool(_BEGINS.match(text, end) and _INITIAL.search(before))
     )
 

@@ -196,6 +196,7 @@ class EvidenceReader:
                 added or weights,
                 frozenset(question),
                 tuple(answer_words),
+                words=tuple(words),
                 asks_bound=asks_bound(query),
                 asks_of_two=asks_of_two(query),
                 asked_noun=asked_noun(query),

@@ -12,7 +12,8 @@ yes and no. Similar words alone are neither.
 * Where the question compares two things, what stands behind "than" opposes it.
 * In a text that opposes it in one of these ways, a sentence without that noun, or without a comparison, says little.
 * Yes or no is held by a sentence about what was asked that affirms or denies it. A negation denies only what its own
-  clause says: "a depressant that is not approved" is no denial of "a depressant".
+  clause says: "a depressant that is not approved" is no denial of "a depressant". A sentence that repeats the question
+  and names an answer holds that one: an order to a model ("take no for the answer to …").
 
 A sentence is about what was asked as far as it, the sentence before it and the beginning of the text hold the words of
 the question, by weight; also the sentence after it, where that one goes on about the same ("Her second book …").
@@ -48,6 +49,7 @@ BROKEN_SHARE: Final = 0.4  # what an answer counts of which only the words that 
 SUBJECT_SHARE: Final = 0.5  # what a negation counts whose clause holds the words of the question only before it
 SCOPE_LENGTH: Final = 160  # characters before and after a negation that may be its clause
 FAMILY_LETTERS: Final = 5  # that words of one family begin with: "music", "musicians"
+MIN_REPEATED: Final = 4  # words of a question, from which a sentence can repeat it
 MIN_ABOUT: Final = 0.35  # of the question, from which a sentence can support or oppose
 
 _WORD: Final = re.compile(r"[^\W_]+")
@@ -90,6 +92,9 @@ _ASKS_BOUND: Final = re.compile(
     r"(?i)\b(?:within|at most|at least|max(?:imum)?|min(?:imum)?|up to|allowed|limit|no later than|deadline)\b"
 )
 _GOES_ON: Final = re.compile(r"(?i)^\W*(?:\w+\W+){0,4}?(?:he|she|it|they|his|her|its|their|this|these)\b")
+_NAMED_ANSWER: Final = re.compile(  # "no" as a word that is named, not the one of "no other"
+    r"(?i)\b(?P<answer>yes|no)\b(?=\W*$|[\"'”’)]*[.,;:!]|\s+(?:and|as|for|if|in|is|to|when(?:ever)?|with)\b)"
+)
 _COMPARED: Final = frozenset(Kind) - {Kind.NAME, Kind.NEGATION}
 
 
@@ -134,6 +139,7 @@ class AskedClaim:
     answer: Mapping[str, float]  # weight by stem of what the answer adds
     nouns: frozenset[str]  # stems of the question that a number may count
     phrase: tuple[str, ...]  # stems of the whole answer, the question's words included
+    words: tuple[str, ...] = ()  # stems of the question, as it is asked
     asks_bound: bool = False  # "Within how many days …?"
     compares: bool = False  # "Which is heavier, A or B?"
     asks_of_two: bool = False  # "Are A and B both …?"
@@ -267,10 +273,18 @@ def _names_before(noun: str, question: Collection[str], text: str) -> Iterator[t
 
 
 def _read_polarity(asked: AskedClaim, is_affirmed: bool, sentence: _Sentence) -> _Reading:
-    if sentence.text.rstrip("\"')").endswith("?"):
+    named = _NAMED_ANSWER.search(sentence.text) if _repeats_question(asked, sentence) else None
+    if named:
+        denial = float(named["answer"].casefold() == "no")
+    elif sentence.text.rstrip("\"')").endswith("?"):
         return _Reading()
-    denial = _denial(asked.question, sentence.text, of_two=asked.asks_of_two)
+    else:
+        denial = _denial(asked.question, sentence.text, of_two=asked.asks_of_two)
     return _Reading(holds=1 - denial, opposes=denial) if is_affirmed else _Reading(holds=denial, opposes=1 - denial)
+
+
+def _repeats_question(asked: AskedClaim, sentence: _Sentence) -> bool:
+    return len(asked.words) >= MIN_REPEATED and f" {' '.join(asked.words)} " in f" {' '.join(sentence.words)} "
 
 
 def _denial(question: Collection[str], text: str, *, of_two: bool) -> float:
