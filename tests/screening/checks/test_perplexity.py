@@ -411,3 +411,22 @@ def test_gibberish_among_names_and_figures_is_found(check: Perplexity, cut: Chun
     (findings,) = found(check, a_page(cut, f"{mixed} {ENGLISH[1]}"))
 
     assert serious(findings)
+
+
+def test_what_is_foreseen_from_the_text_before_it_is_no_gibberish(models: Models, cut: Chunker) -> None:
+    before = "The kettle is put on instead."
+
+    class Reader(LanguageStub):
+        def surprisals(self, texts: Sequence[str]) -> list[NDArray[np.float32]]:
+            return [np.full(60, 3.0 if text.startswith(before) else 9.0, np.float32) for text in texts]
+
+        def token_places(self, texts: Sequence[str]) -> list[NDArray[np.int64]]:
+            ends = [np.linspace(1, len(text), 60).astype(np.int64) for text in texts]
+            return [np.stack([end - 1, end], axis=1) for end in ends]
+
+    check = Perplexity(PerplexityParams(rarity_bits=0.0), models.frequency_vocabulary, "digest", Reader)
+    page = a_version(f"{before} {GIBBERISH[0]}")
+    chunk = replace(a_page(cut, GIBBERISH[0]).chunks[0], start=len(before) + 1, end=len(page.text))
+
+    assert list(check.run([replace(page, chunks=(chunk,))], None)) == []
+    assert len(list(check.run([a_page(cut, GIBBERISH[0])], None))) == 1

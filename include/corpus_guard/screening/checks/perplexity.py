@@ -11,8 +11,9 @@ Two steps, because a language model may not see every chunk (1M chunks take 13 h
    tokens, the worst window of the chunk. Prose in a language the model knows badly reaches 7.2 nats a token,
    evenly: below the limit for gibberish a window must also stand out from its own chunk. A dozen tokens must
    be stranger still, and stand out more. Addresses, names and figures are left out: no model can foresee the digits of
-   a hash. What is unlikely then is read once more among them, without counting them: a list of changes is torn apart
-   without its names, and a list of random words is not.
+   a hash. What is unlikely then is read once more among them, without counting them, and what still is a third time after
+   the text before it in its document: a list of changes is torn apart without its names, and its jargon stood there
+   before. A list of random words stays as unlikely.
 
 On development data step 1 leaves open 99.6 % of HotFlip texts, 95 % of those cut to 10 to 19 tokens, and 2 to
 5 % of encyclopaedia text, retrieved passages, documentation, security pages and tables. Of the open clean
@@ -27,7 +28,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,6 +61,8 @@ MAX_SHAPE_CHARS: Final = 60
 """Characters of names, numbers and signs in a row, in one line, that are left out."""
 MAX_SHAPES: Final = 0.7
 """Share of a chunk that may be left out."""
+MAX_CHARS_BEFORE: Final = 700
+"""Characters that are read before a suspect chunk: with it they fit into what the model reads at once."""
 
 _ADDRESS: Final = re.compile(r"\w+://[^\s)>]+|(?<=\])\([^\s)]*")
 _SHAPE: Final = (
@@ -111,7 +114,7 @@ class Perplexity(ConfiguredCheck[PerplexityParams]):
     name = "perplexity"
     second_stage = True
     params_class = PerplexityParams
-    code_version = ("perplexity", "5")
+    code_version = ("perplexity", "6")
 
     def __init__(
         self, params: PerplexityParams, vocabulary: Path, model_digest: str, model: Callable[[], SurpriseModel]
@@ -153,23 +156,37 @@ class Perplexity(ConfiguredCheck[PerplexityParams]):
         if not pairs:
             return
         texts = [_without_shapes(chunk.text) for _, chunk in pairs]
-        torn: list[tuple[int, Chunk, str]] = []
-        for (index, chunk), text, nats in zip(pairs, texts, self._model().surprisals(texts), strict=True):
-            if not (worst := self._judge(nats)):
-                continue
-            whole = " ".join(chunk.text.split())  # the same, however its lines are wrapped
-            if text == whole:
-                yield index, self._describe(chunk, worst[0], gibberish=worst[1])
+        suspects = [
+            _Suspect(index, chunk, text, worst)
+            for (index, chunk), text, nats in zip(pairs, texts, self._model().surprisals(texts), strict=True)
+            if (worst := self._judge(nats))
+        ]
+        for characters_before in (0, MAX_CHARS_BEFORE):
+            suspects = self._read_again(batch, suspects, characters_before)
+        for suspect in suspects:
+            yield suspect.version, self._describe(suspect.chunk, *suspect.worst)
+
+    def _read_again(
+        self, batch: Sequence[Version], suspects: Sequence[_Suspect], characters_before: int
+    ) -> list[_Suspect]:
+        """Return the suspects that are as unlikely with their names and figures, after so many characters before them."""
+        surrounded = [_after(batch[suspect.version].text, suspect.chunk, characters_before) for suspect in suspects]
+        others = [number for number, (text, _) in enumerate(surrounded) if text != suspects[number].text]
+        if not others:
+            return list(suspects)
+        texts = [surrounded[number][0] for number in others]
+        unlikely = dict(enumerate(suspects))
+        scores = zip(others, self._model().surprisals(texts), self._model().token_places(texts), strict=True)
+        for number, nats, places in scores:
+            text, start = surrounded[number]
+            if not len(places) or places[-1, 1] < len(text):
+                continue  # not read to its end
+            worst = self._judge(nats[_outside_shapes(text, places) & (places[:, 1] > start)])
+            if worst:
+                unlikely[number] = unlikely[number]._replace(text=text, worst=worst)
             else:
-                torn.append((index, chunk, whole))
-        if not torn:
-            return
-        # What is left out tears sentences apart: only what is unlikely among its surroundings, too, was written by nobody.
-        wholes = [whole for _, _, whole in torn]
-        scores = zip(torn, self._model().surprisals(wholes), self._model().token_places(wholes), strict=True)
-        for (index, chunk, whole), nats, places in scores:
-            if worst := self._judge(nats[_outside_shapes(whole, places)]):
-                yield index, self._describe(chunk, worst[0], gibberish=worst[1])
+                del unlikely[number]
+        return list(unlikely.values())
 
     def _judge(self, nats: NDArray[np.float32]) -> tuple[float, bool] | None:
         """Return the worst nats a token and whether they are gibberish; None for what people write."""
@@ -190,7 +207,7 @@ class Perplexity(ConfiguredCheck[PerplexityParams]):
     def _is_open(self, bits: float, short_bits: float) -> bool:
         return bits > self.params.rarity_bits or short_bits > self.params.short_rarity_bits
 
-    def _describe(self, chunk: Chunk, nats: float, *, gibberish: bool) -> Finding:
+    def _describe(self, chunk: Chunk, nats: float, gibberish: bool) -> Finding:
         return self.finding(
             "gibberish" if gibberish else "unlikely",
             Severity.HIGH if gibberish else Severity.MEDIUM,
@@ -200,6 +217,22 @@ class Perplexity(ConfiguredCheck[PerplexityParams]):
             span=Span(chunk.start, chunk.end),
             tags=("retrieval_content", "poisoning"),
         )
+
+
+class _Suspect(NamedTuple):
+    """A chunk that is unlikely as it was read last."""
+
+    version: int  # its position
+    chunk: Chunk
+    text: str
+    worst: tuple[float, bool]
+
+
+def _after(text: str, chunk: Chunk, characters: int) -> tuple[str, int]:
+    """Return a chunk after the characters before it, the same however its lines are wrapped, and where it begins."""
+    before = " ".join(text[max(0, chunk.start - characters) : chunk.start].split())
+    own = " ".join(chunk.text.split())
+    return (f"{before} {own}", len(before) + 1) if before else (own, 0)
 
 
 def _without_shapes(text: str) -> str:
