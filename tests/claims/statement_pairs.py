@@ -119,4 +119,23 @@ PAIRS: Sequence[tuple[str, str, str]] = (
     ("conflict", "The caretaker of Elmhof is Hanna Brandt.", "The caretaker of Elmhof is Mr. Paul Wenzel."),
     ("conflict", "Left-over days expire on 31 March.", "Left-over days do not expire before 31 December."),
     ("unrelated", "A ticket costs 8.60 euros.", "In 2011 you paid 5.20 euros for a ticket."),
+    # --- who did it, and what only belongs to the thing
+    ("conflict", "The museum was founded in 1894 by Edvard Lunde.", "The founder of the museum was Henrik Moberg."),
+    (
+        "conflict",
+        "The telescope is operated by the Institute of Astronomy in Turvik.",
+        "The telescope is operated by the University of Lorne.",
+    ),
+    ("conflict", "This wheat is resistant to yellow rust.", "This wheat is susceptible to yellow rust."),
+    ("unrelated", "The dam was completed in 1958.", "The power station of the dam was completed in 1974."),
+    (
+        "unrelated",
+        "The choir is directed by Lucia Ferrand.",
+        "The children's choir of Maren is directed by Oskar Brandt.",
+    ),
+    ("unrelated", "The runway is 1,180 metres long.", "The second runway is 2,400 metres long."),
+    ("unrelated", "The runway is 1,180 metres long.", "The runway was planned to be 2,400 metres long."),
+    ("unrelated", "Contains 12 % acid.", "The old remover contained 35 % acid."),
+    ("unrelated", "Do not push it to the harbour.", "And then push them to the harbour."),
+    ("unrelated", "Defaults to 100.", "The number of items, defaults to 200."),
 )

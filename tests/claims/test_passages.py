@@ -52,6 +52,7 @@ def test_values_are_read_only_where_two_passages_share_what_they_are_about(monke
     monkeypatch.setattr(statements, "read_sentence", count)
 
     assert outcomes(f"The Brackwater pump weighs 95 kg. {FILLING}", "Tarn fever is cured within 7 days.") == []
+    assert outcomes("The Brackwater pump stands outside.", "pump.close(); pump = tarn(pump::seal)") == []
     assert read == []
     assert outcomes("The Brackwater pump weighs 95 kg.", f"{FILLING} The Brackwater pump weighs 120 kg.") == [
         Outcome.CONFLICT
@@ -114,6 +115,12 @@ def test_how_many_of_a_thing_somebody_has_states_nothing_of_the_thing() -> None:
             "The endpoint is https://api.harbour.example/harbour/gates.",
         ),
         (("", ""), "for i in range(100):\n    yield pump(i)", "for i in range(150):\n    yield pump(i, harbour)"),
+        (("", ""), "```sh\nbrackwater --kensington 3.13\n```", "```sh\nbrackwater --kensington 3.10\n```"),
+        (
+            ("", ""),
+            'harbour = Tide(sluice="http://kensington.example")',
+            'harbour = Tide(sluice="http://localhost:8030")',
+        ),
         (("Brackwater 63 kg", "Brackwater 90 kg"), "Rowing at Brackwater: 63 kg", "Rowing at Brackwater: 90 kg"),
         (
             ("", ""),
@@ -121,7 +128,7 @@ def test_how_many_of_a_thing_somebody_has_states_nothing_of_the_thing() -> None:
             "Bo Kensington (12 December 1914 – 8 June 1944) was a famous rower.",
         ),
     ],
-    ids=["path", "pronoun", "since", "links", "pages", "code", "title", "brackets"],
+    ids=["path", "pronoun", "since", "links", "pages", "code", "command", "localhost", "title", "brackets"],
 )
 def test_texts_of_one_kind_about_different_things_do_not_contradict_each_other(
     titles: tuple[str, str], one: str, other: str

@@ -37,7 +37,7 @@ from typing import Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from corpus_guard.claims.clauses import begins_with_pronoun
+from corpus_guard.claims.clauses import FINITE, begins_with_pronoun
 from corpus_guard.claims.statements import MASK, Statement, Tense, words_of_name
 from corpus_guard.claims.value import Kind, Relation, Value, relate
 from corpus_guard.claims.vocabulary import stem
@@ -69,22 +69,48 @@ _WORDS_OF_CONTACT: Final = frozenset(
 _ONE_NAME: Final = re.compile(
     r"(?:called|named|known as|(?:born|located|based|headquartered|held|founded|situated|buried) (?:in|at|near)) (?:the )?\x1f"
     r"|(?!(?:used|visited|followed|caused|supported|influenced|inspired|surrounded|joined|affected|read|loved))\b\w+(?:ed|ten|ilt|ade|led|wn)"
-    r" by (?:the )?\x1f"
+    r"(?: in (?:\w+ )?\d{4})? by (?:the )?(?:yard |firm |company )?(?:of )?\x1f"
     r"|^\x1f (?:(?:is|was|remains|became) the|(?:founded|invented|discovered|wrote|won|directed|composed|painted) the)\b"
     r"|(?:\bthe |'s )[^\x1f]{1,80} (?:is|was|remains|became) (?:the |(?:mrs?|ms|dr|prof)\.? )?\x1f(?:[.!]?$|, )"
 )
-_LINKS: Final = re.compile(
-    r"\W*(?:\[[^\[\]]*\]\([^()\s]*\)[^\w\[]*)+"
-)  # "[Source](…) - [Documentation](…)": of what stands above
+_LINKS: Final = re.compile(r"\W*(?:\[[^\[\]]*\](?:\([^()\s]*\)|:\s*\S+)[^\w\[]*)+")
+"""Links that say nothing themselves: "[Source](…) - [Documentation](…)", "[Source]: …"."""
+_UNNAMED: Final = frozenset(map(stem, ("default", "maximum", "minimum", "value", "option")))
+"""Words of a sentence that does not say what has this value: "Defaults to 100."."""
+_OBJECT: Final = re.compile(r"(?i)\b(?:it|them)\b")
+_HERE: Final = re.compile(r"localhost|127\.\d+\.\d+\.\d+|0\.0\.0\.0")
+FEWEST_WORDS_OF_CODE: Final = 5  # of a line of code whose values conflict; contacts aside
 _SINCE: Final = frozenset(
     map(stem, ("new", "added", "changed", "deprecated", "removed", "version", "release", "available"))
 )
-_PAGE: Final = re.compile(r"[^/:]/[^\s/?#]")
+PAGE: Final = re.compile(r"[^/:]/[^\s/?#]")
+"""In the address of a page or a picture, not of a site."""
 _NEXT_CLAUSE: Final = re.compile(
     r"[;:]\s|,? (?:so|but|because|since|which|then|although|as I|as we)\b|,? and (?!\w+ \x1f)"
 )
 _SUPPOSED: Final = re.compile(r"(?i)\b(?:if|whether|unless|in case|when)\b[^,;]*")
 _FIRST_CLAUSE: Final = re.compile(r"[;:]\s")
+_PART: Final = re.compile(
+    r"(?i)\W*(?:(?:and|but|so) )?(?:(?:on|in|at|with|behind) )?(?:(?:the|a|an|all|most|older|another) )?"
+    r"(?P<part>[a-z][\w'-]+(?: [a-z][\w'-]+){0,2}?) (?:of|behind|beside|for|at|in) "
+)
+"""A part or relative of a thing as the subject: "the power station of the dam"."""
+_OTHER: Final = re.compile(
+    r"(?i)\W*(?:(?:and|but|so) )?(?:(?:the|a|an|its|their) )?(?P<rank>another|other|second|third|next|older|former) [a-z]"
+)
+"""One more of a kind as the subject: "the second runway"."""
+_MEASURES: Final = frozenset(
+    map(
+        stem,
+        (
+            "length", "height", "width", "depth", "weight", "mass", "size", "area", "volume", "capacity", "age", "date", "year", "day",
+            "time", "number", "amount", "price", "cost", "fee", "rate", "limit", "maximum", "minimum", "value", "name", "address",
+            "temperature", "pressure", "speed", "population", "distance", "diameter", "rule", "use", "visitors", "guests", "customers",
+            "users", "members", "owners", "readers", "people", "everybody", "nobody", "anybody", "one", "it", "they",
+        ),
+    )
+)  # fmt: skip
+"""What anything has, and who uses it: "the length of the dam" is about the dam."""
 
 
 class Titled(Protocol):
@@ -171,6 +197,8 @@ def _compare(one: Statement, other: Statement, similarity: float | None) -> Comp
         and _names_subject(one, other)
         and _names_subject(other, one)
         and (not have_two_subjects(one, other) or _share_subject(one, other))
+        and not _is_of_part(one, other)
+        and not _is_of_part(other, one)
     )
     if different and all(value.kind in CONTACTS for value, _ in different):  # everybody has an address
         is_same = _name_one_contact(one, other, different, jaccard, is_same=is_same)
@@ -186,11 +214,17 @@ def _compare(one: Statement, other: Statement, similarity: float | None) -> Comp
         values = [
             pair
             for pair in different
-            if (not _differ_in_subject(one, other, *pair) or _pay_one(one, other, [pair]))
+            if not (
+                is_code
+                and min(len(one.words), len(other.words)) < FEWEST_WORDS_OF_CODE
+                and pair[0].kind not in CONTACTS
+            )
+            and (not _differ_in_subject(one, other, *pair) or _pay_one(one, other, [pair]))
             and not (_is_in_title(one, pair[0]) and _is_in_title(other, pair[1]))
             and (_says_of_what(pair[0]) or jaccard >= SHARED_BY_NUMBERS)
         ]
-        if values and not _tell_of_two_times(one, other, different):
+        is_named = not words.keys() | other_words.keys() <= _UNNAMED
+        if values and is_named and not _tell_of_two_times(one, other, different):
             outcome = Outcome.CONFLICT
     elif not _differ_in_subject(one, other, None, None) and (
         equal or (jaccard >= SAME_WORDING and not _stated(one) and not _stated(other))
@@ -341,27 +375,37 @@ def _stand_for_two(one: Statement, other: Statement) -> bool:
 
 def _compare_names(one: Statement, other: Statement, own: Sequence[Value], others: Sequence[Value]) -> Comparison:
     """Compare two statements that hold a name each that the other's text lacks: two subjects, or two answers."""
-    name, rival = own[0], others[0]
+    name, rival = _only_answer(one, own), _only_answer(other, others)
+    if name is None or rival is None:
+        return Comparison(one, other, Outcome.UNRELATED, 0.0)
     words, other_words = (
-        {word: weight for word, weight in statement.words.items() if word not in map(stem, words_of_name(value.normal))}
-        for statement, value in ((one, name), (other, rival))
+        {word: weight for word, weight in weights.items() if word not in apart}
+        for weights, apart in (
+            (_weights(first, second), {stem(word) for value in names for word in words_of_name(value.normal)})
+            for first, second, names in ((one, other, own), (other, one, others))
+        )
     )
     smaller, jaccard = _shared(words, other_words)
     conflicts = (
-        len(own) == len(others) == 1
-        and not have_two_subjects(one, other)
+        not have_two_subjects(one, other)
         and not _have_two_years(one, other)
+        and not _is_of_part(one, other)
+        and not _is_of_part(other, one)
         and smaller >= SHARED_OF_SMALLER
         and jaccard >= SHARED_OF_BOTH
         and one.is_negated == other.is_negated
         and not any(map(str.isdigit, name.normal + rival.normal))  # OX-12 and OX-14 are two things
-        and names_one(one, name)
-        and names_one(other, rival)
         and not _differ_in_subject(one, other, name, rival)
     )
     if conflicts:
         return Comparison(one, other, Outcome.CONFLICT, jaccard, ((name, rival),))
     return Comparison(one, other, Outcome.UNRELATED, jaccard)
+
+
+def _only_answer(statement: Statement, names: Sequence[Value]) -> Value | None:
+    """Return the first of some names if it stands where one name only can be right; those after it say more of it."""
+    first = min(names, key=lambda name: name.span.start)
+    return first if names_one(statement, first) else None
 
 
 def _exchanged_names(one: Statement, other: Statement) -> tuple[Value, Value] | None:
@@ -397,13 +441,16 @@ def _name_one_contact(
     one: Statement, other: Statement, different: Sequence[tuple[Value, Value]], jaccard: float, *, is_same: bool
 ) -> bool:
     """Return whether two different contacts are those of the same thing, in sentences that are about the same or not."""
+    if _LINKS.fullmatch(one.text) or _LINKS.fullmatch(other.text):
+        return False
+    if any(_HERE.match(value.normal) for pair in different for value in pair):
+        return False  # the machine of whoever reads it
     if all(_is_deep_link(one, value) and _is_deep_link(other, rival) for value, rival in different):
         return is_same and jaccard >= SHARED_BY_NUMBERS
     is_apart = _names_apart(one, other) or _names_apart(other, one)
     is_within = not is_apart and (_is_within(one, other) or _is_within(other, one))
     return (is_same or is_within or _pay_one(one, other, different)) and all(
-        (bool(first.names) and not _LINKS.fullmatch(first.text)) or first.subject <= second.context
-        for first, second in ((one, other), (other, one))
+        bool(first.names) or first.subject <= second.context for first, second in ((one, other), (other, one))
     )
 
 
@@ -425,7 +472,7 @@ def _is_since(statement: Statement) -> bool:
 def _is_deep_link(statement: Statement, value: Value) -> bool:
     """Return whether a value is the address of a page or a picture, not of a site: everybody links to many."""
     start, end = statement.places[statement.values.index(value)]
-    return value.kind is Kind.DOMAIN and bool(_PAGE.search(statement.text, start, end))
+    return value.kind is Kind.DOMAIN and bool(PAGE.search(statement.text, start, end))
 
 
 def _is_within(one: Statement, other: Statement) -> bool:
@@ -455,6 +502,8 @@ def _contradicts(one: Statement, other: Statement, jaccard: float) -> bool:
     """Return whether one sentence affirms what the other denies, in one clause and without merely supposing it."""
     common = len(one.words.keys() & other.words.keys())
     is_short = common <= MIN_SHARED
+    if is_short and _OBJECT.search(one.text) and _OBJECT.search(other.text):
+        return False  # "do not push it" beside "push them"
     if (
         common + bool(one.referent | other.referent) < MIN_SHARED
         or one.text.startswith("#")
@@ -469,7 +518,7 @@ def _contradicts(one: Statement, other: Statement, jaccard: float) -> bool:
         return False
     affirmed, denied = (other, one) if one.is_negated else (one, other)
     return any(
-        jaccard >= least and all(word in clause for word in _weights(second, first))
+        jaccard >= least and all(word in clause or word in first.heading for word in _weights(second, first))
         for first, second, least in ((affirmed, denied, SAME_WORDING), (denied, affirmed, NEARLY_SAME_WORDING))
         for clause in _clauses(first)
     )
@@ -523,6 +572,20 @@ def _differ_in_time(one: Statement, other: Statement) -> bool:
     if _have_two_years(one, other) and Tense.PAST in {one.tense, other.tense}:
         return True
     return one.is_dated != other.is_dated or {one.tense, other.tense} == {Tense.PAST, Tense.PRESENT}
+
+
+def _is_of_part(one: Statement, other: Statement) -> bool:
+    """Return whether the subject of `one` is a part of something, or goes with it, that the other text does not mention."""
+    if (rank := _OTHER.match(one.text)) and rank["rank"].lower() not in other.context:
+        return True
+    subject = _PART.match(one.text)
+    if subject is None or FINITE.search(subject["part"]):
+        return False
+    words = subject["part"].lower().split()
+    known = other.reach | {stem(word) for word in other.context}
+    if any(word.endswith("'s") and stem(word) not in known for word in words):
+        return True
+    return stem(words[-1]) not in _MEASURES and known.isdisjoint(map(stem, words))
 
 
 def _have_two_years(one: Statement, other: Statement) -> bool:

@@ -31,7 +31,8 @@ _IBAN_LENGTHS: Final = {
 """Length of an IBAN by country (ISO 13616 registry). What has this length counts as an IBAN, even with wrong check digits."""
 _INTERNATIONAL: Final = re.compile(r"(?<![\w+])(?<!\d[.,])(?:\+|00)\d(?:[ \u00a0().\-/]{0,2}\d){6,14}(?!\d)")
 _NATIONAL: Final = re.compile(
-    r"(?P<cue>\b(?i:tel|telephone|phone|call|calling|fax|mobile|hotline|helpline|dial|ring|whatsapp|text us|sms)\b[^\d\n+]{0,25})"
+    r"(?P<cue>\b(?i:tel|telephone|phone|call|calling|fax|mobile|hotline|helpline|dial|ring|whatsapp|text us|sms)\b[^\d\n+]{0,25}"
+    r"|\b(?i:number)\b[^.\d\n+]{0,60} (?i:is|was|:) (?=\(?0[\d(]))"
     r"(?P<number>\(?\d(?:[ \u00a0().\-/]{0,2}\d){5,13})(?![\d%]|[.,]\d)"
 )
 _AMERICAN: Final = re.compile(r"(?<![\w+(-])\(?\d{3}\)?[ .-]\d{3}[.-]\d{4}(?![\w-])")

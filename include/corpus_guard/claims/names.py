@@ -31,12 +31,20 @@ _TITLES_AND_DAYS: Final = (
 )
 _NO_NAMES: Final = frozenset(_TITLES_AND_DAYS.split())
 """Words with a capital that name nothing by themselves."""
-
-
 _EDITION: Final = re.compile(
     r"(?<![\w'-])(?P<word>[A-Z][a-z][A-Za-z-]{1,30}) \d{1,3}(?:\.\d{1,2}){0,2}(?![\w%°]|[.,:/-]\d)"
     r"(?=(?P<verb> (?:is|was|has|had|ends?|ended|runs?|requires?|needs?|supports?|will|can|may|must|does|cannot)\b)?)"
 )
+
+
+_INNER_CAPITAL: Final = re.compile(
+    r"[ \"'(*#-]*+.?+[\s\S]*?[^\W_a-z]"
+)  # one that does not merely begin the sentence, or a digit
+
+
+def may_hold_name(text: str) -> bool:
+    """Return whether a plain sentence may hold a name; False is certain, and cheap."""
+    return _INNER_CAPITAL.match(text) is not None
 
 
 def read_editions(text: str) -> Iterator[Value]:

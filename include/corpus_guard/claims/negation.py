@@ -17,6 +17,7 @@ OPPOSITES: Final = {
     "excludes": "includes", "optional": "required", "unnecessary": "required", "false": "true",
     "incorrect": "correct", "wrong": "correct", "insecure": "secure", "unlimited": "limited", "inactive": "active",
     "unsuitable": "suitable", "untrue": "true", "unreliable": "reliable", "impermeable": "permeable",
+    "susceptible": "resistant", "refuses": "accepts", "refused": "accepted", "rejects": "accepts", "rejected": "accepted",
     "irreversible": "reversible", "nontoxic": "toxic", "non-toxic": "toxic", "inedible": "edible",
 }  # fmt: skip
 """Word that holds a negation → the word it negates."""

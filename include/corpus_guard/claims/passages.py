@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Final
 
-from corpus_guard.claims.comparison import RARE_WEIGHT, Comparison, Outcome, compare, compare_texts, have_two_subjects
+from corpus_guard.claims.comparison import (
+    PAGE,
+    RARE_WEIGHT,
+    Comparison,
+    Outcome,
+    compare,
+    compare_texts,
+    have_two_subjects,
+)
+from corpus_guard.claims.contacts import read_contacts
+from corpus_guard.claims.names import may_hold_name
 from corpus_guard.claims.statements import IDENTIFIER_WEIGHT, MASK, Rarity, Statement, StatementReader, word_weight
+from corpus_guard.claims.value import Kind, Value
+from corpus_guard.claims.values import may_hold_value
 from corpus_guard.claims.vocabulary import EMPTY, stem
 
 MAX_PAIRS: Final = 60  # of sentences of two passages, those with most in common
@@ -18,10 +31,13 @@ MIN_COMMON: Final = 2  # words of two sentences and their titles, below which th
 MIN_COMMON_WEIGHT: Final = 2.0  # of these words
 SHORT_SENTENCE: Final = 3  # words, up to which one in common is enough
 COMMON_SHARE: Final = 0.35  # of the weight of the sentence that says less, 0..1
+SHARE_OF_CODE: Final = (0.0, 0.9, 0.5)  # of the sentence that says less, where none, one or both of them are code
+LEAST_JACCARD: Final = (0.3, 0.2, 0.0)  # of the weight of both, where none, one or both may hold a value or a negation
 MAX_SENTENCES: Final = 200  # read of a passage: a chunk has some ten
 MAX_KNOWN_WORDS: Final = 200_000
 _WORD: Final = re.compile(r"[^\W_]+|\x1f+")
 _TOKEN: Final = re.compile(r"[^\W\d_][\w'-]*")
+_SITE: Final = "site"
 _CONTACT: Final = re.compile(r"@|://|www\.|\w\.[a-z]{2}|\d[\d ()./-]{5,}\d|\b[A-Z]{2}\d\d")
 
 
@@ -80,24 +96,34 @@ class StatedPassage:
         """Yield a sentence and one of the other passage that may be about the same thing."""
         needs_rare = have_two_subjects(self, other)
         for number, words in enumerate(self.outlines):
+            contacts = self._contacts.get(number)
             for rival, others in enumerate(other.outlines):
-                direct = words.keys() & others.keys()
-                is_common = bool(direct) and (
-                    any(map(_may_be_rare, direct, map(words.__getitem__, direct)))
-                    if needs_rare
-                    else self._share_enough(other, number, rival, direct)
-                )
-                if is_common or (number in self._contacts and rival in other._contacts):
+                has_contact = contacts and rival in other._contacts and contacts.may_differ(other._contacts[rival])
+                is_common = not words.keys().isdisjoint(others)
+                if has_contact or (is_common and self._may_be_same(other, number, rival, needs_rare)):
                     yield number, rival
 
-    def _share_enough(self, other: StatedPassage, number: int, rival: int, direct: Set[str]) -> bool:
+    def _may_be_same(self, other: StatedPassage, number: int, rival: int, needs_rare: bool) -> bool:
         words, others = self.outlines[number], other.outlines[rival]
+        direct = words.keys() & others.keys()
         common = direct | (self._named & others.keys()) | (other._named & words.keys())
-        weight = sum(words.get(word) or others[word] for word in common)
         is_short = min(len(words), len(others)) <= SHORT_SENTENCE
-        return weight >= COMMON_SHARE * min(self._totals[number], other._totals[rival]) and (
-            is_short or (len(common) >= MIN_COMMON and weight >= MIN_COMMON_WEIGHT)
+        if not is_short and len(common) < MIN_COMMON:
+            return False
+        total, other_total = self._totals[number], other._totals[rival]
+        shared = sum(map(words.__getitem__, direct))
+        least = (
+            0.0
+            if number in self._naming and rival in other._naming
+            else LEAST_JACCARD[(number in self._stating) + (rival in other._stating)]
         )
+        is_code = self._reader.is_code(number) + other._reader.is_code(rival)
+        if shared < least * (total + other_total - shared) or shared < SHARE_OF_CODE[is_code] * min(total, other_total):
+            return False
+        if needs_rare:
+            return any(map(_may_be_rare, direct, map(words.__getitem__, direct)))
+        weight = sum(words.get(word) or others[word] for word in common)
+        return weight >= COMMON_SHARE * min(total, other_total) and (is_short or weight >= MIN_COMMON_WEIGHT)
 
     @cached_property
     def _totals(self) -> list[float]:
@@ -112,8 +138,47 @@ class StatedPassage:
         return frozenset(self._weigh.words(self._heading))
 
     @cached_property
-    def _contacts(self) -> frozenset[int]:
-        return frozenset(number for number in self._numbers if _CONTACT.search(self._reader.text(number)))
+    def _stating(self) -> frozenset[int]:
+        """The sentences that may hold a value or a negation."""
+        return frozenset(number for number in self._numbers if may_hold_value(self._reader.text(number)))
+
+    @cached_property
+    def _naming(self) -> frozenset[int]:
+        """The sentences that may hold a name."""
+        return frozenset(number for number in self._numbers if may_hold_name(self._reader.text(number)))
+
+    @cached_property
+    def _contacts(self) -> Mapping[int, _Contacts]:
+        """The contacts of each sentence that holds one."""
+        read = {number: _read_contacts(self._reader.text(number)) for number in self._numbers}
+        return {number: contacts for number, contacts in read.items() if contacts.kinds}
+
+
+@dataclass(frozen=True, slots=True)
+class _Contacts:
+    """Kinds of contact in a sentence, and those that another one must hold to be compared with it whatever it is about.
+
+    Everybody links to many pages: the address of a page differs from that of a site only.
+    """
+
+    kinds: frozenset[str]
+    rivals: frozenset[str]
+
+    def may_differ(self, other: _Contacts) -> bool:
+        return not self.rivals.isdisjoint(other.kinds)
+
+
+def _read_contacts(text: str) -> _Contacts:
+    if not _CONTACT.search(text):
+        return _Contacts(frozenset(), frozenset())
+    values = [value for value in read_contacts(text) if isinstance(value, Value)]
+    kinds = {value.kind.value for value in values}
+    sites = [v for v in values if v.kind is Kind.DOMAIN and not PAGE.search(text, v.span.start, v.span.end)]
+    if sites:
+        return _Contacts(frozenset(kinds | {_SITE}), frozenset(kinds))
+    return _Contacts(
+        frozenset(kinds), frozenset(kinds - {Kind.DOMAIN.value} | ({_SITE} if Kind.DOMAIN in kinds else set()))
+    )
 
 
 def _may_be_rare(word: str, weight: float) -> bool:

@@ -14,6 +14,7 @@ from functools import cached_property, lru_cache
 from typing import Final
 
 from corpus_guard.claims.clauses import FINITE, PRONOUN_FIRST, Clause, split_clauses
+from corpus_guard.claims.names import may_hold_name
 from corpus_guard.claims.negation import NOT
 from corpus_guard.claims.plain_text import make_plain
 from corpus_guard.claims.sentences import split_sentences
@@ -45,7 +46,7 @@ _CODE_SIGN: Final = re.compile(
 """What stands in code, commands and their output, and hardly in prose."""
 _HISTORY: Final = re.compile(
     r"(?i)\b(?:former(?:ly)?|previous(?:ly)?|used to (?:be|have|take|last|cost)|no longer|old revision|was once|originally|in the past"
-    r"|obsolete|outdated|superseded|until (?:19|20)\d\d)\b"
+    r"|obsolete|outdated|superseded|until (?:19|20)\d\d|(?:was|were) (?:planned|proposed|meant|intended|going) to)\b"
 )
 _REFERS: Final = re.compile(rf"^{PRONOUN_FIRST.pattern.removeprefix('(?i)')}|\b(?:it|them)\b", re.IGNORECASE)
 _POSSESSIVE: Final = re.compile(r"(?i)\W*(?:(?:and|but|so) )?(?:its|their|his|her)\b")  # "its battery" names a subject
@@ -56,10 +57,12 @@ _PAST: Final = re.compile(
 )
 _HAPPENED: Final = re.compile(
     r"(?i)\b(?:was|were|had|did|didn't|gave|came|took|ran|began|got|went|wrote|kept|held|paid|made|sold|asked"
+    r"|(?:contained|weighed|lasted|measured|covered|charged|required|needed|allowed|supported|offered) (?=\W?\d)"
     r"|(?:I|we|he|she|they|it|you) [a-z]{2,}ed)\b"
 )
 _PRESENT: Final = re.compile(
-    r"(?i)\b(?:is|are|has|have|must|may|can|cannot|will|shall|should|needs?|since|now|today|currently)\b"
+    r"(?i)\b(?:is|are|has|have|must|may|can|cannot|will|shall|should|needs?|since|now|today|currently"
+    r"|contains|weighs|lasts|measures|covers|charges|requires|allows|supports|offers)\b"
 )
 _CHANGED: Final = re.compile(
     r"(?i)\b(?:changed|raised|extended|increased|lowered|reduced|shortened|moved|updated|corrected|revised|set|replaced)"
@@ -102,6 +105,7 @@ class Statement:
     context: frozenset[str]  # lower-case words of the text and its title
     subject: frozenset[str]  # words of the name it is about where it holds none: from before it, or from the title
     title: frozenset[str] = frozenset()  # words of the title that tell it from others
+    heading: frozenset[str] = frozenset()  # stems of the title
     years: frozenset[str] = frozenset()  # in the title
     is_code: bool = False  # its sentence reads as code, a command or its output
 
@@ -135,7 +139,7 @@ class Statement:
 
     @cached_property
     def is_history(self) -> bool:
-        """Whether its first value is of former times; a later clause about them makes no history of it."""
+        """Whether its first value is of former times, or was only planned; a later clause about them makes no history of it."""
         marked = _HISTORY.search(self.text)
         if marked is None:
             return False
@@ -186,11 +190,21 @@ class StatementReader:
         self._heading = title
         self._read: dict[int, _Sentence] = {}
         self._statements: dict[int, tuple[Statement, ...]] = {}
+        self._codes: dict[int, bool] = {}
+        self._names: dict[int, frozenset[str]] = {}
         self.sentences = tuple(split_sentences(self._plain.text))
 
     def text(self, number: int) -> str:
         """Return a sentence as a reader sees it."""
         return self._plain.text[slice(*self.sentences[number])]
+
+    def is_code(self, number: int) -> bool:
+        """Return whether a sentence reads as code, a command or its output."""
+        if number not in self._codes:
+            text = self.text(number)
+            signs = sum(1 for _ in _CODE_SIGN.finditer(text))
+            self._codes[number] = signs >= FEWEST_CODE_SIGNS and signs >= CODE_SHARE * len(text.split())
+        return self._codes[number]
 
     def read(self, number: int) -> tuple[Statement, ...]:
         """Return the statements of a sentence."""
@@ -203,7 +217,8 @@ class StatementReader:
         span = self._plain.span(*self.sentences[number])
         condition = frozenset[str]().union(*(part.words for part in sentence.parts if part.clause.is_supposed))
         subject = self._subject_before(number)
-        before = self._words_before(number)
+        # The sentence before is read only where one of the first clauses is about what it is about.
+        before = self._words_before(number) if sentence.parts and sentence.parts[0].refers else frozenset[str]()
         for part in sentence.parts:
             is_continued = part.refers and not _POSSESSIVE.match(part.text) and not _first_name(part.values)
             yield Statement(
@@ -224,8 +239,9 @@ class StatementReader:
                 context=self.context,
                 subject=subject,
                 title=self.title,
+                heading=self._about_title,
                 years=self._years,
-                is_code=sentence.is_code,
+                is_code=self.is_code(number),
             )
             if not part.refers:
                 before = part.subject()
@@ -276,15 +292,21 @@ class StatementReader:
     def _subject_before(self, number: int) -> frozenset[str]:
         """Return the name that stood last in the place of a subject before a sentence, or that of the title."""
         for earlier in range(number - 1, -1, -1):
-            if name := self._sentence(earlier).name:
+            if name := self._name(earlier):
                 return name
-        if self._subject_of_title:
-            return self._subject_of_title
-        for earlier in range(number):
-            sentence = self._sentence(earlier)
-            if _IS_A.search(sentence.text) and (subject := _telling(_first_name(sentence.values), self._rarity)):
-                return subject
-        return frozenset()
+        return self._subject_of_title or next(filter(None, map(self._defined, range(number))), frozenset())
+
+    def _name(self, number: int) -> frozenset[str]:
+        """Return the words of the name in the place of a sentence's subject; most sentences need no reading for it."""
+        if number not in self._names:
+            self._names[number] = self._sentence(number).name if may_hold_name(self.text(number)) else frozenset()
+        return self._names[number]
+
+    def _defined(self, number: int) -> frozenset[str]:
+        """Return the words of the name that a sentence says what it is: "Sanday is an island of Orkney"."""
+        if not _IS_A.search(self.text(number)):
+            return frozenset()
+        return _telling(_first_name(self._sentence(number).values), self._rarity)
 
 
 @dataclass(frozen=True)
@@ -299,11 +321,6 @@ class _Sentence:
     @property
     def is_question(self) -> bool:
         return self.text.rstrip("\"')").endswith("?")
-
-    @cached_property
-    def is_code(self) -> bool:
-        signs = sum(1 for _ in _CODE_SIGN.finditer(self.text))
-        return signs >= FEWEST_CODE_SIGNS and signs >= CODE_SHARE * len(self.text.split())
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,6 +92,15 @@ def read_sentence(plain: PlainText, start: int, end: int) -> list[Value]:
     )
 
 
+def may_hold_value(text: str) -> bool:
+    """Return whether a plain sentence may hold a value or a negation, names aside; False is certain, and cheap."""
+    return (
+        _DIGIT.search(text) is not None
+        or any(needs is not None and needs.search(text) for _, needs in _READERS)
+        or next(read_negations(text), None) is not None
+    )
+
+
 def _labels(text: str) -> Iterator[Span]:
     yield from (Span(*match.span()) for match in _LABEL.finditer(text))
 

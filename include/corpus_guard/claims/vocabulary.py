@@ -30,7 +30,8 @@ _WORDS_OF_STATING: Final = (
     "whole single later long-time own sure required advise advised advice say immediate effect everyone anyone "
     "allowed able possible due become becomes became happen happens happened means meant call calls called regular regularly "
     "contain contains contained containing whatever wonder mr mrs ms dr prof "
-    "earn earns earned himself herself itself themselves yourself others other another else course good example examples below following"
+    "earn earns earned himself herself itself themselves yourself others other another else course good example examples below following "
+    "period duration"
 )
 _PLAIN: Final = frozenset(f"{_FUNCTION_WORDS} {_WORDS_OF_STATING}".split())
 EMPTY: Final = _PLAIN | {word for word, plain in (OPPOSITES | SAME_WORDS).items() if plain in _PLAIN}
@@ -123,7 +124,14 @@ understand understands understood
 wear wears wore worn
 win wins won winner
 withdraw withdraws withdrew withdrawn withdrawal
-lend lends lent
+lend lends lent loan loans borrow borrows borrowed
+put puts pack packs packed
+breed breeds bred breeder breeders
+design designs designed designer designers
+direct directs directed director directors
+operate operates operated operator operators
+compose composes composed composer composers
+own owns owned owner owners
 lie lies lay lain
 sign signs signed signature
 elect elects elected election
@@ -183,6 +191,7 @@ _ENDINGS: Final = ("ations", "ation", "ating", "ated", "ates", "ate", "ings", "i
 def stem(word: str) -> str:
     """Return a word without its English ending and its own negation: "calibrated" and "calibration" are one."""
     word = word.lower().strip("'-").removesuffix("'s").removesuffix("'")
+    word = word[2:] if word[1:2] == "-" and word != "e-mail" else word  # "e-bike"
     word = OPPOSITES.get(word) or SAME_WORDS.get(word) or word
     if word in _SAME:
         return _SAME[word]

@@ -65,7 +65,9 @@ def test_what_people_write_freely_is_found_less_often(figures: list[Contradictio
     assert share(figures, Group.CONTRADICTION, origin=Origin.WRITTEN) >= 0.85
     assert share(figures, Group.CONTRADICTION, origin=Origin.FREE) >= 0.55
     assert share(figures, Group.CONTRADICTION, origin=Origin.REPLY) >= 0.05
-    assert share(figures, Group.RESTATEMENT, Group.UPDATE, origin=Origin.FREE) <= 0.03
+    assert share(figures, Group.CONTRADICTION, origin=Origin.PAGE) >= 0.8
+    assert share(figures, Group.RESTATEMENT, Group.UPDATE, origin=Origin.FREE) <= 0.04
+    assert share(figures, Group.UPDATE, origin=Origin.PAGE) <= 0.05
     assert share(figures, Group.UPDATE, origin=Origin.REPLY) <= 0.04
 
 

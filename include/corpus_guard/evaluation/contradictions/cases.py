@@ -7,8 +7,8 @@ Generated ones come from the facts of ``facts.yaml``: each trusted document stat
     restatements     the same with the right value, also in another form
     updates          sentences on the same subject that contradict nothing
 
-Written ones stand in ``passages.yaml``, in freer words. Free ones in ``posts.yaml`` and replies in ``replies.yaml``, as people
-talk, were written before anybody looked which of them the rules see.
+Written ones stand in ``passages.yaml``, in freer words. Free ones in ``posts.yaml``, replies in ``replies.yaml``, as people
+talk, and pages in ``pages.yaml``, as somebody would plant them, were written before anybody looked which of them the rules see.
 """
 
 from __future__ import annotations
@@ -58,6 +58,7 @@ class Origin(StrEnum):
     WRITTEN = "written"
     FREE = "freely written"
     REPLY = "replies"
+    PAGE = "planted pages"
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,17 +111,17 @@ def load_cases(seed: int = 0) -> tuple[list[TrustedText], list[ContradictionCase
             ContradictionCase(group, Origin.FREE, half, post["domain"], name, _unfolded(post[name]))
             for name, group in _GROUPS_OF_POSTS.items()
         ]
-    for number, entry in enumerate(_load("replies.yaml")):
-        half = Half.VALIDATION if number % 2 else Half.TUNING
-        trusted.append(TrustedText(re.split("[.,]", entry["trusted"])[0], _unfolded(entry["trusted"])))
-        texts = [
-            *((Group.CONTRADICTION, text) for text in entry["contradictions"]),
-            *((Group.UPDATE, text) for text in entry["honest"]),
-        ]
-        cases += [
-            ContradictionCase(group, Origin.REPLY, half, entry["domain"], "reply", _unfolded(text))
-            for group, text in texts
-        ]
+    for origin, kind, name in ((Origin.REPLY, "reply", "replies.yaml"), (Origin.PAGE, "page", "pages.yaml")):
+        for number, entry in enumerate(_load(name)):
+            half = Half.VALIDATION if number % 2 else Half.TUNING
+            trusted.append(TrustedText(re.split("[.,]", entry["trusted"])[0], _unfolded(entry["trusted"])))
+            texts = [
+                *((Group.CONTRADICTION, text) for text in entry["contradictions"]),
+                *((Group.UPDATE, text) for text in entry["honest"]),
+            ]
+            cases += [
+                ContradictionCase(group, origin, half, entry["domain"], kind, _unfolded(text)) for group, text in texts
+            ]
     return trusted, cases
 
 
