@@ -10,7 +10,7 @@ ifdef STORE  # make demo STORE=pgvector: the vectors go into PostgreSQL instead 
 export CORPUS_GUARD_STORE = $(STORE)
 endif
 
-.PHONY: help venv demo up down status test test-all test-slow test-core test-proofs test-airflow test-services test-hours lint format docs site bench scale moto frameworks fuzz lock screenshot image-check clean
+.PHONY: help venv demo up down status test test-all test-slow test-core test-proofs test-airflow test-services test-hours lint format docs site bench benchmarks scale moto frameworks fuzz lock screenshot image-check clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | while IFS=$$'\t' read -r name what; do printf '  make %-13s %s\n' "$$name" "$$what"; done
@@ -102,6 +102,9 @@ var/site-venv/installed: requirements-docs.txt
 
 bench: .venv/installed  ## speed and memory; with CORPUS_GUARD_DATA=folder of labelled texts also what is caught
 	@$(BIN)/python -m tests.bench
+
+benchmarks: .venv/installed  ## a report of all benchmarks into var/benchmarks, hours; FORM=--quick for a first look. Run it again to continue
+	@$(BIN)/python -m tests.bench.report var/benchmarks $(FORM)
 
 scale: .venv/installed  ## each job at 10,000 and 100,000 chunks, and how it grows, into var/scale; run it again to continue
 	@$(BIN)/python -m tests.bench.scale var/scale

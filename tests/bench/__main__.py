@@ -47,21 +47,18 @@ chunks = [json.loads(line)["text"] for line in open(sys.argv[1], encoding="utf-8
 Models(load_settings()).embedder.embed(chunks)
 """
 
-RULES = """
-import json, sys, time
+PADDING = """
+import json, sys
 from corpus_guard.models import Models
-from corpus_guard.screening.registry import CHECKS
+from corpus_guard.models.embedder import TEXTS_PER_BATCH as size
 from corpus_guard.settings import load_settings
-from tests.screening.sample_versions import a_version
-versions = [a_version(json.loads(line)["text"]) for line in open(sys.argv[1], encoding="utf-8")]
-models = Models(load_settings())
-checks = [build(params(), models) for name, (params, build) in CHECKS.items() if name in ("unicode", "instructions")]
-for check in checks:
-    list(check.run(versions[:100], None))  # compiles the rules
-began = time.process_time()
-for check in checks:
-    list(check.run(versions, None))
-print(len(versions) / (time.process_time() - began))
+from tokenizers import Tokenizer
+tokenizer = Tokenizer.from_file(str(Models(load_settings()).tokenizer_file))
+tokenizer.no_padding()
+tokenizer.no_truncation()
+chunks = [json.loads(line)["text"] for line in open(sys.argv[1], encoding="utf-8")]
+lengths = sorted(map(len, tokenizer.encode_batch(chunks)), reverse=True)
+print(sum(lengths[at] * len(lengths[at : at + size]) for at in range(0, len(lengths), size)) / sum(lengths) - 1)
 """
 
 
@@ -151,7 +148,9 @@ def _measure(folder: Path, models: Path, *, quick: bool) -> list[Figure]:
     warm = run(
         "refresh with nothing changed", [sys.executable, "-X", "importtime", GUARD, "refresh", "--json"], _env(small)
     )
-    rules = run("rule tier", [sys.executable, "-c", RULES, str(small / "rows.jsonl")], _env(small))
+    padding = run("padding", [sys.executable, "-c", PADDING, str(small / "rows.jsonl")], _env(small))
+    command = [sys.executable, "-m", "tests.bench.rules", str(small / "rows.jsonl")]
+    rules = json.loads(run("rule tier", command, _env(small)).output.splitlines()[-1])
     loaded = sorted(name for name in ("torch", "great_expectations", "chromadb") if f" {name}\n" in warm.output)
     figures = [
         ratio(
@@ -161,9 +160,13 @@ def _measure(folder: Path, models: Path, *, quick: bool) -> list[Figure]:
             f"{cold.wall:.1f} s ÷ {bare.wall:.1f} s",
         ),
         ratio("the same, CPU time", cold.cpu / bare.cpu, 1.6, f"{cold.cpu:.1f} s ÷ {bare.cpu:.1f} s"),
+        Figure(
+            "padding of the embedder's batches, of its tokens", f"{float(padding.output.split()[-1]):.1%}", "—", True
+        ),
         Figure("nothing changed: heavy modules imported", ", ".join(loaded) or "none", "none", not loaded),
         Figure("nothing changed: wall time", f"{warm.wall:.1f} s for {SMALL:,} documents", "—", True),
-        at_least("rule tier, chunks a second a core", float(rules.output.split()[-1]), 20_000),
+        at_least("rules without the classifier of orders, chunks a second a core", rules["without"], 20_000),
+        Figure("the same with it", f"{rules['with']:,.0f}", "—", True),
     ]
     if not quick:
         large = _home(folder, "large", LARGE, models)
