@@ -57,8 +57,7 @@ class Chunker:
 
     def cut(self, doc_id: str, version_id: str, text: str) -> tuple[Chunk, ...]:
         """Return the chunks of `text`, in order; none for text of white space only."""
-        spans = [span for block in _blocks(text) for span in self._spans(text, *block)]
-        counts = self._count_tokens([text[start:end] for start, end in spans])
+        pieces = (piece for block in _blocks(text) for piece in self._pieces(text, *block))
         return tuple(
             Chunk(
                 chunk_id=domain.chunk_id(doc_id, version_id, ordinal, text[start:end], self.digest),
@@ -68,7 +67,7 @@ class Chunker:
                 text=text[start:end],
                 tokens=count,
             )
-            for ordinal, ((start, end), count) in enumerate(zip(spans, counts, strict=True))
+            for ordinal, (start, end, count) in enumerate(pieces)
         )
 
     @cached_property
@@ -80,16 +79,18 @@ class Chunker:
         tokenizer.no_padding()
         return tokenizer
 
-    def _spans(self, text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    def _pieces(self, text: str, start: int, end: int) -> Iterator[tuple[int, int, int]]:
+        """Yield start, end and tokens of each chunk of a block."""
         block = text[start:end]
         spans = self._semchunk(block, self._sum_words)
         counts = self._count_tokens([block[first:last] for first, last in spans])
         for (first, last), count in zip(spans, counts, strict=True):
             if count <= self._limit:
-                yield start + first, start + last
+                yield start + first, start + last, count
             else:  # a tokenizer that joins words: the sum over words was too low
                 for inner, outer in self._semchunk(block[first:last], self._count_text):
-                    yield start + first + inner, start + first + outer
+                    piece = block[first + inner : first + outer]
+                    yield start + first + inner, start + first + outer, self._count_tokens([piece])[0]
 
     def _semchunk(self, block: str, counter: Callable[[str], int]) -> list[tuple[int, int]]:
         import semchunk

@@ -10,7 +10,7 @@ import orjson
 from numpy.typing import NDArray
 
 from corpus_guard.batches import Storage
-from corpus_guard.batches.tables import vectors_from_table, versions_from_table
+from corpus_guard.batches.tables import vectors_from_table
 from corpus_guard.corpus.heading_questions import TrustedVersion
 from corpus_guard.corpus.query_bank import QueryBank
 from corpus_guard.corpus.store import VECTORS_PER_QUERY, Store
@@ -50,7 +50,9 @@ def compare_chunks(
     passages: list[Passage] = []
     vectors: list[NDArray[np.float32]] = []
     placed: list[PlacedChunk] = []
-    places: list[tuple[str, int]] = []  # of each passage: batch, position of its version there
+    places: list[
+        tuple[str, int, int, int]
+    ] = []  # of each passage: batch, row of its version there, start and end in its text
     trusted: list[TrustedVersion] = []
     for folder, name in shards:
         if not name:
@@ -68,7 +70,7 @@ def compare_chunks(
                     Passage(row["version_id"], row["doc_id"], ordinal, open=trust == TrustLevel.OPEN, origin=origin)
                 )
                 vectors.append(by_chunk[chunk["chunk_id"]])
-                places.append((folder, position))
+                places.append((folder, position, chunk["start"], chunk["end"]))
                 placed.append(
                     PlacedChunk(
                         row["doc_id"],
@@ -90,9 +92,11 @@ def compare_chunks(
         for position in positions:
             by_folder.setdefault(places[position][0], []).append(position)
         for folder, own in by_folder.items():
-            stored = versions_from_table(storage.read_table(f"{folder}/versions.parquet"))
+            stored = storage.read_table(f"{folder}/versions.parquet", columns=["text"])["text"]
+            whole = {row: stored[row].as_py() for row in {places[position][1] for position in own}}
             for position in own:
-                found[position] = stored[places[position][1]].chunks[passages[position].ordinal].text
+                _, row, start, end = places[position]
+                found[position] = whole[row][start:end]
         return [found[position] for position in positions]
 
     coordination = screening.check(Coordination.name)
