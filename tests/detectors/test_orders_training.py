@@ -12,11 +12,11 @@ import pytest
 
 from corpus_guard.detectors.orders import layer_training
 from corpus_guard.detectors.orders.honest_texts import read_honest
-from corpus_guard.detectors.orders.layer_training import train_layer
+from corpus_guard.detectors.orders.layer_training import train_layers
 from corpus_guard.detectors.orders.texts import FOLDER, generate_texts, read_kept_apart, read_texts, texts_digest
 from corpus_guard.detectors.orders.training import OrdersData
 from corpus_guard.evaluation.orders import leave_out
-from corpus_guard.screening.orders.encoder import LAYER_SHAPES, read_state, read_tokens, with_layer
+from corpus_guard.screening.orders.encoder import STEPS, TRAINED_SHAPES, read_state, with_changes
 from corpus_guard.screening.orders.model import load_orders
 
 
@@ -72,7 +72,7 @@ def test_honest_texts_come_from_one_half_of_the_folders(folder: Path) -> None:
     assert not any(text.is_order for text in whole)
 
 
-def test_the_trained_layer_tells_orders_apart_as_the_product_reads_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_trained_layers_tell_orders_apart_as_the_product_reads_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(layer_training, "EPOCHS", 15)  # for so few sentences
     own = [
         text
@@ -80,13 +80,13 @@ def test_the_trained_layer_tells_orders_apart_as_the_product_reads_it(monkeypatc
         for text in [text for text in read_texts() if text.family == family][:30]
     ]
     labels = np.array([text.is_order for text in own])
-    tokens = [read_tokens(text.text).astype(np.float16) for text in own]
-    trained = train_layer(tokens, labels)
-    encoder = with_layer(trained.layer)
+    trained = train_layers([text.text for text in own], labels)
+    encoder = with_changes(trained.steps, trained.sizes)
     log_odds = np.array([read_state(encoder, text.text) @ trained.reading + trained.intercept for text in own])
     assert ((log_odds > 0) == labels).mean() > 0.9
-    assert {name: tensor.shape for name, tensor in trained.layer.items()} == LAYER_SHAPES
-    untrained = read_state(with_layer({}), own[0].text)
+    assert {name: tensor.shape for name, tensor in trained.steps.items()} == TRAINED_SHAPES
+    assert max(int(np.abs(tensor).max()) for tensor in trained.steps.values()) == STEPS
+    untrained = read_state(with_changes({}, {}), own[0].text)
     assert not np.allclose(untrained, read_state(encoder, own[0].text))
 
 

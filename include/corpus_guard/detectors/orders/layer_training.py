@@ -1,7 +1,7 @@
-"""Training of one layer of the sentence encoder, so that it keeps what tells an order from a remark on it.
+"""Training of the lower layers of the sentence encoder, so that they keep what tells an order from a remark on it.
 
-The layers below stay as they are, and their output is an input here. Mean and maximum of the trained layer's states
-feed one logistic unit; layer and unit are trained together.
+Mean and maximum of the last of these layers' states feed one logistic unit; layers and unit are trained together. The
+embedding of tokens stays as it is.
 """
 
 from __future__ import annotations
@@ -12,16 +12,18 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from numpy.typing import NDArray
+from tokenizers import Tokenizer
 
+from corpus_guard.domain import Progress, no_progress
 from corpus_guard.models.weights import builtin_embedder, silence_libraries
-from corpus_guard.screening.orders.encoder import HIDDEN, LAYERS_KEPT, WIDTH, Layer
+from corpus_guard.screening.orders.encoder import LAYERS, MAX_TOKENS, TRAINED_SHAPES, WIDTH, Tensors, pack_changes
 
 if TYPE_CHECKING:
     import torch
 
 EPOCHS: Final = 3
 BATCH: Final = 32
-LEARNING_RATE: Final = 3e-4
+LEARNING_RATE: Final = 1.2e-4
 UNIT_LEARNING_RATE: Final = 3e-3
 WEIGHT_DECAY: Final = 0.05
 DROPOUT: Final = 0.2
@@ -34,22 +36,28 @@ UNSEEN: Final = -1e4
 
 
 @dataclass(frozen=True)
-class TrainedLayer:
-    """The layer, and the logistic unit that reads it."""
+class TrainedLayers:
+    """The layers, and the logistic unit that reads them."""
 
-    layer: Layer
+    steps: Tensors
+    """Change of each weight, in steps."""
+    sizes: Tensors
+    """Size of a step, for each row."""
     reading: NDArray[np.float32]
     """Weights of mean and maximum, shape (`WIDTH`,)."""
     intercept: float
 
 
-def train_layer(tokens: Sequence[NDArray[np.float16]], labels: NDArray[np.bool_], seed: int = 0) -> TrainedLayer:
-    """Train the layer.
+def train_layers(
+    sentences: Sequence[str], labels: NDArray[np.bool_], seed: int = 0, progress: Progress = no_progress
+) -> TrainedLayers:
+    """Train the layers.
 
     Args:
-        tokens: of each sentence, its token states before the layer, shape (tokens, `HIDDEN`).
+        sentences: texts.
         labels: True for orders.
         seed: of weights, batches and dropout.
+        progress: told after each batch.
     """
     silence_libraries()
     import torch
@@ -60,10 +68,12 @@ def train_layer(tokens: Sequence[NDArray[np.float16]], labels: NDArray[np.bool_]
 
     torch.manual_seed(seed)
     choice = np.random.default_rng(seed)
-    layer = AutoModel.from_pretrained(builtin_embedder().folder, dtype=torch.float32).encoder.layer[LAYERS_KEPT].train()
+    tokens = _read_tokens(sentences)
+    encoder = AutoModel.from_pretrained(builtin_embedder().folder, dtype=torch.float32)
+    embeddings, layers = encoder.embeddings.eval(), encoder.encoder.layer[:LAYERS].train()
     unit = torch.nn.Linear(WIDTH, 1)
     optimizer = torch.optim.AdamW(
-        [{"params": layer.parameters(), "lr": LEARNING_RATE}, {"params": unit.parameters(), "lr": UNIT_LEARNING_RATE}],
+        [{"params": layers.parameters(), "lr": LEARNING_RATE}, {"params": unit.parameters(), "lr": UNIT_LEARNING_RATE}],
         weight_decay=WEIGHT_DECAY,
     )
     steps = EPOCHS * -(-len(tokens) // BATCH)
@@ -71,23 +81,37 @@ def train_layer(tokens: Sequence[NDArray[np.float16]], labels: NDArray[np.bool_]
         optimizer, lambda step: min(1.0, (step + 1) / (WARM_UP * steps)) * max(0.0, 1 - step / steps)
     )
     targets = torch.tensor(labels.astype(np.float32))
-    for _ in range(EPOCHS):
-        for batch in _batches([len(states) for states in tokens], choice):
-            states, mask = _pad([tokens[row] for row in batch])
+    for epoch in range(EPOCHS):
+        for done, batch in enumerate(_batches([len(ids) for ids in tokens], choice)):
+            progress("training layers", epoch * -(-len(tokens) // BATCH) + done, steps)
+            ids, mask = _pad([tokens[row] for row in batch])
+            with torch.no_grad():
+                state = embeddings(input_ids=ids)
             with torch.autocast("cpu", torch.bfloat16, enabled=number_format() == "bfloat16"):
-                output = layer(states, (1 - mask)[:, None, None, :] * UNSEEN)
-            seen = (output[0] if isinstance(output, tuple) else output).float()
+                for layer in layers:
+                    output = layer(state, (1 - mask)[:, None, None, :] * UNSEEN)
+                    state = output[0] if isinstance(output, tuple) else output
+            seen = state.float()
             mean = (seen * mask[..., None]).sum(1) / mask.sum(1, keepdim=True)
             highest = seen.masked_fill(mask[..., None] == 0, UNSEEN).amax(1)
             log_odds = unit(dropout(torch.cat([mean, highest], 1), DROPOUT))[:, 0]
             loss = binary_cross_entropy_with_logits(log_odds, targets[batch])
             optimizer.zero_grad()
             torch.autograd.backward(loss)
-            torch.nn.utils.clip_grad_norm_([*layer.parameters(), *unit.parameters()], 1.0)
+            torch.nn.utils.clip_grad_norm_([*layers.parameters(), *unit.parameters()], 1.0)
             optimizer.step()
             schedule.step()
-    weights = {name: tensor.detach().numpy().astype(np.float16) for name, tensor in layer.state_dict().items()}
-    return TrainedLayer(weights, unit.weight.detach().numpy()[0].astype(np.float32), float(unit.bias.detach()))
+    trained = {name: tensor.detach().numpy() for name, tensor in encoder.state_dict().items() if name in TRAINED_SHAPES}
+    changes = pack_changes(trained)
+    return TrainedLayers(*changes, unit.weight.detach().numpy()[0].astype(np.float32), float(unit.bias.detach()))
+
+
+def _read_tokens(sentences: Sequence[str]) -> list[list[int]]:
+    """Return the tokens of sentences, as the encoder cuts them."""
+    tokenizer = Tokenizer.from_file(str(builtin_embedder().folder / "tokenizer.json"))
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    return [tokenizer.encode(text.encode("utf-8", "replace").decode()).ids[:MAX_TOKENS] for text in sentences]
 
 
 def _batches(lengths: Sequence[int], choice: np.random.Generator) -> Iterator[list[int]]:
@@ -99,14 +123,14 @@ def _batches(lengths: Sequence[int], choice: np.random.Generator) -> Iterator[li
         yield batches[number]
 
 
-def _pad(tokens: Sequence[NDArray[np.float16]]) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return states and mask, shapes (sentences, longest, `HIDDEN`) and (sentences, longest)."""
+def _pad(tokens: Sequence[Sequence[int]]) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return tokens and mask, shape (sentences, longest)."""
     import torch
 
     longest = max(map(len, tokens))
-    states = np.zeros((len(tokens), longest, HIDDEN), np.float32)
+    ids = np.zeros((len(tokens), longest), np.int64)
     mask = np.zeros((len(tokens), longest), np.float32)
     for row, own in enumerate(tokens):
-        states[row, : len(own)] = own
+        ids[row, : len(own)] = own
         mask[row, : len(own)] = 1
-    return torch.from_numpy(states), torch.from_numpy(mask)
+    return torch.from_numpy(ids), torch.from_numpy(mask)

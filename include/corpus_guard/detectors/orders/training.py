@@ -15,10 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpus_guard.detectors.orders.honest_texts import read_honest
-from corpus_guard.detectors.orders.layer_training import train_layer
+from corpus_guard.detectors.orders.layer_training import train_layers
 from corpus_guard.detectors.orders.texts import OrderText, generate_texts, read_texts, texts_digest
 from corpus_guard.domain import Progress, no_progress
-from corpus_guard.screening.orders.encoder import read_tokens
 from corpus_guard.screening.orders.features import BUCKETS, Buckets, Group, read_features
 from corpus_guard.screening.orders.model import OrdersModel, opening_buckets, opening_words
 
@@ -34,11 +33,14 @@ CERTAIN: Final = 2.0
 """Log-odds of 0.88."""
 FRAMES: Final = 2_000
 """Sentences of each label put together from parts."""
-HONEST_STATES: Final = 2_500
-"""Honest sentences of manuals that the encoder reads for the training; it takes some 10 ms for each."""
+HONEST_STATES: Final = 1_500
+"""Honest sentences of manuals that the encoder is trained with, drawn at random."""
+HARD_STATES: Final = 2_000
+"""Honest sentences of manuals and translations that words alone take for orders most: the encoder is trained with them too."""
 TRANSLATION_STATES: Final = 500
-FRAME_STATES: Final = 300
-"""The same, of each label."""
+"""Translations that the encoder is trained with, drawn at random."""
+FRAME_STATES: Final = 600
+"""Frames of each label that the encoder is trained with."""
 FOLDS: Final = 4
 """Parts of the families; without the first, a model is trained that the threshold is placed with."""
 NOT_OWN: Final = frozenset({"background", "frames"})
@@ -100,32 +102,22 @@ class OrdersData:
 
     @cached_property
     def _has_state(self) -> NDArray[np.bool_]:
-        """True for the sentences that the encoder reads: the package's own, and a sample of the others."""
+        """True for the sentences that the encoder reads: the package's own, some of the others, and those most like orders."""
+        families = np.array([text.family for text in self.texts])
+        background, frames = families == "background", families == "frames"
+        translated = np.array([text.source == "translations" for text in self.texts])
         chosen = self.is_own.copy()
-        left = {
-            ("background", "doc"): HONEST_STATES,
-            ("background", "translations"): TRANSLATION_STATES,
-            ("frames", True): FRAME_STATES,
-            ("frames", False): FRAME_STATES,
-        }
-        for row in np.flatnonzero(~chosen):
-            text = self.texts[row]
-            kind: tuple[str, str | bool] = (text.family, text.is_order)
-            if text.family == "background":
-                kind = (text.family, "translations" if text.source == "translations" else "doc")
-            chosen[row] = left[kind] > 0
-            left[kind] -= 1
+        for kind, number in (
+            (background & ~translated, HONEST_STATES),
+            (background & translated, TRANSLATION_STATES),
+            (frames & self.labels, FRAME_STATES),
+            (frames & ~self.labels, FRAME_STATES),
+        ):
+            chosen[np.flatnonzero(kind)[:number]] = True
+        others = np.flatnonzero(background & ~chosen)
+        weights, _ = _fit(self._matrix, self.labels)
+        chosen[others[np.argsort(-(self._matrix[others] @ weights), kind="stable")[:HARD_STATES]]] = True
         return chosen
-
-    @cached_property
-    def _tokens(self) -> dict[int, NDArray[np.float16]]:
-        """Token states before the trained layer, by row, of the sentences that the encoder reads."""
-        rows = np.flatnonzero(self._has_state).tolist()
-        tokens = {}
-        for done, row in enumerate(rows):
-            self._progress("reading sentences", done, len(rows))
-            tokens[row] = read_tokens(self.texts[row].text).astype(np.float16)
-        return tokens
 
     def train(self, chosen: NDArray[np.bool_] | None = None) -> OrdersModel:
         """Fit a model to the chosen sentences; None: to all."""
@@ -155,13 +147,14 @@ class OrdersData:
         scales = np.array([[SCALES[group]] for group in Group])
         opening, _ = _fit(self._opening[rows], self.labels[rows])
         read = np.flatnonzero(rows & self._has_state)
-        trained = train_layer([self._tokens[row] for row in read.tolist()], self.labels[read])
+        trained = train_layers([self.texts[row].text for row in read], self.labels[read], progress=self._progress)
         return OrdersModel(
             (weights.reshape(len(Group), BUCKETS) * scales).astype(np.float16),
             intercept,
             (opening.reshape(2, BUCKETS) * OPENING_SCALE).astype(np.float16),
             -np.inf,
-            trained.layer,
+            trained.steps,
+            trained.sizes,
             trained.reading,
             trained.intercept,
             -np.inf,
@@ -178,7 +171,6 @@ class OrdersData:
         results = np.full((3, len(self.texts)), -np.inf)
         if len(set(self.labels[rows & ~left_out].tolist())) < 2:
             return tuple(results)
-        self._tokens  # noqa: B018 - read before the training is announced
         self._progress("training without a quarter of the families", 0, FOLDS)
         model = self._train(rows & ~left_out)
         judged = np.flatnonzero(rows & left_out & self.is_own)

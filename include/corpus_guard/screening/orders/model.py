@@ -1,8 +1,9 @@
 """Three models over a sentence, each for what the one before lets through: how likely it gives an order to whoever answers with it.
 
 Nearly all sentences are plain. A weight for each word, summed over a sentence, opens a text and a sentence; a logistic model
-over words, pairs and concepts reads what is open; what it does not rule out is read by the sentence encoder, one layer of
-which is trained for it, and the log-odds are added, those of the words at half their weight. The weights are numbers in an
+over words, pairs and concepts reads what is open; what it does not rule out is read by the sentence encoder, four layers of
+which are trained for it, and the log-odds are added, those of the words at half their weight. In scripts that the encoder
+does not know, the words are enough where they say more. The weights are numbers in an
 ``.npz`` file, read without pickle.
 """
 
@@ -25,7 +26,14 @@ from corpus_guard.domain import digest, sha256_bytes
 from corpus_guard.errors import SettingsError
 from corpus_guard.models.question_embedder import QuestionEmbedder
 from corpus_guard.screening.orders.concepts import lexicon_digest, normalise
-from corpus_guard.screening.orders.encoder import ENCODER_DIGEST, LAYER_SHAPES, WIDTH, Layer, read_state, with_layer
+from corpus_guard.screening.orders.encoder import (
+    ENCODER_DIGEST,
+    TRAINED_SHAPES,
+    WIDTH,
+    Tensors,
+    read_state,
+    with_changes,
+)
 from corpus_guard.screening.orders.features import (
     BUCKETS,
     FEATURES_VERSION,
@@ -39,12 +47,12 @@ from corpus_guard.screening.orders.features import (
 MODEL_FILE: Final = Path(__file__).parents[1] / "learned" / "orders.npz"
 
 
-_LAYER: Final = "layer."
+_STEPS, _SIZES = "steps.", "sizes."
 MAX_WORDS: Final = 200_000
 """Words whose weights are kept."""
 MAX_SENTENCES: Final = 20_000
 """Sentences whose answers are kept: pages repeat their footers."""
-WORDS_SHARE: Final = 0.5
+WORDS_SHARE: Final = 0.75
 """Weight of the log-odds of words beside those of the encoder: less, and other languages are missed; more, and new English words."""
 MAX_TOGETHER: Final = 40
 """Words that open a text together; more are read in parts that overlap by half."""
@@ -111,8 +119,10 @@ class OrdersModel:
     """Weights of words and of pieces in the smallest model; shape (2, `BUCKETS`)."""
     opens_at: float
     """Score of the smallest model from which a sentence is read."""
-    layer: Layer
-    """Trained layer of the encoder, by the names of `LAYER_SHAPES`."""
+    steps: Tensors
+    """Change of each weight of the encoder, in steps."""
+    sizes: Tensors
+    """Size of a step, for each row of the encoder's weights."""
     reading: NDArray[np.float32]
     """Weights of the encoder's state; shape (`WIDTH`,)."""
     reading_intercept: float
@@ -144,7 +154,7 @@ class OrdersModel:
 
     @cached_property
     def _encoder(self) -> QuestionEmbedder:
-        return with_layer(self.layer)
+        return with_changes(self.steps, self.sizes)
 
     @cached_property
     def opening_weights(self) -> OpeningWeights:
@@ -158,7 +168,8 @@ class OrdersModel:
             words = self.log_odds(read_features(sentence))
             if words < self.reads_at:
                 return 0.0
-            return 1 / (1 + math.exp(-self.all_log_odds(words, sentence)))
+            whole = self.all_log_odds(words, sentence)
+            return 1 / (1 + math.exp(-(max(words, whole) if _is_other_script(sentence) else whole)))
 
         return probability
 
@@ -183,8 +194,17 @@ class OrdersModel:
                 reading=self.reading,
                 numbers=np.array([self.intercept, self.opens_at, self.reading_intercept, self.reads_at]),
                 sheet=np.array(sheet),
-                **{_LAYER + name: tensor for name, tensor in self.layer.items()},
+                **{_STEPS + name: tensor for name, tensor in self.steps.items()},
+                **{_SIZES + name: tensor for name, tensor in self.sizes.items()},
             )
+
+
+def _is_other_script(sentence: str) -> bool:
+    """Return True if most letters are not Latin: the encoder's vocabulary is English, and there it only spells."""
+    if sentence.isascii():
+        return False
+    latin = [letter < "\u0370" for letter in sentence if letter.isalpha()]
+    return sum(latin) * 2 < len(latin)
 
 
 def _made_for() -> dict[str, str]:
@@ -206,7 +226,7 @@ def load_orders(path: Path = MODEL_FILE) -> OrdersModel:
 
 def orders_digest(path: Path = MODEL_FILE) -> str:
     """Return the digest of the model's file and of the lexicon."""
-    return digest("orders/v3", [sha256_bytes(path.read_bytes()), *_made_for().values()])
+    return digest("orders/v4", [sha256_bytes(path.read_bytes()), *_made_for().values()])
 
 
 @lru_cache(maxsize=2)
@@ -214,16 +234,17 @@ def _load(path: Path, _digest: str) -> OrdersModel:
     try:
         with np.load(path, allow_pickle=False) as arrays:
             weights, opening, reading, numbers = (arrays[name] for name in ("weights", "opening", "reading", "numbers"))
-            layer = {name: arrays[_LAYER + name] for name in LAYER_SHAPES}
+            steps, sizes = ({name: arrays[part + name] for name in TRAINED_SHAPES} for part in (_STEPS, _SIZES))
             sheet = json.loads(str(arrays["sheet"]))
     except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
         raise SettingsError(f"{path}: not a model of orders; train it again with `guard train orders`") from error
     if any(sheet.get(key) != value for key, value in _made_for().items()):
         raise SettingsError(f"{path}: was trained with other features, another lexicon or encoder; train it again")
-    arrays_read = (weights, opening, reading, numbers, *layer.values())
+    arrays_read = (weights, opening, reading, numbers, *steps.values(), *sizes.values())
     shapes = tuple(array.shape for array in arrays_read)
-    expected = ((len(Group), BUCKETS), (2, BUCKETS), (WIDTH,), (4,), *LAYER_SHAPES.values())
+    of_sizes = ((*shape[:-1], 1) for shape in TRAINED_SHAPES.values())
+    expected = ((len(Group), BUCKETS), (2, BUCKETS), (WIDTH,), (4,), *TRAINED_SHAPES.values(), *of_sizes)
     if shapes != expected or not all(np.isfinite(array).all() for array in arrays_read):
         raise SettingsError(f"{path}: holds arrays of shapes {shapes}, expected finite ones of {expected}")
     intercept, opens_at, reading_intercept, reads_at = numbers.tolist()
-    return OrdersModel(weights, intercept, opening, opens_at, layer, reading, reading_intercept, reads_at, sheet)
+    return OrdersModel(weights, intercept, opening, opens_at, steps, sizes, reading, reading_intercept, reads_at, sheet)
