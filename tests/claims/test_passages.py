@@ -81,6 +81,10 @@ def test_another_title_hides_no_conflict_about_a_named_thing() -> None:
     assert outcomes(f"About the OX-12. {lie}", truth, "Gossip", "OX-12 manual") == [Outcome.CONFLICT]
 
 
+def test_a_number_of_a_page_tells_nothing_of_its_subject() -> None:
+    assert StatedPassage("The b612 stands outside.", rarity, "Vellaris a05 1234 b612").title == {"vellaris", "b612"}
+
+
 @pytest.mark.parametrize(
     ("payee", "outcome"), [("Brackwater", [Outcome.CONFLICT]), ("Ormsby", [])], ids=["the same payee", "another"]
 )

@@ -38,6 +38,7 @@ Rarity = Callable[[str], float]
 
 _WORD: Final = re.compile(r"\x1f+|[^\W_][\w'-]*")
 _NAME_WORD: Final = re.compile(r"[\w-]+")
+_DIGIT: Final = re.compile(r"\d")
 _YEAR: Final = re.compile(r"(?<!\d)(?:1[5-9]|20)\d\d(?!\d)")
 _CODE_SIGN: Final = re.compile(
     r"(?m)```|~~~|>>>|^\s*[$%] |[=!<>]=|->|=>|::|[{};]|\w\(|[\w\"'\])] ?= ?[\w\"'{\[(]|\w+_\w+|[\"']:|(?<!\w)--?[a-z]|\\$|</?\w"
@@ -258,8 +259,17 @@ class StatementReader:
     @cached_property
     def title(self) -> frozenset[str]:
         """The words of the title that tell it from others."""
-        words = (word for word in _plain_words(self._heading) if not word.isdigit())
-        return frozenset(word for word in words if self._rarity is not None and self._rarity(word) >= TELLING_BITS)
+        rarity = self._rarity
+        if rarity is None:
+            return frozenset()
+        said = frozenset(_plain_words(self._plain.text))
+        # A number, or a word with digits that the text does not say, numbers the page: "post-1234".
+        words = (
+            word
+            for word in _plain_words(self._heading)
+            if not _DIGIT.search(word) or (word in said and not word.isdigit())
+        )
+        return frozenset(word for word in words if rarity(word) >= TELLING_BITS)
 
     @cached_property
     def _years(self) -> frozenset[str]:
