@@ -2,9 +2,9 @@
 
 Nearly all sentences are plain. A weight for each word, summed over a sentence, opens a text and a sentence; a logistic model
 over words, pairs and concepts reads what is open; what it does not rule out is read by the sentence encoder, four layers of
-which are trained for it, and the log-odds are added, those of the words at half their weight. In scripts that the encoder
-does not know, the words are enough where they say more. The weights are numbers in an
-``.npz`` file, read without pickle.
+which are trained for it, and the log-odds are added, those of the words at three quarters of their weight. In scripts
+that the encoder does not know, the words are enough where they say more. The weights are numbers in an ``.npz`` file,
+read without pickle.
 """
 
 from __future__ import annotations
