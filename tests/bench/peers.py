@@ -110,7 +110,10 @@ def install(folder: Path, packages: Sequence[str] = PACKAGES, data: Sequence[str
     venv.create(folder, with_pip=True)
     python = folder / "bin" / "python"
     pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    for command in ([*pip, *packages], *([[*pip, "--no-deps", "--ignore-requires-python", *data]] if data else [])):
+    commands = [[*pip, *packages]]
+    if data:
+        commands.append([*pip, "--no-deps", "--ignore-requires-python", *data])
+    for command in commands:
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=INSTALL_SECONDS, check=False)
         except subprocess.TimeoutExpired:

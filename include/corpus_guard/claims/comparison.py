@@ -199,8 +199,7 @@ def _compare(one: Statement, other: Statement, similarity: float | None) -> Comp
         and _names_subject(one, other)
         and _names_subject(other, one)
         and (not have_two_subjects(one, other) or _share_subject(one, other))
-        and not _is_of_part(one, other)
-        and not _is_of_part(other, one)
+        and not _tell_of_parts(one, other)
     )
     if different and all(value.kind in CONTACTS for value, _ in different):  # everybody has an address
         is_same = _name_one_contact(one, other, different, jaccard, is_same=is_same)
@@ -391,8 +390,7 @@ def _compare_names(one: Statement, other: Statement, own: Sequence[Value], other
     conflicts = (
         not have_two_subjects(one, other)
         and not _have_two_years(one, other)
-        and not _is_of_part(one, other)
-        and not _is_of_part(other, one)
+        and not _tell_of_parts(one, other)
         and smaller >= SHARED_OF_SMALLER
         and jaccard >= SHARED_OF_BOTH
         and one.is_negated == other.is_negated
@@ -574,6 +572,11 @@ def _differ_in_time(one: Statement, other: Statement) -> bool:
     if _have_two_years(one, other) and Tense.PAST in {one.tense, other.tense}:
         return True
     return one.is_dated != other.is_dated or {one.tense, other.tense} == {Tense.PAST, Tense.PRESENT}
+
+
+def _tell_of_parts(one: Statement, other: Statement) -> bool:
+    """Return whether one of two statements is about a part of something, or what goes with it, that the other's text lacks."""
+    return _is_of_part(one, other) or _is_of_part(other, one)
 
 
 def _is_of_part(one: Statement, other: Statement) -> bool:

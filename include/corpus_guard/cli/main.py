@@ -413,9 +413,8 @@ def models_prepare(as_json: Json = False) -> None:
 def main() -> None:
     """Run the command; turn an error into one line and an exit code."""
     logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
-    gc.set_threshold(
-        50_000
-    )  # importing the libraries makes a million lasting objects; 700 at a time costs a tenth more
+    # Importing the libraries makes a million lasting objects; a collection for every 700 of them costs a tenth more.
+    gc.set_threshold(50_000)
     try:
         app()
     except errors.Misuse as error:

@@ -50,9 +50,8 @@ def compare_chunks(
     passages: list[Passage] = []
     vectors: list[NDArray[np.float32]] = []
     placed: list[PlacedChunk] = []
-    places: list[
-        tuple[str, int, int, int]
-    ] = []  # of each passage: batch, row of its version there, start and end in its text
+    # Of each passage: batch, row of its version there, start and end in its text.
+    places: list[tuple[str, int, int, int]] = []
     trusted: list[TrustedVersion] = []
     for folder, name in shards:
         if not name:

@@ -169,7 +169,9 @@ class _RuleHits:
 
 
 _END: Final = b"\nend of the text that is searched"
+"""Put behind every text: where it is not found, RE2 ran out of memory."""
 _TOKENS: Final = re.compile(r"\\Q.*?(?:\\E|\Z)|\\.|\[\^?\]?(?:\[:\w+:\]|\\.|[^\]\\])*\]|\$", re.DOTALL)
+"""Quotations, escapes and classes of a pattern, whole, and `$`: a `$` within them is no end of the text."""
 
 
 class _Matcher:
