@@ -349,6 +349,37 @@ def test_a_dozen_rare_tokens_open_a_chunk_whose_long_windows_are_common(models: 
     assert check.wants(a_version(page), []) is None
 
 
+def test_rare_passages_are_read_before_their_chunk(models: Models) -> None:
+    page = " ".join([*ENGLISH, GIBBERISH[2], *ENGLISH])
+    shown: list[list[str]] = []
+
+    def read(nats: float) -> list[list[str]]:
+        class Listening(LanguageStub):
+            def surprisals(self, texts: Sequence[str]) -> list[NDArray[np.float32]]:
+                shown.append(list(texts))
+                return [np.full(50, nats, np.float32) for _ in texts]
+
+        shown.clear()
+        check = Perplexity(PerplexityParams(), models.frequency_vocabulary, "digest", Listening)
+        list(check.run([a_version(page)], None))
+        return shown
+
+    ((passage,),) = read(6.9)  # clean, half a nat below the limit of 7.5
+    assert GIBBERISH[2] in passage and len(passage) < len(GIBBERISH[2]) + 200
+    assert [len(texts) for texts in read(7.1)] == [1, 1]
+    assert shown[1] == [page]
+
+
+def test_a_chunk_of_rare_words_alone_is_read_at_once(models: Models) -> None:
+    assert judged(models, [8.5] * 200) == ["perplexity.gibberish"]  # the stub takes no second question
+    ((passage,),) = TokenRarity(models.frequency_vocabulary).rare_passages([GIBBERISH[0]], 12.6, 12.7)
+    assert len(passage) > 0.6 * len(GIBBERISH[0])
+
+
+def test_prose_and_what_is_empty_have_no_rare_passage(models: Models) -> None:
+    assert TokenRarity(models.frequency_vocabulary).rare_passages([*ENGLISH, "", "two words"], 12.6, 12.7) == [[]] * 5
+
+
 def test_letters_of_another_script_among_english_words_are_rare(models: Models) -> None:
     rarity = TokenRarity(models.frequency_vocabulary)
     words = [

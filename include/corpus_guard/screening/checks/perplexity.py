@@ -1,13 +1,17 @@
 """Text that no person wrote: passages optimised word by word to be retrieved (HotFlip), and noise.
 
-Two steps, because a language model may not see every chunk (1M chunks take 13 h on two cores):
+Three steps, because a language model may not see every chunk (1M chunks take 13 h on two cores):
 
 1. *rarity*, for every chunk: the vocabulary of the embedder is ordered roughly by frequency, so the mean of
    log2(token id) over a window says how rare the words are. Two windows, because an optimiser may set as few
    as ten tokens: 20 tokens above 12.6 bits, or 12 tokens above 12.7. Chunks that the model could not judge
    stay closed: windows made of fragments (names, product codes), and chunks in another language (hardly any
    of the commonest English words, many fragments, and words that recur).
-2. *surprise*, for the chunks that stay open: the language model's mean negative log-likelihood over 24
+2. *rare passages* of the chunks that stay open: the language model reads the rare windows alone, with 16 tokens
+   before and 6 after, and without addresses, names and figures. A chunk stays open if one of them is unlikely or nearly so (half
+   a nat below the limits of step 3). A chunk that is rare only by its names and figures has none. It is a third of the
+   tokens of open chunks. Clean text that is unlikely elsewhere is not seen; nor is gibberish of common words, as before.
+3. *surprise*, for the chunks that are still open: the language model's mean negative log-likelihood over 24
    tokens, the worst window of the chunk. Prose in a language the model knows badly reaches 7.2 nats a token,
    evenly: below the limit for gibberish a window must also stand out from its own chunk. A dozen tokens must
    be stranger still, and stand out more. Addresses, names and figures are left out: no model can foresee the digits of
@@ -55,6 +59,12 @@ COMMON_WORDS: Final = (
     "had but their they one who been when will can all"
 )
 SHORT_EXTRA: Final = 0.5  # nats
+TOKENS_BEFORE, TOKENS_AFTER = (
+    16,
+    6,
+)  # of the embedder, read with a rare window: without words before it prose is unlikely, too
+MOST: Final = 0.6  # share of a chunk's text; then reading its rare passages first would save nothing
+NEARLY: Final = 0.5  # nats below a limit: a passage by itself differs that much from the same words in their chunk
 MAX_FRAGMENTS: Final = 0.45  # share of a window that may be pieces of words or letters of another script
 
 MAX_SHAPE_CHARS: Final = 60
@@ -114,7 +124,7 @@ class Perplexity(ConfiguredCheck[PerplexityParams]):
     name = "perplexity"
     second_stage = True
     params_class = PerplexityParams
-    code_version = ("perplexity", "6")
+    code_version = ("perplexity", "7")
 
     def __init__(
         self, params: PerplexityParams, vocabulary: Path, model_digest: str, model: Callable[[], SurpriseModel]
@@ -152,19 +162,42 @@ class Perplexity(ConfiguredCheck[PerplexityParams]):
 
     def run(self, batch: Sequence[Version], survey: Survey | None) -> Hits:
         """Score the open chunks."""
-        pairs = [(index, chunk) for index, chunks in enumerate(self._open_chunks(batch)) for chunk in chunks]
-        if not pairs:
+        opened = enumerate(self._open_chunks(batch))
+        read = [(index, chunk, _without_shapes(chunk.text)) for index, chunks in opened for chunk in chunks]
+        read = self._with_unlikely_passages(read)
+        if not read:
             return
-        texts = [_without_shapes(chunk.text) for _, chunk in pairs]
+        scores = self._model().surprisals([text for _, _, text in read])
         suspects = [
             _Suspect(index, chunk, text, worst)
-            for (index, chunk), text, nats in zip(pairs, texts, self._model().surprisals(texts), strict=True)
+            for (index, chunk, text), nats in zip(read, scores, strict=True)
             if (worst := self._judge(nats))
         ]
         for characters_before in (0, MAX_CHARS_BEFORE):
             suspects = self._read_again(batch, suspects, characters_before)
         for suspect in suspects:
             yield suspect.version, self._describe(suspect.chunk, *suspect.worst)
+
+    def _with_unlikely_passages(self, read: Sequence[tuple[int, Chunk, str]]) -> list[tuple[int, Chunk, str]]:
+        """Return those of (version, chunk, text) in whose text a rare passage is unlikely or nearly so, or is most of it."""
+        limits = self.params.rarity_bits, self.params.short_rarity_bits
+        passages = self._rarity.rare_passages([text for _, _, text in read], *limits)
+        kept, alone = set(), []
+        for number, ((_, _, text), own) in enumerate(zip(read, passages, strict=True)):
+            if sum(map(len, own)) > MOST * len(text):
+                kept.add(number)
+            else:
+                alone += [(number, passage) for passage in own]
+        scores = self._model().surprisals([passage for _, passage in alone]) if alone else []
+        kept |= {number for (number, _), nats in zip(alone, scores, strict=True) if self._is_nearly_unlikely(nats)}
+        return [read[number] for number in sorted(kept)]
+
+    def _is_nearly_unlikely(self, nats: NDArray[np.float32]) -> bool:
+        limit = min(self.params.suspect_nats, self.params.gibberish_nats)
+        return (
+            _worst(nats, SURPRISE_WINDOW)[0] > limit - NEARLY
+            or _worst(nats, SHORT_WINDOW)[0] > self.params.short_nats - NEARLY
+        )
 
     def _read_again(
         self, batch: Sequence[Version], suspects: Sequence[_Suspect], characters_before: int
@@ -274,6 +307,22 @@ class TokenRarity:
         encodings = tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
         return [self._rarest(np.asarray(encoding.ids, np.int64)) for encoding in encodings]
 
+    def rare_passages(self, texts: Sequence[str], bits: float, short_bits: float) -> list[list[str]]:
+        """Return the passages of each text around its long and short windows that are rarer than these limits."""
+        tokenizer = self._tokenizer or self._load()
+        passages = []
+        for text, encoding in zip(texts, tokenizer.encode_batch(list(texts), add_special_tokens=False), strict=True):
+            ids = np.asarray(encoding.ids, np.int64)
+            rare = np.zeros(len(ids) + 1, np.int64)  # 1 where a passage begins, -1 after its end
+            for width, limit in ((RARITY_WINDOW, bits), (SHORT_WINDOW, short_bits)):
+                for start in np.flatnonzero(_rarities(self._bits[ids], self._fragment[ids], width) > limit):
+                    rare[max(0, start - TOKENS_BEFORE)] += 1
+                    rare[min(len(ids), start + width + TOKENS_AFTER)] -= 1
+            inside = np.concatenate(([0], np.cumsum(rare) > 0, [0])).astype(np.int8)
+            edges = np.flatnonzero(np.diff(inside)).reshape(-1, 2)
+            passages.append([text[encoding.offsets[a][0] : encoding.offsets[b - 1][1]] for a, b in edges.tolist()])
+        return passages
+
     def _rarest(self, ids: NDArray[np.int64]) -> tuple[float, float]:
         if len(ids) < SHORT_WINDOW:
             return -np.inf, -np.inf
@@ -312,10 +361,14 @@ def _repeated(ids: NDArray[np.int64]) -> float:
 
 def _rarest(bits: NDArray[np.float64], fragment: NDArray[np.float64], width: int) -> float:
     """Return the highest mean of a window that is not mostly fragments."""
+    return float(_rarities(bits, fragment, width).max(initial=-np.inf))
+
+
+def _rarities(bits: NDArray[np.float64], fragment: NDArray[np.float64], width: int) -> NDArray[np.float64]:
+    """Return the mean of each window; of those that are mostly fragments -inf."""
     if len(bits) < width:
-        return -np.inf
-    means = _means(bits, width)[_means(fragment, width) <= MAX_FRAGMENTS]
-    return float(means.max()) if len(means) else -np.inf
+        return np.empty(0)
+    return np.where(_means(fragment, width) <= MAX_FRAGMENTS, _means(bits, width), -np.inf)
 
 
 def _worst(nats: NDArray[np.float32], width: int) -> tuple[float, float]:
