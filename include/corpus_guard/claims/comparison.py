@@ -42,7 +42,7 @@ from numpy.typing import NDArray
 from corpus_guard.claims.clauses import FINITE, begins_with_pronoun
 from corpus_guard.claims.statements import MASK, Statement, Tense, words_of_name
 from corpus_guard.claims.value import Kind, Relation, Value, relate
-from corpus_guard.claims.vocabulary import stem
+from corpus_guard.claims.vocabulary import EMPTY, stem
 from corpus_guard.models import TextEmbedder
 
 SHARED_OF_SMALLER: Final = 0.6  # of the weight of the sentence that says less, 0..1
@@ -101,6 +101,8 @@ _OTHER: Final = re.compile(
     r"(?i)\W*(?:(?:and|but|so) )?(?:(?:the|a|an|its|their) )?(?P<rank>another|other|second|third|next|older|former) [a-z]"
 )
 """One more of a kind as the subject: "the second runway"."""
+_PURPOSE: Final = re.compile(r"\bfor (?:(?:the|a|an|all|every|each) )?(?P<words>[a-z][a-z'-]+(?: [a-z][a-z'-]+)?)")
+"""What a statement is restricted to: "the basic charge for gas"."""
 _MEASURES: Final = frozenset(
     map(
         stem,
@@ -200,6 +202,8 @@ def _compare(one: Statement, other: Statement, similarity: float | None) -> Comp
         and _names_subject(other, one)
         and (not have_two_subjects(one, other) or _share_subject(one, other))
         and not _tell_of_parts(one, other)
+        and not _names_variant(one, other)
+        and not _is_for_something_else(one, other)
     )
     if different and all(value.kind in CONTACTS for value, _ in different):  # everybody has an address
         is_same = _name_one_contact(one, other, different, jaccard, is_same=is_same)
@@ -372,6 +376,21 @@ def _stand_for_two(one: Statement, other: Statement) -> bool:
         and not one.subject <= other.context
         and not other.subject <= one.context
     )
+
+
+def _names_variant(one: Statement, other: Statement) -> bool:
+    """Return whether `one` names a variant of what the other's text names: "Solvane E" beside "Solvane D"."""
+    named = (words_of_name(name.normal) for name in one.names)
+    return any(len(words) > 1 and words[0] in other.context and not other.context.issuperset(words) for words in named)
+
+
+def _is_for_something_else(one: Statement, other: Statement) -> bool:
+    """Return whether `one` holds for something that the other's text does not mention: "the charge for gas"."""
+    known = other.reach | {stem(word) for word in other.context}
+    purposes = (
+        {stem(word) for word in match["words"].split() if word not in EMPTY} for match in _PURPOSE.finditer(one.masked)
+    )
+    return any(purpose and purpose.isdisjoint(known) for purpose in purposes)
 
 
 def _compare_names(one: Statement, other: Statement, own: Sequence[Value], others: Sequence[Value]) -> Comparison:

@@ -49,6 +49,15 @@ _MONEY_AFTER: Final = re.compile(
     r"|[ -](?P<name>(?i:(?:us )?dollars?|euros?|pounds sterling|swiss francs?|yen))(?!\w))?"
 )
 _LETTER_SCALES: Final = {"m": 1e6, "M": 1e6, "K": 1e3, "B": 1e9}
+_BELOW_A_HUNDRED: Final = (
+    r"\d{2}|(?i:(?:twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety)(?:[ -](?:one|two|three|four|five|six|seven|eight|nine))?"
+    r"|ten|eleven|twelve|fifteen)"
+)
+_CENTS: Final = re.compile(
+    rf" (?:and )?(?P<cents>{_BELOW_A_HUNDRED}) (?:cents?|pence)(?!\w)"
+    rf"|(?<=[a-z]) (?P<bare>{_BELOW_A_HUNDRED})(?![\w%]|[.,]\d| (?:per ?cent|percent|euros?|dollars?|pounds?)\b)"
+)
+"""After an amount: "six euros fifty", "6 € and 50 cents"."""
 _PERCENT: Final = re.compile(r"\s?[%‰]|[ -](?i:per ?cent|pct|percentage points?|percent points?)(?!\w)")
 _JOIN: Final = re.compile(r"\s?(?P<dash>-|–|—)\s?| (?P<to>to|through) | and | ?± ?| \+/- ?| (?P<by>[x×]) ")
 _BOUND: Final = re.compile(
@@ -84,7 +93,8 @@ _EVERY: Final = re.compile(
 )
 _TIMES_A: Final = re.compile(
     r"(?<![\w-])(?i:(?P<word>once|twice|thrice)|(?P<times>\d{1,3}|two|three|four|five|six|seven|eight|nine|ten|twelve) times)"
-    r"(?: every|,? (?:an?|per|each|every)|/) ?(?P<period>(?i:second|minute|hour|day|week|fortnight|month|quarter|year|decade))s?(?!\w)"
+    r"(?:(?: every|,? (?:an?|per|each|every)|/) ?(?P<period>(?i:second|minute|hour|day|week|fortnight|month|quarter|year|decade))s?"
+    r"| (?P<adverb>(?i:hourly|daily|weekly|monthly|quarterly|yearly|annually)))(?!\w)"
 )
 _EVERY_PERIOD: Final = re.compile(
     r"(?<![\w-])(?i:(?:once )?every(?P<other> other| second)?"
@@ -138,6 +148,10 @@ def _read(text: str, first: Amount, has_interval: bool) -> Value | None:
     if money := _MONEY_BEFORE.search(prefix[-6:]):
         start -= len(money.group())
         prefix = text[:start]
+    end = measure.end
+    if measure.kind is Kind.MONEY and second is None and low == int(low) and (cents := _cents(text, end)):
+        low = high = low + cents[0] / 100
+        resolution, end = 0.005, cents[1]
     kind, normal = measure.kind, f"{_number(low, high)} {measure.unit}".strip()
     if kind is Kind.DURATION and (every := _EVERY.search(prefix[-25:])):
         start -= len(every.group())
@@ -154,7 +168,13 @@ def _read(text: str, first: Amount, has_interval: bool) -> Value | None:
             low, normal = -math.inf, f"at most {normal}"
         else:
             resolution = max(resolution, abs(low) * ABOUT)
-    return Value(kind, Span(start, measure.end), normal, measure.unit, low, high, resolution)
+    return Value(kind, Span(start, end), normal, measure.unit, low, high, resolution)
+
+
+def _cents(text: str, end: int) -> tuple[float, int] | None:
+    """Return the cents after an amount, and where they end."""
+    match = _CENTS.match(text, end)
+    return (_amount((match["cents"] or match["bare"]).lower()), match.end()) if match else None
 
 
 def _every(low: float, high: float, unit: str) -> str:
@@ -218,16 +238,22 @@ def _singular(noun: str) -> str:
 
 def read_frequencies(text: str) -> Iterator[Value]:
     """Yield how often things happen, where no number with a unit says it: "daily", "twice a year"."""
+    counted = [match.span() for match in _TIMES_A.finditer(text)]
     for match in _ADVERB.finditer(text):
-        number, unit = _CALENDAR[match.group().lower()]
-        yield _frequency(match, number if unit else number * 86_400, unit or "s")
+        if not any(start <= match.start() < end for start, end in counted):  # "four times daily"
+            yield _frequency(match, *_calendar(match.group()))
     for match in _TIMES_A.finditer(text):
         times = _ONCE.get((match["word"] or "").lower()) or _amount(match["times"])
-        number, unit = _period(match["period"])
+        number, unit = _period(match["period"]) if match["period"] else _calendar(match["adverb"])
         yield _frequency(match, number / max(times, 1.0), unit)
     for match in _EVERY_PERIOD.finditer(text):
         number, unit = _period(match["period"])
         yield _frequency(match, number * (2 if match["other"] else 1), unit)
+
+
+def _calendar(adverb: str) -> tuple[float, str]:
+    number, unit = _CALENDAR[adverb.lower()]
+    return (number, unit) if unit else (number * 86_400, "s")
 
 
 def _amount(written: str) -> float:

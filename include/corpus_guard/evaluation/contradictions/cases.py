@@ -9,6 +9,8 @@ Generated ones come from the facts of ``facts.yaml``: each trusted document stat
 
 Written ones stand in ``passages.yaml``, in freer words. Free ones in ``posts.yaml``, replies in ``replies.yaml``, as people
 talk, and pages in ``pages.yaml``, as somebody would plant them, were written before anybody looked which of them the rules see.
+Independent ones in ``independent.yaml`` and paraphrases in ``paraphrases_*.yaml`` come from writers who knew nothing of the
+rules: they say the opposite in words of their own. A paraphrase names the statement that it is about (``of``).
 """
 
 from __future__ import annotations
@@ -59,6 +61,17 @@ class Origin(StrEnum):
     FREE = "freely written"
     REPLY = "replies"
     PAGE = "planted pages"
+    INDEPENDENT = "independent"
+    PARAPHRASE = "paraphrases"
+
+
+_ORIGINS: Final = {"independent": Origin.INDEPENDENT, "paraphrases": Origin.PARAPHRASE}
+_GROUPS_OF_INDEPENDENT: Final = {
+    "contradictions": Group.CONTRADICTION,
+    "same": Group.RESTATEMENT,
+    "honest": Group.UPDATE,
+    "other": Group.UPDATE,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +96,22 @@ class TrustedText:
 
 def load_cases(seed: int = 0) -> tuple[list[TrustedText], list[ContradictionCase]]:
     """Return the trusted documents and all cases. The seed chooses wordings, values and surroundings."""
+    trusted, cases = _load_own(seed)
+    for path in sorted(FOLDER.glob("*.yaml")):
+        if origin := _ORIGINS.get(path.stem.partition("_")[0]):
+            for number, entry in enumerate(_load(path.name)):
+                half = Half.VALIDATION if number % 2 else Half.TUNING
+                trusted.append(TrustedText(_title(entry["trusted"]), entry["trusted"]))
+                cases += [
+                    ContradictionCase(group, origin, half, entry["domain"], "independent", text)
+                    for name, group in _GROUPS_OF_INDEPENDENT.items()
+                    for text in (each["text"] if isinstance(each, dict) else each for each in entry.get(name, ()))
+                ]
+    return trusted, cases
+
+
+def _load_own(seed: int) -> tuple[list[TrustedText], list[ContradictionCase]]:
+    """Return the trusted documents and the cases of those who know the rules."""
     trusted, cases = [], []
     rng = random.Random(f"contradictions {seed}")  # noqa: S311 - a choice of words, no secret
     around = _load("surroundings.yaml")
@@ -158,6 +187,11 @@ def _document(title: str, facts: Sequence[Mapping[str, Any]], changed: Mapping[i
 
 def _post(sentence: str, around: Mapping[str, Sequence[str]], rng: random.Random) -> str:
     return " ".join((rng.choice(around["before"]), sentence, rng.choice(around["after"])))
+
+
+def _title(text: str) -> str:
+    """Return the heading of a text, or its first clause."""
+    return re.split(r"[.,\n]", text.strip().lstrip("#*| "))[0].strip(" #*|")
 
 
 def _unfolded(text: str) -> str:
