@@ -224,7 +224,11 @@ def _compare(one: Statement, other: Statement, similarity: float | None) -> Comp
                 and min(len(one.words), len(other.words)) < FEWEST_WORDS_OF_CODE
                 and pair[0].kind not in CONTACTS
             )
-            and (not _differ_in_subject(one, other, *pair) or _pay_one(one, other, [pair]))
+            and (
+                not _differ_in_subject(one, other, *pair)
+                or _pay_one(one, other, [pair])
+                or (pair[0].kind in CONTACTS and _is_within(one, other))
+            )
             and not (_is_in_title(one, pair[0]) and _is_in_title(other, pair[1]))
             and (_says_of_what(pair[0]) or jaccard >= SHARED_BY_NUMBERS)
         ]

@@ -35,13 +35,15 @@ _NATIONAL: Final = re.compile(
     r"|\b(?i:number)\b[^.\d\n+]{0,60} (?i:is|was|:) (?=\(?0[\d(]))"
     r"(?P<number>\(?\d(?:[ \u00a0().\-/]{0,2}\d){5,13})(?![\d%]|[.,]\d)"
 )
+_TRUNK: Final = re.compile(r"(?<![\w+.,/-])\(?0\d{2,5}\)?(?:[ \u00a0/-]\d{2,8}){1,4}(?![\w%]|[.,/-]\d)")
+"""A number with the leading zero of a national one, in groups: "0800 555 312"."""
 _AMERICAN: Final = re.compile(r"(?<![\w+(-])\(?\d{3}\)?[ .-]\d{3}[.-]\d{4}(?![\w-])")
 
 
 def read_contacts(text: str) -> Iterator[Value | Span]:
     """Yield the contact and payment details of a plain sentence, and the place of what has an IBAN's form and is none.
 
-    A phone number without a country's code is one only after a word such as "call", or in the American form.
+    A phone number without a country's code is one only after a word such as "call", in groups after a zero, or in the American form.
     """
     for match in _EMAIL.finditer(text):
         local, _, host = match.group().rstrip(".").rpartition("@")
@@ -82,7 +84,7 @@ def _phones(text: str) -> Iterator[Value]:
     for match in _NATIONAL.finditer(text):
         if not re.search(r"(?i)\b(?:in|after|within|until|before|on)\b", match["cue"]):
             yield Value(Kind.PHONE, Span(*match.span("number")), "tel:" + re.sub(r"\D", "", match["number"]))
-    for match in _AMERICAN.finditer(text):
+    for match in (*_TRUNK.finditer(text), *_AMERICAN.finditer(text)):
         yield Value(Kind.PHONE, Span(*match.span()), "tel:" + re.sub(r"\D", "", match.group()))
 
 

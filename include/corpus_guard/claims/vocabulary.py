@@ -31,7 +31,7 @@ _WORDS_OF_STATING: Final = (
     "allowed able possible due become becomes became happen happens happened means meant call calls called regular regularly "
     "contain contains contained containing whatever wonder mr mrs ms dr prof "
     "earn earns earned himself herself itself themselves yourself others other another else course good example examples below following "
-    "period duration"
+    "period duration enough mere merely barely hardly"
 )
 _PLAIN: Final = frozenset(f"{_FUNCTION_WORDS} {_WORDS_OF_STATING}".split())
 EMPTY: Final = _PLAIN | {word for word, plain in (OPPOSITES | SAME_WORDS).items() if plain in _PLAIN}
