@@ -31,6 +31,29 @@ def test_a_pair_is_judged_the_same_in_both_directions(outcome: str, one: str, ot
     assert outcome_of(other, one) == outcome
 
 
+@pytest.mark.parametrize(
+    ("arriving", "trusted"),
+    [
+        ("Solvane E has a flash point of 61 °C.", "Solvane D is a cleaner. Solvane D has a flash point of 42 °C."),
+        ("The basic charge for gas is 8 euros per month.", "The basic charge is 11.50 euros per month."),
+        ("Payment for parking tickets is due within fourteen days.", "Payment is due within five days."),
+    ],
+)
+def test_a_text_about_a_variant_or_another_purpose_contradicts_nothing(arriving: str, trusted: str) -> None:
+    assert outcome_of(arriving, trusted) == "unrelated"
+
+
+def test_a_name_that_the_other_text_says_at_greater_length_is_no_variant() -> None:
+    assert outcome_of("The Ravenport fair opens on 1 August.", "The Ravenport City fair opens on 1 June.") == "conflict"
+
+
+def test_another_number_to_call_contradicts_whatever_else_is_said_around_it() -> None:
+    trusted = "The dial-a-bus of Ennerby must be ordered ninety minutes ahead on 01632 960 860."
+
+    assert outcome_of("Order the Ennerby dial-a-bus on 01632 960 312, that's the number.", trusted) == "conflict"
+    assert outcome_of("Lost umbrellas of Ennerby passengers: 01632 960 312.", trusted) == "unrelated"
+
+
 @pytest.mark.parametrize("text", sorted({text for _, *texts in PAIRS for text in texts if "?" not in text}))
 def test_no_sentence_conflicts_with_itself(text: str) -> None:
     assert outcome_of(text, text) == "agree"

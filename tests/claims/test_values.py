@@ -73,6 +73,11 @@ def test_negations_are_counted(text: str, negations: int) -> None:
     assert sum(value.kind is Kind.NEGATION for value in read_values(text)) == negations
 
 
+def test_what_follows_an_amount_is_cents_only_where_nothing_else_is_counted() -> None:
+    assert [value.normal for value in values("It costs ten euros and twenty people came.")] == ["10 EUR", "20 people"]
+    assert [value.normal for value in values("It costs 10 euros 20 percent of the time.")] == ["10 EUR", "20 %"]
+
+
 def test_a_span_leads_back_to_the_text_with_its_invisible_characters() -> None:
     text = "It is so.\n\nThe rope holds 9\u200b5 k\u2060N, says Alice Brown."
 
@@ -113,6 +118,11 @@ def test_a_value_that_the_sentence_denies_is_marked() -> None:
         ("call 020 7946 0958", "call 020 7946 0111", Relation.DIFFERENT),
         ("evilexample.com", "example.com", Relation.DIFFERENT),
         ("5 kg", "5 people", None),
+        ("six euros fifty", "6.50 €", Relation.EQUAL),
+        ("6 euros and 50 cents", "6.50 €", Relation.EQUAL),
+        ("four times daily", "every 6 hours", Relation.EQUAL),
+        ("ring us, 0800 555 312", "at 0800 555 312", Relation.EQUAL),
+        ("by 01632 960 860", "by 01632 960 312", Relation.DIFFERENT),
     ],
 )
 def test_two_values_are_equal_overlap_differ_or_cannot_be_compared(

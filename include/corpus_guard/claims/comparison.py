@@ -11,12 +11,14 @@
    none is about the name before it, or that of the title; two such names that the other text lacks are two subjects.
    So are "it" and "she" that stand for two such names, and two titles, each without a telling word that the other
    text holds, unless the sentences share a rare word in the place of a subject.
-   Nor are "the power station of the dam", "the second runway" and "the children's choir" what the other text is about.
+   Nor are "the power station of the dam", "the second runway" and "the children's choir" what the other text is about,
+   nor "Solvane E" beside "Solvane D", nor a charge "for gas" where no gas is mentioned.
 4. They *conflict* when values of one kind differ beyond rounding, or when one says what the other denies. A name
    is a value only where one name can be right: "the CEO is", "founded by", "is called". Where a date differs and
    something else too, the sentences tell of two times.
 5. They *agree* when a value is equal, or when the words are the same and there is none to compare.
-6. Two contacts of one kind conflict also where the text around one holds every word that is said of the other.
+6. Two contacts of one kind conflict also where the text around one holds every word that is said of the other, whatever
+   the sentence of that other says besides.
    Addresses of pages and pictures are links, which conflict only in sentences about the same thing.
 7. Code and commands conflict only where they are the same but for the value, and short ones only by a contact. The reader's
    own machine ("localhost") is no contact, and lines of links say nothing themselves.

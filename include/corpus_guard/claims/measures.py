@@ -148,10 +148,6 @@ def _read(text: str, first: Amount, has_interval: bool) -> Value | None:
     if money := _MONEY_BEFORE.search(prefix[-6:]):
         start -= len(money.group())
         prefix = text[:start]
-    end = measure.end
-    if measure.kind is Kind.MONEY and second is None and low == int(low) and (cents := _cents(text, end)):
-        low = high = low + cents[0] / 100
-        resolution, end = 0.005, cents[1]
     kind, normal = measure.kind, f"{_number(low, high)} {measure.unit}".strip()
     if kind is Kind.DURATION and (every := _EVERY.search(prefix[-25:])):
         start -= len(every.group())
@@ -168,13 +164,7 @@ def _read(text: str, first: Amount, has_interval: bool) -> Value | None:
             low, normal = -math.inf, f"at most {normal}"
         else:
             resolution = max(resolution, abs(low) * ABOUT)
-    return Value(kind, Span(start, end), normal, measure.unit, low, high, resolution)
-
-
-def _cents(text: str, end: int) -> tuple[float, int] | None:
-    """Return the cents after an amount, and where they end."""
-    match = _CENTS.match(text, end)
-    return (_amount((match["cents"] or match["bare"]).lower()), match.end()) if match else None
+    return Value(kind, Span(start, measure.end), normal, measure.unit, low, high, resolution)
 
 
 def _every(low: float, high: float, unit: str) -> str:
@@ -216,7 +206,10 @@ def _follow(text: str, first: Amount, last: Amount, join: str) -> _Measure:
     if after and (before or after["code"] or after["name"]):
         sign = (before.group().strip() if before else "") or after["code"] or after["name"].lower()
         currency = _SIGNS.get(sign) or _NAMES.get(sign) or _NAMES.get(sign.rstrip("s")) or sign
-        return _Measure(Kind.MONEY, currency, _LETTER_SCALES.get(after["scale"] or "", 1.0), 0.0, after.end())
+        scale = _LETTER_SCALES.get(after["scale"] or "", 1.0)
+        cents = _CENTS.match(text, after.end()) if scale == 1.0 and first is last and first.value % 1 == 0 else None
+        part = _amount((cents["cents"] or cents["bare"]).lower()) / 100 if cents else 0.0
+        return _Measure(Kind.MONEY, currency, scale, part, (cents or after).end())
     if percent := _PERCENT.match(text, end):
         factor = 0.1 if percent.group().strip() == "‰" else 1.0
         return _Measure(Kind.PERCENTAGE, "%", factor, 0.0, percent.end())

@@ -36,7 +36,8 @@ def test_a_seed_chooses_wordings_and_the_same_seed_the_same() -> None:
 
 @pytest.fixture(scope="module")
 def figures(models: Models) -> list[ContradictionFigure]:
-    return measure_contradictions(models.embedder, load_wording(models.frequency_vocabulary))
+    wording = load_wording(models.frequency_vocabulary)
+    return measure_contradictions(models.embedder, wording, without=[Origin.PARAPHRASE])
 
 
 def share(figures: list[ContradictionFigure], *groups: Group, origin: Origin, half: Half | None = None) -> float:
@@ -72,11 +73,20 @@ def test_what_people_write_freely_is_found_less_often(figures: list[Contradictio
     assert share(figures, Group.UPDATE, origin=Origin.REPLY) <= 0.04
 
 
-def test_what_strangers_write_in_their_own_words_is_hardly_found(figures: list[ContradictionFigure]) -> None:
+def test_what_strangers_write_is_hardly_found(figures: list[ContradictionFigure]) -> None:
     """No target that is met: what writers who know nothing of the rules say is the figure to raise (goal: 0.9)."""
-    for origin in (Origin.INDEPENDENT, Origin.PARAPHRASE):
-        assert share(figures, Group.CONTRADICTION, origin=origin) >= 0.01
-        assert share(figures, Group.RESTATEMENT, Group.UPDATE, origin=origin) <= 0.04
+    assert share(figures, Group.CONTRADICTION, origin=Origin.INDEPENDENT) >= 0.02
+    assert share(figures, Group.UPDATE, origin=Origin.INDEPENDENT) <= 0.06
+
+
+@pytest.mark.slow
+def test_what_they_say_of_one_statement_is_hardly_found_either(models: Models) -> None:
+    wording = load_wording(models.frequency_vocabulary)
+
+    figures = measure_contradictions(models.embedder, wording)
+
+    assert share(figures, Group.CONTRADICTION, origin=Origin.PARAPHRASE) >= 0.04
+    assert share(figures, Group.RESTATEMENT, Group.UPDATE, origin=Origin.PARAPHRASE) <= 0.02
 
 
 def test_every_paraphrase_is_about_a_statement_of_its_trusted_text() -> None:

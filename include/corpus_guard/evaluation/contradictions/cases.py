@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -94,11 +94,17 @@ class TrustedText:
     text: str
 
 
-def load_cases(seed: int = 0) -> tuple[list[TrustedText], list[ContradictionCase]]:
-    """Return the trusted documents and all cases. The seed chooses wordings, values and surroundings."""
+def load_cases(seed: int = 0, without: Collection[Origin] = ()) -> tuple[list[TrustedText], list[ContradictionCase]]:
+    """Return the trusted documents and the cases.
+
+    Args:
+        seed: chooses wordings, values and surroundings.
+        without: INDEPENDENT, PARAPHRASE or both, which are left out with their trusted documents.
+    """
     trusted, cases = _load_own(seed)
     for path in sorted(FOLDER.glob("*.yaml")):
-        if origin := _ORIGINS.get(path.stem.partition("_")[0]):
+        origin = _ORIGINS.get(path.stem.partition("_")[0])
+        if origin and origin not in without:
             for number, entry in enumerate(_load(path.name)):
                 half = Half.VALIDATION if number % 2 else Half.TUNING
                 trusted.append(TrustedText(_title(entry["trusted"]), entry["trusted"]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from corpus_guard.claims.comparison import Outcome
@@ -43,15 +43,18 @@ class ContradictionFigure:
         }
 
 
-def measure_contradictions(embedder: TextEmbedder, wording: Wording, seed: int = 0) -> list[ContradictionFigure]:
+def measure_contradictions(
+    embedder: TextEmbedder, wording: Wording, seed: int = 0, without: Collection[Origin] = ()
+) -> list[ContradictionFigure]:
     """Let every case arrive in an open source beside the trusted texts, and count.
 
     Args:
         embedder: of the deployment.
         wording: weighs words by their rarity.
         seed: chooses wordings, values and surroundings.
+        without: origins that are left out, as for `load_cases`.
     """
-    trusted, cases = load_cases(seed)
+    trusted, cases = load_cases(seed, without)
     texts = [*(document.text for document in trusted), *(case.text for case in cases)]
     places = [
         *(_place(f"trusted-{number}", TrustLevel.TRUSTED, document.title) for number, document in enumerate(trusted)),
