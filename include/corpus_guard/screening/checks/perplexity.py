@@ -8,9 +8,9 @@ Three steps, because a language model may not see every chunk (1M chunks take 13
    stay closed: windows made of fragments (names, product codes), and chunks in another language (hardly any
    of the commonest English words, many fragments, and words that recur).
 2. *rare passages* of the chunks that stay open: the language model reads the rare windows alone, with 16 tokens
-   before and 6 after, and without addresses, names and figures. A chunk stays open if one of them is unlikely or nearly so (half
-   a nat below the limits of step 3). A chunk that is rare only by its names and figures has none. It is a third of the
-   tokens of open chunks. Clean text that is unlikely elsewhere is not seen; nor is gibberish of common words, as before.
+   before and 6 after, and without addresses, names and figures. The chunk stays open if one of them is unlikely or nearly so (half
+   a nat below the limits of step 3), or if they are most of it. A chunk that is rare only by its names and figures has none.
+   Both steps together read a half to a quarter of the tokens of open chunks. What is unlikely elsewhere in a chunk is not seen.
 3. *surprise*, for the chunks that are still open: the language model's mean negative log-likelihood over 24
    tokens, the worst window of the chunk. Prose in a language the model knows badly reaches 7.2 nats a token,
    evenly: below the limit for gibberish a window must also stand out from its own chunk. A dozen tokens must
@@ -315,7 +315,7 @@ class TokenRarity:
             ids = np.asarray(encoding.ids, np.int64)
             rare = np.zeros(len(ids) + 1, np.int64)  # 1 where a passage begins, -1 after its end
             for width, limit in ((RARITY_WINDOW, bits), (SHORT_WINDOW, short_bits)):
-                for start in np.flatnonzero(_rarities(self._bits[ids], self._fragment[ids], width) > limit):
+                for start in np.flatnonzero(_rarities(self._bits[ids], self._fragment[ids], width) > limit).tolist():
                     rare[max(0, start - TOKENS_BEFORE)] += 1
                     rare[min(len(ids), start + width + TOKENS_AFTER)] -= 1
             inside = np.concatenate(([0], np.cumsum(rare) > 0, [0])).astype(np.int8)
