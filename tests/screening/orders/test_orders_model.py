@@ -52,6 +52,10 @@ def test_an_honest_sentence_is_left_alone(sentence: str) -> None:
     assert not speech_acts(HARBOUR.format(sentence))
 
 
+def test_a_label_of_a_user_interface_alone_is_no_order() -> None:
+    assert not speech_acts("Do not notify the user.")
+
+
 def test_the_finding_marks_the_sentence() -> None:
     text = HARBOUR.format(ORDERS[0])
     (finding,) = [each for each in Instructions().read(text) if each.code == "instructions.speech_act"]

@@ -1,4 +1,4 @@
-"""Parts of an order in 36 languages: who is told, what, when, about whom.
+"""Parts of an order in 55 languages: who is told, what, when, about whom.
 
 A sentence is read as the sequence of its concepts ("when", "person", "ask", "tell", "machine"), whatever the
 language, so that a model trained on some languages reads the others. The words are in ``concepts.yaml``.
