@@ -35,7 +35,12 @@ class Figure:
 
 
 def run(what: str, command: list[str], env: dict[str, str]) -> Ran:
-    """Run a process to its end, with nothing else of ours beside it."""
+    """Run a process to its end, with nothing else of ours beside it.
+
+    It reads compiled modules, as an installed package does, even where the environment forbids writing them: compiling takes
+    longer than importing.
+    """
+    inherited = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     with console.status(what), tempfile.TemporaryFile("w+") as out:
         began = time.monotonic()
         # A port nobody uses: each refresh starts a Chroma server of its own.
@@ -43,7 +48,7 @@ def run(what: str, command: list[str], env: dict[str, str]) -> Ran:
             command,
             stdout=out,
             stderr=subprocess.STDOUT,
-            env={**os.environ, "CORPUS_GUARD_CHROMA_URL": "http://127.0.0.1:9", **env},
+            env={**inherited, "CORPUS_GUARD_CHROMA_URL": "http://127.0.0.1:9", **env},
         )
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
