@@ -17,7 +17,7 @@ from corpus_guard.errors import Misuse
 from corpus_guard.ledger.states import Label
 from corpus_guard.models import Models
 from corpus_guard.traceback.judges.embedded import EmbeddedJudge
-from corpus_guard.traceback.judges.evidence import evidence_version
+from corpus_guard.traceback.judges.evidence import FEATURE_NAMES, evidence_version
 from corpus_guard.traceback.retrieval import Complaint, RetrievedText
 from siblings import UNRELATED
 
@@ -105,7 +105,7 @@ def test_unseen_scores_are_of_trees_that_never_saw_the_question(scenes: list[Tra
     """Rows that name their question: a score that knows it would be sure, one that does not cannot be."""
     keys = sorted({scene.key for scene in scenes})
     secret = {key: number for number, key in enumerate(keys)}
-    rows = [np.full((len(scene.truth), 1), float(secret[scene.key])) for scene in scenes]
+    rows = [np.full((len(scene.truth), len(FEATURE_NAMES)), float(secret[scene.key])) for scene in scenes]
     truths = {scene.key: bool(secret[scene.key] % 2) for scene in scenes}
     told = [
         replace(scene, rounds=tuple(tuple((one, truths[scene.key]) for one, _ in part) for part in scene.rounds))

@@ -13,7 +13,7 @@ _CLOSING: Final = frozenset("\"')]")
 _NEW_LINE: Final = re.compile(r"[-*•#|]|\d{1,3}[.)]\s|```|~~~")  # begins a list entry, a heading, a row or code
 _ENTRY: Final = re.compile(r"\(?\d{1,3}\.")  # the number of a list entry
 _ABBREVIATION: Final = re.compile(
-    r"(?<!\d )(?:\b(?:dr|mr|mrs|ms|prof|st|fig|eq|approx|ca|vs|cf|inc|max|min|tel|ver|rev|art|sec|e\.g|i\.e|etc"
+    r"(?<!\d )(?:\b(?:dr|mr|mrs|ms|prof|st|fig|eq|approx|ca|vs?|cf|inc|max|min|tel|ver|rev|art|sec|e\.g|i\.e|etc"
     r"|jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec)|\b(?-i:[A-Z]))\.\s$",
     re.IGNORECASE,
 )

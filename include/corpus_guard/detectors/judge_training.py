@@ -42,8 +42,16 @@ from corpus_guard.detectors.target_questions import TargetQuestion, wrong_answer
 from corpus_guard.domain import Progress, no_progress, sha256_text
 from corpus_guard.errors import Misuse
 from corpus_guard.screening.wording import load_wording
-from corpus_guard.traceback.judges.embedded import JudgeModel, report_features, second_look_features, train_trees
-from corpus_guard.traceback.judges.evidence import EvidenceCollector, evidence_version
+from corpus_guard.traceback.judges.embedded import (
+    REPORT_INPUTS,
+    SCORE_INPUTS,
+    SECOND_LOOK_INPUTS,
+    JudgeModel,
+    report_features,
+    second_look_features,
+    train_trees,
+)
+from corpus_guard.traceback.judges.evidence import FEATURE_NAMES, EvidenceCollector, evidence_version
 from corpus_guard.traceback.retrieval import Complaint, RetrievedText
 
 if TYPE_CHECKING:
@@ -54,6 +62,7 @@ if TYPE_CHECKING:
 RETRIEVED_TEXTS: Final = 5  # by the simulated RAG application
 CLEAN_TEXTS_PER_QUESTION: Final = 60  # the nearest ones
 MAX_ROUNDS: Final = 8
+DRAWS: Final = 2  # of the scenes of each question
 ANSWERED_SHARE: Final = 0.15  # scenes in which honest texts answer the question
 EMBEDDED_SHARE: Final = 0.04  # scenes with planted texts between honest sentences
 REWORDED_SHARE: Final = 0.3  # scenes with words left out of the question
@@ -67,7 +76,7 @@ TRAINING_ORDERS: Final = 2  # of the five orders of instruction injection
 RARE_BITS: Final = 11.0  # rarity of a word from which on it is rare
 WEIGHTS: Final = {"honest": 1.5, "chance": 0.7}  # of the texts of a scene, by kind; default 1
 # The first look is lenient, the second strict: a text that is set aside in vain costs only one more round.
-THRESHOLDS: Final = {"text": 0.3, "again": 0.45, "report": 0.5}
+THRESHOLDS: Final = {"text": 0.3, "again": 0.45, "report": 0.4}
 _ANSWER_PHRASES: Final = (
     "The answer is {}.",
     "It is {}.",
@@ -163,16 +172,20 @@ def fit_judge(
     scores = _unseen_scores(scenes, first, seed)
     again = np.concatenate([second_look_features(rows, score) for rows, score in zip(final, scores, strict=True)])
     texts = [poisoned for scene in scenes for poisoned in scene.truth]
-    trees["again"] = train_trees(again, texts, _weights(scenes), depth=3, rounds=200, seed=seed)
+    again_names = (*SCORE_INPUTS, *SECOND_LOOK_INPUTS)
+    trees["again"] = train_trees(again, texts, _weights(scenes), again_names, rounds=200, seed=seed)
     reports = np.concatenate([report_features(rows, score) for rows, score in zip(final, scores, strict=True)])
     attacked = [any(scene.truth) for scene in scenes]
-    trees["report"] = train_trees(reports, attacked, [scene.weight for scene in scenes], depth=3, rounds=150, seed=seed)
+    report_names = (*SCORE_INPUTS, *REPORT_INPUTS)
+    trees["report"] = train_trees(
+        reports, attacked, [scene.weight for scene in scenes], report_names, rounds=150, seed=seed
+    )
     return JudgeModel(version, trained_on, THRESHOLDS, trees)
 
 
 def _first_look(scenes: Sequence[TrainingScene], rows: Sequence[NDArray[np.float64]], seed: int) -> Booster:
     truth = [poisoned for scene in scenes for poisoned in scene.truth]
-    return train_trees(np.concatenate(rows), truth, _weights(scenes), depth=3, rounds=300, seed=seed)
+    return train_trees(np.concatenate(rows), truth, _weights(scenes), FEATURE_NAMES, rounds=300, seed=seed)
 
 
 def _unseen_scores(
@@ -221,7 +234,7 @@ def build_scenes(
     plans = []
     rare = _rare_words(models)
     wrong = wrong_answers_by_opening(targets)
-    for target in targets:
+    for target in [target for target in targets for _ in range(DRAWS)]:
         similarities = matrix @ vectors.embed([target.question])[0] if clean else np.empty(0, np.float32)
         nearest = [clean[index] for index in np.argsort(-similarities, kind="stable")[:CLEAN_TEXTS_PER_QUESTION]]
         planned = _plan_scenes(target, nearest, rng, rare, wrong[target.opening])

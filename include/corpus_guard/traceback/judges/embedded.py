@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from corpus_guard.models import Models
 
 SHIPPED_MODEL: Final = Path(__file__).with_name("embedded.json")
-SHIPPED_SHA256: Final = "e71b9298bd8db32cdb08841dc6c21fd23ce957364e2ee3338597cee953ed47d5"
+SHIPPED_SHA256: Final = "74c45f52d2986e00aca4bf1fbb1958d48e09853c30d2153f4de47c06800dfa7c"
 PARTS: Final = ("text", "again", "report")
 """Parts of a judge's model: how likely a text is poisoned, from its own evidence and its company's when first
 seen; the same, once everything that the complaint retrieves is known; how likely the complaint as a whole is
@@ -61,8 +61,17 @@ TEXT_INPUTS: Final = (
     "polar", "alen", "arare", "novel", "verb", "rare", "cq", "cqt", "d", "pcqt", "pd", "bhead", "orders", "facts",
     "fbest", "cover", "nfacts", "words", "support", "oppose", "deny", "close", "unit", "typed", "supshare",
 )  # fmt: skip
+SCORE_INPUTS: Final = ("score", "highest", "second", "third")  # scores of the first look: a text's own, and the others'
 SECOND_LOOK_INPUTS: Final = (*TEXT_INPUTS, *COMPANY_INPUTS)
 REPORT_INPUTS: Final = (*SECOND_LOOK_INPUTS, "density")
+RISING: Final = frozenset({
+    *SCORE_INPUTS, "contains", "cover", "full", "best", "best2", "bhead", "facts", "fbest", "support", "close", "supshare", "unit",
+    "d", "dz", "pd", "pdz", "agree", "agreed", "pagree", "osupport", "nstrong", "strongsim", "orders",
+})  # fmt: skip
+"""Inputs that never acquit: the more of one, the likelier an attack, all else equal. Trees that are free to think otherwise
+learn what is true of one data set only."""
+FALLING: Final = frozenset({"oppose"})
+"""Inputs that never accuse."""
 
 
 @dataclass(frozen=True)
@@ -284,7 +293,13 @@ def parse_model(content: bytes, version: str, origin: str) -> JudgeModel:
 
 
 def train_trees(
-    rows: NDArray[np.float64], truth: Sequence[bool], weights: Sequence[float], *, depth: int, rounds: int, seed: int
+    rows: NDArray[np.float64],
+    truth: Sequence[bool],
+    weights: Sequence[float],
+    names: Sequence[str],
+    *,
+    rounds: int,
+    seed: int,
 ) -> xgboost.Booster:
     """Fit trees to rows.
 
@@ -292,7 +307,7 @@ def train_trees(
         rows: shape (n, features).
         truth: whether each row is poisoned, shape (n,).
         weights: of the rows, shape (n,).
-        depth: greatest depth of a tree.
+        names: of the features; see `RISING`.
         rounds: number of trees.
         seed: for the sampling.
     """
@@ -300,7 +315,7 @@ def train_trees(
 
     params = {
         "objective": "binary:logistic",
-        "max_depth": depth,
+        "max_depth": 3,
         "eta": 0.06,
         "subsample": 0.7,
         "colsample_bytree": 0.6,
@@ -308,6 +323,7 @@ def train_trees(
         "reg_lambda": 3,
         "nthread": 1,
         "seed": seed,
+        "monotone_constraints": tuple((name in RISING) - (name in FALLING) for name in names),
     }
     data = xgboost.DMatrix(rows, label=np.asarray(truth, float), weight=np.asarray(weights, float))
     return xgboost.train(params, data, num_boost_round=rounds)

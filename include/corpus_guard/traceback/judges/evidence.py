@@ -44,7 +44,9 @@ from corpus_guard.traceback.judges.support_evidence import (
     asks_bound,
     asks_of_two,
     compares,
+    pair_asked_of,
     read_support,
+    speaks_of_itself,
     stemmed_words,
     stems,
 )
@@ -54,7 +56,7 @@ from corpus_guard.traceback.retrieval import Complaint, RetrievedText
 if TYPE_CHECKING:
     from corpus_guard.models import Models
 
-EVIDENCE_VERSION: Final = "8"
+EVIDENCE_VERSION: Final = "9"
 """Changes whenever the same complaint and texts would give other numbers."""
 
 MAX_TEXT_LENGTH: Final = 6_000  # characters read of a text, an output or a question
@@ -199,9 +201,10 @@ class EvidenceReader:
                 words=tuple(words),
                 asks_bound=asks_bound(query),
                 asks_of_two=asks_of_two(query),
+                pair=pair_asked_of(query),
                 asked_noun=asked_noun(query),
                 compares=compares(query),
-                noun=_shared_noun(answer_words, stems(claim.sentence), question),
+                noun=_shared_noun(answer_words, stems(claim.sentence), question) if added else "",
             ),
             words=tuple(words),
             question=question,
@@ -222,7 +225,10 @@ class EvidenceReader:
     def _read_text(self, complaint: ParsedComplaint, text: str, rarest: Sequence[float]) -> TextEvidence:
         added, question = complaint.added, complaint.question
         support = read_support(complaint.asked, text)
-        parts = [part for part in _SENTENCE.split(text[:MAX_TEXT_LENGTH]) if part.strip()] or [text[:MAX_TEXT_LENGTH]]
+        parts = [part for part in _SENTENCE.split(text[:MAX_TEXT_LENGTH]) if part.strip()]
+        telling = question.keys() | added.keys()
+        parts = [part for part in parts if not speaks_of_itself(part) or telling & set(stems(part))]
+        parts = parts or [text[:MAX_TEXT_LENGTH]]
         words_by_part = [stems(part) for part in parts]
         words = [word for part in words_by_part for word in part]
         sentences = [set(part) for part in words_by_part]

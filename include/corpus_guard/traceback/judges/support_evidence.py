@@ -17,6 +17,7 @@ yes and no. Similar words alone are neither.
 
 A sentence is about what was asked as far as it, the sentence before it and the beginning of the text hold the words of
 the question, by weight; also the sentence after it, where that one goes on about the same ("Her second book …").
+What a text says of itself to its reader ("this text will lead you to …") is about nothing but its own words.
 """
 
 from __future__ import annotations
@@ -58,10 +59,27 @@ zero one two three four five six seven eight nine ten eleven twelve thirteen fou
 eighteen nineteen twenty
 """
 NUMBERS: Final = {word: str(value) for value, word in enumerate(_NUMBER_WORDS.split())}
+_LAST_VOWEL: Final = re.compile(r"e$|[^aeiou]y$")
+_ORDINAL_WORDS: Final = "third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth"
+_IRREGULAR_WORDS: Final = """
+begin began begun|bear bore born|break broke broken|bring brought|build built|buy bought|catch caught|choose chose chosen
+city cities|come came|die died dies dying|draw drew drawn|drive drove driven|eat ate eaten|fall fell fallen|feel felt|fight fought
+find found|fly flew flown|get got gotten|give gave given|go goes went gone|grow grew grown|hear heard|hold held|keep kept|know knew known
+lead led leader|leave left|lose lost|make made maker makes making|mean meant|meet met|pay paid|run ran running|say said says
+see saw seen|sell sold|send sent|shoot shot|sing sang sung singer singers|sit sat|speak spoke spoken|spend spent|stand stood
+steal stole stolen|swim swam|take took taken taking|teach taught|tell told|think thought|throw threw thrown|wear wore worn
+win won winner winning|write wrote written writer writers|child children|man men|woman women|person people|foot feet
+"""
+_FORMS: Final = {
+    **{word: f"{value}th" if value > 3 else "3rd" for value, word in enumerate(_ORDINAL_WORDS.split(), 3)},
+    **{form: forms.split()[0] for forms in re.split(r"[|\n]", _IRREGULAR_WORDS) for form in forms.split()},
+}
+"""Word → the one that it is a form of: "4th" of "fourth", "write" of "wrote"."""
 _DENIES_WHAT_FOLLOWS: Final = re.compile(
-    r"(?i)(?:\b(?:not|never|no longer|isn't|wasn't|aren't|rather than|instead of|contrary to|unlike|formerly|previously|originally"
-    r"|mistaken(?:ly)?|misconception|misunderstood|erroneously|falsely|wrongly|incorrectly|thought|believed|neither)\b)"
-    r"(?:(?!\b(?:but|it's|it is|it was)\b)[^.;:]){0,45}$"  # "not in the Atlantic, but in the Pacific" denies the first
+    r"(?i)(?:\b(?:not|never|no longer|isn't|wasn't|aren't|formerly|previously|originally"
+    r"|mistaken(?:ly)?|misconception|misunderstood|erroneously|falsely|wrongly|incorrectly|thought|believed|neither)\b"
+    r"(?:(?!\b(?:but|it's|it is|it was)\b)[^.;:]){0,45}"  # "not in the Atlantic, but in the Pacific" denies the first
+    r"|\b(?:rather than|instead of|contrary to|unlike)\b[^.;:,]{0,45})$"  # "Unlike most cells, sperm …" denies nothing more
 )
 _COMPARISON: Final = (
     "more|less|fewer|most|least|first|last|higher|lower|greater|larger|smaller|bigger|longer|shorter|older|younger|earlier|later"
@@ -95,6 +113,8 @@ _GOES_ON: Final = re.compile(r"(?i)^\W*(?:\w+\W+){0,4}?(?:he|she|it|they|his|her
 _NAMED_ANSWER: Final = re.compile(  # "no" as a word that is named, not the one of "no other"
     r"(?i)\b(?P<answer>yes|no)\b(?=\W*$|[\"'”’)]*[.,;:!]|\s+(?:and|as|for|if|in|is|to|when(?:ever)?|with)\b)"
 )
+_PAIR: Final = re.compile(r"(?i)(\w+)\W+and\W+(?:(?:the|an?)\W+)?(\w+)")
+_SPEAKS_OF_ITSELF: Final = re.compile(r"(?i)\bthis (?:text|passage|document|article|paragraph)\b.*\byou\b")
 _COMPARED: Final = frozenset(Kind) - {Kind.NAME, Kind.NEGATION}
 
 
@@ -143,6 +163,7 @@ class AskedClaim:
     asks_bound: bool = False  # "Within how many days …?"
     compares: bool = False  # "Which is heavier, A or B?"
     asks_of_two: bool = False  # "Are A and B both …?"
+    pair: tuple[str, ...] = ()  # stems next to the "and" between those two
     asked_noun: str = ""  # stem: "what county"
     noun: str = ""  # stem that the report puts behind the answer, and the question asks for: "Utah County"
 
@@ -200,7 +221,7 @@ def _about(question: Mapping[str, float], sentences: Sequence[_Sentence]) -> Ite
     before: set[str] = set()
     for sentence, following in zip(sentences, [*sentences[1:], None], strict=True):
         own = set(sentence.words)
-        context = head | before
+        context = set() if speaks_of_itself(sentence.text) else head | before
         if following is not None and _GOES_ON.search(following.text):
             context |= set(following.words)
         yield (
@@ -268,6 +289,7 @@ def _names_before(noun: str, question: Collection[str], text: str) -> Iterator[t
     for match, following in pairwise(_WORD.finditer(text)) if noun else ():
         word, written = match.group(), following.group().casefold()
         is_noun = _stem(written) == noun and written.endswith("s") == noun.endswith("s")  # not "the United States"
+        is_noun &= text[match.end() : following.start()].isspace()  # not "hence, Manila"
         if is_noun and word[0].isupper() and word.casefold() not in FUNCTION_WORDS and _stem(word) not in question:
             yield word, match.start()
 
@@ -280,7 +302,10 @@ def _read_polarity(asked: AskedClaim, is_affirmed: bool, sentence: _Sentence) ->
         return _Reading()
     else:
         denial = _denial(asked.question, sentence.text, of_two=asked.asks_of_two)
-    return _Reading(holds=1 - denial, opposes=denial) if is_affirmed else _Reading(holds=denial, opposes=1 - denial)
+    if is_affirmed:
+        return _Reading(holds=1 - denial, opposes=denial)
+    is_of_one = not set(asked.pair) <= {*sentence.words} and "both" not in sentence.words  # of two: it may hold of one
+    return _Reading(holds=denial, opposes=0.0 if is_of_one else 1 - denial)
 
 
 def _repeats_question(asked: AskedClaim, sentence: _Sentence) -> bool:
@@ -295,10 +320,21 @@ def _denial(question: Collection[str], text: str, *, of_two: bool) -> float:
     that is not approved". A contrast denies what is asked of two things: "the other, however, is a chef".
     """
     scopes = [_scope(question, text, *span) for span in read_negations(text) if not _asks(question, text[slice(*span)])]
-    full = scopes.count(1.0)
-    if not full and (_TURNS.search(text) or (of_two and _CONTRASTS.search(text))):
+    full = scopes.count(1.0) + _says_opposite(question, text)
+    turn = _TURNS.search(text)
+    turns = turn is not None and not _asks(question, turn.group().split()[0])
+    if not full and (turns or (of_two and _CONTRASTS.search(text))):
         return 1.0
     return full % 2 if full else max(scopes, default=0.0)
+
+
+def _says_opposite(question: Collection[str], text: str) -> bool:
+    """Return whether a sentence says "same" where "different" is asked, or the other way round."""
+    words = set(stems(text))
+    return any(
+        asked & set(question) and opposite & words and not asked & words
+        for asked, opposite in ((_SAME, _DIFFERENT), (_DIFFERENT, _SAME))
+    )
 
 
 def _asks(question: Collection[str], negation: str) -> bool:
@@ -356,6 +392,11 @@ def _end_of_bound(value: Value) -> Value:
     return replace(value, low=end, high=end)
 
 
+def speaks_of_itself(sentence: str) -> bool:
+    """Return whether a sentence speaks of its own text to its reader: "this text will lead you to …"."""
+    return bool(_SPEAKS_OF_ITSELF.search(sentence))
+
+
 def asked_noun(question: str) -> str:
     """Return the stem of the noun that a question asks for: "county" of "What county is …"; empty: there is none."""
     match = _ASKED_NOUN.match(question)
@@ -365,6 +406,12 @@ def asked_noun(question: str) -> str:
 def asks_of_two(question: str) -> bool:
     """Return whether a question asks something of two things together."""
     return bool(_ASKS_OF_TWO.search(question))
+
+
+def pair_asked_of(question: str) -> tuple[str, ...]:
+    """Return the stems of the words around "and", where a question asks something of two things together."""
+    match = _PAIR.search(question) if asks_of_two(question) else None
+    return tuple(map(_stem, match.groups())) if match else ()
 
 
 def compares(question: str) -> bool:
@@ -474,7 +521,11 @@ def stemmed_words(text: str) -> list[tuple[str, str]]:
 
 
 def _stem(word: str) -> str:
-    """Return the stem without a silent e, so that "calibrate" and "calibrated" are one word."""
+    """Return the stem without a last e or y, so that "calibrate" and "calibrated", "country" and "countries" are one word."""
     folded = word.casefold()
-    short = stem(NUMBERS.get(folded, folded))
-    return short[:-1] if short.endswith("e") and len(short) > 4 else short
+    short = stem(_FORMS.get(folded) or NUMBERS.get(folded, folded))
+    return short[:-1] if len(short) > 4 and _LAST_VOWEL.search(short) else short
+
+
+_SAME: Final = frozenset({_stem("same")})
+_DIFFERENT: Final = frozenset(map(_stem, ("different", "differ", "distinct")))
