@@ -59,10 +59,8 @@ COMMON_WORDS: Final = (
     "had but their they one who been when will can all"
 )
 SHORT_EXTRA: Final = 0.5  # nats
-TOKENS_BEFORE, TOKENS_AFTER = (
-    16,
-    6,
-)  # of the embedder, read with a rare window: without words before it prose is unlikely, too
+TOKENS_BEFORE: Final = 16  # of the embedder, read with a rare window: without words before it prose is unlikely, too
+TOKENS_AFTER: Final = 6
 MOST: Final = 0.6  # share of a chunk's text; then reading its rare passages first would save nothing
 NEARLY: Final = 0.5  # nats below a limit: a passage by itself differs that much from the same words in their chunk
 MAX_FRAGMENTS: Final = 0.45  # share of a window that may be pieces of words or letters of another script
