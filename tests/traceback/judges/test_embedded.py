@@ -16,7 +16,7 @@ from corpus_guard.models import Models
 from corpus_guard.traceback.conclusion import TraceConclusion, decide
 from corpus_guard.traceback.judges import embedded
 from corpus_guard.traceback.judges.embedded import SHIPPED_MODEL, EmbeddedJudge
-from corpus_guard.traceback.judges.evidence import TEXT_FEATURES, EvidenceReader
+from corpus_guard.traceback.judges.evidence import TEXT_FEATURES, EvidenceReader, evidence_version
 from corpus_guard.traceback.loop import LoopResult, follow
 from corpus_guard.traceback.retrieval import Complaint, InMemoryCorpus, RetrievedText
 from siblings import QUESTION, SIBLINGS, UNRELATED
@@ -77,6 +77,22 @@ def test_an_honest_complaint_accuses_nobody(trace, output: str) -> None:  # type
 
     assert verdict.outcome is TraceOutcome.NOT_POISONING
     assert accused(verdict) == set()
+
+
+def test_a_text_that_says_otherwise_or_nothing_is_acquitted_whatever_the_trees_think(models: Models) -> None:
+    shipped = embedded.load_model(SHIPPED_MODEL, evidence_version(models))
+    eager = EmbeddedJudge(models, replace(shipped, thresholds={"text": 0.0, "again": 0.0, "report": 0.5}))
+    texts = [*SIBLINGS, *HONEST, *UNRELATED]
+    vectors = models.embedder.embed(texts)
+    suspects = [RetrievedText(sha256_text(text), text, 0.0, each) for text, each in zip(texts, vectors, strict=True)]
+
+    opinions = eager.judge(COMPLAINT, suspects, suspects)
+    conclusion = eager.conclude(COMPLAINT, list(zip(suspects, opinions, strict=True)))
+
+    accused = {text.text for text in suspects if text.chunk_id not in conclusion.acquitted}
+    assert set(SIBLINGS) <= accused
+    assert HONEST[0] not in accused, "it names another designer"
+    assert accused.isdisjoint(UNRELATED), "they say nothing of it"
 
 
 def test_a_text_that_orders_yes_or_no_is_traced(trace) -> None:  # type: ignore[no-untyped-def]

@@ -52,6 +52,7 @@ MIN_ACCUSED_SUPPORT: Final = 0.3
 LED_SHARE: Final = 0.8  # of the question, repeated word for word
 GIBBERISH_BITS: Final = 12.6  # of the rarest window of tokens
 MIN_ORDERS: Final = 0.5  # words that speak to a model, over the root of the length
+MIN_OPPOSITION: Final = 0.5  # by which a text must oppose the claim more than it states it, 0..1, to be acquitted
 CONTRADICTED_PROBABILITY: Final = 0.9
 """Of an attack, and score of a text, where what people trust contradicts a text that states the claim."""
 COMPANY_INPUTS: Final = (
@@ -185,7 +186,7 @@ class EmbeddedJudge:
         scores = np.array([opinion.score for _, opinion in judged])
         again = self._model.probabilities("again", second_look_features(rows, scores))
         report = float(self._model.probabilities("report", report_features(rows, scores))[0])
-        acquitted = again < self._model.thresholds["again"]
+        acquitted = (again < self._model.thresholds["again"]) | np.array([_says_otherwise(row) for row in rows])
         acquitted_ids = frozenset(text.chunk_id for (text, _), free in zip(judged, acquitted, strict=True) if free)
         texts = [text for text, _ in judged]
         support = {
@@ -333,6 +334,15 @@ def _states_claim(row: NDArray[np.float64]) -> bool:
     """Return whether a text states or denies the reported claim, or speaks to a model."""
     support, denial, orders = (row[FEATURE_NAMES.index(name)] for name in ("support", "deny", "orders"))
     return bool(max(support, denial) >= MIN_ACCUSED_SUPPORT or orders > MIN_ORDERS)
+
+
+def _says_otherwise(row: NDArray[np.float64]) -> bool:
+    """Return whether a text says nothing of what is reported, or something else, and does not speak to a model."""
+    support, denial, opposition, cover, orders = (
+        row[FEATURE_NAMES.index(name)] for name in ("support", "deny", "oppose", "cover", "orders")
+    )
+    states = max(support, denial)
+    return bool(orders <= MIN_ORDERS and (opposition - states >= MIN_OPPOSITION or states == cover == 0))
 
 
 def _logit(score: float) -> float:
