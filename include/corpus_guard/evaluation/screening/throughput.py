@@ -160,6 +160,11 @@ class EveryChunk(Perplexity):
     def _open_chunks(self, batch: Sequence[Version]) -> list[list[domain.Chunk]]:
         return [list(version.chunks) for version in batch]
 
+    def _with_unlikely_passages(
+        self, read: Sequence[tuple[int, domain.Chunk, str]]
+    ) -> list[tuple[int, domain.Chunk, str]]:
+        return list(read)
+
 
 class _TimedCheck:
     """Check with a stopwatch; otherwise the check itself."""
