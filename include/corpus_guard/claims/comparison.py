@@ -392,11 +392,10 @@ def _names_variant(one: Statement, other: Statement) -> bool:
 
 def _is_for_something_else(one: Statement, other: Statement) -> bool:
     """Return whether `one` holds for something that the other's text does not mention: "the charge for gas"."""
-    known = other.reach | {stem(word) for word in other.context}
     purposes = (
         {stem(word) for word in match["words"].split() if word not in EMPTY} for match in _PURPOSE.finditer(one.masked)
     )
-    return any(purpose and purpose.isdisjoint(known) for purpose in purposes)
+    return any(purpose and purpose.isdisjoint(other.mentioned) for purpose in purposes)
 
 
 def _compare_names(one: Statement, other: Statement, own: Sequence[Value], others: Sequence[Value]) -> Comparison:
@@ -612,10 +611,9 @@ def _is_of_part(one: Statement, other: Statement) -> bool:
     if subject is None or FINITE.search(subject["part"]):
         return False
     words = subject["part"].lower().split()
-    known = other.reach | {stem(word) for word in other.context}
-    if any(word.endswith("'s") and stem(word) not in known for word in words):
+    if any(word.endswith("'s") and stem(word) not in other.mentioned for word in words):
         return True
-    return stem(words[-1]) not in _MEASURES and known.isdisjoint(map(stem, words))
+    return stem(words[-1]) not in _MEASURES and other.mentioned.isdisjoint(map(stem, words))
 
 
 def _have_two_years(one: Statement, other: Statement) -> bool:

@@ -231,11 +231,11 @@ def _singular(noun: str) -> str:
 
 def read_frequencies(text: str) -> Iterator[Value]:
     """Yield how often things happen, where no number with a unit says it: "daily", "twice a year"."""
-    counted = [match.span() for match in _TIMES_A.finditer(text)]
+    counted = list(_TIMES_A.finditer(text))
     for match in _ADVERB.finditer(text):
-        if not any(start <= match.start() < end for start, end in counted):  # "four times daily"
+        if not any(each.start() <= match.start() < each.end() for each in counted):  # "four times daily"
             yield _frequency(match, *_calendar(match.group()))
-    for match in _TIMES_A.finditer(text):
+    for match in counted:
         times = _ONCE.get((match["word"] or "").lower()) or _amount(match["times"])
         number, unit = _period(match["period"]) if match["period"] else _calendar(match["adverb"])
         yield _frequency(match, number / max(times, 1.0), unit)

@@ -126,6 +126,11 @@ class Statement:
         return self.about | self.condition | self.words.keys()
 
     @cached_property
+    def mentioned(self) -> frozenset[str]:
+        """The stems of all that its text and its title mention."""
+        return self.reach | {stem(word) for word in self.context}
+
+    @cached_property
     def tense(self) -> Tense:
         """When it holds."""
         is_past = bool(_HAPPENED.search(self.text)) and not _CHANGED.search(self.text)
