@@ -26,8 +26,8 @@ quote an attack and call it an example; the finding is then two severities lower
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Final, Protocol, TypeAlias
@@ -144,19 +144,21 @@ class _Hit:
 
 @dataclass(slots=True)
 class _RuleHits:
-    """Hits of one rule in one kind of place, to become one finding."""
+    """Hits of one rule, plain, encoded or hidden, to become one finding."""
 
     rule: InstructionRule
     severity: Severity
     score: float
-    span: Span | None
+    span: Span
     notes: tuple[str, ...]
     lowered: bool = False
-    count: int = 1
+    places: list[Span] = field(default_factory=list)
+    """Span of every hit; those of one order overlap, where several patterns or readings of the text find it."""
 
     def finding(self, check: str, code: str) -> Finding:
-        times = f" ({self.count} times)" if self.count > 1 else ""
-        message = "; ".join((self.rule.description + times, *self.notes))
+        count = _count_places(self.places)
+        places = f" (in {count} places)" if count > 1 else ""
+        message = "; ".join((self.rule.description + places, *self.notes))
         return Finding(
             check=check,
             code=f"{check}.{code}",
@@ -322,7 +324,7 @@ class Instructions(ConfiguredCheck[InstructionsParams]):
 
     name = "instructions"
     params_class = InstructionsParams
-    code_version = ("6",)
+    code_version = ("7",)
 
     def __init__(self, params: InstructionsParams | None = None, *, pack: Path = RULES_FILE, name: str = "") -> None:
         """Load the rules.
@@ -571,13 +573,20 @@ def _raise_score(score: float) -> float:
 def _add_hits(by_code: dict[str, _RuleHits], suffix: str, hit: _RuleHits) -> None:
     code = f"{hit.rule.id}.{suffix}" if suffix else hit.rule.id
     before = by_code.get(code)
-    if before is None:
-        by_code[code] = hit
-        return
     # The worst hit stands for all: a plain one is not excused by another in quotation marks.
-    worst = hit if (hit.severity.rank, hit.score) > (before.severity.rank, before.score) else before
-    worst.count = before.count + 1
+    worst = max((before or hit, hit), key=lambda each: (each.severity.rank, each.score))
+    worst.places = before.places if before else []
+    worst.places.append(hit.span)
     by_code[code] = worst
+
+
+def _count_places(spans: Iterable[Span]) -> int:
+    """Return the largest number of spans of which no two overlap."""
+    count = end = 0
+    for span in sorted(spans, key=lambda span: span.end):
+        if span.start >= end:
+            count, end = count + 1, span.end
+    return count
 
 
 # --- patterns where word boundaries are lost ----------------------------------------------------------------
