@@ -15,6 +15,7 @@ from corpus_guard.detectors.orders.honest_texts import read_honest
 from corpus_guard.detectors.orders.layer_training import train_layers
 from corpus_guard.detectors.orders.texts import FOLDER, generate_texts, read_kept_apart, read_texts, texts_digest
 from corpus_guard.detectors.orders.training import OrdersData
+from corpus_guard.domain import no_progress
 from corpus_guard.evaluation.orders import leave_out
 from corpus_guard.screening.orders.encoder import STEPS, TRAINED_SHAPES, read_state, with_changes
 from corpus_guard.screening.orders.model import load_orders
@@ -80,7 +81,7 @@ def test_the_trained_layers_tell_orders_apart_as_the_product_reads_it(monkeypatc
         for text in [text for text in read_texts() if text.family == family][:30]
     ]
     labels = np.array([text.is_order for text in own])
-    trained = train_layers([text.text for text in own], labels)
+    trained = train_layers([text.text for text in own], labels, runs=1)
     encoder = with_changes(trained.steps, trained.sizes)
     log_odds = np.array([read_state(encoder, text.text) @ trained.reading + trained.intercept for text in own])
     assert ((log_odds > 0) == labels).mean() > 0.9
@@ -90,10 +91,35 @@ def test_the_trained_layers_tell_orders_apart_as_the_product_reads_it(monkeypatc
     assert not np.allclose(untrained, read_state(encoder, own[0].text))
 
 
+FEW = [text for text in read_texts() if text.family in {"policy", "manuals"}][::4]
+
+
+def test_the_trained_layers_are_the_mean_of_several_trainings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(layer_training, "EPOCHS", 1)
+    sentences, labels = [text.text for text in FEW], np.array([text.is_order for text in FEW])
+    first, both = (train_layers(sentences, labels, runs=runs) for runs in (1, 2))
+    tokens = layer_training._read_tokens(sentences)
+    runs = [layer_training._train_once(tokens, labels, 0, run, no_progress) for run in (0, 1)]
+    assert np.array_equal(first.reading, runs[0]["weight"][0])
+    assert not np.allclose(runs[0]["weight"], runs[1]["weight"], atol=1e-4)
+    np.testing.assert_allclose(both.reading, (runs[0]["weight"][0] + runs[1]["weight"][0]) / 2, atol=1e-6)
+    name = "encoder.layer.3.output.dense.weight"
+    assert not np.array_equal(first.steps[name] * first.sizes[name], both.steps[name] * both.sizes[name])
+
+
+def test_the_same_texts_seed_and_runs_give_the_same_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(layer_training, "EPOCHS", 1)
+    files = [tmp_path / f"{number}.npz" for number in range(3)]
+    for file, seed in zip(files, (0, 0, 1), strict=True):
+        OrdersData(FEW, seed=seed, runs=2).train().save(file)
+    first, again, other = (file.read_bytes() for file in files)
+    assert first == again != other
+
+
 @pytest.mark.slow
 def test_a_family_left_out_is_judged_by_a_model_that_never_saw_it(folder: Path) -> None:
     own = [text for text in read_texts() if text.family in {"policy", "passive", "manuals", "recipes"}]
-    data = OrdersData([*own, *read_honest([folder], 40)])
+    data = OrdersData([*own, *read_honest([folder], 40)], runs=1)
     rows = {row.kind: row for row in leave_out(data, "family", 0.5)}
     assert set(rows) == {"policy", "passive", "manuals", "recipes"}
     assert rows["passive"].orders and not rows["passive"].honest

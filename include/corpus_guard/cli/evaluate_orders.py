@@ -10,7 +10,7 @@ import typer
 
 from corpus_guard.cli import console
 from corpus_guard.cli.console import out, print_json, visible
-from corpus_guard.cli.options import HonestSentences, Json, ManyFiles, Translations
+from corpus_guard.cli.options import HonestSentences, Json, LayerRuns, ManyFiles, Translations
 
 app = typer.Typer()
 
@@ -30,7 +30,8 @@ def orders(
     ] = None,
     sentences: Annotated[int, typer.Option(min=0, help="Maximum number of honest sentences of each kind.")] = 8_000,
     sample: Annotated[int, typer.Option(min=1, help="Maximum number of documents per slice.")] = 1_000,
-    seed: Annotated[int, typer.Option(help="Random seed of the samples.")] = 0,
+    runs: LayerRuns = 2,
+    seed: Annotated[int, typer.Option(help="Random seed of the samples and of the trainings.")] = 0,
     as_json: Json = False,
 ) -> None:
     """Judge sentences kept apart; leave families, languages and sources out of training and judge them; then judge documents.
@@ -50,7 +51,8 @@ def orders(
     left_out = list(judge_kept_apart(params)) if "apart" in tables else []
     if chosen := [table for table in LEFT_OUT if table in tables]:
         with console.progress(not as_json) as progress:
-            data = OrdersData(read_training_texts(honest, translations or (), sentences, seed), progress)
+            texts = read_training_texts(honest, translations or (), sentences, seed)
+            data = OrdersData(texts, seed=seed, runs=runs, progress=progress)
             left_out += [row for table in chosen for row in leave_out(data, table, params.order_probability)]
     samples = read_samples(poison or (), clean or ()).samples if "slices" in tables else ()
     judged = limit_per_slice([each for each in samples if each.half is not Half.TUNING], sample, seed)

@@ -55,6 +55,9 @@ Translations = Annotated[
     list[Path] | None,
     typer.Option("--translations", help="Folder with message catalogues (.mo) of programs; several allowed."),
 ]
+LayerRuns = Annotated[
+    int, typer.Option(min=1, help="Trainings of the encoder's layers whose weights are averaged; each takes minutes.")
+]
 JsonFile = Annotated[
     Path | None, typer.Option("--json", help="Write all figures to this file; - means standard output.")
 ]

@@ -10,7 +10,7 @@ import typer
 
 from corpus_guard.cli import console
 from corpus_guard.cli.console import out, print_json, visible
-from corpus_guard.cli.options import Attacks, HonestSentences, HonestTexts, Json, ManyFiles, Translations
+from corpus_guard.cli.options import Attacks, HonestSentences, HonestTexts, Json, LayerRuns, ManyFiles, Translations
 from corpus_guard.detectors.samples import Half, ScreeningScore, read_rows, read_samples
 
 app = typer.Typer(help="Train the learned parts of screening and traceback.", no_args_is_help=True)
@@ -104,7 +104,8 @@ def orders(
     to: Annotated[Path, typer.Option("--out", "-o", help="Model file (.npz) to write.")],
     translations: Translations = None,
     sentences: Annotated[int, typer.Option(min=0, help="Maximum number of honest sentences of each kind.")] = 20_000,
-    seed: Annotated[int, typer.Option(help="Random seed of the sample.")] = 0,
+    runs: LayerRuns = 2,
+    seed: Annotated[int, typer.Option(help="Random seed of the sample and of the trainings.")] = 0,
     as_json: Json = False,
 ) -> None:
     """Train the classifier that finds orders to a model in words that no rule foresees.
@@ -112,12 +113,16 @@ def orders(
     It learns from this package's own sentences, and from honest ones of the folders and files you name: only from the tuning half of
     them, by folder or row, so that `guard evaluate orders` can measure on the other.
 
+    The layers of the sentence encoder are trained --runs times and their weights averaged, once without a quarter of the families, to
+    place the threshold, and once with all. The same texts, seed and runs give the same file on the same kind of processor.
+
     Example: `guard train orders --honest /usr/share/doc docs --translations /usr/share/locale --out orders.npz`
     """
     from corpus_guard.detectors.orders.training import OrdersData, read_training_texts
 
     with console.progress(not as_json) as progress:
-        model = OrdersData(read_training_texts(honest, translations or (), sentences, seed), progress).train()
+        texts = read_training_texts(honest, translations or (), sentences, seed)
+        model = OrdersData(texts, seed=seed, runs=runs, progress=progress).train()
     model.save(to)
     if as_json:
         print_json({"file": str(to), **model.sheet})

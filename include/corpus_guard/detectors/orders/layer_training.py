@@ -2,6 +2,9 @@
 
 Mean and maximum of the last of these layers' states feed one logistic unit; layers and unit are trained together. The
 embedding of tokens stays as it is.
+
+They are trained several times from the same weights, with other batches and other dropout, and the weights of these
+trainings are averaged: single trainings are sure of their errors, and of different ones.
 """
 
 from __future__ import annotations
@@ -31,6 +34,8 @@ WARM_UP: Final = 0.06
 """Share of the steps until the learning rate is reached; then it falls to zero."""
 POOL: Final = 20 * BATCH
 """Sentences among which those of similar length form a batch."""
+RUNS: Final = 2
+"""Trainings whose weights are averaged."""
 UNSEEN: Final = -1e4
 """Added to the attention that a token pays to padding."""
 
@@ -49,16 +54,40 @@ class TrainedLayers:
 
 
 def train_layers(
-    sentences: Sequence[str], labels: NDArray[np.bool_], seed: int = 0, progress: Progress = no_progress
+    sentences: Sequence[str],
+    labels: NDArray[np.bool_],
+    *,
+    seed: int = 0,
+    runs: int = RUNS,
+    progress: Progress = no_progress,
 ) -> TrainedLayers:
-    """Train the layers.
+    """Train the layers `runs` times and return the mean of their weights.
+
+    The same sentences, seed and runs give the same layers on the same kind of processor.
 
     Args:
         sentences: texts.
         labels: True for orders.
         seed: of weights, batches and dropout.
+        runs: trainings, at least one. All start from the same weights.
         progress: told after each batch.
     """
+    tokens = _read_tokens(sentences)
+    sums: dict[str, NDArray[np.float64]] = {}
+    for run in range(runs):
+        for name, tensor in _train_once(tokens, labels, seed, run, progress).items():
+            sums[name] = sums.get(name, 0.0) + tensor.astype(np.float64)
+    means = {name: (total / runs).astype(np.float32) for name, total in sums.items()}
+    return TrainedLayers(*pack_changes(means), means[_READING][0], float(means[_INTERCEPT][0]))
+
+
+_READING, _INTERCEPT = "weight", "bias"
+
+
+def _train_once(
+    tokens: Sequence[Sequence[int]], labels: NDArray[np.bool_], seed: int, run: int, progress: Progress
+) -> dict[str, NDArray[np.float32]]:
+    """Return the tensors of the layers after one training, and those of the logistic unit."""
     silence_libraries()
     import torch
     from torch.nn.functional import binary_cross_entropy_with_logits, dropout
@@ -67,11 +96,12 @@ def train_layers(
     from corpus_guard.models.cpu import number_format
 
     torch.manual_seed(seed)
-    choice = np.random.default_rng(seed)
-    tokens = _read_tokens(sentences)
     encoder = AutoModel.from_pretrained(builtin_embedder().folder, dtype=torch.float32)
     embeddings, layers = encoder.embeddings.eval(), encoder.encoder.layer[:LAYERS].train()
     unit = torch.nn.Linear(WIDTH, 1)
+    # Until here all runs are the same: weights that start apart have no mean that is of use.
+    choice = np.random.default_rng([seed, run])
+    torch.manual_seed(int(choice.integers(1 << 32)))
     optimizer = torch.optim.AdamW(
         [{"params": layers.parameters(), "lr": LEARNING_RATE}, {"params": unit.parameters(), "lr": UNIT_LEARNING_RATE}],
         weight_decay=WEIGHT_DECAY,
@@ -83,7 +113,7 @@ def train_layers(
     targets = torch.tensor(labels.astype(np.float32))
     for epoch in range(EPOCHS):
         for done, batch in enumerate(_batches([len(ids) for ids in tokens], choice)):
-            progress("training layers", epoch * -(-len(tokens) // BATCH) + done, steps)
+            progress(f"training layers, run {run + 1}", epoch * -(-len(tokens) // BATCH) + done, steps)
             ids, mask = _pad([tokens[row] for row in batch])
             with torch.no_grad():
                 state = embeddings(input_ids=ids)
@@ -101,9 +131,8 @@ def train_layers(
             torch.nn.utils.clip_grad_norm_([*layers.parameters(), *unit.parameters()], 1.0)
             optimizer.step()
             schedule.step()
-    trained = {name: tensor.detach().numpy() for name, tensor in encoder.state_dict().items() if name in TRAINED_SHAPES}
-    changes = pack_changes(trained)
-    return TrainedLayers(*changes, unit.weight.detach().numpy()[0].astype(np.float32), float(unit.bias.detach()))
+    trained = {name: tensor for name, tensor in encoder.state_dict().items() if name in TRAINED_SHAPES}
+    return {name: tensor.detach().numpy() for name, tensor in (trained | unit.state_dict()).items()}
 
 
 def _read_tokens(sentences: Sequence[str]) -> list[list[int]]:

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpus_guard.detectors.orders.honest_texts import read_honest
-from corpus_guard.detectors.orders.layer_training import train_layers
+from corpus_guard.detectors.orders.layer_training import RUNS, train_layers
 from corpus_guard.detectors.orders.texts import OrderText, generate_texts, read_texts, texts_digest
-from corpus_guard.domain import Progress, no_progress
+from corpus_guard.domain import Progress, digest, no_progress
 from corpus_guard.screening.orders.features import BUCKETS, Buckets, Group, read_features
 from corpus_guard.screening.orders.model import OrdersModel, opening_buckets, opening_words
 
@@ -64,10 +64,20 @@ def read_training_texts(
 class OrdersData:
     """Labelled sentences with their features."""
 
-    def __init__(self, texts: Sequence[OrderText], progress: Progress = no_progress) -> None:
+    def __init__(
+        self, texts: Sequence[OrderText], *, seed: int = 0, runs: int = RUNS, progress: Progress = no_progress
+    ) -> None:
+        """Read the features.
+
+        Args:
+            texts: labelled sentences.
+            seed: of the trainings of the encoder's layers.
+            runs: trainings of these layers whose weights are averaged, wherever a model is trained.
+            progress: told while models are trained.
+        """
         from scipy.sparse import csr_matrix
 
-        self._progress = progress
+        self._seed, self._runs, self._progress = seed, runs, progress
         self.texts = list(texts)
         self.labels = np.array([text.is_order for text in texts])
         self.is_own = np.array([text.family not in NOT_OWN for text in texts])
@@ -147,7 +157,13 @@ class OrdersData:
         scales = np.array([[SCALES[group]] for group in Group])
         opening, _ = _fit(self._opening[rows], self.labels[rows])
         read = np.flatnonzero(rows & self._has_state)
-        trained = train_layers([self.texts[row].text for row in read], self.labels[read], progress=self._progress)
+        trained = train_layers(
+            [self.texts[row].text for row in read],
+            self.labels[read],
+            seed=self._seed,
+            runs=self._runs,
+            progress=self._progress,
+        )
         return OrdersModel(
             (weights.reshape(len(Group), BUCKETS) * scales).astype(np.float16),
             intercept,
@@ -206,6 +222,9 @@ class OrdersData:
         texts = [self.texts[row] for row in np.flatnonzero(rows)]
         return {
             "texts": texts_digest(),
+            "sentences": digest("orders/sentences/v1", [f"{text.is_order:d} {text.text}" for text in texts]),
+            "seed": self._seed,
+            "runs": self._runs,
             "orders": sum(text.is_order for text in texts),
             "honest": sum(not text.is_order for text in texts),
             "sources": dict(sorted(Counter(text.source for text in texts).items())),
