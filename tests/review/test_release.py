@@ -18,6 +18,7 @@ from corpus_guard.domain import Severity
 from corpus_guard.errors import Stale
 from corpus_guard.ledger.tables import decisions, publications, versions
 from corpus_guard.review import release as applying
+from corpus_guard.review import serving
 from corpus_guard.review.evidence import load_evidence
 from corpus_guard.review.queue import QueueItem, list_items
 from corpus_guard.review.release import count_pending_decisions
@@ -120,7 +121,7 @@ def test_a_rejection_that_is_undone_after_the_bytes_came_again_lets_them_wait(
 def test_who_undoes_while_vectors_are_made_is_heard(
     deployment: Workspace, item: QueueItem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    embed = applying.embed_stored
+    embed = serving.embed_stored
     with deployment.guard() as guard:
         (made,) = decided(guard.ledger, item.version_id)
 
@@ -128,7 +129,7 @@ def test_who_undoes_while_vectors_are_made_is_heard(
             undo_decision(guard.ledger, made.decision_id, reviewer=MO, reason="wait")
             return embed(*arguments)
 
-        monkeypatch.setattr(applying, "embed_stored", slowly)
+        monkeypatch.setattr(serving, "embed_stored", slowly)
         result = guard.apply_decisions("d1")
 
     assert (result["released"], result["published"]) == (0, 0)

@@ -20,13 +20,12 @@ import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TypedDict
 
 import sqlalchemy as sa
 
-from corpus_guard.batches.logged_files import log_files
-from corpus_guard.corpus import outbox, publishing
-from corpus_guard.corpus.vectors import embed_stored
+from corpus_guard.corpus import outbox
 from corpus_guard.domain import EMPTY_TEXT_SHA256
 from corpus_guard.errors import Misuse, Stale, UnknownSubject
 from corpus_guard.ledger.event_log import append_event
@@ -49,7 +48,7 @@ from corpus_guard.removal.purge_targets import group_by_content, removal_targets
 from corpus_guard.review.decisions import Decision, ItemRevision, decide
 from corpus_guard.review.identities import NOBODY, Identities
 from corpus_guard.review.records import load_reviews, load_versions
-from corpus_guard.review.reopening import contradictions_of_released, reopen
+from corpus_guard.review.serving import serve_batch
 
 if TYPE_CHECKING:
     from corpus_guard.batches import Storage
@@ -254,28 +253,11 @@ def apply_restores(
     drained = outbox.drain(ledger, storage, store, run_id) if pending else outbox.Drained(0, 0)
     for batch in sorted({row.batch for row in pending}):
         version_ids = [row.version_id for row in pending if row.batch == batch]
-        stored, vectors, model, hashes = embed_stored(ledger, storage, models, batch, version_ids)
-        contradictions = contradictions_of_released(
-            stored, vectors, storage, store, screening, models.frequency_vocabulary
+        confirmed, opposed = serve_batch(
+            ledger, storage, store, models, screening, run_id, batch, version_ids, partial(_confirm, run_id, batch)
         )
-        with ledger.write() as connection:
-            log_files(connection, run_id, hashes)
-            ready = {row.version_id: row for row in _pending(connection, Purpose.RESTORE) if row.batch == batch}
-            ready = _without_purged(connection, ready)
-            if not ready:
-                continue
-            _bring_back(connection, run_id, ready)
-            publishing.request_publication(
-                connection,
-                run_id,
-                [version for version in stored if version.version_id in ready],
-                collection=store.collection_name,
-                vectors=vectors,
-                model=model,
-            )
-            confirmed = [each for each in contradictions if each.version_id in ready]
-            reopened += reopen(connection, run_id, screening.policy, (), confirmed) if confirmed else 0
-            restored += sorted(ready)
+        restored += sorted(confirmed)
+        reopened += opposed
     return AppliedRestores(restored, reopened, drained)
 
 
@@ -316,6 +298,15 @@ def apply_withdrawals(ledger: Ledger, run_id: str) -> list[str]:
                 decided=True,
             )
     return sorted(version_id for version_ids in groups.values() for version_id in version_ids)
+
+
+def _confirm(run_id: str, batch: str, connection: sa.Connection) -> Collection[str]:
+    """Bring back the versions of a batch whose restore still counts. Return their ids."""
+    pending = {row.version_id: row for row in _pending(connection, Purpose.RESTORE) if row.batch == batch}
+    ready = _without_purged(connection, pending)
+    if ready:
+        _bring_back(connection, run_id, ready)
+    return ready.keys()
 
 
 def _bring_back(connection: sa.Connection, run_id: str, ready: Mapping[str, Row]) -> None:

@@ -21,14 +21,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, TypedDict
 
 import sqlalchemy as sa
 
-from corpus_guard.batches.logged_files import log_files
 from corpus_guard.batches.tables import in_batches
 from corpus_guard.corpus import outbox, publishing
-from corpus_guard.corpus.vectors import embed_stored
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.queries import Row
@@ -37,7 +36,7 @@ from corpus_guard.ledger.states import STATE_AFTER_DECISION, ReviewAction, RunKi
 from corpus_guard.ledger.tables import decision_stands, decisions, versions
 from corpus_guard.proof.sealing import seal_run
 from corpus_guard.review.records import load_versions
-from corpus_guard.review.reopening import contradictions_of_released, reopen
+from corpus_guard.review.serving import serve_batch
 
 if TYPE_CHECKING:
     from corpus_guard.batches import Storage
@@ -105,8 +104,10 @@ def apply_decisions(
         drains.append(outbox.drain(ledger, storage, store, run_id))
     for batch in sorted({decision.batch for decision in releases}):
         own = [each for each in releases if each.batch == batch]
-        counts = _release_batch(ledger, storage, store, models, screening, run_id, batch, own)
-        released, reopened = released + counts[0], reopened + counts[1]
+        version_ids = [decision.version_id for decision in own]
+        confirm = partial(_apply_to_versions, pending=own)
+        confirmed, opposed = serve_batch(ledger, storage, store, models, screening, run_id, batch, version_ids, confirm)
+        released, reopened = released + len(confirmed), reopened + opposed
     for part in in_batches(rejections):
         with ledger.write() as connection:
             before = load_versions(connection, [decision.version_id for decision in part], lock=True)
@@ -128,42 +129,6 @@ def apply_decisions(
     )
     result["manifest_sha256"] = seal_run(ledger, storage, store, settings, run_id, result).manifest.sha256
     return result
-
-
-def _release_batch(
-    ledger: Ledger,
-    storage: Storage,
-    store: Store,
-    models: Models,
-    screening: Screening,
-    run_id: str,
-    batch: str,
-    releases: Sequence[_PendingDecision],
-) -> tuple[int, int]:
-    """Embed and publish the released versions of one batch. Return how many, and how many served ones were reopened.
-
-    Raises:
-        BatchDamaged: the batch does not hold what was judged; nothing of it was embedded or published.
-    """
-    version_ids = [decision.version_id for decision in releases]
-    released, vectors, model, hashes = embed_stored(ledger, storage, models, batch, version_ids)
-    contradictions = contradictions_of_released(
-        released, vectors, storage, store, screening, models.frequency_vocabulary
-    )
-    with ledger.write() as connection:
-        log_files(connection, run_id, hashes)
-        applied = _apply_to_versions(connection, releases)
-        publishing.request_publication(
-            connection,
-            run_id,
-            [version for version in released if version.version_id in applied],
-            collection=store.collection_name,
-            vectors=vectors,
-            model=model,
-        )
-        confirmed = [each for each in contradictions if each.version_id in applied]
-        reopened = reopen(connection, run_id, screening.policy, (), confirmed) if confirmed else 0
-    return len(applied), reopened
 
 
 def _apply_to_versions(connection: sa.Connection, pending: Sequence[_PendingDecision]) -> set[str]:
