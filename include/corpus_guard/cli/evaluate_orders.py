@@ -10,7 +10,7 @@ import typer
 
 from corpus_guard.cli import console
 from corpus_guard.cli.console import out, print_json, visible
-from corpus_guard.cli.options import HonestSentences, Json, LayerRuns, ManyFiles, Translations
+from corpus_guard.cli.options import LAYER_RUNS, HonestSentences, Json, LayerRuns, ManyFiles, Translations
 
 app = typer.Typer()
 
@@ -30,7 +30,7 @@ def orders(
     ] = None,
     sentences: Annotated[int, typer.Option(min=0, help="Maximum number of honest sentences of each kind.")] = 8_000,
     sample: Annotated[int, typer.Option(min=1, help="Maximum number of documents per slice.")] = 1_000,
-    runs: LayerRuns = 2,
+    runs: LayerRuns = LAYER_RUNS,
     seed: Annotated[int, typer.Option(help="Random seed of the samples and of the trainings.")] = 0,
     as_json: Json = False,
 ) -> None:

@@ -58,6 +58,8 @@ Translations = Annotated[
 LayerRuns = Annotated[
     int, typer.Option(min=1, help="Trainings of the encoder's layers whose weights are averaged; each takes minutes.")
 ]
+LAYER_RUNS = 3
+"""Trainings whose mean the package ships."""
 JsonFile = Annotated[
     Path | None, typer.Option("--json", help="Write all figures to this file; - means standard output.")
 ]

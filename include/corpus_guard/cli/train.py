@@ -10,7 +10,16 @@ import typer
 
 from corpus_guard.cli import console
 from corpus_guard.cli.console import out, print_json, visible
-from corpus_guard.cli.options import Attacks, HonestSentences, HonestTexts, Json, LayerRuns, ManyFiles, Translations
+from corpus_guard.cli.options import (
+    LAYER_RUNS,
+    Attacks,
+    HonestSentences,
+    HonestTexts,
+    Json,
+    LayerRuns,
+    ManyFiles,
+    Translations,
+)
 from corpus_guard.detectors.samples import Half, ScreeningScore, read_rows, read_samples
 
 app = typer.Typer(help="Train the learned parts of screening and traceback.", no_args_is_help=True)
@@ -104,7 +113,7 @@ def orders(
     to: Annotated[Path, typer.Option("--out", "-o", help="Model file (.npz) to write.")],
     translations: Translations = None,
     sentences: Annotated[int, typer.Option(min=0, help="Maximum number of honest sentences of each kind.")] = 20_000,
-    runs: LayerRuns = 2,
+    runs: LayerRuns = LAYER_RUNS,
     seed: Annotated[int, typer.Option(help="Random seed of the sample and of the trainings.")] = 0,
     as_json: Json = False,
 ) -> None:

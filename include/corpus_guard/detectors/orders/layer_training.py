@@ -34,8 +34,6 @@ WARM_UP: Final = 0.06
 """Share of the steps until the learning rate is reached; then it falls to zero."""
 POOL: Final = 20 * BATCH
 """Sentences among which those of similar length form a batch."""
-RUNS: Final = 2
-"""Trainings whose weights are averaged."""
 UNSEEN: Final = -1e4
 """Added to the attention that a token pays to padding."""
 
@@ -57,8 +55,8 @@ def train_layers(
     sentences: Sequence[str],
     labels: NDArray[np.bool_],
     *,
+    runs: int,
     seed: int = 0,
-    runs: int = RUNS,
     progress: Progress = no_progress,
 ) -> TrainedLayers:
     """Train the layers `runs` times and return the mean of their weights.
@@ -68,8 +66,8 @@ def train_layers(
     Args:
         sentences: texts.
         labels: True for orders.
-        seed: of weights, batches and dropout.
         runs: trainings, at least one. All start from the same weights.
+        seed: of weights, batches and dropout.
         progress: told after each batch.
     """
     tokens = _read_tokens(sentences)

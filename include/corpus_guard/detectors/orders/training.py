@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpus_guard.detectors.orders.honest_texts import read_honest
-from corpus_guard.detectors.orders.layer_training import RUNS, train_layers
+from corpus_guard.detectors.orders.layer_training import train_layers
 from corpus_guard.detectors.orders.texts import OrderText, generate_texts, read_texts, texts_digest
 from corpus_guard.domain import Progress, digest, no_progress
 from corpus_guard.screening.orders.features import BUCKETS, Buckets, Group, read_features
@@ -27,10 +27,10 @@ INVERSE_PENALTY: Final = 0.5
 OPENING_SCALE: Final = 6.0
 OPENED, READ = 0.98, 0.98
 """Shares of the orders caught which the smallest model must open, and which words must leave to the encoder."""
-ALARMS: Final = 0.025
+ALARMS: Final = 0.01
 """Share of honest look-alikes of kinds left out that lie above `CERTAIN`."""
-CERTAIN: Final = 2.0
-"""Log-odds of 0.88."""
+CERTAIN: Final = math.log(0.96 / 0.04)
+"""Log-odds of 0.96, from which a sentence counts where the policy says nothing else."""
 FRAMES: Final = 2_000
 """Sentences of each label put together from parts."""
 HONEST_STATES: Final = 1_500
@@ -65,14 +65,14 @@ class OrdersData:
     """Labelled sentences with their features."""
 
     def __init__(
-        self, texts: Sequence[OrderText], *, seed: int = 0, runs: int = RUNS, progress: Progress = no_progress
+        self, texts: Sequence[OrderText], *, runs: int, seed: int = 0, progress: Progress = no_progress
     ) -> None:
         """Read the features.
 
         Args:
             texts: labelled sentences.
-            seed: of the trainings of the encoder's layers.
-            runs: trainings of these layers whose weights are averaged, wherever a model is trained.
+            runs: trainings of the encoder's layers whose weights are averaged, wherever a model is trained.
+            seed: of these trainings.
             progress: told while models are trained.
         """
         from scipy.sparse import csr_matrix
@@ -160,8 +160,8 @@ class OrdersData:
         trained = train_layers(
             [self.texts[row].text for row in read],
             self.labels[read],
-            seed=self._seed,
             runs=self._runs,
+            seed=self._seed,
             progress=self._progress,
         )
         return OrdersModel(
