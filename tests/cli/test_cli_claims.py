@@ -64,3 +64,10 @@ def test_a_file_that_cannot_be_read_is_misuse(tmp_path: Path, typed: Typed) -> N
 
     assert code == 2
     assert str(tmp_path) in said.replace("\n", "")
+
+
+def test_honest_texts_and_pairs_are_measured_one_at_a_time(tmp_path: Path, typed: Typed) -> None:
+    code, _, said = typed("evaluate", "claims", "--pairs", "--honest", str(tmp_path))
+
+    assert code == 2
+    assert "expected one of them" in said.replace("\n", " ")
