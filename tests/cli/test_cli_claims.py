@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from corpus_guard.models.contradiction_reader import ReaderWeights
+
 Typed = Callable[..., tuple[int, str, str]]
 
 
@@ -71,3 +73,46 @@ def test_honest_texts_and_pairs_are_measured_one_at_a_time(tmp_path: Path, typed
 
     assert code == 2
     assert "expected one of them" in said.replace("\n", " ")
+
+
+PAGES = """
+- kind: "dryers"
+  title: "Solvane D dryer"
+  page:
+    - "The Solvane D dryer must be cleaned every 6 months."
+    - "Wool may be dried in the basket."
+  pairs:
+    - [1, contradicts, "The Solvane D dryer never has to be cleaned."]
+    - [2, other, "How warm does the basket get?"]
+"""
+
+
+def test_a_reader_is_trained_on_pairs_of_ones_own_and_honest_texts(tmp_path: Path, typed: Typed) -> None:
+    (tmp_path / "dryers.yaml").write_text(PAGES, encoding="utf-8")
+    (tmp_path / "other.yaml").write_text(PAGES.replace("Solvane", "Karvo"), encoding="utf-8")
+    rows = [{"title": f"Lamp {number}", "text": f"The lamp {number} stands in room {number}."} for number in range(40)]
+    (tmp_path / "honest.jsonl").write_text("\n".join(json.dumps(row) for row in rows), encoding="utf-8")
+
+    code, written, errors = typed(
+        "train", "contradictions", "--pairs", str(tmp_path), "--without", "other", "--honest", str(tmp_path / "honest.jsonl"),
+        "--out", str(tmp_path / "reader.npz"), "--json",
+    )  # fmt: skip
+
+    assert code == 0, errors
+    sheet = json.loads(written)
+    assert (sheet["pairs"], sheet["fields"], sheet["pages"]) == (2, ["dryers"], 1)
+    assert ReaderWeights.load(tmp_path / "reader.npz").sheet["examples"] == sheet["examples"]
+
+
+def test_a_field_that_is_left_out_must_be_one(tmp_path: Path, typed: Typed) -> None:
+    code, _, said = typed("train", "contradictions", "--without", "cheese", "--out", str(tmp_path / "reader.npz"))
+
+    assert code == 2
+    assert "cheese: no such file of pairs; expected one of devices, " in said
+
+
+def test_a_folder_without_pairs_is_named(tmp_path: Path, typed: Typed) -> None:
+    code, _, said = typed("train", "contradictions", "--pairs", str(tmp_path), "--out", str(tmp_path / "reader.npz"))
+
+    assert code == 2
+    assert "holds no pairs" in said

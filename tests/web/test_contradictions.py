@@ -69,6 +69,20 @@ def test_the_page_shows_both_sentences_inert_with_a_link(reviewing: Reviewing) -
     assert f'href="/items/{manual.version_id}"' in page or f"items/{manual.version_id}" in page
 
 
+def test_sentences_that_contradict_each_other_in_other_words_stand_side_by_side(reviewing: Reviewing) -> None:
+    manual = reviewing.serve("manual.md", MANUAL, source="handbook", trust=TrustLevel.TRUSTED)
+    post = "Calibrate it once, and never think of it again."
+    counter = Counterstatement(manual.doc_id, manual.version_id, place(MANUAL, MANUAL), place(post, post))
+    finding = Finding(
+        "conflict", "conflict.likely", Severity.MEDIUM, 0.5, "It seems", place(post, post), counterstatement=counter
+    )
+
+    page = reviewing.client().get(f"/items/{reviewing.wait('post.md', post, findings=[finding]).version_id}").text
+
+    assert "must be calibrated every 6 months. Keep the cap." in page
+    assert f"{post}</" in page
+
+
 def test_a_purged_sentence_is_gone_from_the_other_document_too(reviewing: Reviewing) -> None:
     item, manual = contradicted(reviewing)
     with reviewing.ledger.read() as connection:

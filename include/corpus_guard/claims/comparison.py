@@ -136,6 +136,7 @@ class Outcome(StrEnum):
 
     AGREE = "agree"
     CONFLICT = "conflict"
+    LIKELY = "likely conflict"  # in the eyes of a trained reader; the rules never say so
     UNRELATED = "unrelated"
 
 

@@ -23,6 +23,7 @@ from corpus_guard.claims.statements import IDENTIFIER_WEIGHT, MASK, Rarity, Stat
 from corpus_guard.claims.value import Kind, Value
 from corpus_guard.claims.values import may_hold_value
 from corpus_guard.claims.vocabulary import EMPTY, stem
+from corpus_guard.domain import Span
 
 MAX_PAIRS: Final = 60  # of sentences of two passages, those with most in common
 COPIED_SHARE: Final = 0.7  # of the phrases of the shorter passage, from which it is a near copy
@@ -82,6 +83,18 @@ class StatedPassage:
         """Return the statements of some sentences."""
         return tuple(statement for number in sentences for statement in self._reader.read(number))
 
+    def sentence(self, number: int) -> str:
+        """Return a sentence as a reader sees it."""
+        return self._reader.text(number)
+
+    def joined(self, first: int, last: int) -> str:
+        """Return the text from the first to the last of some sentences, as a reader sees it."""
+        return self._reader.joined(first, last)
+
+    def span(self, number: int) -> Span:
+        """Return the place of a sentence."""
+        return self._reader.span(number)
+
     @property
     def title(self) -> frozenset[str]:
         """Return the words of the title that tell it from others."""
@@ -106,7 +119,7 @@ class StatedPassage:
     def _may_be_same(self, other: StatedPassage, number: int, rival: int, needs_rare: bool) -> bool:
         words, others = self.outlines[number], other.outlines[rival]
         direct = words.keys() & others.keys()
-        common = direct | (self._named & others.keys()) | (other._named & words.keys())
+        common = direct | (self.named & others.keys()) | (other.named & words.keys())
         is_short = min(len(words), len(others)) <= SHORT_SENTENCE
         if not is_short and len(common) < MIN_COMMON:
             return False
@@ -134,7 +147,8 @@ class StatedPassage:
         return range(min(len(self._reader.sentences), MAX_SENTENCES))
 
     @cached_property
-    def _named(self) -> frozenset[str]:
+    def named(self) -> frozenset[str]:
+        """The stems of the title that are not empty."""
         return frozenset(self._weigh.words(self._heading))
 
     @cached_property

@@ -202,7 +202,15 @@ class StatementReader:
 
     def text(self, number: int) -> str:
         """Return a sentence as a reader sees it."""
-        return self._plain.text[slice(*self.sentences[number])]
+        return self.joined(number, number)
+
+    def joined(self, first: int, last: int) -> str:
+        """Return the text from the first to the last of some sentences, as a reader sees it."""
+        return self._plain.text[self.sentences[first][0] : self.sentences[last][1]]
+
+    def span(self, number: int) -> Span:
+        """Return the place of a sentence in the text."""
+        return self._plain.span(*self.sentences[number])
 
     def is_code(self, number: int) -> bool:
         """Return whether a sentence reads as code, a command or its output."""
@@ -220,7 +228,7 @@ class StatementReader:
 
     def _state(self, number: int) -> Iterator[Statement]:
         sentence = self._sentence(number)
-        span = self._plain.span(*self.sentences[number])
+        span = self.span(number)
         condition = frozenset[str]().union(*(part.words for part in sentence.parts if part.clause.is_supposed))
         subject = self._subject_before(number)
         # The sentence before is read only where one of the first clauses is about what it is about.

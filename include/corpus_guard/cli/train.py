@@ -20,7 +20,10 @@ from corpus_guard.cli.options import (
     ManyFiles,
     Translations,
 )
+from corpus_guard.detectors.contradictions.pairs import FOLDER as PAIRS_FOLDER
+from corpus_guard.detectors.contradictions.pairs import load_pairs
 from corpus_guard.detectors.samples import Half, ScreeningScore, read_rows, read_samples
+from corpus_guard.errors import Misuse
 
 app = typer.Typer(help="Train the learned parts of screening and traceback.", no_args_is_help=True)
 
@@ -143,3 +146,58 @@ def orders(
         f"{left_out['alarms']:,} of {left_out['honest']:,} look-alikes alarmed"
     )
     out.print(f"Written to {visible(str(to))}; to use it, replace screening/learned/orders.npz", soft_wrap=True)
+
+
+@app.command("contradictions", cls=ManyFiles)
+def contradictions(
+    to: Annotated[Path, typer.Option("--out", "-o", help="Weights file (.npz) to write.")],
+    honest: Annotated[
+        list[Path] | None,
+        typer.Option(help="JSONL with honest texts, 'title' or 'repo' and 'path'; several files allowed."),
+    ] = None,
+    pairs_folder: Annotated[
+        Path,
+        typer.Option("--pairs", help="Folder of YAML files with pages and pairs; by default those of this package."),
+    ] = PAIRS_FOLDER,
+    without: Annotated[
+        list[str] | None, typer.Option(help="File of pairs that is left out, to be measured on; several names allowed.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Random seed of the first weights and of the order.")] = 0,
+    as_json: Json = False,
+) -> None:
+    """Train the reader that finds contradictions of trusted pages in words that no rule foresees; more than an hour.
+
+    It learns from this package's own pairs of a page and a post: 18 layers of the built-in language model, changed by small matrices.
+    Of the honest texts, whose sentences contradict nothing, it takes the tuning half, so that `guard evaluate claims --honest` can
+    measure on the other. The same texts and seed give the same file on the same kind of processor.
+
+    Example: `guard train contradictions --honest wiki.jsonl --without rules --out contradictions.npz`
+    """
+    from corpus_guard.detectors.contradictions.honest_texts import find_honest_pairs
+    from corpus_guard.detectors.contradictions.training import train_reader
+    from corpus_guard.models import Models
+    from corpus_guard.models.weights import builtin_language_model
+    from corpus_guard.screening.wording import load_wording
+    from corpus_guard.settings import load_settings
+
+    pairs = list(load_pairs(pairs_folder))
+    fields = sorted({pair.field for pair in pairs})
+    if not pairs:
+        raise Misuse(f"--pairs {pairs_folder}: holds no pairs; expected YAML files with 'title', 'page' and 'pairs'")
+    if unknown := sorted(set(without or ()) - set(fields)):
+        raise Misuse(f"--without {unknown[0]}: no such file of pairs; expected one of {', '.join(fields)}")
+    chosen = [pair for pair in pairs if pair.field not in (without or ())]
+    settings = load_settings()
+    models = Models(settings)
+    wording = load_wording(models.frequency_vocabulary)
+    shown = [pair for path in honest or () for pair in find_honest_pairs(path, models.embedder, wording, seed)]
+    with console.progress(not as_json) as progress:
+        weights = train_reader(chosen, builtin_language_model(settings), honest=shown, seed=seed, progress=progress)
+    weights.save(to)
+    if as_json:
+        print_json({"file": str(to), **weights.sheet})
+        return
+    out.print(
+        f"Trained on {weights.sheet['pairs']:,} pairs of {weights.sheet['pages']:,} pages and {weights.sheet['honest']:,} honest ones"
+    )
+    out.print(f"Written to {visible(str(to))}; to use it, replace screening/learned/contradictions.npz", soft_wrap=True)

@@ -11,6 +11,7 @@ from corpus_guard.models.weights import (
     BUILTIN_EMBEDDER,
     Weights,
     builtin_embedder,
+    builtin_language_model,
     identify_language_model,
     prepare_embedder,
     prepare_language_model,
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from corpus_guard.models.contradiction_reader import ContradictionReader
     from corpus_guard.models.embedder import Embedder
     from corpus_guard.models.language_model import LanguageModel
     from corpus_guard.settings import Settings
@@ -98,3 +100,10 @@ class Models:
         from corpus_guard.models.language_model import LanguageModel
 
         return LanguageModel(self.language_model_weights)
+
+    @cached_property
+    def contradiction_reader(self) -> ContradictionReader:
+        """The reader of contradictions, whatever language model is configured; torch is imported when it first reads."""
+        from corpus_guard.models.contradiction_reader import ContradictionReader, ReaderWeights
+
+        return ContradictionReader(lambda: builtin_language_model(self._settings), ReaderWeights.load)

@@ -14,6 +14,7 @@ from corpus_guard.settings import PACKAGE
 PATTERNS: Final = (
     "corpus/filterrag/*.json",
     "screening/canaries.yaml",
+    "screening/learned/*.npz",
     "screening/learned/*.yaml",
     "screening/rules/*.yaml",
     "traceback/judges/*.json",

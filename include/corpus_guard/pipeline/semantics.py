@@ -126,6 +126,7 @@ def compare_chunks(
         ServedCollections(store),
         wording.rarity,
         conflict.params.comparisons,
+        conflict.likely(models),
     )
     semantics = replace(
         semantics, related=related.statements, not_compared=related.not_compared, contradicted=related.contradicted

@@ -281,6 +281,7 @@ class _FirstPass:
         coordination = screening.check(Coordination.name)
         conflict = screening.check(Conflict.name)
         self._comparisons = conflict.params.comparisons if isinstance(conflict, Conflict) else None
+        self._likely = conflict.likely(models) if isinstance(conflict, Conflict) else None
         self._compares_statements = compare_statements and self._comparisons is not None
         self._storage = storage
         self._models = models
@@ -378,6 +379,7 @@ class _FirstPass:
             NothingServed(),
             load_wording(self._models.frequency_vocabulary).rarity,
             self._comparisons or 0,
+            self._likely,
         )
 
     def _texts(self, positions: Sequence[int]) -> list[str]:

@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
-from corpus_guard.evaluation.contradictions.pairs import PairFigure, PairLabel, load_pairs, measure_pairs
+import numpy as np
+from numpy.typing import NDArray
+
+from corpus_guard.detectors.contradictions.pairs import FOLDER, KEPT_APART, PairLabel, load_pairs
+from corpus_guard.evaluation.contradictions.pairs import PairFigure, measure_pairs
+from corpus_guard.models.contradiction_reader import PagePost
+from corpus_guard.screening.survey.likely_contradictions import LikelyContradictions
 
 PAGES = """
 - title: "Solvane D dryer"
@@ -20,12 +27,19 @@ PAGES = """
 
 
 def test_every_pair_is_about_a_sentence_of_its_page_and_stands_once() -> None:
-    pairs = list(load_pairs())
+    pairs = [*load_pairs(), *load_pairs(KEPT_APART)]
 
     assert all(0 <= pair.sentence < len(pair.page) for pair in pairs)
-    assert len({(pair.title, pair.text) for pair in pairs}) == len(pairs)
+    assert len({(pair.field, pair.title, pair.text) for pair in pairs}) == len(pairs)
     assert min(Counter(pair.label for pair in pairs).values()) > 5_000
-    assert min(Counter(pair.field for pair in pairs).values()) > 2_000
+    assert min(Counter(pair.field for pair in load_pairs()).values()) > 1_500
+
+
+def test_no_page_is_both_learned_from_and_kept_apart() -> None:
+    learned, apart = ({(pair.field, pair.title) for pair in load_pairs(folder)} for folder in (FOLDER, KEPT_APART))
+
+    assert apart
+    assert not learned & apart
 
 
 def test_contradictions_are_counted_by_field_and_label(tmp_path: Path) -> None:
@@ -36,3 +50,20 @@ def test_contradictions_are_counted_by_field_and_label(tmp_path: Path) -> None:
         PairFigure("devices", PairLabel.OTHER, 0, 1),
         PairFigure("devices", PairLabel.SAME, 0, 1),
     ]
+
+
+class Reader:
+    """Takes for a contradiction whatever is asked of wool."""
+
+    def log_odds(self, pairs: Sequence[PagePost]) -> NDArray[np.float32]:
+        return np.array([5.0 if "Wool" in pair.sentence else -5.0 for pair in pairs], np.float32)
+
+
+def test_what_the_reader_finds_counts_beside_the_rules(tmp_path: Path) -> None:
+    (tmp_path / "devices.yaml").write_text(
+        PAGES.replace("How warm does", "How long may wool stay in"), encoding="utf-8"
+    )
+
+    figures = measure_pairs(lambda word: 12.0, tmp_path, LikelyContradictions(Reader(), pairs=2, log_odds=3.0))
+
+    assert [figure.found for figure in figures] == [1, 1, 0]

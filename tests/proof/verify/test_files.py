@@ -339,7 +339,10 @@ def test_the_command_names_all_damage_exits_with_1_and_counts_files(
     assert names <= {deviation["subject"] for deviation in json.loads(text)["deviations"]}
 
 
-@pytest.mark.parametrize("part", ["screening/learned/coordination.yaml", "traceback/judges/embedded.json"])
+@pytest.mark.parametrize(
+    "part",
+    ["screening/learned/coordination.yaml", "screening/learned/contradictions.npz", "traceback/judges/embedded.json"],
+)
 def test_a_learned_part_that_changed_since_the_last_run_is_named(
     copy: Deployment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: str
 ) -> None:

@@ -127,3 +127,24 @@ def test_a_finding_points_at_both_sentences_and_their_values() -> None:
         "doc", "ver", Span(10, 55), Span(0, 45), (Span(40, 54),), (Span(29, 44),)
     )
     assert Finding.from_dict(finding.as_dict()) == finding
+
+
+def test_what_a_trained_reader_found_waits_as_likely_behind_what_the_rules_found() -> None:
+    likely = replace(STATEMENT, outcome=Outcome.LIKELY, span=Span(0, 20), values=(), kind=None)
+
+    first, second = findings(STATEMENT, likely)
+
+    assert (first.code, first.severity) == ("conflict.value", Severity.HIGH)
+    assert (second.code, second.severity, second.span) == ("conflict.likely", Severity.MEDIUM, Span(0, 20))
+    assert "seems to contradict" in second.message
+
+
+def test_a_sentence_that_the_rules_found_is_not_reported_again() -> None:
+    (finding,) = findings(STATEMENT, replace(STATEMENT, outcome=Outcome.LIKELY, values=(), kind=None))
+
+    assert finding.code == "conflict.value"
+
+
+def test_the_weights_of_the_reader_are_part_of_the_check_where_it_reads() -> None:
+    assert Conflict(ConflictParams()).resources()
+    assert not Conflict(ConflictParams(pairs_read=0)).resources()

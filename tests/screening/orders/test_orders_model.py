@@ -149,6 +149,9 @@ def test_a_changed_file_is_refused(tmp_path: Path) -> None:
     broken.write_bytes(MODEL_FILE.read_bytes()[:-500])
     with pytest.raises(SettingsError, match="not a model of orders"):
         load_orders(broken)
+    broken.write_bytes(b"")
+    with pytest.raises(SettingsError, match="not a model of orders"):
+        load_orders(broken)
     model = load_orders()
     with np.load(MODEL_FILE, allow_pickle=False) as arrays:
         parts = dict(arrays)

@@ -12,6 +12,7 @@ from corpus_guard.domain import TrustLevel
 from corpus_guard.evaluation.contradictions.cases import Group, Origin, load_cases
 from corpus_guard.models import TextEmbedder
 from corpus_guard.screening.checks.conflict import ConflictParams
+from corpus_guard.screening.survey.likely_contradictions import LikelyContradictions
 from corpus_guard.screening.survey.related_statements import (
     NothingServed,
     PlacedChunk,
@@ -44,7 +45,11 @@ class ContradictionFigure:
 
 
 def measure_contradictions(
-    embedder: TextEmbedder, wording: Wording, seed: int = 0, without: Collection[Origin] = ()
+    embedder: TextEmbedder,
+    wording: Wording,
+    seed: int = 0,
+    without: Collection[Origin] = (),
+    likely: LikelyContradictions | None = None,
 ) -> list[ContradictionFigure]:
     """Let every case arrive in an open source beside the trusted texts, and count.
 
@@ -53,6 +58,7 @@ def measure_contradictions(
         wording: weighs words by their rarity.
         seed: chooses wordings, values and surroundings.
         without: origins that are left out, as for `load_cases`.
+        likely: reads what the rules leave open; None: the rules alone are measured.
     """
     trusted, cases = load_cases(seed, without)
     texts = [*(document.text for document in trusted), *(case.text for case in cases)]
@@ -60,7 +66,7 @@ def measure_contradictions(
         *(_place(f"trusted-{number}", TrustLevel.TRUSTED, document.title) for number, document in enumerate(trusted)),
         *(_place(f"case-{number}", TrustLevel.OPEN) for number in range(len(cases))),
     ]
-    found = contradicted_texts(places, texts, embedder, wording)
+    found = contradicted_texts(places, texts, embedder, wording, likely)
     counts: Counter[tuple[Group, Origin, Half, bool]] = Counter(
         (case.group, case.origin, case.half, f"case-{number}" in found) for number, case in enumerate(cases)
     )
@@ -75,7 +81,11 @@ def _place(name: str, trust: TrustLevel, title: str = "") -> PlacedChunk:
 
 
 def contradicted_texts(
-    places: Sequence[PlacedChunk], texts: Sequence[str], embedder: TextEmbedder, wording: Wording
+    places: Sequence[PlacedChunk],
+    texts: Sequence[str],
+    embedder: TextEmbedder,
+    wording: Wording,
+    likely: LikelyContradictions | None = None,
 ) -> dict[str, RelatedStatement]:
     """Return by version its worst sentence that contradicts a trusted one; versions without one are left out."""
     related = find_related_statements(
@@ -85,12 +95,13 @@ def contradicted_texts(
         NothingServed(),
         wording.rarity,
         ConflictParams().comparisons,
+        likely,
     )
     conflicts = (
         (version, statement)
         for version, statements in related.statements.items()
         for statement in statements
-        if statement.outcome is Outcome.CONFLICT and statement.trust is TrustLevel.TRUSTED
+        if statement.outcome in {Outcome.CONFLICT, Outcome.LIKELY} and statement.trust is TrustLevel.TRUSTED
     )
     worst: dict[str, RelatedStatement] = {}
     for version, statement in conflicts:

@@ -1,46 +1,28 @@
-"""Pairs of texts by writers who know nothing of the rules: a page, and a sentence or two about one of its sentences.
+"""Figures on pairs of a page and a text, by writers who know none of the rules.
 
-Each text contradicts that sentence, says the same in other words, or says something other that resembles it. They are many, so
-they are read by the rules directly, page by page; which documents lie near each other is measured by
+They are many, so each text is compared with its own page; which documents lie near each other is measured by
 `corpus_guard.evaluation.contradictions.figures`.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
+from itertools import groupby
 from pathlib import Path
-from typing import Final
-
-import yaml
 
 from corpus_guard.claims.comparison import Outcome
 from corpus_guard.claims.passages import StatedPassage, compare_passages
 from corpus_guard.claims.statements import Rarity
-
-FOLDER: Final = Path(__file__).parent / "pairs"
-
-
-class PairLabel(StrEnum):
-    """What a text does to a sentence of a page."""
-
-    CONTRADICTS = "contradicts"
-    SAME = "same"
-    OTHER = "other"
-
-
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """A text about a sentence of a page."""
-
-    field: str  # file it stands in
-    title: str  # of the page
-    page: tuple[str, ...]  # its sentences
-    sentence: int  # of the page, from 0
-    label: PairLabel
-    text: str
+from corpus_guard.detectors.contradictions.pairs import FOLDER, PairLabel, load_pairs
+from corpus_guard.domain import Progress, no_progress
+from corpus_guard.screening.survey.likely_contradictions import (
+    ChosenPair,
+    LikelyContradictions,
+    TrustedPassage,
+    choose_pairs,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,30 +39,45 @@ class PairFigure:
         return {"field": self.field, "label": self.label.value, "found": self.found, "texts": self.texts}
 
 
-def load_pairs(folder: Path = FOLDER) -> Iterator[Pair]:
-    """Yield every pair, file by file."""
-    for path in sorted(folder.glob("*.yaml")):
-        for entry in yaml.load(path.read_bytes(), Loader=yaml.CSafeLoader):
-            page = tuple(entry["page"])
-            for number, label, text in entry["pairs"]:
-                yield Pair(path.stem, entry["title"], page, number - 1, PairLabel(label), text)
-
-
-def measure_pairs(rarity: Rarity, folder: Path = FOLDER) -> list[PairFigure]:
+def measure_pairs(
+    rarity: Rarity, folder: Path = FOLDER, likely: LikelyContradictions | None = None, progress: Progress = no_progress
+) -> list[PairFigure]:
     """Compare each text with its page, and count.
 
     Args:
         rarity: bits of a word.
         folder: of the files.
+        likely: reads what the rules leave open; None: the rules alone are measured.
+        progress: told after each page.
     """
     found: Counter[tuple[str, PairLabel]] = Counter()
     texts: Counter[tuple[str, PairLabel]] = Counter()
-    page: tuple[str, ...] = ()
-    trusted = StatedPassage("")
-    for pair in load_pairs(folder):
-        if pair.page is not page:
-            page, trusted = pair.page, StatedPassage(" ".join(pair.page), rarity, pair.title)
-        comparisons = compare_passages(StatedPassage(pair.text, rarity), trusted)
-        texts[pair.field, pair.label] += 1
-        found[pair.field, pair.label] += any(each.outcome is Outcome.CONFLICT for each in comparisons)
+    pages = [list(own) for _, own in groupby(load_pairs(folder), lambda pair: (pair.field, pair.title, pair.page))]
+    for done, pairs in enumerate(pages):
+        progress("reading pages", done, len(pages))
+        first = pairs[0]
+        page = StatedPassage(" ".join(first.page), rarity, first.title)
+        contradicts = _contradicted(page, first.title, [StatedPassage(pair.text, rarity) for pair in pairs], likely)
+        for pair, is_found in zip(pairs, contradicts, strict=True):
+            texts[pair.field, pair.label] += 1
+            found[pair.field, pair.label] += is_found
     return [PairFigure(*key, found[key], texts[key]) for key in sorted(texts)]
+
+
+def _contradicted(
+    page: StatedPassage, title: str, texts: Sequence[StatedPassage], likely: LikelyContradictions | None
+) -> list[bool]:
+    """Return which texts contradict a page, in the eyes of the rules or of the reader."""
+    contradicts: list[bool] = []
+    chosen: list[tuple[int, ChosenPair]] = []
+    for number, text in enumerate(texts):
+        comparisons = compare_passages(text, page)
+        contradicts.append(any(each.outcome is Outcome.CONFLICT for each in comparisons))
+        if likely:
+            decided = frozenset((comparison.one.span, comparison.other.span) for comparison in comparisons)
+            beside = TrustedPassage(page, title, decided)
+            chosen += [(number, pair) for pair in choose_pairs(text, [beside], likely.pairs)]
+    if likely:
+        for (number, _), is_found in zip(chosen, likely.find([pair for _, pair in chosen]), strict=True):
+            contradicts[number] |= is_found
+    return contradicts

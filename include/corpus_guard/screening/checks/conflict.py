@@ -9,6 +9,8 @@ Rules
 - A *near copy* with something changed is of high severity: nobody copies a manual and changes one number by
   accident.
 - Against a document of the same trust level it is a note: nobody knows which of the two is right.
+- Of what the rules leave open, a trained reader compares some pairs of sentences of an open source and a trusted one
+  (`corpus_guard.screening.survey.likely_contradictions`). What it takes for a contradiction is of medium severity: it errs more often.
 - A document that was not compared with all that is near, because the budget of the run was reached, is unchecked; so is
   a trusted one that was not compared with what is served: it might contradict some of it.
 
@@ -27,8 +29,11 @@ from pydantic import Field
 from corpus_guard.claims.comparison import CONTACTS, Outcome
 from corpus_guard.claims.value import Kind
 from corpus_guard.domain import Counterstatement, Finding, Severity, TrustLevel, Version
+from corpus_guard.models import Models
+from corpus_guard.models.contradiction_reader import reader_digest
 from corpus_guard.screening.check import ConfiguredCheck, Hits, Params
 from corpus_guard.screening.policy import UNCHECKED_SUFFIX
+from corpus_guard.screening.survey.likely_contradictions import LikelyContradictions
 from corpus_guard.screening.survey.related_statements import RelatedStatement
 from corpus_guard.screening.survey.survey import Survey
 
@@ -47,6 +52,10 @@ class ConflictParams(Params):
 
     comparisons: int = Field(default=2_000_000, ge=0)
     """Most pairs of chunks that are compared in a run. Documents beyond it are unchecked and wait."""
+    pairs_read: int = Field(default=2, ge=0, le=20)
+    """Pairs of sentences of an open chunk and trusted ones that the trained reader reads, about 60 ms each. 0: none."""
+    likely_log_odds: float = 3.0
+    """Of the trained reader, from which a pair is taken for a contradiction."""
     findings: int = Field(default=5, ge=1)
     """Most sentences of a document that are reported."""
 
@@ -57,7 +66,18 @@ class Conflict(ConfiguredCheck[ConflictParams]):
     name = "conflict"
     across_documents = True
     params_class = ConflictParams
-    code_version = ("conflict", "2")
+    code_version = ("conflict", "3")
+
+    def resources(self) -> Sequence[str]:
+        """Return the digest of the trained reader."""
+        return (reader_digest(),) if self.params.pairs_read else ()
+
+    def likely(self, models: Models) -> LikelyContradictions | None:
+        """Return what reads the pairs that the rules leave open; None where the policy has none read."""
+        params = self.params
+        if not params.pairs_read:
+            return None
+        return LikelyContradictions(models.contradiction_reader, params.pairs_read, params.likely_log_odds)
 
     def applies_to(self, version: Version) -> bool:
         """Return True for documents with text: open ones may contradict trusted ones, trusted ones what is served."""
@@ -93,7 +113,7 @@ class Conflict(ConfiguredCheck[ConflictParams]):
     def _describe(self, version: Version, related: Sequence[RelatedStatement]) -> Iterator[Finding]:
         worst: dict[tuple[int, int], RelatedStatement] = {}  # the worst stand first
         for statement in related:
-            if statement.outcome is Outcome.CONFLICT:
+            if statement.outcome in {Outcome.CONFLICT, Outcome.LIKELY}:
                 worst.setdefault((statement.span.start, statement.span.end), statement)
         for statement in list(worst.values())[: self.params.findings]:
             is_peer = statement.trust is version.stamp.trust
@@ -121,6 +141,8 @@ class Conflict(ConfiguredCheck[ConflictParams]):
 def _nature(statement: RelatedStatement) -> tuple[str, str]:
     """Return the code of a contradiction, and its description up to "a trusted document"."""
     kind = statement.kind
+    if statement.outcome is Outcome.LIKELY:
+        return "likely", "It seems to contradict what is said, in other words, in"
     if kind is Kind.NEGATION:
         code, what = "denial", "It denies what is stated in"
     elif kind in CONTACTS:
@@ -135,6 +157,8 @@ def _nature(statement: RelatedStatement) -> tuple[str, str]:
 def _weight(statement: RelatedStatement, *, is_peer: bool) -> tuple[Severity, float]:
     if is_peer:
         return Severity.INFO, 0.1
+    if statement.outcome is Outcome.LIKELY:
+        return Severity.MEDIUM, 0.5
     if statement.is_near_copy:
         return Severity.HIGH, 0.9
     return (Severity.HIGH, 0.8) if statement.trust is TrustLevel.TRUSTED else (Severity.MEDIUM, 0.6)

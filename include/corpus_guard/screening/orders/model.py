@@ -236,7 +236,7 @@ def _load(path: Path, _digest: str) -> OrdersModel:
             weights, opening, reading, numbers = (arrays[name] for name in ("weights", "opening", "reading", "numbers"))
             steps, sizes = ({name: arrays[part + name] for name in TRAINED_SHAPES} for part in (_STEPS, _SIZES))
             sheet = json.loads(str(arrays["sheet"]))
-    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+    except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile) as error:
         raise SettingsError(f"{path}: not a model of orders; train it again with `guard train orders`") from error
     if any(sheet.get(key) != value for key, value in _made_for().items()):
         raise SettingsError(f"{path}: was trained with other features, another lexicon or encoder; train it again")

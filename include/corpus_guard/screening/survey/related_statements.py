@@ -9,6 +9,7 @@ Rules
   level only contradictions are kept.
 - A trusted chunk is compared with the served ones of lower trust that lie nearest to it, after all others: they came
   before it, and nobody could know.
+- A trained reader looks for contradictions in other words (`corpus_guard.screening.survey.likely_contradictions`).
 - At most `max_comparisons` pairs of chunks are compared in a run. A chunk that was not compared with a more
   trusted one is counted, and so is a trusted one that was not compared with all that is served near it.
 
@@ -35,6 +36,13 @@ from corpus_guard.claims.value import Kind
 from corpus_guard.domain import Chunk, Span, TrustLevel, Version
 from corpus_guard.screening.survey.agreement import FetchTexts
 from corpus_guard.screening.survey.cells import Cells
+from corpus_guard.screening.survey.likely_contradictions import (
+    NEAREST_READ,
+    ChosenPair,
+    LikelyContradictions,
+    TrustedPassage,
+    choose_pairs,
+)
 
 NEAREST: Final = 8  # chunks of a higher trust level that a chunk is compared with, of each collection and of the run
 NEAREST_PEERS: Final = 2  # the same of its own level
@@ -60,7 +68,7 @@ class RelatedStatement:
     """A sentence of an arriving version, and one of another document that agrees with it or contradicts it."""
 
     ordinal: int  # which chunk of the arriving version
-    outcome: Outcome  # AGREE or CONFLICT
+    outcome: Outcome  # AGREE, CONFLICT or LIKELY
     span: Span  # of the arriving sentence, in the text of its version
     values: tuple[Span, ...]  # of its values that agree or are at odds
     other: SentencePlace
@@ -165,6 +173,7 @@ def find_related_statements(
     served: ServedStatements,
     rarity: Rarity,
     max_comparisons: int,
+    likely: LikelyContradictions | None = None,
 ) -> RelatedStatements:
     """Compare what arriving chunks state with what chunks of the same or a higher trust level state.
 
@@ -175,8 +184,9 @@ def find_related_statements(
         served: chunks that the collections hold already.
         rarity: bits of a word.
         max_comparisons: pairs of chunks.
+        likely: reads pairs of sentences that the rules leave open; None: nobody reads them.
     """
-    return _Finder(chunks, vectors, texts, served, rarity, max_comparisons).find()
+    return _Finder(chunks, vectors, texts, served, rarity, max_comparisons, likely).find()
 
 
 def find_contradicted(
@@ -209,7 +219,9 @@ class _Finder:
         served: ServedStatements,
         rarity: Rarity,
         max_comparisons: int,
+        likely: LikelyContradictions | None = None,
     ) -> None:
+        self._likely = likely
         self._chunks = chunks
         self._vectors = vectors
         self._texts = texts
@@ -264,6 +276,7 @@ class _Finder:
         """Yield (position, what is related); None: the budget does not reach."""
         stating = [position for position in block.tolist() if any(self._passage(position).outlines)]
         nearby = self._nearby(stating)
+        decided: defaultdict[int, list[RelatedStatement]] = defaultdict(list)
         for position in stating:
             for other in nearby[position]:
                 is_peer = isinstance(other, int) and self._ranks[other] == self._ranks[position]
@@ -271,15 +284,57 @@ class _Finder:
                     if not is_peer:
                         yield position, None
                     break
-                yield position, self._compare(position, other, only_conflicts=bool(is_peer))
+                related = self._compare(position, other, only_conflicts=bool(is_peer))
+                decided[position] += related
+                yield position, related
+        if self._likely:
+            yield from self._read_open(self._likely, {position: nearby[position] for position in stating}, decided)
+
+    def _read_open(
+        self,
+        likely: LikelyContradictions,
+        nearby: Mapping[int, Sequence[int | ServedChunk]],
+        decided: Mapping[int, Sequence[RelatedStatement]],
+    ) -> Iterator[tuple[int, list[RelatedStatement]]]:
+        """Yield what a reader takes for a contradiction of a trusted chunk, for chunks of open sources."""
+        places: list[tuple[int, int | ServedChunk]] = []
+        pairs: list[ChosenPair] = []
+        for position, others in nearby.items():
+            own = self._chunks[position]
+            trusted = [other for other in others if self._chunk(other).trust is TrustLevel.TRUSTED]
+            if own.trust is not TrustLevel.OPEN or not trusted:
+                continue
+            nearest = sorted(trusted, key=lambda other: -self._similarity(position, other))[:NEAREST_READ]
+            passages = [
+                TrustedPassage(
+                    self._passage_of(other),
+                    self._chunk(other).title,
+                    _decided(own, self._chunk(other), decided.get(position, ())),
+                )
+                for other in nearest
+            ]
+            for pair in choose_pairs(self._passage(position), passages, likely.pairs):
+                pairs.append(pair)
+                places.append((position, nearest[pair.beside]))
+        for (position, other), pair, is_found in zip(places, pairs, likely.find(pairs), strict=True):
+            if is_found:
+                is_served = isinstance(other, ServedChunk)
+                yield position, [_likely(self._chunks[position], pair, self._chunk(other), is_served)]
+
+    def _similarity(self, position: int, other: int | ServedChunk) -> float:
+        if isinstance(other, int):
+            return float(self._vectors[position] @ self._vectors[other])
+        return other.similarity
+
+    def _chunk(self, other: int | ServedChunk) -> PlacedChunk:
+        return self._chunks[other] if isinstance(other, int) else other.chunk
+
+    def _passage_of(self, other: int | ServedChunk) -> StatedPassage:
+        return self._passage(other) if isinstance(other, int) else self._read(other.text, other.chunk.title)
 
     def _compare(self, position: int, other: int | ServedChunk, *, only_conflicts: bool) -> list[RelatedStatement]:
         self._left -= 1
-        own = self._passage(position)
-        if isinstance(other, int):
-            chunk, passage = self._chunks[other], self._passage(other)
-        else:
-            chunk, passage = other.chunk, self._read(other.text, other.chunk.title)
+        own, chunk, passage = self._passage(position), self._chunk(other), self._passage_of(other)
         comparisons = [
             comparison
             for comparison in compare_passages(own, passage)
@@ -373,6 +428,29 @@ def _related(
     )
 
 
+def _likely(own: PlacedChunk, pair: ChosenPair, other: PlacedChunk, is_served: bool) -> RelatedStatement:
+    return RelatedStatement(
+        own.ordinal,
+        Outcome.LIKELY,
+        _shifted(pair.span, own.start),
+        (),
+        SentencePlace(other.doc_id, other.version_id, other.chunk_id, _shifted(pair.other, other.start)),
+        other.trust,
+        None,
+        False,
+        is_served,
+    )
+
+
+def _decided(own: PlacedChunk, other: PlacedChunk, related: Iterable[RelatedStatement]) -> frozenset[tuple[Span, Span]]:
+    """Return the sentences of two chunks that agree or contradict each other, by their places in the chunks."""
+    return frozenset(
+        (_shifted(statement.span, -own.start), _shifted(statement.other.span, -other.start))
+        for statement in related
+        if statement.other.chunk_id == other.chunk_id
+    )
+
+
 def _shifted(span: Span, start: int) -> Span:
     return Span(start + span.start, start + span.end)
 
@@ -381,9 +459,12 @@ def _worst(related: Iterable[RelatedStatement]) -> tuple[RelatedStatement, ...]:
     return tuple(sorted(related, key=_worst_first)[:MAX_KEPT])
 
 
-def _worst_first(related: RelatedStatement) -> tuple[bool, int, bool, int, int, str]:
+_WORST: Final = (Outcome.CONFLICT, Outcome.LIKELY, Outcome.AGREE)
+
+
+def _worst_first(related: RelatedStatement) -> tuple[int, int, bool, int, int, str]:
     return (
-        related.outcome is not Outcome.CONFLICT,
+        _WORST.index(related.outcome),
         -related.trust.rank,
         not related.is_near_copy,
         related.ordinal,

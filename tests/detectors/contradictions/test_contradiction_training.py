@@ -1,0 +1,94 @@
+"""What the reader of contradictions is shown, and a short training of it."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from corpus_guard.detectors.contradictions.pairs import Pair, PairLabel, load_pairs
+from corpus_guard.detectors.contradictions.training import LABELS, make_examples, train_reader
+from corpus_guard.models import Models
+from corpus_guard.models.contradiction_reader import SHAPES, ContradictionReader, PagePost, ReaderWeights
+
+LAMPS = "lighthouses"
+NORRIN = ("Norrin's tower is 41 metres high.", "Norrin's tower may be climbed in summer.")
+SKARN = ("Skarn's tower is 18 metres high.", "Skarn's tower is closed.")
+PAIRS = [
+    Pair("f", "Norrin", NORRIN, 0, PairLabel.CONTRADICTS, "The little tower is barely as high as a house.", LAMPS),
+    Pair("f", "Norrin", NORRIN, 1, PairLabel.OTHER, "The stairs to the tower were painted red.", LAMPS),
+    Pair("f", "Skarn", SKARN, 1, PairLabel.SAME, "Nobody is let up the stairs of the tower.", LAMPS),
+]
+
+
+def test_a_post_about_one_thing_says_nothing_of_another_of_its_kind() -> None:
+    examples = [example for seed in range(20) for example in make_examples(PAIRS, seed=seed)]
+
+    about_norrin = PAIRS[0].text
+    elsewhere = {
+        (shown.title, label) for shown, label in examples if about_norrin in shown.post and shown.title == "Skarn"
+    }
+    assert elsewhere == {("Skarn", LABELS[PairLabel.OTHER])}
+    own = {label for shown, label in examples if about_norrin in shown.post and shown.sentence == NORRIN[0]}
+    assert own == {LABELS[PairLabel.CONTRADICTS]}
+
+
+def test_a_post_is_shown_beside_its_sentence_in_every_run() -> None:
+    shown = [(example.title, example.sentence) for example, _ in make_examples(PAIRS, seed=3)]
+
+    assert {(pair.title, pair.page[pair.sentence]) for pair in PAIRS} <= set(shown)
+    assert make_examples(PAIRS, seed=3) == make_examples(PAIRS, seed=3)
+
+
+def test_what_surrounds_a_post_is_something_other_of_the_same_page() -> None:
+    longer = [
+        example.post
+        for seed in range(60)
+        for example, _ in make_examples(PAIRS, seed=seed)
+        if example.sentence == NORRIN[0] and example.post not in {pair.text for pair in PAIRS}
+    ]
+
+    assert longer
+    assert {frozenset((PAIRS[0].text, PAIRS[1].text))} == {
+        frozenset(part for part in (PAIRS[0].text, PAIRS[1].text) if part in post) for post in longer
+    }
+
+
+def test_every_label_and_field_of_the_own_pairs_is_learned() -> None:
+    pairs = list(load_pairs())
+
+    examples = make_examples(pairs)
+
+    assert {label for _, label in examples} == set(LABELS.values())
+    assert len(examples) > len(pairs)
+
+
+@pytest.mark.slow
+def test_training_learns_and_gives_the_same_weights_again(models: Models, tmp_path: Path) -> None:
+    pairs = list(load_pairs())[:120]
+
+    first, second = (train_reader(pairs, models.language_model_weights, seed=1) for _ in range(2))
+
+    assert first.unit.tobytes() == second.unit.tobytes()
+    assert all(np.array_equal(first.changes[name], second.changes[name]) for name in SHAPES)
+    assert all(first.changes[name].any() for name in SHAPES)
+    first.save(tmp_path / "reader.npz")
+    stored = ReaderWeights.load(tmp_path / "reader.npz")
+    assert stored.sheet["pairs"] == 120
+    pair = PagePost("Norrin", NORRIN[0], PAIRS[0].text)
+    exact, rounded = (
+        ContradictionReader(lambda: models.language_model_weights, lambda weights=weights: weights).log_odds([pair])
+        for weights in (first, stored)
+    )
+    assert abs(exact - rounded).max() < 0.5
+
+
+def test_progress_is_told(models: Models) -> None:
+    steps: list[tuple[int, int]] = []
+
+    train_reader(PAIRS, models.language_model_weights, progress=lambda what, done, total: steps.append((done, total)))
+
+    assert all(later[0] > earlier[0] for earlier, later in pairwise(steps))
+    assert steps[0][0] == 0

@@ -1,0 +1,126 @@
+"""Which pairs of sentences a trained reader reads, and what becomes of what it finds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from corpus_guard.claims.comparison import Outcome
+from corpus_guard.claims.passages import StatedPassage
+from corpus_guard.domain import Span, TrustLevel
+from corpus_guard.models.contradiction_reader import PagePost
+from corpus_guard.screening.survey.likely_contradictions import LikelyContradictions, TrustedPassage, choose_pairs
+from corpus_guard.screening.survey.related_statements import (
+    NothingServed,
+    PlacedChunk,
+    RelatedStatement,
+    find_related_statements,
+)
+
+TITLE = "Hotel Karvenstein"
+PAGE = (
+    "Breakfast is included in every room rate at the Karvenstein. "
+    "Dogs up to 20 kilograms are welcome in the rooms. "
+    "The pool on the fifth floor is reserved for hotel guests."
+)
+POST = "Sadly, four-legged friends and all dogs have to stay at home."
+
+
+class Pessimist:
+    """Takes every pair with a word for a contradiction, and keeps what it was shown."""
+
+    def __init__(self, word: str) -> None:
+        self.word = word
+        self.shown: list[PagePost] = []
+
+    def log_odds(self, pairs: Sequence[PagePost]) -> NDArray[np.float32]:
+        self.shown += pairs
+        return np.array([4.0 if self.word in pair.sentence else -4.0 for pair in pairs], np.float32)
+
+
+def a_chunk(name: str, trust: TrustLevel, start: int = 0, title: str = "") -> PlacedChunk:
+    return PlacedChunk(name, f"v-{name}", f"c-{name}", 0, start, trust, title)
+
+
+def related(
+    reader: Pessimist, post: str, own: TrustLevel = TrustLevel.OPEN, other: TrustLevel = TrustLevel.TRUSTED
+) -> Sequence[RelatedStatement]:
+    texts = [PAGE, post]
+    found = find_related_statements(
+        [a_chunk("page", other, 50, TITLE), a_chunk("post", own, 7)],
+        np.array([[1.0, 0.0], [0.8, 0.6]], np.float32),
+        lambda positions: [texts[position] for position in positions],
+        NothingServed(),
+        lambda word: 12.0,
+        1_000,
+        LikelyContradictions(reader, pairs=2, log_odds=3.0),
+    )
+    return found.statements.get("v-post", ())
+
+
+def test_what_the_reader_finds_is_kept_with_the_places_of_both_sentences() -> None:
+    reader = Pessimist("Dogs")
+
+    (statement,) = related(reader, POST)
+
+    assert (statement.outcome, statement.trust, statement.kind) == (Outcome.LIKELY, TrustLevel.TRUSTED, None)
+    assert statement.span == Span(7, 7 + len(POST))
+    start, end = statement.other.span.start - 50, statement.other.span.end - 50
+    assert PAGE[start:end] == "Dogs up to 20 kilograms are welcome in the rooms."
+    assert RelatedStatement.from_record(statement.to_record()) == statement
+    assert reader.shown[0] == PagePost(TITLE, PAGE[start:end], POST)
+
+
+@pytest.mark.parametrize(
+    ("own", "other"),
+    [
+        (TrustLevel.REVIEWED, TrustLevel.TRUSTED),
+        (TrustLevel.OPEN, TrustLevel.REVIEWED),
+        (TrustLevel.OPEN, TrustLevel.OPEN),
+    ],
+)
+def test_only_open_chunks_are_read_beside_trusted_ones(own: TrustLevel, other: TrustLevel) -> None:
+    reader = Pessimist("Dogs")
+
+    assert not related(reader, POST, own, other)
+    assert not reader.shown
+
+
+def test_what_the_rules_decided_is_not_read_again() -> None:
+    reader = Pessimist("Dogs")
+
+    (statement,) = related(reader, "Dogs up to 35 kilograms are welcome in the rooms.")
+
+    assert statement.outcome is Outcome.CONFLICT
+    assert all("Dogs" not in pair.sentence for pair in reader.shown)
+
+
+def test_pairs_with_most_in_common_are_read_and_words_of_the_title_count_little() -> None:
+    page = StatedPassage(PAGE, title=TITLE)
+    post = StatedPassage("At the Karvenstein you pay for the pool on the fifth floor, hotel guests included.")
+
+    (pair,) = choose_pairs(post, [TrustedPassage(page, TITLE)], 1)
+
+    assert pair.shown.sentence.startswith("The pool on the fifth floor")
+
+
+def test_a_sentence_of_a_long_chunk_is_read_with_those_before_it() -> None:
+    filler = "Nothing of this has anything to do with what comes later in the text of this long report of a journey. "
+    chunk = filler * 3 + "We travelled with our dogs. They had to stay outside the rooms."
+
+    pairs = choose_pairs(StatedPassage(chunk), [TrustedPassage(StatedPassage(PAGE), "")], 2)
+
+    assert all(len(pair.shown.post) <= 300 for pair in pairs)
+    last = next(pair for pair in pairs if pair.span.end == len(chunk))
+    assert last.shown.post.endswith("We travelled with our dogs. They had to stay outside the rooms.")
+    assert chunk[last.span.start : last.span.end] == "They had to stay outside the rooms."
+
+
+def test_nothing_is_read_where_nothing_is_in_common() -> None:
+    page = TrustedPassage(StatedPassage(PAGE), TITLE)
+
+    assert choose_pairs(StatedPassage("Tomatoes grow best under glass."), [page], 3) == []
+    assert choose_pairs(StatedPassage(""), [page], 3) == []
