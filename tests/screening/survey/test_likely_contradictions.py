@@ -89,6 +89,13 @@ def test_only_open_chunks_are_read_beside_trusted_ones(own: TrustLevel, other: T
     assert not reader.shown
 
 
+def test_a_document_of_many_chunks_must_be_surer() -> None:
+    (pair,) = choose_pairs(StatedPassage(POST), [TrustedPassage(StatedPassage(PAGE), TITLE)], 1)
+    likely = LikelyContradictions(Pessimist("Dogs"), pairs=2, log_odds=3.0)
+
+    assert likely.find([pair] * 3, [1, 2, 3]) == [True, True, False], "4.0 is less than 3 and the logarithm of 3"
+
+
 def test_what_the_rules_decided_is_not_read_again() -> None:
     reader = Pessimist("Dogs")
 

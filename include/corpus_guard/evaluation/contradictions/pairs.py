@@ -58,9 +58,9 @@ def measure_pairs(
         first = pairs[0]
         page = StatedPassage(" ".join(first.page), rarity, first.title)
         contradicts = _contradicted(page, first.title, [StatedPassage(pair.text, rarity) for pair in pairs], likely)
-        for pair, is_found in zip(pairs, contradicts, strict=True):
+        for pair, is_contradiction in zip(pairs, contradicts, strict=True):
             texts[pair.field, pair.label] += 1
-            found[pair.field, pair.label] += is_found
+            found[pair.field, pair.label] += is_contradiction
     return [PairFigure(*key, found[key], texts[key]) for key in sorted(texts)]
 
 
@@ -78,6 +78,7 @@ def _contradicted(
             beside = TrustedPassage(page, title, decided)
             chosen += [(number, pair) for pair in choose_pairs(text, [beside], likely.pairs)]
     if likely:
-        for (number, _), is_found in zip(chosen, likely.find([pair for _, pair in chosen]), strict=True):
-            contradicts[number] |= is_found
+        found = likely.find([pair for _, pair in chosen], [1] * len(chosen))
+        for (number, _), is_contradiction in zip(chosen, found, strict=True):
+            contradicts[number] |= is_contradiction
     return contradicts

@@ -10,10 +10,14 @@ Rules
   in 79; in 15 they have no word in common.
 - An arriving sentence is read with those before it; a short chunk is read whole.
 - Pairs that the rules decided are not read.
+- A document of n chunks must be surer by log n: else the longest honest documents would wait most often.
+
+What it does not do: compare trusted documents that arrive later with what is served; the rules alone do that.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Final, Protocol
@@ -67,12 +71,17 @@ class LikelyContradictions:
     pairs: int
     """Read of a chunk, at least one."""
     log_odds: float
-    """From which a pair is taken for a contradiction."""
+    """From which a pair of a document of one chunk is taken for a contradiction."""
 
-    def find(self, chosen: Sequence[ChosenPair]) -> list[bool]:
-        """Return which pairs the reader takes for contradictions."""
-        found: list[bool] = (self.reader.log_odds([pair.shown for pair in chosen]) >= self.log_odds).tolist()
-        return found
+    def find(self, chosen: Sequence[ChosenPair], chunks: Sequence[int]) -> list[bool]:
+        """Return which pairs the reader takes for contradictions.
+
+        Args:
+            chosen: pairs.
+            chunks: of the arriving document of each.
+        """
+        scores = self.reader.log_odds([pair.shown for pair in chosen]).tolist()
+        return [score >= self.log_odds + math.log(number) for score, number in zip(scores, chunks, strict=True)]
 
 
 def choose_pairs(own: StatedPassage, trusted: Sequence[TrustedPassage], count: int) -> list[ChosenPair]:

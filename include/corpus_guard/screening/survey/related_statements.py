@@ -229,6 +229,7 @@ class _Finder:
         self._left = max_comparisons
         self._ranks = np.array([chunk.trust.rank for chunk in chunks], np.int8)
         self._arriving = {chunk.doc_id for chunk in chunks}
+        self._lengths = Counter(chunk.version_id for chunk in chunks)
         self._cells = Cells(vectors)
         self._beside = lru_cache(maxsize=4)(self._arriving_beside)  # of one cell, for two levels: peers and higher ones
         self._documents = np.unique([chunk.doc_id for chunk in chunks], return_inverse=True)[1]
@@ -316,8 +317,9 @@ class _Finder:
             for pair in choose_pairs(self._passage(position), passages, likely.pairs):
                 pairs.append(pair)
                 places.append((position, nearest[pair.beside]))
-        for (position, other), pair, is_found in zip(places, pairs, likely.find(pairs), strict=True):
-            if is_found:
+        chunks = [self._lengths[self._chunks[position].version_id] for position, _ in places]
+        for (position, other), pair, contradicts in zip(places, pairs, likely.find(pairs, chunks), strict=True):
+            if contradicts:
                 is_served = isinstance(other, ServedChunk)
                 yield position, [_likely(self._chunks[position], pair, self._chunk(other), is_served)]
 
