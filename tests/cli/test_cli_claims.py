@@ -75,6 +75,28 @@ def test_honest_texts_and_pairs_are_measured_one_at_a_time(tmp_path: Path, typed
     assert "expected one of them" in said.replace("\n", " ")
 
 
+def test_the_trained_reader_reads_the_pairs_with_most_in_common(tmp_path: Path, typed: Typed) -> None:
+    manual, post = tmp_path / "ox-12-manual.md", tmp_path / "post.md"
+    manual.write_text("The cap is red. The OX-12 must be calibrated every 6 months by trained staff.")
+    post.write_text("Calibrating the OX-12 is a waste of time: it holds for a lifetime, nobody ever has to do it.")
+
+    code, shown, errors = typed("claims", str(post), str(manual), "--read", "2")
+    _, written, _ = typed("claims", str(post), str(manual), "--read", "2", "--json")
+
+    assert "Read by the trained reader" in shown, errors
+    pairs = json.loads(written)["pairs_read"]
+    assert pairs[0]["sentence"].startswith("The OX-12 must be calibrated")
+    assert pairs[0]["log_odds"] > 0
+    assert code == int(any(pair["likely"] for pair in pairs))
+
+
+def test_a_reader_needs_two_texts(texts: tuple[str, str], typed: Typed) -> None:
+    code, _, said = typed("claims", texts[0], "--read", "2")
+
+    assert code == 2
+    assert "expected two files" in said
+
+
 PAGES = """
 - kind: "dryers"
   title: "Solvane D dryer"
@@ -108,7 +130,7 @@ def test_a_field_that_is_left_out_must_be_one(tmp_path: Path, typed: Typed) -> N
     code, _, said = typed("train", "contradictions", "--without", "cheese", "--out", str(tmp_path / "reader.npz"))
 
     assert code == 2
-    assert "cheese: no such file of pairs; expected one of devices, " in said
+    assert "cheese: no such file of pairs; expected one of computing, devices, " in said
 
 
 def test_a_folder_without_pairs_is_named(tmp_path: Path, typed: Typed) -> None:

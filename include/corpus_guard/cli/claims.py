@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -31,27 +32,74 @@ def claims(
     other: Annotated[
         Path | None, typer.Argument(help="A second one: shows where the two agree and conflict.", metavar="[OTHER]")
     ] = None,
+    pairs_read: Annotated[
+        int,
+        typer.Option(
+            "--read",
+            min=0,
+            help="Pairs of sentences that the trained reader reads too, FILE as the post and OTHER as the page. Loads a model.",
+        ),
+    ] = 0,
     as_json: Json = False,
 ) -> None:
     """Show the values that a text states, or where two texts agree or contradict each other. Reads only the files.
 
-    Deterministic; loads no model. Exits with code 1 if the texts conflict, or if not everything was compared.
+    Deterministic; loads no model without --read. Exits with code 1 if the texts conflict, or if not everything was compared.
 
-    Example: `guard claims manual.md forum-post.md`
+    Example: `guard claims forum-post.md manual.md --read 3`
     """
     from corpus_guard.claims.comparison import compare_texts
     from corpus_guard.claims.statements import read_statements
 
-    first = read_statements(_read(path))
+    text = _read(path)
+    first = read_statements(text)
     if other is None:
+        if pairs_read:
+            raise errors.Misuse("--read: nothing to compare with; expected two files")
         _show_values(first, as_json)
         return
-    second = read_statements(_read(other))
+    page = _read(other)
+    second = read_statements(page)
     result = compare_texts(first.statements, second.statements)
     not_read = first.not_read + second.not_read
-    _show_comparisons(result, not_read, as_json)
-    if not_read or not result.is_complete or any(each.outcome.value == "conflict" for each in result.comparisons):
+    pairs = _read_pairs(text, page, other, pairs_read) if pairs_read else []
+    _show_comparisons(result, not_read, pairs, as_json)
+    conflicts = any(each.outcome.value == "conflict" for each in result.comparisons) or any(
+        each.likely for each in pairs
+    )
+    if not_read or not result.is_complete or conflicts:
         raise typer.Exit(1)
+
+
+@dataclass(frozen=True, slots=True)
+class _ReadPair:
+    """What the reader makes of a pair of sentences."""
+
+    post: str
+    sentence: str
+    log_odds: float
+    likely: bool  # a contradiction, as the policy of the package has it
+
+
+def _read_pairs(text: str, page: str, other: Path, count: int) -> list[_ReadPair]:
+    from corpus_guard.claims.passages import StatedPassage
+    from corpus_guard.models import Models
+    from corpus_guard.screening.checks.conflict import ConflictParams
+    from corpus_guard.screening.survey.likely_contradictions import TrustedPassage, choose_pairs
+    from corpus_guard.screening.survey.related_statements import document_title
+    from corpus_guard.screening.wording import load_wording
+    from corpus_guard.settings import load_settings
+
+    models, title = Models(load_settings()), document_title("", other.name)
+    rarity = load_wording(models.frequency_vocabulary).rarity
+    chosen = choose_pairs(
+        StatedPassage(text, rarity), [TrustedPassage(StatedPassage(page, rarity, title), title)], count
+    )
+    scores = models.contradiction_reader.log_odds([pair.shown for pair in chosen]).tolist()
+    return [
+        _ReadPair(pair.shown.post, pair.shown.sentence, score, score >= ConflictParams().likely_log_odds)
+        for pair, score in zip(chosen, scores, strict=True)
+    ]
 
 
 def _read(path: Path) -> str:
@@ -78,7 +126,7 @@ def _show_values(read: Statements, as_json: bool) -> None:
         out.print(f"[red]Not read: {plural(read.not_read, 'sentence')}[/red]")
 
 
-def _show_comparisons(result: Comparisons, not_read: int, as_json: bool) -> None:
+def _show_comparisons(result: Comparisons, not_read: int, pairs: Sequence[_ReadPair], as_json: bool) -> None:
     if as_json:
         console.print_json(
             {
@@ -86,6 +134,7 @@ def _show_comparisons(result: Comparisons, not_read: int, as_json: bool) -> None
                 "pairs_compared": result.compared,
                 "pairs_not_compared": result.not_compared,
                 "sentences_not_read": not_read,
+                "pairs_read": [asdict(pair) for pair in pairs],
             }
         )
         return
@@ -99,6 +148,18 @@ def _show_comparisons(result: Comparisons, not_read: int, as_json: bool) -> None
         for comparison in result.comparisons
     ]
     out.print(console.table("Statements", ("outcome", "values", "first text", "second text"), rows))
+    if pairs:
+        read = [
+            (
+                "[red]likely conflict[/red]" if pair.likely else "",
+                f"{pair.log_odds:+.1f}",
+                visible(pair.post),
+                visible(pair.sentence),
+            )
+            for pair in pairs
+        ]
+        columns = ("outcome", "log-odds", "first text", "second text")
+        out.print(console.table("Read by the trained reader", columns, read, right=("log-odds",)))
     if not_read or not result.is_complete:
         out.print(
             f"[red]Not compared: {plural(result.not_compared, 'pair')} of sentences; "
