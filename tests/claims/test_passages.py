@@ -73,6 +73,15 @@ def test_what_two_titles_tell_apart_is_no_conflict(one: str, other: str, titles:
     assert Outcome.CONFLICT not in outcomes(one, other, *titles)
 
 
+def test_without_a_title_the_first_definition_says_what_a_text_is_about() -> None:
+    tarnby = "Tarnby is a town on the river. The town has 5,704 inhabitants."
+    kerrow = "Kerrow is a town on the river. The town has 14 inhabitants."
+
+    assert Outcome.CONFLICT not in outcomes(tarnby, kerrow)
+    assert Outcome.CONFLICT in outcomes(tarnby, tarnby.replace("5,704", "14"))
+    assert Outcome.CONFLICT in outcomes(tarnby, "Visit Tarnby in spring. The town has 14 inhabitants.")
+
+
 def test_another_title_hides_no_conflict_about_a_named_thing() -> None:
     lie, truth = "The OX-12 must be calibrated every 36 months.", "The OX-12 must be calibrated every 6 months."
 

@@ -31,6 +31,7 @@ COMMON_BITS: Final = 11.0  # the words below it are some thousand that every tex
 MIN_WEIGHT: Final = 0.5  # of such a word
 FEWEST_CODE_SIGNS: Final = 2  # of a sentence that reads as code
 CODE_SHARE: Final = 0.25  # such signs for each word, from which it does
+DEFINING: Final = 3  # sentences, of which the first that says what something is tells what a text without a title is about
 TELLING_BITS: Final = 13.0  # of a word of a title that tells what it is about: some 8,000 words are more frequent
 
 Rarity = Callable[[str], float]
@@ -271,7 +272,7 @@ class StatementReader:
 
     @cached_property
     def title(self) -> frozenset[str]:
-        """The words of the title that tell it from others."""
+        """The words of the title that tell it from others; without such words, those of what the text defines first."""
         rarity = self._rarity
         if rarity is None:
             return frozenset()
@@ -282,7 +283,16 @@ class StatementReader:
             for word in _plain_words(self._heading)
             if not _DIGIT.search(word) or (word in said and not word.isdigit())
         )
-        return frozenset(word for word in words if rarity(word) >= TELLING_BITS)
+        return frozenset(word for word in words if rarity(word) >= TELLING_BITS) or self._defined_first(rarity)
+
+    def _defined_first(self, rarity: Rarity) -> frozenset[str]:
+        """Return the telling words of what the first sentences say what it is: "Littlestown is a borough in Adams County"."""
+        for start, end in self.sentences[:DEFINING]:
+            sentence = self._plain.text[start:end]
+            if definition := _IS_A.search(sentence):
+                words = _plain_words(sentence[: definition.start()])
+                return frozenset(word for word in words if not word.isdigit() and rarity(word) >= TELLING_BITS)
+        return frozenset()
 
     @cached_property
     def _years(self) -> frozenset[str]:
