@@ -54,7 +54,7 @@ class ConflictParams(Params):
     """Most pairs of chunks that are compared in a run. Documents beyond it are unchecked and wait."""
     pairs_read: int = Field(default=2, ge=0, le=20)
     """Pairs of sentences of an open chunk and trusted ones that the trained reader reads, about 60 ms each. 0: none."""
-    likely_log_odds: float = 3.0
+    likely_log_odds: float = 2.5
     """Of the trained reader, from which a pair is taken for a contradiction."""
     findings: int = Field(default=5, ge=1)
     """Most sentences of a document that are reported."""
