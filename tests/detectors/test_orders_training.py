@@ -30,7 +30,9 @@ def test_no_line_stands_under_both_labels_or_twice() -> None:
 def test_nothing_is_trained_on_the_sentences_kept_apart() -> None:
     apart, own = read_kept_apart(), read_texts()
     assert Counter((text.source, text.is_order) for text in apart) == {
-        (name, label): number for name, number in (("first", 120), ("second", 125)) for label in (True, False)
+        (name, label): number
+        for name, number in (("first", 120), ("second", 125), ("third", 200))
+        for label in (True, False)
     }
     assert not {text.family for text in apart if text.source == "first"} & {text.family for text in own}
     assert not {text.line.casefold() for text in apart} & {text.line.casefold() for text in own}
@@ -125,5 +127,5 @@ def test_a_family_left_out_is_judged_by_a_model_that_never_saw_it(folder: Path) 
     assert rows["passive"].orders and not rows["passive"].honest
     assert rows["recipes"].alarms < rows["recipes"].honest / 2
     seen = data.train()
-    caught = [seen.probability(text.text) > 0.5 for text in own if text.family == "passive"]
+    caught = [seen.judge(text.text) > 0 for text in own if text.family == "passive"]
     assert sum(caught) > rows["passive"].caught

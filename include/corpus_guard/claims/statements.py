@@ -31,7 +31,7 @@ COMMON_BITS: Final = 11.0  # the words below it are some thousand that every tex
 MIN_WEIGHT: Final = 0.5  # of such a word
 FEWEST_CODE_SIGNS: Final = 2  # of a sentence that reads as code
 CODE_SHARE: Final = 0.25  # such signs for each word, from which it does
-DEFINING: Final = 3  # sentences, of which the first that says what something is tells what a text without a title is about
+DEFINING: Final = 3  # sentences, of which the first that defines something tells what a text without a title is about
 TELLING_BITS: Final = 13.0  # of a word of a title that tells what it is about: some 8,000 words are more frequent
 
 Rarity = Callable[[str], float]

@@ -148,6 +148,41 @@ def orders(
     out.print(f"Written to {visible(str(to))}; to use it, replace screening/learned/orders.npz", soft_wrap=True)
 
 
+@app.command("order-reader", cls=ManyFiles)
+def order_reader(
+    honest: HonestSentences,
+    to: Annotated[Path, typer.Option("--out", "-o", help="Weights file (.npz) to write.")],
+    translations: Translations = None,
+    sentences: Annotated[int, typer.Option(min=0, help="Maximum number of honest sentences of each kind.")] = 20_000,
+    runs: LayerRuns = LAYER_RUNS,
+    seed: Annotated[int, typer.Option(help="Random seed of the sample and of the trainings.")] = 0,
+    as_json: Json = False,
+) -> None:
+    """Train the reader that decides where the classifier of orders doubts; the better part of an hour.
+
+    It learns from the sentences of `guard train orders`: 24 layers of the built-in language model, changed by small matrices. A first
+    training without a quarter of the families, and one of the encoder, show how the answers of both are added and where the threshold lies.
+    Train the classifier first. The same texts and seed give the same file on the same kind of processor.
+
+    Example: `guard train order-reader --honest /usr/share/doc docs --translations /usr/share/locale --out order_reader.npz`
+    """
+    from corpus_guard.detectors.orders.reader_training import train_order_reader
+    from corpus_guard.detectors.orders.training import OrdersData, read_training_texts
+    from corpus_guard.models.weights import builtin_language_model
+    from corpus_guard.settings import load_settings
+
+    with console.progress(not as_json) as progress:
+        texts = read_training_texts(honest, translations or (), sentences, seed)
+        data = OrdersData(texts, seed=seed, runs=runs, progress=progress)
+        weights = train_order_reader(data, builtin_language_model(load_settings()), seed=seed, progress=progress)
+    weights.save(to)
+    if as_json:
+        print_json({"file": str(to), **weights.sheet})
+        return
+    out.print(f"Trained on {weights.sheet['orders']:,} orders and {weights.sheet['honest']:,} honest sentences")
+    out.print(f"Written to {visible(str(to))}; to use it, replace screening/learned/order_reader.npz", soft_wrap=True)
+
+
 @app.command("contradictions", cls=ManyFiles)
 def contradictions(
     to: Annotated[Path, typer.Option("--out", "-o", help="Weights file (.npz) to write.")],
@@ -174,7 +209,7 @@ def contradictions(
     Example: `guard train contradictions --honest wiki.jsonl --without rules --out contradictions.npz`
     """
     from corpus_guard.detectors.contradictions.honest_texts import find_honest_pairs
-    from corpus_guard.detectors.contradictions.training import train_reader
+    from corpus_guard.detectors.contradictions.training import train_contradiction_reader
     from corpus_guard.models import Models
     from corpus_guard.models.weights import builtin_language_model
     from corpus_guard.screening.wording import load_wording
@@ -192,7 +227,9 @@ def contradictions(
     wording = load_wording(models.frequency_vocabulary)
     shown = [pair for path in honest or () for pair in find_honest_pairs(path, models.embedder, wording, seed)]
     with console.progress(not as_json) as progress:
-        weights = train_reader(chosen, builtin_language_model(settings), honest=shown, seed=seed, progress=progress)
+        weights = train_contradiction_reader(
+            chosen, builtin_language_model(settings), honest=shown, seed=seed, progress=progress
+        )
     weights.save(to)
     if as_json:
         print_json({"file": str(to), **weights.sheet})

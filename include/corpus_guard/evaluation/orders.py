@@ -1,15 +1,15 @@
 """Figures of the classifier of orders: what it sees of kinds that it was never shown, and what it alarms on.
 
 Sentences are judged by a model that was trained without their family, language or source: a quarter of them at a time. The
-smaller models that open sentences are left aside there. Lines kept apart are judged by the installed model, with all its
-steps, and documents by the check `instructions`, with and without it.
+smaller models that open sentences and the language model are left aside there. Lines kept apart are judged by the
+installed models, with all their steps, and documents by the check `instructions`, with and without them.
 """
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,8 +19,9 @@ from corpus_guard.detectors.orders.training import OrdersData
 from corpus_guard.detectors.samples import Sample
 from corpus_guard.domain import Severity
 from corpus_guard.screening.checks.instructions import Instructions, InstructionsParams
+from corpus_guard.screening.orders.classifier import OrderClassifier, SentenceReader
 from corpus_guard.screening.orders.features import split_pieces
-from corpus_guard.screening.orders.model import OrdersModel, load_orders
+from corpus_guard.screening.orders.model import load_orders
 
 LEFT_OUT = ("family", "language", "source")
 APART = "kept apart"
@@ -80,11 +81,16 @@ def leave_out(data: OrdersData, by: str, probability: float) -> Iterator[LeftOut
         )
 
 
-def judge_kept_apart(params: InstructionsParams) -> Iterator[LeftOut]:
-    """Yield a row for each family of the sets kept apart, judged by the installed model, sentence by sentence."""
-    model = load_orders()
+def judge_kept_apart(params: InstructionsParams, reader: Callable[[], SentenceReader] | None) -> Iterator[LeftOut]:
+    """Yield a row for each family of the sets kept apart, judged by the installed models, sentence by sentence.
+
+    Args:
+        params: of the check.
+        reader: returns the language model; None: words and encoder decide alone.
+    """
+    classifier = OrderClassifier(load_orders(), reader if params.order_reader else None)
     texts = read_kept_apart()
-    hits = {text: _highest(model, text.text) >= params.order_probability for text in texts}
+    hits = {text: _highest(classifier, text.text) >= params.order_probability for text in texts}
     for source, family in dict.fromkeys((text.source, text.family) for text in texts):
         chosen = [text for text in texts if (text.source, text.family) == (source, family)]
         orders = [hits[text] for text in chosen if text.is_order]
@@ -92,9 +98,10 @@ def judge_kept_apart(params: InstructionsParams) -> Iterator[LeftOut]:
         yield LeftOut(f"{APART}, {source} set", family, len(orders), sum(orders), len(honest), sum(honest))
 
 
-def _highest(model: OrdersModel, text: str) -> float:
+def _highest(classifier: OrderClassifier, text: str) -> float:
     """Return the highest probability of a line's sentences."""
-    return max((model.probability(text[span.start : span.end]) for span in split_pieces(text)), default=0.0)
+    sentences = [text[span.start : span.end] for span in split_pieces(text)]
+    return max(classifier.probabilities(list(filter(classifier.doubts, sentences))), default=0.0)
 
 
 def _kind(text: OrderText, by: str) -> str:
@@ -103,9 +110,17 @@ def _kind(text: OrderText, by: str) -> str:
     return str(getattr(text, by)) if by != "language" or text.language != "en" else ""
 
 
-def measure_slices(samples: Sequence[Sample], params: InstructionsParams) -> Iterator[Slice]:
-    """Yield for each slice how many documents of an open source wait for a reviewer, by rules alone and in all."""
-    with_classifier = Instructions(params)
+def measure_slices(
+    samples: Sequence[Sample], params: InstructionsParams, reader: Callable[[], SentenceReader] | None
+) -> Iterator[Slice]:
+    """Yield for each slice how many documents of an open source wait for a reviewer, by rules alone and in all.
+
+    Args:
+        samples: documents.
+        params: of the check.
+        reader: returns the language model; None: words and encoder decide alone.
+    """
+    with_classifier = Instructions(params, reader=reader)
     rules = Instructions(params.model_copy(update={"order_probability": 1.0}))
     slices: dict[tuple[str, bool], list[str]] = defaultdict(list)
     for sample in samples:

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from corpus_guard.detectors.contradictions.pairs import Pair, PairLabel, load_pairs
-from corpus_guard.detectors.contradictions.training import LABELS, make_examples, train_reader
+from corpus_guard.detectors.contradictions.training import LABELS, make_examples, train_contradiction_reader
 from corpus_guard.models import Models
-from corpus_guard.models.contradiction_reader import SHAPES, ContradictionReader, PagePost, ReaderWeights
+from corpus_guard.models.contradiction_reader import CONTRADICTIONS, ContradictionReader, PagePost
+from corpus_guard.models.trained_reader import ReaderWeights
 
 LAMPS = "lighthouses"
 NORRIN = ("Norrin's tower is 41 metres high.", "Norrin's tower may be climbed in summer.")
@@ -69,13 +70,13 @@ def test_every_label_and_field_of_the_own_pairs_is_learned() -> None:
 def test_training_learns_and_gives_the_same_weights_again(models: Models, tmp_path: Path) -> None:
     pairs = list(load_pairs())[:120]
 
-    first, second = (train_reader(pairs, models.language_model_weights, seed=1) for _ in range(2))
+    first, second = (train_contradiction_reader(pairs, models.language_model_weights, seed=1) for _ in range(2))
 
     assert first.unit.tobytes() == second.unit.tobytes()
-    assert all(np.array_equal(first.changes[name], second.changes[name]) for name in SHAPES)
-    assert all(first.changes[name].any() for name in SHAPES)
+    assert all(np.array_equal(first.changes[name], second.changes[name]) for name in CONTRADICTIONS.shapes)
+    assert all(first.changes[name].any() for name in CONTRADICTIONS.shapes)
     first.save(tmp_path / "reader.npz")
-    stored = ReaderWeights.load(tmp_path / "reader.npz")
+    stored = ReaderWeights.load(CONTRADICTIONS, tmp_path / "reader.npz")
     assert stored.sheet["pairs"] == 120
     pair = PagePost("Norrin", NORRIN[0], PAIRS[0].text)
     exact, rounded = (
@@ -88,7 +89,9 @@ def test_training_learns_and_gives_the_same_weights_again(models: Models, tmp_pa
 def test_progress_is_told(models: Models) -> None:
     steps: list[tuple[int, int]] = []
 
-    train_reader(PAIRS, models.language_model_weights, progress=lambda what, done, total: steps.append((done, total)))
+    train_contradiction_reader(
+        PAIRS, models.language_model_weights, progress=lambda what, done, total: steps.append((done, total))
+    )
 
     assert all(later[0] > earlier[0] for earlier, later in pairwise(steps))
     assert steps[0][0] == 0

@@ -134,7 +134,7 @@ def test_odd_texts_raise_nothing(text: str) -> None:
     model = load_orders()
     for span in split_pieces(text):
         assert 0 < span.end - span.start <= MAX_CHARS
-        assert 0 <= model.probability(text[span.start : span.end]) <= 1
+        assert not np.isnan(model.judge(text[span.start : span.end]))
         assert np.isfinite(model.log_odds(read_features(text[span.start : span.end])))
 
 

@@ -30,7 +30,7 @@ OPENED, READ = 0.98, 0.98
 ALARMS: Final = 0.01
 """Share of honest look-alikes of kinds left out that lie above `CERTAIN`."""
 CERTAIN: Final = math.log(0.96 / 0.04)
-"""Log-odds of 0.96, from which a sentence counts where the policy says nothing else."""
+"""Log-odds of 0.96, which thresholds are placed by."""
 FRAMES: Final = 2_000
 """Sentences of each label put together from parts."""
 HONEST_STATES: Final = 1_500
@@ -111,8 +111,11 @@ class OrdersData:
         return csr_matrix((values, columns, ends), shape=(len(self.texts), 2 * BUCKETS))
 
     @cached_property
-    def _has_state(self) -> NDArray[np.bool_]:
-        """True for the sentences that the encoder reads: the package's own, some of the others, and those most like orders."""
+    def read_by_encoder(self) -> NDArray[np.bool_]:
+        """True for the sentences that encoder and language model learn from.
+
+        They are the package's own, some of the others, and those most like orders.
+        """
         families = np.array([text.family for text in self.texts])
         background, frames = families == "background", families == "frames"
         translated = np.array([text.source == "translations" for text in self.texts])
@@ -128,6 +131,19 @@ class OrdersData:
         weights, _ = _fit(self._matrix, self.labels)
         chosen[others[np.argsort(-(self._matrix[others] @ weights), kind="stable")[:HARD_STATES]]] = True
         return chosen
+
+    @cached_property
+    def quarter(self) -> NDArray[np.bool_]:
+        """True for a quarter of the families, and of the lines of other languages."""
+        names = [text.line if text.family in {*NOT_OWN, "languages"} else text.family for text in self.texts]
+        return np.array([zlib.crc32(name.encode("utf-8", "replace")) % FOLDS == 0 for name in names])
+
+    @cached_property
+    def quarter_log_odds(self) -> NDArray[np.float64]:
+        """Log-odds of the own sentences of the quarter, shifted, by words and an encoder that did not see them; else minus infinity."""
+        rows = np.ones(len(self.texts), bool)
+        whole = self._judge_quarter(rows)[1]
+        return whole + self._shift(rows, whole)
 
     def train(self, chosen: NDArray[np.bool_] | None = None) -> OrdersModel:
         """Fit a model to the chosen sentences; None: to all."""
@@ -156,7 +172,7 @@ class OrdersData:
         weights, intercept = _fit(self._matrix[rows], self.labels[rows])
         scales = np.array([[SCALES[group]] for group in Group])
         opening, _ = _fit(self._opening[rows], self.labels[rows])
-        read = np.flatnonzero(rows & self._has_state)
+        read = np.flatnonzero(rows & self.read_by_encoder)
         trained = train_layers(
             [self.texts[row].text for row in read],
             self.labels[read],
@@ -182,8 +198,7 @@ class OrdersData:
 
         They are a quarter of the families, and of the lines of other languages; the rest is minus infinity.
         """
-        names = [text.line if text.family in {*NOT_OWN, "languages"} else text.family for text in self.texts]
-        left_out = np.array([zlib.crc32(name.encode("utf-8", "replace")) % FOLDS == 0 for name in names])
+        left_out = self.quarter
         results = np.full((3, len(self.texts)), -np.inf)
         if len(set(self.labels[rows & ~left_out].tolist())) < 2:
             return tuple(results)

@@ -13,8 +13,9 @@ Rules, in `rules/instructions.yaml`:
 - Text *about* attacks is not an attack: a hit in quotation marks or code loses a step of severity, one near
   words such as "prompt injection" or "for example" another (see `_excuses`). It never falls below low.
   Encoded and hidden hits lose nothing.
-- Sentences that no rule foresees are read by a classifier (`corpus_guard.screening.orders`): code
-  ``speech_act``, also encoded and hidden. A sentence that fits the text around it must be surer to count.
+- Sentences that no rule foresees are read by a classifier (`corpus_guard.screening.orders`), and those that it doubts
+  by a small language model: code ``speech_act``, also encoded and hidden. A sentence that fits the text around it
+  must be surer to count.
 - Only hits that lost nothing count towards `MAX_HITS`. A budget that is reached is a finding of high severity:
   what was not read is not clean.
 
@@ -29,6 +30,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import Final, Protocol, TypeAlias
 
@@ -37,13 +39,15 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from corpus_guard.domain import Finding, Severity, Span, Version, canonical_json, digest, sha256_bytes
 from corpus_guard.errors import GuardError, SettingsError
+from corpus_guard.models.order_reader import ORDERS
 from corpus_guard.screening.check import ConfiguredCheck, Hits, Params
 from corpus_guard.screening.checks._excuses import Excuses
 from corpus_guard.screening.checks._fitting import is_foreign, is_listed
 from corpus_guard.screening.checks._views import LEETSPEAK, DecodedView, decode_views
 from corpus_guard.screening.folding import FOLDING_VERSION, CharOffsets, FoldedText, fold, fold_literals
+from corpus_guard.screening.orders.classifier import OrderClassifier, SentenceReader
 from corpus_guard.screening.orders.features import join_cells, split_pieces, split_rows, split_slots
-from corpus_guard.screening.orders.model import OrdersModel, load_orders, orders_digest
+from corpus_guard.screening.orders.model import load_orders, orders_digest
 from corpus_guard.screening.survey.survey import Survey
 from corpus_guard.screening.tags import TAG_KEYS, tag_ids
 from corpus_guard.settings import load_yaml
@@ -54,7 +58,7 @@ MAX_HITS: Final = 20
 MAX_PLACES: Final = 5_000
 """Places that are looked at in one text, whether they count or not."""
 MAX_DOUBTFUL: Final = 5_000
-"""Sentences of one text that the classifier reads with the sentence encoder, some 10 ms each."""
+"""Sentences of one text that the classifier reads with the sentence encoder, some 10 ms each, or with the language model too, some 40."""
 FOLLOWED_BY_BYTES: Final = 800
 """Bytes after a hit in which a rule's ``followed_by`` must stand."""
 MAX_VIEW_DEPTH: Final = 4
@@ -68,11 +72,14 @@ class InstructionsParams(Params):
     """Characters on either side of a hit that are searched for words about attacks."""
     teaching_factor: float = Field(default=0.5, gt=0, le=1)
     """Factor for a hit's score at each step that its severity is lowered."""
-    order_probability: float = Field(default=0.96, gt=0, le=1)
+    order_probability: float = Field(default=0.94, gt=0, le=1)
     """How likely a sentence must be an order, by the classifier, where it does not fit the text around it, or is
     encoded or hidden; 1: the classifier is off."""
-    fitting_order_probability: float = Field(default=0.97, gt=0, le=1)
+    fitting_order_probability: float = Field(default=0.955, gt=0, le=1)
     """The same for a sentence that fits the text around it."""
+    order_reader: bool = True
+    """The embedded language model reads the sentences that the classifier doubts. Without it, 0.96 and 0.97 suit the two
+    limits above."""
 
 
 class InstructionRule(BaseModel):
@@ -326,11 +333,19 @@ class Instructions(ConfiguredCheck[InstructionsParams]):
     params_class = InstructionsParams
     code_version = ("7",)
 
-    def __init__(self, params: InstructionsParams | None = None, *, pack: Path = RULES_FILE, name: str = "") -> None:
+    def __init__(
+        self,
+        params: InstructionsParams | None = None,
+        *,
+        reader: Callable[[], SentenceReader] | None = None,
+        pack: Path = RULES_FILE,
+        name: str = "",
+    ) -> None:
         """Load the rules.
 
         Args:
             params: limits.
+            reader: returns the language model that reads sentences in doubt; None: words and encoder decide alone.
             pack: the rule file.
             name: of the check, where the pack is not the guard's.
 
@@ -340,6 +355,7 @@ class Instructions(ConfiguredCheck[InstructionsParams]):
         super().__init__(params)
         self.name = name or type(self).name  # type: ignore[misc] # a pack of one's own is a check of its own
         self._path = pack
+        self._reader = reader if self.params.order_reader else None
         load_rules(pack)  # a mistake in the file is reported at once
         if pack != RULES_FILE:
             self._matchers  # noqa: B018 - a pattern that RE2 refuses is reported at once to the author of a pack
@@ -350,10 +366,10 @@ class Instructions(ConfiguredCheck[InstructionsParams]):
         return _compile_matchers(self._path, self._pack_digest)
 
     @cached_property
-    def _orders(self) -> OrdersModel | None:
+    def _orders(self) -> OrderClassifier | None:
         """Return the classifier; None where it is off, or the pack is not the guard's."""
         is_on = self.params.order_probability < 1 and self._path == RULES_FILE
-        return load_orders() if is_on else None
+        return OrderClassifier(load_orders(), self._reader) if is_on else None
 
     @cached_property
     def _pack_digest(self) -> str:
@@ -364,6 +380,7 @@ class Instructions(ConfiguredCheck[InstructionsParams]):
         """Return the digest of the pack's bytes, the parameters, the code's version and the folding tables."""
         params = canonical_json(self.params.model_dump()).decode()
         classifier = [orders_digest()] if self._path == RULES_FILE else []
+        classifier += [ORDERS.digest()] if classifier and self._reader else []
         own = [self._pack_digest, params, *self.code_version, FOLDING_VERSION, *classifier]
         return digest("check/instructions/v1", own)
 
@@ -446,20 +463,22 @@ class Instructions(ConfiguredCheck[InstructionsParams]):
 
     def _speech_acts(self, text: str, search: _Search, weigh: _Weigh, *, stands_apart: bool) -> Iterator[_RuleHits]:
         """Yield the sentences that the classifier takes for orders."""
-        if (model := self._orders) is None:
+        if (classifier := self._orders) is None:
             return
         rows = {span: join_cells(text[span.start : span.end]) for span in split_rows(text)}
-        if not model.opens(text) and not any(map(model.opens, rows.values())):
+        if not classifier.opens(text) and not any(map(classifier.opens, rows.values())):
             return
-        doubtful: set[str] = set()
-        for span in dict.fromkeys((*split_pieces(text), *split_slots(text), *rows)):
-            sentence = rows.get(span) or text[span.start : span.end]
-            probability = model.probability(sentence)
-            if probability:
-                doubtful.add(sentence)
-            if len(doubtful) > MAX_DOUBTFUL:
-                search.cut_off = True
-                return
+        sentences = {
+            span: rows.get(span) or text[span.start : span.end]
+            for span in dict.fromkeys((*split_pieces(text), *split_slots(text), *rows))
+        }
+        doubtful = list(islice(filter(classifier.doubts, dict.fromkeys(sentences.values())), MAX_DOUBTFUL + 1))
+        if len(doubtful) > MAX_DOUBTFUL:
+            search.cut_off = True
+            doubtful.pop()
+        probabilities = dict(zip(doubtful, classifier.probabilities(doubtful), strict=True))
+        for span, sentence in sentences.items():
+            probability = probabilities.get(sentence, 0.0)
             if probability < self.params.order_probability:
                 continue
             if stands_apart or probability >= self.params.fitting_order_probability or is_foreign(text, span):

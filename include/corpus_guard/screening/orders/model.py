@@ -131,9 +131,9 @@ class OrdersModel:
     sheet: dict[str, Any]
     """Data sheet: what it was trained on."""
 
-    def probability(self, sentence: str) -> float:
-        """Return how likely a sentence is an order, 0..1; 0 where its words do not open it."""
-        return self._judge(sentence) if self.opens(sentence) else 0.0
+    def judge(self, sentence: str) -> float:
+        """Return the log-odds that a sentence is an order; minus infinity where its words do not open it."""
+        return self._judge(sentence) if self.opens(sentence) else -math.inf
 
     def opens(self, text: str) -> bool:
         """Return True if the words of a text, or of a sentence, may belong to an order."""
@@ -164,14 +164,14 @@ class OrdersModel:
     @cached_property
     def _judge(self) -> Callable[[str], float]:
         @lru_cache(maxsize=MAX_SENTENCES)
-        def probability(sentence: str) -> float:
+        def judge(sentence: str) -> float:
             words = self.log_odds(read_features(sentence))
             if words < self.reads_at:
-                return 0.0
+                return -math.inf
             whole = self.all_log_odds(words, sentence)
-            return 1 / (1 + math.exp(-(max(words, whole) if _is_other_script(sentence) else whole)))
+            return max(words, whole) if is_other_script(sentence) else whole
 
-        return probability
+        return judge
 
     @cached_property
     def _table(self) -> list[list[float]]:
@@ -199,7 +199,7 @@ class OrdersModel:
             )
 
 
-def _is_other_script(sentence: str) -> bool:
+def is_other_script(sentence: str) -> bool:
     """Return True if most letters are not Latin: the encoder's vocabulary is English, and there it only spells."""
     if sentence.isascii():
         return False
