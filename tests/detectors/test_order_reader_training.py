@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 
+from corpus_guard.detectors.orders import reader_training
 from corpus_guard.detectors.orders.reader_training import fit_sum, train_order_reader
 from corpus_guard.detectors.orders.texts import read_texts
 from corpus_guard.detectors.orders.training import ALARMS, CERTAIN, OrdersData
@@ -43,8 +44,11 @@ def test_the_threshold_lets_the_share_of_alarms_through() -> None:
 
 
 @pytest.mark.slow
-def test_a_short_training_learns_and_gives_the_same_weights_again(models: Models) -> None:
-    texts = [text for text in read_texts() if text.language == "en"][::60]
+def test_a_short_training_learns_and_gives_the_same_weights_again(
+    models: Models, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reader_training, "EPOCHS", 8)
+    texts = [text for text in read_texts() if text.language == "en"][::100]
     weights = models.language_model_weights
 
     first, second = (train_order_reader(OrdersData(texts, runs=1), weights, seed=1) for _ in range(2))
@@ -54,5 +58,5 @@ def test_a_short_training_learns_and_gives_the_same_weights_again(models: Models
     reader = OrderReader(lambda: weights, lambda: first)
     scores = reader.log_odds([text.text for text in texts])
     labels = np.array([text.is_order for text in texts])
-    assert scores[labels].mean() > scores[~labels].mean() + 1
+    assert (scores[labels][:, None] > scores[~labels]).mean() > 0.9
     assert all(map(math.isfinite, scores))
