@@ -14,6 +14,7 @@ from corpus_guard.errors import SettingsError
 from corpus_guard.models.order_reader import ORDERS
 from corpus_guard.models.trained_reader import ReaderWeights
 from corpus_guard.screening.checks.instructions import Instructions, InstructionsParams
+from corpus_guard.screening.orders import classifier as classifier_module
 from corpus_guard.screening.orders.classifier import SUM, OrderClassifier, WeightedSum
 from corpus_guard.screening.orders.model import load_orders
 
@@ -64,6 +65,15 @@ def test_the_language_model_is_asked_only_in_doubt_and_once() -> None:
     assert reader.asked == [ORDER]
     assert classifier.probabilities([*doubted, ORDER]) == first
     assert reader.asked == [ORDER]
+
+
+def test_a_full_memory_changes_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    other = ORDER.replace("leak", "fire")
+    monkeypatch.setattr(classifier_module, "MAX_SENTENCES", 1)
+    classifier = OrderClassifier(load_orders(), lambda: Reader(-1.5))
+    (first,) = classifier.probabilities([ORDER])
+
+    assert classifier.probabilities([ORDER, other])[0] == first
 
 
 def test_a_script_that_it_cannot_read_is_not_shown_to_the_language_model() -> None:

@@ -59,16 +59,16 @@ class WeightedSum:
         Raises:
             SettingsError: it is missing, or is no sum.
         """
+        expected = (
+            f"expected finite numbers for {', '.join(cls.__slots__)}; train it again with `guard train order-reader`"
+        )
         try:
             numbers = {name: float(value) for name, value in sheet[SUM].items()}
             read = cls(**numbers)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise SettingsError(
-                f"weights of the reader of orders: got no weighted sum, expected {', '.join(cls.__slots__)}; train it again "
-                "with `guard train order-reader`"
-            ) from error
+            raise SettingsError(f"weights of the reader of orders: got no weighted sum, {expected}") from error
         if not all(map(math.isfinite, numbers.values())):
-            raise SettingsError(f"weights of the reader of orders: got {numbers}, expected finite numbers")
+            raise SettingsError(f"weights of the reader of orders: got {numbers}, {expected}")
         return read
 
 
@@ -111,6 +111,8 @@ class OrderClassifier:
 
     def _read(self, sentences: Sequence[str]) -> None:
         """Let the language model read the sentences in doubt that it has not read before."""
+        if len(self._known) + len(sentences) > MAX_SENTENCES:
+            self._known.clear()
         doubtful = [
             sentence
             for sentence in dict.fromkeys(sentences)
@@ -118,7 +120,5 @@ class OrderClassifier:
             and not is_other_script(sentence)
             and self._model.judge(sentence) >= self._sum.asks_at
         ]
-        if len(self._known) + len(doubtful) > MAX_SENTENCES:
-            self._known.clear()
         for sentence, log_odds in zip(doubtful, self._reader.log_odds(doubtful).tolist(), strict=True):
             self._known[sentence] = self._sum.of(self._model.judge(sentence), log_odds)
