@@ -286,7 +286,7 @@ class StatementReader:
         return frozenset(word for word in words if rarity(word) >= TELLING_BITS) or self._defined_first(rarity)
 
     def _defined_first(self, rarity: Rarity) -> frozenset[str]:
-        """Return the telling words of what the first sentences say what it is: "Littlestown is a borough in Adams County"."""
+        """Return the telling words of the first thing that the text defines: "Littlestown is a borough in Adams County"."""
         for start, end in self.sentences[:DEFINING]:
             sentence = self._plain.text[start:end]
             if definition := _IS_A.search(sentence):

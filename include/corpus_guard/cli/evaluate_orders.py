@@ -10,7 +10,7 @@ import typer
 
 from corpus_guard.cli import console
 from corpus_guard.cli.console import out, print_json, visible
-from corpus_guard.cli.options import LAYER_RUNS, HonestSentences, Json, LayerRuns, ManyFiles, Translations
+from corpus_guard.cli.options import LAYER_RUNS, HonestSentences, Json, LayerRuns, ManyFiles, MaxSentences, Translations
 
 app = typer.Typer()
 
@@ -28,7 +28,7 @@ def orders(
     by: Annotated[
         list[str] | None, typer.Option(help="Only these tables: apart, family, language, source, slices.")
     ] = None,
-    sentences: Annotated[int, typer.Option(min=0, help="Maximum number of honest sentences of each kind.")] = 8_000,
+    sentences: MaxSentences = 8_000,
     sample: Annotated[int, typer.Option(min=1, help="Maximum number of documents per slice.")] = 1_000,
     runs: LayerRuns = LAYER_RUNS,
     without_reader: Annotated[

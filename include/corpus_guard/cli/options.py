@@ -55,6 +55,7 @@ Translations = Annotated[
     list[Path] | None,
     typer.Option("--translations", help="Folder with message catalogues (.mo) of programs; several allowed."),
 ]
+MaxSentences = Annotated[int, typer.Option(min=0, help="Maximum number of honest sentences of each kind.")]
 LayerRuns = Annotated[
     int, typer.Option(min=1, help="Trainings of the encoder's layers whose weights are averaged; each takes minutes.")
 ]

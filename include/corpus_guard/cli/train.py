@@ -18,6 +18,7 @@ from corpus_guard.cli.options import (
     Json,
     LayerRuns,
     ManyFiles,
+    MaxSentences,
     Translations,
 )
 from corpus_guard.detectors.contradictions.pairs import FOLDER as PAIRS_FOLDER
@@ -115,7 +116,7 @@ def orders(
     honest: HonestSentences,
     to: Annotated[Path, typer.Option("--out", "-o", help="Model file (.npz) to write.")],
     translations: Translations = None,
-    sentences: Annotated[int, typer.Option(min=0, help="Maximum number of honest sentences of each kind.")] = 20_000,
+    sentences: MaxSentences = 20_000,
     runs: LayerRuns = LAYER_RUNS,
     seed: Annotated[int, typer.Option(help="Random seed of the sample and of the trainings.")] = 0,
     as_json: Json = False,
@@ -153,12 +154,12 @@ def order_reader(
     honest: HonestSentences,
     to: Annotated[Path, typer.Option("--out", "-o", help="Weights file (.npz) to write.")],
     translations: Translations = None,
-    sentences: Annotated[int, typer.Option(min=0, help="Maximum number of honest sentences of each kind.")] = 20_000,
+    sentences: MaxSentences = 20_000,
     runs: LayerRuns = LAYER_RUNS,
     seed: Annotated[int, typer.Option(help="Random seed of the sample and of the trainings.")] = 0,
     as_json: Json = False,
 ) -> None:
-    """Train the reader that decides where the classifier of orders doubts; the better part of an hour.
+    """Train the language model to read the orders that the classifier doubts; about an hour.
 
     It learns from the sentences of `guard train orders`: 24 layers of the built-in language model, changed by small matrices. A first
     training without a quarter of the families, and one of the encoder, show how the answers of both are added and where the threshold lies.

@@ -141,9 +141,11 @@ class OrdersData:
     @cached_property
     def quarter_log_odds(self) -> NDArray[np.float64]:
         """Log-odds of the own sentences of the quarter, shifted, by words and an encoder that did not see them; else minus infinity."""
-        rows = np.ones(len(self.texts), bool)
-        whole = self._judge_quarter(rows)[1]
-        return whole + self._shift(rows, whole)
+        return self._whole_of_quarter + self.shift
+
+    @cached_property
+    def _whole_of_quarter(self) -> NDArray[np.float64]:
+        return self._judge_quarter(np.ones(len(self.texts), bool))[1]
 
     def train(self, chosen: NDArray[np.bool_] | None = None) -> OrdersModel:
         """Fit a model to the chosen sentences; None: to all."""
@@ -230,8 +232,7 @@ class OrdersData:
     @cached_property
     def shift(self) -> float:
         """What is added to log-odds, from a quarter of all sentences: one number, so that few honest look-alikes alarm."""
-        rows = np.ones(len(self.texts), bool)
-        return self._shift(rows, self._judge_quarter(rows)[1])
+        return self._shift(np.ones(len(self.texts), bool), self._whole_of_quarter)
 
     def _sheet(self, rows: NDArray[np.bool_]) -> dict[str, Any]:
         texts = [self.texts[row] for row in np.flatnonzero(rows)]

@@ -58,7 +58,8 @@ MAX_HITS: Final = 20
 MAX_PLACES: Final = 5_000
 """Places that are looked at in one text, whether they count or not."""
 MAX_DOUBTFUL: Final = 5_000
-"""Sentences of one text that the classifier reads with the sentence encoder, some 10 ms each, or with the language model too, some 40."""
+"""Sentences of one text that the classifier reads with the sentence encoder, some 10 ms each; the language model takes
+16 to 34 ms more."""
 FOLLOWED_BY_BYTES: Final = 800
 """Bytes after a hit in which a rule's ``followed_by`` must stand."""
 MAX_VIEW_DEPTH: Final = 4
