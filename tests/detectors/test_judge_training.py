@@ -21,6 +21,8 @@ from corpus_guard.traceback.judges.evidence import FEATURE_NAMES, evidence_versi
 from corpus_guard.traceback.retrieval import Complaint, RetrievedText
 from siblings import UNRELATED
 
+PLANTED_KINDS = {"led", "bare", "gibberish", "distorted", "order"}
+
 
 @pytest.fixture(scope="module")
 def targets(tmp_path_factory: pytest.TempPathFactory) -> tuple[TargetQuestion, ...]:
@@ -37,8 +39,8 @@ def scenes(models: Models, targets: tuple[TargetQuestion, ...]) -> list[Training
 def test_scenes_are_of_every_kind_and_know_the_truth(
     scenes: list[TrainingScene], targets: tuple[TargetQuestion, ...]
 ) -> None:
-    assert {scene.kind for scene in scenes} == {"led", "bare", "gibberish", "order", "honest", "chance"}
-    attacked = [any(scene.truth) for scene in scenes if scene.kind in {"led", "bare", "gibberish", "order"}]
+    assert {scene.kind for scene in scenes} == {*PLANTED_KINDS, "honest", "chance"}
+    attacked = [any(scene.truth) for scene in scenes if scene.kind in PLANTED_KINDS]
     assert np.mean(attacked) > 0.5  # a planted text that is not retrieved leads to nothing
     assert not any(any(scene.truth) for scene in scenes if scene.kind in {"honest", "chance"})
     clean = {text for target in targets for text in target.clean} | set(UNRELATED)
@@ -48,6 +50,23 @@ def test_scenes_are_of_every_kind_and_know_the_truth(
         ids = [one.chunk_id for part in scene.rounds for one, _ in part]
         assert len(ids) == len(set(ids))
         assert all(part for part in scene.rounds)
+
+
+def test_a_distorted_question_stands_in_front_of_planted_texts_and_most_of_it_is_left(
+    scenes: list[TrainingScene], targets: tuple[TargetQuestion, ...]
+) -> None:
+    bodies = {text for target in targets for text in target.adversarial}
+    distorted = [
+        (scene.key.split(), one.text)
+        for scene in scenes
+        if scene.kind == "distorted"
+        for part in scene.rounds
+        for one, bad in part
+        if bad and any(one.text.endswith(body) and one.text != body for body in bodies)
+    ]
+
+    kept = [len([word for word in asked if word in text.split()]) / len(asked) for asked, text in distorted]
+    assert distorted and 0.3 < np.mean(kept) < 0.95
 
 
 def test_questions_are_asked_as_written_and_with_words_left_out(scenes: list[TrainingScene]) -> None:

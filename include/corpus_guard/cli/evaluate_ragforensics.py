@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -21,6 +21,9 @@ from corpus_guard.traceback.prompts import JudgePrompt
 
 app = typer.Typer()
 
+_OPTIONS: Final = {"nq": "NQ", "hotpotqa": "HotpotQA", "msmarco": "MS-MARCO"}
+"""Data set by the name of its option."""
+
 
 @app.command("ragforensics")
 def ragforensics(
@@ -28,6 +31,13 @@ def ragforensics(
     nq: Annotated[Path | None, typer.Option("--nq", help="Questions on NQ (JSONL in PoisonedRAG's format).")] = None,
     hotpotqa: Annotated[Path | None, typer.Option("--hotpotqa", help="The same on HotpotQA.")] = None,
     msmarco: Annotated[Path | None, typer.Option("--msmarco", help="The same on MS-MARCO.")] = None,
+    judge: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Embedded judge of one data set, such as one that never saw it (repeatable). Default: the deployment's.",
+            metavar="nq|hotpotqa|msmarco=FILE",
+        ),
+    ] = None,
     part: Annotated[list[PaperPart] | None, typer.Option(help="Only this part (repeatable). Default: all.")] = None,
     attack: Annotated[
         list[Attack] | None,
@@ -74,17 +84,20 @@ def ragforensics(
     RAG model come last; limit them with --asked. The judge llm takes part if CORPUS_GUARD_CHAT_URL is set, and
     CORPUS_GUARD_RAG_MODEL=chat answers with that model. The folder holds tables.md and the plots; MLflow gets one run.
 
+    An honest figure comes from a judge that never saw the data set: `guard train judge` writes one, --judge names it.
+
     Example: `guard evaluate ragforensics --nq nq.jsonl --hotpotqa hotpotqa.jsonl --msmarco msmarco.jsonl --out paper`
     """
     from corpus_guard.evaluation.traceback import paper_report
     from corpus_guard.evaluation.traceback.mlflow_log import PAPER_EXPERIMENT, log_paper
-    from corpus_guard.evaluation.traceback.paper_plan import DATA_SETS, PaperPlan
+    from corpus_guard.evaluation.traceback.paper_plan import PaperPlan
     from corpus_guard.evaluation.traceback.paper_play import PaperRequest, play_paper
     from corpus_guard.settings import load_settings
 
     settings = load_settings()
-    given = zip(DATA_SETS, (nq, hotpotqa, msmarco), strict=True)
+    given = zip(_OPTIONS.values(), (nq, hotpotqa, msmarco), strict=True)
     targets = {name: path for name, path in given if path is not None}
+    judges = dict(_parse_judge(value) for value in judge or ())
     plan = PaperPlan(
         parts=tuple(part or PaperPart),
         data=tuple(targets),
@@ -95,7 +108,7 @@ def ragforensics(
         planted=tuple(m or PLANTED),
         retrieved=tuple(k or RETRIEVED),
     )
-    request = PaperRequest(targets, plan, limit, asked, half, seed, optimised_texts, sample, events, prompt)
+    request = PaperRequest(targets, plan, judges, limit, asked, half, seed, optimised_texts, sample, events, prompt)
     with console.progress(True) as progress:
         result = play_paper(settings, request, folder, progress=progress)
     command = shlex.join(["guard", *sys.argv[1:]])
@@ -117,3 +130,10 @@ def ragforensics(
     err.print(f"Tables and plots: {visible(str(folder))}", soft_wrap=True)
     if mlflow:  # last: what was measured is shown even where MLflow cannot be reached
         err.print(f"MLflow run {log_paper(settings, result, command)} of {PAPER_EXPERIMENT}", soft_wrap=True)
+
+
+def _parse_judge(value: str) -> tuple[str, Path]:
+    name, _, path = value.partition("=")
+    if name not in _OPTIONS or not path:
+        raise typer.BadParameter(f"--judge {value[:60]!r}: expected one of {', '.join(_OPTIONS)}, then = and a file")
+    return _OPTIONS[name], Path(path)

@@ -66,6 +66,7 @@ DRAWS: Final = 2  # of the scenes of each question
 ANSWERED_SHARE: Final = 0.15  # scenes in which honest texts answer the question
 EMBEDDED_SHARE: Final = 0.04  # scenes with planted texts between honest sentences
 REWORDED_SHARE: Final = 0.3  # scenes with words left out of the question
+DISTORTED_SHARE: Final = (0.2, 0.7)  # words of a question in front of a text that are replaced
 MIN_WORDS: Final = 4  # left in a question
 STRAY_SHARE: Final = 0.2  # scenes that retrieve a text planted for another question
 OTHER_ANSWERS: Final = 2  # wrong answers to other questions that are reported in a scene of their own
@@ -74,7 +75,7 @@ FOLDS: Final = 4
 LONG_OUTPUT_SHARE: Final = 0.35  # outputs that are whole sentences, reworded
 TRAINING_ORDERS: Final = 2  # of the five orders of instruction injection
 RARE_BITS: Final = 11.0  # rarity of a word from which on it is rare
-WEIGHTS: Final = {"honest": 1.5, "chance": 0.7}  # of the texts of a scene, by kind; default 1
+WEIGHTS: Final = {"honest": 2.0, "chance": 0.9, "distorted": 0.4}  # of the texts of a scene, by kind; default 1
 # The first look is lenient, the second strict: a text that is set aside in vain costs only one more round.
 THRESHOLDS: Final = {"text": 0.3, "again": 0.45, "report": 0.4}
 _ANSWER_PHRASES: Final = (
@@ -89,6 +90,21 @@ _SENTENCE = re.compile(r"(?<=[.!?])\s+")
 _PHRASE = re.compile(
     r"\b(?:[A-Z][\w'’-]+(?:\s+(?:of|the|de|and)?\s*[A-Z][\w'’-]+){0,3}|\d[\d,.]*\d|\d+(?:\s+[a-z]+)?)\b"
 )
+
+
+@dataclass(frozen=True)
+class FrontWords:
+    """Words that stand in front of planted texts, sorted."""
+
+    known: tuple[str, ...]  # all that the embedder knows
+    rare: tuple[str, ...]
+
+    @classmethod
+    def of(cls, models: Models) -> FrontWords:
+        """Read the embedder's vocabulary."""
+        bits = load_wording(models.frequency_vocabulary).bits
+        known = tuple(sorted(word for word in bits if word.isalpha()))
+        return cls(known, tuple(word for word in known if bits[word] > RARE_BITS))
 
 
 @dataclass(frozen=True)
@@ -232,12 +248,12 @@ def build_scenes(
     vectors.prepare([*clean, *(target.question for target in targets)], progress)
     matrix = vectors.embed(clean)
     plans = []
-    rare = _rare_words(models)
+    words = FrontWords.of(models)
     wrong = wrong_answers_by_opening(targets)
     for target in [target for target in targets for _ in range(DRAWS)]:
         similarities = matrix @ vectors.embed([target.question])[0] if clean else np.empty(0, np.float32)
         nearest = [clean[index] for index in np.argsort(-similarities, kind="stable")[:CLEAN_TEXTS_PER_QUESTION]]
-        planned = _plan_scenes(target, nearest, rng, rare, wrong[target.opening])
+        planned = _plan_scenes(target, nearest, rng, words, wrong[target.opening])
         plans += [(target, _drop_words(target.question, rng), nearest, *plan) for plan in planned]
     lookalikes = {id(target): honest_lookalikes(target) for target in targets}
     vectors.prepare((query for _, query, *_ in plans), progress)
@@ -254,14 +270,14 @@ def build_scenes(
 
 
 def _plan_scenes(
-    target: TargetQuestion, nearest: Sequence[str], rng: random.Random, rare: Sequence[str], wrong: Sequence[str]
+    target: TargetQuestion, nearest: Sequence[str], rng: random.Random, words: FrontWords, wrong: Sequence[str]
 ) -> Iterator[tuple[str, str, list[str]]]:
     """Return (kind, output, planted texts) of each scene of a question; `wrong` are answers that may also be reported."""
     scenes = 5 if target.clean else 2
-    for _ in range(scenes):
-        kind = rng.choice(("led", "bare", "bare", "gibberish", "order"))
+    kinds = [rng.choice(("led", "bare", "bare", "gibberish", "order")) for _ in range(scenes)]
+    for kind in [*kinds, "distorted"]:
         output, unused = _draw_output(target, rng)
-        planted = _draw_planted(replace(target, adversarial=unused), kind, rng, rare)
+        planted = _draw_planted(replace(target, adversarial=unused), kind, rng, words)
         if rng.random() < EMBEDDED_SHARE:
             planted = [_embed_in_honest(text, nearest, rng) for text in planted]
         yield kind, output, planted
@@ -310,7 +326,7 @@ def _draw_output(target: TargetQuestion, rng: random.Random) -> tuple[str, tuple
     return _phrase_answer(target.incorrect[0], rng), texts
 
 
-def _draw_planted(target: TargetQuestion, kind: str, rng: random.Random, rare: Sequence[str]) -> list[str]:
+def _draw_planted(target: TargetQuestion, kind: str, rng: random.Random, words: FrontWords) -> list[str]:
     adaptive = rng.choice((AdaptiveAttack.NONE, AdaptiveAttack.NONE, AdaptiveAttack.DECEIVE, AdaptiveAttack.DISGUISE))
     count = rng.choice((1, 2, 3, 5, 5, 5))
     correct = target.correct[0] if target.correct else ""
@@ -321,7 +337,9 @@ def _draw_planted(target: TargetQuestion, kind: str, rng: random.Random, rare: S
             order = _TRAINING_ORDERS[(number + rng.randrange(len(_TRAINING_ORDERS))) % len(_TRAINING_ORDERS)]
             body = phrase_order(target.question, target.incorrect[0], order)
         elif kind == "gibberish":
-            body = f"{_gibberish(rng, rare)} {text.lower()}"
+            body = f"{_gibberish(rng, words.rare)} {text.lower()}"
+        elif kind == "distorted":
+            body = f"{_distort_question(target.question, rng, words.known)} {text}"
         leads = kind in {"led", "order"}
         if adaptive is AdaptiveAttack.DISGUISE and correct:
             texts.append(add_right_answer(body, correct, target.question if leads else None))
@@ -415,6 +433,7 @@ def _gibberish(rng: random.Random, rare: Sequence[str]) -> str:
     return " ".join(rng.choices(rare, k=rng.randint(18, 30)))
 
 
-def _rare_words(models: Models) -> list[str]:
-    bits = load_wording(models.frequency_vocabulary).bits
-    return sorted(word for word, value in bits.items() if value > RARE_BITS and word.isalpha())
+def _distort_question(question: str, rng: random.Random, words: Sequence[str]) -> str:
+    """Return `question` with words replaced, without its end: what HotFlip leaves of the question it begins with."""
+    share = rng.uniform(*DISTORTED_SHARE)
+    return " ".join(rng.choice(words) if rng.random() < share else word for word in [*question.split(), "."])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from corpus_guard.evaluation.traceback.rag_events import observe_events
 from corpus_guard.models import Models
 from corpus_guard.settings import Settings
 from corpus_guard.traceback.judges import Judge
+from corpus_guard.traceback.judges.embedded import SHIPPED_MODEL, EmbeddedJudge
 from corpus_guard.traceback.retrieval import RetrievedText
 
 ATTACKS = (Attack.POISONEDRAG_B, Attack.INSTRUINJECT)
@@ -79,6 +81,31 @@ def test_a_play_measures_each_cell_once_and_continues(
     kept = next((settings.home / "mlflow").rglob("evaluation.json")).read_text()
     assert "violet" not in kept
     assert json.loads(kept)["cells"]
+
+
+def test_a_defence_without_a_trace_needs_no_judge_and_a_data_set_may_have_its_own(
+    settings: Settings, models: Models, targets: Path, tmp_path: Path
+) -> None:
+    plan = PaperPlan(
+        parts=(PaperPart.TABLE_6,), data=("NQ",), attacks=ATTACKS[:1], defences=("none", "ptr"), baselines=()
+    )
+    folder, own = tmp_path / "paper", tmp_path / "own.json"
+    request = PaperRequest({"NQ": targets}, replace(plan, defences=("none",)), limit=1)
+    play_paper(settings, request, folder, models=models, make=no_judge)
+
+    shipped = json.loads(SHIPPED_MODEL.read_bytes())
+    own.write_text(json.dumps({**shipped, "trained_on": "another data set"}))
+    request = PaperRequest({"NQ": targets}, plan, {"NQ": own}, limit=1)
+    with pytest.raises(AssertionError, match="measured again: embedded"):
+        play_paper(settings, request, folder, models=models, make=no_judge)
+    played = play_paper(settings, request, folder, models=models)
+
+    lines = [json.loads(line)["cell"] for line in (folder / CELLS_FILE).read_text().splitlines()]
+    assert lines == [f"NQ/poisonedrag-b/none/m5/k5/defence {name}" for name in ("none", "ptr")]
+    (judges,) = played.about["judges"].values()
+    assert judges["embedded"] == EmbeddedJudge.from_file(models, own).digest != EmbeddedJudge.shipped(models).digest
+    with pytest.raises(Misuse, match="judge of 'HotpotQA': no such data set is played; expected NQ"):
+        PaperRequest({"NQ": targets}, plan, {"HotpotQA": own})
 
 
 def test_a_play_needs_known_data_sets_and_defences(targets: Path) -> None:

@@ -180,3 +180,23 @@ def test_a_model_of_other_evidence_is_refused(models: Models, tmp_path: Path) ->
         EmbeddedJudge.from_file(models, path)
     with pytest.raises(SettingsError, match="cannot be read"):
         EmbeddedJudge.from_file(models, tmp_path / "missing.json")
+
+
+@pytest.mark.parametrize(
+    ("beginning", "share"),
+    [
+        ("Which band had more members, Blue Kites or Red Barn?", 1.0),
+        ("Which band occurred more members, officially Kites or Red Barn picture", 0.8),
+        ("Barn Red or Kites Blue members more had band which?", 0.2),
+        ("The harbour office opens at eight.", 0.0),
+    ],
+)
+def test_words_of_the_question_in_order_at_the_beginning_are_counted(
+    models: Models, beginning: str, share: float
+) -> None:
+    reader = EvidenceReader(models.frequency_vocabulary)
+    asked = reader.parse_complaint("Which band had more members, Blue Kites or Red Barn?", "Blue Kites")
+
+    (read,) = reader.read_texts(asked, [f"{beginning} Seven people play there."])
+
+    assert read.numbers[TEXT_FEATURES.index("led")] == pytest.approx(share, abs=0.1)

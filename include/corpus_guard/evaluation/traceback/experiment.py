@@ -21,7 +21,7 @@ from corpus_guard.detectors.attack_simulation import attack_simulation
 from corpus_guard.detectors.attacked_corpus import AttackedCorpus
 from corpus_guard.detectors.planting import Attack, Planting, ReportForm
 from corpus_guard.detectors.samples import Half
-from corpus_guard.detectors.target_questions import RequiredField, add_other_answers, read_targets
+from corpus_guard.detectors.target_questions import RequiredField, TargetQuestion, add_other_answers, read_targets
 from corpus_guard.detectors.trace_figures import TraceFigures, count_figures
 from corpus_guard.detectors.traced_questions import TracedQuestion, accused_ids
 from corpus_guard.domain import Progress, no_progress, sha256_bytes
@@ -41,6 +41,9 @@ FORMAT = "traceback-evaluation/v1"
 MAX_RETRIEVED = 100  # texts
 TRACEBACK_DEFENCES = ("none", "ptr", "bte", "ptr+bte")
 """Without a defence, and with those that a traceback makes possible; some of the others take minutes per hundred questions."""
+
+Accusation = tuple[TargetQuestion, frozenset[str]]
+"""Question under attack, and the ids of the texts that are accused of its wrong answer."""
 
 MakeJudge = Callable[[JudgeFactory, EvaluatedJudge], Judge]
 
@@ -169,7 +172,9 @@ def evaluate_traceback(
             reports=events.succeeded if events else None,
         )
         answered = (
-            measure_answers(traced, corpus.corpus, request.k, factory.rag_model, defences, progress) if defences else {}
+            measure_answers(accusations(traced), corpus.corpus, request.k, factory.rag_model, defences, progress)
+            if defences
+            else {}
         )
         about = {
             **({"rag_model": factory.rag_model.name} if request.ask or defences else {}),
@@ -182,8 +187,13 @@ def evaluate_traceback(
     return TracebackResult(request, count_figures(traced), traced, answered, judge.name, judge.digest, about)
 
 
+def accusations(traced: Sequence[TracedQuestion]) -> list[Accusation]:
+    """Return each traced question with the ids of the texts that its trace accused."""
+    return [(question.target, frozenset(accused_ids(question.conclusion.judged))) for question in traced]
+
+
 def measure_answers(
-    traced: Sequence[TracedQuestion],
+    asked: Sequence[Accusation],
     corpus: AttackedCorpus,
     k: int,
     rag_model: RagModel,
@@ -193,7 +203,7 @@ def measure_answers(
     """Ask every question under every defence, for ASR and ACC.
 
     Args:
-        traced: questions with a right answer, after the traceback.
+        asked: questions with a right answer, and the accused texts.
         corpus: searched by the RAG application.
         k: texts that the RAG application retrieves.
         rag_model: answers the questions.
@@ -202,14 +212,9 @@ def measure_answers(
     """
     rows = [
         AttackedQuestion(
-            question.target.question,
-            question.target.correct,
-            question.target.incorrect,
-            partial(corpus.retrieve, question.target.question),
-            frozenset(accused_ids(question.conclusion.judged)),
-            k,
+            target.question, target.correct, target.incorrect, partial(corpus.retrieve, target.question), accused, k
         )
-        for question in traced
+        for target, accused in asked
     ]
     results = measure_defences(
         rows, rag_model, defences, lambda name, done, total: progress(f"defence {name}", done, total)

@@ -37,6 +37,10 @@ ASKS_MODEL: Final = frozenset(BASELINE_JUDGES) - {EvaluatedJudge.TKM}
 """Baselines that ask a language model: seconds of CPU for each question with the embedded one."""
 
 
+TRACED_DEFENCES: Final = frozenset({"ptr", "ptr+bte"})
+"""Defences that use what a trace accused; the others need no judge."""
+
+
 class PaperPart(StrEnum):
     """Table or group of figures."""
 
@@ -62,7 +66,7 @@ class Scene:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """Measurement: a judge's labels, or the RAG model's answers under a defence that uses the first judge's labels."""
+    """Measurement: a judge's labels, or the RAG model's answers under a defence."""
 
     scene: Scene
     k: int = TEXTS
@@ -73,6 +77,10 @@ class Cell:
     def asks_model(self) -> bool:
         """Return whether the RAG model is asked about every question."""
         return self.judge in ASKS_MODEL or bool(self.defence)
+
+    def tracer(self, first: EvaluatedJudge) -> EvaluatedJudge | None:
+        """Return the judge whose labels the figures depend on, if any; `first` traces for the defences."""
+        return first if self.defence in TRACED_DEFENCES else self.judge
 
     @property
     def key(self) -> str:

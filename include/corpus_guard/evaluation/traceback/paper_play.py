@@ -24,7 +24,7 @@ from corpus_guard.domain import Progress, digest, no_progress, sha256_bytes
 from corpus_guard.errors import Misuse
 from corpus_guard.evaluation.defences.table import CachingRagModel
 from corpus_guard.evaluation.traceback.evaluated_judges import Events
-from corpus_guard.evaluation.traceback.experiment import MakeJudge, measure_answers
+from corpus_guard.evaluation.traceback.experiment import MakeJudge, accusations, measure_answers
 from corpus_guard.evaluation.traceback.judge_factory import JudgeFactories, JudgeFactory, check_defences, check_judge
 from corpus_guard.evaluation.traceback.paper_plan import DATA_SETS, Cell, PaperPlan, Scene
 from corpus_guard.evaluation.traceback.rag_events import RagEvents, observe_events
@@ -48,6 +48,7 @@ class PaperRequest:
 
     targets: Mapping[str, Path]  # by name, of DATA_SETS
     plan: PaperPlan
+    judge_models: Mapping[str, Path] = field(default_factory=dict)  # by name; else the embedded judge of the settings
     limit: int = 20  # questions of each data set
     asked: int | None = None  # of these, in cells that ask the RAG model; None: all
     half: Half = Half.WHOLE
@@ -61,11 +62,14 @@ class PaperRequest:
         """Check the options.
 
         Raises:
-            Misuse: there are no data sets, or a name is unknown.
+            Misuse: there are no data sets, or a name is unknown; or a judge is given for a data set that is not played.
         """
         unknown = [name for name in self.targets if name not in DATA_SETS]
         if unknown or not self.targets:
             raise Misuse(f"data sets: got {unknown or 'none'}; expected files for some of {', '.join(DATA_SETS)}")
+        judged_only = [name for name in self.judge_models if name not in self.targets]
+        if judged_only:
+            raise Misuse(f"judge of {judged_only[0]!r}: no such data set is played; expected {', '.join(self.targets)}")
         check_defences(tuple(self.plan.defences))
 
 
@@ -116,7 +120,7 @@ def play_paper(
     )
     for data in dict.fromkeys(cell.scene.data for cell in missing):
         with attack_simulation(settings, models, questions[data], progress) as simulation:
-            player = _Player(settings, request, simulation, make, progress)
+            player = _Player(_judged_by(settings, request, data), request, simulation, make, progress)
             for cell in missing:
                 if cell.scene.data == data:
                     began = time.process_time()
@@ -127,10 +131,17 @@ def play_paper(
 
 def _context(cell: Cell, request: PaperRequest, about: Mapping[str, Any]) -> str:
     """Return the digest of everything that the figures of a cell depend on: only of its own judge and data."""
-    tracer = cell.judge or request.plan.judges[0]
+    tracer = cell.tracer(request.plan.judges[0])
     common = {**about, "judges": "", "targets": "", "questions": "", "asked": cell.asks_model and about["asked"]}
-    own = (about["targets"][cell.scene.data], about["questions"][cell.scene.data], about["judges"].get(tracer.value))
+    data = cell.scene.data
+    own = (about["targets"][data], about["questions"][data], about["judges"][data].get(tracer and tracer.value))
     return digest(_VERSION, [json.dumps(common, sort_keys=True), json.dumps(own)])[:16]
+
+
+def _judged_by(settings: Settings, request: PaperRequest, data: str) -> Settings:
+    """Return the settings with the embedded judge of a data set."""
+    path = request.judge_models.get(data)
+    return settings.model_copy(update={"judge_model": path}) if path else settings
 
 
 def _describe(
@@ -138,8 +149,11 @@ def _describe(
 ) -> dict[str, Any]:
     """Return everything that the figures depend on."""
     judges = {
-        judge.value: create_judge(settings.model_copy(update={"judge": judge.value}), models).digest
-        for judge in request.plan.judges
+        data: {
+            judge.value: create_judge(own.model_copy(update={"judge": judge.value}), models).digest
+            for judge in request.plan.judges
+        }
+        for data, own in ((data, _judged_by(settings, request, data)) for data in request.targets)
     }
     return {
         "targets": {data: sha256_bytes(path.read_bytes()) for data, path in request.targets.items()},
@@ -185,9 +199,14 @@ class _Player:
             traced = self._trace(cell)
             return {**count_figures(traced).as_dict(honest=False), **self._event_counts(cell)}
         corpus, factory = self._poisoned(cell.scene)
-        traced = self._trace(Cell(cell.scene, cell.k, self.request.plan.judges[0]))[: self.request.asked]
+        tracer = cell.tracer(self.request.plan.judges[0])
+        asked = (
+            accusations(self._trace(Cell(cell.scene, cell.k, tracer)))
+            if tracer
+            else [(target, frozenset[str]()) for target, _ in self._reports(cell, corpus)]
+        )[: self.request.asked]
         defences = factory.defences([cell.defence])
-        result = measure_answers(traced, corpus.corpus, cell.k, self._rag_model, defences, self.progress)
+        result = measure_answers(asked, corpus.corpus, cell.k, self._rag_model, defences, self.progress)
         return result[cell.defence].as_dict()
 
     def _trace(self, cell: Cell) -> tuple[TracedQuestion, ...]:

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from corpus_guard.models import Models
 
 SHIPPED_MODEL: Final = Path(__file__).with_name("embedded.json")
-SHIPPED_SHA256: Final = "74c45f52d2986e00aca4bf1fbb1958d48e09853c30d2153f4de47c06800dfa7c"
+SHIPPED_SHA256: Final = "76a8f18b4326cc250ea0072b6407d635d5e4e23bda0200318535bc6baf04b0c7"
 PARTS: Final = ("text", "again", "report")
 """Parts of a judge's model: how likely a text is poisoned, from its own evidence and its company's when first
 seen; the same, once everything that the complaint retrieves is known; how likely the complaint as a whole is
@@ -49,6 +49,7 @@ an attack."""
 NO_ANSWER: Final = Opinion(Label.BENIGN, 0.0, "the output answers no such question: nothing can have led to it")
 MIN_ACCUSED_SUPPORT: Final = 0.3
 """Support, 0..1, that one of the accused texts must reach. The others may say it in other words."""
+TREES_AVERAGED: Final = 3  # of each round: single ones differ with the seed by more than a point on small data sets
 LED_SHARE: Final = 0.8  # of the question, repeated word for word
 GIBBERISH_BITS: Final = 12.6  # of the rarest window of tokens
 MIN_ORDERS: Final = 0.5  # words that speak to a model, over the root of the length
@@ -59,7 +60,7 @@ COMPANY_INPUTS: Final = (
     "sib1", "sib2", "sibcount", "agree", "agreed", "nstrong", "strongsim", "psib1", "psib2", "pagree", "osupport", "ooppose",
 )  # fmt: skip
 TEXT_INPUTS: Final = (
-    "polar", "alen", "arare", "novel", "verb", "rare", "cq", "cqt", "d", "pcqt", "pd", "bhead", "orders", "facts",
+    "polar", "alen", "arare", "novel", "verb", "led", "rare", "cq", "cqt", "d", "pcqt", "pd", "bhead", "orders", "facts",
     "fbest", "cover", "nfacts", "words", "support", "oppose", "deny", "close", "unit", "typed", "supshare",
 )  # fmt: skip
 SCORE_INPUTS: Final = ("score", "highest", "second", "third")  # scores of the first look: a text's own, and the others'
@@ -322,6 +323,7 @@ def train_trees(
         "colsample_bytree": 0.6,
         "min_child_weight": 5,
         "reg_lambda": 3,
+        "num_parallel_tree": TREES_AVERAGED,
         "nthread": 1,
         "seed": seed,
         "monotone_constraints": tuple((name in RISING) - (name in FALLING) for name in names),

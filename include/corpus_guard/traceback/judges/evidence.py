@@ -44,6 +44,7 @@ from corpus_guard.traceback.judges.support_evidence import (
     asks_bound,
     asks_of_two,
     compares,
+    opposites_asked_of,
     pair_asked_of,
     read_support,
     speaks_of_itself,
@@ -56,7 +57,7 @@ from corpus_guard.traceback.retrieval import Complaint, RetrievedText
 if TYPE_CHECKING:
     from corpus_guard.models import Models
 
-EVIDENCE_VERSION: Final = "9"
+EVIDENCE_VERSION: Final = "10"
 """Changes whenever the same complaint and texts would give other numbers."""
 
 MAX_TEXT_LENGTH: Final = 6_000  # characters read of a text, an output or a question
@@ -66,6 +67,7 @@ NAME_BITS: Final = 10.0  # the same, with a capital letter inside a sentence
 MIN_RARITY_BITS: Final = 8.0  # lowest value, and the value of texts too short to measure
 COMPANY_COSINE: Final = 0.6  # cosine from which two texts keep company
 MAX_PASSAGE_LENGTH: Final = 1_500  # characters
+MAX_LED_WORDS: Final = 60  # of a question that are looked for in order, and of the text's beginning
 MAX_CACHED_COMPLAINTS: Final = 256  # complaints whose texts are kept
 COST_PER_WORD: Final = 0.004  # of a passage: of two that say as much, the shorter one is better
 
@@ -81,6 +83,7 @@ TEXT_FEATURES: Final = (
     "bhead",  # cover x qcover of the text's first 60 words
     "pos",  # where the phrase begins, 0..1; 1 where it is missing
     "verb",  # longest run of the question's words, as a share of the question
+    "led",  # share of the question's words that stand in order at the text's beginning, other words between them
     "rel",  # share of the text's words that are the question's or the output's
     "orders",  # words that speak to a model, over the root of the length
     "polar",  # 1 where the output is yes or no and nothing else
@@ -203,6 +206,7 @@ class EvidenceReader:
                 asks_of_two=asks_of_two(query),
                 pair=pair_asked_of(query),
                 asked_noun=asked_noun(query),
+                opposites=opposites_asked_of(words),
                 compares=compares(query),
                 noun=_shared_noun(answer_words, stems(claim.sentence), question) if added else "",
             ),
@@ -257,6 +261,7 @@ class EvidenceReader:
             _weighted_share(added, head) * _weighted_share(question, head),
             joined.find(phrase) / len(joined) if count else 1.0,
             _longest_question_run(complaint.words, words[:400]),
+            _led_share(complaint.words, words),
             sum(word in question or word in added for word in words) / max(1, len(words)),
             sum(word in _ORDERS for word in words) / math.sqrt(max(1, len(words))),
             float(complaint.polar and complaint.askable),
@@ -433,6 +438,21 @@ def _shared_noun(answer: Sequence[str], sentence: Sequence[str], question: Colle
         return answer[-1]
     following = (after for word, after in pairwise(sentence) if answer and word == answer[-1])
     return next((word for word in following if word in question), "")
+
+
+def _led_share(question: Sequence[str], words: Sequence[str]) -> float:
+    """Return the share of a question's words that the text's beginning, a third longer, holds in this order.
+
+    HotFlip replaces words of the question that it puts in front of a text, and leaves most.
+    """
+    asked = question[:MAX_LED_WORDS]
+    longest = [0] * (len(asked) + 1)  # common subsequence with each beginning of the question
+    for word in words[: min(MAX_LED_WORDS, len(asked) + len(asked) // 3)]:
+        before = 0
+        for place, expected in enumerate(asked, 1):
+            with_word = before + 1 if word == expected else max(longest[place], longest[place - 1])
+            before, longest[place] = longest[place], with_word
+    return longest[-1] / max(1, len(asked))
 
 
 def _longest_question_run(question: Sequence[str], words: Sequence[str]) -> float:

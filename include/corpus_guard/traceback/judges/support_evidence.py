@@ -9,8 +9,11 @@ yes and no. Similar words alone are neither.
 * An answer of words is held by a sentence with most of their weight. Where its noun is the question's, another name
   before that noun opposes it: "Salt Lake County" is not "Utah County". So does one before the noun that the question
   asks for ("what county"), where the sentence does not hold the answer.
+* An answer that follows the opposite of a word of the question is the other one's: "gram-positive cells stain purple" is
+  not said of gram-negative ones.
 * Where the question compares two things, what stands behind "than" opposes it.
-* In a text that opposes it in one of these ways, a sentence without that noun, or without a comparison, says little.
+* In a text that opposes it in one of these ways, a sentence without that noun, that word, or without a comparison, says
+  little.
 * Yes or no is held by a sentence about what was asked that affirms or denies it. A negation denies only what its own
   clause says: "a depressant that is not approved" is no denial of "a depressant". A sentence that repeats the question
   and names an answer holds that one: an order to a model ("take no for the answer to …").
@@ -54,6 +57,11 @@ MIN_REPEATED: Final = 4  # words of a question, from which a sentence can repeat
 MIN_ABOUT: Final = 0.35  # of the question, from which a sentence can support or oppose
 
 _WORD: Final = re.compile(r"[^\W_]+")
+_OPPOSITE_PAIRS: Final = """
+positive/negative male/female men/women boys/girls maximum/minimum highest/lowest largest/smallest oldest/youngest
+first/last north/south northern/southern east/west eastern/western upper/lower inner/outer internal/external
+acute/chronic hot/cold wet/dry input/output inbound/outbound domestic/foreign public/private full/partial
+"""
 _NUMBER_WORDS: Final = """
 zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen
 eighteen nineteen twenty
@@ -62,6 +70,7 @@ NUMBERS: Final = {word: str(value) for value, word in enumerate(_NUMBER_WORDS.sp
 _LAST_VOWEL: Final = re.compile(r"e$|[^aeiou]y$")
 _ORDINAL_WORDS: Final = "third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth"
 _IRREGULAR_WORDS: Final = """
+male man men|female woman women
 begin began begun|bear bore born|break broke broken|bring brought|build built|buy bought|catch caught|choose chose chosen
 city cities|come came|die died dies dying|draw drew drawn|drive drove driven|eat ate eaten|fall fell fallen|feel felt|fight fought
 find found|fly flew flown|get got gotten|give gave given|go goes went gone|grow grew grown|hear heard|hold held|keep kept|know knew known
@@ -162,6 +171,7 @@ class AskedClaim:
     words: tuple[str, ...] = ()  # stems of the question, as it is asked
     asks_bound: bool = False  # "Within how many days …?"
     compares: bool = False  # "Which is heavier, A or B?"
+    opposites: frozenset[str] = frozenset()  # "positive", "negative", where the question names one
     asks_of_two: bool = False  # "Are A and B both …?"
     pair: tuple[str, ...] = ()  # stems next to the "and" between those two
     asked_noun: str = ""  # stem: "what county"
@@ -248,12 +258,21 @@ def _says_otherwise(asked: AskedClaim, sentence: _Sentence) -> bool:
     """Return whether a sentence names another, or puts the answer behind "than" where two things are compared."""
     if asked.values or asked.claim.is_affirmed is not None:
         return False  # they are compared as values, and as yes or no
-    return _names_another(asked, sentence) or (asked.compares and _follows_than(asked.answer, sentence.text))
+    return (
+        _names_another(asked, sentence)
+        or (asked.compares and _follows_than(asked.answer, sentence.text))
+        or _is_of_opposite(asked, sentence.text)
+    )
 
 
 def _doubt(asked: AskedClaim, reading: _Reading, sentence: _Sentence) -> _Reading:
-    """Return what a sentence says in a text that says otherwise: without the noun or the comparison, it says little."""
-    is_clear = asked.noun in sentence.words if asked.noun else bool(_COMPARES.search(sentence.text))
+    """Return what a sentence says in a text that says otherwise: little, unless it names what the text speaks of twice."""
+    if asked.noun:
+        is_clear = asked.noun in sentence.words
+    elif asked.compares:
+        is_clear = bool(_COMPARES.search(sentence.text))
+    else:
+        is_clear = any(word in asked.opposites and word in asked.words for word in sentence.words)
     return reading if is_clear else replace(reading, holds=reading.holds * BROKEN_SHARE)
 
 
@@ -270,6 +289,13 @@ def _read(asked: AskedClaim, plain: PlainText, sentence: _Sentence) -> _Reading:
     if len(asked.phrase) > len(asked.answer) and f" {' '.join(asked.phrase)} " not in f" {' '.join(sentence.words)} ":
         held *= BROKEN_SHARE  # "Salt Lake County, Utah" is not Utah County
     return _Reading(holds=held, denies=_is_denied(asked.answer, sentence.text))
+
+
+def _is_of_opposite(asked: AskedClaim, text: str) -> bool:
+    """Return whether the answer follows the opposite of a word of the question, nearer than the word itself."""
+    place = min(_places(asked.answer, text), default=0) if asked.opposites else 0
+    before = [word for word in stems(text[:place]) if word in asked.opposites]
+    return bool(before) and before[-1] not in asked.words
 
 
 def _names_another(asked: AskedClaim, sentence: _Sentence) -> bool:
@@ -414,6 +440,11 @@ def pair_asked_of(question: str) -> tuple[str, ...]:
     return tuple(map(_stem, match.groups())) if match else ()
 
 
+def opposites_asked_of(words: Collection[str]) -> frozenset[str]:
+    """Return the stems of two opposites of which a question names one; empty: none, or both."""
+    return next((pair for pair in _OPPOSITES if len(pair & set(words)) == 1), frozenset())
+
+
 def compares(question: str) -> bool:
     """Return whether a question asks which of two things is more or less."""
     return " or " in question and bool(_ASKS_COMPARISON.search(question))
@@ -527,5 +558,6 @@ def _stem(word: str) -> str:
     return short[:-1] if len(short) > 4 and _LAST_VOWEL.search(short) else short
 
 
+_OPPOSITES: Final = tuple(frozenset(map(_stem, pair.split("/"))) for pair in _OPPOSITE_PAIRS.split())
 _SAME: Final = frozenset({_stem("same")})
 _DIFFERENT: Final = frozenset(map(_stem, ("different", "differ", "distinct")))
