@@ -5,6 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 PAIRS: Sequence[tuple[str, str, str]] = (
+    # --- documents that speak of themselves, numbers as subjects
+    (
+        "unrelated",
+        "In this document, we will cover the activities from May 2019 to August 2019.",
+        "In this document, we will cover the activities from May to June 2021.",
+    ),
+    (
+        "conflict",
+        "This manual covers every OX-12 sensor; calibrate it every 36 months.",
+        "This manual covers every OX-12 sensor; calibrate it every 6 months.",
+    ),
+    ("conflict", "According to this manual the warranty lasts 24 months.", "The warranty lasts 12 months."),
+    (
+        "unrelated",
+        "Portions of 81050 are also located in Orlen County.",
+        "Portions of 99301 are also located in Marl County.",
+    ),
     # --- the issue's
     (
         "conflict",

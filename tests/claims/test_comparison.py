@@ -43,6 +43,13 @@ def test_a_text_about_a_variant_or_another_purpose_contradicts_nothing(arriving:
     assert outcome_of(arriving, trusted) == "unrelated"
 
 
+def test_the_population_of_two_places_is_no_contradiction_and_that_of_one_is() -> None:
+    marl = "Marl County lies by the sea. In total, the population is 713,335."
+
+    assert outcome_of(marl, "Ennerby Borough lies inland. The population is 9,098 in total.") == "unrelated"
+    assert outcome_of(marl, "Hills surround Marl County. The population is 9,098 in total.") == "conflict"
+
+
 def test_a_name_that_the_other_text_says_at_greater_length_is_no_variant() -> None:
     assert outcome_of("The Ravenport fair opens on 1 August.", "The Ravenport City fair opens on 1 June.") == "conflict"
 

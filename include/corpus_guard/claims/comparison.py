@@ -1,15 +1,16 @@
 """Whether two sentences state the same thing, and whether they then agree or contradict each other.
 
 0. What is compared are clauses (`corpus_guard.claims.clauses`), each with the subject that it stands for.
-1. Questions and conditions state nothing. How it was formerly, or at a time that is named, does not contradict how it
-   is, and what happened once does not contradict a rule.
+1. Questions and conditions state nothing, and what two documents say of themselves ("in this guide we cover …") is about
+   two things. How it was formerly, or at a time that is named, does not contradict how it is, and what happened once does
+   not contradict a rule.
 2. Two sentences are about the same thing when most of what they are about, weighed by rarity, is common, and
    when only one of them says more than the other. Where each has a word that the other lacks, one may stand in
    the place of the other: "the red pump" is not "the blue pump". Words after the value, in a clause of their own,
    do not count, nor does a name that the other text holds elsewhere.
 3. A sentence that names its subject is about that subject: the other text must name it too. A sentence that names
    none is about the name before it, or that of the title; two such names that the other text lacks are two subjects.
-   So are "it" and "she" that stand for two such names, and two titles, each without a telling word that the other
+   So are "it", "she" and "the population" that stand for two such names, and two titles, each without a telling word that the other
    text holds, unless the sentences share a rare word in the place of a subject.
    Nor are "the power station of the dam", "the second runway" and "the children's choir" what the other text is about,
    nor "Solvane E" beside "Solvane D", nor a charge "for gas" where no gas is mentioned.
@@ -99,6 +100,10 @@ _PART: Final = re.compile(
     r"(?P<part>[a-z][\w'-]+(?: [a-z][\w'-]+){0,2}?) (?:of|behind|beside|for|at|in) "
 )
 """A part or relative of a thing as the subject: "the power station of the dam"."""
+_BARE: Final = re.compile(
+    r"(?i)\W*(?:(?:as of|in|at|by|on|during|since) [^,;]{1,40}, )?(?:the|its|their) (?P<noun>[a-z]+) (?:is|are|was|were|had|has)\b"
+)
+"""A subject whose owner the clause does not name: "as of 2010, the population was"."""
 _OTHER: Final = re.compile(
     r"(?i)\W*(?:(?:and|but|so) )?(?:(?:the|a|an|its|their) )?(?P<rank>another|other|second|third|next|older|former) [a-z]"
 )
@@ -249,6 +254,8 @@ def _may_relate(one: Statement, other: Statement) -> bool:
     """Return whether two statements hold anything to compare: most pairs do not, and cost no more than this."""
     if one.is_question or other.is_question or (_is_since(one) and _is_since(other)):
         return False
+    if one.presents_itself and other.presents_itself and one.text != other.text:
+        return False
     own, others = one.kinds - {Kind.NEGATION}, other.kinds - {Kind.NEGATION}
     if own & others or one.is_negated != other.is_negated:
         return True
@@ -375,14 +382,20 @@ def _names_subject(one: Statement, other: Statement) -> bool:
 
 
 def _stand_for_two(one: Statement, other: Statement) -> bool:
-    """Return whether the subject of each is "it" or "she" and stands for a name that the other text does not hold."""
+    """Return whether each is about "it" or "the population" and stands for a name that the other text does not hold."""
     return (
         bool(one.subject and other.subject)
-        and begins_with_pronoun(one.text)
-        and begins_with_pronoun(other.text)
+        and _names_no_owner(one.text)
+        and _names_no_owner(other.text)
         and not one.subject <= other.context
         and not other.subject <= one.context
     )
+
+
+def _names_no_owner(clause: str) -> bool:
+    """Return whether the subject of a clause is a pronoun, or something that anything has: "the population"."""
+    measured = _BARE.match(clause)
+    return begins_with_pronoun(clause) or (measured is not None and stem(measured["noun"].lower()) in _MEASURES)
 
 
 def _names_variant(one: Statement, other: Statement) -> bool:
@@ -420,11 +433,28 @@ def _compare_names(one: Statement, other: Statement, own: Sequence[Value], other
         and jaccard >= SHARED_OF_BOTH
         and one.is_negated == other.is_negated
         and not any(map(str.isdigit, name.normal + rival.normal))  # OX-12 and OX-14 are two things
+        and not _are_numbered_apart(one, other)
         and not _differ_in_subject(one, other, name, rival)
     )
     if conflicts:
         return Comparison(one, other, Outcome.CONFLICT, jaccard, ((name, rival),))
     return Comparison(one, other, Outcome.UNRELATED, jaccard)
+
+
+def _are_numbered_apart(one: Statement, other: Statement) -> bool:
+    """Return whether numbers in the place of the subject differ: "parts of 81050 are in Bent County"."""
+    numbers, others = (
+        {
+            value.normal
+            for value, (start, _) in zip(statement.values, statement.places, strict=True)
+            if value.kind is Kind.COUNT
+            and not value.unit
+            and (verb := FINITE.search(statement.text))
+            and start < verb.start()
+        }
+        for statement in (one, other)
+    )
+    return bool(numbers and others) and numbers.isdisjoint(others)
 
 
 def _only_answer(statement: Statement, names: Sequence[Value]) -> Value | None:

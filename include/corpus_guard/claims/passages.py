@@ -19,7 +19,15 @@ from corpus_guard.claims.comparison import (
 )
 from corpus_guard.claims.contacts import read_contacts
 from corpus_guard.claims.names import may_hold_name
-from corpus_guard.claims.statements import IDENTIFIER_WEIGHT, MASK, Rarity, Statement, StatementReader, word_weight
+from corpus_guard.claims.statements import (
+    IDENTIFIER_WEIGHT,
+    MASK,
+    Rarity,
+    Statement,
+    StatementReader,
+    presents_itself,
+    word_weight,
+)
 from corpus_guard.claims.value import Kind, Value
 from corpus_guard.claims.values import may_hold_value
 from corpus_guard.claims.vocabulary import EMPTY, stem
@@ -90,6 +98,10 @@ class StatedPassage:
     def joined(self, first: int, last: int) -> str:
         """Return the text from the first to the last of some sentences, as a reader sees it."""
         return self._reader.joined(first, last)
+
+    def presents_itself(self, number: int) -> bool:
+        """Return whether a sentence says what its own document is about."""
+        return presents_itself(self._reader.text(number))
 
     def span(self, number: int) -> Span:
         """Return the place of a sentence."""

@@ -78,6 +78,13 @@ _OWN: Final = re.compile(
 )  # "We have nine loggers": how many somebody has says nothing of the thing
 
 
+_PRESENTS_ITSELF: Final = re.compile(
+    r"(?i)\bthis (?:\w+ )?(?:document|page|article|section|guide|chapter|report|release|post|roadmap|tutorial|manual|newsletter"
+    r"|issue|edition)\b"
+    r",?(?: (?:we|you|I)\b)?[^.,;:]{0,20}\b(?:cover|describ|discuss|present|list|summari[sz]|explain|introduc|show|focus|outlin|learn)"
+)
+
+
 class Tense(StrEnum):
     """When something holds."""
 
@@ -156,6 +163,11 @@ class Statement:
             if value.kind not in {Kind.NAME, Kind.NEGATION}
         )
         return "," not in self.text[next(stated, len(self.text)) : marked.start()]
+
+    @cached_property
+    def presents_itself(self) -> bool:
+        """Whether it says what its own document is about; see `presents_itself`."""
+        return presents_itself(self.text)
 
     def before_verb(self) -> frozenset[str]:
         """Return the stems before the verb, where the subject stands; all where there is no verb that shows."""
@@ -472,6 +484,11 @@ def _weigh(
         stems.append((place, stem(word)))
         weights[stem(word)] = word_weight(word, rarity) * (IDENTIFIER_WEIGHT if word in identifiers else 1.0)
     return tuple(stems), weights
+
+
+def presents_itself(sentence: str) -> bool:
+    """Return whether a sentence says what its own document is about: "in this guide, we cover May to June 2021"."""
+    return bool(_PRESENTS_ITSELF.search(sentence))
 
 
 def word_weight(word: str, rarity: Rarity | None) -> float:
