@@ -84,3 +84,16 @@ def test_our_cells_stand_beside_the_papers_and_missing_ones_are_dashes() -> None
     assert "CPU time of these cells: 1.1 minutes" in text
     assert "135 million parameters" in text
     assert paper_report.metrics(result)["NQ/poisonedrag-b/none/m5/k5/judge tkm/dacc"] == 0.95
+
+
+def test_mlflow_takes_the_name_of_every_metric() -> None:
+    from mlflow.utils.validation import _validate_metric_name
+
+    plan = PaperPlan(data=("NQ",))
+    cells = {cell.key: ANSWERS if cell.defence else LABELS for cells in plan.cells().values() for cell in cells}
+
+    names = list(paper_report.metrics(a_result(**cells)))
+
+    assert "NQ/poisonedrag-b/none/m5/k5/defence ptr and bte/asr" in names
+    for name in names:
+        _validate_metric_name(name)

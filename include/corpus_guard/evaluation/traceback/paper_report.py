@@ -98,9 +98,10 @@ def markdown(result: PaperResult, command: str) -> str:
 
 
 def metrics(result: PaperResult) -> dict[str, float]:
-    """Return metrics for MLflow, such as ``NQ/bare/none/m5/k5/judge tkm/dacc``."""
+    """Return metrics for MLflow, such as ``NQ/bare/none/m5/k5/judge tkm/dacc``; MLflow takes no plus sign in a name."""
     values = {}
     for key, figures in result.cells.items():
+        prefix = key.replace("+", " and ")
         for name in (
             "dacc",
             "fpr",
@@ -113,7 +114,7 @@ def metrics(result: PaperResult) -> dict[str, float]:
             "attacks_succeeded",
         ):
             if name in figures:
-                values[f"{key}/{name}"] = float(figures[name])
+                values[f"{prefix}/{name}"] = float(figures[name])
     return values
 
 
