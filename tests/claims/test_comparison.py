@@ -50,6 +50,21 @@ def test_the_population_of_two_places_is_no_contradiction_and_that_of_one_is() -
     assert outcome_of(marl, "Hills surround Marl County. The population is 9,098 in total.") == "conflict"
 
 
+@pytest.mark.parametrize(
+    "statement",
+    ["The population is {} by the folkmoot.", "By the folkmoot, the population is {}."],
+)
+def test_a_rare_word_in_common_makes_no_one_thing_of_two_named_ones(statement: str) -> None:
+    def outcomes(one: str, other: str) -> list[str]:
+        texts = [read_statements(text, lambda word: 17.0 if word == "folkmoot" else 12.0) for text in (one, other)]
+        return [each.outcome.value for each in compare_texts(*(text.statements for text in texts)).comparisons]
+
+    marl, small = "Marl County lies by the sea. " + statement.format("713,335"), statement.format("9,098")
+
+    assert outcomes(marl, f"Ennerby Borough lies inland. {small}") == []
+    assert outcomes(marl, f"Hills surround Marl County. {small}") == ["conflict"]
+
+
 def test_a_name_that_the_other_text_says_at_greater_length_is_no_variant() -> None:
     assert outcome_of("The Ravenport fair opens on 1 August.", "The Ravenport City fair opens on 1 June.") == "conflict"
 

@@ -10,8 +10,8 @@
    do not count, nor does a name that the other text holds elsewhere.
 3. A sentence that names its subject is about that subject: the other text must name it too. A sentence that names
    none is about the name before it, or that of the title; two such names that the other text lacks are two subjects.
-   So are "it", "she" and "the population" that stand for two such names, and two titles, each without a telling word that the other
-   text holds, unless the sentences share a rare word in the place of a subject.
+   So are "it", "she" and "the population" that stand for two such names, and two titles, each without a telling word
+   that the other text holds, unless the sentences share a rare word in the place of a subject.
    Nor are "the power station of the dam", "the second runway" and "the children's choir" what the other text is about,
    nor "Solvane E" beside "Solvane D", nor a charge "for gas" where no gas is mentioned.
 4. They *conflict* when values of one kind differ beyond rounding, or when one says what the other denies. A name

@@ -16,12 +16,12 @@ from corpus_guard.cli.options import Json, LogToMlflow
 from corpus_guard.detectors.planting import Attack
 from corpus_guard.detectors.samples import Half
 from corpus_guard.evaluation.traceback.evaluated_judges import BASELINE_JUDGES, EvaluatedJudge, Events
-from corpus_guard.evaluation.traceback.paper_plan import ATTACKS, DEFENCES, PLANTED, RETRIEVED, PaperPart
+from corpus_guard.evaluation.traceback.paper_plan import ATTACKS, DATA_SETS, DEFENCES, PLANTED, RETRIEVED, PaperPart
 from corpus_guard.traceback.prompts import JudgePrompt
 
 app = typer.Typer()
 
-_OPTIONS: Final = {"nq": "NQ", "hotpotqa": "HotpotQA", "msmarco": "MS-MARCO"}
+_OPTIONS: Final = dict(zip(("nq", "hotpotqa", "msmarco"), DATA_SETS, strict=True))
 """Data set by the name of its option."""
 
 

@@ -105,6 +105,17 @@ def test_what_the_rules_decided_is_not_read_again() -> None:
     assert all("Dogs" not in pair.sentence for pair in reader.shown)
 
 
+def test_what_two_documents_say_of_themselves_is_not_read() -> None:
+    page = TrustedPassage(StatedPassage("In this guide, we cover the pool on the fifth floor. " + PAGE), TITLE)
+    itself = StatedPassage("This guide covers the pool on the fifth floor in winter.")
+
+    pairs = choose_pairs(itself, [page], 4)
+
+    assert pairs and not any(pair.shown.sentence.startswith("In this guide") for pair in pairs)
+    (first, *_) = choose_pairs(StatedPassage("We cover the pool on the fifth floor in winter."), [page], 4)
+    assert first.shown.sentence.startswith("In this guide"), "a text that speaks of something else is compared"
+
+
 def test_pairs_with_most_in_common_are_read_and_words_of_the_title_count_little() -> None:
     page = StatedPassage(PAGE, title=TITLE)
     post = StatedPassage("At the Karvenstein you pay for the pool on the fifth floor, hotel guests included.")

@@ -70,7 +70,6 @@ NUMBERS: Final = {word: str(value) for value, word in enumerate(_NUMBER_WORDS.sp
 _LAST_VOWEL: Final = re.compile(r"e$|[^aeiou]y$")
 _ORDINAL_WORDS: Final = "third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth"
 _IRREGULAR_WORDS: Final = """
-male man men|female woman women
 begin began begun|bear bore born|break broke broken|bring brought|build built|buy bought|catch caught|choose chose chosen
 city cities|come came|die died dies dying|draw drew drawn|drive drove driven|eat ate eaten|fall fell fallen|feel felt|fight fought
 find found|fly flew flown|get got gotten|give gave given|go goes went gone|grow grew grown|hear heard|hold held|keep kept|know knew known
@@ -255,7 +254,7 @@ class _Reading:
 
 
 def _says_otherwise(asked: AskedClaim, sentence: _Sentence) -> bool:
-    """Return whether a sentence names another, or puts the answer behind "than" where two things are compared."""
+    """Return whether a sentence names another, or puts the answer behind "than" or behind the opposite of what is asked."""
     if asked.values or asked.claim.is_affirmed is not None:
         return False  # they are compared as values, and as yes or no
     return (
