@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache, cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,7 @@ DIMENSIONS = 384
 SHORTEST_WORD = 4  # letters: "the" and "and" would make all texts alike
 
 
-@cache
+@lru_cache(maxsize=20_000)
 def _direction(word: str) -> NDArray[np.float64]:
     seed = int.from_bytes(hashlib.sha256(word.encode("utf-8", "replace")).digest()[:8], "big")
     return np.random.default_rng(seed).standard_normal(DIMENSIONS)

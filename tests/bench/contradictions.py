@@ -2,15 +2,13 @@
 
 python -m tests.bench.contradictions FOLDER SERVED            in a process of its own; prints JSON
 
-The chunks are made of sentences of this project's documentation in which rare words are exchanged, each chunk about one of
-many topics: the nearest chunks share some words and hardly ever a statement. Their vectors are sums of made-up word vectors.
+The chunks are made up (`tests.bench.made_up`), each about one of many topics. Their vectors are sums of made-up word vectors.
 """
 
 from __future__ import annotations
 
 import json
 import random
-import re
 import sys
 import zlib
 from collections.abc import Sequence
@@ -20,6 +18,7 @@ from typing import Final
 import numpy as np
 import psutil  # type: ignore[import-untyped]
 from numpy.typing import NDArray
+from tests.bench.made_up import MadeUpText
 
 from corpus_guard.corpus.store import ChunkRecord, Store
 from corpus_guard.deployment import Deployment
@@ -28,13 +27,11 @@ from corpus_guard.screening.checks.conflict import ConflictParams
 from corpus_guard.screening.survey.related_statements import PlacedChunk, find_related_statements
 from corpus_guard.screening.survey.served_collections import ServedCollections
 from corpus_guard.screening.wording import Wording, load_wording
-from corpus_guard.settings import PROJECT, Settings
+from corpus_guard.settings import Settings
 
 ARRIVING: Final = 300
 WARMING: Final = 50  # chunks before the clock starts: units and the vocabulary are read
 TOPICS: Final = 2_000
-SENTENCES: Final = 5  # of a chunk: about 100 tokens
-WORDS_OF_TOPIC: Final = 40
 COMMON: Final = 0.35  # cosine of any two chunks at least: each is compared with as many as can be
 DIMENSIONS: Final = 383  # and one that all have in common
 MODEL: Final = "made-up/float32"
@@ -95,25 +92,9 @@ def _record(number: int, text: str, vector: NDArray[np.float32]) -> ChunkRecord:
 
 
 def _texts(count: int, wording: Wording) -> list[str]:
-    """Return chunks of shuffled sentences, each about one of `TOPICS` topics."""
-    prose = " ".join(path.read_text(encoding="utf-8") for path in sorted((PROJECT / "docs").rglob("*.md")))
-    plain = re.sub(r"[#*|`>\[\]()_-]+", " ", re.sub(r"https?://\S+", " ", prose))
-    sentences = [s for s in re.split(r"(?<=[.!?])\s+", " ".join(plain.split())) if 60 < len(s) < 160]
-    rare = sorted(word for word, bits in wording.bits.items() if bits >= 13 and word.isalpha() and word.isascii())
-    chance = random.Random(7)
-    made = []
-    for _ in range(count):
-        topic = random.Random(chance.randrange(TOPICS)).sample(rare, WORDS_OF_TOPIC)
-
-        def exchange(match: re.Match[str], topic: Sequence[str] = topic) -> str:
-            word = match.group()
-            if wording.rarity(word.lower()) < 12.5:
-                return word
-            chosen = topic[chance.randrange(len(topic))]
-            return chosen.capitalize() if word[0].isupper() else chosen
-
-        made.append(re.sub(r"[^\W\d_]+", exchange, " ".join(chance.sample(sentences, SENTENCES))))
-    return made
+    """Return chunks, each about one of `TOPICS` topics."""
+    made_up, chance = MadeUpText(wording), random.Random(7)
+    return [made_up.chunk(chance, made_up.topic(chance.randrange(TOPICS))) for _ in range(count)]
 
 
 def _vectors(texts: Sequence[str], wording: Wording) -> NDArray[np.float32]:

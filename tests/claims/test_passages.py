@@ -43,13 +43,14 @@ def test_a_sentence_is_read_as_it_is_in_the_whole_text() -> None:
 
 def test_values_are_read_only_where_two_passages_share_what_they_are_about(monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
-    read_sentence = statements.read_sentence
+    read_values = statements.read_values_of_sentence
 
-    def count(plain: statements.PlainText, start: int, end: int) -> list[statements.Value]:
-        read.append(plain.text[start:end])
-        return read_sentence(plain, start, end)
+    def count(text: str) -> list[statements.Value]:
+        read.append(text)
+        return read_values(text)
 
-    monkeypatch.setattr(statements, "read_sentence", count)
+    monkeypatch.setattr(statements, "read_values_of_sentence", count)
+    statements._read_sentence.cache_clear()
 
     assert outcomes(f"The Brackwater pump weighs 95 kg. {FILLING}", "Tarn fever is cured within 7 days.") == []
     assert outcomes("The Brackwater pump stands outside.", "pump.close(); pump = tarn(pump::seal)") == []

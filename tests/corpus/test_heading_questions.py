@@ -205,14 +205,14 @@ def test_a_purge_erases_questions_vectors_and_what_surveys_repeat(shelf: Shelf, 
     (vectors,) = (name for name in shelf.storage.names() if name.startswith("query-bank/"))
     before = shelf.storage.read_table(vectors)
     survey = {"questions": {"v": [[0, "OX-12: Calibration interval?", 0.7], [1, "Harbour: Depth?", 0.6]]}}
-    shelf.storage.write_json("runs/0/survey.json", survey)
+    shelf.storage.write_json(f"runs/0/survey-{32 * 'a'}.json", survey)
 
     erase_questions(shelf.ledger, shelf.storage, [purged.version_id])
 
     assert stored_questions(shelf.storage) == {kept.version_id: ["Harbour: Depth?"]}
     assert len(before) == len(full) == 3
     assert len(shelf.storage.read_table(vectors)) == 1
-    rows = orjson.loads(shelf.storage.read("runs/0/survey.json"))["questions"]["v"]
+    rows = orjson.loads(shelf.storage.read(f"runs/0/survey-{32 * 'a'}.json"))["questions"]["v"]
     assert [row[1] for row in rows] == [ERASED_QUESTION, "Harbour: Depth?"]
     assert len(QueryBank.load(shelf.ledger, shelf.storage, hashed_models)) == 3  # it is served until it is retired
 

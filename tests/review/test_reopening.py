@@ -216,7 +216,8 @@ AGREEMENT = Agreement(0, 0.9, 4, 0.8, ("a", "b", "c"), served=("a", "b"))
 
 
 def groups(policy: Policy, *found: Finding, agreement: Agreement = AGREEMENT) -> list[CompletedGroup]:
-    return completed_groups(policy, [judgement(*found)], lambda version_id: [agreement])
+    waiting = judgement(*found)
+    return completed_groups(policy, [waiting], {waiting.version_id: [agreement]})
 
 
 def test_a_version_that_waits_because_of_its_group_reopens_the_served_members() -> None:

@@ -19,7 +19,7 @@ from corpus_guard.claims.negation import NOT
 from corpus_guard.claims.plain_text import make_plain
 from corpus_guard.claims.sentences import split_sentences
 from corpus_guard.claims.value import Kind, Value
-from corpus_guard.claims.values import read_sentence, read_values
+from corpus_guard.claims.values import place_value, read_values, read_values_of_sentence
 from corpus_guard.claims.vocabulary import EMPTY, stem
 from corpus_guard.domain import Span
 
@@ -32,6 +32,7 @@ MIN_WEIGHT: Final = 0.5  # of such a word
 FEWEST_CODE_SIGNS: Final = 2  # of a sentence that reads as code
 CODE_SHARE: Final = 0.25  # such signs for each word, from which it does
 DEFINING: Final = 3  # sentences, of which the first that defines something tells what a text without a title is about
+_KNOWN_SENTENCES: Final = 4_096  # that are kept: footers, notices and licences stand in many documents
 TELLING_BITS: Final = 13.0  # of a word of a title that tells what it is about: some 8,000 words are more frequent
 
 Rarity = Callable[[str], float]
@@ -242,6 +243,7 @@ class StatementReader:
     def _state(self, number: int) -> Iterator[Statement]:
         sentence = self._sentence(number)
         span = self.span(number)
+        start = self.sentences[number][0]
         condition = frozenset[str]().union(*(part.words for part in sentence.parts if part.clause.is_supposed))
         subject = self._subject_before(number)
         # The sentence before is read only where one of the first clauses is about what it is about.
@@ -252,7 +254,7 @@ class StatementReader:
                 span=span,
                 text=part.text,
                 masked=re.sub(f"{MASK}+", "#", part.masked),
-                values=part.values,
+                values=tuple(place_value(value, self._plain, start) for value in part.values),
                 places=part.places,
                 kinds=frozenset(value.kind for value in part.values),
                 stems=part.stems,
@@ -317,13 +319,7 @@ class StatementReader:
     def _sentence(self, number: int) -> _Sentence:
         sentence = self._read.get(number)
         if sentence is None:
-            start, end = self.sentences[number]
-            text = self._plain.text[start:end]
-            values = tuple(read_sentence(self._plain, start, end))
-            places = tuple(_places(values, self._plain.positions, start, end))
-            parts = tuple(_read_clause(text, clause, values, places, self._rarity) for clause in split_clauses(text))
-            name = _telling(_first_name(_before_verb(text, values, places)), self._rarity)
-            sentence = self._read[number] = _Sentence(text, values, parts, name)
+            sentence = self._read[number] = _read_sentence(self.text(number), self._rarity)
         return sentence
 
     def _words_before(self, number: int) -> frozenset[str]:
@@ -359,7 +355,7 @@ class _Sentence:
     """A sentence, read by itself."""
 
     text: str
-    values: tuple[Value, ...]
+    values: tuple[Value, ...]  # spans are in the sentence
     parts: tuple[_Part, ...]
     name: frozenset[str]  # words of the name in the place of its subject
 
@@ -375,7 +371,7 @@ class _Part:
     clause: Clause
     text: str
     masked: str
-    values: tuple[Value, ...]
+    values: tuple[Value, ...]  # spans are in the sentence
     places: tuple[tuple[int, int], ...]
     stems: tuple[tuple[int, str], ...]
     words: Mapping[str, float]
@@ -392,6 +388,14 @@ class _Part:
         return _before_verb_of(self.text, self.stems)
 
 
+@lru_cache(maxsize=_KNOWN_SENTENCES)
+def _read_sentence(text: str, rarity: Rarity | None) -> _Sentence:
+    """Read a sentence by itself; one that stands in many documents is read once."""
+    values = tuple(read_values_of_sentence(text))
+    parts = tuple(_read_clause(text, clause, values, rarity) for clause in split_clauses(text))
+    return _Sentence(text, values, parts, _telling(_first_name(_before_verb(text, values)), rarity))
+
+
 def _before_verb_of(text: str, stems: Iterable[tuple[int, str]]) -> frozenset[str]:
     verb = FINITE.search(text)
     end = verb.start() if verb else len(text)
@@ -402,13 +406,12 @@ def _read_clause(
     sentence: str,
     clause: Clause,
     values: tuple[Value, ...],
-    places: tuple[tuple[int, int], ...],
     rarity: Rarity | None,
 ) -> _Part:
     inside = [
-        (value, (start - clause.start, min(end, clause.end) - clause.start))
-        for value, (start, end) in zip(values, places, strict=True)
-        if clause.start <= start < clause.end
+        (value, (value.span.start - clause.start, min(value.span.end, clause.end) - clause.start))
+        for value in values
+        if clause.start <= value.span.start < clause.end
     ]
     own, own_places = tuple(value for value, _ in inside), tuple(place for _, place in inside)
     text = sentence[clause.start : clause.end]
@@ -430,26 +433,16 @@ def _first_name(values: Iterable[Value]) -> frozenset[str]:
     return next((frozenset(words_of_name(value.normal)) for value in values if value.kind is Kind.NAME), frozenset())
 
 
-def _before_verb(sentence: str, values: Sequence[Value], places: Sequence[tuple[int, int]]) -> Sequence[Value]:
+def _before_verb(sentence: str, values: Sequence[Value]) -> Sequence[Value]:
     """Return the values that stand before the verb, where the subject stands; all of a sentence without one."""
     verb = FINITE.search(sentence)
-    return [value for value, (start, _) in zip(values, places, strict=True) if verb is None or start < verb.start()]
+    return [value for value in values if verb is None or value.span.start < verb.start()]
 
 
 def _telling(words: frozenset[str], rarity: Rarity | None) -> frozenset[str]:
     """Return the words of a name that tell it from others: of "Hotel Meridian" the second."""
     rare = frozenset(word for word in words if rarity is None or rarity(word) >= COMMON_BITS + 1)
     return rare or words
-
-
-def _places(values: tuple[Value, ...], positions: object, start: int, end: int) -> list[tuple[int, int]]:
-    """Return where the values stand in the plain sentence."""
-    if positions is None:
-        return [(value.span.start - start, value.span.end - start) for value in values]
-    assert isinstance(positions, list)  # noqa: S101 - make_plain's own
-    back = {position: place - start for place, position in reversed(list(enumerate(positions[start:end], start)))}
-    last = {position: place - start for place, position in enumerate(positions[start:end], start)}
-    return [(back[value.span.start], last[value.span.end - 1] + 1) for value in values]
 
 
 def _mask(sentence: str, values: tuple[Value, ...], places: list[tuple[int, int]]) -> str:

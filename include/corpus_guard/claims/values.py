@@ -57,7 +57,16 @@ def read_values(text: str) -> list[Value]:
 
 def read_sentence(plain: PlainText, start: int, end: int) -> list[Value]:
     """Return the values of one sentence of a plain text in order; spans are in the original text."""
-    text = plain.text[start:end]
+    return [place_value(value, plain, start) for value in read_values_of_sentence(plain.text[start:end])]
+
+
+def place_value(value: Value, plain: PlainText, start: int) -> Value:
+    """Return a value of a sentence that begins at `start` of a plain text, with its span in the original text."""
+    return replace(value, span=plain.span(start + value.span.start, start + value.span.end))
+
+
+def read_values_of_sentence(text: str) -> list[Value]:
+    """Return the values of a plain sentence in order; spans are in the sentence."""
     values: list[Value] = []
     remaining = text
     has_digit = _DIGIT.search(text) is not None
@@ -85,7 +94,7 @@ def read_sentence(plain: PlainText, start: int, end: int) -> list[Value]:
     ]
     return sorted(
         (
-            replace(value, span=plain.span(start + value.span.start, start + value.span.end), is_denied=is_denied)
+            replace(value, is_denied=True) if is_denied else value
             for value, is_denied in zip(values, denied, strict=True)
         ),
         key=lambda value: (value.span.start, value.span.end),

@@ -11,6 +11,7 @@ bounded, and reported questions cannot be crowded out.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -39,6 +40,7 @@ MAX_QUESTIONS: Final = 5_000  # questions: 7 MB of vectors, and 0.3 ms to compar
 MAX_GENERATED: Final = 1_000  # of them made from headings
 FOLDER: Final = "query-bank"
 ERASED_QUESTION: Final = "(erased)"
+_SURVEY: Final = re.compile(r"runs/[^/]+/survey(?:-[0-9a-f]{16,})?\.json")  # one for each shard; of older runs one
 
 
 @dataclass(frozen=True)
@@ -131,11 +133,7 @@ def erase_questions(ledger: Ledger, storage: Storage, version_ids: Collection[st
     if questions:
         names = sorted(storage.names())
         _erase_vectors(storage, [name for name in names if name.startswith(f"{FOLDER}/vectors-")], questions)
-        _erase_from_surveys(storage, [name for name in names if _is_survey(name)], questions)
-
-
-def _is_survey(name: str) -> bool:
-    return name.startswith("runs/") and name.endswith("/survey.json")
+        _erase_from_surveys(storage, [name for name in names if _SURVEY.fullmatch(name)], questions)
 
 
 def _erase_vectors(storage: Storage, names: Iterable[str], questions: Collection[str]) -> None:

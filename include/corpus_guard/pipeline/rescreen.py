@@ -241,7 +241,7 @@ def _judge(
         if judgement.version_id in by_id
     }
     recorded_findings = _recorded_findings(ledger, list(by_id))
-    contradictions = [] if dry_run else steps.contradicted_since(storage, arrival, judgements.values())
+    contradictions = [] if dry_run else steps.contradicted_since(storage, arrival, shard, judgements.values())
     recorded = (
         set(by_id)
         if dry_run

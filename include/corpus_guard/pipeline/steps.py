@@ -15,7 +15,7 @@ repeat.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypedDict
@@ -61,11 +61,17 @@ from corpus_guard.pipeline.semantics import compare_chunks
 from corpus_guard.proof.log.heads import sign_head
 from corpus_guard.proof.manifest import write_manifest
 from corpus_guard.review.campaigns import assign_campaigns
-from corpus_guard.review.reopening import LateContradiction, completed_groups, late_contradictions, reopen
+from corpus_guard.review.reopening import (
+    CompletedGroup,
+    LateContradiction,
+    completed_groups,
+    late_contradictions,
+    reopen,
+)
 from corpus_guard.screening.history import LedgerHistory, record_signals
 from corpus_guard.screening.predecessors import load_predecessors
 from corpus_guard.screening.runner import Screening
-from corpus_guard.screening.survey.signals import signals_from_table
+from corpus_guard.screening.survey.signals import Signals, signals_from_table
 from corpus_guard.screening.survey.survey import Survey, build_survey
 from corpus_guard.settings import Settings
 
@@ -266,22 +272,29 @@ def survey(
     shards: Iterable[Shard],
     history: History | None = None,
 ) -> list[Shard]:
-    """Compare the documents of all shards with each other and with `history` (None: the ledger's). Returns the shards unchanged."""
+    """Compare the documents of all shards with each other and with `history` (None: the ledger's). Returns the shards unchanged.
+
+    What a shard has to know of the others is a file of its own.
+    """
     shards = list(shards)
     if not shards:
         return []
-    measured = (
-        signals
-        for shard in shards
-        for signals in signals_from_table(storage.read_table(f"{shard['batch']}/signals.parquet"))
-    )
+    versions: list[list[str]] = [[] for _ in shards]
+
+    def measured() -> Iterator[Signals]:
+        for shard, own in zip(shards, versions, strict=True):
+            for signals in signals_from_table(storage.read_table(f"{shard['batch']}/signals.parquet")):
+                own.append(signals.version_id)
+                yield signals
+
     surveyed = replace(
-        build_survey(measured, history or LedgerHistory(ledger)),
+        build_survey(measured(), history or LedgerHistory(ledger)),
         semantics=compare_chunks(
             ledger, storage, store, models, screening, [(shard["batch"], shard["vectors"]) for shard in shards]
         ),
     )
-    storage.write(_survey(run_id), surveyed.to_json())
+    for shard, own in zip(shards, versions, strict=True):
+        storage.write(_survey_name(run_id, shard), surveyed.of(own).to_json())
     return shards
 
 
@@ -303,7 +316,7 @@ def screen(
     """
     _require_as_written(ledger, storage, shard)
     versions = [version for version in _versions(storage, shard) if only is None or version.version_id in only]
-    relevant = Survey.from_json(storage.read(_survey(run_id))).of([version.version_id for version in versions])
+    relevant = _read_survey(storage, run_id, shard).of([version.version_id for version in versions])
     seen, decides = sha256_bytes(relevant.to_json()), screening.digest_of(shard["source"])
     name = f"{shard['batch']}/judgements-{digest('judgements/v1', [shard['batch'], seen, decides])[:32]}.parquet"
     if not storage.exists(name):
@@ -417,25 +430,25 @@ def seal(
 
 def _reopen(ledger: Ledger, storage: Storage, screening: Screening, run_id: str, published: Iterable[Shard]) -> int:
     """Reopen what is served and what versions of this run show in another light. Return how many versions."""
-    judgements = [
-        judgement for shard in published for judgement in judgements_from_table(storage.read_table(shard["judgements"]))
-    ]
-    if not judgements:
-        return 0
-    semantics = Survey.from_json(storage.read(_survey(run_id))).semantics
-    waiting = [judgement for judgement in judgements if judgement.verdict is not Verdict.ACCEPT]
-    groups = completed_groups(screening.policy, waiting, lambda version_id: semantics.agreements.get(version_id, ()))
-    contradictions = contradicted_since(storage, run_id, judgements)
+    groups: list[CompletedGroup] = []
+    contradictions: list[LateContradiction] = []
+    for shard in published:
+        judgements = judgements_from_table(storage.read_table(shard["judgements"]))
+        waiting = [judgement for judgement in judgements if judgement.verdict is not Verdict.ACCEPT]
+        agreements = _read_survey(storage, run_id, shard).semantics.agreements
+        groups += completed_groups(screening.policy, waiting, agreements)
+        contradictions += contradicted_since(storage, run_id, shard, judgements)
     if not groups and not contradictions:
         return 0
     with ledger.write() as connection:
         return reopen(connection, run_id, screening.policy, groups, contradictions)
 
 
-def contradicted_since(storage: Storage, run_id: str, judgements: Iterable[Judgement]) -> list[LateContradiction]:
-    """Return what accepted trusted versions of a run contradict that was served before they came."""
-    contradicted = Survey.from_json(storage.read(_survey(run_id))).semantics.contradicted
-    return late_contradictions(judgements, lambda version_id: contradicted.get(version_id, ()))
+def contradicted_since(
+    storage: Storage, run_id: str, shard: Shard, judgements: Iterable[Judgement]
+) -> list[LateContradiction]:
+    """Return what accepted trusted versions of a shard contradict that was served before they came."""
+    return late_contradictions(judgements, _read_survey(storage, run_id, shard).semantics.contradicted)
 
 
 def _list(storage: Storage, settings: Settings, run_id: str, source: Source, before: int) -> tuple[list[str], int]:
@@ -494,8 +507,12 @@ def _discovered(run_id: str) -> str:
     return f"{run_folder(run_id)}/discovered.json"
 
 
-def _survey(run_id: str) -> str:
-    return f"{run_folder(run_id)}/survey.json"
+def _survey_name(run_id: str, shard: Shard) -> str:
+    return f"{run_folder(run_id)}/survey-{shard['batch'].rpartition('/')[2]}.json"
+
+
+def _read_survey(storage: Storage, run_id: str, shard: Shard) -> Survey:
+    return Survey.from_json(storage.read(_survey_name(run_id, shard)))
 
 
 def _row(item: SourceItem) -> dict[str, Any]:

@@ -16,7 +16,7 @@ Not done here: finding the groups and the contradictions; `corpus_guard.screenin
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -76,19 +76,19 @@ class LateContradiction:
 
 
 def late_contradictions(
-    judgements: Iterable[Judgement], contradicted: Callable[[str], Sequence[RelatedStatement]]
+    judgements: Iterable[Judgement], contradicted: Mapping[str, Sequence[RelatedStatement]]
 ) -> list[LateContradiction]:
     """Return what accepted versions contradict that is served.
 
     Args:
         judgements: of a run.
-        contradicted: returns what a trusted version contradicts, by its id.
+        contradicted: what a trusted version contradicts, by its id.
     """
     return [
         LateContradiction(judgement.version_id, statement)
         for judgement in judgements
         if judgement.verdict is Verdict.ACCEPT
-        for statement in contradicted(judgement.version_id)
+        for statement in contradicted.get(judgement.version_id, ())
     ]
 
 
@@ -129,14 +129,14 @@ def contradictions_of_released(
 
 
 def completed_groups(
-    policy: Policy, judgements: Iterable[Judgement], agreements: Callable[[str], Sequence[Agreement]]
+    policy: Policy, judgements: Iterable[Judgement], agreements: Mapping[str, Sequence[Agreement]]
 ) -> list[CompletedGroup]:
     """Return the groups that versions complete which wait because of them.
 
     Args:
         policy: says which findings count.
         judgements: of a run.
-        agreements: returns a version's groups, by its id.
+        agreements: a version's groups, by its id.
     """
     groups = []
     for judgement in judgements:
@@ -146,7 +146,7 @@ def completed_groups(
             if finding.check == _CHECK and finding.severity.rank >= Severity.MEDIUM.rank
         ]
         if scores:
-            served = dict.fromkeys(doc for group in agreements(judgement.version_id) for doc in group.served)
+            served = dict.fromkeys(doc for group in agreements.get(judgement.version_id, ()) for doc in group.served)
             if served:
                 groups.append(CompletedGroup(judgement.version_id, tuple(served), max(scores)))
     return groups

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,7 @@ from corpus_guard.screening.wording import load_wording
 NEAR_COSINE: Final = 0.45  # of a question and a text that could be its answer; honest answers lie between 0.3 and 0.8
 CLOSE_COSINE: Final = 0.55  # of a question and a text that a language model is worth reading it for
 QUESTIONS_PER_CHUNK: Final = 3  # questions kept
+Known = TypeVar("Known")
 _CHUNKS_PER_BLOCK: Final = 1_000  # 1,000 x 5,000 cosines are 20 MB
 
 
@@ -63,14 +64,13 @@ class Semantics:
 
     def of(self, version_ids: Collection[str]) -> Semantics:
         """Return the part about some versions."""
-        chosen = set(version_ids)
         return Semantics(
-            {key: value for key, value in self.agreements.items() if key in chosen},
-            {key: value for key, value in self.questions.items() if key in chosen},
-            None if self.hubness is None else {key: value for key, value in self.hubness.items() if key in chosen},
-            {key: value for key, value in self.related.items() if key in chosen},
-            {key: value for key, value in self.not_compared.items() if key in chosen},
-            {key: value for key, value in self.contradicted.items() if key in chosen},
+            select(self.agreements, version_ids),
+            select(self.questions, version_ids),
+            None if self.hubness is None else select(self.hubness, version_ids),
+            select(self.related, version_ids),
+            select(self.not_compared, version_ids),
+            select(self.contradicted, version_ids),
         )
 
     def with_agreements(self, more: Iterable[tuple[str, Agreement]]) -> Semantics:
@@ -121,6 +121,11 @@ class Semantics:
             dict(record["not_compared"]),
             _statements(record["contradicted"]),
         )
+
+
+def select(by_version: Mapping[str, Known], version_ids: Collection[str]) -> dict[str, Known]:
+    """Return what is known of some versions, in their order."""
+    return {version_id: by_version[version_id] for version_id in version_ids if version_id in by_version}
 
 
 def _statement_records(statements: Mapping[str, Sequence[RelatedStatement]]) -> dict[str, list[list[object]]]:

@@ -35,7 +35,7 @@ from corpus_guard.screening.survey.resemblance import (
     Standing,
     find_neighbours,
 )
-from corpus_guard.screening.survey.semantics import Semantics
+from corpus_guard.screening.survey.semantics import Semantics, select
 from corpus_guard.screening.survey.signals import Signals
 from corpus_guard.screening.survey.source_statistics import Robust, source_statistics
 
@@ -62,12 +62,11 @@ class Survey:
 
     def of(self, version_ids: Collection[str]) -> Survey:
         """Return the part of the survey that a shard with these versions needs."""
-        chosen = set(version_ids)
         return replace(
             self,
-            neighbours={key: value for key, value in self.neighbours.items() if key in chosen},
-            semantics=self.semantics.of(chosen),
-            predecessors={key: value for key, value in self.predecessors.items() if key in chosen},
+            neighbours=select(self.neighbours, version_ids),
+            semantics=self.semantics.of(version_ids),
+            predecessors=select(self.predecessors, version_ids),
         )
 
     def with_predecessors(self, predecessors: Mapping[str, Version]) -> Survey:
