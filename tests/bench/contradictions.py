@@ -32,6 +32,7 @@ from corpus_guard.settings import Settings
 ARRIVING: Final = 300
 WARMING: Final = 50  # chunks before the clock starts: units and the vocabulary are read
 TOPICS: Final = 2_000
+WORDS_OF_TOPIC: Final = 40
 COMMON: Final = 0.35  # cosine of any two chunks at least: each is compared with as many as can be
 DIMENSIONS: Final = 383  # and one that all have in common
 MODEL: Final = "made-up/float32"
@@ -94,7 +95,7 @@ def _record(number: int, text: str, vector: NDArray[np.float32]) -> ChunkRecord:
 def _texts(count: int, wording: Wording) -> list[str]:
     """Return chunks, each about one of `TOPICS` topics."""
     made_up, chance = MadeUpText(wording), random.Random(7)
-    return [made_up.chunk(chance, made_up.topic(chance.randrange(TOPICS))) for _ in range(count)]
+    return [made_up.chunk(chance, made_up.topic(chance.randrange(TOPICS), WORDS_OF_TOPIC)) for _ in range(count)]
 
 
 def _vectors(texts: Sequence[str], wording: Wording) -> NDArray[np.float32]:

@@ -14,7 +14,6 @@ from typing import Final
 from corpus_guard.detectors.contradictions.pairs import load_pairs
 from corpus_guard.screening.wording import Wording
 
-WORDS_OF_TOPIC: Final = 40
 SENTENCES: Final = 7  # of a chunk: about 100 tokens
 RARE_BITS: Final = 12.5  # of a word that is exchanged
 TOPIC_BITS: Final = 13  # of a word that a topic may have
@@ -31,9 +30,9 @@ class MadeUpText:
         bits = wording.bits.items()
         self._rare = sorted(word for word, b in bits if b >= TOPIC_BITS and word.isalpha() and word.isascii())
 
-    def topic(self, number: int) -> Sequence[str]:
-        """Return the words of a topic; the same number has the same words."""
-        return random.Random(number).sample(self._rare, WORDS_OF_TOPIC)
+    def topic(self, number: int, words: int) -> Sequence[str]:
+        """Return some words of a topic; the same number has the same words."""
+        return random.Random(number).sample(self._rare, words)
 
     def chunk(self, chance: random.Random, topic: Sequence[str]) -> str:
         """Return some sentences about a topic."""

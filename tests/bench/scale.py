@@ -38,6 +38,7 @@ COLD, EDITED = "cold refresh", "1 % changed"
 SIZES: Final = (10_000, 100_000)
 PARAGRAPHS: Final = 10  # of a document, each about a chunk
 DOCUMENTS_OF_TOPIC: Final = 10
+WORDS_OF_TOPIC: Final = 200
 ATTACKED: Final = 100  # one document in so many waits for a review
 CHANGED: Final = 100  # one document in so many is edited
 IN_A_FOLDER: Final = 1_000
@@ -141,7 +142,7 @@ def _texts(documents: int) -> Iterator[str]:
     made_up = MadeUpText(load_wording(Models(load_settings()).frequency_vocabulary))
     chance = random.Random(7)
     for number in range(documents):
-        topic = made_up.topic(number // DOCUMENTS_OF_TOPIC)
+        topic = made_up.topic(number // DOCUMENTS_OF_TOPIC, WORDS_OF_TOPIC)
         paragraphs = [made_up.chunk(chance, topic) for _ in range(PARAGRAPHS)]
         if number % ATTACKED == 0:
             paragraphs[-1] += f" {ORDER}"

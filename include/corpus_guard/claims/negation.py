@@ -42,6 +42,27 @@ _NO_NEGATION: Final = re.compile(
     r"|\bno wonder\b|\bnot (?:to )?exceed(?:ing)?\b|\bno\. ?\d|\bwithout (?:doubt|question)\b|\bwhy not\b",
     re.IGNORECASE,
 )
+_FIRST_WORDS: Final = frozenset(
+    [
+        "not",
+        "cannot",
+        "never",
+        "no",
+        "neither",
+        "nor",
+        "none",
+        "nobody",
+        "nothing",
+        "without",
+        "fail",
+        "fails",
+        "failed",
+        "lack",
+        "lacks",
+    ]
+) | {word.partition("-")[0] for word in OPPOSITES}
+"""Words of which a negation is one, or with which it begins, if it does not end in "n't"."""
+_WORD: Final = re.compile(r"\w+")
 _LEADING: Final = re.compile(r"(?i)(?:no|yes|nope|yep)\b[,.:;!]")
 
 
@@ -51,6 +72,9 @@ def read_negations(text: str) -> Iterator[tuple[int, int]]:
     A leading "No," answers a question, and the words after it say the same again: it counts only where they do
     not.
     """
+    folded = text.casefold()
+    if "n't" not in folded and _FIRST_WORDS.isdisjoint(_WORD.findall(folded)):
+        return
     other = [match.span() for match in _NO_NEGATION.finditer(text)]
     spans = [
         match.span()

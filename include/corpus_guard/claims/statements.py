@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from typing import Final
 
 from corpus_guard.claims.clauses import FINITE, PRONOUN_FIRST, Clause, split_clauses
@@ -113,11 +113,16 @@ class Statement:
     referent: frozenset[str]  # of these, what its subject "it", "which" or none stands for; empty: it has a subject
     condition: frozenset[str]  # stems of the conditions in its sentence: "if the lid is open"
     context: frozenset[str]  # lower-case words of the text and its title
-    subject: frozenset[str]  # words of the name it is about where it holds none: from before it, or from the title
+    find_subject: Callable[[], frozenset[str]] = field(compare=False, repr=False)  # see `subject`
     title: frozenset[str] = frozenset()  # words of the title that tell it from others
     heading: frozenset[str] = frozenset()  # stems of the title
     years: frozenset[str] = frozenset()  # in the title
     is_code: bool = False  # its sentence reads as code, a command or its output
+
+    @cached_property
+    def subject(self) -> frozenset[str]:
+        """The words of the name that it is about where it holds none: from before it, or from the title."""
+        return self.find_subject()
 
     @cached_property
     def names(self) -> tuple[Value, ...]:
@@ -245,7 +250,6 @@ class StatementReader:
         span = self.span(number)
         start = self.sentences[number][0]
         condition = frozenset[str]().union(*(part.words for part in sentence.parts if part.clause.is_supposed))
-        subject = self._subject_before(number)
         # The sentence before is read only where one of the first clauses is about what it is about.
         before = self._words_before(number) if sentence.parts and sentence.parts[0].refers else frozenset[str]()
         for part in sentence.parts:
@@ -266,7 +270,7 @@ class StatementReader:
                 referent=before if is_continued else frozenset(),
                 condition=frozenset[str]() if part.clause.is_supposed else condition,
                 context=self.context,
-                subject=subject,
+                find_subject=partial(self._subject_before, number),
                 title=self.title,
                 heading=self._about_title,
                 years=self._years,
@@ -314,7 +318,7 @@ class StatementReader:
 
     @cached_property
     def _subject_of_title(self) -> frozenset[str]:
-        return _telling(_first_name(read_values(self._heading)), self._rarity)
+        return _name_of_title(self._heading, self._rarity)
 
     def _sentence(self, number: int) -> _Sentence:
         sentence = self._read.get(number)
@@ -340,7 +344,7 @@ class StatementReader:
     def _name(self, number: int) -> frozenset[str]:
         """Return the words of the name in the place of a sentence's subject; most sentences need no reading for it."""
         if number not in self._names:
-            self._names[number] = self._sentence(number).name if may_hold_name(self.text(number)) else frozenset()
+            self._names[number] = self._sentence(number).name if _may_name_subject(self.text(number)) else frozenset()
         return self._names[number]
 
     def _defined(self, number: int) -> frozenset[str]:
@@ -431,6 +435,19 @@ def _read_clause(
 def _first_name(values: Iterable[Value]) -> frozenset[str]:
     """Return the words of the first name among `values`."""
     return next((frozenset(words_of_name(value.normal)) for value in values if value.kind is Kind.NAME), frozenset())
+
+
+def _may_name_subject(sentence: str) -> bool:
+    """Return whether a sentence may hold a name before its verb; False is certain, and cheap."""
+    verb = FINITE.search(sentence)
+    # A verb with a capital, or in the middle of a word, may be a part of a name: "Will Smith", "Must-have Ltd".
+    is_plain = verb is not None and verb.group().islower() and sentence[: verb.start()].endswith(" ")
+    return may_hold_name(sentence[: verb.start()] if verb is not None and is_plain else sentence)
+
+
+@lru_cache(maxsize=_KNOWN_SENTENCES)
+def _name_of_title(title: str, rarity: Rarity | None) -> frozenset[str]:
+    return _telling(_first_name(read_values(title)), rarity)
 
 
 def _before_verb(sentence: str, values: Sequence[Value]) -> Sequence[Value]:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from corpus_guard.screening.survey.cells import Cells
+from corpus_guard.screening.survey.cells import Cells, find_largest
 
 TOPICS = 40
 
@@ -47,3 +47,15 @@ def test_beyond_it_a_quarter_of_all_holds_nearly_all_that_is_nearest() -> None:
 
     assert max(map(len, seen.values())) <= 1_000 + max(np.bincount(cells.labels))
     assert np.mean(kept) >= 0.95
+
+
+@pytest.mark.parametrize("width", [1, 2, 9, 300, 2_304, 5_000])
+def test_the_largest_cosines_of_each_row_are_found_wherever_they_stand(width: int) -> None:
+    cosines = np.random.default_rng(width).random((40, width), np.float32) - np.float32(1.5)  # all below 0
+    cosines[0, -1] = cosines[1, 0] = 1.0  # in the last run, and in the first
+
+    found = find_largest(cosines, 8)
+
+    assert found.shape == (40, min(8, width))
+    for row, columns in zip(cosines, found, strict=True):
+        assert sorted(row[columns]) == sorted(row)[-8:]

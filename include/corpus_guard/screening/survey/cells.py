@@ -18,6 +18,8 @@ MAX_COMPARED: Final = 60_000
 """Vectors that one is compared with: about 50 megaflop."""
 ROUNDS: Final = 3
 """Times that cells are made from the means of those before, as k-means does."""
+_COLUMNS: Final = 256
+"""Columns of which the largest cosine is looked for first."""
 _ROWS: Final = 10_000
 """Vectors whose cell is looked for at a time."""
 
@@ -70,3 +72,21 @@ class Cells:
         is_seen = np.zeros(len(nearest), bool)
         is_seen[nearest[:enough]] = True
         return wanted[is_seen[labels]]
+
+
+def find_largest(cosines: NDArray[np.float32], count: int) -> NDArray[np.intp]:
+    """Return the columns of the `count` largest cosines of each row, in any order; shape (rows, at most `count`).
+
+    They stand in the `count` runs of columns whose largest cosines are largest.
+    """
+    rows, width = cosines.shape
+    starts = np.arange(0, width, _COLUMNS)
+    if len(starts) <= count:
+        return np.argpartition(cosines, max(0, width - count), axis=1)[:, -count:]
+    largest = np.maximum.reduceat(cosines, starts, axis=1)
+    runs = np.argpartition(largest, len(starts) - count, axis=1)[:, -count:]
+    columns = (starts[runs][:, :, None] + np.arange(_COLUMNS)).reshape(rows, -1)
+    found = np.take_along_axis(cosines, np.minimum(columns, width - 1), axis=1)
+    found[columns >= width] = -np.inf
+    chosen = np.argpartition(found, found.shape[1] - count, axis=1)[:, -count:]
+    return np.take_along_axis(columns, chosen, axis=1)

@@ -25,6 +25,7 @@ from typing import Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from corpus_guard.screening.survey.cells import find_largest
 from corpus_guard.screening.survey.related_statements import PlacedChunk
 
 FIRST_RESULTS: Final = 10
@@ -183,12 +184,11 @@ def _search(questions: NDArray[np.float32], served: ServedResults, run: _Run, ch
 
 def _nearest_of_run(questions: NDArray[np.float32], run: _Run) -> Iterator[list[tuple[str, float]]]:
     """Yield (chunk id, cosine) of the arriving chunks nearest to each question, in no order."""
-    ids, count = list(run.positions), min(FIRST_RESULTS, len(run.positions))
+    ids = list(run.positions)
     if not ids:
         yield from ([] for _ in questions)
         return
     for start in range(0, len(questions), _QUESTIONS_PER_BLOCK):
         cosines = questions[start : start + _QUESTIONS_PER_BLOCK] @ run.vectors.T
-        nearest = np.argpartition(-cosines, count - 1, axis=1)[:, :count].tolist()
-        for row, positions in zip(cosines, nearest, strict=True):
+        for row, positions in zip(cosines, find_largest(cosines, FIRST_RESULTS).tolist(), strict=True):
             yield [(ids[position], float(row[position])) for position in positions]

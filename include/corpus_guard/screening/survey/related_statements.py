@@ -35,7 +35,7 @@ from corpus_guard.claims.statements import Rarity
 from corpus_guard.claims.value import Kind
 from corpus_guard.domain import Chunk, Span, TrustLevel, Version
 from corpus_guard.screening.survey.agreement import FetchTexts
-from corpus_guard.screening.survey.cells import Cells
+from corpus_guard.screening.survey.cells import Cells, find_largest
 from corpus_guard.screening.survey.likely_contradictions import (
     NEAREST_READ,
     ChosenPair,
@@ -393,9 +393,7 @@ class _Finder:
             return
         cosines = self._vectors[list(rows)] @ vectors.T
         cosines[self._documents[list(rows)][:, None] == self._documents[columns][None, :]] = -1.0
-        count = min(count, len(columns))
-        nearest = np.argpartition(-cosines, count - 1, axis=1)[:, :count]
-        for position, row, chosen in zip(rows, cosines, nearest, strict=True):
+        for position, row, chosen in zip(rows, cosines, find_largest(cosines, count), strict=True):
             ordered = sorted((index for index in chosen.tolist() if row[index] >= NEAR_COSINE), key=lambda i: -row[i])
             nearby[position].extend(int(columns[index]) for index in ordered)
 
