@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -34,11 +35,23 @@ class Figure:
     met: bool
 
 
+class Stopped(Exception):
+    """A process was interrupted; `ran` is what it took until then."""
+
+    def __init__(self, ran: Ran) -> None:
+        """Keep its figures."""
+        super().__init__()
+        self.ran = ran
+
+
 def run(what: str, command: list[str], env: dict[str, str]) -> Ran:
     """Run a process to its end, with nothing else of ours beside it.
 
     It reads compiled modules, as an installed package does, even where the environment forbids writing them: compiling takes
     longer than importing.
+
+    Raises:
+        Stopped: this process was interrupted, and the other one with it.
     """
     inherited = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     with console.status(what), tempfile.TemporaryFile("w+") as out:
@@ -50,16 +63,25 @@ def run(what: str, command: list[str], env: dict[str, str]) -> Ran:
             stderr=subprocess.STDOUT,
             env={**inherited, "CORPUS_GUARD_CHROMA_URL": "http://127.0.0.1:9", **env},
         )
-        _, status, usage = os.wait4(process.pid, 0)
+        is_stopped = False
+        try:
+            _, status, usage = os.wait4(process.pid, 0)
+        except KeyboardInterrupt:
+            is_stopped = True
+            process.send_signal(signal.SIGINT)
+            _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
         wall = time.monotonic() - began
         out.seek(0)
         output = out.read()
+    unit = 1 if sys.platform == "darwin" else 1024
+    ran = Ran(wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * unit, output)
+    if is_stopped:
+        raise Stopped(ran)
     if process.returncode:
         raise SystemExit(f"{what}: exit code {process.returncode}\n{output[-2000:]}")
     console.print(f"{what}: {wall:.1f} s")
-    unit = 1 if sys.platform == "darwin" else 1024
-    return Ran(wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * unit, output)
+    return ran
 
 
 def ratio(what: str, found: float, limit: float, parts: str) -> Figure:

@@ -4,10 +4,11 @@ python -m tests.bench.scale FOLDER [CHUNKS ...]       writes FOLDER/scale.md; 10
 python -m tests.bench.scale --step NAME HOME          one job, in a process of its own; prints JSON
 
 Each job is a process of its own; its figures are kept in FOLDER/jobs.jsonl, and a job that is there is not done again: run the
-command again to continue, or with more sizes. Files, parsing, hashing, ledger, batches, Chroma, checks and proof are real. Made up
-are the texts (`tests.bench.made_up`: ten paragraphs a document, ten documents a topic, one document in a hundred with an order to a
-model), the vectors (bags of hashed words), and perplexity and the classifier of orders are left out: models take the same time for
-each chunk whatever the size.
+command again to continue, or with more sizes. A refresh that you interrupt goes on where it was; its figures are those of all parts.
+
+Files, parsing, hashing, ledger, batches, Chroma, checks and proof are real. Made up are the texts (`tests.bench.made_up`: ten
+paragraphs a document, ten documents a topic, one document in a hundred with an order to a model) and the vectors (bags of hashed
+words). Perplexity and the classifier of orders are left out: models take the same time for each chunk whatever the size.
 """
 
 from __future__ import annotations
@@ -19,13 +20,14 @@ import os
 import random
 import re
 import shutil
+import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from tests.bench.figures import run
+from tests.bench.figures import Stopped, run
 from tests.bench.made_up import MadeUpText
 from tests.hashed_models import HashedModels
 
@@ -60,49 +62,65 @@ def main() -> None:
     if arguments.step:
         sys.stdout.write(json.dumps(JOBS[arguments.step](arguments.folder)) + "\n")
         return
+    for stop in (signal.SIGINT, signal.SIGTERM):  # a shell lets its background jobs ignore the first
+        signal.signal(stop, signal.default_int_handler)
     arguments.folder.mkdir(parents=True, exist_ok=True)
     record = arguments.folder / "jobs.jsonl"
     for chunks in sorted(arguments.chunks):
         home = arguments.folder / str(chunks)
         for name in JOBS:
-            if (chunks, name) not in {(job["chunks"], job["job"]) for job in _read_jobs(record)}:
+            if (chunks, name) not in {(job["chunks"], job["job"]) for job in _ended(_read_jobs(record))}:
                 _measure(record, home, chunks, name)
-    table = "\n".join(table_lines(_read_jobs(record))) + "\n"
+    table = "\n".join(table_lines(_ended(_read_jobs(record)))) + "\n"
     (arguments.folder / "scale.md").write_text(table)
     sys.stdout.write(table)
 
 
 def _measure(record: Path, home: Path, chunks: int, name: str) -> None:
-    if name == COLD:
-        shutil.rmtree(home, ignore_errors=True)  # of a run that was stopped here
+    begun = [job for job in _read_jobs(record) if (job["chunks"], job["job"]) == (chunks, name)]
+    earlier = begun[-1] if begun else {"wall": 0.0, "cpu": 0.0, "memory": 0, "parts": 0}
+    if name == COLD and not begun:
+        shutil.rmtree(home, ignore_errors=True)  # of a run that was killed here
         _write_home(home, chunks)
-    if name == EDITED:
+    if name == EDITED and not begun:
         _edit_documents(home, chunks // PARAGRAPHS)
-    ran = run(
-        f"{chunks:,} chunks: {name}",
-        [sys.executable, "-m", "tests.bench.scale", "--step", name, str(home)],
-        {
-            "CORPUS_GUARD_HOME": str(home),
-            "CORPUS_GUARD_SOURCES_FILE": str(home / "sources.yaml"),
-            "CORPUS_GUARD_POLICY_FILE": str(home / "policy.yaml"),
-            "PYTHONPATH": os.pathsep.join(map(str, (PROJECT, PROJECT / "include"))),
-        },
-    )
-    job = {
-        "chunks": chunks,
-        "job": name,
-        "wall": ran.wall,
-        "cpu": ran.cpu,
-        "memory": ran.memory,
+    job: dict[str, Any] = {"chunks": chunks, "job": name}
+    try:
+        ran = run(
+            f"{chunks:,} chunks: {name}",
+            [sys.executable, "-m", "tests.bench.scale", "--step", name, str(home)],
+            {
+                "CORPUS_GUARD_HOME": str(home),
+                "CORPUS_GUARD_SOURCES_FILE": str(home / "sources.yaml"),
+                "CORPUS_GUARD_POLICY_FILE": str(home / "policy.yaml"),
+                "PYTHONPATH": os.pathsep.join(map(str, (PROJECT, PROJECT / "include"))),
+            },
+        )
+        job |= json.loads(ran.output.splitlines()[-1])
+    except Stopped as stopped:
+        if name not in (COLD, EDITED):
+            raise SystemExit(f"stopped; {name} is done again when you continue") from None
+        ran = stopped.ran
+        job["stopped"] = True
+    job |= {
+        "wall": earlier["wall"] + ran.wall,
+        "cpu": earlier["cpu"] + ran.cpu,
+        "memory": max(earlier["memory"], ran.memory),
         "disk": _size_of(home),
+        "parts": earlier["parts"] + 1,
     }
-    job |= json.loads(ran.output.splitlines()[-1])
     with record.open("a") as file:
         file.write(json.dumps(job) + "\n")
+    if "stopped" in job:
+        raise SystemExit(f"stopped; run the command again to go on with: {name}")
 
 
 def _read_jobs(record: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in record.read_text().splitlines()] if record.exists() else []
+
+
+def _ended(jobs: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [job for job in jobs if "stopped" not in job]
 
 
 def _size_of(home: Path) -> int:

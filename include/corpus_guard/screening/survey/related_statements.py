@@ -49,7 +49,7 @@ NEAREST_PEERS: Final = 2  # the same of its own level
 NEAR_COSINE: Final = 0.3  # below it two chunks are about different things
 MAX_KEPT: Final = 12  # related statements of a version: a reviewer reads no more
 CHUNKS_PER_BLOCK: Final = 400  # compared at a time, of one cell: 400 x 60,000 cosines are 96 MB
-_CACHED_PASSAGES: Final = 4_096
+_CACHED_PASSAGES: Final = 1_024
 
 
 @dataclass(frozen=True, slots=True)
