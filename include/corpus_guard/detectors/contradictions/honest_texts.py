@@ -18,6 +18,7 @@ import numpy as np
 from corpus_guard.claims.passages import StatedPassage
 from corpus_guard.detectors.samples import Half, Row, assign_half, read_rows
 from corpus_guard.errors import Misuse
+from corpus_guard.intake.parsing.mojibake import repair_mojibake
 from corpus_guard.models import TextEmbedder
 from corpus_guard.models.contradiction_reader import PagePost
 from corpus_guard.screening.survey.likely_contradictions import NEAREST_READ, TrustedPassage, choose_pairs
@@ -92,4 +93,4 @@ def _read(row: Row, place: str) -> HonestText:
         raise Misuse(f"{place}: no 'text'; expected a string, with 'title' or with 'repo' and 'path'")
     repo = str(row.get("repo", ""))
     document = f"{repo}\n{path}\n{title}" if repo or path or title else text
-    return HonestText(document, repo or title or text, document_title(title, path), text)
+    return HonestText(document, repo or title or text, document_title(title, path), repair_mojibake(text)[0])
