@@ -30,6 +30,7 @@ from corpus_guard.models.cpu import number_format, release_memory  # noqa: E402
 logging.disable_progress_bar()
 
 TEXTS_PER_BATCH = 8  # measured best for a 135M model on two cores, batches sorted by length
+POSITIONS_AT_A_TIME = 64  # scored against the whole vocabulary: 32 MB
 MAX_TOKENS = 512  # scored of one text or read of one message; a chunk has about 200 tokens of the embedder
 # more than any word has; runs of blanks may have more, and then fewer tokens are read
 MAX_CHARS_PER_TOKEN = 32
@@ -200,11 +201,15 @@ class LanguageModel:
         with torch.inference_mode():
             hidden = self._model.model(input_ids=tokens, attention_mask=mask).last_hidden_state
             for row, ids in enumerate(batch):
-                # Only real positions reach the vocabulary (49,152 wide), one text at a time: padding would
-                # dominate memory.
-                logits = self._model.lm_head(hidden[row, : len(ids) - 1]).float()
-                target = tokens[row, 1 : len(ids)]
-                yield torch.nn.functional.cross_entropy(logits, target, reduction="none").numpy().astype(np.float32)
+                states, targets = hidden[row, : len(ids) - 1], tokens[row, 1 : len(ids)]
+                # Only real positions reach the vocabulary (49,152 wide), and few at a time: they would dominate memory.
+                nats = [
+                    torch.nn.functional.cross_entropy(self._model.lm_head(some).float(), target, reduction="none")
+                    for some, target in zip(
+                        *(torch.split(each, POSITIONS_AT_A_TIME) for each in (states, targets)), strict=True
+                    )
+                ]
+                yield torch.cat(nats).numpy().astype(np.float32)
 
     def _generate(
         self, batch: Sequence[Sequence[int]], max_new_tokens: int, *, states: bool = False
