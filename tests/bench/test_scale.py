@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -35,20 +38,50 @@ def test_the_exponent_is_that_of_the_largest_sizes_and_a_missed_one_is_named() -
     assert lines["seal"] == "| seal | not run | not run | not run | — |"
 
 
-@pytest.mark.slow
-def test_every_job_ends_well_and_a_second_run_does_none_again(tmp_path: Path, models_home: Path) -> None:
+def command_for(folder: Path, models_home: Path) -> tuple[list[str], dict[str, str]]:
     environ = {
         **os.environ,
         "CORPUS_GUARD_MODELS_FOLDER": str(models_home / "models"),
         "PYTHONPATH": os.pathsep.join(map(str, (PROJECT, PROJECT / "include"))),
     }
-    command = [sys.executable, "-m", "tests.bench.scale", str(tmp_path / "scale"), "100"]
+    return [sys.executable, "-m", "tests.bench.scale", str(folder), "100"], environ
+
+
+def jobs_in(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "jobs.jsonl").read_text().splitlines()]
+
+
+@pytest.mark.slow
+def test_a_refresh_that_is_stopped_goes_on_and_counts_both_parts(tmp_path: Path, models_home: Path) -> None:
+    command, environ = command_for(tmp_path, models_home)
+    process = subprocess.Popen(command, env=environ, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=PROJECT)
+    while not (tmp_path / "100" / "ledger.sqlite").exists():
+        assert process.poll() is None
+        time.sleep(0.05)
+    process.send_signal(signal.SIGTERM)
+
+    assert process.wait(60) != 0
+    (stopped,) = jobs_in(tmp_path)
+    assert (stopped["job"], stopped["stopped"], stopped["parts"]) == (COLD, True, 1)
+
+    subprocess.run(command, env=environ, capture_output=True, check=True, cwd=PROJECT)
+
+    _, ended, *others = jobs_in(tmp_path)
+    assert (ended["job"], ended["accepted"] + ended["quarantined"], ended["parts"]) == (COLD, 10, 2)
+    assert "stopped" not in ended
+    assert ended["cpu"] > stopped["cpu"]
+    assert [job["job"] for job in others] == list(JOBS)[1:]
+
+
+@pytest.mark.slow
+def test_every_job_ends_well_and_a_second_run_does_none_again(tmp_path: Path, models_home: Path) -> None:
+    command, environ = command_for(tmp_path / "scale", models_home)
 
     first, second = (
         subprocess.run(command, env=environ, capture_output=True, text=True, check=True, cwd=PROJECT) for _ in range(2)
     )
 
-    jobs = [json.loads(line) for line in (tmp_path / "scale" / "jobs.jsonl").read_text().splitlines()]
+    jobs = jobs_in(tmp_path / "scale")
     by_name = {job["job"]: job for job in jobs}
     assert [job["job"] for job in jobs] == list(JOBS)
     assert by_name[COLD]["accepted"] + by_name[COLD]["quarantined"] == 10

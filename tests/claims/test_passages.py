@@ -41,7 +41,8 @@ def test_a_sentence_is_read_as_it_is_in_the_whole_text() -> None:
     )
 
 
-def test_values_are_read_only_where_two_passages_share_what_they_are_about(monkeypatch: pytest.MonkeyPatch) -> None:
+def sentences_read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return a list that grows with each sentence whose values are read from now on."""
     read: list[str] = []
     read_values = statements.read_values_of_sentence
 
@@ -51,6 +52,22 @@ def test_values_are_read_only_where_two_passages_share_what_they_are_about(monke
 
     monkeypatch.setattr(statements, "read_values_of_sentence", count)
     statements._read_sentence.cache_clear()
+    return read
+
+
+def test_a_sentence_of_two_texts_is_read_once_and_placed_in_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = sentences_read(monkeypatch)
+    sentence = "The Brackwater pump weighs 95 kg."
+
+    for text in (sentence, f"Stand back\u200b. {sentence}"):
+        (value,) = (value for statement in StatedPassage(text).statements for value in statement.values if value.unit)
+        assert text[value.span.start : value.span.end] == "95 kg"
+
+    assert read.count(sentence) == 1
+
+
+def test_values_are_read_only_where_two_passages_share_what_they_are_about(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = sentences_read(monkeypatch)
 
     assert outcomes(f"The Brackwater pump weighs 95 kg. {FILLING}", "Tarn fever is cured within 7 days.") == []
     assert outcomes("The Brackwater pump stands outside.", "pump.close(); pump = tarn(pump::seal)") == []
