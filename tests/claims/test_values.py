@@ -10,6 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from value_examples import EXAMPLES
 
+from corpus_guard.claims.negation import OPPOSITES, read_negations
 from corpus_guard.claims.units import conversion
 from corpus_guard.claims.value import Kind, Relation, Value, relate
 from corpus_guard.claims.values import read_values
@@ -179,3 +180,14 @@ def test_any_text_is_read_and_every_span_lies_in_it(text: str) -> None:
     for value in read_values(text):
         assert 0 <= value.span.start < value.span.end <= len(text)
         assert not (math.isnan(value.low or 0) or math.isnan(value.high or 0))
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        *OPPOSITES, "not", "cannot", "never", "no", "neither", "nor", "none", "nobody", "nothing", "without", "don't",
+        "fail to", "fails to", "failed to", "lack", "lacks", "NEVER", "DON'T", "Non-toxic",
+    ],
+)  # fmt: skip
+def test_each_word_of_negation_is_found(word: str) -> None:
+    assert list(read_negations(f"The valves {word} so")) == [(11, 11 + len(word))]

@@ -197,6 +197,22 @@ def test_only_shards_that_hold_anything_new_go_on(make: Make) -> None:
     assert shard["batch"] and shard in taken
 
 
+def test_the_survey_of_a_shard_says_nothing_of_other_shards(deployment: Workspace) -> None:
+    copied = (
+        "The harbour has three berths for boats with a keel, and two for boats that may fall dry at low water. " * 3
+    )
+    deployment.page("one.md", copied)
+    deployment.rows({"id": "1", "text": copied})
+    deployment.sources(TICKETS)
+    with deployment.guard() as guard:
+        stepped = SteppedRun(guard, "r1")
+        shards = stepped.survey(stepped.embed_changed(stepped.fetch()))
+        surveys = [steps._read_survey(guard.storage, "r1", shard).neighbours for shard in shards]
+        versions = [{version.version_id for version in steps._versions(guard.storage, shard)} for shard in shards]
+
+    assert [set(neighbours) for neighbours in surveys] == versions, "each is a copy of the other"
+
+
 def test_what_is_quarantined_was_embedded_before_so_that_it_could_be_compared(deployment: Workspace) -> None:
     five(deployment)
     with deployment.guard() as guard:

@@ -30,8 +30,9 @@ NOT: Final = "not"
 WITHOUT: Final = "without"
 """Normal forms: a negation of the sentence, and one of the words that follow it alone."""
 
+_PLAIN: Final = ("not", "cannot", "never", "no", "neither", "nor", "none", "nobody", "nothing", "without")
 _NEGATION: Final = re.compile(
-    rf"\b(?:not|cannot|never|no|neither|nor|none|nobody|nothing|without"
+    rf"\b(?:{'|'.join(_PLAIN)}"
     rf"|\w+n't|fails? to|failed to|lacks?|(?:{'|'.join(OPPOSITES)}))(?![\w-])",
     re.IGNORECASE,
 )
@@ -43,25 +44,9 @@ _NO_NEGATION: Final = re.compile(
     re.IGNORECASE,
 )
 _FIRST_WORDS: Final = frozenset(
-    [
-        "not",
-        "cannot",
-        "never",
-        "no",
-        "neither",
-        "nor",
-        "none",
-        "nobody",
-        "nothing",
-        "without",
-        "fail",
-        "fails",
-        "failed",
-        "lack",
-        "lacks",
-    ]
-) | {word.partition("-")[0] for word in OPPOSITES}
-"""Words of which a negation is one, or with which it begins, if it does not end in "n't"."""
+    (*_PLAIN, "fail", "fails", "failed", "lack", "lacks", *(word.partition("-")[0] for word in OPPOSITES))
+)
+"""Words with which a negation begins that does not end in "n't"."""
 _WORD: Final = re.compile(r"\w+")
 _LEADING: Final = re.compile(r"(?i)(?:no|yes|nope|yep)\b[,.:;!]")
 

@@ -213,7 +213,6 @@ class StatementReader:
         self._plain = make_plain(text)
         self._rarity = rarity
         self._heading = title
-        self._read: dict[int, _Sentence] = {}
         self._statements: dict[int, tuple[Statement, ...]] = {}
         self._codes: dict[int, bool] = {}
         self._names: dict[int, frozenset[str]] = {}
@@ -321,10 +320,7 @@ class StatementReader:
         return _name_of_title(self._heading, self._rarity)
 
     def _sentence(self, number: int) -> _Sentence:
-        sentence = self._read.get(number)
-        if sentence is None:
-            sentence = self._read[number] = _read_sentence(self.text(number), self._rarity)
-        return sentence
+        return _read_sentence(self.text(number), self._rarity)
 
     def _words_before(self, number: int) -> frozenset[str]:
         """Return the subject of the last clause before a sentence that has one."""
@@ -344,7 +340,7 @@ class StatementReader:
     def _name(self, number: int) -> frozenset[str]:
         """Return the words of the name in the place of a sentence's subject; most sentences need no reading for it."""
         if number not in self._names:
-            self._names[number] = self._sentence(number).name if _may_name_subject(self.text(number)) else frozenset()
+            self._names[number] = self._sentence(number).name if may_hold_name(self.text(number)) else frozenset()
         return self._names[number]
 
     def _defined(self, number: int) -> frozenset[str]:
@@ -435,14 +431,6 @@ def _read_clause(
 def _first_name(values: Iterable[Value]) -> frozenset[str]:
     """Return the words of the first name among `values`."""
     return next((frozenset(words_of_name(value.normal)) for value in values if value.kind is Kind.NAME), frozenset())
-
-
-def _may_name_subject(sentence: str) -> bool:
-    """Return whether a sentence may hold a name before its verb; False is certain, and cheap."""
-    verb = FINITE.search(sentence)
-    # A verb with a capital, or in the middle of a word, may be a part of a name: "Will Smith", "Must-have Ltd".
-    is_plain = verb is not None and verb.group().islower() and sentence[: verb.start()].endswith(" ")
-    return may_hold_name(sentence[: verb.start()] if verb is not None and is_plain else sentence)
 
 
 @lru_cache(maxsize=_KNOWN_SENTENCES)

@@ -435,9 +435,9 @@ def _reopen(ledger: Ledger, storage: Storage, screening: Screening, run_id: str,
     for shard in published:
         judgements = judgements_from_table(storage.read_table(shard["judgements"]))
         waiting = [judgement for judgement in judgements if judgement.verdict is not Verdict.ACCEPT]
-        agreements = _read_survey(storage, run_id, shard).semantics.agreements
-        groups += completed_groups(screening.policy, waiting, agreements)
-        contradictions += contradicted_since(storage, run_id, shard, judgements)
+        semantics = _read_survey(storage, run_id, shard).semantics
+        groups += completed_groups(screening.policy, waiting, semantics.agreements)
+        contradictions += late_contradictions(judgements, semantics.contradicted)
     if not groups and not contradictions:
         return 0
     with ledger.write() as connection:
