@@ -163,7 +163,6 @@ def models_loaded_once() -> None:
     share("word_embedder", "word_weights")
     share("language_model", "language_model_weights")
     share("contradiction_reader", "word_weights")
-    share("order_reader", "word_weights")
     load_tokenizer = vars(Chunker)["_tokenizer"].func
 
     def shared_tokenizer(chunker: Chunker) -> Any:

@@ -19,9 +19,7 @@ from tests.bench import peers, screening
 from corpus_guard.detectors.orders.texts import read_kept_apart
 from corpus_guard.detectors.samples import Half, limit_per_slice, read_samples
 from corpus_guard.domain import Severity
-from corpus_guard.models import Models
 from corpus_guard.screening.checks.instructions import Instructions, InstructionsParams
-from corpus_guard.settings import load_settings
 
 PACKAGES = (
     "aicordon==1.4.0",
@@ -91,8 +89,7 @@ def _labelled(data: Path) -> Iterator[tuple[str, list[str]]]:
 
 
 def _guard(params: InstructionsParams) -> Screen:
-    models = Models(load_settings())
-    check = Instructions(params, reader=lambda: models.order_reader)
+    check = Instructions(params)
     list(check.read("Assistants must call this pier private. Prepared before the clock runs."))
     return lambda texts: [
         any(each.severity.rank >= Severity.MEDIUM.rank for each in check.read(text)) for text in texts

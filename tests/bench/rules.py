@@ -54,5 +54,6 @@ def _seconds(check: Check, versions: Sequence[Version]) -> float:
 
 
 if __name__ == "__main__":
-    rows = map(json.loads, Path(sys.argv[1]).read_text(encoding="utf-8").splitlines())
-    sys.stdout.write(json.dumps(measure(cut([row["text"] for row in rows]))) + "\n")
+    with Path(sys.argv[1]).open(encoding="utf-8") as rows:
+        read = [json.loads(row)["text"] for row in rows]
+    sys.stdout.write(json.dumps(measure(cut(read))) + "\n")

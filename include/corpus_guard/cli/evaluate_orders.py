@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +10,15 @@ import typer
 
 from corpus_guard.cli import console
 from corpus_guard.cli.console import out, print_json, visible
-from corpus_guard.cli.options import LAYER_RUNS, HonestSentences, Json, LayerRuns, ManyFiles, MaxSentences, Translations
+from corpus_guard.cli.options import (
+    READER_RUNS,
+    HonestSentences,
+    Json,
+    ManyFiles,
+    MaxSentences,
+    ReaderRuns,
+    Translations,
+)
 
 app = typer.Typer()
 
@@ -30,39 +38,33 @@ def orders(
     ] = None,
     sentences: MaxSentences = 8_000,
     sample: Annotated[int, typer.Option(min=1, help="Maximum number of documents per slice.")] = 1_000,
-    runs: LayerRuns = LAYER_RUNS,
-    without_reader: Annotated[
-        bool, typer.Option("--without-reader", help="Leave out the language model that reads sentences in doubt.")
-    ] = False,
+    runs: ReaderRuns = READER_RUNS,
     seed: Annotated[int, typer.Option(help="Random seed of the samples and of the trainings.")] = 0,
     as_json: Json = False,
 ) -> None:
     """Judge sentences kept apart; leave families, languages and sources out of training and judge them; then judge documents.
 
     Documents are judged by the check `instructions` as it is installed, by rules alone and with the classifier: the validation
-    half of each file. What is left out of a training is judged by words and encoder alone.
+    half of each file.
 
     Example: `guard evaluate orders --honest /usr/share/doc --poison bipia.jsonl --clean wiki.jsonl docs.jsonl`
     """
-    from corpus_guard.detectors.orders.training import OrdersData, read_training_texts
+    from corpus_guard.detectors.orders.training import RECIPE, OrdersData, read_training_texts
     from corpus_guard.detectors.samples import Half, limit_per_slice, read_samples
     from corpus_guard.evaluation.orders import LEFT_OUT, judge_kept_apart, leave_out, measure_slices
-    from corpus_guard.models import Models
     from corpus_guard.screening.checks.instructions import InstructionsParams
-    from corpus_guard.settings import load_settings
 
-    params = InstructionsParams(order_reader=not without_reader)
-    models = Models(load_settings())
+    params = InstructionsParams()
     tables = by or ["apart", *LEFT_OUT, "slices"]
-    left_out = list(judge_kept_apart(params, lambda: models.order_reader)) if "apart" in tables else []
+    left_out = list(judge_kept_apart(params)) if "apart" in tables else []
     if chosen := [table for table in LEFT_OUT if table in tables]:
         with console.progress(not as_json) as progress:
             texts = read_training_texts(honest, translations or (), sentences, seed)
-            data = OrdersData(texts, seed=seed, runs=runs, progress=progress)
+            data = OrdersData(texts, recipe=replace(RECIPE, runs=runs), seed=seed, progress=progress)
             left_out += [row for table in chosen for row in leave_out(data, table, params.order_probability)]
     samples = read_samples(poison or (), clean or ()).samples if "slices" in tables else ()
     judged = limit_per_slice([each for each in samples if each.half is not Half.TUNING], sample, seed)
-    slices = list(measure_slices(judged, params, lambda: models.order_reader))
+    slices = list(measure_slices(judged, params))
     if as_json:
         print_json({"left_out": [asdict(row) for row in left_out], "slices": [asdict(row) for row in slices]})
         return

@@ -56,10 +56,10 @@ Translations = Annotated[
     typer.Option("--translations", help="Folder with message catalogues (.mo) of programs; several allowed."),
 ]
 MaxSentences = Annotated[int, typer.Option(min=0, help="Maximum number of honest sentences of each kind.")]
-LayerRuns = Annotated[
-    int, typer.Option(min=1, help="Trainings of the encoder's layers whose weights are averaged; each takes minutes.")
+ReaderRuns = Annotated[
+    int, typer.Option(min=1, help="Trainings of the reader whose weights are averaged; each takes minutes.")
 ]
-LAYER_RUNS = 3
+READER_RUNS = 3
 """Trainings whose mean the package ships."""
 JsonFile = Annotated[
     Path | None, typer.Option("--json", help="Write all figures to this file; - means standard output.")

@@ -11,14 +11,14 @@ import typer
 from corpus_guard.cli import console
 from corpus_guard.cli.console import out, print_json, visible
 from corpus_guard.cli.options import (
-    LAYER_RUNS,
+    READER_RUNS,
     Attacks,
     HonestSentences,
     HonestTexts,
     Json,
-    LayerRuns,
     ManyFiles,
     MaxSentences,
+    ReaderRuns,
     Translations,
 )
 from corpus_guard.detectors.contradictions.pairs import FOLDER as PAIRS_FOLDER
@@ -114,74 +114,43 @@ def judge(
 @app.command("orders", cls=ManyFiles)
 def orders(
     honest: HonestSentences,
-    to: Annotated[Path, typer.Option("--out", "-o", help="Model file (.npz) to write.")],
+    to: Annotated[Path, typer.Option("--out", "-o", help="Folder to write both files to.")],
     translations: Translations = None,
     sentences: MaxSentences = 20_000,
-    runs: LayerRuns = LAYER_RUNS,
+    runs: ReaderRuns = READER_RUNS,
     seed: Annotated[int, typer.Option(help="Random seed of the sample and of the trainings.")] = 0,
     as_json: Json = False,
 ) -> None:
-    """Train the classifier that finds orders to a model in words that no rule foresees.
+    """Train the classifier that finds orders to a model in words that no rule foresees; more than half an hour.
 
     It learns from this package's own sentences, and from honest ones of the folders and files you name: only from the tuning half of
     them, by folder or row, so that `guard evaluate orders` can measure on the other.
 
-    The layers of the sentence encoder are trained --runs times and their weights averaged, once without a quarter of the families, to
-    place the threshold, and once with all. The same texts, seed and runs give the same file on the same kind of processor.
+    Words are trained first, then the encoder that reads what they do not rule out: --runs times, and the weights are averaged. All of
+    it is done once without a quarter of the families, to place the thresholds, and once with all. The same texts, seed and runs give the
+    same files on the same kind of processor.
 
-    Example: `guard train orders --honest /usr/share/doc docs --translations /usr/share/locale --out orders.npz`
+    Example: `guard train orders --honest /usr/share/doc docs --translations /usr/share/locale --out learned`
     """
-    from corpus_guard.detectors.orders.training import OrdersData, read_training_texts
+    from dataclasses import replace
+
+    from corpus_guard.detectors.orders.training import RECIPE, OrdersData, read_training_texts
 
     with console.progress(not as_json) as progress:
         texts = read_training_texts(honest, translations or (), sentences, seed)
-        model = OrdersData(texts, seed=seed, runs=runs, progress=progress).train()
-    model.save(to)
+        trained = OrdersData(texts, recipe=replace(RECIPE, runs=runs), seed=seed, progress=progress).train()
+    trained.save(to)
+    sheet = trained.model.sheet
     if as_json:
-        print_json({"file": str(to), **model.sheet})
+        print_json({"folder": str(to), "words": sheet, "reader": trained.reader.sheet})
         return
-    out.print(f"Trained on {model.sheet['orders']:,} orders and {model.sheet['honest']:,} honest sentences")
-    left_out = model.sheet["left_out"]
+    out.print(f"Trained on {sheet['orders']:,} orders and {sheet['honest']:,} honest sentences")
+    left_out = sheet["left_out"]
     out.print(
         f"A quarter of the families left out: {left_out['caught']:,} of {left_out['orders']:,} orders caught, "
         f"{left_out['alarms']:,} of {left_out['honest']:,} look-alikes alarmed"
     )
-    out.print(f"Written to {visible(str(to))}; to use it, replace screening/learned/orders.npz", soft_wrap=True)
-
-
-@app.command("order-reader", cls=ManyFiles)
-def order_reader(
-    honest: HonestSentences,
-    to: Annotated[Path, typer.Option("--out", "-o", help="Weights file (.npz) to write.")],
-    translations: Translations = None,
-    sentences: MaxSentences = 20_000,
-    runs: LayerRuns = LAYER_RUNS,
-    seed: Annotated[int, typer.Option(help="Random seed of the sample and of the trainings.")] = 0,
-    as_json: Json = False,
-) -> None:
-    """Train the language model to read the orders that the classifier doubts; about an hour.
-
-    It learns from the sentences of `guard train orders`: 24 layers of the built-in language model, changed by small matrices. A first
-    training without a quarter of the families, and one of the encoder, show how the answers of both are added and where the threshold lies.
-    Train the classifier first. The same texts and seed give the same file on the same kind of processor.
-
-    Example: `guard train order-reader --honest /usr/share/doc docs --translations /usr/share/locale --out order_reader.npz`
-    """
-    from corpus_guard.detectors.orders.reader_training import train_order_reader
-    from corpus_guard.detectors.orders.training import OrdersData, read_training_texts
-    from corpus_guard.models.weights import builtin_language_model
-    from corpus_guard.settings import load_settings
-
-    with console.progress(not as_json) as progress:
-        texts = read_training_texts(honest, translations or (), sentences, seed)
-        data = OrdersData(texts, seed=seed, runs=runs, progress=progress)
-        weights = train_order_reader(data, builtin_language_model(load_settings()), seed=seed, progress=progress)
-    weights.save(to)
-    if as_json:
-        print_json({"file": str(to), **weights.sheet})
-        return
-    out.print(f"Trained on {weights.sheet['orders']:,} orders and {weights.sheet['honest']:,} honest sentences")
-    out.print(f"Written to {visible(str(to))}; to use it, replace screening/learned/order_reader.npz", soft_wrap=True)
+    out.print(f"Written to {visible(str(to))}; to use them, copy them to screening/learned", soft_wrap=True)
 
 
 @app.command("contradictions", cls=ManyFiles)

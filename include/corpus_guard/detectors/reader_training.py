@@ -1,92 +1,125 @@
-"""Training of a reader: prompts with their right answers in, changes of the language model's lower layers out."""
+"""Training of a reader: prompts with their right answers in, changes of a built-in model's layers out."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from corpus_guard.domain import Progress, no_progress
-from corpus_guard.models.trained_reader import (
-    HIDDEN,
-    SCALE,
-    ReaderKind,
-    ReaderWeights,
-    last_states,
-    load_body,
-    load_tokenizer,
-    read_tokens,
-)
+from corpus_guard.models.reader_base import OpenBase
+from corpus_guard.models.trained_reader import SCALE, ReaderKind, ReaderWeights
 from corpus_guard.models.weights import Weights
 
 if TYPE_CHECKING:
     import torch
 
-BATCH: Final = 16
-POOL: Final = 20 * BATCH
-"""Prompts among which those of similar length form a batch."""
-LEARNING_RATE: Final = 4e-4
-UNIT_LEARNING_RATE: Final = 1e-3
-WEIGHT_DECAY: Final = 0.01
 WARM_UP: Final = 0.06
 """Share of the steps until the learning rate is reached; then it falls to zero."""
+POOL: Final = 20
+"""Batches among whose prompts those of similar length form a batch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """How a reader is trained."""
+
+    epochs: int = 1  # times that each prompt is shown
+    runs: int = 1  # trainings from the same weights, with other batches, whose weights are averaged
+    batch: int = 16
+    learning_rate: float = 4e-4
+    unit_learning_rate: float = 1e-3
+    weight_decay: float = 0.01
+    dropout: float = 0.0  # of what the unit sees
 
 
 def train_reader(
     kind: ReaderKind,
     examples: Sequence[tuple[str, int]],
-    language_model: Weights,
+    base: Weights,
     sheet: Mapping[str, Any],
+    recipe: Recipe,
     *,
-    epochs: int = 1,
     seed: int = 0,
     progress: Progress = no_progress,
 ) -> ReaderWeights:
-    """Train a reader. The same examples and seed give the same weights on the same kind of processor.
+    """Train a reader. The same examples, recipe and seed give the same weights on the same kind of processor.
 
     Args:
         kind: what is trained.
         examples: prompts and the right output of the unit, in the order in which they are shown.
-        language_model: the built-in one, converted.
+        base: files of the model that is changed.
         sheet: data sheet that is kept with the weights.
-        epochs: times that each prompt is shown.
+        recipe: how it is trained.
         seed: of weights and batches.
         progress: told after each batch.
     """
+    tokens = kind.base.open(base).read_tokens([prompt for prompt, _ in examples])
+    answers = [answer for _, answer in examples]
+    sums: dict[str, NDArray[np.float64]] = {}
+    for run in range(recipe.runs):
+        # A body of its own for each: training changes it.
+        trained = _train_once(kind, kind.base.open(base), tokens, answers, recipe, seed, run, progress)
+        for name, array in trained.items():
+            sums[name] = sums.get(name, 0.0) + array.astype(np.float64)
+    means = {name: (total / recipe.runs).astype(np.float32) for name, total in sums.items()}
+    unit = means.pop(_UNIT)
+    return ReaderWeights(kind, means, unit, {**sheet, "examples": len(examples), "seed": seed, "runs": recipe.runs})
+
+
+_UNIT: Final = "unit"
+
+
+def _train_once(
+    kind: ReaderKind,
+    base: OpenBase,
+    tokens: Sequence[Sequence[int]],
+    answers: Sequence[int],
+    recipe: Recipe,
+    seed: int,
+    run: int,
+    progress: Progress,
+) -> dict[str, NDArray[np.float32]]:
+    """Return the changes after one training, and the unit with its constant."""
     import torch
-    from torch.nn.functional import cross_entropy
+    from torch.nn.functional import cross_entropy, dropout
 
-    from corpus_guard.models.cpu import number_format
-
-    tokens = read_tokens(load_tokenizer(language_model.folder), [prompt for prompt, _ in examples])
-    body = load_body(language_model.folder, number_format(), kind.layers)
     torch.manual_seed(seed)
-    changes = _make_trainable(kind, body)
-    unit = torch.nn.Linear(HIDDEN, kind.outputs)
+    changes = _make_trainable(kind, base.body)
+    unit = torch.nn.Linear(kind.base.width, kind.outputs)
+    # Until here all runs are the same: weights that start apart have no mean that is of use.
+    torch.manual_seed(seed + run)
     optimizer = torch.optim.AdamW(
-        [{"params": changes.values(), "lr": LEARNING_RATE}, {"params": unit.parameters(), "lr": UNIT_LEARNING_RATE}],
-        weight_decay=WEIGHT_DECAY,
+        [
+            {"params": changes.values(), "lr": recipe.learning_rate},
+            {"params": unit.parameters(), "lr": recipe.unit_learning_rate},
+        ],
+        weight_decay=recipe.weight_decay,
     )
     lengths = [len(ids) for ids in tokens]
-    batches = [rows for epoch in range(epochs) for rows in _batches(lengths, seed + epoch)]
+    passes = range(recipe.epochs * run, recipe.epochs * (run + 1))
+    batches = [rows for number in passes for rows in _batches(lengths, recipe.batch, seed, number)]
     schedule = torch.optim.lr_scheduler.LambdaLR(
         optimizer,
         lambda step: min(1.0, (step + 1) / (WARM_UP * len(batches))) * max(0.0, 1 - step / len(batches)),
     )
     for done, rows in enumerate(batches):
-        progress("training the reader", done, len(batches))
-        outputs = unit(last_states(body, [tokens[row] for row in rows]))
-        loss = cross_entropy(outputs, torch.tensor([examples[row][1] for row in rows]))
+        progress(
+            f"training the reader, run {run + 1}" if recipe.runs > 1 else "training the reader", done, len(batches)
+        )
+        outputs = unit(dropout(base.read_states([tokens[row] for row in rows]), recipe.dropout))
+        loss = cross_entropy(outputs, torch.tensor([answers[row] for row in rows]))
         optimizer.zero_grad()
         torch.autograd.backward(loss)
         torch.nn.utils.clip_grad_norm_([*changes.values(), *unit.parameters()], 1.0)
         optimizer.step()
         schedule.step()
-    weights = torch.cat([unit.weight, unit.bias[:, None]], 1)
     trained = {name: change.detach().numpy() for name, change in changes.items()}
-    return ReaderWeights(kind, trained, weights.detach().numpy(), {**sheet, "examples": len(examples), "seed": seed})
+    return {**trained, _UNIT: torch.cat([unit.weight, unit.bias[:, None]], 1).detach().numpy()}
 
 
 def _make_trainable(kind: ReaderKind, body: torch.nn.Module) -> dict[str, Any]:
@@ -108,7 +141,7 @@ def _make_trainable(kind: ReaderKind, body: torch.nn.Module) -> dict[str, Any]:
 
     shapes = kind.shapes
     changes: dict[str, torch.nn.Parameter] = {}
-    for name, _ in kind.changed:
+    for name, _ in kind.base.changed:
         rank, inputs = shapes[f"{name}.down"]
         down = changes[f"{name}.down"] = torch.nn.Parameter(torch.randn(rank, inputs) / math.sqrt(inputs))
         up = changes[f"{name}.up"] = torch.nn.Parameter(torch.zeros(shapes[f"{name}.up"]))
@@ -117,13 +150,14 @@ def _make_trainable(kind: ReaderKind, body: torch.nn.Module) -> dict[str, Any]:
     return changes
 
 
-def _batches(lengths: Sequence[int], seed: int) -> list[list[int]]:
-    """Return batches of prompts of similar length, in a random order."""
-    choice = np.random.default_rng(seed)
-    pools = [range(start, min(start + POOL, len(lengths))) for start in range(0, len(lengths), POOL)]
+def _batches(lengths: Sequence[int], batch: int, seed: int, number: int) -> list[list[int]]:
+    """Return batches of prompts of similar length, in a random order; the first pass takes them from prompts as they stand."""
+    choice = np.random.default_rng(seed + number)
+    order = choice.permutation(len(lengths)).tolist() if number else list(range(len(lengths)))
+    pool = POOL * batch
     batches: list[list[int]] = []
-    for pool in pools:
-        rows = sorted(pool, key=lengths.__getitem__)
-        own = [rows[start : start + BATCH] for start in range(0, len(rows), BATCH)]
-        batches += [own[number] for number in choice.permutation(len(own))]
+    for start in range(0, len(order), pool):
+        rows = sorted(order[start : start + pool], key=lengths.__getitem__)
+        own = [rows[first : first + batch] for first in range(0, len(rows), batch)]
+        batches += [own[place] for place in choice.permutation(len(own))]
     return batches

@@ -1,15 +1,15 @@
 """Figures of the classifier of orders: what it sees of kinds that it was never shown, and what it alarms on.
 
-Sentences are judged by a model that was trained without their family, language or source: a quarter of them at a time. The
-smaller models that open sentences and the language model are left aside there. Lines kept apart are judged by the
-installed models, with all their steps, and documents by the check `instructions`, with and without them.
+Sentences are judged by models that were trained without their family, language or source: a quarter of them at a time. That
+words rule sentences out before the encoder reads them is left aside there. Lines kept apart are judged by the installed
+models, with all their steps, and documents by the check `instructions`, with and without them.
 """
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,8 +18,9 @@ from corpus_guard.detectors.orders.texts import OrderText, read_kept_apart
 from corpus_guard.detectors.orders.training import OrdersData
 from corpus_guard.detectors.samples import Sample
 from corpus_guard.domain import Severity
+from corpus_guard.models.order_reader import load_order_reader
 from corpus_guard.screening.checks.instructions import Instructions, InstructionsParams
-from corpus_guard.screening.orders.classifier import OrderClassifier, SentenceReader
+from corpus_guard.screening.orders.classifier import OrderClassifier
 from corpus_guard.screening.orders.features import split_pieces
 from corpus_guard.screening.orders.model import load_orders
 
@@ -61,7 +62,7 @@ def leave_out(data: OrdersData, by: str, probability: float) -> Iterator[LeftOut
         by: one of `LEFT_OUT`.
         probability: from which a sentence counts as an order.
     """
-    limit = math.log(probability / (1 - probability)) - data.shift
+    limit = math.log(probability / (1 - probability))
     kinds = np.array([_kind(text, by) for text in data.texts])
     names = sorted(set(kinds.tolist()) - {""})
     hits = np.zeros(len(kinds), bool)
@@ -81,14 +82,9 @@ def leave_out(data: OrdersData, by: str, probability: float) -> Iterator[LeftOut
         )
 
 
-def judge_kept_apart(params: InstructionsParams, reader: Callable[[], SentenceReader] | None) -> Iterator[LeftOut]:
-    """Yield a row for each family of the sets kept apart, judged by the installed models, sentence by sentence.
-
-    Args:
-        params: of the check.
-        reader: returns the language model; None: words and encoder decide alone.
-    """
-    classifier = OrderClassifier(load_orders(), reader if params.order_reader else None)
+def judge_kept_apart(params: InstructionsParams) -> Iterator[LeftOut]:
+    """Yield a row for each family of the sets kept apart, judged by the installed models, sentence by sentence."""
+    classifier = OrderClassifier(load_orders(), load_order_reader)
     texts = read_kept_apart()
     hits = {text: _highest(classifier, text.text) >= params.order_probability for text in texts}
     for source, family in dict.fromkeys((text.source, text.family) for text in texts):
@@ -110,17 +106,14 @@ def _kind(text: OrderText, by: str) -> str:
     return str(getattr(text, by)) if by != "language" or text.language != "en" else ""
 
 
-def measure_slices(
-    samples: Sequence[Sample], params: InstructionsParams, reader: Callable[[], SentenceReader] | None
-) -> Iterator[Slice]:
+def measure_slices(samples: Sequence[Sample], params: InstructionsParams) -> Iterator[Slice]:
     """Yield for each slice how many documents of an open source wait for a reviewer, by rules alone and in all.
 
     Args:
         samples: documents.
         params: of the check.
-        reader: returns the language model; None: words and encoder decide alone.
     """
-    with_classifier = Instructions(params, reader=reader)
+    with_classifier = Instructions(params)
     rules = Instructions(params.model_copy(update={"order_probability": 1.0}))
     slices: dict[tuple[str, bool], list[str]] = defaultdict(list)
     for sample in samples:

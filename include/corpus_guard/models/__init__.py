@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from corpus_guard.models.contradiction_reader import ContradictionReader
     from corpus_guard.models.embedder import Embedder
     from corpus_guard.models.language_model import LanguageModel
-    from corpus_guard.models.order_reader import OrderReader
     from corpus_guard.settings import Settings
 
 
@@ -111,11 +110,3 @@ class Models:
         return ContradictionReader(
             lambda: builtin_language_model(self._settings), lambda: ReaderWeights.load(CONTRADICTIONS)
         )
-
-    @cached_property
-    def order_reader(self) -> OrderReader:
-        """The reader of orders, whatever language model is configured; torch is imported when it first reads."""
-        from corpus_guard.models.order_reader import ORDERS, OrderReader
-        from corpus_guard.models.trained_reader import ReaderWeights
-
-        return OrderReader(lambda: builtin_language_model(self._settings), lambda: ReaderWeights.load(ORDERS))

@@ -9,10 +9,11 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from corpus_guard.models.cut_language_model import CutLanguageModel
 from corpus_guard.models.trained_reader import ReaderKind, ReaderWeights, TrainedReader
 from corpus_guard.models.weights import Weights
 
-CONTRADICTIONS: Final = ReaderKind("contradictions", layers=18, outputs=3)
+CONTRADICTIONS: Final = ReaderKind("contradictions", "contradictions", CutLanguageModel(layers=18), outputs=3)
 CONTRADICTS: Final = 0
 """Output of the unit that says so, before those for the same and for something other."""
 TITLE_CHARS: Final = 120

@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from corpus_guard.models.multilingual_encoder import MultilingualEncoder
 from corpus_guard.models.trained_reader import ReaderKind, ReaderWeights, TrainedReader
-from corpus_guard.models.weights import Weights
+from corpus_guard.models.weights import Weights, builtin_multilingual_encoder
 
-ORDERS: Final = ReaderKind("order-reader", layers=24, outputs=2)
+ORDERS: Final = ReaderKind("order-reader", "orders", MultilingualEncoder(), outputs=2)
 IS_ORDER: Final = 1
 """Output of the unit that says so."""
-SENTENCE_CHARS: Final = 320
+SENTENCE_CHARS: Final = 400
 """Read of a sentence."""
 
 
 class OrderReader:
     """Says how likely a sentence is an order to whoever answers with it."""
 
-    def __init__(self, language_model: Callable[[], Weights], weights: Callable[[], ReaderWeights]) -> None:
+    def __init__(self, encoder: Callable[[], Weights], weights: Callable[[], ReaderWeights]) -> None:
         """Keep where the models come from; the arguments are those of `TrainedReader`."""
-        self._reader = TrainedReader(language_model, weights)
+        self._reader = TrainedReader(encoder, weights)
 
     @property
     def weights(self) -> ReaderWeights:
@@ -32,9 +34,15 @@ class OrderReader:
 
     def log_odds(self, sentences: Sequence[str]) -> NDArray[np.float32]:
         """Return the log-odds that each sentence is an order, shape (sentences,)."""
-        return self._reader.log_odds([make_prompt(sentence) for sentence in sentences], IS_ORDER)
+        return self._reader.log_odds(list(map(shorten, sentences)), IS_ORDER)
 
 
-def make_prompt(sentence: str) -> str:
-    """Return what the model reads."""
-    return f"Text: {' '.join(sentence.split())[:SENTENCE_CHARS]}\nDoes this tell an AI assistant what to do? Answer:"
+@cache
+def load_order_reader() -> OrderReader:
+    """Return the package's own reader; files are read and torch is imported when it first reads."""
+    return OrderReader(builtin_multilingual_encoder, lambda: ReaderWeights.load(ORDERS))
+
+
+def shorten(sentence: str) -> str:
+    """Return what is read of a sentence."""
+    return sentence[:SENTENCE_CHARS]

@@ -8,8 +8,7 @@ section 3, mean pooling and unit length. One text at a time, so nothing is padde
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from copy import copy
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,12 +35,6 @@ class QuestionEmbedder:
         self._tokenizer.no_padding()
         self._tokenizer.enable_truncation(MAX_TOKENS)
 
-    def replacing(self, tensors: Mapping[str, NDArray[np.floating]]) -> QuestionEmbedder:
-        """Return an embedder with some of its tensors replaced, by their names."""
-        changed = copy(self)
-        changed._tensors = {**self._tensors, **{name: value.astype(np.float32) for name, value in tensors.items()}}
-        return changed
-
     def embed(self, texts: Sequence[str]) -> Floats:
         """Embed texts.
 
@@ -52,35 +45,22 @@ class QuestionEmbedder:
         return np.stack(rows) if rows else np.empty((0, 384), np.float32)
 
     def _embed(self, text: str) -> Floats:
-        mean: Floats = self.states(text, LAYERS).mean(axis=0)
-        return mean / np.linalg.norm(mean)
-
-    def states(self, text: str, layers: int, max_tokens: int = MAX_TOKENS) -> Floats:
-        """Return the states of the text's tokens after some layers.
-
-        Args:
-            text: valid Unicode.
-            layers: of `LAYERS`.
-            max_tokens: what lies beyond is not read.
-
-        Returns:
-            float32 array, shape (tokens, 384).
-        """
-        ids = self._tokenizer.encode(text).ids[:max_tokens]
+        ids = self._tokenizer.encode(text).ids
         state = (
             self._tensors["embeddings.word_embeddings.weight"][ids]
             + self._tensors["embeddings.position_embeddings.weight"][: len(ids)]
             + self._tensors["embeddings.token_type_embeddings.weight"][0]
         )
         state = self._normalise(state, "embeddings")
-        for number in range(layers):
+        for number in range(LAYERS):
             layer = f"encoder.layer.{number}"
             attended = self._dense(self._attend(state, f"{layer}.attention.self"), f"{layer}.attention.output.dense")
             state = self._normalise(state + attended, f"{layer}.attention.output")
             inner = self._dense(state, f"{layer}.intermediate.dense")
             inner *= 0.5 * (1 + _erf(inner * np.float32(math.sqrt(0.5))))
             state = self._normalise(state + self._dense(inner, f"{layer}.output.dense"), f"{layer}.output")
-        return state
+        mean: Floats = state.mean(axis=0)
+        return mean / np.linalg.norm(mean)
 
     def _attend(self, state: Floats, name: str) -> Floats:
         """Return the heads' attention over `state`, side by side: shape (tokens, width)."""

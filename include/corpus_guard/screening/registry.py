@@ -41,18 +41,12 @@ CHECKS: Final[Mapping[str, tuple[type[Params], Callable[[Any, Models], Check]]]]
     {
         "structure": (StructureParams, lambda params, models: Structure(params)),
         "unicode": (UnicodeParams, lambda params, models: UnicodeTricks(params)),
-        "instructions": (
-            InstructionsParams,
-            lambda params, models: Instructions(params, reader=lambda: models.order_reader),
-        ),
+        "instructions": (InstructionsParams, lambda params, models: Instructions(params)),
         "typos": (TyposParams, lambda params, models: Typos(params, models.frequency_vocabulary)),
         "question_led": (QuestionLedParams, lambda params, models: QuestionLed(params, _wording(models))),
         "overruling": (OverrulingParams, lambda params, models: Overruling(params)),
         "provenance": (ProvenanceParams, lambda params, models: Provenance(params)),
-        "modification": (
-            ModificationParams,
-            lambda params, models: Modification(params, Instructions(reader=lambda: models.order_reader)),
-        ),
+        "modification": (ModificationParams, lambda params, models: Modification(params, Instructions())),
         "duplicates": (DuplicatesParams, lambda params, models: Duplicates(params)),
         "conflict": (ConflictParams, lambda params, models: Conflict(params)),
         "coordination": (CoordinationParams, lambda params, models: Coordination(params)),

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from corpus_guard.detectors.contradictions.pairs import Pair, PairLabel
-from corpus_guard.detectors.reader_training import train_reader
+from corpus_guard.detectors.reader_training import Recipe, train_reader
 from corpus_guard.domain import Progress, digest, no_progress
 from corpus_guard.models.contradiction_reader import CONTRADICTIONS, CONTRADICTS, PagePost
 from corpus_guard.models.trained_reader import ReaderWeights
@@ -100,7 +100,8 @@ def train_contradiction_reader(
         progress: told after each batch.
     """
     examples = [(shown.prompt, label) for shown, label in make_examples(pairs, honest, seed)]
-    return train_reader(CONTRADICTIONS, examples, language_model, _sheet(pairs, honest), seed=seed, progress=progress)
+    sheet = _sheet(pairs, honest)
+    return train_reader(CONTRADICTIONS, examples, language_model, sheet, Recipe(), seed=seed, progress=progress)
 
 
 def _sheet(pairs: Sequence[Pair], honest: Sequence[PagePost]) -> dict[str, Any]:

@@ -1,4 +1,8 @@
-"""Training of the classifier of orders: labelled sentences in, ``screening/learned/orders.npz`` out."""
+"""Training of the classifier of orders: labelled sentences in, ``screening/learned/orders.npz`` and ``order_reader.npz`` out.
+
+Both are trained twice: without a quarter of the families, and with all. The first training shows how the log-odds of words and
+reader are best added for sentences of kinds that neither has seen, and where the thresholds lie.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ import math
 import zlib
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
@@ -15,18 +19,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpus_guard.detectors.orders.honest_texts import read_honest
-from corpus_guard.detectors.orders.layer_training import train_layers
 from corpus_guard.detectors.orders.texts import OrderText, generate_texts, read_texts, texts_digest
+from corpus_guard.detectors.reader_training import Recipe, train_reader
 from corpus_guard.domain import Progress, digest, no_progress
+from corpus_guard.models.order_reader import ORDERS, OrderReader, shorten
+from corpus_guard.models.trained_reader import ReaderWeights
+from corpus_guard.models.weights import builtin_multilingual_encoder
+from corpus_guard.screening.orders.classifier import SUM, WeightedSum
 from corpus_guard.screening.orders.features import BUCKETS, Buckets, Group, read_features
-from corpus_guard.screening.orders.model import OrdersModel, opening_buckets, opening_words
+from corpus_guard.screening.orders.model import MODEL_FILE, OrdersModel, opening_buckets, opening_words
 
 SCALES: Final = {Group.WORDS: 3.0, Group.PAIRS: 3.0, Group.PIECES: 3.0, Group.CONCEPTS: 3.0, Group.SIGNS: 1.0}
 """Weight of a group before the fit: signs alone are no evidence."""
 INVERSE_PENALTY: Final = 0.5
 OPENING_SCALE: Final = 6.0
 OPENED, READ = 0.98, 0.98
-"""Shares of the orders caught which the smallest model must open, and which words must leave to the encoder."""
+"""Shares of the orders caught which the smallest model must open, and which words must leave to the reader."""
 ALARMS: Final = 0.01
 """Share of honest look-alikes of kinds left out that lie above `CERTAIN`."""
 CERTAIN: Final = math.log(0.96 / 0.04)
@@ -34,16 +42,31 @@ CERTAIN: Final = math.log(0.96 / 0.04)
 FRAMES: Final = 2_000
 """Sentences of each label put together from parts."""
 HONEST_STATES: Final = 1_500
-"""Honest sentences of manuals that the encoder is trained with, drawn at random."""
+"""Honest sentences of manuals that the reader is trained with, drawn at random."""
 HARD_STATES: Final = 2_000
-"""Honest sentences of manuals and translations that words alone take for orders most: the encoder is trained with them too."""
+"""Honest sentences of manuals and translations that words alone take for orders most: the reader is trained with them too."""
 TRANSLATION_STATES: Final = 500
-"""Translations that the encoder is trained with, drawn at random."""
+"""Translations that the reader is trained with, drawn at random."""
 FRAME_STATES: Final = 600
-"""Frames of each label that the encoder is trained with."""
+"""Frames of each label that the reader is trained with."""
 FOLDS: Final = 4
 """Parts of the families; without the first, a model is trained that the threshold is placed with."""
 NOT_OWN: Final = frozenset({"background", "frames"})
+RECIPE: Final = Recipe(epochs=2, batch=32, learning_rate=1e-3, unit_learning_rate=3e-3, weight_decay=0.05, dropout=0.2)
+
+
+@dataclass(frozen=True)
+class TrainedOrders:
+    """Both parts of the classifier."""
+
+    model: OrdersModel
+    reader: ReaderWeights
+
+    def save(self, folder: Path) -> None:
+        """Write them into a folder, under the names of the package's own."""
+        folder.mkdir(parents=True, exist_ok=True)
+        self.model.save(folder / MODEL_FILE.name)
+        self.reader.save(folder / ORDERS.file.name)
 
 
 def read_training_texts(
@@ -65,19 +88,19 @@ class OrdersData:
     """Labelled sentences with their features."""
 
     def __init__(
-        self, texts: Sequence[OrderText], *, runs: int, seed: int = 0, progress: Progress = no_progress
+        self, texts: Sequence[OrderText], *, recipe: Recipe = RECIPE, seed: int = 0, progress: Progress = no_progress
     ) -> None:
         """Read the features.
 
         Args:
             texts: labelled sentences.
-            runs: trainings of the encoder's layers whose weights are averaged, wherever a model is trained.
-            seed: of these trainings.
+            recipe: how the reader is trained.
+            seed: of its trainings.
             progress: told while models are trained.
         """
         from scipy.sparse import csr_matrix
 
-        self._seed, self._runs, self._progress = seed, runs, progress
+        self._seed, self._recipe, self._progress = seed, recipe, progress
         self.texts = list(texts)
         self.labels = np.array([text.is_order for text in texts])
         self.is_own = np.array([text.family not in NOT_OWN for text in texts])
@@ -111,8 +134,8 @@ class OrdersData:
         return csr_matrix((values, columns, ends), shape=(len(self.texts), 2 * BUCKETS))
 
     @cached_property
-    def read_by_encoder(self) -> NDArray[np.bool_]:
-        """True for the sentences that encoder and language model learn from.
+    def read_by_reader(self) -> NDArray[np.bool_]:
+        """True for the sentences that the reader learns from.
 
         They are the package's own, some of the others, and those most like orders.
         """
@@ -138,115 +161,116 @@ class OrdersData:
         names = [text.line if text.family in {*NOT_OWN, "languages"} else text.family for text in self.texts]
         return np.array([zlib.crc32(name.encode("utf-8", "replace")) % FOLDS == 0 for name in names])
 
-    @cached_property
-    def quarter_log_odds(self) -> NDArray[np.float64]:
-        """Log-odds of the own sentences of the quarter, shifted, by words and an encoder that did not see them; else minus infinity."""
-        return self._whole_of_quarter + self.shift
-
-    @cached_property
-    def _whole_of_quarter(self) -> NDArray[np.float64]:
-        return self._judge_quarter(np.ones(len(self.texts), bool))[1]
-
-    def train(self, chosen: NDArray[np.bool_] | None = None) -> OrdersModel:
-        """Fit a model to the chosen sentences; None: to all."""
-        rows = np.ones(len(self.texts), bool) if chosen is None else chosen
-        words, whole, opening = self._judge_quarter(rows)
-        shift = self._shift(rows, whole)
-        judged, raised = rows & np.isfinite(whole), whole + shift >= CERTAIN
-        caught = judged & self.labels & raised
+    def train(self) -> TrainedOrders:
+        """Train words and reader, and place the thresholds."""
+        model, judged, words, reader = self._judge_quarter
+        labels, weighted = self.labels[judged], self.weighted
+        raised = np.array([weighted.of(*each) for each in zip(words, reader, strict=True)]) >= CERTAIN
+        caught = labels & raised
+        opening = np.array([model.opening_weights.score(self.texts[row].text) for row in judged])
         left_out = {
-            "orders": int((judged & self.labels).sum()),
+            "orders": int(labels.sum()),
             "caught": int(caught.sum()),
-            "honest": int((judged & ~self.labels).sum()),
-            "alarms": int((judged & ~self.labels & raised).sum()),
+            "honest": int((~labels).sum()),
+            "alarms": int((raised & ~labels).sum()),
         }
-        self._progress("training", FOLDS - 1, FOLDS)
-        model = self._train(rows)
-        return replace(
-            model,
-            reading_intercept=model.reading_intercept + shift,
+        rows = np.ones(len(self.texts), bool)
+        trained = replace(
+            self._train_words(rows),
             opens_at=_lowest(opening[caught], OPENED),
             reads_at=_lowest(words[caught], READ),
-            sheet={**self._sheet(rows), "left_out": left_out},
+            sheet={**self._sheet(), "left_out": left_out},
         )
+        weights = self._train_reader(rows)
+        return TrainedOrders(trained, replace(weights, sheet={**weights.sheet, SUM: weighted.to_record()}))
 
-    def _train(self, rows: NDArray[np.bool_]) -> OrdersModel:
+    @cached_property
+    def weighted(self) -> WeightedSum:
+        """How the log-odds of words and reader are added, by the quarter that neither was trained on."""
+        _, judged, words, reader = self._judge_quarter
+        return fit_sum(words, reader, self.labels[judged])
+
+    def log_odds_without(self, left_out: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """Return the log-odds of the sentences left out of training."""
+        rows = np.flatnonzero(left_out)
+        _, words, reader = self._judge(~left_out, rows)
+        return np.array([self.weighted.of(*each) for each in zip(words, reader, strict=True)])
+
+    @cached_property
+    def _judge_quarter(self) -> tuple[OrdersModel, NDArray[np.intp], NDArray[np.float64], NDArray[np.float64]]:
+        """The rows of the own sentences of the quarter, what words know that did not see it, and the log-odds of both."""
+        self._progress("training without a quarter of the families", 0, 1)
+        judged = np.flatnonzero(self.quarter & self.is_own)
+        model, words, reader = self._judge(~self.quarter, judged)
+        return model, judged, words, reader
+
+    def _judge(
+        self, trained_on: NDArray[np.bool_], judged: NDArray[np.intp]
+    ) -> tuple[OrdersModel, NDArray[np.float64], NDArray[np.float64]]:
+        """Return what words know after a training, and the log-odds of words and reader for other sentences."""
+        model = self._train_words(trained_on)
+        words = np.array([model.log_odds(self.features[row]) for row in judged])
+        weights = self._train_reader(trained_on)
+        reader = OrderReader(builtin_multilingual_encoder, lambda: weights)
+        return model, words, reader.log_odds([self.texts[row].text for row in judged]).astype(np.float64)
+
+    def _train_words(self, rows: NDArray[np.bool_]) -> OrdersModel:
         weights, intercept = _fit(self._matrix[rows], self.labels[rows])
         scales = np.array([[SCALES[group]] for group in Group])
         opening, _ = _fit(self._opening[rows], self.labels[rows])
-        read = np.flatnonzero(rows & self.read_by_encoder)
-        trained = train_layers(
-            [self.texts[row].text for row in read],
-            self.labels[read],
-            runs=self._runs,
-            seed=self._seed,
-            progress=self._progress,
-        )
         return OrdersModel(
             (weights.reshape(len(Group), BUCKETS) * scales).astype(np.float16),
             intercept,
             (opening.reshape(2, BUCKETS) * OPENING_SCALE).astype(np.float16),
             -np.inf,
-            trained.steps,
-            trained.sizes,
-            trained.reading,
-            trained.intercept,
             -np.inf,
             {},
         )
 
-    def _judge_quarter(self, rows: NDArray[np.bool_]) -> tuple[NDArray[np.float64], ...]:
-        """Return log-odds of words, log-odds in all, and opening score of own sentences that a training did not see.
-
-        They are a quarter of the families, and of the lines of other languages; the rest is minus infinity.
-        """
-        left_out = self.quarter
-        results = np.full((3, len(self.texts)), -np.inf)
-        if len(set(self.labels[rows & ~left_out].tolist())) < 2:
-            return tuple(results)
-        self._progress("training without a quarter of the families", 0, FOLDS)
-        model = self._train(rows & ~left_out)
-        judged = np.flatnonzero(rows & left_out & self.is_own)
-        for done, row in enumerate(judged):
-            self._progress("judging the quarter left out", done, len(judged))
-            words = model.log_odds(self.features[row])
-            sentence = self.texts[row].text
-            results[:, row] = words, model.all_log_odds(words, sentence), model.opening_weights.score(sentence)
-        return tuple(results)
-
-    def _shift(self, rows: NDArray[np.bool_], whole: NDArray[np.float64]) -> float:
-        """Return what to add to log-odds so that `ALARMS` of the honest look-alikes lie above `CERTAIN`."""
-        honest = whole[rows & self.is_own & ~self.labels & np.isfinite(whole)]
-        return float(CERTAIN - np.quantile(honest, 1 - ALARMS)) if len(honest) else 0.0
-
-    def log_odds_without(self, left_out: NDArray[np.bool_]) -> NDArray[np.float64]:
-        """Return the log-odds of the sentences left out of training, not yet shifted."""
-        model = self._train(~left_out)
-        return np.array(
-            [
-                model.all_log_odds(model.log_odds(self.features[row]), self.texts[row].text)
-                for row in np.flatnonzero(left_out)
-            ]
+    def _train_reader(self, rows: NDArray[np.bool_]) -> ReaderWeights:
+        chosen = np.flatnonzero(rows & self.read_by_reader)
+        order = np.random.default_rng(self._seed).permutation(chosen)
+        examples = [(shorten(self.texts[row].text), int(self.labels[row])) for row in order]
+        orders = int(self.labels[order].sum())
+        sheet = {"texts": texts_digest(), "orders": orders, "honest": len(order) - orders}
+        return train_reader(
+            ORDERS,
+            examples,
+            builtin_multilingual_encoder(),
+            sheet,
+            self._recipe,
+            seed=self._seed,
+            progress=self._progress,
         )
 
-    @cached_property
-    def shift(self) -> float:
-        """What is added to log-odds, from a quarter of all sentences: one number, so that few honest look-alikes alarm."""
-        return self._shift(np.ones(len(self.texts), bool), self._whole_of_quarter)
-
-    def _sheet(self, rows: NDArray[np.bool_]) -> dict[str, Any]:
-        texts = [self.texts[row] for row in np.flatnonzero(rows)]
+    def _sheet(self) -> dict[str, Any]:
+        texts = self.texts
         return {
             "texts": texts_digest(),
             "sentences": digest("orders/sentences/v1", [f"{text.is_order:d} {text.text}" for text in texts]),
             "seed": self._seed,
-            "runs": self._runs,
             "orders": sum(text.is_order for text in texts),
             "honest": sum(not text.is_order for text in texts),
             "sources": dict(sorted(Counter(text.source for text in texts).items())),
             "families": dict(sorted(Counter(text.family for text in texts).items())),
             "languages": dict(sorted(Counter(text.language for text in texts).items())),
         }
+
+
+def fit_sum(words: NDArray[np.float64], reader: NDArray[np.float64], labels: NDArray[np.bool_]) -> WeightedSum:
+    """Return how the log-odds of both are added, so that `ALARMS` of the honest sentences lie above `CERTAIN`.
+
+    Args:
+        words: log-odds of words, pairs and concepts.
+        reader: log-odds of the reader.
+        labels: True for orders; of kinds that neither was trained with.
+    """
+    from sklearn.linear_model import LogisticRegression
+
+    fitted = LogisticRegression(C=1.0).fit(np.stack([words, reader], 1), labels)
+    own, other = (float(weight) for weight in fitted.coef_[0])
+    honest = own * words[~labels] + other * reader[~labels]
+    return WeightedSum(own, other, float(CERTAIN - np.quantile(honest, 1 - ALARMS)))
 
 
 def _fit(features: Any, labels: NDArray[np.bool_]) -> tuple[NDArray[np.float64], float]:

@@ -13,9 +13,8 @@ Rules, in `rules/instructions.yaml`:
 - Text *about* attacks is not an attack: a hit in quotation marks or code loses a step of severity, one near
   words such as "prompt injection" or "for example" another (see `_excuses`). It never falls below low.
   Encoded and hidden hits lose nothing.
-- Sentences that no rule foresees are read by a classifier (`corpus_guard.screening.orders`), and those that it doubts
-  by a small language model: code ``speech_act``, also encoded and hidden. A sentence that fits the text around it
-  must be surer to count.
+- Sentences that no rule foresees are read by a classifier (`corpus_guard.screening.orders`): code ``speech_act``, also
+  encoded and hidden. A sentence that fits the text around it must be surer to count.
 - Only hits that lost nothing count towards `MAX_HITS`. A budget that is reached is a finding of high severity:
   what was not read is not clean.
 
@@ -39,7 +38,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from corpus_guard.domain import Finding, Severity, Span, Version, canonical_json, digest, sha256_bytes
 from corpus_guard.errors import GuardError, SettingsError
-from corpus_guard.models.order_reader import ORDERS
+from corpus_guard.models.order_reader import ORDERS, load_order_reader
 from corpus_guard.screening.check import ConfiguredCheck, Hits, Params
 from corpus_guard.screening.checks._excuses import Excuses
 from corpus_guard.screening.checks._fitting import is_foreign, is_listed
@@ -58,8 +57,9 @@ MAX_HITS: Final = 20
 MAX_PLACES: Final = 5_000
 """Places that are looked at in one text, whether they count or not."""
 MAX_DOUBTFUL: Final = 5_000
-"""Sentences of one text that the classifier reads with the sentence encoder, some 10 ms each; the language model takes
-16 to 34 ms more."""
+"""Sentences of one text that the classifier reads with its encoder, some 7 to 13 ms each."""
+_KEPT_TEXTS: Final = 512
+"""Texts whose sentences are kept between the two looks at a batch."""
 FOLLOWED_BY_BYTES: Final = 800
 """Bytes after a hit in which a rule's ``followed_by`` must stand."""
 MAX_VIEW_DEPTH: Final = 4
@@ -78,9 +78,6 @@ class InstructionsParams(Params):
     encoded or hidden; 1: the classifier is off."""
     fitting_order_probability: float = Field(default=0.955, gt=0, le=1)
     """The same for a sentence that fits the text around it."""
-    order_reader: bool = True
-    """The embedded language model reads the sentences that the classifier doubts. Without it, 0.96 and 0.97 suit the two
-    limits above."""
 
 
 class InstructionRule(BaseModel):
@@ -338,7 +335,7 @@ class Instructions(ConfiguredCheck[InstructionsParams]):
         self,
         params: InstructionsParams | None = None,
         *,
-        reader: Callable[[], SentenceReader] | None = None,
+        reader: Callable[[], SentenceReader] = load_order_reader,
         pack: Path = RULES_FILE,
         name: str = "",
     ) -> None:
@@ -346,7 +343,7 @@ class Instructions(ConfiguredCheck[InstructionsParams]):
 
         Args:
             params: limits.
-            reader: returns the language model that reads sentences in doubt; None: words and encoder decide alone.
+            reader: returns what reads sentences in doubt.
             pack: the rule file.
             name: of the check, where the pack is not the guard's.
 
@@ -356,7 +353,7 @@ class Instructions(ConfiguredCheck[InstructionsParams]):
         super().__init__(params)
         self.name = name or type(self).name  # type: ignore[misc] # a pack of one's own is a check of its own
         self._path = pack
-        self._reader = reader if self.params.order_reader else None
+        self._reader = reader
         load_rules(pack)  # a mistake in the file is reported at once
         if pack != RULES_FILE:
             self._matchers  # noqa: B018 - a pattern that RE2 refuses is reported at once to the author of a pack
@@ -380,8 +377,7 @@ class Instructions(ConfiguredCheck[InstructionsParams]):
     def digest(self) -> str:
         """Return the digest of the pack's bytes, the parameters, the code's version and the folding tables."""
         params = canonical_json(self.params.model_dump()).decode()
-        classifier = [orders_digest()] if self._path == RULES_FILE else []
-        classifier += [ORDERS.digest()] if classifier and self._reader else []
+        classifier = [orders_digest(), ORDERS.digest()] if self._path == RULES_FILE else []
         own = [self._pack_digest, params, *self.code_version, FOLDING_VERSION, *classifier]
         return digest("check/instructions/v1", own)
 
@@ -391,6 +387,11 @@ class Instructions(ConfiguredCheck[InstructionsParams]):
 
     def run(self, batch: Sequence[Version], survey: Survey | None) -> Hits:
         """Search the text and the hidden text of each version."""
+        if classifier := self._orders:
+            # Sentences of all texts together take half the time of those of one text after the other.
+            classifier.probabilities(
+                [sentence for version in batch for sentence in self._doubtful(version.text)[1][:MAX_DOUBTFUL]]
+            )
         for position, version in enumerate(batch):
             for finding in self.read(version.text):
                 yield position, finding
@@ -466,18 +467,11 @@ class Instructions(ConfiguredCheck[InstructionsParams]):
         """Yield the sentences that the classifier takes for orders."""
         if (classifier := self._orders) is None:
             return
-        rows = {span: join_cells(text[span.start : span.end]) for span in split_rows(text)}
-        if not classifier.opens(text) and not any(map(classifier.opens, rows.values())):
-            return
-        sentences = {
-            span: rows.get(span) or text[span.start : span.end]
-            for span in dict.fromkeys((*split_pieces(text), *split_slots(text), *rows))
-        }
-        doubtful = list(islice(filter(classifier.doubts, dict.fromkeys(sentences.values())), MAX_DOUBTFUL + 1))
+        sentences, doubtful = self._doubtful(text)
         if len(doubtful) > MAX_DOUBTFUL:
             search.cut_off = True
-            doubtful.pop()
-        probabilities = dict(zip(doubtful, classifier.probabilities(doubtful), strict=True))
+        read = doubtful[:MAX_DOUBTFUL]
+        probabilities = dict(zip(read, classifier.probabilities(read), strict=True))
         for span, sentence in sentences.items():
             probability = probabilities.get(sentence, 0.0)
             if probability < self.params.order_probability:
@@ -488,6 +482,26 @@ class Instructions(ConfiguredCheck[InstructionsParams]):
                 marks = len(text[span.start : span.end]) - len(text[span.start : span.end].lstrip("`\"'“«„>#*- \n"))
                 if hits := weigh(rule, Span(span.start + marks, span.end)):
                     yield hits
+
+    @cached_property
+    def _doubtful(self) -> Callable[[str], tuple[dict[Span, str], list[str]]]:
+        """Return the sentences of a text by their places, and those in doubt, `MAX_DOUBTFUL` and one more at most."""
+        assert self._orders is not None  # noqa: S101 - asked only where the classifier is on
+        classifier = self._orders
+
+        @lru_cache(maxsize=_KEPT_TEXTS)
+        def find(text: str) -> tuple[dict[Span, str], list[str]]:
+            rows = {span: join_cells(text[span.start : span.end]) for span in split_rows(text)}
+            if not classifier.opens(text) and not any(map(classifier.opens, rows.values())):
+                return {}, []
+            sentences = {
+                span: rows.get(span) or text[span.start : span.end]
+                for span in dict.fromkeys((*split_pieces(text), *split_slots(text), *rows))
+            }
+            found = filter(classifier.doubts, dict.fromkeys(sentences.values()))
+            return sentences, list(islice(found, MAX_DOUBTFUL + 1))
+
+        return find
 
     def _encoded_hits(
         self, view: DecodedView, kinds: tuple[str, ...], search: _Search, weigh: _Weigh

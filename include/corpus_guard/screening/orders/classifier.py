@@ -1,8 +1,8 @@
 """How likely each sentence of a text gives an order to whoever answers with it.
 
-The models of `corpus_guard.screening.orders.model` judge every sentence. What they doubt is read by the language model too
-(`corpus_guard.models.order_reader`): the sum of both log-odds decides, each with the weight that suits sentences of
-kinds that neither was shown in training. In scripts that the language model cannot read it is not asked.
+Words rule out most sentences (`corpus_guard.screening.orders.model`). The rest is read by a trained encoder of a hundred languages
+(`corpus_guard.models.order_reader`): the sum of both log-odds decides, each with the weight that suits sentences of kinds that
+neither was shown in training.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from corpus_guard.errors import SettingsError
 from corpus_guard.models.trained_reader import ReaderWeights
-from corpus_guard.screening.orders.model import MAX_SENTENCES, OrdersModel, is_other_script
+from corpus_guard.screening.orders.model import MAX_SENTENCES, OrdersModel
 
 SUM: Final = "sum"
 """Entry of the reader's data sheet that holds `WeightedSum`."""
@@ -39,14 +39,13 @@ class SentenceReader(Protocol):
 class WeightedSum:
     """How the log-odds of both are added."""
 
-    encoder: float  # weight of those of words and encoder, above 0
-    reader: float  # weight of those of the language model, above 0
+    words: float  # weight of those of words, above 0
+    reader: float  # weight of those of the reader, above 0
     added: float
-    asks_at: float  # log-odds of words and encoder from which the language model is asked
 
-    def of(self, encoder: float, reader: float) -> float:
+    def of(self, words: float, reader: float) -> float:
         """Return the log-odds of both."""
-        return self.encoder * encoder + self.reader * reader + self.added
+        return self.words * words + self.reader * reader + self.added
 
     def to_record(self) -> dict[str, float]:
         """Return the entry of the data sheet."""
@@ -59,9 +58,7 @@ class WeightedSum:
         Raises:
             SettingsError: it is missing, or is no sum.
         """
-        expected = (
-            f"expected finite numbers for {', '.join(cls.__slots__)}; train it again with `guard train order-reader`"
-        )
+        expected = f"expected finite numbers for {', '.join(cls.__slots__)}; train it again with `guard train orders`"
         try:
             numbers = {name: float(value) for name, value in sheet[SUM].items()}
             read = cls(**numbers)
@@ -73,14 +70,14 @@ class WeightedSum:
 
 
 class OrderClassifier:
-    """Words, encoder and language model together."""
+    """Words and reader together."""
 
-    def __init__(self, model: OrdersModel, reader: Callable[[], SentenceReader] | None = None) -> None:
+    def __init__(self, model: OrdersModel, reader: Callable[[], SentenceReader]) -> None:
         """Keep the models.
 
         Args:
-            model: judges every sentence.
-            reader: returns what reads those in doubt; None: nobody does.
+            model: says which sentences are read.
+            reader: returns what reads them; called when the first is read.
         """
         self._model = model
         self._find_reader = reader
@@ -91,34 +88,24 @@ class OrderClassifier:
         return self._model.opens(text)
 
     def doubts(self, sentence: str) -> bool:
-        """Return True for a sentence that its words do not rule out: the encoder reads it."""
+        """Return True for a sentence that its words do not rule out."""
         return self._model.judge(sentence) > -math.inf
 
     def probabilities(self, sentences: Sequence[str]) -> list[float]:
-        """Return how likely each sentence in doubt is an order, 0..1."""
-        if self._find_reader and sentences:
-            self._read(sentences)
-        return [1 / (1 + math.exp(-self._known.get(sentence, self._model.judge(sentence)))) for sentence in sentences]
+        """Return how likely each sentence in doubt is an order, 0..1. What was read before is not read again."""
+        unread = [sentence for sentence in dict.fromkeys(sentences) if sentence not in self._known]
+        if len(self._known) + len(unread) > MAX_SENTENCES:
+            self._known.clear()
+            unread = list(dict.fromkeys(sentences))
+        if unread:
+            for sentence, log_odds in zip(unread, self._reader.log_odds(unread).tolist(), strict=True):
+                self._known[sentence] = self._sum.of(self._model.judge(sentence), log_odds)
+        return [1 / (1 + math.exp(-self._known[sentence])) for sentence in sentences]
 
     @cached_property
     def _reader(self) -> SentenceReader:
-        assert self._find_reader is not None  # noqa: S101 - asked by `probabilities` only
         return self._find_reader()
 
     @cached_property
     def _sum(self) -> WeightedSum:
         return WeightedSum.from_sheet(self._reader.weights.sheet)
-
-    def _read(self, sentences: Sequence[str]) -> None:
-        """Let the language model read the sentences in doubt that it has not read before."""
-        if len(self._known) + len(sentences) > MAX_SENTENCES:
-            self._known.clear()
-        doubtful = [
-            sentence
-            for sentence in dict.fromkeys(sentences)
-            if sentence not in self._known
-            and not is_other_script(sentence)
-            and self._model.judge(sentence) >= self._sum.asks_at
-        ]
-        for sentence, log_odds in zip(doubtful, self._reader.log_odds(doubtful).tolist(), strict=True):
-            self._known[sentence] = self._sum.of(self._model.judge(sentence), log_odds)

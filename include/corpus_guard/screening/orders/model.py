@@ -1,10 +1,8 @@
-"""Three models over a sentence, each for what the one before lets through: how likely it gives an order to whoever answers with it.
+"""Two models over the words of a sentence, each for what the one before lets through: may it give an order to whoever answers with it?
 
 Nearly all sentences are plain. A weight for each word, summed over a sentence, opens a text and a sentence; a logistic model
-over words, pairs and concepts reads what is open; what it does not rule out is read by the sentence encoder, four layers of
-which are trained for it, and the log-odds are added, those of the words at three quarters of their weight. In scripts
-that the encoder does not know, the words are enough where they say more. The weights are numbers in an ``.npz`` file,
-read without pickle.
+over words, pairs and concepts reads what is open. What it does not rule out is read by an encoder
+(`corpus_guard.screening.orders.classifier`). The weights are numbers in an ``.npz`` file, read without pickle.
 """
 
 from __future__ import annotations
@@ -24,16 +22,7 @@ from numpy.typing import NDArray
 
 from corpus_guard.domain import digest, sha256_bytes
 from corpus_guard.errors import SettingsError
-from corpus_guard.models.question_embedder import QuestionEmbedder
 from corpus_guard.screening.orders.concepts import lexicon_digest, normalise
-from corpus_guard.screening.orders.encoder import (
-    ENCODER_DIGEST,
-    TRAINED_SHAPES,
-    WIDTH,
-    Tensors,
-    read_state,
-    with_changes,
-)
 from corpus_guard.screening.orders.features import (
     BUCKETS,
     FEATURES_VERSION,
@@ -45,15 +34,10 @@ from corpus_guard.screening.orders.features import (
 )
 
 MODEL_FILE: Final = Path(__file__).parents[1] / "learned" / "orders.npz"
-
-
-_STEPS, _SIZES = "steps.", "sizes."
 MAX_WORDS: Final = 200_000
 """Words whose weights are kept."""
 MAX_SENTENCES: Final = 20_000
 """Sentences whose answers are kept: pages repeat their footers."""
-WORDS_SHARE: Final = 0.75
-"""Weight of the log-odds of words beside those of the encoder: less, and other languages are missed; more, and new English words."""
 MAX_TOGETHER: Final = 40
 """Words that open a text together; more are read in parts that overlap by half."""
 _STOPS: Final = ("? ", "! ", "; ", ".\n", "\n\n", "。", "！", "？")
@@ -119,20 +103,13 @@ class OrdersModel:
     """Weights of words and of pieces in the smallest model; shape (2, `BUCKETS`)."""
     opens_at: float
     """Score of the smallest model from which a sentence is read."""
-    steps: Tensors
-    """Change of each weight of the encoder, in steps."""
-    sizes: Tensors
-    """Size of a step, for each row of the encoder's weights."""
-    reading: NDArray[np.float32]
-    """Weights of the encoder's state; shape (`WIDTH`,)."""
-    reading_intercept: float
     reads_at: float
-    """Log-odds of words and concepts from which the encoder reads a sentence too."""
+    """Log-odds of words and concepts from which a sentence is read by the encoder too."""
     sheet: dict[str, Any]
     """Data sheet: what it was trained on."""
 
     def judge(self, sentence: str) -> float:
-        """Return the log-odds that a sentence is an order; minus infinity where its words do not open it."""
+        """Return the log-odds that a sentence is an order, by its words; minus infinity where they rule it out."""
         return self._judge(sentence) if self.opens(sentence) else -math.inf
 
     def opens(self, text: str) -> bool:
@@ -142,19 +119,6 @@ class OrdersModel:
     def log_odds(self, features: Buckets) -> float:
         """Return the log-odds of words, pairs and concepts."""
         return self.intercept + sum(self._sum(group, features[group]) for group in Group)
-
-    def all_log_odds(self, words: float, sentence: str) -> float:
-        """Return the log-odds of a sentence that the encoder reads.
-
-        Args:
-            words: log-odds of its words, pairs and concepts.
-            sentence: itself.
-        """
-        return WORDS_SHARE * words + float(read_state(self._encoder, sentence) @ self.reading) + self.reading_intercept
-
-    @cached_property
-    def _encoder(self) -> QuestionEmbedder:
-        return with_changes(self.steps, self.sizes)
 
     @cached_property
     def opening_weights(self) -> OpeningWeights:
@@ -166,10 +130,7 @@ class OrdersModel:
         @lru_cache(maxsize=MAX_SENTENCES)
         def judge(sentence: str) -> float:
             words = self.log_odds(read_features(sentence))
-            if words < self.reads_at:
-                return -math.inf
-            whole = self.all_log_odds(words, sentence)
-            return max(words, whole) if is_other_script(sentence) else whole
+            return words if words >= self.reads_at else -math.inf
 
         return judge
 
@@ -191,24 +152,13 @@ class OrdersModel:
                 allow_pickle=False,
                 weights=self.weights,
                 opening=self.opening,
-                reading=self.reading,
-                numbers=np.array([self.intercept, self.opens_at, self.reading_intercept, self.reads_at]),
+                numbers=np.array([self.intercept, self.opens_at, self.reads_at]),
                 sheet=np.array(sheet),
-                **{_STEPS + name: tensor for name, tensor in self.steps.items()},
-                **{_SIZES + name: tensor for name, tensor in self.sizes.items()},
             )
 
 
-def is_other_script(sentence: str) -> bool:
-    """Return True if most letters are not Latin: the encoder's vocabulary is English, and there it only spells."""
-    if sentence.isascii():
-        return False
-    latin = [letter < "\u0370" for letter in sentence if letter.isalpha()]
-    return sum(latin) * 2 < len(latin)
-
-
 def _made_for() -> dict[str, str]:
-    return {"features": FEATURES_VERSION, "lexicon": lexicon_digest(), "encoder": ENCODER_DIGEST}
+    return {"features": FEATURES_VERSION, "lexicon": lexicon_digest()}
 
 
 def load_orders(path: Path = MODEL_FILE) -> OrdersModel:
@@ -226,25 +176,22 @@ def load_orders(path: Path = MODEL_FILE) -> OrdersModel:
 
 def orders_digest(path: Path = MODEL_FILE) -> str:
     """Return the digest of the model's file and of the lexicon."""
-    return digest("orders/v4", [sha256_bytes(path.read_bytes()), *_made_for().values()])
+    return digest("orders/v5", [sha256_bytes(path.read_bytes()), *_made_for().values()])
 
 
 @lru_cache(maxsize=2)
 def _load(path: Path, _digest: str) -> OrdersModel:
     try:
         with np.load(path, allow_pickle=False) as arrays:
-            weights, opening, reading, numbers = (arrays[name] for name in ("weights", "opening", "reading", "numbers"))
-            steps, sizes = ({name: arrays[part + name] for name in TRAINED_SHAPES} for part in (_STEPS, _SIZES))
+            weights, opening, numbers = (arrays[name] for name in ("weights", "opening", "numbers"))
             sheet = json.loads(str(arrays["sheet"]))
     except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile) as error:
         raise SettingsError(f"{path}: not a model of orders; train it again with `guard train orders`") from error
     if any(sheet.get(key) != value for key, value in _made_for().items()):
-        raise SettingsError(f"{path}: was trained with other features, another lexicon or encoder; train it again")
-    arrays_read = (weights, opening, reading, numbers, *steps.values(), *sizes.values())
-    shapes = tuple(array.shape for array in arrays_read)
-    of_sizes = ((*shape[:-1], 1) for shape in TRAINED_SHAPES.values())
-    expected = ((len(Group), BUCKETS), (2, BUCKETS), (WIDTH,), (4,), *TRAINED_SHAPES.values(), *of_sizes)
-    if shapes != expected or not all(np.isfinite(array).all() for array in arrays_read):
+        raise SettingsError(f"{path}: was trained with other features or another lexicon; train it again")
+    shapes = tuple(array.shape for array in (weights, opening, numbers))
+    expected = ((len(Group), BUCKETS), (2, BUCKETS), (3,))
+    if shapes != expected or not all(np.isfinite(array).all() for array in (weights, opening, numbers)):
         raise SettingsError(f"{path}: holds arrays of shapes {shapes}, expected finite ones of {expected}")
-    intercept, opens_at, reading_intercept, reads_at = numbers.tolist()
-    return OrdersModel(weights, intercept, opening, opens_at, steps, sizes, reading, reading_intercept, reads_at, sheet)
+    intercept, opens_at, reads_at = numbers.tolist()
+    return OrdersModel(weights, intercept, opening, opens_at, reads_at, sheet)
