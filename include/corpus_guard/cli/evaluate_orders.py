@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, replace
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -23,6 +24,16 @@ from corpus_guard.cli.options import (
 app = typer.Typer()
 
 
+class OrdersTable(StrEnum):
+    """Tables of the evaluation."""
+
+    APART = "apart"
+    FAMILY = "family"
+    LANGUAGE = "language"
+    SOURCE = "source"
+    SLICES = "slices"
+
+
 @app.command("orders", cls=ManyFiles)
 def orders(
     honest: HonestSentences,
@@ -33,9 +44,7 @@ def orders(
     clean: Annotated[
         list[Path] | None, typer.Option("--clean", help="JSONL with honest texts; several allowed.")
     ] = None,
-    by: Annotated[
-        list[str] | None, typer.Option(help="Only these tables: apart, family, language, source, slices.")
-    ] = None,
+    by: Annotated[list[OrdersTable] | None, typer.Option(help="Only these tables; repeat for several.")] = None,
     sentences: MaxSentences = 8_000,
     sample: Annotated[int, typer.Option(min=1, help="Maximum number of documents per slice.")] = 1_000,
     runs: ReaderRuns = READER_RUNS,
@@ -55,14 +64,14 @@ def orders(
     from corpus_guard.screening.checks.instructions import InstructionsParams
 
     params = InstructionsParams()
-    tables = by or ["apart", *LEFT_OUT, "slices"]
-    left_out = list(judge_kept_apart(params)) if "apart" in tables else []
+    tables = by or list(OrdersTable)
+    left_out = list(judge_kept_apart(params)) if OrdersTable.APART in tables else []
     if chosen := [table for table in LEFT_OUT if table in tables]:
         with console.progress(not as_json) as progress:
             texts = read_training_texts(honest, translations or (), sentences, seed)
             data = OrdersData(texts, recipe=replace(RECIPE, runs=runs), seed=seed, progress=progress)
             left_out += [row for table in chosen for row in leave_out(data, table, params.order_probability)]
-    samples = read_samples(poison or (), clean or ()).samples if "slices" in tables else ()
+    samples = read_samples(poison or (), clean or ()).samples if OrdersTable.SLICES in tables else ()
     judged = limit_per_slice([each for each in samples if each.half is not Half.TUNING], sample, seed)
     slices = list(measure_slices(judged, params))
     if as_json:

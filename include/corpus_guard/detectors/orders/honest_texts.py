@@ -13,6 +13,7 @@ from typing import Final
 
 from corpus_guard.detectors.orders.texts import OrderText
 from corpus_guard.detectors.samples import Half, assign_half, read_samples
+from corpus_guard.errors import Misuse
 from corpus_guard.screening.orders.features import split_pieces
 
 MAX_BYTES: Final = 400_000
@@ -34,7 +35,13 @@ def read_honest(paths: Sequence[Path], number: int, seed: int = 0, half: Half | 
         number: of sentences.
         seed: of the sample.
         half: of the files, by their folder, and of the JSONL rows; None: all.
+
+    Raises:
+        Misuse: there is no such file or folder.
     """
+    for path in paths:
+        if not path.exists():
+            raise Misuse(f"{path}: no such file or folder; expected honest texts, such as /usr/share/doc")
     choice = random.Random(f"{seed} honest")  # noqa: S311 - no secret
     texts: dict[str, OrderText] = {}
     for path in paths:

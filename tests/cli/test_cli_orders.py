@@ -1,0 +1,41 @@
+"""`guard train orders` and `guard evaluate orders`: what they refuse, and the sets kept apart."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+Typed = Callable[..., tuple[int, str, str]]
+
+
+@pytest.mark.parametrize("command", [("train", "orders", "--out", "learned"), ("evaluate", "orders", "--by", "family")])
+def test_honest_texts_that_are_not_there_are_told_before_any_training(
+    command: tuple[str, ...], tmp_path: Path, typed: Typed
+) -> None:
+    code, _, said = typed(*command, "--honest", str(tmp_path / "nowhere"))
+
+    assert code == 2
+    assert "nowhere: no such file or folder" in said
+
+
+def test_a_table_that_nobody_knows_is_refused(tmp_path: Path, typed: Typed) -> None:
+    code, _, said = typed("evaluate", "orders", "--honest", str(tmp_path), "--by", "nonsense")
+
+    assert code == 2
+    assert "'apart'" in said
+
+
+def test_most_orders_kept_apart_are_found_and_few_look_alikes(tmp_path: Path, typed: Typed) -> None:
+    code, written, said = typed("evaluate", "orders", "--honest", str(tmp_path), "--by", "apart", "--json")
+
+    assert code == 0, said
+    rows = json.loads(written)["left_out"]
+    orders, caught, honest, alarms = (
+        sum(row[name] for row in rows) for name in ("orders", "caught", "honest", "alarms")
+    )
+    assert (orders, honest) == (645, 645)
+    assert caught > 0.65 * orders
+    assert alarms < 0.03 * honest
