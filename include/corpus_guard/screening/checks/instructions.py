@@ -59,7 +59,7 @@ MAX_PLACES: Final = 5_000
 MAX_DOUBTFUL: Final = 5_000
 """Sentences of one text that the classifier reads with its encoder, some 7 to 13 ms each."""
 _KEPT_TEXTS: Final = 512
-"""Texts whose sentences are kept between the two looks at a batch."""
+"""Texts whose doubtful sentences are kept between the two looks at a batch."""
 FOLLOWED_BY_BYTES: Final = 800
 """Bytes after a hit in which a rule's ``followed_by`` must stand."""
 MAX_VIEW_DEPTH: Final = 4
@@ -389,15 +389,14 @@ class Instructions(ConfiguredCheck[InstructionsParams]):
         """Search the text and the hidden text of each version."""
         if classifier := self._orders:
             # Sentences of all texts together take half the time of those of one text after the other.
-            classifier.probabilities(
-                [sentence for version in batch for sentence in self._doubtful(version.text)[1][:MAX_DOUBTFUL]]
-            )
+            classifier.probabilities([each for version in batch for each in self._doubtful(version.text)[0].values()])
         for position, version in enumerate(batch):
             for finding in self.read(version.text):
                 yield position, finding
             if version.hidden:
                 for finding in self.read(version.hidden, hidden=True):
                     yield position, replace(finding, span=None)  # a place of the hidden text is none in the text
+        self.__dict__.pop("_doubtful", None)  # and the texts that it holds
 
     def read(self, text: str, *, hidden: bool = False) -> Iterator[Finding]:
         """Yield the findings of one text, with their places in it.
@@ -467,13 +466,11 @@ class Instructions(ConfiguredCheck[InstructionsParams]):
         """Yield the sentences that the classifier takes for orders."""
         if (classifier := self._orders) is None:
             return
-        sentences, doubtful = self._doubtful(text)
-        if len(doubtful) > MAX_DOUBTFUL:
-            search.cut_off = True
-        read = doubtful[:MAX_DOUBTFUL]
-        probabilities = dict(zip(read, classifier.probabilities(read), strict=True))
-        for span, sentence in sentences.items():
-            probability = probabilities.get(sentence, 0.0)
+        doubtful, cut_off = self._doubtful(text)
+        search.cut_off |= cut_off
+        for (span, _), probability in zip(
+            doubtful.items(), classifier.probabilities(list(doubtful.values())), strict=True
+        ):
             if probability < self.params.order_probability:
                 continue
             if stands_apart or probability >= self.params.fitting_order_probability or is_foreign(text, span):
@@ -484,22 +481,23 @@ class Instructions(ConfiguredCheck[InstructionsParams]):
                     yield hits
 
     @cached_property
-    def _doubtful(self) -> Callable[[str], tuple[dict[Span, str], list[str]]]:
-        """Return the sentences of a text by their places, and those in doubt, `MAX_DOUBTFUL` and one more at most."""
+    def _doubtful(self) -> Callable[[str], tuple[dict[Span, str], bool]]:
+        """Return the sentences of a text that words do not rule out, by their places, and whether there are more."""
         assert self._orders is not None  # noqa: S101 - asked only where the classifier is on
         classifier = self._orders
 
         @lru_cache(maxsize=_KEPT_TEXTS)
-        def find(text: str) -> tuple[dict[Span, str], list[str]]:
+        def find(text: str) -> tuple[dict[Span, str], bool]:
             rows = {span: join_cells(text[span.start : span.end]) for span in split_rows(text)}
             if not classifier.opens(text) and not any(map(classifier.opens, rows.values())):
-                return {}, []
+                return {}, False
             sentences = {
                 span: rows.get(span) or text[span.start : span.end]
                 for span in dict.fromkeys((*split_pieces(text), *split_slots(text), *rows))
             }
             found = filter(classifier.doubts, dict.fromkeys(sentences.values()))
-            return sentences, list(islice(found, MAX_DOUBTFUL + 1))
+            read = set(islice(found, MAX_DOUBTFUL))
+            return {span: each for span, each in sentences.items() if each in read}, next(found, None) is not None
 
         return find
 
