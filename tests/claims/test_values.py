@@ -160,6 +160,7 @@ PAIRS = [("kN", "N"), ("km", "m"), ("miles", "km"), ("°F", "°C"), ("hours", "s
 
 
 @given(st.integers(1, 9_999), st.sampled_from(PAIRS))
+@example(32, ("°F", "°C"))
 def test_a_converted_value_is_equal_to_the_original(number: int, units: tuple[str, str]) -> None:
     (factor, offset, unit), (other_factor, other_offset, other_unit) = (
         conversion(name) or ("", "", "") for name in units

@@ -98,11 +98,13 @@ def _relate_numbers(one: Value, other: Value) -> Relation:
         (value.low * scale if value.low is not None else 0.0, value.high * scale if value.high is not None else 0.0)
         for value, scale in zip((one, other), scales, strict=True)
     )
-    slack = max(one.resolution * scales[0], other.resolution * scales[1])
+    coarsest = max(one.resolution * scales[0], other.resolution * scales[1])
+    slack = coarsest
     if one.resolution == other.resolution and one.unit == other.unit:
         slack = 0.0  # written to the same digit: what differs, differs
     largest = max(abs(x) for x in (low, high, other_low, other_high, 0.0) if math.isfinite(x))
-    slack = min(slack, MAX_ROUNDING * largest) + 1e-9 * largest
+    # What a conversion leaves of zero (32 °F) is measured by the digits that were written.
+    slack = min(slack, MAX_ROUNDING * largest) + 1e-9 * max(largest, coarsest)
     if one.unit != other.unit:
         slack += CALENDAR_SLACK * largest
     if _near(low, other_low, slack) and _near(high, other_high, slack):
