@@ -18,11 +18,9 @@ from corpus_guard.detectors.orders.texts import OrderText, read_kept_apart
 from corpus_guard.detectors.orders.training import OrdersData
 from corpus_guard.detectors.samples import Sample
 from corpus_guard.domain import Severity
-from corpus_guard.models.order_reader import load_order_reader
 from corpus_guard.screening.checks.instructions import Instructions, InstructionsParams
-from corpus_guard.screening.orders.classifier import OrderClassifier
+from corpus_guard.screening.orders.classifier import OrderClassifier, load_classifier
 from corpus_guard.screening.orders.features import split_pieces
-from corpus_guard.screening.orders.model import load_orders
 
 LEFT_OUT = ("family", "language", "source")
 APART = "kept apart"
@@ -84,7 +82,7 @@ def leave_out(data: OrdersData, by: str, probability: float) -> Iterator[LeftOut
 
 def judge_kept_apart(params: InstructionsParams) -> Iterator[LeftOut]:
     """Yield a row for each family of the sets kept apart, judged by the installed models, sentence by sentence."""
-    classifier = OrderClassifier(load_orders(), load_order_reader)
+    classifier = load_classifier()
     texts = read_kept_apart()
     hits = {text: _highest(classifier, text.text) >= params.order_probability for text in texts}
     for source, family in dict.fromkeys((text.source, text.family) for text in texts):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
 from typing import Final
 
 import numpy as np
@@ -11,7 +10,7 @@ from numpy.typing import NDArray
 
 from corpus_guard.models.multilingual_encoder import MultilingualEncoder
 from corpus_guard.models.trained_reader import ReaderKind, ReaderWeights, TrainedReader
-from corpus_guard.models.weights import Weights, builtin_multilingual_encoder
+from corpus_guard.models.weights import Weights
 
 ORDERS: Final = ReaderKind("order-reader", "orders", MultilingualEncoder(), outputs=2)
 IS_ORDER: Final = 1
@@ -35,12 +34,6 @@ class OrderReader:
     def log_odds(self, sentences: Sequence[str]) -> NDArray[np.float32]:
         """Return the log-odds that each sentence is an order, shape (sentences,)."""
         return self._reader.log_odds(list(map(shorten, sentences)), IS_ORDER)
-
-
-@cache
-def load_order_reader() -> OrderReader:
-    """Return the package's own reader; files are read and torch is imported when it first reads."""
-    return OrderReader(builtin_multilingual_encoder, lambda: ReaderWeights.load(ORDERS))
 
 
 def shorten(sentence: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -13,7 +13,7 @@ from sample_versions import a_version
 
 from corpus_guard.errors import SettingsError
 from corpus_guard.models.order_reader import ORDERS
-from corpus_guard.models.trained_reader import ReaderWeights
+from corpus_guard.models.trained_reader import ReaderKind, ReaderWeights
 from corpus_guard.screening.checks.instructions import Instructions
 from corpus_guard.screening.orders import classifier as classifier_module
 from corpus_guard.screening.orders.classifier import SUM, OrderClassifier, WeightedSum
@@ -39,6 +39,10 @@ class Reader:
     def log_odds(self, sentences: Sequence[str]) -> NDArray[np.float32]:
         self.asked.append(list(sentences))
         return np.full(len(sentences), self.answer, np.float32)
+
+
+def with_reader(reader: Callable[[], Reader]) -> Instructions:
+    return Instructions(classifier=lambda: OrderClassifier(load_orders(), reader))
 
 
 def test_the_weighted_log_odds_of_both_are_added() -> None:
@@ -67,8 +71,28 @@ def test_a_full_memory_changes_no_answer(monkeypatch: pytest.MonkeyPatch) -> Non
     assert classifier.probabilities([ORDER, OTHER])[0] == first
 
 
+def test_more_sentences_than_are_kept_are_read_once_in_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(classifier_module, "MAX_SENTENCES", 1)
+    reader = Reader(9.0)
+
+    list(with_reader(lambda: reader).run([a_version(text) for text in (ORDER, OTHER)], None))
+
+    assert reader.asked == [[ORDER, OTHER]]
+
+
+def test_checks_share_what_was_read_and_name_the_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    first, digest = Instructions()._orders, Instructions().digest
+    assert first is not None
+    assert Instructions()._orders is first
+
+    monkeypatch.setattr(ReaderKind, "digest", lambda _: "other weights")
+
+    assert Instructions()._orders is not first
+    assert Instructions().digest != digest
+
+
 def test_nothing_in_doubt_loads_nothing() -> None:
-    check = Instructions(reader=lambda: pytest.fail("loaded"))
+    check = with_reader(lambda: pytest.fail("loaded"))
 
     assert not list(check.run([a_version(PLAIN)], None))
 
@@ -76,7 +100,7 @@ def test_nothing_in_doubt_loads_nothing() -> None:
 def test_the_sentences_of_a_batch_are_read_together() -> None:
     reader = Reader(9.0)
 
-    found = list(Instructions(reader=lambda: reader).run([a_version(text) for text in (ORDER, PLAIN, OTHER)], None))
+    found = list(with_reader(lambda: reader).run([a_version(text) for text in (ORDER, PLAIN, OTHER)], None))
 
     assert reader.asked == [[ORDER, OTHER]]
     assert {position for position, finding in found if finding.code == "instructions.speech_act"} == {0, 2}
@@ -84,7 +108,7 @@ def test_the_sentences_of_a_batch_are_read_together() -> None:
 
 @pytest.mark.parametrize(("answer", "found"), [(9.0, True), (-9.0, False)])
 def test_the_check_follows_the_reader(answer: float, found: bool) -> None:
-    codes = {finding.code for finding in Instructions(reader=lambda: Reader(answer)).read(ORDER)}
+    codes = {finding.code for finding in with_reader(lambda: Reader(answer)).read(ORDER)}
 
     assert ("instructions.speech_act" in codes) is found
 

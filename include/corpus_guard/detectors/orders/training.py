@@ -41,13 +41,13 @@ CERTAIN: Final = math.log(0.96 / 0.04)
 """Log-odds of 0.96, which thresholds are placed by."""
 FRAMES: Final = 2_000
 """Sentences of each label put together from parts."""
-HONEST_STATES: Final = 1_500
+HONEST_SENTENCES: Final = 1_500
 """Honest sentences of manuals that the reader is trained with, drawn at random."""
-HARD_STATES: Final = 2_000
+HARD_SENTENCES: Final = 2_000
 """Honest sentences of manuals and translations that words alone take for orders most: the reader is trained with them too."""
-TRANSLATION_STATES: Final = 500
+TRANSLATION_SENTENCES: Final = 500
 """Translations that the reader is trained with, drawn at random."""
-FRAME_STATES: Final = 600
+FRAME_SENTENCES: Final = 600
 """Frames of each label that the reader is trained with."""
 FOLDS: Final = 4
 """Parts of the families; without the first, a model is trained that the threshold is placed with."""
@@ -144,15 +144,15 @@ class OrdersData:
         translated = np.array([text.source == "translations" for text in self.texts])
         chosen = self.is_own.copy()
         for kind, number in (
-            (background & ~translated, HONEST_STATES),
-            (background & translated, TRANSLATION_STATES),
-            (frames & self.labels, FRAME_STATES),
-            (frames & ~self.labels, FRAME_STATES),
+            (background & ~translated, HONEST_SENTENCES),
+            (background & translated, TRANSLATION_SENTENCES),
+            (frames & self.labels, FRAME_SENTENCES),
+            (frames & ~self.labels, FRAME_SENTENCES),
         ):
             chosen[np.flatnonzero(kind)[:number]] = True
         others = np.flatnonzero(background & ~chosen)
         weights, _ = _fit(self._matrix, self.labels)
-        chosen[others[np.argsort(-(self._matrix[others] @ weights), kind="stable")[:HARD_STATES]]] = True
+        chosen[others[np.argsort(-(self._matrix[others] @ weights), kind="stable")[:HARD_SENTENCES]]] = True
         return chosen
 
     @cached_property

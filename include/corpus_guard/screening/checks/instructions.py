@@ -38,15 +38,13 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from corpus_guard.domain import Finding, Severity, Span, Version, canonical_json, digest, sha256_bytes
 from corpus_guard.errors import GuardError, SettingsError
-from corpus_guard.models.order_reader import ORDERS, load_order_reader
 from corpus_guard.screening.check import ConfiguredCheck, Hits, Params
 from corpus_guard.screening.checks._excuses import Excuses
 from corpus_guard.screening.checks._fitting import is_foreign, is_listed
 from corpus_guard.screening.checks._views import LEETSPEAK, DecodedView, decode_views
 from corpus_guard.screening.folding import FOLDING_VERSION, CharOffsets, FoldedText, fold, fold_literals
-from corpus_guard.screening.orders.classifier import OrderClassifier, SentenceReader
+from corpus_guard.screening.orders.classifier import OrderClassifier, classifier_digests, load_classifier
 from corpus_guard.screening.orders.features import join_cells, split_pieces, split_rows, split_slots
-from corpus_guard.screening.orders.model import load_orders, orders_digest
 from corpus_guard.screening.survey.survey import Survey
 from corpus_guard.screening.tags import TAG_KEYS, tag_ids
 from corpus_guard.settings import load_yaml
@@ -335,7 +333,7 @@ class Instructions(ConfiguredCheck[InstructionsParams]):
         self,
         params: InstructionsParams | None = None,
         *,
-        reader: Callable[[], SentenceReader] = load_order_reader,
+        classifier: Callable[[], OrderClassifier] = load_classifier,
         pack: Path = RULES_FILE,
         name: str = "",
     ) -> None:
@@ -343,7 +341,7 @@ class Instructions(ConfiguredCheck[InstructionsParams]):
 
         Args:
             params: limits.
-            reader: returns what reads sentences in doubt.
+            classifier: returns what reads sentences that no rule foresees.
             pack: the rule file.
             name: of the check, where the pack is not the guard's.
 
@@ -353,7 +351,7 @@ class Instructions(ConfiguredCheck[InstructionsParams]):
         super().__init__(params)
         self.name = name or type(self).name  # type: ignore[misc] # a pack of one's own is a check of its own
         self._path = pack
-        self._reader = reader
+        self._load_classifier = classifier
         load_rules(pack)  # a mistake in the file is reported at once
         if pack != RULES_FILE:
             self._matchers  # noqa: B018 - a pattern that RE2 refuses is reported at once to the author of a pack
@@ -367,7 +365,7 @@ class Instructions(ConfiguredCheck[InstructionsParams]):
     def _orders(self) -> OrderClassifier | None:
         """Return the classifier; None where it is off, or the pack is not the guard's."""
         is_on = self.params.order_probability < 1 and self._path == RULES_FILE
-        return OrderClassifier(load_orders(), self._reader) if is_on else None
+        return self._load_classifier() if is_on else None
 
     @cached_property
     def _pack_digest(self) -> str:
@@ -377,7 +375,7 @@ class Instructions(ConfiguredCheck[InstructionsParams]):
     def digest(self) -> str:
         """Return the digest of the pack's bytes, the parameters, the code's version and the folding tables."""
         params = canonical_json(self.params.model_dump()).decode()
-        classifier = [orders_digest(), ORDERS.digest()] if self._path == RULES_FILE else []
+        classifier = classifier_digests() if self._path == RULES_FILE else ()
         own = [self._pack_digest, params, *self.code_version, FOLDING_VERSION, *classifier]
         return digest("check/instructions/v1", own)
 
@@ -468,9 +466,7 @@ class Instructions(ConfiguredCheck[InstructionsParams]):
             return
         doubtful, cut_off = self._doubtful(text)
         search.cut_off |= cut_off
-        for (span, _), probability in zip(
-            doubtful.items(), classifier.probabilities(list(doubtful.values())), strict=True
-        ):
+        for span, probability in zip(doubtful, classifier.probabilities(list(doubtful.values())), strict=True):
             if probability < self.params.order_probability:
                 continue
             if stands_apart or probability >= self.params.fitting_order_probability or is_foreign(text, span):

@@ -10,15 +10,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from corpus_guard.errors import SettingsError
+from corpus_guard.models.order_reader import ORDERS, OrderReader
 from corpus_guard.models.trained_reader import ReaderWeights
-from corpus_guard.screening.orders.model import MAX_SENTENCES, OrdersModel
+from corpus_guard.models.weights import builtin_multilingual_encoder
+from corpus_guard.screening.orders.model import MAX_SENTENCES, OrdersModel, load_orders, orders_digest
 
 SUM: Final = "sum"
 """Entry of the reader's data sheet that holds `WeightedSum`."""
@@ -94,10 +96,10 @@ class OrderClassifier:
     def probabilities(self, sentences: Sequence[str]) -> list[float]:
         """Return how likely each sentence in doubt is an order, 0..1. What was read before is not read again."""
         unread = [sentence for sentence in dict.fromkeys(sentences) if sentence not in self._known]
-        if len(self._known) + len(unread) > MAX_SENTENCES:
-            self._known.clear()
-            unread = list(dict.fromkeys(sentences))
         if unread:
+            if len(self._known) + len(unread) > MAX_SENTENCES:
+                self._known.clear()
+                unread = list(dict.fromkeys(sentences))
             for sentence, log_odds in zip(unread, self._reader.log_odds(unread).tolist(), strict=True):
                 self._known[sentence] = self._sum.of(self._model.judge(sentence), log_odds)
         return [1 / (1 + math.exp(-self._known[sentence])) for sentence in sentences]
@@ -109,3 +111,22 @@ class OrderClassifier:
     @cached_property
     def _sum(self) -> WeightedSum:
         return WeightedSum.from_sheet(self._reader.weights.sheet)
+
+
+def load_classifier() -> OrderClassifier:
+    """Return the package's own classifier, one for a process: what one check has read is not read again by another.
+
+    The reader's files are read, and torch is imported, when the first sentence is read.
+    """
+    return _load(*classifier_digests())
+
+
+def classifier_digests() -> tuple[str, str]:
+    """Return the digests of what words and reader of the package's own classifier know."""
+    return orders_digest(), ORDERS.digest()
+
+
+@lru_cache(maxsize=1)
+def _load(_words: str, _reader: str) -> OrderClassifier:
+    reader = OrderReader(builtin_multilingual_encoder, lambda: ReaderWeights.load(ORDERS))
+    return OrderClassifier(load_orders(), lambda: reader)
