@@ -38,6 +38,14 @@ def test_the_exponent_is_that_of_the_largest_sizes_and_a_missed_one_is_named() -
     assert lines["seal"] == "| seal | not run | not run | not run | — |"
 
 
+def test_a_verification_that_did_not_hold_is_named() -> None:
+    jobs = [a_job(10, COLD, served=10, cpu=1.0), {**a_job(10, "verify, every file", cpu=1.0), "holds": False}]
+
+    lines = {line.split(" | ")[0].strip("| "): line for line in table_lines(jobs)}
+
+    assert lines["verify, every file"] == "| verify, every file | **did not hold**, 2.0 s, CPU 1.0 s, 1 MiB, disk 2 MiB | — |"
+
+
 def command_for(folder: Path, models_home: Path) -> tuple[list[str], dict[str, str]]:
     environ = {
         **os.environ,
