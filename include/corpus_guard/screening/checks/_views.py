@@ -4,8 +4,8 @@ Three kinds:
 
 - *Runs* of characters that stand for others (base64, hex, Morse, tag characters, …; see `_decoders`). The
   runs of one kind are read as one text, so that an order cut into several runs is read whole.
-- *The whole text* by another reading: letters shifted or mirrored in the alphabet, reversed, upside down,
-  words in reverse order, digits for letters.
+- *The whole text* by another reading: letters shifted or mirrored in the alphabet (also the stretch alone that such a
+  reading makes readable, see `_ciphers`), reversed, upside down, words in reverse order, digits for letters.
 - *Letters one by one*: spaced out.
 
 A cheap test decides which decoders run. Every position in a view leads back to a span of the original. Where
@@ -20,7 +20,6 @@ from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
-from string import ascii_lowercase
 from typing import Final
 
 import re2
@@ -28,6 +27,7 @@ import re2
 from corpus_guard.domain import Span
 from corpus_guard.errors import GuardError
 from corpus_guard.screening.checks import _decoders
+from corpus_guard.screening.checks._ciphers import MIRROR, MIRRORED, ROT13, SHIFTED, TRIGGER, decipher, shift_table
 from corpus_guard.screening.folding import FoldedText
 
 MAX_RUNS: Final = 20_000
@@ -37,7 +37,6 @@ MAX_RUN_CHARS: Final = 2_000_000
 MAX_DECODED_CHARS: Final = 2_000_000
 """Characters of decoded text of one kind in one text."""
 LEETSPEAK: Final = "leetspeak"
-ROT13: Final = "rot13"
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,8 +211,6 @@ _RUN_DECODERS: Final = (
 REVERSED: Final = "reversed letters"
 REVERSED_WORDS: Final = "words in reverse order"
 SPACED: Final = "spaced-out letters"
-SHIFTED: Final = "a Caesar cipher"
-MIRRORED: Final = "Atbash"
 UPSIDE_DOWN: Final = "letters upside down"
 
 _KEYS: Final = ("ignore", "disregard", "forget", "instructions", "system prompt", "assistant", "previous", "guidelines")
@@ -233,26 +230,26 @@ def _rot13(folded: FoldedText) -> Iterator[DecodedView]:
     yield DecodedView(ROT13, codecs.encode(folded.text, "rot13"), folded.origin)
 
 
-def _shift_of(letters: str, shift: int) -> str:
-    return letters.translate(str.maketrans(ascii_lowercase, ascii_lowercase[shift:] + ascii_lowercase[:shift]))
-
-
 def _shifted(folded: FoldedText) -> Iterator[DecodedView]:
     for shift, pattern in _SHIFTED_KEYS.items():
         if pattern.search(folded.text):
-            yield DecodedView(SHIFTED, _shift_of(folded.text, 26 - shift), folded.origin)
+            yield DecodedView(SHIFTED, folded.text.translate(shift_table(26 - shift)), folded.origin)
 
 
 _SHIFTED_KEYS: Final = {
-    shift: re.compile("|".join(rf"\b{_shift_of(key, shift)}\b" for key in _LONG))
+    shift: re.compile("|".join(rf"\b{key.translate(shift_table(shift))}\b" for key in _LONG))
     for shift in range(1, 26)
     if shift != 13
 }
-_ATBASH: Final = str.maketrans(ascii_lowercase, ascii_lowercase[::-1])
 
 
 def _atbash(folded: FoldedText) -> Iterator[DecodedView]:
-    yield DecodedView(MIRRORED, folded.text.translate(_ATBASH), folded.origin)
+    yield DecodedView(MIRRORED, folded.text.translate(MIRROR), folded.origin)
+
+
+def _deciphered(folded: FoldedText) -> Iterator[DecodedView]:
+    for kind, plain in decipher(folded.text):
+        yield DecodedView(kind, plain, folded.origin)
 
 
 def _reversed(folded: FoldedText) -> Iterator[DecodedView]:
@@ -340,7 +337,8 @@ _READINGS: Final[tuple[tuple[str, str, Callable[[FoldedText], Iterator[DecodedVi
         _rot13,
     ),
     ("|".join(pattern.pattern for pattern in _SHIFTED_KEYS.values()), SHIFTED, _shifted),
-    ("|".join(rf"\b{key.translate(_ATBASH)}\b" for key in (*_LONG, *_COMMON[:10])), MIRRORED, _atbash),
+    ("|".join(rf"\b{key.translate(MIRROR)}\b" for key in (*_LONG, *_COMMON[:10])), MIRRORED, _atbash),
+    (TRIGGER, SHIFTED, _deciphered),
     (
         "|".join((*(key[::-1] for key in _KEYS), *(rf"\b{key[::-1]}\b" for key in _COMMON))),
         REVERSED,

@@ -327,7 +327,7 @@ class Instructions(ConfiguredCheck[InstructionsParams]):
 
     name = "instructions"
     params_class = InstructionsParams
-    code_version = ("7",)
+    code_version = ("8",)
 
     def __init__(
         self,
