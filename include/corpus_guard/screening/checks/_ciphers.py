@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Set
 from string import ascii_lowercase
 from typing import Final
 
 ROT13: Final = "rot13"
 SHIFTED: Final = "a Caesar cipher"
 MIRRORED: Final = "Atbash"
+KINDS: Final = frozenset({ROT13, SHIFTED, MIRRORED})
 MIN_TELLING: Final = 3
-"""Telling words of a stretch; two of them differ."""
+"""Frequent words that show a cipher together, two of them different; one that is long shows it alone."""
 
 
 def shift_table(shift: int) -> dict[int, int]:
@@ -25,15 +26,36 @@ def shift_table(shift: int) -> dict[int, int]:
 
 
 MIRROR: Final = str.maketrans(ascii_lowercase, ascii_lowercase[::-1])
-_READINGS: Final = (
-    *((ROT13 if shift == 13 else SHIFTED, shift_table(shift)) for shift in range(1, 26)),
-    (MIRRORED, MIRROR),
+_CIPHERS: Final = (
+    *((ROT13 if shift == 13 else SHIFTED, shift_table(shift), shift_table(26 - shift)) for shift in range(1, 26)),
+    (MIRRORED, MIRROR, MIRROR),
 )
-_FREQUENT: Final = ("the", "and", "that", "this", "with", "from")
-_TELLING: Final = frozenset(
+"""Kind, and the tables that write it and read it."""
+_LONG: Final = frozenset(
     {
-        *_FREQUENT,
         *(
+            "ignore",
+            "disregard",
+            "forget",
+            "instructions",
+            "prompt",
+            "assistant",
+            "previous",
+            "guidelines",
+            "instrucciones",
+        ),
+        *("answer", "answers", "summary", "always", "should", "please", "reader", "recommend", "message"),
+    }
+)
+_FREQUENT: Final = frozenset(
+    {
+        *(
+            "the",
+            "and",
+            "that",
+            "this",
+            "with",
+            "from",
             "for",
             "not",
             "you",
@@ -44,32 +66,25 @@ _TELLING: Final = frozenset(
             "was",
             "will",
             "must",
-            "when",
-            "which",
-            "about",
-            "into",
-            "their",
         ),
-        *("they", "been"),
+        *("when", "which", "about", "into", "their", "they", "been", "only", "rules"),
+        *("und", "alle", "que", "les", "las", "todas", "tutte", "des", "pas", "para", "dat"),
     }
 )
-"""Words that hardly an English sentence of ten words does without."""
 
 
-def _disguises(words: Iterable[str]) -> dict[str, list[int]]:
-    """Return what stands for a word, and in which of the readings it does; no word of English among it."""
+def _disguises() -> dict[str, list[int]]:
+    """Return what stands for a word, and in which ciphers it does; no word itself is among it."""
     found: defaultdict[str, list[int]] = defaultdict(list)
-    for number, (kind, table) in enumerate(_READINGS):
-        # The shift that leads back is the one by the rest of the alphabet; the mirror leads back itself.
-        back = table if kind == MIRRORED else shift_table(25 - number)
-        for word in words:
-            if (disguised := word.translate(back)) not in _TELLING:
+    for number, (_, table, _) in enumerate(_CIPHERS):
+        for word in _LONG | _FREQUENT:
+            if (disguised := word.translate(table)) not in _FREQUENT:
                 found[disguised].append(number)
     return dict(found)
 
 
-_DISGUISES: Final = _disguises(_TELLING)
-TRIGGER: Final = rf"\b(?:{'|'.join(sorted(_disguises(_FREQUENT)))})\b"
+_DISGUISES: Final = _disguises()
+TRIGGER: Final = rf"\b(?:{'|'.join(sorted(_DISGUISES))})\b"
 """RE2, on folded text: without it nothing is searched for."""
 _WORD: Final = re.compile(r"[a-z]+")
 _STOP: Final = re.compile(r"[.:;!?](?= |$)")
@@ -82,27 +97,31 @@ def decipher(text: str) -> Iterator[tuple[str, str]]:
         text: folded.
     """
     stretches: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
-    for start, end in _without_telling_words(text):
+    for start, end in _between_frequent_words(text):
         places: defaultdict[int, list[re.Match[str]]] = defaultdict(list)
         for match in _WORD.finditer(text, start, end):
             for number in _DISGUISES.get(match[0], ()):
                 places[number].append(match)
         for number, matches in places.items():
-            if len(matches) >= MIN_TELLING and len({match[0] for match in matches}) > 1:
+            if _is_cipher({match[0].translate(_CIPHERS[number][2]) for match in matches}, len(matches)):
                 stretches[number].append(_widened(text, start, end, matches[0].start(), matches[-1].end()))
     for number, spans in stretches.items():
-        kind, table = _READINGS[number]
+        kind, _, table = _CIPHERS[number]
         plain = ["\n"] * len(text)
         for start, end in spans:
             plain[start:end] = text[start:end].translate(table)
         yield kind, "".join(plain)
 
 
-def _without_telling_words(text: str) -> Iterator[tuple[int, int]]:
-    """Yield the stretches between plain words of English."""
+def _is_cipher(words: Set[str], count: int) -> bool:
+    return bool(words & _LONG) or (count >= MIN_TELLING and len(words) > 1)
+
+
+def _between_frequent_words(text: str) -> Iterator[tuple[int, int]]:
+    """Yield the stretches without plain words."""
     start = 0
     for match in _WORD.finditer(text):
-        if match[0] in _TELLING:
+        if match[0] in _FREQUENT:
             yield start, match.start()
             start = match.end()
     yield start, len(text)

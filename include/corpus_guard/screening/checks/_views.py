@@ -4,8 +4,8 @@ Three kinds:
 
 - *Runs* of characters that stand for others (base64, hex, Morse, tag characters, …; see `_decoders`). The
   runs of one kind are read as one text, so that an order cut into several runs is read whole.
-- *The whole text* by another reading: letters shifted or mirrored in the alphabet (also the stretch alone that such a
-  reading makes readable, see `_ciphers`), reversed, upside down, words in reverse order, digits for letters.
+- *The whole text* by another reading: reversed, upside down, words in reverse order, digits for letters.
+- *Stretches* whose letters are shifted or mirrored in the alphabet (see `_ciphers`).
 - *Letters one by one*: spaced out.
 
 A cheap test decides which decoders run. Every position in a view leads back to a span of the original. Where
@@ -14,7 +14,6 @@ a budget ends the reading, the view says so (`cut_off`): what was not read is no
 
 from __future__ import annotations
 
-import codecs
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -27,7 +26,7 @@ import re2
 from corpus_guard.domain import Span
 from corpus_guard.errors import GuardError
 from corpus_guard.screening.checks import _decoders
-from corpus_guard.screening.checks._ciphers import MIRROR, MIRRORED, ROT13, SHIFTED, TRIGGER, decipher, shift_table
+from corpus_guard.screening.checks._ciphers import KINDS, SHIFTED, TRIGGER, decipher
 from corpus_guard.screening.folding import FoldedText
 
 MAX_RUNS: Final = 20_000
@@ -219,32 +218,10 @@ _COMMON: Final = (
     *("the", "your", "you", "and", "this", "that", "only", "must", "from", "rules"),
     *("und", "alle", "que", "les", "las", "todas", "tutte", "des", "pas", "para", "dat", "instrucciones"),
 )
-_LONG: Final = (*_KEYS, "answer", "answers", "summary", "always", "should", "please", "reader", "recommend", "message")
 
 
 def _mirrored(size: int) -> Callable[[int, int], Span]:
     return lambda start, end: Span(max(0, size - end), max(0, size - start))
-
-
-def _rot13(folded: FoldedText) -> Iterator[DecodedView]:
-    yield DecodedView(ROT13, codecs.encode(folded.text, "rot13"), folded.origin)
-
-
-def _shifted(folded: FoldedText) -> Iterator[DecodedView]:
-    for shift, pattern in _SHIFTED_KEYS.items():
-        if pattern.search(folded.text):
-            yield DecodedView(SHIFTED, folded.text.translate(shift_table(26 - shift)), folded.origin)
-
-
-_SHIFTED_KEYS: Final = {
-    shift: re.compile("|".join(rf"\b{key.translate(shift_table(shift))}\b" for key in _LONG))
-    for shift in range(1, 26)
-    if shift != 13
-}
-
-
-def _atbash(folded: FoldedText) -> Iterator[DecodedView]:
-    yield DecodedView(MIRRORED, folded.text.translate(MIRROR), folded.origin)
 
 
 def _deciphered(folded: FoldedText) -> Iterator[DecodedView]:
@@ -326,18 +303,6 @@ _TURNED_LETTERS: Final = re.compile("[ɐǝɟƃɥᴉɾʞɯɹʇʌʍʎ]")
 _MIN_TURNED: Final = 6
 
 _READINGS: Final[tuple[tuple[str, str, Callable[[FoldedText], Iterator[DecodedView]]], ...]] = (
-    (
-        "|".join(
-            (
-                *(codecs.encode(key, "rot13") for key in _KEYS),
-                *(rf"\b{codecs.encode(key, 'rot13')}\b" for key in _COMMON),
-            )
-        ),
-        ROT13,
-        _rot13,
-    ),
-    ("|".join(pattern.pattern for pattern in _SHIFTED_KEYS.values()), SHIFTED, _shifted),
-    ("|".join(rf"\b{key.translate(MIRROR)}\b" for key in (*_LONG, *_COMMON[:10])), MIRRORED, _atbash),
     (TRIGGER, SHIFTED, _deciphered),
     (
         "|".join((*(key[::-1] for key in _KEYS), *(rf"\b{key[::-1]}\b" for key in _COMMON))),
@@ -355,7 +320,7 @@ _READINGS: Final[tuple[tuple[str, str, Callable[[FoldedText], Iterator[DecodedVi
 )
 
 
-_READING_KINDS: Final = frozenset({UPSIDE_DOWN, *(kind for _, kind, _ in _READINGS)}) - {SPACED}
+_READING_KINDS: Final = frozenset({UPSIDE_DOWN, *KINDS, *(kind for _, kind, _ in _READINGS)}) - {SPACED}
 
 
 @cache
