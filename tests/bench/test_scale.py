@@ -43,7 +43,10 @@ def test_a_verification_that_did_not_hold_is_named() -> None:
 
     lines = {line.split(" | ")[0].strip("| "): line for line in table_lines(jobs)}
 
-    assert lines["verify, every file"] == "| verify, every file | **did not hold**, 2.0 s, CPU 1.0 s, 1 MiB, disk 2 MiB | — |"
+    assert (
+        lines["verify, every file"]
+        == "| verify, every file | **did not hold**, 2.0 s, CPU 1.0 s, 1 MiB, disk 2 MiB | — |"
+    )
 
 
 def command_for(folder: Path, models_home: Path) -> tuple[list[str], dict[str, str]]:

@@ -33,7 +33,7 @@ SCALES: Final = {Group.WORDS: 3.0, Group.PAIRS: 3.0, Group.PIECES: 3.0, Group.CO
 """Weight of a group before the fit: signs alone are no evidence."""
 INVERSE_PENALTY: Final = 0.5
 OPENING_SCALE: Final = 6.0
-OPENED, READ = 0.98, 0.98
+OPENED, READ = 0.98, 0.96
 """Shares of the orders caught which the smallest model must open, and which words must leave to the reader."""
 ALARMS: Final = 0.01
 """Share of honest look-alikes of kinds left out that lie above `CERTAIN`."""
