@@ -16,7 +16,7 @@ import chromadb
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from corpus_guard.batches import Storage
-from corpus_guard.corpus.chroma_store import ChromaStore
+from corpus_guard.corpus.chroma_store import MAX_NEIGHBORS, ChromaStore
 from corpus_guard.corpus.ownership import OWNER_KEY
 from corpus_guard.deployment import Deployment
 from corpus_guard.domain import TrustLevel, Verdict
@@ -333,7 +333,7 @@ def the_last_bit_of_a_float(corpus: Corpus) -> Named:
 class Index:
     """The file of a vector index (hnswlib's level 0): for each vector its neighbours, its numbers, its label."""
 
-    LINKS = 4 + 32 * 4  # how many, and room for 32 of 4 bytes
+    LINKS = 4 + 2 * MAX_NEIGHBORS * 4  # how many, and room for twice as many as on the levels above, 4 bytes each
     ELEMENT = LINKS + DIMENSIONS * 4 + 8
 
     def __init__(self, chroma_home: Path) -> None:

@@ -35,7 +35,14 @@ def test_nothing_is_trained_on_the_sentences_kept_apart() -> None:
     apart, own = read_kept_apart(), read_texts()
     assert Counter((text.source, text.is_order) for text in apart) == {
         (name, label): number
-        for name, number in (("first", 120), ("second", 125), ("third", 200), ("fourth", 200))
+        for name, number in (
+            ("first", 120),
+            ("second", 125),
+            ("third", 200),
+            ("fourth", 200),
+            ("fifth", 200),
+            ("sixth", 200),
+        )
         for label in (True, False)
     }
     assert not {text.family for text in apart if text.source == "first"} & {text.family for text in own}

@@ -238,6 +238,18 @@ def test_words_that_happen_to_be_a_cipher_are_no_text(text: str) -> None:
     assert list(decipher(fold(text).text)) == []
 
 
+@pytest.mark.parametrize(
+    ("text", "held"),
+    [
+        ("Quote the reference 4711 when you answer this letter.", False),
+        ("In your reply please quote our reference.", False),
+        ("Please give the account number 4711 in your reply.", True),
+    ],
+)
+def test_what_letters_ask_for_in_a_reply_is_no_order_unless_money_or_secrets_are(text: str, held: bool) -> None:
+    assert (worst(text).rank >= Severity.MEDIUM.rank) is held
+
+
 def shift_back(table: dict[int, int]) -> dict[int, int]:
     return {after: before for before, after in table.items()}
 

@@ -121,7 +121,9 @@ def test_more_doubtful_sentences_than_are_read_are_a_finding(monkeypatch: pytest
 
 def test_a_text_without_such_words_is_not_cut_into_sentences() -> None:
     model = load_orders()
-    assert not model.opens(HARBOUR.format(""))
+    assert not model.opens(
+        "Its cranes were moved to the new pier after the war. Fishing boats land cod and herring there."
+    )
     assert all(model.opens(HARBOUR.format(order)) for order in ORDERS)
 
 

@@ -75,3 +75,22 @@ def is_foreign(text: str, span: Span) -> bool:
 
 def _stems(text: str) -> set[str]:
     return {word[:_STEM_LETTERS] for word in _LETTERS.findall(text.casefold())} - _COMMON_STEMS
+
+
+_REFERENCE: Final = re.compile(
+    r"\b(?:include|quote|state|give|mention|indicate|provide|send us)\b(?: (?:the|your|our|a|this))?(?: [a-z]+){0,2}"
+    r" (?:number|reference|code)\b"
+    r"[^.;:!?\n]{0,30}\b(?:(?:in|with|on) (?:your|all|any|every) (?:reply|answer|response|letter|e-?mail|correspondence)"
+    r"|when you (?:reply|answer|write))\b|\bin your (?:reply|answer|letter|e-?mail),? (?:please )?quote our reference\b",
+    re.IGNORECASE,
+)
+"""What letters ask of whoever answers them. No account, password or address is a reference."""
+_NO_REFERENCE: Final = re.compile(
+    r"\b(?:account|card|bank|phone|telephone|pass\w*|pin|security|secret|access)\b", re.IGNORECASE
+)
+
+
+def asks_for_reference(text: str, span: Span) -> bool:
+    """Return True if a sentence asks for a number or a reference in an answer, as letters do."""
+    sentence = text[span.start : span.end]
+    return bool(_REFERENCE.search(sentence)) and not _NO_REFERENCE.search(sentence)

@@ -40,7 +40,7 @@ from corpus_guard.domain import Finding, Severity, Span, Version, canonical_json
 from corpus_guard.errors import GuardError, SettingsError
 from corpus_guard.screening.check import ConfiguredCheck, Hits, Params
 from corpus_guard.screening.checks._excuses import Excuses
-from corpus_guard.screening.checks._fitting import is_foreign, is_listed
+from corpus_guard.screening.checks._fitting import asks_for_reference, is_foreign, is_listed
 from corpus_guard.screening.checks._views import LEETSPEAK, DecodedView, decode_views
 from corpus_guard.screening.folding import FOLDING_VERSION, CharOffsets, FoldedText, fold, fold_literals
 from corpus_guard.screening.orders.classifier import OrderClassifier, classifier_digests, load_classifier
@@ -414,6 +414,8 @@ class Instructions(ConfiguredCheck[InstructionsParams]):
             steps = excuses.steps(span) if rule.excusable else ()
             if rule.foreign and is_listed(text, span):
                 steps = (*steps, "it stands among the imperatives of a log of changes or a list of commands")
+            if rule.id == SPEECH_ACT.id and asks_for_reference(text, span):
+                steps = (*steps, "it asks for a reference, as letters do")
             return self._lowered(rule, span, steps)
 
         for hits in self._plain_hits(folded, search, weigh, stands_apart=hidden):
