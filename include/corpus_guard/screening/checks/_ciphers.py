@@ -31,45 +31,27 @@ _CIPHERS: Final = (
     (MIRRORED, MIRROR, MIRROR),
 )
 """Kind, and the tables that write it and read it."""
+KEYS: Final = ("ignore", "disregard", "forget", "instructions", "assistant", "previous", "guidelines")
+COMMON: Final = (
+    *("the", "your", "you", "and", "this", "that", "only", "must", "from", "rules"),
+    *("und", "alle", "que", "les", "las", "todas", "tutte", "des", "pas", "para", "dat", "instrucciones"),
+)
+"""Words whose disguises are hardly a word of any language."""
 _LONG: Final = frozenset(
     {
-        *(
-            "ignore",
-            "disregard",
-            "forget",
-            "instructions",
-            "prompt",
-            "assistant",
-            "previous",
-            "guidelines",
-            "instrucciones",
-        ),
-        *("answer", "answers", "summary", "always", "should", "please", "reader", "recommend", "message"),
+        *(*KEYS, "prompt", "instrucciones"),
+        *("ignored", "ignores", "disregarded", "disregards", "disregarding", "forgets", "forgetting", "assistants"),
+        *("previously", "answer", "answers", "summary", "always", "should", "please", "reader", "recommend", "message"),
     }
 )
-_FREQUENT: Final = frozenset(
-    {
-        *(
-            "the",
-            "and",
-            "that",
-            "this",
-            "with",
-            "from",
-            "for",
-            "not",
-            "you",
-            "your",
-            "has",
-            "have",
-            "are",
-            "was",
-            "will",
-            "must",
-        ),
-        *("when", "which", "about", "into", "their", "they", "been", "only", "rules"),
-        *("und", "alle", "que", "les", "las", "todas", "tutte", "des", "pas", "para", "dat"),
-    }
+_FREQUENT: Final = (
+    frozenset(
+        {
+            *(*COMMON, "with", "for", "not", "has", "have", "are", "was", "will"),
+            *("when", "which", "about", "into", "their", "they", "been"),
+        }
+    )
+    - _LONG
 )
 
 
@@ -87,11 +69,14 @@ _DISGUISES: Final = _disguises()
 TRIGGER: Final = rf"\b(?:{'|'.join(sorted(_DISGUISES))})\b"
 """RE2, on folded text: without it nothing is searched for."""
 _WORD: Final = re.compile(r"[a-z]+")
-_STOP: Final = re.compile(r"[.:;!?](?= |$)")
+_AFTER_STOP: Final = re.compile(r"(?<=[.:;!?]) ")
 
 
 def decipher(text: str) -> Iterator[tuple[str, str]]:
     """Yield the kind of each cipher that stretches of a text are written in, and these, plain, in their places.
+
+    What stands around them becomes line breaks, and so does the space after each sentence or colon: plain words before a cipher
+    are nonsense now, and must not spoil the sentence.
 
     Args:
         text: folded.
@@ -104,12 +89,12 @@ def decipher(text: str) -> Iterator[tuple[str, str]]:
                 places[number].append(match)
         for number, matches in places.items():
             if _is_cipher({match[0].translate(_CIPHERS[number][2]) for match in matches}, len(matches)):
-                stretches[number].append(_widened(text, start, end, matches[0].start(), matches[-1].end()))
+                stretches[number].append((start, end))
     for number, spans in stretches.items():
         kind, _, table = _CIPHERS[number]
         plain = ["\n"] * len(text)
         for start, end in spans:
-            plain[start:end] = text[start:end].translate(table)
+            plain[start:end] = _AFTER_STOP.sub("\n", text[start:end].translate(table))
         yield kind, "".join(plain)
 
 
@@ -125,10 +110,3 @@ def _between_frequent_words(text: str) -> Iterator[tuple[int, int]]:
             yield start, match.start()
             start = match.end()
     yield start, len(text)
-
-
-def _widened(text: str, start: int, end: int, first: int, last: int) -> tuple[int, int]:
-    """Return the place of the whole sentences from `first` to `last`, within a stretch from `start` to `end`."""
-    before = [match.end() for match in _STOP.finditer(text, start, first)]
-    after = _STOP.search(text, last, end)
-    return (before[-1] if before else start), (after.end() if after else end)

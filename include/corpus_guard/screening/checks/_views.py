@@ -26,7 +26,7 @@ import re2
 from corpus_guard.domain import Span
 from corpus_guard.errors import GuardError
 from corpus_guard.screening.checks import _decoders
-from corpus_guard.screening.checks._ciphers import KINDS, SHIFTED, TRIGGER, decipher
+from corpus_guard.screening.checks._ciphers import COMMON, KEYS, KINDS, SHIFTED, TRIGGER, decipher
 from corpus_guard.screening.folding import FoldedText
 
 MAX_RUNS: Final = 20_000
@@ -212,12 +212,7 @@ REVERSED_WORDS: Final = "words in reverse order"
 SPACED: Final = "spaced-out letters"
 UPSIDE_DOWN: Final = "letters upside down"
 
-_KEYS: Final = ("ignore", "disregard", "forget", "instructions", "system prompt", "assistant", "previous", "guidelines")
-_COMMON: Final = (
-    # Rotated or reversed, hardly any of these is a word of any language.
-    *("the", "your", "you", "and", "this", "that", "only", "must", "from", "rules"),
-    *("und", "alle", "que", "les", "las", "todas", "tutte", "des", "pas", "para", "dat", "instrucciones"),
-)
+_KEYS: Final = (*KEYS, "system prompt")
 
 
 def _mirrored(size: int) -> Callable[[int, int], Span]:
@@ -305,7 +300,7 @@ _MIN_TURNED: Final = 6
 _READINGS: Final[tuple[tuple[str, str, Callable[[FoldedText], Iterator[DecodedView]]], ...]] = (
     (TRIGGER, SHIFTED, _deciphered),
     (
-        "|".join((*(key[::-1] for key in _KEYS), *(rf"\b{key[::-1]}\b" for key in _COMMON))),
+        "|".join((*(key[::-1] for key in _KEYS), *(rf"\b{key[::-1]}\b" for key in COMMON))),
         REVERSED,
         _reversed,
     ),
