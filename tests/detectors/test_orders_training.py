@@ -164,7 +164,7 @@ KINDS = {"policy", "passive", "manuals", "recipes", "authority"}
 def test_a_family_left_out_is_judged_by_models_that_never_saw_it(folder: Path) -> None:
     own = [text for text in read_texts() if text.family in KINDS]
     data = OrdersData([*own, *read_honest([folder], 40)], recipe=replace(RECIPE, epochs=6))
-    rows = {row.kind: row for row in leave_out(data, "family", 0.5)}
+    rows = {row.kind: row for row in leave_out(data, "family", 0.5).rows}
     assert set(rows) == KINDS
     assert rows["passive"].orders and not rows["passive"].honest
     assert rows["recipes"].alarms < rows["recipes"].honest / 2

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -20,6 +20,9 @@ from corpus_guard.cli.options import (
     ReaderRuns,
     Translations,
 )
+
+if TYPE_CHECKING:
+    from corpus_guard.evaluation.orders import LeftOutTable
 
 app = typer.Typer()
 
@@ -65,34 +68,26 @@ def orders(
 
     params = InstructionsParams()
     tables = by or list(OrdersTable)
-    left_out = list(judge_kept_apart(params)) if OrdersTable.APART in tables else []
+    left_out = judge_kept_apart(params) if OrdersTable.APART in tables else []
     if chosen := [table for table in LEFT_OUT if table in tables]:
         with console.progress(not as_json) as progress:
             texts = read_training_texts(honest, translations or (), sentences, seed)
             data = OrdersData(texts, recipe=replace(RECIPE, runs=runs), seed=seed, progress=progress)
-            left_out += [row for table in chosen for row in leave_out(data, table, params.order_probability)]
+            left_out += [leave_out(data, table, params.order_probability) for table in chosen]
     samples = read_samples(poison or (), clean or ()).samples if OrdersTable.SLICES in tables else ()
     judged = limit_per_slice([each for each in samples if each.half is not Half.TUNING], sample, seed)
     slices = list(measure_slices(judged, params))
     if as_json:
-        print_json({"left_out": [asdict(row) for row in left_out], "slices": [asdict(row) for row in slices]})
-        return
-    for table in dict.fromkeys(row.by for row in left_out):
-        rows = [
-            (visible(row.kind), f"{row.caught}/{row.orders}", f"{row.alarms}/{row.honest}")
-            for row in left_out
-            if row.by == table
-        ]
-        columns = (table if table in LEFT_OUT else "family", "orders caught", "honest alarms")
-        out.print(
-            console.table(
-                f"Left out: {table}" if table in LEFT_OUT else table.capitalize(), columns, rows, right=columns[1:]
-            )
+        print_json(
+            {
+                "left_out": [asdict(row) for table in left_out for row in table.rows],
+                "at_goal": [asdict(table.at_goal) for table in left_out],
+                "slices": [asdict(row) for row in slices],
+            }
         )
-        of_table = [row for row in left_out if row.by == table]
-        caught, alarms = sum(row.caught for row in of_table), sum(row.alarms for row in of_table)
-        orders_left, honest_left = sum(row.orders for row in of_table), sum(row.honest for row in of_table)
-        out.print(f"In all: {caught}/{orders_left} orders caught, {alarms}/{honest_left} honest alarms")
+        return
+    for table in left_out:
+        _print_left_out(table)
     if slices:
         documents = [
             (
@@ -106,3 +101,20 @@ def orders(
         ]
         names = ("slice", "", "documents", "held by rules", "held")
         out.print(console.table("Documents of an open source", names, documents, right=names[2:]))
+
+
+def _print_left_out(table: LeftOutTable) -> None:
+    from corpus_guard.evaluation.orders import LEFT_OUT
+
+    goal = table.at_goal
+    is_trained = goal.by in LEFT_OUT
+    columns = (goal.by if is_trained else "family", "orders caught", "honest alarms")
+    rows = [(visible(row.kind), f"{row.caught}/{row.orders}", f"{row.alarms}/{row.honest}") for row in table.rows]
+    title = f"Left out: {goal.by}" if is_trained else goal.by.capitalize()
+    out.print(console.table(title, columns, rows, right=columns[1:]))
+    caught, alarms = sum(row.caught for row in table.rows), sum(row.alarms for row in table.rows)
+    out.print(f"In all: {caught}/{goal.orders} orders caught, {alarms}/{goal.honest} honest alarms")
+    out.print(
+        f"With a limit of {goal.probability:.3f}, chosen by these look-alikes: {goal.caught}/{goal.orders} orders caught, "
+        f"{goal.alarms}/{goal.honest} honest alarms"
+    )
