@@ -35,6 +35,9 @@ class SideDoor(Protocol):
     def change_metadata(self, name: str, chunk_id: str, metadata: Any) -> None:
         """Set the metadata of a record."""
 
+    def links(self, name: str) -> int:
+        """Return how many links the index of a collection has for each vector."""
+
 
 class ChromaDoor:
     """Chroma."""
@@ -59,6 +62,9 @@ class ChromaDoor:
 
     def change_metadata(self, name: str, chunk_id: str, metadata: Any) -> None:
         self.client.get_collection(name).update(ids=[chunk_id], metadatas=[metadata])
+
+    def links(self, name: str) -> int:
+        return int(self.client.get_collection(name).configuration["hnsw"]["max_neighbors"])
 
 
 class PostgresDoor:
@@ -87,6 +93,12 @@ class PostgresDoor:
     def change_metadata(self, name: str, chunk_id: str, metadata: Any) -> None:
         statement = f'UPDATE {SCHEMA}."{name}" SET metadata = CAST(:metadata AS jsonb) WHERE chunk_id = :chunk_id'
         self.execute(statement, chunk_id=chunk_id, metadata=json.dumps(metadata))
+
+    def links(self, name: str) -> int:
+        options = sa.text("SELECT unnest(reloptions) FROM pg_class WHERE relname LIKE :index")
+        with self.engine.connect() as connection:
+            given = dict(option.split("=") for option in connection.scalars(options, {"index": f"{name}_embedding%"}))
+        return int(given["m"])
 
     def execute(self, statement: str, **values: Any) -> None:
         """Run a statement, and see that it changed something if it is to."""

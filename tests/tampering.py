@@ -16,8 +16,9 @@ import chromadb
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from corpus_guard.batches import Storage
-from corpus_guard.corpus.chroma_store import MAX_NEIGHBORS, ChromaStore
+from corpus_guard.corpus.chroma_store import ChromaStore
 from corpus_guard.corpus.ownership import OWNER_KEY
+from corpus_guard.corpus.store import LINKS_PER_VECTOR
 from corpus_guard.deployment import Deployment
 from corpus_guard.domain import TrustLevel, Verdict
 from corpus_guard.ledger import Ledger
@@ -333,7 +334,7 @@ def the_last_bit_of_a_float(corpus: Corpus) -> Named:
 class Index:
     """The file of a vector index (hnswlib's level 0): for each vector its neighbours, its numbers, its label."""
 
-    LINKS = 4 + 2 * MAX_NEIGHBORS * 4  # how many, and room for twice as many as on the levels above, 4 bytes each
+    LINKS = 4 + 2 * LINKS_PER_VECTOR * 4  # how many, and room for twice as many as on the levels above, 4 bytes each
     ELEMENT = LINKS + DIMENSIONS * 4 + 8
 
     def __init__(self, chroma_home: Path) -> None:

@@ -381,6 +381,12 @@ def test_every_record_is_reachable_beside_many_that_are_equal(store: Store, name
     assert unreachable_records(store, name, written.reachable) == []
 
 
+def test_an_index_has_room_for_twice_the_links_of_its_default(store: Store, name: str, side_door: SideDoor) -> None:
+    store.upsert(name, RECORDS[:1], MODEL)
+
+    assert side_door.links(name) == stores.LINKS_PER_VECTOR == 2 * 16
+
+
 def test_a_record_that_no_query_finds_is_named(store: Store, name: str) -> None:
     """It is not in the collection at all: neither its vector nor one that is equal."""
     store.upsert(name, [a_record(f"passage {number}") for number in range(30)], MODEL)

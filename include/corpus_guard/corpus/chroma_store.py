@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from corpus_guard.corpus.ownership import OWNER_KEY, HeldChunk, require_own
 from corpus_guard.corpus.store import (
     IDS_PER_REQUEST,
+    LINKS_PER_VECTOR,
     MODEL_KEY,
     RECORDS_PER_REQUEST,
     ChunkRecord,
@@ -40,11 +41,6 @@ if TYPE_CHECKING:
     from chromadb import ClientAPI, Collection
 
     from corpus_guard.ledger import Ledger
-
-MAX_NEIGHBORS: Final = 32
-"""Links of a vector in the index. With Chroma's 16 a query for a vector missed it in 8 of 68,423 cases (the embedder's) and in 393 of
-79,533 (made up), and a refresh of the latter did not pass its verification; with 32 in 1 and in none, and it passed. Writing and asking
-take a fifth longer."""
 
 _ADVICE = "Unset CORPUS_GUARD_CHROMA_URL, so that this home has a server of its own, or set it to the server of this deployment"
 
@@ -226,7 +222,7 @@ class ChromaStore(Store):
                     name,
                     embedding_function=None,
                     metadata={MODEL_KEY: model, **owner},
-                    configuration={"hnsw": {"space": "ip", "max_neighbors": MAX_NEIGHBORS}},
+                    configuration={"hnsw": {"space": "ip", "max_neighbors": LINKS_PER_VECTOR}},
                 )
                 self._collections[name] = self._owned(opened)
             collection = self._collections[name]

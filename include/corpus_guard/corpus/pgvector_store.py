@@ -32,6 +32,7 @@ from sqlalchemy.dialects import postgresql
 from corpus_guard.corpus.ownership import OWNER_KEY, HeldChunk, require_own
 from corpus_guard.corpus.store import (
     IDS_PER_REQUEST,
+    LINKS_PER_VECTOR,
     MODEL_KEY,
     RECORDS_PER_REQUEST,
     ChunkRecord,
@@ -338,7 +339,9 @@ def _create(connection: sa.Connection, name: str, dimensions: int, comment: Mapp
         statements += [f"ALTER COLUMN {column} SET STORAGE EXTERNAL", f"ALTER COLUMN {column} SET STATISTICS 0"]
     connection.execute(sa.text(f"ALTER TABLE {quoted} {', '.join(statements)}"))
     if dimensions <= MAX_INDEXED_DIMENSIONS:
-        connection.execute(sa.text(f"CREATE INDEX ON {quoted} USING hnsw (embedding vector_ip_ops)"))
+        connection.execute(
+            sa.text(f"CREATE INDEX ON {quoted} USING hnsw (embedding vector_ip_ops) WITH (m = {LINKS_PER_VECTOR})")
+        )
     _write_comment(connection, table, comment)
 
 
