@@ -37,11 +37,11 @@ def test_most_orders_kept_apart_are_found_and_few_look_alikes(tmp_path: Path, ty
     orders, caught, honest, alarms = (
         sum(row[name] for row in rows) for name in ("orders", "caught", "honest", "alarms")
     )
-    assert (orders, honest) == (1045, 1045)
-    assert caught > 0.78 * orders
-    assert alarms < 0.03 * honest
+    assert (orders, honest) == (1245, 1245)
+    assert caught > 0.82 * orders
+    assert alarms < 0.02 * honest
 
-    assert len(figures["at_goal"]) == 6
+    assert len(figures["at_goal"]) == 7
     for tradeoff in figures["at_goal"]:
         assert tradeoff["alarms"] <= 0.03 * tradeoff["honest"]
         assert tradeoff["caught"] >= 0.75 * tradeoff["orders"]
