@@ -215,27 +215,32 @@ def _judged_since(ledger: Ledger, event: SealEvent) -> set[str]:
 def _check_versions(ledger: Ledger, collector: DeviationCollector) -> None:
     judged, decided = _last_event("judged", *JUDGEMENT_EVENTS), _last_event("decided", "decided")
     judgement, decision = events.alias("judgement"), events.alias("decision")
-    statement: sa.Select[tuple[object, ...]] = (
+    rows: sa.Select[tuple[object, ...]] = (
         sa.select(
             versions.c.version_id,
             *(versions.c[name] for name in JUDGEMENT_EVENT_FIELDS),
-            judged.c.subject,
             judgement.c.body.label("judgement"),
             decision.c.body.label("decision"),
         )
-        .join_from(versions, judged, judged.c.subject == versions.c.version_id, isouter=True, full=True)
+        .join_from(versions, judged, judged.c.subject == versions.c.version_id, isouter=True)
         .join(judgement, judgement.c.seq == judged.c.seq, isouter=True)
         .join(decided, decided.c.subject == versions.c.version_id, isouter=True)
         .join(decision, decision.c.seq == decided.c.seq, isouter=True)
         .execution_options(yield_per=ROWS_PER_FETCH)
     )
+    # No full outer join: SQLite then compares each version with each judgement.
+    without_row = (
+        sa.select(judged.c.subject, judgement.c.body)
+        .join(judgement, judgement.c.seq == judged.c.seq)
+        .join(versions, versions.c.version_id == judged.c.subject, isouter=True)
+        .where(versions.c.version_id.is_(None))
+    )
     with ledger.read() as connection:
+        for version_id, body in connection.execute(without_row):
+            _report_version(collector, version_id, "its judgement was logged, and its row is missing", body["doc_id"])
         undone = set(connection.scalars(sa.select(events.c.subject).where(events.c.kind == "review_undo")))
-        for row in connection.execute(statement):
-            if row.version_id is None:
-                doc_id = row.judgement["doc_id"]
-                _report_version(collector, row.subject, "its judgement was logged, and its row is missing", doc_id)
-            elif row.judgement is None:
+        for row in connection.execute(rows):
+            if row.judgement is None:
                 _report_version(collector, row.version_id, "no event says that it was ever judged", row.doc_id)
             elif mismatch := _version_mismatch(row, was_undone=row.version_id in undone):
                 name, expected = mismatch
