@@ -15,6 +15,16 @@ _UNDO_LATER_REVISIONS = (
     *(f"ALTER TABLE retrievals DROP COLUMN {name}" for name in ("served", "origin", "record_key", "user_id", "answer")),
     "ALTER TABLE retrievals ADD COLUMN served JSON DEFAULT '[]' NOT NULL",
     "ALTER TABLE queries DROP COLUMN sketch",
+    *(
+        f"DROP INDEX ix_{name}"
+        for name in (
+            "bands_version_id",
+            "documents_target_version",
+            "publications_pending",
+            "publications_vectors",
+            "versions_batch",
+        )
+    ),
     "UPDATE alembic_version SET version_num = '0010'",
 )
 

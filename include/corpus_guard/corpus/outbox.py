@@ -34,7 +34,7 @@ from corpus_guard.ledger.event_log import append_event
 from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.queries import Row, select_in_batches
 from corpus_guard.ledger.states import UNFINISHED_STATES, PublicationState, ReviewAction, VersionState
-from corpus_guard.ledger.tables import chunks, documents, publications, versions
+from corpus_guard.ledger.tables import chunks, documents, publications, versions, waits_for_publication
 
 CHUNKS_PER_GROUP = 1_000  # published between two marks in the ledger
 
@@ -113,7 +113,7 @@ def _pending(ledger: Ledger, last: Row | None) -> Sequence[Row]:
             versions.c.state,
         )
         .join(versions, versions.c.version_id == publications.c.version_id)
-        .where(publications.c.state == PublicationState.PENDING)
+        .where(waits_for_publication())
         .order_by(*order)
         .limit(CHUNKS_PER_GROUP)
     )

@@ -50,7 +50,7 @@ from corpus_guard.ledger.states import (
     VersionState,
 )
 
-SCHEMA_REVISION = "0016"
+SCHEMA_REVISION = "0017"
 """The newest migration; a ledger at another one is migrated when opened."""
 
 metadata = MetaData(
@@ -124,7 +124,7 @@ documents = Table(
     Column("latest_version", String(32), nullable=False),  # newest by fetch time, whatever its verdict
     Column("latest_content_sha256", String(64), nullable=False),
     Column("latest_fetched_at", UtcDateTime, nullable=False),
-    Column("target_version", String(32)),  # that the collections should hold; null: nothing is served
+    Column("target_version", String(32), index=True),  # that the collections should hold; null: nothing is served
     Column("target_fetched_at", UtcDateTime),
     Column("last_seen_at", UtcDateTime, nullable=False),
     Column("missing_since", UtcDateTime),
@@ -151,7 +151,7 @@ versions = Table(
     Column("content_sha256", String(64), nullable=False, index=True),
     Column("text_sha256", String(64), nullable=False, index=True),
     Column("stamp", JSON, nullable=False),
-    Column("batch", Text, nullable=False),  # storage path of the Parquet batch that holds its text
+    Column("batch", Text, nullable=False, index=True),  # storage path of the Parquet batch that holds its text
     Column("state", String(12), nullable=False),
     Column("verdict", String(10), nullable=False),  # of the policy; a person may since have decided `state`
     Column("risk", Float, nullable=False),
@@ -210,7 +210,7 @@ publications = Table(
     Column("doc_id", String(32), nullable=False, index=True),
     Column("version_id", String(32), nullable=False, index=True),
     Column("state", String(10), nullable=False, index=True),
-    Column("vectors", Text, nullable=False),  # storage path of the Parquet file that holds its vector
+    Column("vectors", Text, nullable=False, index=True),  # storage path of the Parquet file that holds its vector
     Column("model", String(120), nullable=False),
     Column("vector_sha256", String(64)),  # of the little-endian float32 bytes that Chroma returned
     Column("metadata_sha256", String(64)),
@@ -232,7 +232,7 @@ bands = Table(
     "bands",  # locality-sensitive hashing: near-duplicates share a band
     metadata,
     Column("band", BigInteger, primary_key=True),
-    Column("version_id", String(32), ForeignKey("versions.version_id"), primary_key=True),
+    Column("version_id", String(32), ForeignKey("versions.version_id"), primary_key=True, index=True),
 )
 
 results = Table(
@@ -565,6 +565,21 @@ Index(
 )
 Index("ix_documents_latest", documents.c.latest_version, documents.c.retired_at, documents.c.source, documents.c.trust)
 Index("ix_publications_collection_state", publications.c.collection, publications.c.state)
+_PENDING = text("state = 'pending'")
+Index(
+    "ix_publications_pending",
+    publications.c.vectors,
+    publications.c.version_id,
+    publications.c.chunk_id,
+    publications.c.collection,
+    sqlite_where=_PENDING,
+    postgresql_where=_PENDING,
+)
+
+
+def waits_for_publication() -> sa.ColumnElement[bool]:
+    """Return the condition for chunks that wait to be published, written so that queries use the index above."""
+    return publications.c.state == sa.literal_column(f"'{PublicationState.PENDING.value}'")
 
 
 def waits_for_decision() -> sa.ColumnElement[bool]:
