@@ -180,14 +180,17 @@ def compare(one: Statement, other: Statement, similarity: float | None = None) -
         similarity: cosine of the embedded `masked` sentences; None: words alone decide.
     """
     comparison = _compare(one, other, similarity)
-    if comparison.outcome is not Outcome.UNRELATED and one.is_history != other.is_history:
+    # Asked last: what a statement stands for is read from the sentences before it.
+    if comparison.outcome is not Outcome.UNRELATED and (
+        one.is_history != other.is_history or _stand_for_two(one, other)
+    ):
         return Comparison(one, other, Outcome.UNRELATED, comparison.sameness)
     return comparison
 
 
 def _compare(one: Statement, other: Statement, similarity: float | None) -> Comparison:
     """Compare two statements as if both told of the present."""
-    if not _may_relate(one, other) or _share_too_little(one, other) or _stand_for_two(one, other):
+    if not _may_relate(one, other) or _share_too_little(one, other):
         return Comparison(one, other, Outcome.UNRELATED, 0.0)
     words, other_words = _weights(one, other), _weights(other, one)
     too_few = len(words.keys() & other_words.keys()) < MIN_SHARED < min(len(words), len(other_words)) - 1

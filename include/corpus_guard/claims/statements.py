@@ -293,14 +293,12 @@ class StatementReader:
         rarity = self._rarity
         if rarity is None:
             return frozenset()
-        said = frozenset(_plain_words(self._plain.text))
         # A number, or a word with digits that the text does not say, numbers the page: "post-1234".
-        words = (
-            word
-            for word in _plain_words(self._heading)
-            if not _DIGIT.search(word) or (word in said and not word.isdigit())
-        )
+        words = (word for word in _plain_words(self._heading) if not _DIGIT.search(word) or self._says(word))
         return frozenset(word for word in words if rarity(word) >= TELLING_BITS) or self._defined_first(rarity)
+
+    def _says(self, word: str) -> bool:
+        return not word.isdigit() and word in _plain_words(self._plain.text)
 
     def _defined_first(self, rarity: Rarity) -> frozenset[str]:
         """Return the telling words of the first thing that the text defines: "Littlestown is a borough in Adams County"."""
@@ -496,9 +494,7 @@ def word_weight(word: str, rarity: Rarity | None) -> float:
 
 def shift_statement(statement: Statement, start: int) -> Statement:
     """Return a statement of a part of a text as one of the whole, in which the part begins at `start`."""
-    values = tuple(
-        replace(value, span=Span(value.span.start + start, value.span.end + start)) for value in statement.values
-    )
+    values = tuple(value.placed(Span(value.span.start + start, value.span.end + start)) for value in statement.values)
     span = Span(statement.span.start + start, statement.span.end + start)
     return replace(statement, span=span, values=values)
 

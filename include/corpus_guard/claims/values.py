@@ -62,7 +62,7 @@ def read_sentence(plain: PlainText, start: int, end: int) -> list[Value]:
 
 def place_value(value: Value, plain: PlainText, start: int) -> Value:
     """Return a value of a sentence that begins at `start` of a plain text, with its span in the original text."""
-    return replace(value, span=plain.span(start + value.span.start, start + value.span.end))
+    return value.placed(plain.span(start + value.span.start, start + value.span.end))
 
 
 def read_values_of_sentence(text: str) -> list[Value]:
