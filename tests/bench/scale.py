@@ -229,7 +229,7 @@ def _verify_deep(_home: Path) -> dict[str, object]:
 def _verified(*, deep: bool) -> dict[str, object]:
     with _deployment() as deployment:
         verification = deployment.verify(deep=deep)
-        return {"holds": verification.holds}
+        return {"holds": verification.holds, "deviations": verification.counts}
 
 
 def _search(_home: Path) -> dict[str, object]:
