@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from corpus_guard.models.weights import Weights, silence_libraries
+from corpus_guard.models.weights import Weights, configure_libraries
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -57,7 +57,7 @@ class HotFlip:
             guided: False draws the same number of candidates at random: the control that shows what the
                 gradient adds.
         """
-        silence_libraries()
+        configure_libraries()
         import torch
         from sentence_transformers import SentenceTransformer
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from corpus_guard.models.reader_base import OpenBase, ReaderBase
-from corpus_guard.models.weights import SMOLLM2, SMOLLM2_GGUF, Weights, silence_libraries
+from corpus_guard.models.weights import SMOLLM2, SMOLLM2_GGUF, Weights, configure_libraries
 
 if TYPE_CHECKING:
     import torch
@@ -75,7 +75,7 @@ class OpenLanguageModel(OpenBase):
     @cached_property
     def tokenizer(self) -> PreTrainedTokenizerBase:
         """The language model's tokenizer."""
-        silence_libraries()
+        configure_libraries()
         from transformers import AutoTokenizer
 
         tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(self._folder)
@@ -84,7 +84,7 @@ class OpenLanguageModel(OpenBase):
     @cached_property
     def body(self) -> torch.nn.Module:
         """Embedding and the first layers, frozen, without the norm after them."""
-        silence_libraries()
+        configure_libraries()
         import torch
         from transformers import AutoModelForCausalLM
         from transformers.utils import logging

@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from corpus_guard.models.weights import Weights, silence_libraries
+from corpus_guard.models.weights import Weights, configure_libraries
 
-silence_libraries()
+configure_libraries()
 
-import torch  # noqa: E402  (after silence_libraries(): the libraries read the environment when imported)
+import torch  # noqa: E402  (after configure_libraries(): the libraries read the environment when imported)
 from sentence_transformers import SentenceTransformer  # noqa: E402
 
 from corpus_guard.models.cpu import number_format, release_memory  # noqa: E402

@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 
 from corpus_guard.errors import SettingsError
 from corpus_guard.models.messages import Conversation
-from corpus_guard.models.weights import Weights, silence_libraries
+from corpus_guard.models.weights import Weights, configure_libraries
 
-silence_libraries()
+configure_libraries()
 
-import torch  # noqa: E402  (after silence_libraries(): the libraries read the environment when imported)
+import torch  # noqa: E402  (after configure_libraries(): the libraries read the environment when imported)
 from transformers import AutoModelForCausalLM, AutoTokenizer, DynamicCache  # noqa: E402
 from transformers.utils import logging  # noqa: E402
 

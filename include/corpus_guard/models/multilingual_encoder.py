@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpus_guard.models.reader_base import OpenBase, ReaderBase
-from corpus_guard.models.weights import E5_FILE, MULTILINGUAL_E5, Weights, silence_libraries
+from corpus_guard.models.weights import E5_FILE, MULTILINGUAL_E5, Weights, configure_libraries
 
 if TYPE_CHECKING:
     import torch
@@ -92,7 +92,7 @@ class OpenEncoder(OpenBase):
     @cached_property
     def body(self) -> torch.nn.Module:
         """Layers and embedding of positions, frozen, in the CPU's number format."""
-        silence_libraries()
+        configure_libraries()
         import torch
         from transformers import BertConfig, BertModel
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from corpus_guard.models.weights import silence_libraries
+from corpus_guard.models.weights import configure_libraries
 
 if TYPE_CHECKING:
     import torch
@@ -20,7 +20,7 @@ WIDTH: Final = 16  # channels after the stem; ResNet18 has 64
 
 def build_network(width: int, seed: int = 0) -> torch.nn.Module:
     """Build a network with weights drawn by `seed`: [batch, 1, layers, hidden] → [batch, 8 x width]."""
-    silence_libraries()
+    configure_libraries()
     import torch
     from transformers import ResNetConfig, ResNetModel
 
