@@ -12,7 +12,8 @@ from corpus_guard.corpus import outbox
 from corpus_guard.deployment import Deployment
 from corpus_guard.domain import TrustLevel
 from corpus_guard.errors import Inconsistent
-from corpus_guard.proof.deviations import DeviationKind
+from corpus_guard.pipeline import incident_healing
+from corpus_guard.proof.deviations import Deviation, DeviationKind
 from corpus_guard.proof.healing import HealingReport, heal
 from corpus_guard.proof.incidents import open_incident
 from corpus_guard.proof.verify import findings
@@ -205,3 +206,23 @@ def test_what_healing_leaves_is_an_incident_of_its_own(corpus: Corpus) -> None:
     assert healing.remaining.incident_id != incident.incident_id
     assert healing.incident.state == "healed"
     assert healing.incident.reason == f"in part; the rest is incident {healing.remaining.incident_id}"
+
+
+@pytest.mark.parametrize(
+    ("may_lose", "is_tampered", "state"),
+    [(0.5, False, "closed"), (0.0, False, "healed"), (0.5, True, "healed")],
+    ids=["few of many records", "too many", "beside a record that was taken away"],
+)
+def test_only_an_index_that_lost_a_few_links_needs_nobody(
+    corpus: Corpus, monkeypatch: pytest.MonkeyPatch, may_lose: float, is_tampered: bool, state: str
+) -> None:
+    monkeypatch.setattr(incident_healing, "LOST_BY_ITSELF", may_lose)
+    if is_tampered:
+        a_record_taken_away(corpus)
+    lost = Deviation(DeviationKind.UNREACHABLE, CHUNK, "no query finds it", collection=corpus.name())
+    with Deployment(corpus.settings) as guard:
+        incident = open_incident(guard.ledger, guard.storage, "verify-1", [lost, *corpus.verified().deviations])
+
+        healing = guard.heal_incident(incident.incident_id, "heal-1", by="ada")
+
+    assert (healing.remaining, healing.incident.state) == (None, state)

@@ -104,7 +104,7 @@ def show(name: Name, as_json: Json = False) -> None:
 def heal(name: Name, as_json: Json = False) -> None:
     """Restore what can be restored, then verify. The incident stays red until it is acknowledged.
 
-    Records of the collections come from the Parquet batches and the ledger; damaged raw bytes are fetched again where the source still
+    If only the index of many chunks lost a few of them, which it does by itself, the incident is closed. Records of the collections come from the Parquet batches and the ledger; damaged raw bytes are fetched again where the source still
     has the same bytes.
 
     Example: `guard incident heal 3fa9 && guard verify`
@@ -124,8 +124,8 @@ def heal(name: Name, as_json: Json = False) -> None:
         out.print(f"{incident.incident_id[:8]} {styled(incident.state)}, {left_over} left")
         if healing.remaining and healing.remaining.incident_id != incident.incident_id:
             out.print(f"What is left is incident {healing.remaining.incident_id[:8]}.")
-        if incident.is_red and examined.clean:
-            out.print(_next_step(incident), soft_wrap=True)
+        if examined.clean:
+            out.print(_next_step(incident) if incident.is_red else f"Why: {incident.reason}.", soft_wrap=True)
     if not examined.clean:
         raise typer.Exit(1)
 

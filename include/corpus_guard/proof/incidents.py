@@ -6,9 +6,10 @@ Rules
     * the deviations are kept whole in storage and counted in the ledger; hashes and ids, never texts;
     * *open* and *healed* incidents are red. Healed means that the guard undid the deviations and a later
       verification finds none of them: what caused them is still not explained;
-    * only a person ends the alert, with a name and a reason, which are an event in the log. *Closed*: the
-      incident is acknowledged, and the same deviations open a new one. *Accepted*: the remaining deviations
-      are the new baseline, and are not reported again as long as they stay the same.
+    * only a person ends the alert, with a name and a reason, which are an event in the log; but for an index that lost a
+      few of many records (`corpus_guard.pipeline.incident_healing`). *Closed*: the incident is acknowledged, and the
+      same deviations open a new one. *Accepted*: the remaining deviations are the new baseline, and are not reported
+      again as long as they stay the same.
 """
 
 from __future__ import annotations
