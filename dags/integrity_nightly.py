@@ -6,7 +6,8 @@ Checks that the collections hold exactly what was sealed and signed, and that hi
 **What it does.** Recomputes everything from the live store and the ledger: each chunk, vector and metadata, each event and head of the
 log, each signature; queries the store with every vector. A deviation opens an incident (`guard incident list`) with its evidence. What can
 be restored is then published again from the Parquet batches. Healed or not, an incident stays red until a person acknowledges it with a
-reason (unless only the index of many chunks lost a few of them, which it does by itself): here under *Required Actions*, each night again, on the review page or with `guard incident acknowledge`. Mail and Slack carry it.
+reason: here under *Required Actions*, each night again, on the review page or with `guard incident acknowledge`. Mail and Slack carry it.
+Nobody is asked if only the index of many chunks lost a few of them, which it does by itself.
 While no incident is red, stored files that nobody needs any more are removed (`guard clean`).
 
 **What it does not protect against.** Anyone who holds the signing key *and* the machine that remembers the last head; a witness on

@@ -104,8 +104,8 @@ def show(name: Name, as_json: Json = False) -> None:
 def heal(name: Name, as_json: Json = False) -> None:
     """Restore what can be restored, then verify. The incident stays red until it is acknowledged.
 
-    If only the index of many chunks lost a few of them, which it does by itself, the incident is closed. Records of the collections come from the Parquet batches and the ledger; damaged raw bytes are fetched again where the source still
-    has the same bytes.
+    If only the index of many chunks lost a few of them, which it does by itself, the incident is closed. Records of the collections
+    come from the Parquet batches and the ledger; damaged raw bytes are fetched again where the source still has the same bytes.
 
     Example: `guard incident heal 3fa9 && guard verify`
     """
