@@ -226,3 +226,13 @@ def test_only_an_index_that_lost_a_few_links_needs_nobody(
         healing = guard.heal_incident(incident.incident_id, "heal-1", by="ada")
 
     assert (healing.remaining, healing.incident.state) == (None, state)
+
+
+def test_a_record_that_is_lost_twice_needs_a_person(corpus: Corpus, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(incident_healing, "LOST_BY_ITSELF", 0.5)
+    lost = Deviation(DeviationKind.UNREACHABLE, CHUNK, "no query finds it", collection=corpus.name())
+    with Deployment(corpus.settings) as guard:
+        for run_id, state in (("verify-1", "closed"), ("verify-2", "healed")):
+            incident = open_incident(guard.ledger, guard.storage, run_id, [lost])
+
+            assert guard.heal_incident(incident.incident_id, run_id, by="ada").incident.state == state

@@ -294,11 +294,12 @@ class StatementReader:
         if rarity is None:
             return frozenset()
         # A number, or a word with digits that the text does not say, numbers the page: "post-1234".
-        words = (word for word in _plain_words(self._heading) if not _DIGIT.search(word) or self._says(word))
+        words = (word for word in _plain_words(self._heading) if not _DIGIT.search(word) or word in self._said)
         return frozenset(word for word in words if rarity(word) >= TELLING_BITS) or self._defined_first(rarity)
 
-    def _says(self, word: str) -> bool:
-        return not word.isdigit() and word in _plain_words(self._plain.text)
+    @cached_property
+    def _said(self) -> frozenset[str]:
+        return frozenset(word for word in _plain_words(self._plain.text) if not word.isdigit())
 
     def _defined_first(self, rarity: Rarity) -> frozenset[str]:
         """Return the telling words of the first thing that the text defines: "Littlestown is a borough in Adams County"."""

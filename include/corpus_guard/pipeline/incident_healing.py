@@ -6,7 +6,8 @@ Rules
       leaves fewer than the one before;
     * an incident of which something is left ends as healed in part, and the rest is an incident of its own;
     * an incident of a few records that no query found, and of nothing else, is closed: indexes of many vectors lose some by
-      themselves. More of them, and any in a small corpus, wait for a person like every other healed incident.
+      themselves. More of them, any in a small corpus, and one that an earlier incident names wait for a person like every
+      other healed incident.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from corpus_guard.proof.incidents import (
     find_incident,
     load_deviations,
     open_incident,
+    subjects_of_incidents,
 )
 from corpus_guard.proof.sealing import seal_corpus
 from corpus_guard.settings import Settings
@@ -42,7 +44,7 @@ from corpus_guard.settings import Settings
 log = logging.getLogger(__name__)
 
 LOST_BY_ITSELF: Final = 1e-4
-"""Share of the records that an index may lose. Chroma's lost 4 of 797,220 in a refresh; with half the links 46 of 79,533."""
+"""Share of the records that an index may lose: Chroma's lost 4 of 797,220 in one refresh."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +111,11 @@ def heal_incident(
         records = examination.verification.records
         if remaining:
             reason = f"in part; the rest is incident {remaining.incident_id}"
-        elif lost_links is not None and len(lost_links) <= LOST_BY_ITSELF * records:
+        elif (
+            lost_links is not None
+            and len(lost_links) <= LOST_BY_ITSELF * records
+            and lost_links.isdisjoint(subjects_of_incidents(ledger, storage, but=incident.incident_id))
+        ):
             state = IncidentState.CLOSED
             reason = (
                 f"published again; no query had found {len(lost_links):,} of {records:,} records, which were as sealed and signed: "

@@ -226,9 +226,10 @@ def _readable_deviations(storage: Storage, kept: Iterable[Incident]) -> list[Dev
     return deviations
 
 
-def subjects_of_incidents(ledger: Ledger, storage: Storage) -> set[str]:
-    """Return what the deviations of all incidents name: files, versions, documents, chunks."""
-    deviations = _readable_deviations(storage, list_incidents(ledger))
+def subjects_of_incidents(ledger: Ledger, storage: Storage, *, but: str = "") -> set[str]:
+    """Return what the deviations of all incidents name, but for those of the incident `but`: files, versions, documents, chunks."""
+    others = (incident for incident in list_incidents(ledger) if incident.incident_id != but)
+    deviations = _readable_deviations(storage, others)
     return {name for deviation in deviations for name in (deviation.subject, deviation.doc_id) if name}
 
 
