@@ -4,7 +4,8 @@ python -m tests.bench.scale FOLDER [CHUNKS ...]       writes FOLDER/scale.md; 10
 python -m tests.bench.scale --step NAME HOME          one job, in a process of its own; prints JSON
 
 Each job is a process of its own; its figures are kept in FOLDER/jobs.jsonl, and a job that is there is not done again: run the
-command again to continue, or with more sizes. A refresh that you interrupt goes on where it was; its figures are those of all parts.
+command again to continue, or with more sizes. A refresh or a purge that you interrupt goes on where it was; its figures are those of
+all parts.
 
 Files, parsing, hashing, ledger, batches, Chroma, checks and proof are real. Made up are the texts (`tests.bench.made_up`: ten
 paragraphs a document, ten documents a topic, one document in a hundred with an order to a model) and the vectors (bags of hashed
@@ -43,7 +44,7 @@ from corpus_guard.models.weights import Weights
 from corpus_guard.screening.wording import load_wording
 from corpus_guard.settings import PROJECT, load_settings
 
-COLD, EDITED = "cold refresh", "1 % changed"
+COLD, EDITED, PURGE = "cold refresh", "1 % changed", "purge of one document"
 SIZES: Final = (10_000, 100_000)
 PARAGRAPHS: Final = 10  # of a document, each about a chunk
 DOCUMENTS_OF_TOPIC: Final = 10
@@ -109,7 +110,7 @@ def _measure(record: Path, home: Path, chunks: int, name: str) -> None:
         )
         job |= json.loads(ran.output.splitlines()[-1])
     except Stopped as stopped:
-        if name not in (COLD, EDITED):
+        if name not in (COLD, EDITED, PURGE):
             raise SystemExit(f"stopped; {name} is done again when you continue") from None
         ran = stopped.ran
         job["stopped"] = True
@@ -289,7 +290,7 @@ JOBS: Final[dict[str, Callable[[Path], Any]]] = {  # the last four take longest
     "seal": _seal,
     "verify, a share of the files": _verify,
     "verify, every file": _verify_deep,
-    "purge of one document": _purge,
+    PURGE: _purge,
     "restore without the vector store": _restore,
 }
 
