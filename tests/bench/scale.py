@@ -278,7 +278,8 @@ def _restore(home: Path) -> dict[str, object]:
         found = deployment.verify().deviations
         incident = open_incident(deployment.ledger, deployment.storage, new_run_id("verify"), found)
         healing = deployment.heal_incident(incident.incident_id, new_run_id("heal"), by="bench")
-    return {"holds": healing.examination.clean}
+    verification = healing.examination.verification
+    return {"holds": healing.examination.clean, "deviations": verification.counts}
 
 
 JOBS: Final[dict[str, Callable[[Path], Any]]] = {  # the last four take longest

@@ -13,7 +13,7 @@ from corpus_guard.deployment import Deployment
 from corpus_guard.domain import TrustLevel
 from corpus_guard.errors import Inconsistent
 from corpus_guard.pipeline import incident_healing
-from corpus_guard.proof.deviations import Deviation, DeviationKind
+from corpus_guard.proof.deviations import UNREADABLE, Deviation, DeviationKind
 from corpus_guard.proof.healing import HealingReport, heal
 from corpus_guard.proof.incidents import open_incident
 from corpus_guard.proof.verify import findings
@@ -209,17 +209,22 @@ def test_what_healing_leaves_is_an_incident_of_its_own(corpus: Corpus) -> None:
 
 
 @pytest.mark.parametrize(
-    ("may_lose", "is_tampered", "state"),
-    [(0.5, False, "closed"), (0.0, False, "healed"), (0.5, True, "healed")],
-    ids=["few of many records", "too many", "beside a record that was taken away"],
+    ("may_lose", "found", "is_tampered", "state"),
+    [
+        (0.5, "", False, "closed"),
+        (0.0, "", False, "healed"),
+        (0.5, UNREADABLE, False, "healed"),
+        (0.5, "", True, "healed"),
+    ],
+    ids=["few of many records", "too many", "one that cannot be read", "beside a record that was taken away"],
 )
 def test_only_an_index_that_lost_a_few_links_needs_nobody(
-    corpus: Corpus, monkeypatch: pytest.MonkeyPatch, may_lose: float, is_tampered: bool, state: str
+    corpus: Corpus, monkeypatch: pytest.MonkeyPatch, may_lose: float, found: str, is_tampered: bool, state: str
 ) -> None:
     monkeypatch.setattr(incident_healing, "LOST_BY_ITSELF", may_lose)
     if is_tampered:
         a_record_taken_away(corpus)
-    lost = Deviation(DeviationKind.UNREACHABLE, CHUNK, "no query finds it", collection=corpus.name())
+    lost = Deviation(DeviationKind.UNREACHABLE, CHUNK, "no query finds it", actual=found, collection=corpus.name())
     with Deployment(corpus.settings) as guard:
         incident = open_incident(guard.ledger, guard.storage, "verify-1", [lost, *corpus.verified().deviations])
 

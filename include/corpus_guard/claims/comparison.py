@@ -189,7 +189,7 @@ def compare(one: Statement, other: Statement, similarity: float | None = None) -
 
 
 def _compare(one: Statement, other: Statement, similarity: float | None) -> Comparison:
-    """Compare two statements as if both told of the present."""
+    """Compare two statements as if both told of the present, and "it" stood for one thing."""
     if not _may_relate(one, other) or _share_too_little(one, other):
         return Comparison(one, other, Outcome.UNRELATED, 0.0)
     words, other_words = _weights(one, other), _weights(other, one)

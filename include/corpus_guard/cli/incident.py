@@ -125,7 +125,8 @@ def heal(name: Name, as_json: Json = False) -> None:
         if healing.remaining and healing.remaining.incident_id != incident.incident_id:
             out.print(f"What is left is incident {healing.remaining.incident_id[:8]}.")
         if examined.clean:
-            out.print(_next_step(incident) if incident.is_red else f"Why: {incident.reason}.", soft_wrap=True)
+            reason = f"Why: {visible(incident.reason or '')}"
+            out.print(_next_step(incident) if incident.is_red else reason, soft_wrap=True)
     if not examined.clean:
         raise typer.Exit(1)
 

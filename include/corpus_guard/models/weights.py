@@ -292,7 +292,7 @@ def _locked(path: Path) -> Iterator[None]:
 
 
 def configure_libraries() -> None:
-    """Keep the model libraries silent, at home and small; they read the environment when they are imported."""
+    """Keep the model libraries quiet, offline and small in memory; they read the environment when they are imported."""
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     os.environ.setdefault("TQDM_DISABLE", "1")  # nothing else turns off the bar of GGUF unpacking

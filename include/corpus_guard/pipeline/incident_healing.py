@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -26,7 +25,6 @@ from corpus_guard.intake.sources import Sources
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.states import IncidentState
 from corpus_guard.pipeline.raw_bytes import RefetchedBytes, refetch_raw_bytes
-from corpus_guard.proof.deviations import Deviation, DeviationKind
 from corpus_guard.proof.healing import heal
 from corpus_guard.proof.incidents import (
     Examination,
@@ -84,9 +82,11 @@ def heal_incident(
     deviations = load_deviations(storage, incident)
     refetched = RefetchedBytes()
     left_before: float = math.inf
-    lost_links: set[str] | None = set()  # records that no query found; None: something else deviated, too
+    deviated: set[str] = set()  # what was named in any round
+    only_links = True  # nothing but links of the index was lost
     while True:
-        lost_links = _with_lost_links(lost_links, deviations)
+        deviated.update(deviation.subject for deviation in deviations)
+        only_links &= all(deviation.is_lost_link for deviation in deviations)
         log.info("%s", heal(ledger, storage, store, run_id, deviations))
         fetched = refetch_raw_bytes(ledger, blobs, sources, run_id, deviations)
         log.info("%s", fetched)
@@ -112,21 +112,14 @@ def heal_incident(
         if remaining:
             reason = f"in part; the rest is incident {remaining.incident_id}"
         elif (
-            lost_links is not None
-            and len(lost_links) <= LOST_BY_ITSELF * records
-            and lost_links.isdisjoint(subjects_of_incidents(ledger, storage, but=incident.incident_id))
+            only_links
+            and len(deviated) <= LOST_BY_ITSELF * records
+            and deviated.isdisjoint(subjects_of_incidents(ledger, storage, without=incident.incident_id))
         ):
             state = IncidentState.CLOSED
             reason = (
-                f"published again; no query had found {len(lost_links):,} of {records:,} records, which were as sealed and signed: "
+                f"published again; no query had found {len(deviated):,} of {records:,} records, which were as sealed and signed: "
                 "so few an index of this size loses by itself"
             )
         incident = end_incident(ledger, settings, incident.incident_id, state, by=by, reason=reason, run_id=run_id)
     return IncidentHealing(incident, remaining, examination, refetched)
-
-
-def _with_lost_links(known: set[str] | None, deviations: Sequence[Deviation]) -> set[str] | None:
-    """Return the known records that no query found, and those of `deviations`; None if anything else deviates."""
-    if known is None or any(deviation.kind is not DeviationKind.UNREACHABLE for deviation in deviations):
-        return None
-    return known | {deviation.subject for deviation in deviations}

@@ -74,6 +74,10 @@ HEALABLE_KINDS: Final = frozenset(
 """Kinds that are undone by publishing again what the ledger and the Parquet batches say."""
 
 
+UNREADABLE: Final = "unreadable"
+"""What is found of an unreachable record that the store refuses to give: nobody knows whether it is as it was sealed."""
+
+
 @dataclass(frozen=True, slots=True)
 class Deviation:
     """A difference between sealed and present state; never holds a document's text."""
@@ -85,6 +89,11 @@ class Deviation:
     actual: str = ""  # the same
     collection: str = ""
     doc_id: str = ""
+
+    @property
+    def is_lost_link(self) -> bool:
+        """True if all that deviates is the index: the record was read, is as it was sealed, and no query finds it."""
+        return self.kind is DeviationKind.UNREACHABLE and self.actual != UNREADABLE
 
     @property
     def healable(self) -> bool:

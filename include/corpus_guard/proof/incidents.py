@@ -226,10 +226,14 @@ def _readable_deviations(storage: Storage, kept: Iterable[Incident]) -> list[Dev
     return deviations
 
 
-def subjects_of_incidents(ledger: Ledger, storage: Storage, *, but: str = "") -> set[str]:
-    """Return what the deviations of all incidents name, but for those of the incident `but`: files, versions, documents, chunks."""
-    others = (incident for incident in list_incidents(ledger) if incident.incident_id != but)
-    deviations = _readable_deviations(storage, others)
+def subjects_of_incidents(ledger: Ledger, storage: Storage, *, without: str = "") -> set[str]:
+    """Return the files, versions, documents and chunks that incidents name.
+
+    Args:
+        without: id of an incident to leave out.
+    """
+    kept = (incident for incident in list_incidents(ledger) if incident.incident_id != without)
+    deviations = _readable_deviations(storage, kept)
     return {name for deviation in deviations for name in (deviation.subject, deviation.doc_id) if name}
 
 

@@ -291,6 +291,19 @@ def test_whatever_is_done_to_records_each_that_differs_is_named_and_no_other(
     assert all(one.healable for one in found.deviations)
 
 
+def test_a_record_that_cannot_be_read_is_no_mere_lost_link() -> None:
+    """In memory: one record that the store refuses to give, one that is as sealed and that no query finds."""
+    found = findings.DeviationCollector()
+    differing = store_check._Differences(found)
+    refused, lost = (ExpectedRecord(*key, "doc", *CONTENTS[0].fingerprint, "model") for key in PLACES[:2])
+
+    differing.add(refused.key, refused, None, broken=True)
+    differing.report_unreachable(lost.key, lost)
+
+    assert [one.kind for one in found.deviations] == [DeviationKind.UNREACHABLE] * 2
+    assert [one.is_lost_link for one in found.deviations] == [False, True]
+
+
 # --- what is legal ---------------------------------------------------------------------------------------------------
 
 

@@ -38,7 +38,7 @@ from corpus_guard.corpus.store import RECORDS_PER_REQUEST, ChunkRecord, Collecti
 from corpus_guard.domain import Progress, TrustLevel
 from corpus_guard.errors import StoreRefused
 from corpus_guard.ledger.states import UNFINISHED_STATES
-from corpus_guard.proof.deviations import DeviationKind
+from corpus_guard.proof.deviations import UNREADABLE, DeviationKind
 from corpus_guard.proof.manifest import RecordKey
 from corpus_guard.proof.verify.expected import (
     ExpectedRecord,
@@ -292,7 +292,7 @@ class _Differences:
             if record is not None or broken:
                 self.added.append(key)
         elif broken:
-            self.report_unreachable(key, expected)
+            self.report_unreachable(key, expected, UNREADABLE)
         elif record is None:
             self.removed[key] = expected
         elif _changes(expected, record):
@@ -300,10 +300,9 @@ class _Differences:
         else:
             self.equal.add(key)
 
-    def report_unreachable(self, key: RecordKey, expected: ExpectedRecord | None) -> None:
-        self._report(
-            DeviationKind.UNREACHABLE, key, expected, "exists, and no query finds it: its entry in the index is damaged"
-        )
+    def report_unreachable(self, key: RecordKey, expected: ExpectedRecord | None, found: str = "") -> None:
+        problem = "exists, and no query finds it: its entry in the index is damaged"
+        self._report(DeviationKind.UNREACHABLE, key, expected, problem, after=found)
 
     def report(self, collections: Mapping[str, _CollectionState], existing: set[str]) -> None:
         """Report each difference as the most specific kind."""
