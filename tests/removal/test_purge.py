@@ -407,6 +407,30 @@ def test_killed_anywhere_the_same_command_or_resume_ends_in_the_same_place(
     assert refreshed_without("keys.md", filled)["failed"] == 0
 
 
+@pytest.mark.parametrize(
+    ("where", "what"),
+    [(chroma_files, "compact"), pytest.param(chroma_files.shutil, "rmtree", marks=pytest.mark.slow)],
+)
+def test_a_rewriting_that_was_killed_is_not_begun_anew(
+    filled: Workspace, monkeypatch: pytest.MonkeyPatch, where: Any, what: str
+) -> None:
+    def killed(*_: object) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        patch.setattr(where, what, killed)
+        purged(filled, sources="pages")  # publishing a rest again would happen to fill the pages that it leaves
+    begun: list[object] = []
+    monkeypatch.setattr(chroma_files, "republish_collections", lambda *arguments: begun.append(arguments))
+
+    with filled.guard() as guard:
+        (done,) = guard.purger.resume("p2")
+
+    assert done["state"] == "closed"
+    assert not begun
+    assert holding(filled, SECRET.encode()) == []
+
+
 def refreshed_without(uri: str, deployment: Workspace) -> Any:
     (deployment.pages / uri).unlink()
     return deployment.refresh("r9")

@@ -80,6 +80,11 @@ class ChromaFiles:
         republish_collections(self.ledger, self.storage, self.store, run_id, collections)
         compact(self.folder)
 
+    def finish_rewriting(self) -> None:
+        """Take out the bytes of collections that were deleted, if their indexes are still in the folder."""
+        if _folders_without_owner(self.folder):
+            compact(self.folder)
+
     def is_rewritten(self, location: str) -> bool:
         """Return whether the file belongs to a collection's index."""
         return is_index_file(self.folder, location)
@@ -135,16 +140,21 @@ def compact(folder: Path) -> None:
     Raises:
         StoreUnavailable: another process keeps the database locked.
     """
+    without_owner = _folders_without_owner(folder)
+    with _database(folder) as connection:
+        for statement in COMPACTION_STATEMENTS:
+            connection.execute(statement).fetchall()
+    for path in without_owner:  # last: while they are there, whoever goes on knows that this was not done
+        shutil.rmtree(path)
+
+
+def _folders_without_owner(folder: Path) -> list[Path]:
+    """Return the index folders that no segment owns."""
     # The folders first: a segment's row is committed before its folder is made, so a folder without a row has
     # no owner.
     index_folders = [path for path in folder.iterdir() if path.is_dir() and _is_uuid(path.name)]
     segments = _row_ids(folder, "segments")
-    for path in index_folders:
-        if path.name not in segments:
-            shutil.rmtree(path)
-    with _database(folder) as connection:
-        for statement in COMPACTION_STATEMENTS:
-            connection.execute(statement).fetchall()
+    return [path for path in index_folders if path.name not in segments]
 
 
 def is_index_file(folder: Path, location: str) -> bool:

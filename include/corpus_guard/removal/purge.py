@@ -248,6 +248,8 @@ class Purger:
             erase_questions(self.ledger, self.storage, row.versions)
             traces_index = TraceIndex(_stored_traces(evidence))
             files, all_visible = self._store_files(collections)
+            if files:
+                files.finish_rewriting()
             if files and _files_with_traces(list(files.files()), traces_index, progress):
                 self._rewrite_collections(run_id, files, collections, progress)
             evidence |= self._prove_erasure(run_id, files, collections, traces_index, progress)

@@ -35,6 +35,13 @@ class StoreFiles(Protocol):
             StoreUnavailable: the server does not answer, or its files are locked.
         """
 
+    def finish_rewriting(self) -> None:
+        """Take out what a call of `rewrite` that was killed has deleted but left on disk; nothing, if there was none.
+
+        Raises:
+            StoreUnavailable: the server's files are locked.
+        """
+
     def is_rewritten(self, location: str) -> bool:
         """Return whether `rewrite` makes this file again, so that what it holds may be gone afterwards."""
 
