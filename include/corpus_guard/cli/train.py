@@ -116,7 +116,7 @@ def orders(
     honest: HonestSentences,
     to: Annotated[Path, typer.Option("--out", "-o", help="Folder to write both files to.")],
     translations: Translations = None,
-    sentences: MaxSentences = 20_000,
+    sentences: MaxSentences = 200_000,
     runs: ReaderRuns = READER_RUNS,
     seed: Annotated[int, typer.Option(help="Random seed of the sample and of the trainings.")] = 0,
     as_json: Json = False,

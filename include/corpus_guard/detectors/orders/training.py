@@ -33,7 +33,7 @@ SCALES: Final = {Group.WORDS: 3.0, Group.PAIRS: 3.0, Group.PIECES: 3.0, Group.CO
 """Weight of a group before the fit: signs alone are no evidence."""
 INVERSE_PENALTY: Final = 0.5
 OPENING_SCALE: Final = 6.0
-OPENED, READ = 0.98, 0.96
+OPENED, READ = 0.99, 0.98
 """Shares of the orders caught which the smallest model must open, and which words must leave to the reader."""
 ALARMS: Final = 0.01
 """Share of honest look-alikes of kinds left out that lie above `CERTAIN`."""
@@ -41,9 +41,11 @@ CERTAIN: Final = math.log(0.96 / 0.04)
 """Log-odds of 0.96, which thresholds are placed by."""
 FRAMES: Final = 2_000
 """Sentences of each label put together from parts."""
+MAX_TRANSLATIONS: Final = 10_000
+"""Translations at most: with ten times as many, words tell the sentences of manuals less well from orders."""
 HONEST_SENTENCES: Final = 1_500
 """Honest sentences of manuals that the reader is trained with, drawn at random."""
-HARD_SENTENCES: Final = 2_000
+HARD_SENTENCES: Final = 3_000
 """Honest sentences of manuals and translations that words alone take for orders most: the reader is trained with them too."""
 TRANSLATION_SENTENCES: Final = 500
 """Translations that the reader is trained with, drawn at random."""
@@ -77,11 +79,12 @@ def read_training_texts(
     Args:
         honest: folders and files of honest texts.
         translations: folders of message catalogues; used whole, nothing is measured on them.
-        number: of sentences at most, of texts and of translations each.
+        number: of honest sentences at most; half as many translations are added, up to `MAX_TRANSLATIONS`.
         seed: of the sample.
     """
     own = [*read_texts(seed=seed), *generate_texts(FRAMES, seed=seed)]
-    return [*own, *read_honest(honest, number, seed), *read_honest(translations, number // 2, seed, half=None)]
+    translated = min(number // 2, MAX_TRANSLATIONS)
+    return [*own, *read_honest(honest, number, seed), *read_honest(translations, translated, seed, half=None)]
 
 
 class OrdersData:
@@ -166,19 +169,20 @@ class OrdersData:
         model, judged, words, reader = self._judge_quarter
         labels, weighted = self.labels[judged], self.weighted
         raised = np.array([weighted.of(*each) for each in zip(words, reader, strict=True)]) >= CERTAIN
-        caught = labels & raised
         opening = np.array([model.opening_weights.score(self.texts[row].text) for row in judged])
+        opens_at, reads_at = _lowest(opening[labels & raised], OPENED), _lowest(words[labels & raised], READ)
+        raised &= (opening >= opens_at) & (words >= reads_at)
         left_out = {
             "orders": int(labels.sum()),
-            "caught": int(caught.sum()),
+            "caught": int((raised & labels).sum()),
             "honest": int((~labels).sum()),
             "alarms": int((raised & ~labels).sum()),
         }
         rows = np.ones(len(self.texts), bool)
         trained = replace(
             self._train_words(rows),
-            opens_at=_lowest(opening[caught], OPENED),
-            reads_at=_lowest(words[caught], READ),
+            opens_at=opens_at,
+            reads_at=reads_at,
             sheet={**self._sheet(), "left_out": left_out},
         )
         weights = self._train_reader(rows)

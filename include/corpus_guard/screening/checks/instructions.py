@@ -71,10 +71,10 @@ class InstructionsParams(Params):
     """Characters on either side of a hit that are searched for words about attacks."""
     teaching_factor: float = Field(default=0.5, gt=0, le=1)
     """Factor for a hit's score at each step that its severity is lowered."""
-    order_probability: float = Field(default=0.9, gt=0, le=1)
+    order_probability: float = Field(default=0.91, gt=0, le=1)
     """How likely a sentence must be an order, by the classifier, where it does not fit the text around it, or is
     encoded or hidden; 1: the classifier is off."""
-    fitting_order_probability: float = Field(default=0.93, gt=0, le=1)
+    fitting_order_probability: float = Field(default=0.95, gt=0, le=1)
     """The same for a sentence that fits the text around it."""
 
 
@@ -327,7 +327,7 @@ class Instructions(ConfiguredCheck[InstructionsParams]):
 
     name = "instructions"
     params_class = InstructionsParams
-    code_version = ("9",)
+    code_version = ("10",)
 
     def __init__(
         self,

@@ -18,8 +18,8 @@ from corpus_guard.claims.sentences import split_sentences
 from corpus_guard.domain import Span
 from corpus_guard.screening.orders.concepts import load_lexicon, normalise, split_words
 
-FEATURES_VERSION: Final = "orders/2"
-BUCKETS: Final = 1 << 15
+FEATURES_VERSION: Final = "orders/3"
+BUCKETS: Final = 1 << 17
 """Rows of each group's table."""
 MAX_CHARS: Final = 600
 """Characters of a sentence; a longer one is read in pieces."""
