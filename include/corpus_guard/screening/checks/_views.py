@@ -213,6 +213,11 @@ SPACED: Final = "spaced-out letters"
 UPSIDE_DOWN: Final = "letters upside down"
 
 _KEYS: Final = (*KEYS, "system prompt")
+_BACKWARDS: Final = (
+    *sorted(set(COMMON) - {"alle", "and", "dat", "des", "las", "les", "pas"}),  # "DNA", "sed" and "sap" are words
+    *("with", "about", "answer", "always", "should", "nicht", "eine", "ist", "vous", "pour", "dans", "cette", "esta", "por", "questo", "niet"),
+)
+"""Words that are none when their letters are reversed."""
 
 
 def _mirrored(size: int) -> Callable[[int, int], Span]:
@@ -300,7 +305,7 @@ _MIN_TURNED: Final = 6
 _READINGS: Final[tuple[tuple[str, str, Callable[[FoldedText], Iterator[DecodedView]]], ...]] = (
     (TRIGGER, SHIFTED, _deciphered),
     (
-        "|".join((*(key[::-1] for key in _KEYS), *(rf"\b{key[::-1]}\b" for key in COMMON))),
+        "|".join((*(key[::-1] for key in _KEYS), *(rf"\b{key[::-1]}\b" for key in _BACKWARDS))),
         REVERSED,
         _reversed,
     ),
