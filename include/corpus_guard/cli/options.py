@@ -55,7 +55,9 @@ Translations = Annotated[
     list[Path] | None,
     typer.Option("--translations", help="Folder with message catalogues (.mo) of programs; several allowed."),
 ]
-MaxSentences = Annotated[int, typer.Option(min=0, help="Maximum number of honest sentences; up to 10,000 translations are added.")]
+MaxSentences = Annotated[
+    int, typer.Option(min=0, help="Maximum number of honest sentences; up to 10,000 translations are added.")
+]
 ReaderRuns = Annotated[
     int, typer.Option(min=1, help="Trainings of the reader whose weights are averaged; each takes minutes.")
 ]

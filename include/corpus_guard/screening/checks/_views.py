@@ -215,7 +215,8 @@ UPSIDE_DOWN: Final = "letters upside down"
 _KEYS: Final = (*KEYS, "system prompt")
 _BACKWARDS: Final = (
     *sorted(set(COMMON) - {"alle", "and", "dat", "des", "las", "les", "pas"}),  # "DNA", "sed" and "sap" are words
-    *("with", "about", "answer", "always", "should", "nicht", "eine", "ist", "vous", "pour", "dans", "cette", "esta", "por", "questo", "niet"),
+    *("with", "about", "answer", "always", "should", "nicht", "eine", "ist"),
+    *("vous", "pour", "dans", "cette", "esta", "por", "questo", "niet"),
 )
 """Words that are none when their letters are reversed."""
 
