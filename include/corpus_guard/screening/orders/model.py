@@ -51,7 +51,7 @@ class OpeningWeights(dict[str, float]):
     def __init__(self, tables: NDArray[np.floating]) -> None:
         """Keep the tables of words and of pieces, shape (2, `BUCKETS`)."""
         super().__init__()
-        self._words, self._pieces = tables.astype(np.float64).tolist()
+        self._words, self._pieces = _rows(tables)
 
     def __missing__(self, word: str) -> float:
         if len(self) >= MAX_WORDS:
@@ -84,6 +84,11 @@ def opening_words(text: str) -> Iterator[list[str]]:
                 yield words
         else:
             yield from (words[start : start + MAX_TOGETHER] for start in range(0, len(words), MAX_TOGETHER // 2))
+
+
+def _rows(tables: NDArray[np.floating]) -> list[memoryview[float]]:
+    """Return each row, read without making a number of every weight first: most are never read."""
+    return [memoryview(row) for row in tables.astype(np.float64)]
 
 
 def opening_buckets(word: str) -> tuple[int, frozenset[int]]:
@@ -135,9 +140,8 @@ class OrdersModel:
         return judge
 
     @cached_property
-    def _table(self) -> list[list[float]]:
-        table: list[list[float]] = self.weights.astype(np.float64).tolist()
-        return table
+    def _table(self) -> list[memoryview[float]]:
+        return _rows(self.weights)
 
     def _sum(self, group: Group, buckets: frozenset[int]) -> float:
         weights = self._table[group]
