@@ -407,18 +407,22 @@ def test_killed_anywhere_the_same_command_or_resume_ends_in_the_same_place(
     assert refreshed_without("keys.md", filled)["failed"] == 0
 
 
-@pytest.mark.parametrize(
-    ("where", "what"),
-    [(chroma_files, "compact"), pytest.param(chroma_files.shutil, "rmtree", marks=pytest.mark.slow)],
-)
-def test_a_rewriting_that_was_killed_is_not_begun_anew(
-    filled: Workspace, monkeypatch: pytest.MonkeyPatch, where: Any, what: str
-) -> None:
-    def killed(*_: object) -> None:
+class Killing:
+    """Raises `Killed` as soon as it is called or gone through."""
+
+    def __call__(self, *_: object) -> None:
         raise Killed
 
+    def __iter__(self) -> Iterator[str]:
+        raise Killed
+
+
+@pytest.mark.parametrize("what", ["compact", pytest.param("COMPACTION_STATEMENTS", marks=pytest.mark.slow)])
+def test_a_rewriting_that_was_killed_is_not_begun_anew(
+    filled: Workspace, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
     with monkeypatch.context() as patch, pytest.raises(Killed):
-        patch.setattr(where, what, killed)
+        patch.setattr(chroma_files, what, Killing())
         purged(filled, sources="pages")  # publishing a rest again would happen to fill the pages that it leaves
     begun: list[object] = []
     monkeypatch.setattr(chroma_files, "republish_collections", lambda *arguments: begun.append(arguments))
