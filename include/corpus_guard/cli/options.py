@@ -56,7 +56,10 @@ Translations = Annotated[
     typer.Option("--translations", help="Folder with message catalogues (.mo) of programs; several allowed."),
 ]
 MaxSentences = Annotated[
-    int, typer.Option(min=0, help="Maximum number of honest sentences; up to 10,000 translations are added.")
+    int,
+    typer.Option(
+        min=0, help="Maximum number of honest sentences; half as many translations are added, 10,000 at most."
+    ),
 ]
 ReaderRuns = Annotated[
     int, typer.Option(min=1, help="Trainings of the reader whose weights are averaged; each takes minutes.")

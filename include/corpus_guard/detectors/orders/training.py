@@ -44,9 +44,9 @@ FRAMES: Final = 2_000
 MAX_TRANSLATIONS: Final = 10_000
 """Translations at most: with ten times as many, words tell the sentences of manuals less well from orders."""
 HONEST_SENTENCES: Final = 1_500
-"""Honest sentences of manuals that the reader is trained with, drawn at random."""
+"""Honest sentences of pages and manuals that the reader is trained with, drawn at random."""
 HARD_SENTENCES: Final = 3_000
-"""Honest sentences of manuals and translations that words alone take for orders most: the reader is trained with them too."""
+"""Honest sentences of pages, manuals and translations that words alone take for orders most: the reader is trained with them too."""
 TRANSLATION_SENTENCES: Final = 500
 """Translations that the reader is trained with, drawn at random."""
 FRAME_SENTENCES: Final = 600
