@@ -37,7 +37,7 @@ def claims(
         typer.Option(
             "--read",
             min=0,
-            help="Pairs of sentences that the trained reader reads too, FILE as the post and OTHER as the page. Loads a model.",
+            help="Pairs that the trained reader reads too: a post of FILE and an excerpt of OTHER, as the page. Loads a model.",
         ),
     ] = 0,
     as_json: Json = False,
@@ -73,10 +73,11 @@ def claims(
 
 @dataclass(frozen=True, slots=True)
 class _ReadPair:
-    """What the reader makes of a pair of sentences."""
+    """What the reader makes of a post and an excerpt of the page."""
 
     post: str
-    sentence: str
+    excerpt: str
+    sentence: str  # of it, that the post contradicts most
     log_odds: float
     likely: bool  # a contradiction, as the policy of the package has it
 
@@ -85,7 +86,7 @@ def _read_pairs(text: str, page: str, other: Path, count: int) -> list[_ReadPair
     from corpus_guard.claims.passages import StatedPassage
     from corpus_guard.models import Models
     from corpus_guard.screening.checks.conflict import ConflictParams
-    from corpus_guard.screening.survey.likely_contradictions import TrustedPassage, choose_pairs
+    from corpus_guard.screening.survey.likely_contradictions import TrustedPassage, choose_pairs, read_pairs
     from corpus_guard.screening.survey.related_statements import document_title
     from corpus_guard.screening.wording import load_wording
     from corpus_guard.settings import load_settings
@@ -95,10 +96,10 @@ def _read_pairs(text: str, page: str, other: Path, count: int) -> list[_ReadPair
     chosen = choose_pairs(
         StatedPassage(text, rarity), [TrustedPassage(StatedPassage(page, rarity, title), title)], count
     )
-    scores = models.contradiction_reader.log_odds([pair.shown for pair in chosen]).tolist()
+    limit = ConflictParams().likely_log_odds
     return [
-        _ReadPair(pair.shown.post, pair.shown.sentence, score, score >= ConflictParams().likely_log_odds)
-        for pair, score in zip(chosen, scores, strict=True)
+        _ReadPair(pair.shown.post, pair.shown.excerpt, read.sentences.text, read.log_odds, read.log_odds >= limit)
+        for pair, read in zip(chosen, read_pairs(models.contradiction_reader, chosen), strict=True)
     ]
 
 
@@ -154,7 +155,7 @@ def _show_comparisons(result: Comparisons, not_read: int, pairs: Sequence[_ReadP
                 "[red]likely conflict[/red]" if pair.likely else "",
                 f"{pair.log_odds:+.1f}",
                 visible(pair.post),
-                visible(pair.sentence),
+                visible(pair.sentence if pair.likely else pair.excerpt),
             )
             for pair in pairs
         ]

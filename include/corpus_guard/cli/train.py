@@ -170,13 +170,14 @@ def contradictions(
     seed: Annotated[int, typer.Option(help="Random seed of the first weights and of the order.")] = 0,
     as_json: Json = False,
 ) -> None:
-    """Train the reader that finds contradictions of trusted pages in words that no rule foresees; more than an hour.
+    """Train the reader that finds contradictions of trusted pages in words that no rule foresees; hours on a CPU.
 
     It learns from this package's own pairs of a page and a post: 18 layers of the built-in language model, changed by small matrices.
+    A GPU is used where there is one: five minutes.
     Of the honest texts, whose sentences contradict nothing, it takes the tuning half, so that `guard evaluate claims --honest` can
     measure on the other. The same texts and seed give the same file on the same kind of processor.
 
-    Example: `guard train contradictions --honest wiki.jsonl --without rules --out contradictions.npz`
+    Example: `guard train contradictions --honest wiki.jsonl --without services --out contradictions.npz`
     """
     from corpus_guard.detectors.contradictions.honest_texts import find_honest_pairs
     from corpus_guard.detectors.contradictions.training import train_contradiction_reader

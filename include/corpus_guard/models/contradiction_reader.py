@@ -1,4 +1,4 @@
-"""The reader of contradictions: says whether a post contradicts a sentence of a page."""
+"""The reader of contradictions: says whether a post contradicts an excerpt of a page."""
 
 from __future__ import annotations
 
@@ -13,31 +13,32 @@ from corpus_guard.models.cut_language_model import CutLanguageModel
 from corpus_guard.models.trained_reader import ReaderKind, ReaderWeights, TrainedReader
 from corpus_guard.models.weights import Weights
 
-CONTRADICTIONS: Final = ReaderKind("contradictions", "contradictions", CutLanguageModel(layers=18), outputs=3)
+CONTRADICTIONS: Final = ReaderKind("contradictions", "contradictions", CutLanguageModel(layers=18), outputs=3, rank=32)
 CONTRADICTS: Final = 0
 """Output of the unit that says so, before those for the same and for something other."""
 TITLE_CHARS: Final = 120
-SENTENCE_CHARS: Final = 400
-"""Read of a title, and of a sentence or a post."""
+EXCERPT_CHARS: Final = 600
+POST_CHARS: Final = 400
+"""Read of a title, of an excerpt and of a post."""
 
 
 @dataclass(frozen=True, slots=True)
 class PagePost:
-    """A sentence of a page, and what somebody else wrote."""
+    """Sentences of a page, and what somebody else wrote."""
 
     title: str
-    sentence: str
+    excerpt: str
     post: str
 
     @property
     def prompt(self) -> str:
         """What the model reads."""
-        page = f"{' '.join(self.title.split())[:TITLE_CHARS]}: {self.sentence[:SENTENCE_CHARS]}"
-        return f"Page: {page}\nPost: {self.post[:SENTENCE_CHARS]}\nDoes the post contradict the page? Answer:"
+        page = f"{' '.join(self.title.split())[:TITLE_CHARS]}: {self.excerpt[:EXCERPT_CHARS]}"
+        return f"Page: {page}\nPost: {self.post[:POST_CHARS]}\nDoes the post contradict the page? Answer:"
 
 
 class ContradictionReader:
-    """Says how likely a post contradicts a sentence of a page."""
+    """Says how likely a post contradicts an excerpt of a page."""
 
     def __init__(self, language_model: Callable[[], Weights], weights: Callable[[], ReaderWeights]) -> None:
         """Keep where the models come from; the arguments are those of `TrainedReader`."""

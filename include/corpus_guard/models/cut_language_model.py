@@ -116,8 +116,9 @@ class OpenLanguageModel(OpenBase):
         ids = torch.zeros(len(tokens), max(map(len, tokens)), dtype=torch.long)
         for row, own in enumerate(tokens):
             ids[row, : len(own)] = torch.tensor(own)
+        device = next(self.body.parameters()).device
         # Each token sees those before it only, so padding behind the last one needs no mask.
-        states = self.body(input_ids=ids, use_cache=False).last_hidden_state
+        states = self.body(input_ids=ids.to(device), use_cache=False).last_hidden_state
         last = states[torch.arange(len(tokens)), torch.tensor([len(own) - 1 for own in tokens])].float()
         scaled: torch.Tensor = last * torch.rsqrt(last.square().mean(-1, keepdim=True) + _EPSILON)
         return scaled

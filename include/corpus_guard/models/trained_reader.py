@@ -1,7 +1,7 @@
 """A reader: layers of a built-in model, trained to answer one question about a prompt.
 
 What the model makes of the prompt is read by one linear unit with an output for each answer. The layers are changed by
-matrices of rank `RANK` (LoRA, Hu et al. 2021, section 4.1); only these are stored, in 255 steps a row, and added to
+matrices of a low rank (LoRA, Hu et al. 2021, section 4.1); only these are stored, in 255 steps a row, and added to
 the model's own when it is loaded.
 """
 
@@ -26,7 +26,6 @@ from corpus_guard.models.weights import Weights
 if TYPE_CHECKING:
     import torch
 
-RANK: Final = 16
 SCALE: Final = 2.0
 """Times which the product of two changes is added to a matrix."""
 BATCH: Final = 16
@@ -43,6 +42,7 @@ class ReaderKind:
     command: str  # `guard train` this
     base: ReaderBase  # whose layers it changes
     outputs: int  # of its unit
+    rank: int = 16  # of the changes
     version: str = "v1"  # of the prompt and of what is read beside the weights
 
     @property
@@ -54,7 +54,7 @@ class ReaderKind:
     def shapes(self) -> dict[str, tuple[int, int]]:
         """Return the shapes of the stored changes, by name: a matrix is changed by `SCALE` times up.T @ down."""
         return {
-            f"{name}.{part}": (RANK, width)
+            f"{name}.{part}": (self.rank, width)
             for name, shape in self.base.changed
             for part, width in zip(("up", "down"), shape, strict=True)
         }
@@ -62,7 +62,7 @@ class ReaderKind:
     @property
     def made_for(self) -> dict[str, object]:
         """Return the entries of a data sheet without which weights are refused."""
-        return {**self.base.made_for, "rank": RANK}
+        return {**self.base.made_for, "rank": self.rank}
 
     def digest(self, path: Path | None = None) -> str:
         """Return the digest of the weights' file and of the model that they change."""

@@ -11,7 +11,7 @@ import pytest
 from corpus_guard.detectors.contradictions.pairs import Pair, PairLabel, load_pairs
 from corpus_guard.detectors.contradictions.training import LABELS, make_examples, train_contradiction_reader
 from corpus_guard.models import Models
-from corpus_guard.models.contradiction_reader import CONTRADICTIONS, ContradictionReader, PagePost
+from corpus_guard.models.contradiction_reader import CONTRADICTIONS, EXCERPT_CHARS, ContradictionReader, PagePost
 from corpus_guard.models.trained_reader import ReaderWeights
 
 LAMPS = "lighthouses"
@@ -32,15 +32,34 @@ def test_a_post_about_one_thing_says_nothing_of_another_of_its_kind() -> None:
         (shown.title, label) for shown, label in examples if about_norrin in shown.post and shown.title == "Skarn"
     }
     assert elsewhere == {("Skarn", LABELS[PairLabel.OTHER])}
-    own = {label for shown, label in examples if about_norrin in shown.post and shown.sentence == NORRIN[0]}
+    own = {label for shown, label in examples if about_norrin in shown.post and NORRIN[0] in shown.excerpt}
     assert own == {LABELS[PairLabel.CONTRADICTS]}
+    without = {label for shown, label in examples if about_norrin in shown.post and shown.excerpt == NORRIN[1]}
+    assert without == {LABELS[PairLabel.OTHER]}
 
 
-def test_a_post_is_shown_beside_its_sentence_in_every_run() -> None:
-    shown = [(example.title, example.sentence) for example, _ in make_examples(PAIRS, seed=3)]
+def test_a_post_is_shown_beside_its_page_or_a_part_of_it_with_its_sentence() -> None:
+    excerpts = {
+        example.excerpt
+        for seed in range(20)
+        for example, label in make_examples(PAIRS, seed=seed)
+        if PAIRS[0].text in example.post and label == LABELS[PairLabel.CONTRADICTS]
+    }
 
-    assert {(pair.title, pair.page[pair.sentence]) for pair in PAIRS} <= set(shown)
+    assert excerpts == {NORRIN[0], " ".join(NORRIN)}
     assert make_examples(PAIRS, seed=3) == make_examples(PAIRS, seed=3)
+
+
+def test_no_excerpt_is_longer_than_what_is_read() -> None:
+    page = tuple(
+        f"Sentence {number} of a very long page that tells of a tower and of its stairs." for number in range(30)
+    )
+    pairs = [Pair("f", "Norrin", page, number, PairLabel.SAME, f"Text {number}.") for number in range(30)]
+
+    for example, label in make_examples(pairs):
+        assert len(example.excerpt) <= EXCERPT_CHARS
+        number = example.post.removeprefix("Text ").rstrip(".")
+        assert (f"Sentence {number} of" in example.excerpt) == (label == LABELS[PairLabel.SAME])
 
 
 def test_what_surrounds_a_post_is_something_other_of_the_same_page() -> None:
@@ -48,7 +67,7 @@ def test_what_surrounds_a_post_is_something_other_of_the_same_page() -> None:
         example.post
         for seed in range(60)
         for example, _ in make_examples(PAIRS, seed=seed)
-        if example.sentence == NORRIN[0] and example.post not in {pair.text for pair in PAIRS}
+        if NORRIN[0] in example.excerpt and example.post not in {pair.text for pair in PAIRS}
     ]
 
     assert longer

@@ -56,7 +56,7 @@ class Reader:
     """Takes for a contradiction whatever is asked of wool."""
 
     def log_odds(self, pairs: Sequence[PagePost]) -> NDArray[np.float32]:
-        return np.array([5.0 if "Wool" in pair.sentence else -5.0 for pair in pairs], np.float32)
+        return np.array([5.0 if "wool" in pair.post else -5.0 for pair in pairs], np.float32)
 
 
 def test_what_the_reader_finds_counts_beside_the_rules(tmp_path: Path) -> None:

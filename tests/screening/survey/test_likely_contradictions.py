@@ -1,4 +1,4 @@
-"""Which pairs of sentences a trained reader reads, and what becomes of what it finds."""
+"""What a trained reader reads of two chunks, and what becomes of what it finds."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from corpus_guard.claims.comparison import Outcome
 from corpus_guard.claims.passages import StatedPassage
 from corpus_guard.domain import Span, TrustLevel
-from corpus_guard.models.contradiction_reader import PagePost
+from corpus_guard.models.contradiction_reader import EXCERPT_CHARS, PagePost
 from corpus_guard.screening.survey.likely_contradictions import LikelyContradictions, TrustedPassage, choose_pairs
 from corpus_guard.screening.survey.related_statements import (
     NothingServed,
@@ -38,7 +38,7 @@ class Pessimist:
 
     def log_odds(self, pairs: Sequence[PagePost]) -> NDArray[np.float32]:
         self.shown += pairs
-        return np.array([4.0 if self.word in pair.sentence else -4.0 for pair in pairs], np.float32)
+        return np.array([4.0 if self.word in pair.excerpt else -4.0 for pair in pairs], np.float32)
 
 
 def a_chunk(name: str, trust: TrustLevel, start: int = 0, title: str = "") -> PlacedChunk:
@@ -71,7 +71,15 @@ def test_what_the_reader_finds_is_kept_with_the_places_of_both_sentences() -> No
     start, end = statement.other.span.start - 50, statement.other.span.end - 50
     assert PAGE[start:end] == "Dogs up to 20 kilograms are welcome in the rooms."
     assert RelatedStatement.from_record(statement.to_record()) == statement
-    assert reader.shown[0] == PagePost(TITLE, PAGE[start:end], POST)
+    assert reader.shown[0] == PagePost(TITLE, PAGE, POST), "the page is read at once"
+    assert PagePost(TITLE, PAGE[start:end], POST) in reader.shown, "and sentence by sentence where it is contradicted"
+
+
+def test_without_a_contradiction_nothing_is_read_twice() -> None:
+    reader = Pessimist("sauna")
+
+    assert not related(reader, POST)
+    assert reader.shown == [PagePost(TITLE, PAGE, POST)]
 
 
 @pytest.mark.parametrize(
@@ -93,7 +101,10 @@ def test_a_document_of_many_chunks_must_be_surer() -> None:
     (pair,) = choose_pairs(StatedPassage(POST), [TrustedPassage(StatedPassage(PAGE), TITLE)], 1)
     likely = LikelyContradictions(Pessimist("Dogs"), pairs=2, log_odds=3.0)
 
-    assert likely.find([pair] * 3, [1, 2, 3]) == [True, True, False], "4.0 is less than 3 and the logarithm of 3"
+    one, two, three = likely.find([pair] * 3, [1, 2, 3])
+
+    assert one and one == two
+    assert three is None, "4.0 is less than 3 and the logarithm of 3"
 
 
 def test_what_the_rules_decided_is_not_read_again() -> None:
@@ -102,7 +113,8 @@ def test_what_the_rules_decided_is_not_read_again() -> None:
     (statement,) = related(reader, "Dogs up to 35 kilograms are welcome in the rooms.")
 
     assert statement.outcome is Outcome.CONFLICT
-    assert all("Dogs" not in pair.sentence for pair in reader.shown)
+    assert reader.shown
+    assert all("Dogs" not in pair.excerpt for pair in reader.shown)
 
 
 def test_what_two_documents_say_of_themselves_is_not_read() -> None:
@@ -111,18 +123,29 @@ def test_what_two_documents_say_of_themselves_is_not_read() -> None:
 
     pairs = choose_pairs(itself, [page], 4)
 
-    assert pairs and not any(pair.shown.sentence.startswith("In this guide") for pair in pairs)
-    (first, *_) = choose_pairs(StatedPassage("We cover the pool on the fifth floor in winter."), [page], 4)
-    assert first.shown.sentence.startswith("In this guide"), "a text that speaks of something else is compared"
+    assert [pair.shown.excerpt for pair in pairs] == [PAGE]
+    (first,) = choose_pairs(StatedPassage("We cover the pool on the fifth floor in winter."), [page], 4)
+    assert first.shown.excerpt.startswith("In this guide"), "a text that speaks of something else is compared"
 
 
-def test_pairs_with_most_in_common_are_read_and_words_of_the_title_count_little() -> None:
-    page = StatedPassage(PAGE, title=TITLE)
+def test_of_a_long_page_the_sentences_with_most_in_common_are_read_in_their_order() -> None:
+    page = StatedPassage(PAGE + " The sauna opens at noon." * 40, title=TITLE)
     post = StatedPassage("At the Karvenstein you pay for the pool on the fifth floor, hotel guests included.")
 
     (pair,) = choose_pairs(post, [TrustedPassage(page, TITLE)], 1)
 
-    assert pair.shown.sentence.startswith("The pool on the fifth floor")
+    assert pair.shown.excerpt.startswith(PAGE + " The sauna"), "breakfast and dogs have one word in common with it"
+    assert 560 < len(pair.shown.excerpt) <= EXCERPT_CHARS
+    assert " ".join(each.text for each in pair.sentences) == pair.shown.excerpt
+
+
+def test_pages_with_most_in_common_are_read_and_words_of_the_title_count_little() -> None:
+    named = TrustedPassage(StatedPassage("Karvenstein. The Karvenstein in the Karvenstein valley.", title=TITLE), TITLE)
+    about = TrustedPassage(StatedPassage(PAGE, title=TITLE), TITLE)
+
+    (pair,) = choose_pairs(StatedPassage("No pool at the Karvenstein."), [named, about], 1)
+
+    assert pair.beside == 1
 
 
 def test_a_sentence_of_a_long_chunk_is_read_with_those_before_it() -> None:
@@ -132,13 +155,22 @@ def test_a_sentence_of_a_long_chunk_is_read_with_those_before_it() -> None:
     pairs = choose_pairs(StatedPassage(chunk), [TrustedPassage(StatedPassage(PAGE), "")], 2)
 
     assert all(len(pair.shown.post) <= 300 for pair in pairs)
-    last = next(pair for pair in pairs if pair.span.end == len(chunk))
+    last = next(pair for pair in pairs if pair.sentences[0].own.end == len(chunk))
     assert last.shown.post.endswith("We travelled with our dogs. They had to stay outside the rooms.")
-    assert chunk[last.span.start : last.span.end] == "They had to stay outside the rooms."
+    own = last.sentences[0].own
+    assert chunk[own.start : own.end] == "They had to stay outside the rooms."
 
 
-def test_nothing_is_read_where_nothing_is_in_common() -> None:
+def test_without_a_common_word_the_nearest_is_read() -> None:
+    pages = [TrustedPassage(StatedPassage(text), TITLE) for text in (PAGE, "The sauna opens at noon.")]
+
+    (pair,) = choose_pairs(StatedPassage("Tomatoes grow best under glass."), pages, 1)
+
+    assert pair.shown.excerpt == PAGE
+
+
+def test_of_two_empty_texts_nothing_is_read() -> None:
     page = TrustedPassage(StatedPassage(PAGE), TITLE)
 
-    assert choose_pairs(StatedPassage("Tomatoes grow best under glass."), [page], 3) == []
     assert choose_pairs(StatedPassage(""), [page], 3) == []
+    assert choose_pairs(StatedPassage(POST), [TrustedPassage(StatedPassage(""), TITLE)], 3) == []

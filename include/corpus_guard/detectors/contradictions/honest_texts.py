@@ -1,4 +1,4 @@
-"""Honest texts of many documents, and the pairs of their sentences that a reader would be shown.
+"""Honest texts of many documents, and what a reader would be shown of two of them.
 
 A row of a file is a text with the ``title`` of its document, or with its ``repo`` and ``path``. Rows of one document are
 never compared. All documents of a repository fall into the same half, others by their title.
@@ -25,8 +25,8 @@ from corpus_guard.screening.survey.likely_contradictions import NEAREST_READ, Tr
 from corpus_guard.screening.survey.related_statements import NEAR_COSINE, document_title
 from corpus_guard.screening.wording import Wording
 
-ARRIVING: Final = 800  # texts of a file
-PAGES: Final = 2_000  # beside which they arrive
+ARRIVING: Final = 2_500  # texts of a file
+PAGES: Final = 2_500  # beside which they arrive
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ def choose_documents(
 
 
 def find_honest_pairs(path: Path, embedder: TextEmbedder, wording: Wording, seed: int = 0) -> list[PagePost]:
-    """Return a sentence of each honest text with the one of another document that it would be read beside.
+    """Return what a reader would be shown of each honest text, beside another document.
 
     Only the tuning half of the file is used, so that `guard evaluate claims --honest` can measure on the other.
 
@@ -83,7 +83,7 @@ def find_honest_pairs(path: Path, embedder: TextEmbedder, wording: Wording, seed
             for number in nearest
         ]
         pairs = choose_pairs(StatedPassage(post.text, wording.rarity, post.title), trusted, 1)
-        shown += [pair.shown for pair in pairs if pair.shown.sentence != pair.shown.post]
+        shown += [pair.shown for pair in pairs if pair.shown.post not in pair.shown.excerpt]
     return shown
 
 

@@ -1,8 +1,7 @@
 """Training of the reader of contradictions: pages and posts in, ``screening/learned/contradictions.npz`` out.
 
-Each post is shown beside the sentence of the page that it is about, and some beside another sentence of that page, or beside
-the page on another thing of the same kind: whatever they say, they say nothing of that. One pass over all is enough; a second
-learns the pages by heart.
+Each post is shown beside an excerpt of its page with the sentence that it is about, and some beside an excerpt without it, or beside
+the page on another thing of the same kind: whatever they say, they say nothing of that.
 """
 
 from __future__ import annotations
@@ -15,19 +14,23 @@ from typing import Any, Final
 from corpus_guard.detectors.contradictions.pairs import Pair, PairLabel
 from corpus_guard.detectors.reader_training import Recipe, train_reader
 from corpus_guard.domain import Progress, digest, no_progress
-from corpus_guard.models.contradiction_reader import CONTRADICTIONS, CONTRADICTS, PagePost
+from corpus_guard.models.contradiction_reader import CONTRADICTIONS, CONTRADICTS, EXCERPT_CHARS, PagePost
 from corpus_guard.models.trained_reader import ReaderWeights
 from corpus_guard.models.weights import Weights
 
 LABELS: Final = {PairLabel.CONTRADICTS: CONTRADICTS, PairLabel.SAME: 1, PairLabel.OTHER: 2}
+WHOLE: Final = 0.6
+"""Share of the posts that are shown beside their whole page; the others beside some of its sentences."""
 ELSEWHERE: Final = 0.1
-"""Share of the posts that are also shown beside another sentence of their page."""
+"""Share of the posts that are also shown beside other sentences of their page."""
 SISTERS: Final = 0.25
 """Share of the posts that are also shown beside a page on another thing of the same kind."""
 SURROUNDED: Final = 0.15
 """Share of the posts beside which a second one stands that says something other."""
 MAX_SURROUNDED: Final = 200
 """Characters of a post that gets such a neighbour."""
+
+RECIPE: Final = Recipe(epochs=2, batch=48, learning_rate=6e-4, dropout=0.1)
 
 Example = tuple[PagePost, int]
 """What is shown, and the right output of the unit."""
@@ -38,7 +41,7 @@ def make_examples(pairs: Iterable[Pair], honest: Iterable[PagePost] = (), seed: 
 
     Args:
         pairs: of whole pages.
-        honest: sentences of honest documents beside others: they contradict nothing.
+        honest: texts of honest documents beside others: they contradict nothing.
         seed: of the order, and of what is shown a second time.
     """
     choice = random.Random(f"{seed} contradictions")  # noqa: S311 - no secret
@@ -52,16 +55,18 @@ def make_examples(pairs: Iterable[Pair], honest: Iterable[PagePost] = (), seed: 
     for (field, title, page), own in pages.items():
         others = [pair.text for pair in own if pair.label is PairLabel.OTHER]
         for pair in own:
-            sentence = page[pair.sentence]
-            examples.append((PagePost(title, sentence, _surround(pair.text, others, choice)), LABELS[pair.label]))
-            rest = [each for each in page if each != sentence]
+            excerpt = _shorten(page, pair.sentence, choice)
+            examples.append((PagePost(title, excerpt, _surround(pair.text, others, choice)), LABELS[pair.label]))
+            rest = [each for number, each in enumerate(page) if number != pair.sentence]
             if rest and choice.random() < ELSEWHERE:
-                examples.append((PagePost(title, choice.choice(rest), pair.text), LABELS[PairLabel.OTHER]))
+                elsewhere = _shorten(rest, choice.randrange(len(rest)), choice)
+                examples.append((PagePost(title, elsewhere, pair.text), LABELS[PairLabel.OTHER]))
             sisters = {name: its for name, its in kinds.get((field, pair.kind), {}).items() if name != title}
             if sisters and choice.random() < SISTERS:
                 name = choice.choice(sorted(sisters))
-                nearest = _most_alike(pair.text, sisters[name])
-                examples.append((PagePost(name, nearest, pair.text), LABELS[PairLabel.OTHER]))
+                sister = sisters[name]
+                nearest = _most_alike(pair.text, sister)
+                examples.append((PagePost(name, _shorten(sister, nearest, choice), pair.text), LABELS[PairLabel.OTHER]))
     choice.shuffle(examples)
     return examples
 
@@ -77,9 +82,22 @@ def _surround(text: str, others: Sequence[str], choice: random.Random) -> str:
     return " ".join(both)
 
 
-def _most_alike(text: str, sentences: Sequence[str]) -> str:
+def _shorten(page: Sequence[str], kept: int, choice: random.Random) -> str:
+    """Return a page, or some of its sentences with a given one; never more than are read."""
+    others = [number for number in range(len(page)) if number != kept]
+    choice.shuffle(others)
+    shown, room = [kept], EXCERPT_CHARS - len(page[kept])
+    for number in others[: len(others) if choice.random() < WHOLE else choice.randrange(len(page))]:
+        room -= len(page[number]) + 1
+        if room < 0:
+            break
+        shown.append(number)
+    return " ".join(page[number] for number in sorted(shown))
+
+
+def _most_alike(text: str, sentences: Sequence[str]) -> int:
     words = set(text.lower().split())
-    return max(sentences, key=lambda sentence: len(words & set(sentence.lower().split())))
+    return max(range(len(sentences)), key=lambda number: len(words & set(sentences[number].lower().split())))
 
 
 def train_contradiction_reader(
@@ -95,13 +113,13 @@ def train_contradiction_reader(
     Args:
         pairs: of whole pages.
         language_model: the built-in one, converted.
-        honest: sentences of honest documents beside others.
+        honest: texts of honest documents beside others.
         seed: of weights and order.
         progress: told after each batch.
     """
     examples = [(shown.prompt, label) for shown, label in make_examples(pairs, honest, seed)]
     sheet = _sheet(pairs, honest)
-    return train_reader(CONTRADICTIONS, examples, language_model, sheet, Recipe(), seed=seed, progress=progress)
+    return train_reader(CONTRADICTIONS, examples, language_model, sheet, RECIPE, seed=seed, progress=progress)
 
 
 def _sheet(pairs: Sequence[Pair], honest: Sequence[PagePost]) -> dict[str, Any]:

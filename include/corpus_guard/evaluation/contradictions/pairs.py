@@ -79,6 +79,6 @@ def _contradicted(
             chosen += [(number, pair) for pair in choose_pairs(text, [beside], likely.pairs)]
     if likely:
         found = likely.find([pair for _, pair in chosen], [1] * len(chosen))
-        for (number, _), is_contradiction in zip(chosen, found, strict=True):
-            contradicts[number] |= is_contradiction
+        for (number, _), contradiction in zip(chosen, found, strict=True):
+            contradicts[number] |= contradiction is not None
     return contradicts

@@ -9,14 +9,14 @@ Rules
 - A *near copy* with something changed is of high severity: nobody copies a manual and changes one number by
   accident.
 - Against a document of the same trust level it is a note: nobody knows which of the two is right.
-- Of what the rules leave open, a trained reader compares some pairs of sentences of an open source and a trusted one
+- What the rules leave open in a chunk of an open source, a trained reader reads beside trusted chunks
   (`corpus_guard.screening.survey.likely_contradictions`). What it takes for a contradiction is of medium severity: it errs more often.
 - A document that was not compared with all that is near, because the budget of the run was reached, is unchecked; so is
   a trusted one that was not compared with what is served: it might contradict some of it.
 
 Findings name places, never words: what is purged elsewhere must not live on here.
 
-What it does not do: decide which statement is right, or see a contradiction that takes more than two sentences.
+What it does not do: decide which statement is right, or see a contradiction that takes two documents to see.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class ConflictParams(Params):
     comparisons: int = Field(default=2_000_000, ge=0)
     """Most pairs of chunks that are compared in a run. Documents beyond it are unchecked and wait."""
     pairs_read: int = Field(default=2, ge=0, le=20)
-    """Pairs of sentences of an open chunk and trusted ones that the trained reader reads, about 60 ms each. 0: none."""
+    """Excerpts of trusted chunks that the trained reader reads beside an open chunk, about 60 ms each. 0: none."""
     likely_log_odds: float = 2.5
     """Of the trained reader, from which a pair is taken for a contradiction."""
     findings: int = Field(default=5, ge=1)
@@ -66,7 +66,7 @@ class Conflict(ConfiguredCheck[ConflictParams]):
     name = "conflict"
     across_documents = True
     params_class = ConflictParams
-    code_version = ("conflict", "3")
+    code_version = ("conflict", "4")
 
     def resources(self) -> Sequence[str]:
         """Return the digest of the trained reader."""

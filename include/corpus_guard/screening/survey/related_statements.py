@@ -40,6 +40,7 @@ from corpus_guard.screening.survey.likely_contradictions import (
     NEAREST_READ,
     ChosenPair,
     LikelyContradictions,
+    SentencePair,
     TrustedPassage,
     choose_pairs,
 )
@@ -184,7 +185,7 @@ def find_related_statements(
         served: chunks that the collections hold already.
         rarity: bits of a word.
         max_comparisons: pairs of chunks.
-        likely: reads pairs of sentences that the rules leave open; None: nobody reads them.
+        likely: reads what the rules leave open; None: nobody reads them.
     """
     return _Finder(chunks, vectors, texts, served, rarity, max_comparisons, likely).find()
 
@@ -318,10 +319,10 @@ class _Finder:
                 pairs.append(pair)
                 places.append((position, nearest[pair.beside]))
         chunks = [self._lengths[self._chunks[position].version_id] for position, _ in places]
-        for (position, other), pair, contradicts in zip(places, pairs, likely.find(pairs, chunks), strict=True):
-            if contradicts:
+        for (position, other), found in zip(places, likely.find(pairs, chunks), strict=True):
+            if found:
                 is_served = isinstance(other, ServedChunk)
-                yield position, [_likely(self._chunks[position], pair, self._chunk(other), is_served)]
+                yield position, [_likely(self._chunks[position], found, self._chunk(other), is_served)]
 
     def _similarity(self, position: int, other: int | ServedChunk) -> float:
         if isinstance(other, int):
@@ -428,11 +429,11 @@ def _related(
     )
 
 
-def _likely(own: PlacedChunk, pair: ChosenPair, other: PlacedChunk, is_served: bool) -> RelatedStatement:
+def _likely(own: PlacedChunk, pair: SentencePair, other: PlacedChunk, is_served: bool) -> RelatedStatement:
     return RelatedStatement(
         own.ordinal,
         Outcome.LIKELY,
-        _shifted(pair.span, own.start),
+        _shifted(pair.own, own.start),
         (),
         SentencePlace(other.doc_id, other.version_id, other.chunk_id, _shifted(pair.other, other.start)),
         other.trust,
