@@ -107,6 +107,10 @@ class StatedPassage:
         """Return the place of a sentence."""
         return self._reader.span(number)
 
+    def number(self, span: Span) -> int:
+        """Return the sentence in which a place lies."""
+        return max((number for number in self._numbers if self.span(number).start <= span.start), default=0)
+
     @property
     def title(self) -> frozenset[str]:
         """Return the words of the title that tell it from others."""

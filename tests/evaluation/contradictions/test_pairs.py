@@ -64,6 +64,8 @@ def test_what_the_reader_finds_counts_beside_the_rules(tmp_path: Path) -> None:
         PAGES.replace("How warm does", "How long may wool stay in"), encoding="utf-8"
     )
 
-    figures = measure_pairs(lambda word: 12.0, tmp_path, LikelyContradictions(Reader(), pairs=2, log_odds=3.0))
+    figures = measure_pairs(
+        lambda word: 12.0, tmp_path, LikelyContradictions(Reader(), pairs=2, log_odds=3.0, doubted_log_odds=-5.0)
+    )
 
     assert [figure.found for figure in figures] == [1, 1, 0]

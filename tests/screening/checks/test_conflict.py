@@ -139,6 +139,17 @@ def test_what_a_trained_reader_found_waits_as_likely_behind_what_the_rules_found
     assert "seems to contradict" in second.message
 
 
+def test_what_the_reader_doubts_is_noted_behind_all_others() -> None:
+    doubted = replace(STATEMENT, is_doubted=True)
+
+    (only,) = findings(doubted)
+    (first,) = findings(STATEMENT, doubted)
+
+    assert (only.code, only.severity) == ("conflict.doubted", Severity.LOW)
+    assert "the values differ from those in a trusted document" in only.message
+    assert first.code == "conflict.value", "of one sentence the worst is reported"
+
+
 def test_a_sentence_that_the_rules_found_is_not_reported_again() -> None:
     (finding,) = findings(STATEMENT, replace(STATEMENT, outcome=Outcome.LIKELY, values=(), kind=None))
 

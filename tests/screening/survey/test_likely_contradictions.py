@@ -10,9 +10,17 @@ from numpy.typing import NDArray
 
 from corpus_guard.claims.comparison import Outcome
 from corpus_guard.claims.passages import StatedPassage
+from corpus_guard.claims.value import Kind
 from corpus_guard.domain import Span, TrustLevel
 from corpus_guard.models.contradiction_reader import EXCERPT_CHARS, PagePost
-from corpus_guard.screening.survey.likely_contradictions import LikelyContradictions, TrustedPassage, choose_pairs
+from corpus_guard.screening.survey.likely_contradictions import (
+    MAX_DOUBTED,
+    LikelyContradictions,
+    PairReader,
+    TrustedPassage,
+    choose_pairs,
+    suspect,
+)
 from corpus_guard.screening.survey.related_statements import (
     NothingServed,
     PlacedChunk,
@@ -46,7 +54,7 @@ def a_chunk(name: str, trust: TrustLevel, start: int = 0, title: str = "") -> Pl
 
 
 def related(
-    reader: Pessimist, post: str, own: TrustLevel = TrustLevel.OPEN, other: TrustLevel = TrustLevel.TRUSTED
+    reader: PairReader, post: str, own: TrustLevel = TrustLevel.OPEN, other: TrustLevel = TrustLevel.TRUSTED
 ) -> Sequence[RelatedStatement]:
     texts = [PAGE, post]
     found = find_related_statements(
@@ -56,7 +64,7 @@ def related(
         NothingServed(),
         lambda word: 12.0,
         1_000,
-        LikelyContradictions(reader, pairs=2, log_odds=3.0),
+        LikelyContradictions(reader, pairs=2, log_odds=3.0, doubted_log_odds=-5.0),
     )
     return found.statements.get("v-post", ())
 
@@ -99,7 +107,7 @@ def test_only_open_chunks_are_read_beside_trusted_ones(own: TrustLevel, other: T
 
 def test_a_document_of_many_chunks_must_be_surer() -> None:
     (pair,) = choose_pairs(StatedPassage(POST), [TrustedPassage(StatedPassage(PAGE), TITLE)], 1)
-    likely = LikelyContradictions(Pessimist("Dogs"), pairs=2, log_odds=3.0)
+    likely = LikelyContradictions(Pessimist("Dogs"), pairs=2, log_odds=3.0, doubted_log_odds=-5.0)
 
     one, two, three = likely.find([pair] * 3, [1, 2, 3])
 
@@ -115,6 +123,60 @@ def test_what_the_rules_decided_is_not_read_again() -> None:
     assert statement.outcome is Outcome.CONFLICT
     assert reader.shown
     assert all("Dogs" not in pair.excerpt for pair in reader.shown)
+
+
+class Doubter:
+    """Is sure that nothing contradicts anything, but for what has a word."""
+
+    def __init__(self, word: str = "no such word") -> None:
+        self.word = word
+
+    def log_odds(self, pairs: Sequence[PagePost]) -> NDArray[np.float32]:
+        return np.array([0.0 if self.word in pair.post else -9.0 for pair in pairs], np.float32)
+
+
+PETS = "Dogs up to 45 kilograms are welcome in the rooms, says our new manager."
+FENCED = "There is a fence. " + PETS
+
+
+@pytest.mark.parametrize(
+    ("word", "post", "doubted"),
+    [
+        ("no such word", PETS, True),
+        ("fence", FENCED, False),  # the sentence alone and the whole post are read
+        ("no such word", "Dogs up to 35 kilograms are welcome in the rooms.", False),  # nearly the same words
+    ],
+)
+def test_what_the_rules_found_is_doubted_where_the_reader_is_sure(word: str, post: str, doubted: bool) -> None:
+    conflicts = [found for found in related(Doubter(word), post) if found.outcome is Outcome.CONFLICT]
+
+    assert [found.is_doubted for found in conflicts] == [doubted]
+    assert [RelatedStatement.from_record(found.to_record()) for found in conflicts] == conflicts
+
+
+@pytest.mark.parametrize("own", [TrustLevel.OPEN, TrustLevel.REVIEWED])
+def test_only_contradictions_of_open_chunks_are_doubted(own: TrustLevel) -> None:
+    (found,) = [found for found in related(Doubter(), PETS, own) if found.outcome is Outcome.CONFLICT]
+
+    assert found.is_doubted == (own is TrustLevel.OPEN)
+
+
+@pytest.mark.parametrize(("contradictions", "doubted"), [(MAX_DOUBTED, True), (MAX_DOUBTED + 1, False)])
+def test_of_a_chunk_with_many_contradictions_none_is_doubted(contradictions: int, doubted: bool) -> None:
+    post = " ".join(PETS.replace("45", f"{weight}") for weight in range(31, 31 + contradictions))
+
+    found = [found for found in related(Doubter(), post) if found.outcome is Outcome.CONFLICT]
+
+    assert {each.is_doubted for each in found} == {doubted}
+
+
+def test_another_contact_is_never_doubted() -> None:
+    page = StatedPassage("Call the desk at +49 30 1234567.")
+    post = StatedPassage("Ring +49 30 7654321 for the desk of this hotel.")
+    places = (post.span(0), page.span(0))
+
+    assert suspect(post, page, TITLE, places, Kind.PHONE) is None
+    assert suspect(post, page, TITLE, places, Kind.COUNT)
 
 
 def test_what_two_documents_say_of_themselves_is_not_read() -> None:

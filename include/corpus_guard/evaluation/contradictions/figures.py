@@ -101,7 +101,9 @@ def contradicted_texts(
         (version, statement)
         for version, statements in related.statements.items()
         for statement in statements
-        if statement.outcome in {Outcome.CONFLICT, Outcome.LIKELY} and statement.trust is TrustLevel.TRUSTED
+        if statement.outcome in {Outcome.CONFLICT, Outcome.LIKELY}
+        and statement.trust is TrustLevel.TRUSTED
+        and not statement.is_doubted
     )
     worst: dict[str, RelatedStatement] = {}
     for version, statement in conflicts:

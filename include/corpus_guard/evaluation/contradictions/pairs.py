@@ -13,15 +13,17 @@ from itertools import groupby
 from pathlib import Path
 
 from corpus_guard.claims.comparison import Outcome
-from corpus_guard.claims.passages import StatedPassage, compare_passages
+from corpus_guard.claims.passages import StatedPassage, compare_passages, is_near_copy
 from corpus_guard.claims.statements import Rarity
 from corpus_guard.detectors.contradictions.pairs import FOLDER, PairLabel, load_pairs
 from corpus_guard.domain import Progress, no_progress
 from corpus_guard.screening.survey.likely_contradictions import (
     ChosenPair,
     LikelyContradictions,
+    SuspectedPair,
     TrustedPassage,
     choose_pairs,
+    suspect,
 )
 
 
@@ -68,16 +70,25 @@ def _contradicted(
     page: StatedPassage, title: str, texts: Sequence[StatedPassage], likely: LikelyContradictions | None
 ) -> list[bool]:
     """Return which texts contradict a page, in the eyes of the rules or of the reader."""
-    contradicts: list[bool] = []
+    contradicts = [False] * len(texts)
     chosen: list[tuple[int, ChosenPair]] = []
+    suspected: list[tuple[int, SuspectedPair]] = []
     for number, text in enumerate(texts):
         comparisons = compare_passages(text, page)
-        contradicts.append(any(each.outcome is Outcome.CONFLICT for each in comparisons))
+        for conflict in (each for each in comparisons if each.outcome is Outcome.CONFLICT):
+            kind = conflict.values[0][0].kind if conflict.values and not conflict.is_denial else None
+            pair = likely and suspect(text, page, title, (conflict.one.span, conflict.other.span), kind)
+            if pair and not is_near_copy(text, page):
+                suspected.append((number, pair))
+            else:
+                contradicts[number] = True
         if likely:
             decided = frozenset((comparison.one.span, comparison.other.span) for comparison in comparisons)
             beside = TrustedPassage(page, title, decided)
             chosen += [(number, pair) for pair in choose_pairs(text, [beside], likely.pairs)]
     if likely:
+        for (number, _), is_doubted in zip(suspected, likely.doubt([pair for _, pair in suspected]), strict=True):
+            contradicts[number] |= not is_doubted
         found = likely.find([pair for _, pair in chosen], [1] * len(chosen))
         for (number, _), contradiction in zip(chosen, found, strict=True):
             contradicts[number] |= contradiction is not None

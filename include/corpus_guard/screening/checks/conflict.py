@@ -5,6 +5,7 @@ date, name or unit, a denial, another contact or account. This check turns them 
 
 Rules
 - A statement against a *trusted* document is of high severity: it waits, whatever source it comes from.
+- Where a trained reader is sure that an open document contradicts nothing there, it is of low severity: `doubted`.
 - Against a *reviewed* one it is of medium severity.
 - A *near copy* with something changed is of high severity: nobody copies a manual and changes one number by
   accident.
@@ -56,6 +57,8 @@ class ConflictParams(Params):
     """Excerpts of trusted chunks that the trained reader reads beside an open chunk, about 60 ms each. 0: none."""
     likely_log_odds: float = 2.5
     """Of the trained reader, from which a pair is taken for a contradiction."""
+    doubted_log_odds: float = -5.0
+    """Of the trained reader, below which a contradiction that the rules found in an open chunk is noted only."""
     findings: int = Field(default=5, ge=1)
     """Most sentences of a document that are reported."""
 
@@ -77,7 +80,9 @@ class Conflict(ConfiguredCheck[ConflictParams]):
         params = self.params
         if not params.pairs_read:
             return None
-        return LikelyContradictions(models.contradiction_reader, params.pairs_read, params.likely_log_odds)
+        return LikelyContradictions(
+            models.contradiction_reader, params.pairs_read, params.likely_log_odds, params.doubted_log_odds
+        )
 
     def applies_to(self, version: Version) -> bool:
         """Return True for documents with text: open ones may contradict trusted ones, trusted ones what is served."""
@@ -141,6 +146,8 @@ class Conflict(ConfiguredCheck[ConflictParams]):
 def _nature(statement: RelatedStatement) -> tuple[str, str]:
     """Return the code of a contradiction, and its description up to "a trusted document"."""
     kind = statement.kind
+    if statement.is_doubted:
+        return "doubted", "A trained reader sees no contradiction, but the values differ from those in"
     if statement.outcome is Outcome.LIKELY:
         return "likely", "It seems to contradict what is said, in other words, in"
     if kind is Kind.NEGATION:
@@ -157,6 +164,8 @@ def _nature(statement: RelatedStatement) -> tuple[str, str]:
 def _weight(statement: RelatedStatement, *, is_peer: bool) -> tuple[Severity, float]:
     if is_peer:
         return Severity.INFO, 0.1
+    if statement.is_doubted:
+        return Severity.LOW, 0.2
     if statement.outcome is Outcome.LIKELY:
         return Severity.MEDIUM, 0.5
     if statement.is_near_copy:

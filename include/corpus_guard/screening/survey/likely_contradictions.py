@@ -1,4 +1,4 @@
-"""Sentences of arriving chunks that a trained reader takes for contradictions of a trusted document.
+"""What a trained reader makes of arriving chunks of open sources beside trusted ones.
 
 `corpus_guard.claims` sees another value for the same thing. Who says the opposite in words of their own is seen by a
 small language model, `corpus_guard.models.contradiction_reader`, which reads a post beside an excerpt of a page.
@@ -11,6 +11,10 @@ Rules
 - Of all such pairs those are read whose best sentence has most in common; without a common word, the nearest.
 - Sentences that the rules decided are left out, and what two documents say of themselves: "in this guide we cover May to June".
 - A document of n chunks must be surer by log n: else the longest honest documents would wait most often.
+- What the rules take for a contradiction is read, too: the two sentences, and the post beside the excerpt around the trusted one. Where
+  the reader is sure that neither contradicts anything, it is doubted: mostly two places, years or products.
+  Another contact or account, a near copy and a sentence in nearly the same words are never doubted, nor more than `MAX_DOUBTED` of a
+  chunk.
 - Where the reader sees a contradiction rather than none, it reads each sentence of the excerpt alone, too. The mean of both log-odds
   counts, that of the worst sentence, which is shown to the reviewer. Of other documents 3 in 1,000 are read twice.
 
@@ -27,7 +31,9 @@ from typing import Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from corpus_guard.claims.comparison import CONTACTS
 from corpus_guard.claims.passages import StatedPassage
+from corpus_guard.claims.value import Kind
 from corpus_guard.domain import Span
 from corpus_guard.models.contradiction_reader import EXCERPT_CHARS, PagePost
 
@@ -35,6 +41,8 @@ NEAREST_READ: Final = 2  # trusted chunks beside which a chunk is read
 SHORT_CHUNK: Final = 300  # characters, up to which a chunk is read whole
 MAX_BEFORE: Final = 2  # sentences before an arriving one that are read with it, if they fit into as many characters
 TITLE_SHARE: Final = 0.25  # of the weight of a word that stands in the page's title: all its sentences are about it
+MAX_DOUBTED: Final = 12  # contradictions that the rules find in a chunk; where they are more, none is doubted
+SAME_WORDS: Final = 0.8  # of the weight of the words of two sentences, from which they are nearly the same, 0..1
 DOUBT: Final = 0.0  # log-odds above which the sentences of an excerpt are read alone
 MIN_WORDS: Final = 2  # of an arriving sentence that states something
 
@@ -88,6 +96,8 @@ class LikelyContradictions:
     """Read of a chunk, at least one."""
     log_odds: float
     """From which a pair of a document of one chunk is taken for a contradiction."""
+    doubted_log_odds: float
+    """Below which what the rules take for a contradiction is doubted."""
 
     def find(self, chosen: Sequence[ChosenPair], chunks: Sequence[int]) -> list[SentencePair | None]:
         """Return the sentences of each pair that the reader takes for a contradiction; None: it sees none.
@@ -101,6 +111,60 @@ class LikelyContradictions:
             for each, size in zip(read_pairs(self.reader, chosen), chunks, strict=True)
         )
         return list(found)
+
+    def doubt(self, suspected: Sequence[SuspectedPair]) -> list[bool]:
+        """Return which contradictions are doubted, of those that the rules found."""
+        shown = [shown for pair in suspected for shown in pair.shown()]
+        scores = self.reader.log_odds(shown).reshape(-1, 2)
+        return [bool(score.max() < self.doubted_log_odds) for score in scores]
+
+
+@dataclass(frozen=True, slots=True)
+class SuspectedPair:
+    """Two sentences that contradict each other in the eyes of the rules."""
+
+    own: StatedPassage  # arriving chunk
+    sentence: int  # of it
+    other: StatedPassage  # trusted chunk
+    rival: int  # sentence of it
+    title: str  # of the trusted document
+
+    @property
+    def has_same_words(self) -> bool:
+        """Return whether one sentence is nearly a copy of the other."""
+        words, others = self.own.outlines[self.sentence], self.other.outlines[self.rival]
+        common = _shared(words, others)
+        return common >= SAME_WORDS * (sum(words.values()) + sum(others.values()) - common)
+
+    def shown(self) -> tuple[PagePost, PagePost]:
+        """Return what is read: the two sentences, and the post beside an excerpt."""
+        last = len(self.own.outlines) - 1
+        first, last = (
+            (0, last) if len(self.own.joined(0, last)) <= SHORT_CHUNK else _with_before(self.own, self.sentence)
+        )
+        around = {rival: -float(abs(rival - self.rival)) for rival in range(len(self.other.outlines))}
+        excerpt = " ".join(self.other.sentence(rival) for rival in _excerpt(self.other, around))
+        sentence = self.other.sentence(self.rival)
+        return (
+            PagePost(self.title, sentence, self.own.sentence(self.sentence)),
+            PagePost(self.title, excerpt, self.own.joined(first, last)),
+        )
+
+
+def suspect(
+    own: StatedPassage, other: StatedPassage, title: str, places: tuple[Span, Span], kind: Kind | None
+) -> SuspectedPair | None:
+    """Return what is read of a contradiction that the rules found; None: it must not be doubted.
+
+    Args:
+        own: an arriving chunk.
+        other: a trusted chunk that it is no near copy of.
+        title: of the trusted document.
+        places: of the two sentences.
+        kind: of the values that differ.
+    """
+    pair = SuspectedPair(own, own.number(places[0]), other, other.number(places[1]), title)
+    return None if kind in CONTACTS or pair.has_same_words else pair
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,10 +266,15 @@ def _posts(own: StatedPassage) -> Iterator[tuple[str, Sequence[int]]]:
         return
     for number in numbers:
         if len(own.outlines[number]) >= MIN_WORDS:
-            first = number
-            while first > max(0, number - MAX_BEFORE) and len(own.joined(first - 1, number)) <= SHORT_CHUNK:
-                first -= 1
-            yield own.joined(first, number), [number]
+            yield own.joined(*_with_before(own, number)), [number]
+
+
+def _with_before(own: StatedPassage, number: int) -> tuple[int, int]:
+    """Return the first and the last sentence of what is read with a sentence of a long chunk."""
+    first = number
+    while first > max(0, number - MAX_BEFORE) and len(own.joined(first - 1, number)) <= SHORT_CHUNK:
+        first -= 1
+    return first, number
 
 
 def _shared(words: Mapping[str, float], others: Mapping[str, float]) -> float:

@@ -9,7 +9,8 @@ Rules
   level only contradictions are kept.
 - A trusted chunk is compared with the served ones of lower trust that lie nearest to it, after all others: they came
   before it, and nobody could know.
-- A trained reader looks for contradictions in other words (`corpus_guard.screening.survey.likely_contradictions`).
+- A trained reader looks for contradictions in other words, and doubts some that the rules found
+  (`corpus_guard.screening.survey.likely_contradictions`).
 - At most `max_comparisons` pairs of chunks are compared in a run. A chunk that was not compared with a more
   trusted one is counted, and so is a trusted one that was not compared with all that is served near it.
 
@@ -22,7 +23,7 @@ import re
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any, Final, Protocol
 
@@ -37,12 +38,15 @@ from corpus_guard.domain import Chunk, Span, TrustLevel, Version
 from corpus_guard.screening.survey.agreement import FetchTexts
 from corpus_guard.screening.survey.cells import Cells, find_largest
 from corpus_guard.screening.survey.likely_contradictions import (
+    MAX_DOUBTED,
     NEAREST_READ,
     ChosenPair,
     LikelyContradictions,
     SentencePair,
+    SuspectedPair,
     TrustedPassage,
     choose_pairs,
+    suspect,
 )
 
 NEAREST: Final = 8  # chunks of a higher trust level that a chunk is compared with, of each collection and of the run
@@ -77,6 +81,7 @@ class RelatedStatement:
     kind: Kind | None  # of the first value; NEGATION: one says what the other denies; None: no value is stated
     is_near_copy: bool  # the chunks are the same but for a few words
     is_served: bool  # the other is in a collection; False: it arrives in the same run
+    is_doubted: bool = False  # the rules see a contradiction, a trained reader is sure that there is none
 
     def to_record(self) -> list[object]:
         """Return a JSON-ready form."""
@@ -90,12 +95,15 @@ class RelatedStatement:
             self.kind.value if self.kind else "",
             self.is_near_copy,
             self.is_served,
+            self.is_doubted,
         ]
 
     @classmethod
     def from_record(cls, record: list[Any]) -> RelatedStatement:
         """Read the output of `to_record`. A wrong shape raises TypeError or ValueError."""
-        ordinal, outcome, places, (doc_id, version_id, chunk_id, other_places), trust, kind, copy, served = record
+        ordinal, outcome, places, (doc_id, version_id, chunk_id, other_places), trust, kind, copy, served, doubted = (
+            record
+        )
         span, *values = _spans(places)
         other_span, *other_values = _spans(other_places)
         other = SentencePlace(doc_id, version_id, chunk_id, other_span, tuple(other_values))
@@ -109,6 +117,7 @@ class RelatedStatement:
             Kind(kind) if kind else None,
             bool(copy),
             bool(served),
+            bool(doubted),
         )
 
 
@@ -209,6 +218,10 @@ def document_title(title: str, path: str) -> str:
     return f"{title}\n{re.sub(r'[/_.-]+', ' ', path)}"
 
 
+_Found = tuple[int, int | ServedChunk, RelatedStatement]
+"""Position of an arriving chunk, the other chunk, and what both state."""
+
+
 class _Finder:
     """One run's search."""
 
@@ -278,7 +291,7 @@ class _Finder:
         """Yield (position, what is related); None: the budget does not reach."""
         stating = [position for position in block.tolist() if any(self._passage(position).outlines)]
         nearby = self._nearby(stating)
-        decided: defaultdict[int, list[RelatedStatement]] = defaultdict(list)
+        found: list[_Found] = []
         for position in stating:
             for other in nearby[position]:
                 is_peer = isinstance(other, int) and self._ranks[other] == self._ranks[position]
@@ -287,10 +300,33 @@ class _Finder:
                         yield position, None
                     break
                 related = self._compare(position, other, only_conflicts=bool(is_peer))
-                decided[position] += related
-                yield position, related
+                found += [(position, other, statement) for statement in related]
+        if self._likely:
+            found = self._doubt(self._likely, found)
+        decided: defaultdict[int, list[RelatedStatement]] = defaultdict(list)
+        for position, _, statement in found:
+            decided[position].append(statement)
+        yield from decided.items()
         if self._likely:
             yield from self._read_open(self._likely, {position: nearby[position] for position in stating}, decided)
+
+    def _doubt(self, likely: LikelyContradictions, found: Sequence[_Found]) -> list[_Found]:
+        """Mark the contradictions of open chunks and trusted ones that a reader doubts."""
+        suspected: defaultdict[int, list[tuple[int, SuspectedPair | None]]] = defaultdict(list)
+        for number, (position, other, statement) in enumerate(found):
+            own, chunk = self._chunks[position], self._chunk(other)
+            is_contradiction = statement.outcome is Outcome.CONFLICT and not statement.is_near_copy
+            if is_contradiction and own.trust is TrustLevel.OPEN and chunk.trust is TrustLevel.TRUSTED:
+                places = (_shifted(statement.span, -own.start), _shifted(statement.other.span, -chunk.start))
+                pair = suspect(self._passage(position), self._passage_of(other), chunk.title, places, statement.kind)
+                suspected[position].append((number, pair))
+        few = (pairs for pairs in suspected.values() if len(pairs) <= MAX_DOUBTED)
+        read = [(number, pair) for pairs in few for number, pair in pairs if pair]
+        marked = list(found)
+        for (number, _), is_doubted in zip(read, likely.doubt([pair for _, pair in read]), strict=True):
+            position, other, statement = marked[number]
+            marked[number] = (position, other, replace(statement, is_doubted=is_doubted))
+        return marked
 
     def _read_open(
         self,
@@ -463,8 +499,9 @@ def _worst(related: Iterable[RelatedStatement]) -> tuple[RelatedStatement, ...]:
 _WORST: Final = (Outcome.CONFLICT, Outcome.LIKELY, Outcome.AGREE)
 
 
-def _worst_first(related: RelatedStatement) -> tuple[int, int, bool, int, int, str]:
+def _worst_first(related: RelatedStatement) -> tuple[bool, int, int, bool, int, int, str]:
     return (
+        related.is_doubted,
         _WORST.index(related.outcome),
         -related.trust.rank,
         not related.is_near_copy,
