@@ -25,6 +25,7 @@ from corpus_guard.screening.survey.related_statements import (
     NothingServed,
     PlacedChunk,
     RelatedStatement,
+    ServedChunk,
     find_related_statements,
 )
 
@@ -168,6 +169,28 @@ def test_of_a_chunk_with_many_contradictions_none_is_doubted(contradictions: int
     found = [found for found in related(Doubter(), post) if found.outcome is Outcome.CONFLICT]
 
     assert {each.is_doubted for each in found} == {doubted}
+
+
+class ServedPost:
+    """An open collection that holds one text."""
+
+    def near(self, trust: TrustLevel, vectors: NDArray[np.float32], count: int) -> Sequence[Sequence[ServedChunk]]:
+        return [[ServedChunk(a_chunk("post", trust), PETS, 0.9)] if trust is TrustLevel.OPEN else [] for _ in vectors]
+
+
+@pytest.mark.parametrize(("word", "reopened"), [("no such word", False), ("manager", True)])
+def test_what_is_served_is_not_reopened_where_the_reader_doubts(word: str, reopened: bool) -> None:
+    found = find_related_statements(
+        [a_chunk("page", TrustLevel.TRUSTED, 50, TITLE)],
+        np.array([[1.0, 0.0]], np.float32),
+        lambda positions: [PAGE for _ in positions],
+        ServedPost(),
+        lambda word: 12.0,
+        1_000,
+        LikelyContradictions(Doubter(word), pairs=2, log_odds=3.0, doubted_log_odds=-5.0),
+    )
+
+    assert bool(found.contradicted) == reopened
 
 
 def test_another_contact_is_never_doubted() -> None:

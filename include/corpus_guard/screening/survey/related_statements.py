@@ -8,7 +8,7 @@ Rules
 - `corpus_guard.claims` says which sentences agree and which contradict each other. Of the chunks of its own
   level only contradictions are kept.
 - A trusted chunk is compared with the served ones of lower trust that lie nearest to it, after all others: they came
-  before it, and nobody could know.
+  before it, and nobody could know. What the reader doubts is left out.
 - A trained reader looks for contradictions in other words, and doubts some that the rules found
   (`corpus_guard.screening.survey.likely_contradictions`).
 - At most `max_comparisons` pairs of chunks are compared in a run. A chunk that was not compared with a more
@@ -277,13 +277,16 @@ class _Finder:
             for trust in TrustLevel:
                 if trust is not TrustLevel.TRUSTED:
                     self._add_served(trust, block, nearby)
+            found: list[_Found] = []
             for position in block:
-                version = self._chunks[position].version_id
                 for other in nearby[position]:
                     if self._left <= 0:
-                        not_compared[version] += 1
+                        not_compared[self._chunks[position].version_id] += 1
                         break
-                    contradicted[version] += self._compare(position, other, only_conflicts=True)
+                    found += [(position, other, each) for each in self._compare(position, other, only_conflicts=True)]
+            for position, _, statement in self._doubt(found):
+                if not statement.is_doubted:
+                    contradicted[self._chunks[position].version_id].append(statement)
         kept = {version: _worst(statements) for version, statements in contradicted.items() if statements}
         return kept, not_compared
 
@@ -301,29 +304,32 @@ class _Finder:
                     break
                 related = self._compare(position, other, only_conflicts=bool(is_peer))
                 found += [(position, other, statement) for statement in related]
-        if self._likely:
-            found = self._doubt(self._likely, found)
         decided: defaultdict[int, list[RelatedStatement]] = defaultdict(list)
-        for position, _, statement in found:
+        for position, _, statement in self._doubt(found):
             decided[position].append(statement)
         yield from decided.items()
         if self._likely:
             yield from self._read_open(self._likely, {position: nearby[position] for position in stating}, decided)
 
-    def _doubt(self, likely: LikelyContradictions, found: Sequence[_Found]) -> list[_Found]:
-        """Mark the contradictions of open chunks and trusted ones that a reader doubts."""
-        suspected: defaultdict[int, list[tuple[int, SuspectedPair | None]]] = defaultdict(list)
+    def _doubt(self, found: Sequence[_Found]) -> Sequence[_Found]:
+        """Mark the contradictions of open chunks and trusted ones that the reader doubts, if there is one."""
+        if not self._likely:
+            return found
+        suspected: defaultdict[str, list[tuple[int, SuspectedPair | None]]] = defaultdict(list)
         for number, (position, other, statement) in enumerate(found):
-            own, chunk = self._chunks[position], self._chunk(other)
+            sides = [
+                (self._chunks[position], self._passage(position), statement.span),
+                (self._chunk(other), self._passage_of(other), statement.other.span),
+            ]
+            (post, posted, own), (page, stated, theirs) = sorted(sides, key=lambda side: side[0].trust.rank)
             is_contradiction = statement.outcome is Outcome.CONFLICT and not statement.is_near_copy
-            if is_contradiction and own.trust is TrustLevel.OPEN and chunk.trust is TrustLevel.TRUSTED:
-                places = (_shifted(statement.span, -own.start), _shifted(statement.other.span, -chunk.start))
-                pair = suspect(self._passage(position), self._passage_of(other), chunk.title, places, statement.kind)
-                suspected[position].append((number, pair))
+            if is_contradiction and post.trust is TrustLevel.OPEN and page.trust is TrustLevel.TRUSTED:
+                places = (_shifted(own, -post.start), _shifted(theirs, -page.start))
+                suspected[post.chunk_id].append((number, suspect(posted, stated, page.title, places, statement.kind)))
         few = (pairs for pairs in suspected.values() if len(pairs) <= MAX_DOUBTED)
         read = [(number, pair) for pairs in few for number, pair in pairs if pair]
         marked = list(found)
-        for (number, _), is_doubted in zip(read, likely.doubt([pair for _, pair in read]), strict=True):
+        for (number, _), is_doubted in zip(read, self._likely.doubt([pair for _, pair in read]), strict=True):
             position, other, statement = marked[number]
             marked[number] = (position, other, replace(statement, is_doubted=is_doubted))
         return marked
