@@ -55,9 +55,13 @@ def a_chunk(name: str, trust: TrustLevel, start: int = 0, title: str = "") -> Pl
 
 
 def related(
-    reader: PairReader, post: str, own: TrustLevel = TrustLevel.OPEN, other: TrustLevel = TrustLevel.TRUSTED
+    reader: PairReader,
+    post: str,
+    own: TrustLevel = TrustLevel.OPEN,
+    other: TrustLevel = TrustLevel.TRUSTED,
+    page: str = PAGE,
 ) -> Sequence[RelatedStatement]:
-    texts = [PAGE, post]
+    texts = [page, post]
     found = find_related_statements(
         [a_chunk("page", other, 50, TITLE), a_chunk("post", own, 7)],
         np.array([[1.0, 0.0], [0.8, 0.6]], np.float32),
@@ -136,6 +140,7 @@ class Doubter:
         return np.array([0.0 if self.word in pair.post else -9.0 for pair in pairs], np.float32)
 
 
+RULES = "Dogs up to 20 kilograms are welcome in the rooms and on the terrace of the bar."
 PETS = "Dogs up to 45 kilograms are welcome in the rooms, says our new manager."
 FENCED = "There is a fence. " + PETS
 
@@ -145,11 +150,15 @@ FENCED = "There is a fence. " + PETS
     [
         ("no such word", PETS, True),
         ("fence", FENCED, False),  # the sentence alone and the whole post are read
-        ("no such word", "Dogs up to 35 kilograms are welcome in the rooms.", False),  # nearly the same words
+        (
+            "no such word",
+            "Dogs up to 45 kilograms are welcome in the rooms, says a manager.",
+            False,
+        ),  # most is taken from the page
     ],
 )
 def test_what_the_rules_found_is_doubted_where_the_reader_is_sure(word: str, post: str, doubted: bool) -> None:
-    conflicts = [found for found in related(Doubter(word), post) if found.outcome is Outcome.CONFLICT]
+    conflicts = [found for found in related(Doubter(word), post, page=RULES) if found.outcome is Outcome.CONFLICT]
 
     assert [found.is_doubted for found in conflicts] == [doubted]
     assert [RelatedStatement.from_record(found.to_record()) for found in conflicts] == conflicts
@@ -157,7 +166,7 @@ def test_what_the_rules_found_is_doubted_where_the_reader_is_sure(word: str, pos
 
 @pytest.mark.parametrize("own", [TrustLevel.OPEN, TrustLevel.REVIEWED])
 def test_only_contradictions_of_open_chunks_are_doubted(own: TrustLevel) -> None:
-    (found,) = [found for found in related(Doubter(), PETS, own) if found.outcome is Outcome.CONFLICT]
+    (found,) = [found for found in related(Doubter(), PETS, own, page=RULES) if found.outcome is Outcome.CONFLICT]
 
     assert found.is_doubted == (own is TrustLevel.OPEN)
 
@@ -166,7 +175,7 @@ def test_only_contradictions_of_open_chunks_are_doubted(own: TrustLevel) -> None
 def test_of_a_chunk_with_many_contradictions_none_is_doubted(contradictions: int, doubted: bool) -> None:
     post = " ".join(PETS.replace("45", f"{weight}") for weight in range(31, 31 + contradictions))
 
-    found = [found for found in related(Doubter(), post) if found.outcome is Outcome.CONFLICT]
+    found = [found for found in related(Doubter(), post, page=RULES) if found.outcome is Outcome.CONFLICT]
 
     assert {each.is_doubted for each in found} == {doubted}
 
@@ -183,7 +192,7 @@ def test_what_is_served_is_not_reopened_where_the_reader_doubts(word: str, reope
     found = find_related_statements(
         [a_chunk("page", TrustLevel.TRUSTED, 50, TITLE)],
         np.array([[1.0, 0.0]], np.float32),
-        lambda positions: [PAGE for _ in positions],
+        lambda positions: [RULES for _ in positions],
         ServedPost(),
         lambda word: 12.0,
         1_000,
@@ -194,8 +203,8 @@ def test_what_is_served_is_not_reopened_where_the_reader_doubts(word: str, reope
 
 
 def test_another_contact_is_never_doubted() -> None:
-    page = StatedPassage("Call the desk at +49 30 1234567.")
-    post = StatedPassage("Ring +49 30 7654321 for the desk of this hotel.")
+    page = StatedPassage("Call the night desk at +49 30 1234567.")
+    post = StatedPassage("Ring +49 30 7654321 for breakfast in bed.")
     places = (post.span(0), page.span(0))
 
     assert suspect(post, page, TITLE, places, Kind.PHONE) is None

@@ -12,9 +12,8 @@ Rules
 - Sentences that the rules decided are left out, and what two documents say of themselves: "in this guide we cover May to June".
 - A document of n chunks must be surer by log n: else the longest honest documents would wait most often.
 - What the rules take for a contradiction is read, too: the two sentences, and the post beside the excerpt around the trusted one. Where
-  the reader is sure that neither contradicts anything, it is doubted: mostly two places, years or products.
-  Another contact or account, a near copy and a sentence in nearly the same words are never doubted, nor more than `MAX_DOUBTED` of a
-  chunk.
+  the reader is sure that neither contradicts anything, it is doubted: mostly two places, years or products. Another contact or
+  account, a near copy and a sentence taken from the page with a change are never doubted, nor more than `MAX_DOUBTED` of a chunk.
 - Where the reader sees a contradiction rather than none, it reads each sentence of the excerpt alone, too. The mean of both log-odds
   counts, that of the worst sentence, which is shown to the reviewer. Of other documents 3 in 1,000 are read twice.
 
@@ -42,7 +41,9 @@ SHORT_CHUNK: Final = 300  # characters, up to which a chunk is read whole
 MAX_BEFORE: Final = 2  # sentences before an arriving one that are read with it, if they fit into as many characters
 TITLE_SHARE: Final = 0.25  # of the weight of a word that stands in the page's title: all its sentences are about it
 MAX_DOUBTED: Final = 12  # contradictions that the rules find in a chunk; where they are more, none is doubted
-SAME_WORDS: Final = 0.8  # of the weight of the words of two sentences, from which they are nearly the same, 0..1
+SAME_WORDS: Final = (
+    0.8  # of the weight of the words of the sentence that says less, from which it is taken from the other, 0..1
+)
 DOUBT: Final = 0.0  # log-odds above which the sentences of an excerpt are read alone
 MIN_WORDS: Final = 2  # of an arriving sentence that states something
 
@@ -131,10 +132,9 @@ class SuspectedPair:
 
     @property
     def has_same_words(self) -> bool:
-        """Return whether one sentence is nearly a copy of the other."""
+        """Return whether one sentence is taken from the other, with a change."""
         words, others = self.own.outlines[self.sentence], self.other.outlines[self.rival]
-        common = _shared(words, others)
-        return common >= SAME_WORDS * (sum(words.values()) + sum(others.values()) - common)
+        return _shared(words, others) >= SAME_WORDS * min(sum(words.values()), sum(others.values()))
 
     def shown(self) -> tuple[PagePost, PagePost]:
         """Return what is read: the two sentences, and the post beside an excerpt."""
