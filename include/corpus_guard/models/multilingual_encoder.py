@@ -125,8 +125,9 @@ class OpenEncoder(OpenBase):
         for number, ids in enumerate(tokens):
             rows[number, : len(ids)] = _unpack(self._table[list(ids)])
             mask[number, : len(ids)] = 1
-        dtype = next(self.body.parameters()).dtype
-        states = self.body(inputs_embeds=torch.from_numpy(rows).to(dtype), attention_mask=mask).last_hidden_state
+        weight = next(self.body.parameters())
+        mask = mask.to(weight.device)
+        states = self.body(inputs_embeds=torch.from_numpy(rows).to(weight), attention_mask=mask).last_hidden_state
         seen = states.float()
         mean = (seen * mask[..., None]).sum(1) / mask.sum(1, keepdim=True)
         return torch.cat([mean, seen.masked_fill(mask[..., None] == 0, UNSEEN).amax(1)], 1)
