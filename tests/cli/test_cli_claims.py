@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from corpus_guard.models.contradiction_reader import CONTRADICTIONS
+from corpus_guard.models.contradiction_reader import EXCERPTS
 from corpus_guard.models.trained_reader import ReaderWeights
 
 Typed = Callable[..., tuple[int, str, str]]
@@ -124,7 +124,7 @@ def test_a_reader_is_trained_on_pairs_of_ones_own_and_honest_texts(tmp_path: Pat
     assert code == 0, errors
     sheet = json.loads(written)
     assert (sheet["pairs"], sheet["fields"], sheet["pages"]) == (2, ["dryers"], 1)
-    assert ReaderWeights.load(CONTRADICTIONS, tmp_path / "reader.npz").sheet["examples"] == sheet["examples"]
+    assert ReaderWeights.load(EXCERPTS, tmp_path / "reader.npz").sheet["examples"] == sheet["examples"]
 
 
 def test_a_field_that_is_left_out_must_be_one(tmp_path: Path, typed: Typed) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from corpus_guard.errors import SettingsError
 from corpus_guard.models import Models
-from corpus_guard.models.contradiction_reader import CONTRADICTIONS
+from corpus_guard.models.contradiction_reader import EXCERPTS
 from corpus_guard.models.cut_language_model import CutLanguageModel
 from corpus_guard.models.order_reader import ORDERS
 from corpus_guard.models.trained_reader import ReaderKind, ReaderWeights, TrainedReader
@@ -57,7 +57,7 @@ def test_weights_of_another_reader_are_refused(tmp_path: Path) -> None:
     made_up().save(tmp_path / "reader.npz")
 
     with pytest.raises(SettingsError, match=r"reader\.npz.*guard train contradictions"):
-        ReaderWeights.load(CONTRADICTIONS, tmp_path / "reader.npz")
+        ReaderWeights.load(EXCERPTS, tmp_path / "reader.npz")
 
 
 @pytest.mark.parametrize("content", [None, b"", b"PK\x03\x04 not an archive"])
@@ -70,7 +70,7 @@ def test_a_missing_or_damaged_file_is_named(content: bytes | None, tmp_path: Pat
         ReaderWeights.load(KIND, file)
 
 
-@pytest.mark.parametrize("kind", [CONTRADICTIONS, ORDERS])
+@pytest.mark.parametrize("kind", [EXCERPTS, ORDERS])
 def test_the_weights_of_the_package_say_what_they_learned_from(kind: ReaderKind, tmp_path: Path) -> None:
     made_up().save(tmp_path / "other.npz")
 

@@ -167,6 +167,10 @@ def contradictions(
     without: Annotated[
         list[str] | None, typer.Option(help="File of pairs that is left out, to be measured on; several names allowed.")
     ] = None,
+    sentences: Annotated[
+        bool,
+        typer.Option("--sentences", help="Train the second model, which reads the sentences of a page one by one."),
+    ] = False,
     seed: Annotated[int, typer.Option(help="Random seed of the first weights and of the order.")] = 0,
     as_json: Json = False,
 ) -> None:
@@ -182,10 +186,12 @@ def contradictions(
     from corpus_guard.detectors.contradictions.honest_texts import find_honest_pairs
     from corpus_guard.detectors.contradictions.training import train_contradiction_reader
     from corpus_guard.models import Models
+    from corpus_guard.models.contradiction_reader import EXCERPTS, SENTENCES
     from corpus_guard.models.weights import builtin_language_model
     from corpus_guard.screening.wording import load_wording
     from corpus_guard.settings import load_settings
 
+    kind = SENTENCES if sentences else EXCERPTS
     pairs = list(load_pairs(pairs_folder))
     fields = sorted({pair.field for pair in pairs})
     if not pairs:
@@ -196,10 +202,14 @@ def contradictions(
     settings = load_settings()
     models = Models(settings)
     wording = load_wording(models.frequency_vocabulary)
-    shown = [pair for path in honest or () for pair in find_honest_pairs(path, models.embedder, wording, seed)]
+    shown = [
+        pair
+        for path in honest or ()
+        for pair in find_honest_pairs(path, models.embedder, wording, seed, alone=sentences)
+    ]
     with console.progress(not as_json) as progress:
         weights = train_contradiction_reader(
-            chosen, builtin_language_model(settings), honest=shown, seed=seed, progress=progress
+            kind, chosen, builtin_language_model(settings), honest=shown, seed=seed, progress=progress
         )
     weights.save(to)
     if as_json:
@@ -208,4 +218,4 @@ def contradictions(
     out.print(
         f"Trained on {weights.sheet['pairs']:,} pairs of {weights.sheet['pages']:,} pages and {weights.sheet['honest']:,} honest ones"
     )
-    out.print(f"Written to {visible(str(to))}; to use it, replace screening/learned/contradictions.npz", soft_wrap=True)
+    out.print(f"Written to {visible(str(to))}; to use it, replace screening/learned/{kind.file.name}", soft_wrap=True)

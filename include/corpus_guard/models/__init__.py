@@ -104,9 +104,11 @@ class Models:
     @cached_property
     def contradiction_reader(self) -> ContradictionReader:
         """The reader of contradictions, whatever language model is configured; torch is imported when it first reads."""
-        from corpus_guard.models.contradiction_reader import CONTRADICTIONS, ContradictionReader
+        from corpus_guard.models.contradiction_reader import EXCERPTS, SENTENCES, ContradictionReader
         from corpus_guard.models.trained_reader import ReaderWeights
 
         return ContradictionReader(
-            lambda: builtin_language_model(self._settings), lambda: ReaderWeights.load(CONTRADICTIONS)
+            lambda: builtin_language_model(self._settings),
+            lambda: ReaderWeights.load(EXCERPTS),
+            lambda: ReaderWeights.load(SENTENCES),
         )

@@ -11,8 +11,8 @@ import pytest
 from corpus_guard.detectors.contradictions.pairs import Pair, PairLabel, load_pairs
 from corpus_guard.detectors.contradictions.training import LABELS, make_examples, train_contradiction_reader
 from corpus_guard.models import Models
-from corpus_guard.models.contradiction_reader import CONTRADICTIONS, EXCERPT_CHARS, ContradictionReader, PagePost
-from corpus_guard.models.trained_reader import ReaderWeights
+from corpus_guard.models.contradiction_reader import EXCERPT_CHARS, EXCERPTS, SENTENCES, PagePost
+from corpus_guard.models.trained_reader import ReaderWeights, TrainedReader
 
 LAMPS = "lighthouses"
 NORRIN = ("Norrin's tower is 41 metres high.", "Norrin's tower may be climbed in summer.")
@@ -48,6 +48,12 @@ def test_a_post_is_shown_beside_its_page_or_a_part_of_it_with_its_sentence() -> 
 
     assert excerpts == {NORRIN[0], " ".join(NORRIN)}
     assert make_examples(PAIRS, seed=3) == make_examples(PAIRS, seed=3)
+
+
+def test_the_second_model_is_shown_one_sentence_of_a_page() -> None:
+    examples = [example for seed in range(10) for example in make_examples(PAIRS, seed=seed, alone=True)]
+
+    assert {example.excerpt for example, _ in examples} == {*NORRIN, *SKARN}
 
 
 def test_no_excerpt_is_longer_than_what_is_read() -> None:
@@ -89,17 +95,19 @@ def test_every_label_and_field_of_the_own_pairs_is_learned() -> None:
 def test_training_learns_and_gives_the_same_weights_again(models: Models, tmp_path: Path) -> None:
     pairs = list(load_pairs())[:120]
 
-    first, second = (train_contradiction_reader(pairs, models.language_model_weights, seed=1) for _ in range(2))
+    first, second = (
+        train_contradiction_reader(EXCERPTS, pairs, models.language_model_weights, seed=1) for _ in range(2)
+    )
 
     assert first.unit.tobytes() == second.unit.tobytes()
-    assert all(np.array_equal(first.changes[name], second.changes[name]) for name in CONTRADICTIONS.shapes)
-    assert all(first.changes[name].any() for name in CONTRADICTIONS.shapes)
+    assert all(np.array_equal(first.changes[name], second.changes[name]) for name in EXCERPTS.shapes)
+    assert all(first.changes[name].any() for name in EXCERPTS.shapes)
     first.save(tmp_path / "reader.npz")
-    stored = ReaderWeights.load(CONTRADICTIONS, tmp_path / "reader.npz")
+    stored = ReaderWeights.load(EXCERPTS, tmp_path / "reader.npz")
     assert stored.sheet["pairs"] == 120
     pair = PagePost("Norrin", NORRIN[0], PAIRS[0].text)
     exact, rounded = (
-        ContradictionReader(lambda: models.language_model_weights, lambda weights=weights: weights).log_odds([pair])
+        TrainedReader(lambda: models.language_model_weights, lambda weights=weights: weights).log_odds([pair.prompt], 0)
         for weights in (first, stored)
     )
     assert abs(exact - rounded).max() < 0.5
@@ -109,7 +117,7 @@ def test_progress_is_told(models: Models) -> None:
     steps: list[tuple[int, int]] = []
 
     train_contradiction_reader(
-        PAIRS, models.language_model_weights, progress=lambda what, done, total: steps.append((done, total))
+        SENTENCES, PAIRS, models.language_model_weights, progress=lambda what, done, total: steps.append((done, total))
     )
 
     assert all(later[0] > earlier[0] for earlier, later in pairwise(steps))

@@ -49,6 +49,8 @@ class Pessimist:
         self.shown += pairs
         return np.array([4.0 if self.word in pair.excerpt else -4.0 for pair in pairs], np.float32)
 
+    log_odds_alone = log_odds
+
 
 def a_chunk(name: str, trust: TrustLevel, start: int = 0, title: str = "") -> PlacedChunk:
     return PlacedChunk(name, f"v-{name}", f"c-{name}", 0, start, trust, title)
@@ -138,6 +140,8 @@ class Doubter:
 
     def log_odds(self, pairs: Sequence[PagePost]) -> NDArray[np.float32]:
         return np.array([0.0 if self.word in pair.post else -9.0 for pair in pairs], np.float32)
+
+    log_odds_alone = log_odds
 
 
 RULES = "Dogs up to 20 kilograms are welcome in the rooms and on the terrace of the bar."

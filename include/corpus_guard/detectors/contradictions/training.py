@@ -1,7 +1,8 @@
-"""Training of the reader of contradictions: pages and posts in, ``screening/learned/contradictions.npz`` out.
+"""Training of the reader of contradictions: pages and posts in, ``screening/learned`` out.
 
-Each post is shown beside an excerpt of its page with the sentence that it is about, and some beside an excerpt without it, or beside
-the page on another thing of the same kind: whatever they say, they say nothing of that.
+The first model reads excerpts, the second sentences. Each post is shown beside an excerpt of its page with the sentence that it is about,
+and some beside an excerpt without it, or beside the page on another thing of the same kind: whatever they say, they say nothing of that.
+The second model is shown one sentence each time.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from typing import Any, Final
 from corpus_guard.detectors.contradictions.pairs import Pair, PairLabel
 from corpus_guard.detectors.reader_training import Recipe, train_reader
 from corpus_guard.domain import Progress, digest, no_progress
-from corpus_guard.models.contradiction_reader import CONTRADICTIONS, CONTRADICTS, EXCERPT_CHARS, PagePost
-from corpus_guard.models.trained_reader import ReaderWeights
+from corpus_guard.models.contradiction_reader import CONTRADICTS, EXCERPT_CHARS, EXCERPTS, SENTENCES, PagePost
+from corpus_guard.models.trained_reader import ReaderKind, ReaderWeights
 from corpus_guard.models.weights import Weights
 
 LABELS: Final = {PairLabel.CONTRADICTS: CONTRADICTS, PairLabel.SAME: 1, PairLabel.OTHER: 2}
@@ -30,19 +31,25 @@ SURROUNDED: Final = 0.15
 MAX_SURROUNDED: Final = 200
 """Characters of a post that gets such a neighbour."""
 
-RECIPE: Final = Recipe(epochs=2, batch=48, learning_rate=6e-4, dropout=0.1)
+RECIPES: Final = {
+    EXCERPTS.name: Recipe(epochs=2, batch=48, learning_rate=6e-4, dropout=0.1),
+    SENTENCES.name: Recipe(),
+}
 
 Example = tuple[PagePost, int]
 """What is shown, and the right output of the unit."""
 
 
-def make_examples(pairs: Iterable[Pair], honest: Iterable[PagePost] = (), seed: int = 0) -> list[Example]:
+def make_examples(
+    pairs: Iterable[Pair], honest: Iterable[PagePost] = (), seed: int = 0, *, alone: bool = False
+) -> list[Example]:
     """Return what the reader is shown, in a random order.
 
     Args:
         pairs: of whole pages.
         honest: texts of honest documents beside others: they contradict nothing.
         seed: of the order, and of what is shown a second time.
+        alone: show one sentence of a page at a time.
     """
     choice = random.Random(f"{seed} contradictions")  # noqa: S311 - no secret
     pages: defaultdict[tuple[str, str, tuple[str, ...]], list[Pair]] = defaultdict(list)
@@ -55,18 +62,19 @@ def make_examples(pairs: Iterable[Pair], honest: Iterable[PagePost] = (), seed: 
     for (field, title, page), own in pages.items():
         others = [pair.text for pair in own if pair.label is PairLabel.OTHER]
         for pair in own:
-            excerpt = _shorten(page, pair.sentence, choice)
+            excerpt = _shorten(page, pair.sentence, choice, alone=alone)
             examples.append((PagePost(title, excerpt, _surround(pair.text, others, choice)), LABELS[pair.label]))
             rest = [each for number, each in enumerate(page) if number != pair.sentence]
             if rest and choice.random() < ELSEWHERE:
-                elsewhere = _shorten(rest, choice.randrange(len(rest)), choice)
+                elsewhere = _shorten(rest, choice.randrange(len(rest)), choice, alone=alone)
                 examples.append((PagePost(title, elsewhere, pair.text), LABELS[PairLabel.OTHER]))
             sisters = {name: its for name, its in kinds.get((field, pair.kind), {}).items() if name != title}
             if sisters and choice.random() < SISTERS:
                 name = choice.choice(sorted(sisters))
                 sister = sisters[name]
                 nearest = _most_alike(pair.text, sister)
-                examples.append((PagePost(name, _shorten(sister, nearest, choice), pair.text), LABELS[PairLabel.OTHER]))
+                excerpt = _shorten(sister, nearest, choice, alone=alone)
+                examples.append((PagePost(name, excerpt, pair.text), LABELS[PairLabel.OTHER]))
     choice.shuffle(examples)
     return examples
 
@@ -82,8 +90,10 @@ def _surround(text: str, others: Sequence[str], choice: random.Random) -> str:
     return " ".join(both)
 
 
-def _shorten(page: Sequence[str], kept: int, choice: random.Random) -> str:
-    """Return a page, or some of its sentences with a given one; never more than are read."""
+def _shorten(page: Sequence[str], kept: int, choice: random.Random, *, alone: bool) -> str:
+    """Return a page, or some of its sentences with a given one, or that alone; never more than are read."""
+    if alone:
+        return page[kept]
     others = [number for number in range(len(page)) if number != kept]
     choice.shuffle(others)
     shown, room = [kept], EXCERPT_CHARS - len(page[kept])
@@ -101,6 +111,7 @@ def _most_alike(text: str, sentences: Sequence[str]) -> int:
 
 
 def train_contradiction_reader(
+    kind: ReaderKind,
     pairs: Sequence[Pair],
     language_model: Weights,
     *,
@@ -108,18 +119,19 @@ def train_contradiction_reader(
     seed: int = 0,
     progress: Progress = no_progress,
 ) -> ReaderWeights:
-    """Train the reader. The same pairs and seed give the same weights on the same kind of processor.
+    """Train a model of the reader. The same pairs and seed give the same weights on the same kind of processor.
 
     Args:
+        kind: `EXCERPTS` or `SENTENCES`.
         pairs: of whole pages.
         language_model: the built-in one, converted.
         honest: texts of honest documents beside others.
         seed: of weights and order.
         progress: told after each batch.
     """
-    examples = [(shown.prompt, label) for shown, label in make_examples(pairs, honest, seed)]
+    examples = [(shown.prompt, label) for shown, label in make_examples(pairs, honest, seed, alone=kind is SENTENCES)]
     sheet = _sheet(pairs, honest)
-    return train_reader(CONTRADICTIONS, examples, language_model, sheet, RECIPE, seed=seed, progress=progress)
+    return train_reader(kind, examples, language_model, sheet, RECIPES[kind.name], seed=seed, progress=progress)
 
 
 def _sheet(pairs: Sequence[Pair], honest: Sequence[PagePost]) -> dict[str, Any]:

@@ -31,7 +31,7 @@ from corpus_guard.claims.comparison import CONTACTS, Outcome
 from corpus_guard.claims.value import Kind
 from corpus_guard.domain import Counterstatement, Finding, Severity, TrustLevel, Version
 from corpus_guard.models import Models
-from corpus_guard.models.contradiction_reader import CONTRADICTIONS
+from corpus_guard.models.contradiction_reader import EXCERPTS, SENTENCES
 from corpus_guard.screening.check import ConfiguredCheck, Hits, Params
 from corpus_guard.screening.policy import UNCHECKED_SUFFIX
 from corpus_guard.screening.survey.likely_contradictions import LikelyContradictions
@@ -72,8 +72,8 @@ class Conflict(ConfiguredCheck[ConflictParams]):
     code_version = ("conflict", "4")
 
     def resources(self) -> Sequence[str]:
-        """Return the digest of the trained reader."""
-        return (CONTRADICTIONS.digest(),) if self.params.pairs_read else ()
+        """Return the digests of the trained reader."""
+        return (EXCERPTS.digest(), SENTENCES.digest()) if self.params.pairs_read else ()
 
     def likely(self, models: Models) -> LikelyContradictions | None:
         """Return what reads the pairs that the rules leave open; None where the policy has none read."""

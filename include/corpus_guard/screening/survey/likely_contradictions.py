@@ -14,8 +14,8 @@ Rules
 - What the rules take for a contradiction is read, too: the two sentences, and the post beside the excerpt around the trusted one. Where
   the reader is sure that neither contradicts anything, it is doubted: mostly two places, years or products. Another contact or
   account, a near copy and a sentence taken from the page with a change are never doubted, nor more than `MAX_DOUBTED` of a chunk.
-- Where the reader sees a contradiction rather than none, it reads each sentence of the excerpt alone, too. The mean of both log-odds
-  counts, that of the worst sentence, which is shown to the reviewer. Of other documents 3 in 1,000 are read twice.
+- Where the reader sees a contradiction rather than none, its second model reads each sentence of the excerpt alone. The mean of
+  both log-odds counts, that of the worst sentence, which is shown to the reviewer. Of other documents 3 in 1,000 are read twice.
 
 What it does not do: compare trusted documents that arrive later with what is served; the rules alone do that.
 """
@@ -52,7 +52,10 @@ class PairReader(Protocol):
     """Interface of `corpus_guard.models.contradiction_reader.ContradictionReader` that screening needs."""
 
     def log_odds(self, pairs: Sequence[PagePost]) -> NDArray[np.float32]:
-        """Return the log-odds that each post contradicts its page, shape (pairs,)."""
+        """Return the log-odds that each post contradicts its excerpt, shape (pairs,)."""
+
+    def log_odds_alone(self, pairs: Sequence[PagePost]) -> NDArray[np.float32]:
+        """Return the log-odds that each post contradicts its excerpt of a single sentence, shape (pairs,)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +85,8 @@ class ChosenPair:
     shown: PagePost
     sentences: tuple[SentencePair, ...]
     """Each sentence of the excerpt, in its order, with the arriving one that has most in common with it."""
+    nearest: int
+    """Number of the sentence of the excerpt that has most in common with the post."""
 
     def alone(self) -> list[PagePost]:
         """Return the post beside each sentence of the excerpt."""
@@ -179,8 +184,8 @@ def read_pairs(reader: PairReader, chosen: Sequence[ChosenPair]) -> list[ReadPai
     """Return what a reader makes of each pair."""
     scores = reader.log_odds([pair.shown for pair in chosen]).tolist()
     doubtful = [number for number, score in enumerate(scores) if score > DOUBT]
-    alone = reader.log_odds([shown for number in doubtful for shown in chosen[number].alone()]).tolist()
-    read = [ReadPair(score, pair.sentences[0]) for pair, score in zip(chosen, scores, strict=True)]
+    alone = reader.log_odds_alone([shown for number in doubtful for shown in chosen[number].alone()]).tolist()
+    read = [ReadPair(score, pair.sentences[pair.nearest]) for pair, score in zip(chosen, scores, strict=True)]
     for number in doubtful:
         sentences = chosen[number].sentences
         own, alone = alone[: len(sentences)], alone[len(sentences) :]
@@ -218,7 +223,8 @@ def choose_pairs(own: StatedPassage, trusted: Sequence[TrustedPassage], count: i
             for rival in excerpt
         ]
         shown = PagePost(other.title, " ".join(pair.text for pair in pairs), post)
-        chosen.append(ChosenPair(beside, shown, tuple(pairs)))
+        nearest = max(range(len(excerpt)), key=lambda place: weights[number, beside][excerpt[place]])
+        chosen.append(ChosenPair(beside, shown, tuple(pairs), nearest))
     return chosen
 
 
