@@ -184,6 +184,14 @@ def test_of_a_chunk_with_many_contradictions_none_is_doubted(contradictions: int
     assert {each.is_doubted for each in found} == {doubted}
 
 
+def test_what_is_too_long_to_be_read_is_not_doubted() -> None:
+    page = StatedPassage(RULES)
+    short, long = (StatedPassage(PETS[:-1] + filler + ".") for filler in ("", ", and so on" * 35))
+
+    assert suspect(short, page, TITLE, (short.span(0), page.span(0)), Kind.QUANTITY)
+    assert suspect(long, page, TITLE, (long.span(0), page.span(0)), Kind.QUANTITY) is None
+
+
 class ServedPost:
     """An open collection that holds one text."""
 

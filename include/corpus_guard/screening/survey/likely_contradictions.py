@@ -13,7 +13,8 @@ Rules
 - A document of n chunks must be surer by log n: else the longest honest documents would wait most often.
 - What the rules take for a contradiction is read, too: the two sentences, and the post beside the excerpt around the trusted one. Where
   the reader is sure that neither contradicts anything, it is doubted: mostly two places, years or products. Another contact or
-  account, a near copy and a sentence taken from the page with a change are never doubted, nor more than `MAX_DOUBTED` of a chunk.
+  account, a near copy, a sentence taken from the page with a change and one that is too long to be read are never doubted, nor
+  more than `MAX_DOUBTED` of a chunk.
 - Where the reader sees a contradiction rather than none, its second model reads each sentence of the excerpt alone. The mean of
   both log-odds counts, that of the worst sentence, which is shown to the reviewer. Of other documents 3 in 1,000 are read twice.
 
@@ -34,16 +35,14 @@ from corpus_guard.claims.comparison import CONTACTS
 from corpus_guard.claims.passages import StatedPassage
 from corpus_guard.claims.value import Kind
 from corpus_guard.domain import Span
-from corpus_guard.models.contradiction_reader import EXCERPT_CHARS, PagePost
+from corpus_guard.models.contradiction_reader import EXCERPT_CHARS, POST_CHARS, PagePost
 
 NEAREST_READ: Final = 2  # trusted chunks beside which a chunk is read
 SHORT_CHUNK: Final = 300  # characters, up to which a chunk is read whole
 MAX_BEFORE: Final = 2  # sentences before an arriving one that are read with it, if they fit into as many characters
 TITLE_SHARE: Final = 0.25  # of the weight of a word that stands in the page's title: all its sentences are about it
 MAX_DOUBTED: Final = 12  # contradictions that the rules find in a chunk; where they are more, none is doubted
-SAME_WORDS: Final = (
-    0.8  # of the weight of the words of the sentence that says less, from which it is taken from the other, 0..1
-)
+SAME_WORDS: Final = 0.8  # of the weight of the words of the sentence that says less: it is taken from the other one
 DOUBT: Final = 0.0  # log-odds above which the sentences of an excerpt are read alone
 MIN_WORDS: Final = 2  # of an arriving sentence that states something
 
@@ -141,6 +140,13 @@ class SuspectedPair:
         words, others = self.own.outlines[self.sentence], self.other.outlines[self.rival]
         return _shared(words, others) >= SAME_WORDS * min(sum(words.values()), sum(others.values()))
 
+    @property
+    def is_cut(self) -> bool:
+        """Return whether a sentence is longer than what is read."""
+        return (
+            len(self.own.sentence(self.sentence)) > POST_CHARS or len(self.other.sentence(self.rival)) > EXCERPT_CHARS
+        )
+
     def shown(self) -> tuple[PagePost, PagePost]:
         """Return what is read: the two sentences, and the post beside an excerpt."""
         last = len(self.own.outlines) - 1
@@ -169,7 +175,7 @@ def suspect(
         kind: of the values that differ.
     """
     pair = SuspectedPair(own, own.number(places[0]), other, other.number(places[1]), title)
-    return None if kind in CONTACTS or pair.has_same_words else pair
+    return None if kind in CONTACTS or pair.has_same_words or pair.is_cut else pair
 
 
 @dataclass(frozen=True, slots=True)
