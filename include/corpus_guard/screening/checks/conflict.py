@@ -54,7 +54,7 @@ class ConflictParams(Params):
     comparisons: int = Field(default=2_000_000, ge=0)
     """Most pairs of chunks that are compared in a run. Documents beyond it are unchecked and wait."""
     pairs_read: int = Field(default=2, ge=0, le=20)
-    """Excerpts of trusted chunks that the trained reader reads beside an open chunk, about 60 ms each. 0: none."""
+    """Excerpts of trusted chunks that the trained reader reads beside an open chunk, 60 to 130 ms each. 0: none."""
     likely_log_odds: float = 2.5
     """Of the trained reader, from which a pair is taken for a contradiction."""
     doubted_log_odds: float = -5.0
