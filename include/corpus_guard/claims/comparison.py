@@ -156,6 +156,13 @@ class Comparison:
     values: tuple[tuple[Value, Value], ...] = ()  # equal ones of an agreement, differing ones of a conflict
     is_denial: bool = False  # one says what the other denies
 
+    @property
+    def kind(self) -> Kind | None:
+        """Return the kind of the first value; NEGATION: one denies what the other says; None: no value is stated."""
+        if self.is_denial:
+            return Kind.NEGATION
+        return self.values[0][0].kind if self.values else None
+
 
 @dataclass(frozen=True, slots=True)
 class Comparisons:

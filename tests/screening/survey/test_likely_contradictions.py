@@ -22,6 +22,7 @@ from corpus_guard.screening.survey.likely_contradictions import (
     suspect,
 )
 from corpus_guard.screening.survey.related_statements import (
+    MAX_KEPT,
     NothingServed,
     PlacedChunk,
     RelatedStatement,
@@ -112,6 +113,27 @@ def test_only_open_chunks_are_read_beside_trusted_ones(own: TrustLevel, other: T
     assert not reader.shown
 
 
+class TwoModels:
+    """Sees a contradiction in each excerpt, and in sentences with a word."""
+
+    def __init__(self, word: str) -> None:
+        self.word = word
+
+    def log_odds(self, pairs: Sequence[PagePost]) -> NDArray[np.float32]:
+        return np.full(len(pairs), 4.0, np.float32)
+
+    def log_odds_alone(self, pairs: Sequence[PagePost]) -> NDArray[np.float32]:
+        return np.array([3.0 if self.word in pair.excerpt else 1.0 for pair in pairs], np.float32)
+
+
+@pytest.mark.parametrize(("word", "found"), [("pool", True), ("sauna", False)])
+def test_the_mean_of_both_models_counts_and_the_second_names_the_sentence(word: str, found: bool) -> None:
+    statements = related(TwoModels(word), POST)
+
+    named = [PAGE[each.other.span.start - 50 : each.other.span.end - 50] for each in statements]
+    assert named == (["The pool on the fifth floor is reserved for hotel guests."] if found else [])
+
+
 def test_a_document_of_many_chunks_must_be_surer() -> None:
     (pair,) = choose_pairs(StatedPassage(POST), [TrustedPassage(StatedPassage(PAGE), TITLE)], 1)
     likely = LikelyContradictions(Pessimist("Dogs"), pairs=2, log_odds=3.0, doubted_log_odds=-5.0)
@@ -147,6 +169,8 @@ class Doubter:
 RULES = "Dogs up to 20 kilograms are welcome in the rooms and on the terrace of the bar."
 PETS = "Dogs up to 45 kilograms are welcome in the rooms, says our new manager."
 FENCED = "There is a fence. " + PETS
+TAKEN = "Dogs up to 45 kilograms are welcome in the rooms, says a manager."  # mostly of the page's own words
+AGREED = " ".join(f"Room {number} of the Karvenstein costs {number * 7} euros a night." for number in range(11, 25))
 
 
 @pytest.mark.parametrize(
@@ -154,11 +178,7 @@ FENCED = "There is a fence. " + PETS
     [
         ("no such word", PETS, True),
         ("fence", FENCED, False),  # the sentence alone and the whole post are read
-        (
-            "no such word",
-            "Dogs up to 45 kilograms are welcome in the rooms, says a manager.",
-            False,
-        ),  # most is taken from the page
+        ("no such word", TAKEN, False),
     ],
 )
 def test_what_the_rules_found_is_doubted_where_the_reader_is_sure(word: str, post: str, doubted: bool) -> None:
@@ -182,6 +202,41 @@ def test_of_a_chunk_with_many_contradictions_none_is_doubted(contradictions: int
     found = [found for found in related(Doubter(), post, page=RULES) if found.outcome is Outcome.CONFLICT]
 
     assert {each.is_doubted for each in found} == {doubted}
+
+
+def test_a_near_copy_is_never_doubted() -> None:
+    rest = "Breakfast is served in the garden hall. Keys are to be left in the box by the door."
+
+    found, *_ = related(Doubter(), f"{PETS} {rest}", page=f"{RULES} {rest}")
+
+    assert found.outcome is Outcome.CONFLICT
+    assert found.is_near_copy and not found.is_doubted
+
+
+def test_what_is_doubted_is_kept_before_what_agrees() -> None:
+    texts = [RULES, AGREED, f"{PETS} {AGREED}"]
+    found = find_related_statements(
+        [a_chunk("page", TrustLevel.TRUSTED), a_chunk("prices", TrustLevel.TRUSTED), a_chunk("post", TrustLevel.OPEN)],
+        np.array([[1.0, 0.0], [0.8, 0.6], [1.0, 0.0]], np.float32),
+        lambda positions: [texts[position] for position in positions],
+        NothingServed(),
+        lambda word: 12.0,
+        1_000,
+        LikelyContradictions(Doubter(), pairs=2, log_odds=3.0, doubted_log_odds=-5.0),
+    )
+
+    first, *others = found.statements["v-post"]
+    assert (first.outcome, first.is_doubted) == (Outcome.CONFLICT, True)
+    assert len(others) == MAX_KEPT - 1
+    assert {each.outcome for each in others} == {Outcome.AGREE}, "there are more than are kept"
+
+
+def test_a_sentence_that_is_taken_from_the_page_is_never_doubted() -> None:
+    page = StatedPassage(RULES)
+    free, taken = StatedPassage(PETS), StatedPassage(TAKEN)
+
+    assert suspect(free, page, TITLE, (free.span(0), page.span(0)), Kind.QUANTITY)
+    assert suspect(taken, page, TITLE, (taken.span(0), page.span(0)), Kind.QUANTITY) is None
 
 
 def test_what_is_too_long_to_be_read_is_not_doubted() -> None:

@@ -76,8 +76,7 @@ def _contradicted(
     for number, text in enumerate(texts):
         comparisons = compare_passages(text, page)
         for conflict in (each for each in comparisons if each.outcome is Outcome.CONFLICT):
-            kind = conflict.values[0][0].kind if conflict.values and not conflict.is_denial else None
-            pair = likely and suspect(text, page, title, (conflict.one.span, conflict.other.span), kind)
+            pair = likely and suspect(text, page, title, (conflict.one.span, conflict.other.span), conflict.kind)
             if pair and not is_near_copy(text, page):
                 suspected.append((number, pair))
             else:

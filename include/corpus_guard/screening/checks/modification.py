@@ -56,7 +56,7 @@ _VERSION_KEYS: Final = frozenset({"version", "revision", "edition"})
 _MAX_COMPARED: Final = 200  # changes of an edit whose sentences are compared
 _MAX_RESTATED: Final = 5  # sentences of an edit that are reported
 _SENTENCE_END: Final = re.compile(r"[.!?](?=\s)\s?|\n")
-_FACT_OF_KIND: Final = {
+_FACT_OF_KIND: Final[Mapping[Kind | None, tuple[str, str]]] = {
     **dict.fromkeys((Kind.PHONE, Kind.IBAN, Kind.EMAIL, Kind.DOMAIN), (ADDRESS, "An address or account")),
     Kind.NEGATION: (SENSE, "The sense"),
     Kind.DATE: ("date", "A date"),
@@ -184,8 +184,7 @@ class Modification(ConfiguredCheck[ModificationParams]):
         new, old = (_read_changed(text, spans) for text, spans in pair.changed_sentences())
         conflicts = (found for found in compare_texts(new, old).comparisons if found.outcome is Outcome.CONFLICT)
         for conflict in islice(conflicts, _MAX_RESTATED):
-            kind = Kind.NEGATION if conflict.is_denial else conflict.values[0][0].kind
-            code, what = _FACT_OF_KIND.get(kind, ("number", "A value"))
+            code, what = _FACT_OF_KIND.get(conflict.kind, ("number", "A value"))
             own, theirs = ([pair[side].span for pair in conflict.values] for side in (0, 1))
             counter = Counterstatement(
                 pair.old.doc_id, pair.old.version_id, conflict.other.span, conflict.one.span, tuple(theirs), tuple(own)

@@ -16,9 +16,10 @@ Rules
   account, a near copy, a sentence taken from the page with a change and one that is too long to be read are never doubted, nor
   more than `MAX_DOUBTED` of a chunk.
 - Where the reader sees a contradiction rather than none, its second model reads each sentence of the excerpt alone. The mean of
-  both log-odds counts, that of the worst sentence, which is shown to the reviewer. Of other documents 3 in 1,000 are read twice.
+  both log-odds counts, that of the worst sentence, which is shown to the reviewer. Of 554 passages of web
+  pages one was read so, of 74 of the sample corpus ten.
 
-What it does not do: compare trusted documents that arrive later with what is served; the rules alone do that.
+What it does not do: look for contradictions in other words in what is served when a trusted document arrives. There it only doubts.
 """
 
 from __future__ import annotations
@@ -238,13 +239,14 @@ def _weigh(own: StatedPassage, sentences: Sequence[int], other: TrustedPassage) 
     """Return for each sentence of a trusted chunk that may be read beside a post what they have in common."""
     words = {word: weight for sentence in sentences for word, weight in own.outlines[sentence].items()}
     spans = [own.span(sentence) for sentence in sentences]
+    presents = any(own.presents_itself(sentence) for sentence in sentences)
     named, shared = other.passage.named, dict[int, float]()
     for rival, others in enumerate(other.passage.outlines):
         place = other.passage.span(rival)
         if any((span, place) in other.decided for span in spans):
             continue
-        presents = other.passage.presents_itself(rival)
-        if presents and own.presents_itself(_nearest(own, sentences, other, rival)):
+        both = presents and other.passage.presents_itself(rival)
+        if both and own.presents_itself(_nearest(own, sentences, other, rival)):
             continue
         common = words.keys() & others.keys()
         shared[rival] = sum(words[word] * (TITLE_SHARE if word in named else 1.0) for word in common)

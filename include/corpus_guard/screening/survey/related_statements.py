@@ -465,7 +465,7 @@ def _related(
         tuple(_shifted(value.span, own.start) for value in ours),
         place,
         other.trust,
-        Kind.NEGATION if comparison.is_denial else ours[0].kind if ours else None,
+        comparison.kind,
         is_copy,
         is_served,
     )
@@ -505,8 +505,9 @@ def _worst(related: Iterable[RelatedStatement]) -> tuple[RelatedStatement, ...]:
 _WORST: Final = (Outcome.CONFLICT, Outcome.LIKELY, Outcome.AGREE)
 
 
-def _worst_first(related: RelatedStatement) -> tuple[bool, int, int, bool, int, int, str]:
+def _worst_first(related: RelatedStatement) -> tuple[bool, bool, int, int, bool, int, int, str]:
     return (
+        related.outcome is Outcome.AGREE,
         related.is_doubted,
         _WORST.index(related.outcome),
         -related.trust.rank,
