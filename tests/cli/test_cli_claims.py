@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
-from corpus_guard.models.contradiction_reader import EXCERPTS
-from corpus_guard.models.trained_reader import ReaderWeights
+from corpus_guard.models.contradiction_reader import EXCERPTS, SENTENCES, SIEVE
+from corpus_guard.models.trained_reader import ReaderKind, ReaderWeights
 
 Typed = Callable[..., tuple[int, str, str]]
 
@@ -69,11 +69,15 @@ def test_a_file_that_cannot_be_read_is_misuse(tmp_path: Path, typed: Typed) -> N
     assert str(tmp_path) in said.replace("\n", "")
 
 
-def test_honest_texts_and_pairs_are_measured_one_at_a_time(tmp_path: Path, typed: Typed) -> None:
-    code, _, said = typed("evaluate", "claims", "--pairs", "--honest", str(tmp_path))
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [(("--pairs", "--honest", "texts.jsonl"), "expected one of them"), (("--among", "7"), "expected --pairs with it")],
+)
+def test_options_that_do_not_go_together_are_misuse(options: Sequence[str], expected: str, typed: Typed) -> None:
+    code, _, said = typed("evaluate", "claims", *options)
 
     assert code == 2
-    assert "expected one of them" in said.replace("\n", " ")
+    assert expected in said.replace("\n", " ")
 
 
 def test_the_trained_reader_reads_the_pairs_with_most_in_common(tmp_path: Path, typed: Typed) -> None:
@@ -110,7 +114,10 @@ PAGES = """
 """
 
 
-def test_a_reader_is_trained_on_pairs_of_ones_own_and_honest_texts(tmp_path: Path, typed: Typed) -> None:
+@pytest.mark.parametrize(("model", "kind"), [("sieve", SIEVE), ("excerpts", EXCERPTS), ("sentences", SENTENCES)])
+def test_a_reader_is_trained_on_pairs_of_ones_own_and_honest_texts(
+    model: str, kind: ReaderKind, tmp_path: Path, typed: Typed
+) -> None:
     (tmp_path / "dryers.yaml").write_text(PAGES, encoding="utf-8")
     (tmp_path / "other.yaml").write_text(PAGES.replace("Solvane", "Karvo"), encoding="utf-8")
     rows = [{"title": f"Lamp {number}", "text": f"The lamp {number} stands in room {number}."} for number in range(40)]
@@ -118,13 +125,13 @@ def test_a_reader_is_trained_on_pairs_of_ones_own_and_honest_texts(tmp_path: Pat
 
     code, written, errors = typed(
         "train", "contradictions", "--pairs", str(tmp_path), "--without", "other", "--honest", str(tmp_path / "honest.jsonl"),
-        "--out", str(tmp_path / "reader.npz"), "--json",
+        "--model", model, "--out", str(tmp_path / "reader.npz"), "--json",
     )  # fmt: skip
 
     assert code == 0, errors
     sheet = json.loads(written)
     assert (sheet["pairs"], sheet["fields"], sheet["pages"]) == (2, ["dryers"], 1)
-    assert ReaderWeights.load(EXCERPTS, tmp_path / "reader.npz").sheet["examples"] == sheet["examples"]
+    assert ReaderWeights.load(kind, tmp_path / "reader.npz").sheet["examples"] == sheet["examples"]
 
 
 def test_a_field_that_is_left_out_must_be_one(tmp_path: Path, typed: Typed) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from corpus_guard.models import Models
 from corpus_guard.models.contradiction_reader import PagePost
+from corpus_guard.screening.survey.likely_contradictions import KEPT
 
 TITLE = "OX-12 sensor: maintenance"
 SENTENCE = "The sensor must be calibrated every six months by trained staff."
@@ -21,6 +22,12 @@ def test_a_lie_in_other_words_scores_above_what_says_the_same_and_something_othe
 
     assert lie > same + 1
     assert lie > other + 1
+
+
+def test_the_sieve_keeps_a_lie_and_drops_what_has_nothing_to_do_with_it(models: Models) -> None:
+    lie, other = models.contradiction_reader.glance([PagePost(TITLE, SENTENCE, text) for text in (LIE, OTHER)])
+
+    assert lie > KEPT > other
 
 
 def test_a_pair_scores_the_same_alone_and_among_others(models: Models) -> None:

@@ -207,6 +207,12 @@ def evaluate_claims(
             help="Measure only the pairs of a page and a text by writers who know no rule: 20 minutes, 30 seconds with --rules-only."
         ),
     ] = False,
+    among: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="With --pairs: let one text that contradicts a page arrive among so many honest ones on it."
+        ),
+    ] = None,
     rules_only: Annotated[
         bool, typer.Option("--rules-only", help="Leave the trained reader out, which takes most of the time.")
     ] = False,
@@ -217,14 +223,16 @@ def evaluate_claims(
 
     Each text arrives in an open source beside the trusted ones. Contradictions and near copies must be found; restatements
     and updates must not. The half "tuning" is what the rules were made with. With --honest, 300 texts of each file and half
-    arrive beside up to 1,500 trusted ones: none must be flagged.
+    arrive beside up to 1,500 trusted ones: none must be flagged. What that costs is shown, too.
 
     Example: `guard evaluate claims --honest documentation.jsonl --show`
     """
     if honest and pairs:
         raise Misuse("--honest and --pairs: each measures something else; expected one of them")
+    if among and not pairs:
+        raise Misuse("--among: of what; expected --pairs with it")
     if pairs:
-        _evaluate_pairs(rules_only=rules_only, as_json=as_json)
+        _evaluate_pairs(among=among or 0, seed=seed, rules_only=rules_only, as_json=as_json)
         return
     if honest:
         _evaluate_honest(honest, half or [Half.VALIDATION], seed, rules_only=rules_only, show=show, as_json=as_json)
@@ -256,7 +264,7 @@ def evaluate_claims(
     out.print(console.table("Contradictions of trusted texts", columns, rows, right=("contradict", "share")))
 
 
-def _evaluate_pairs(*, rules_only: bool, as_json: bool) -> None:
+def _evaluate_pairs(*, among: int, seed: int, rules_only: bool, as_json: bool) -> None:
     from corpus_guard.detectors.contradictions.pairs import FOLDER, KEPT_APART
     from corpus_guard.evaluation.contradictions.pairs import measure_pairs
     from corpus_guard.models import Models
@@ -268,8 +276,8 @@ def _evaluate_pairs(*, rules_only: bool, as_json: bool) -> None:
     rarity = load_wording(models.frequency_vocabulary).rarity
     likely = None if rules_only else Conflict(ConflictParams()).likely(models)
     with console.progress(not as_json) as progress:
-        learned = measure_pairs(rarity, FOLDER, progress=progress)
-        apart = measure_pairs(rarity, KEPT_APART, likely, progress)
+        learned = measure_pairs(rarity, FOLDER, None, progress, among=among, seed=seed)
+        apart = measure_pairs(rarity, KEPT_APART, likely, progress, among=among, seed=seed)
     if as_json:
         rows = {"learned": learned, "kept_apart": apart}
         console.print_json({name: [figure.as_dict() for figure in figures] for name, figures in rows.items()})
@@ -327,11 +335,14 @@ def _evaluate_honest(
             f"{figure.trusted:,}",
             f"{figure.flagged} of {figure.texts}",
             f"{figure.flagged / max(1, figure.texts):.1%}",
+            f"{figure.embedding_ms:.1f}",
+            f"{figure.comparison_ms:.1f}",
         )
         for figure, _ in measured
     ]
-    columns = ("file", "half", "trusted", "flagged", "share")
-    out.print(console.table("Honest texts beside trusted ones", columns, rows, right=("trusted", "flagged", "share")))
+    columns = ("file", "half", "trusted", "flagged", "share", "embedding", "comparison")
+    out.print(console.table("Honest texts beside trusted ones", columns, rows, right=columns[2:]))
+    out.print("embedding, comparison: milliseconds of CPU time for each text, for each that arrives")
     for _, flagged in measured if show else ():
         for each in flagged:
             own, other = each.sentences()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from itertools import islice
 from pathlib import Path
 from typing import Annotated
@@ -25,6 +26,15 @@ from corpus_guard.detectors.contradictions.pairs import FOLDER as PAIRS_FOLDER
 from corpus_guard.detectors.contradictions.pairs import load_pairs
 from corpus_guard.detectors.samples import Half, ScreeningScore, read_rows, read_samples
 from corpus_guard.errors import Misuse
+
+
+class ContradictionModel(StrEnum):
+    """Models of the reader of contradictions."""
+
+    SIEVE = "sieve"
+    EXCERPTS = "excerpts"
+    SENTENCES = "sentences"
+
 
 app = typer.Typer(help="Train the learned parts of screening and traceback.", no_args_is_help=True)
 
@@ -167,17 +177,19 @@ def contradictions(
     without: Annotated[
         list[str] | None, typer.Option(help="File of pairs that is left out, to be measured on; several names allowed.")
     ] = None,
-    sentences: Annotated[
-        bool,
-        typer.Option("--sentences", help="Train the second model, which reads the sentences of a page one by one."),
-    ] = False,
+    model: Annotated[
+        ContradictionModel,
+        typer.Option(
+            help="The sieve, or the model that reads excerpts of a page, or the one that reads its sentences."
+        ),
+    ] = ContradictionModel.EXCERPTS,
     seed: Annotated[int, typer.Option(help="Random seed of the first weights and of the order.")] = 0,
     as_json: Json = False,
 ) -> None:
     """Train the reader that finds contradictions of trusted pages in words that no rule foresees; hours on a CPU.
 
-    It learns from this package's own pairs of a page and a post: 18 layers of the built-in language model, changed by small matrices.
-    A GPU is used where there is one: five minutes.
+    It learns from this package's own pairs of a page and a post: layers of a built-in model are changed by small matrices. The reader is
+    three such models, which are trained one by one. A GPU is used where there is one: one to five minutes.
     Of the honest texts, whose sentences contradict nothing, it takes the tuning half, so that `guard evaluate claims --honest` can
     measure on the other. The same texts and seed give the same file on the same kind of processor.
 
@@ -186,12 +198,12 @@ def contradictions(
     from corpus_guard.detectors.contradictions.honest_texts import find_honest_pairs
     from corpus_guard.detectors.contradictions.training import train_contradiction_reader
     from corpus_guard.models import Models
-    from corpus_guard.models.contradiction_reader import EXCERPTS, SENTENCES
-    from corpus_guard.models.weights import builtin_language_model
+    from corpus_guard.models.contradiction_reader import EXCERPTS, SENTENCES, SIEVE
+    from corpus_guard.models.weights import builtin_embedder, builtin_language_model
     from corpus_guard.screening.wording import load_wording
     from corpus_guard.settings import load_settings
 
-    kind = SENTENCES if sentences else EXCERPTS
+    kind = dict(zip(ContradictionModel, (SIEVE, EXCERPTS, SENTENCES), strict=True))[model]
     pairs = list(load_pairs(pairs_folder))
     fields = sorted({pair.field for pair in pairs})
     if not pairs:
@@ -205,12 +217,11 @@ def contradictions(
     shown = [
         pair
         for path in honest or ()
-        for pair in find_honest_pairs(path, models.embedder, wording, seed, alone=sentences)
+        for pair in find_honest_pairs(path, models.embedder, wording, seed, alone=kind is SENTENCES)
     ]
+    base = builtin_embedder() if kind is SIEVE else builtin_language_model(settings)
     with console.progress(not as_json) as progress:
-        weights = train_contradiction_reader(
-            kind, chosen, builtin_language_model(settings), honest=shown, seed=seed, progress=progress
-        )
+        weights = train_contradiction_reader(kind, chosen, base, honest=shown, seed=seed, progress=progress)
     weights.save(to)
     if as_json:
         print_json({"file": str(to), **weights.sheet})

@@ -103,12 +103,7 @@ class Models:
 
     @cached_property
     def contradiction_reader(self) -> ContradictionReader:
-        """The reader of contradictions, whatever language model is configured; torch is imported when it first reads."""
-        from corpus_guard.models.contradiction_reader import EXCERPTS, SENTENCES, ContradictionReader
-        from corpus_guard.models.trained_reader import ReaderWeights
+        """The reader of contradictions, whatever models are configured; torch is imported when it first reads."""
+        from corpus_guard.models.contradiction_reader import ContradictionReader
 
-        return ContradictionReader(
-            lambda: builtin_language_model(self._settings),
-            lambda: ReaderWeights.load(EXCERPTS),
-            lambda: ReaderWeights.load(SENTENCES),
-        )
+        return ContradictionReader(lambda: builtin_language_model(self._settings), builtin_embedder)

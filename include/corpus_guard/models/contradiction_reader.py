@@ -1,26 +1,31 @@
 """The reader of contradictions: says whether a post contradicts a page.
 
-It is two models of one base: the first reads an excerpt of the page, the second reads its sentences one by one, where the first
-is in doubt. Their mean errs less often than either.
+It is three models. A small encoder, the sieve, looks at all pairs and drops those that hardly contradict each other. Of what is left,
+a language model reads an excerpt of the page, and a second one its sentences one by one, where the first is in doubt. The mean of
+both errs less often than either.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from corpus_guard.models.cut_language_model import CutLanguageModel
+from corpus_guard.models.minilm_encoder import MiniLmEncoder
 from corpus_guard.models.trained_reader import ReaderKind, ReaderWeights, TrainedReader
 from corpus_guard.models.weights import Weights
 
+SIEVE: Final = ReaderKind("contradiction-sieve", "contradictions --model sieve", MiniLmEncoder(), outputs=3)
 EXCERPTS: Final = ReaderKind("contradictions", "contradictions", CutLanguageModel(layers=18), outputs=3, rank=32)
 SENTENCES: Final = ReaderKind(
-    "contradiction-sentences", "contradictions --sentences", CutLanguageModel(layers=18), outputs=3
+    "contradiction-sentences", "contradictions --model sentences", CutLanguageModel(layers=18), outputs=3
 )
+KINDS: Final = (SIEVE, EXCERPTS, SENTENCES)
 CONTRADICTS: Final = 0
 """Output of the unit that says so, before those for the same and for something other."""
 TITLE_CHARS: Final = 120
@@ -38,10 +43,15 @@ class PagePost:
     post: str
 
     @property
-    def prompt(self) -> str:
-        """What the model reads."""
+    def texts(self) -> str:
+        """What the sieve reads."""
         page = f"{' '.join(self.title.split())[:TITLE_CHARS]}: {self.excerpt[:EXCERPT_CHARS]}"
-        return f"Page: {page}\nPost: {self.post[:POST_CHARS]}\nDoes the post contradict the page? Answer:"
+        return f"Page: {page}\nPost: {self.post[:POST_CHARS]}"
+
+    @property
+    def prompt(self) -> str:
+        """What the language models read."""
+        return f"{self.texts}\nDoes the post contradict the page? Answer:"
 
 
 class ContradictionReader:
@@ -50,12 +60,23 @@ class ContradictionReader:
     def __init__(
         self,
         language_model: Callable[[], Weights],
-        excerpts: Callable[[], ReaderWeights],
-        sentences: Callable[[], ReaderWeights],
+        encoder: Callable[[], Weights],
+        load_weights: Callable[[ReaderKind], ReaderWeights] = ReaderWeights.load,
     ) -> None:
-        """Keep where the models come from; the arguments are those of two `TrainedReader`s of one language model."""
-        self._excerpts = TrainedReader(language_model, excerpts)
-        self._sentences = TrainedReader(language_model, sentences)
+        """Keep where the models come from: none is loaded before something is read.
+
+        Args:
+            language_model: returns the files of the built-in one, converted.
+            encoder: returns the files of the built-in embedder.
+            load_weights: returns what was trained of a kind.
+        """
+        self._sieve = TrainedReader(encoder, partial(load_weights, SIEVE))
+        self._excerpts = TrainedReader(language_model, partial(load_weights, EXCERPTS))
+        self._sentences = TrainedReader(language_model, partial(load_weights, SENTENCES))
+
+    def glance(self, pairs: Sequence[PagePost]) -> NDArray[np.float32]:
+        """Return the sieve's log-odds that each post contradicts its excerpt, shape (pairs,)."""
+        return self._sieve.log_odds([pair.texts for pair in pairs], CONTRADICTS)
 
     def log_odds(self, pairs: Sequence[PagePost]) -> NDArray[np.float32]:
         """Return the log-odds that each post contradicts its excerpt, shape (pairs,)."""

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from corpus_guard.models.bert import HIDDEN, INNER, MATRICES, WIDTH, changed_matrices, pool_states
 from corpus_guard.models.reader_base import OpenBase, ReaderBase
 from corpus_guard.models.weights import E5_FILE, MULTILINGUAL_E5, Weights, configure_libraries
 
@@ -27,22 +28,12 @@ if TYPE_CHECKING:
 
 LAYERS: Final = 12
 HEADS: Final = 12
-HIDDEN: Final = 384
-INNER: Final = 1536
 MAX_TOKENS: Final = 96
 PREFIX: Final = "query: "
 """Words before a short text, as in the model's training."""
 NORM_EPSILON: Final = 1e-12
-UNSEEN: Final = -1e4
-"""State of padding, where the highest is looked for."""
-_MODULES: Final = {  # names in the file → names in transformers, outputs and inputs
-    "q": ("attention.self.query", (HIDDEN, HIDDEN)),
-    "k": ("attention.self.key", (HIDDEN, HIDDEN)),
-    "v": ("attention.self.value", (HIDDEN, HIDDEN)),
-    "ao": ("attention.output.dense", (HIDDEN, HIDDEN)),
-    "fi": ("intermediate.dense", (INNER, HIDDEN)),
-    "fo": ("output.dense", (HIDDEN, INNER)),
-}
+_NAMES: Final = dict(zip(MATRICES, ("q", "k", "v", "ao", "fi", "fo"), strict=True))
+"""Names in transformers → names in the file."""
 _NORMS: Final = {"aln": "attention.output.LayerNorm", "oln": "output.LayerNorm"}
 _BLOCK: Final = np.dtype([("scale", "<f2"), ("nibbles", "u1", 16)])
 """32 weights: those of the low halves of the bytes, then those of the high ones."""
@@ -57,7 +48,7 @@ _MAX_WORD_CHARS: Final = 100
 class MultilingualEncoder(ReaderBase):
     """The encoder as what a reader is trained on: its state of a text is mean and maximum over the tokens."""
 
-    width = 2 * HIDDEN
+    width = WIDTH
 
     @property
     def made_for(self) -> dict[str, object]:
@@ -67,9 +58,7 @@ class MultilingualEncoder(ReaderBase):
     @property
     def changed(self) -> Iterator[tuple[str, tuple[int, int]]]:
         """Yield the name of each changed matrix, with its outputs and inputs."""
-        for layer in range(LAYERS):
-            for name, shape in _MODULES.values():
-                yield f"encoder.layer.{layer}.{name}", shape
+        return changed_matrices(LAYERS)
 
     def open(self, weights: Weights) -> OpenEncoder:
         """Read the file; the layers are loaded when something is read."""
@@ -116,7 +105,7 @@ class OpenEncoder(OpenBase):
         return frozen
 
     def read_states(self, tokens: Sequence[Sequence[int]]) -> torch.Tensor:
-        """Return mean and maximum of the states of each text's tokens; shape (texts, 2 * `HIDDEN`)."""
+        """Return mean and maximum of the states of each text's tokens; shape (texts, `WIDTH`)."""
         import torch
 
         longest = max(map(len, tokens))
@@ -128,9 +117,7 @@ class OpenEncoder(OpenBase):
         weight = next(self.body.parameters())
         mask = mask.to(weight.device)
         states = self.body(inputs_embeds=torch.from_numpy(rows).to(weight), attention_mask=mask).last_hidden_state
-        seen = states.float()
-        mean = (seen * mask[..., None]).sum(1) / mask.sum(1, keepdim=True)
-        return torch.cat([mean, seen.masked_fill(mask[..., None] == 0, UNSEEN).amax(1)], 1)
+        return pool_states(states, mask)
 
 
 class Vocabulary:
@@ -207,9 +194,9 @@ class _PackedFile:
         for end, ours in (("w", "weight"), ("b", "bias")):
             yield f"embeddings.LayerNorm.{ours}", self._numbers(f"emb.ln.{end}")
         for layer in range(LAYERS):
-            for name, (module, shape) in _MODULES.items():
+            for module, name in _NAMES.items():
                 yield f"encoder.layer.{layer}.{module}.bias", self._numbers(f"l{layer}.{name}.b")
-                packed = self.blocks(f"l{layer}.{name}.w").reshape(shape[0], -1)
+                packed = self.blocks(f"l{layer}.{name}.w").reshape(MATRICES[module][0], -1)
                 yield f"encoder.layer.{layer}.{module}.weight", _unpack(packed)
             for name, module in _NORMS.items():
                 for end, ours in (("w", "weight"), ("b", "bias")):

@@ -114,5 +114,6 @@ def test_honest_texts_arrive_beside_trusted_ones_of_other_documents(
     (figure, flagged), (empty, _) = sorted(results, key=lambda result: -result[0].texts)
     assert (figure.texts, figure.trusted, empty.texts) == (2, 2, 0), "all pages of a repository are in one half"
     assert figure.flagged == len(flagged) > 0
+    assert figure.embedding_ms > 0 and figure.comparison_ms > 0
     assert all(each.text.document != each.trusted.document for each in flagged)
     assert all("weighs" in sentence for each in flagged for sentence in each.sentences())

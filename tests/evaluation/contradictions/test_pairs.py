@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpus_guard.detectors.contradictions.pairs import FOLDER, KEPT_APART, PairLabel, load_pairs
-from corpus_guard.evaluation.contradictions.pairs import PairFigure, measure_pairs
+from corpus_guard.evaluation.contradictions.pairs import PairFigure, measure_pairs, put_among_others
 from corpus_guard.models.contradiction_reader import PagePost
 from corpus_guard.screening.survey.likely_contradictions import LikelyContradictions
 
@@ -58,7 +59,7 @@ class Reader:
     def log_odds(self, pairs: Sequence[PagePost]) -> NDArray[np.float32]:
         return np.array([5.0 if "wool" in pair.post else -5.0 for pair in pairs], np.float32)
 
-    log_odds_alone = log_odds
+    glance = log_odds_alone = log_odds
 
 
 def test_what_the_reader_finds_counts_beside_the_rules(tmp_path: Path) -> None:
@@ -71,3 +72,25 @@ def test_what_the_reader_finds_counts_beside_the_rules(tmp_path: Path) -> None:
     )
 
     assert [figure.found for figure in figures] == [1, 1, 0]
+
+
+def test_one_contradiction_arrives_among_honest_texts_of_its_page(tmp_path: Path) -> None:
+    (tmp_path / "devices.yaml").write_text(PAGES, encoding="utf-8")
+    reader = Reader()
+    pairs = list(load_pairs(tmp_path))
+
+    crowded, honest = put_among_others(pairs, 7, random.Random(1))
+
+    assert [crowded.label, honest.label] == [PairLabel.CONTRADICTS, PairLabel.OTHER]
+    assert all(pair.text in crowded.text for pair in pairs)
+    assert len(crowded.text) == sum(len(pair.text) + 1 for pair in pairs) - 1
+    assert {pair.text in honest.text for pair in pairs[1:]} == {True} and pairs[0].text not in honest.text
+    assert len(put_among_others(pairs, 1, random.Random(1))[1].text) in {len(pair.text) for pair in pairs[1:]}
+    assert put_among_others(pairs[:1], 7, random.Random(1)) == [], "there is no honest text"
+    figures = measure_pairs(
+        lambda word: 12.0, tmp_path, LikelyContradictions(reader, pairs=2, log_odds=3.0, doubted_log_odds=-5.0), among=7
+    )
+    assert [(figure.label, figure.texts) for figure in figures] == [
+        (PairLabel.CONTRADICTS, 1),
+        (PairLabel.OTHER, 1),
+    ]

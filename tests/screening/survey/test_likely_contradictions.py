@@ -14,11 +14,13 @@ from corpus_guard.claims.value import Kind
 from corpus_guard.domain import Span, TrustLevel
 from corpus_guard.models.contradiction_reader import EXCERPT_CHARS, PagePost
 from corpus_guard.screening.survey.likely_contradictions import (
+    KEPT,
     MAX_DOUBTED,
     LikelyContradictions,
     PairReader,
     TrustedPassage,
     choose_pairs,
+    read_pairs,
     suspect,
 )
 from corpus_guard.screening.survey.related_statements import (
@@ -45,6 +47,9 @@ class Pessimist:
     def __init__(self, word: str) -> None:
         self.word = word
         self.shown: list[PagePost] = []
+
+    def glance(self, pairs: Sequence[PagePost]) -> NDArray[np.float32]:
+        return np.zeros(len(pairs), np.float32)
 
     def log_odds(self, pairs: Sequence[PagePost]) -> NDArray[np.float32]:
         self.shown += pairs
@@ -98,6 +103,34 @@ def test_without_a_contradiction_nothing_is_read_twice() -> None:
     assert reader.shown == [PagePost(TITLE, PAGE, POST)]
 
 
+class Sieve(Pessimist):
+    """Keeps only what has a word."""
+
+    def __init__(self, kept: str) -> None:
+        super().__init__("Dogs")
+        self.kept = kept
+
+    def glance(self, pairs: Sequence[PagePost]) -> NDArray[np.float32]:
+        return np.array([KEPT + (0.1 if self.kept in pair.post else -0.1) for pair in pairs], np.float32)
+
+
+@pytest.mark.parametrize(("kept", "found"), [("Sadly", 1), ("Luckily", 0)])
+def test_what_the_sieve_drops_is_not_read(kept: str, found: int) -> None:
+    reader = Sieve(kept)
+
+    assert len(related(reader, POST)) == found
+    assert bool(reader.shown) == bool(found)
+
+
+def test_each_pair_gets_its_own_score_beside_dropped_ones() -> None:
+    posts = ("Luckily there is a sauna.", POST, "Luckily there is a bar.", "Sadly the sauna is closed.")
+    pairs = [choose_pairs(StatedPassage(post), [TrustedPassage(StatedPassage(PAGE), TITLE)], 1)[0] for post in posts]
+
+    read = read_pairs(Sieve("Sadly"), pairs)
+
+    assert [each.log_odds > KEPT for each in read] == [False, True, False, True]
+
+
 @pytest.mark.parametrize(
     ("own", "other"),
     [
@@ -121,6 +154,8 @@ class TwoModels:
 
     def log_odds(self, pairs: Sequence[PagePost]) -> NDArray[np.float32]:
         return np.full(len(pairs), 4.0, np.float32)
+
+    glance = log_odds
 
     def log_odds_alone(self, pairs: Sequence[PagePost]) -> NDArray[np.float32]:
         return np.array([3.0 if self.word in pair.excerpt else 1.0 for pair in pairs], np.float32)
@@ -163,7 +198,7 @@ class Doubter:
     def log_odds(self, pairs: Sequence[PagePost]) -> NDArray[np.float32]:
         return np.array([0.0 if self.word in pair.post else -9.0 for pair in pairs], np.float32)
 
-    log_odds_alone = log_odds
+    glance = log_odds_alone = log_odds
 
 
 RULES = "Dogs up to 20 kilograms are welcome in the rooms and on the terrace of the bar."

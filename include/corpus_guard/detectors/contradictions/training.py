@@ -1,8 +1,8 @@
 """Training of the reader of contradictions: pages and posts in, ``screening/learned`` out.
 
-The first model reads excerpts, the second sentences. Each post is shown beside an excerpt of its page with the sentence that it is about,
-and some beside an excerpt without it, or beside the page on another thing of the same kind: whatever they say, they say nothing of that.
-The second model is shown one sentence each time.
+The sieve and the first model read excerpts, the second model sentences. Each post is shown beside an excerpt of its page with the
+sentence that it is about, and some beside an excerpt without it, or beside the page on another thing of the same kind: whatever they
+say, they say nothing of that. The second model is shown one sentence each time.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, Final
 from corpus_guard.detectors.contradictions.pairs import Pair, PairLabel
 from corpus_guard.detectors.reader_training import Recipe, train_reader
 from corpus_guard.domain import Progress, digest, no_progress
-from corpus_guard.models.contradiction_reader import CONTRADICTS, EXCERPT_CHARS, EXCERPTS, SENTENCES, PagePost
+from corpus_guard.models.contradiction_reader import CONTRADICTS, EXCERPT_CHARS, EXCERPTS, SENTENCES, SIEVE, PagePost
 from corpus_guard.models.trained_reader import ReaderKind, ReaderWeights
 from corpus_guard.models.weights import Weights
 
@@ -32,6 +32,7 @@ MAX_SURROUNDED: Final = 200
 """Characters of a post that gets such a neighbour."""
 
 RECIPES: Final = {
+    SIEVE.name: Recipe(epochs=2, batch=48, learning_rate=1e-3, dropout=0.1),
     EXCERPTS.name: Recipe(epochs=2, batch=48, learning_rate=6e-4, dropout=0.1),
     SENTENCES.name: Recipe(),
 }
@@ -113,7 +114,7 @@ def _most_alike(text: str, sentences: Sequence[str]) -> int:
 def train_contradiction_reader(
     kind: ReaderKind,
     pairs: Sequence[Pair],
-    language_model: Weights,
+    base: Weights,
     *,
     honest: Sequence[PagePost] = (),
     seed: int = 0,
@@ -122,16 +123,17 @@ def train_contradiction_reader(
     """Train a model of the reader. The same pairs and seed give the same weights on the same kind of processor.
 
     Args:
-        kind: `EXCERPTS` or `SENTENCES`.
+        kind: `SIEVE`, `EXCERPTS` or `SENTENCES`.
         pairs: of whole pages.
-        language_model: the built-in one, converted.
+        base: the built-in embedder for the sieve, for the others the built-in language model, converted.
         honest: texts of honest documents beside others.
         seed: of weights and order.
         progress: told after each batch.
     """
-    examples = [(shown.prompt, label) for shown, label in make_examples(pairs, honest, seed, alone=kind is SENTENCES)]
+    shown = make_examples(pairs, honest, seed, alone=kind is SENTENCES)
+    examples = [(pair.texts if kind is SIEVE else pair.prompt, label) for pair, label in shown]
     sheet = _sheet(pairs, honest)
-    return train_reader(kind, examples, language_model, sheet, RECIPES[kind.name], seed=seed, progress=progress)
+    return train_reader(kind, examples, base, sheet, RECIPES[kind.name], seed=seed, progress=progress)
 
 
 def _sheet(pairs: Sequence[Pair], honest: Sequence[PagePost]) -> dict[str, Any]:

@@ -6,6 +6,9 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from corpus_guard.claims.comparison import Outcome
 from corpus_guard.detectors.samples import Half
 from corpus_guard.domain import TrustLevel
@@ -66,7 +69,7 @@ def measure_contradictions(
         *(_place(f"trusted-{number}", TrustLevel.TRUSTED, document.title) for number, document in enumerate(trusted)),
         *(_place(f"case-{number}", TrustLevel.OPEN) for number in range(len(cases))),
     ]
-    found = contradicted_texts(places, texts, embedder, wording, likely)
+    found = contradicted_texts(places, texts, embedder.embed(texts), wording, likely)
     counts: Counter[tuple[Group, Origin, Half, bool]] = Counter(
         (case.group, case.origin, case.half, f"case-{number}" in found) for number, case in enumerate(cases)
     )
@@ -83,14 +86,14 @@ def _place(name: str, trust: TrustLevel, title: str = "") -> PlacedChunk:
 def contradicted_texts(
     places: Sequence[PlacedChunk],
     texts: Sequence[str],
-    embedder: TextEmbedder,
+    vectors: NDArray[np.float32],
     wording: Wording,
     likely: LikelyContradictions | None = None,
 ) -> dict[str, RelatedStatement]:
     """Return by version its worst sentence that contradicts a trusted one; versions without one are left out."""
     related = find_related_statements(
         places,
-        embedder.embed(texts),
+        vectors,
         lambda positions: [texts[position] for position in positions],
         NothingServed(),
         wording.rarity,

@@ -5,6 +5,7 @@ Of a half of a file some documents are trusted, and others arrive in an open sou
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ from corpus_guard.detectors.samples import Half
 from corpus_guard.domain import TrustLevel
 from corpus_guard.evaluation.contradictions.figures import contradicted_texts
 from corpus_guard.models import TextEmbedder
+from corpus_guard.models.contradiction_reader import PagePost
 from corpus_guard.screening.survey.likely_contradictions import LikelyContradictions
 from corpus_guard.screening.survey.related_statements import PlacedChunk, RelatedStatement
 from corpus_guard.screening.wording import Wording
@@ -32,6 +34,8 @@ class HonestFigure:
     flagged: int
     texts: int
     trusted: int  # texts they were compared with
+    embedding_ms: float  # of CPU time for each text
+    comparison_ms: float  # of CPU time for each text that arrives
 
     def as_dict(self) -> dict[str, object]:
         """Return a JSON-ready form."""
@@ -41,6 +45,8 @@ class HonestFigure:
             "flagged": self.flagged,
             "texts": self.texts,
             "trusted": self.trusted,
+            "embedding_ms": round(self.embedding_ms, 1),
+            "comparison_ms": round(self.comparison_ms, 1),
         }
 
 
@@ -79,16 +85,34 @@ def measure_honest(
     Raises:
         Misuse: the file cannot be read, or a row has no text.
     """
+    _load_models(embedder, likely)
     for half in halves:
         arriving, trusted = choose_documents(read_honest_texts(path, half), ARRIVING, TRUSTED, seed)
         both = [*trusted, *arriving]
         places = [_place(text, number, number < len(trusted)) for number, text in enumerate(both)]
-        found = contradicted_texts(places, [text.text for text in both], embedder, wording, likely)
+        texts = [text.text for text in both]
+        began = time.process_time()
+        vectors = embedder.embed(texts)
+        embedded = time.process_time()
+        found = contradicted_texts(places, texts, vectors, wording, likely)
+        compared = time.process_time()
         flagged = [
             Flagged(both[int(version)], statement, both[int(statement.other.version_id)])
             for version, statement in sorted(found.items(), key=lambda pair: int(pair[0]))
         ]
-        yield HonestFigure(path.stem, half, len(flagged), len(arriving), len(trusted)), flagged
+        embedding, comparison = (embedded - began) / max(1, len(both)), (compared - embedded) / max(1, len(arriving))
+        figure = HonestFigure(
+            path.stem, half, len(flagged), len(arriving), len(trusted), embedding * 1_000, comparison * 1_000
+        )
+        yield figure, flagged
+
+
+def _load_models(embedder: TextEmbedder, likely: LikelyContradictions | None) -> None:
+    """Let each model read something, so that loading it is not counted."""
+    embedder.embed(["A text."])
+    if likely:
+        for read in (likely.reader.glance, likely.reader.log_odds, likely.reader.log_odds_alone):
+            read([PagePost("", "A page.", "A post.")])
 
 
 def _place(text: HonestText, number: int, is_trusted: bool) -> PlacedChunk:

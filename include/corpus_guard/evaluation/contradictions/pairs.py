@@ -1,21 +1,22 @@
 """Figures on pairs of a page and a text, by writers who know none of the rules.
 
 They are many, so each text is compared with its own page; which documents lie near each other is measured by
-`corpus_guard.evaluation.contradictions.figures`.
+`corpus_guard.evaluation.contradictions.figures`. A text arrives alone, or one that contradicts among honest ones.
 """
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 
 from corpus_guard.claims.comparison import Outcome
 from corpus_guard.claims.passages import StatedPassage, compare_passages, is_near_copy
 from corpus_guard.claims.statements import Rarity
-from corpus_guard.detectors.contradictions.pairs import FOLDER, PairLabel, load_pairs
+from corpus_guard.detectors.contradictions.pairs import FOLDER, Pair, PairLabel, load_pairs
 from corpus_guard.domain import Progress, no_progress
 from corpus_guard.screening.survey.likely_contradictions import (
     ChosenPair,
@@ -41,8 +42,37 @@ class PairFigure:
         return {"field": self.field, "label": self.label.value, "found": self.found, "texts": self.texts}
 
 
+def put_among_others(pairs: Sequence[Pair], count: int, choice: random.Random) -> list[Pair]:
+    """Return a text of a page that contradicts it, among honest ones, and the honest ones without it; none where one is lacking.
+
+    Args:
+        pairs: of one page.
+        count: of honest texts, if there are as many.
+        choice: chooses them and their order.
+    """
+    contradicting = [pair for pair in pairs if pair.label is PairLabel.CONTRADICTS]
+    honest = [pair for pair in pairs if pair.label is not PairLabel.CONTRADICTS]
+    if not contradicting or not honest:
+        return []
+    chosen, others = choice.choice(contradicting), choice.sample(honest, min(count, len(honest)))
+    place = choice.randrange(len(others) + 1)
+    return [
+        replace(pair, text=" ".join(each.text for each in texts))
+        for pair, texts in (
+            (chosen, [*others[:place], chosen, *others[place:]]),
+            (replace(chosen, label=PairLabel.OTHER), others),
+        )
+    ]
+
+
 def measure_pairs(
-    rarity: Rarity, folder: Path = FOLDER, likely: LikelyContradictions | None = None, progress: Progress = no_progress
+    rarity: Rarity,
+    folder: Path = FOLDER,
+    likely: LikelyContradictions | None = None,
+    progress: Progress = no_progress,
+    *,
+    among: int = 0,
+    seed: int = 0,
 ) -> list[PairFigure]:
     """Compare each text with its page, and count.
 
@@ -51,13 +81,16 @@ def measure_pairs(
         folder: of the files.
         likely: reads what the rules leave open; None: the rules alone are measured.
         progress: told after each page.
+        among: honest texts of the page beside which one that contradicts it arrives, in one chunk; 0: each text arrives alone.
+        seed: chooses them.
     """
+    choice = random.Random(f"{seed} among others")  # noqa: S311 - no secret
     found: Counter[tuple[str, PairLabel]] = Counter()
     texts: Counter[tuple[str, PairLabel]] = Counter()
     pages = [list(own) for _, own in groupby(load_pairs(folder), lambda pair: (pair.field, pair.title, pair.page))]
-    for done, pairs in enumerate(pages):
+    for done, own in enumerate(pages):
         progress("reading pages", done, len(pages))
-        first = pairs[0]
+        first, pairs = own[0], put_among_others(own, among, choice) if among else own
         page = StatedPassage(" ".join(first.page), rarity, first.title)
         contradicts = _contradicted(page, first.title, [StatedPassage(pair.text, rarity) for pair in pairs], likely)
         for pair, is_contradiction in zip(pairs, contradicts, strict=True):

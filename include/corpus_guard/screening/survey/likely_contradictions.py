@@ -8,7 +8,9 @@ Rules
 - An arriving sentence is read with those before it; a short chunk is read whole. Beside it stand up to `EXCERPT_CHARS` of the trusted
   chunk: the sentences that have most in common with it, in their order. What they have in common is the sum of the rarity of
   the words, words of the page's title at a quarter.
-- Of all such pairs those are read whose best sentence has most in common; without a common word, the nearest.
+- Of all such pairs those are taken whose best sentence has most in common; without a common word, the nearest. The reader's sieve, a
+  small encoder, looks at all of them; what it puts above `KEPT` is read. Of the pairs that the language model takes for contradictions it
+  keeps 98 in 100, of those of honest web pages 1 in 100.
 - Sentences that the rules decided are left out, and what two documents say of themselves: "in this guide we cover May to June".
 - A document of n chunks must be surer by log n: else the longest honest documents would wait most often.
 - What the rules take for a contradiction is read, too: the two sentences, and the post beside the excerpt around the trusted one. Where
@@ -44,12 +46,16 @@ MAX_BEFORE: Final = 2  # sentences before an arriving one that are read with it,
 TITLE_SHARE: Final = 0.25  # of the weight of a word that stands in the page's title: all its sentences are about it
 MAX_DOUBTED: Final = 12  # contradictions that the rules find in a chunk; where they are more, none is doubted
 SAME_WORDS: Final = 0.8  # of the weight of the words of the sentence that says less: it is taken from the other one
+KEPT: Final = -1.5  # log-odds of the sieve above which a pair is read
 DOUBT: Final = 0.0  # log-odds above which the sentences of an excerpt are read alone
 MIN_WORDS: Final = 2  # of an arriving sentence that states something
 
 
 class PairReader(Protocol):
     """Interface of `corpus_guard.models.contradiction_reader.ContradictionReader` that screening needs."""
+
+    def glance(self, pairs: Sequence[PagePost]) -> NDArray[np.float32]:
+        """Return the sieve's log-odds that each post contradicts its excerpt, shape (pairs,)."""
 
     def log_odds(self, pairs: Sequence[PagePost]) -> NDArray[np.float32]:
         """Return the log-odds that each post contradicts its excerpt, shape (pairs,)."""
@@ -189,8 +195,11 @@ class ReadPair:
 
 def read_pairs(reader: PairReader, chosen: Sequence[ChosenPair]) -> list[ReadPair]:
     """Return what a reader makes of each pair."""
-    scores = reader.log_odds([pair.shown for pair in chosen]).tolist()
-    doubtful = [number for number, score in enumerate(scores) if score > DOUBT]
+    scores = reader.glance([pair.shown for pair in chosen]).tolist()
+    kept = [number for number, score in enumerate(scores) if score > KEPT]
+    for number, score in zip(kept, reader.log_odds([chosen[number].shown for number in kept]).tolist(), strict=True):
+        scores[number] = score
+    doubtful = [number for number in kept if scores[number] > DOUBT]
     alone = reader.log_odds_alone([shown for number in doubtful for shown in chosen[number].alone()]).tolist()
     read = [ReadPair(score, pair.sentences[pair.nearest]) for pair, score in zip(chosen, scores, strict=True)]
     for number in doubtful:
