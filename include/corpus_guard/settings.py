@@ -108,8 +108,8 @@ class Settings(BaseSettings):
     separated by ``;``. Empty: those of the sample corpus if ``sources_file`` is the sample's; otherwise
     nothing is trained."""
     chat_url: str = ""
-    """An OpenAI-compatible endpoint, such as ``http://127.0.0.1:8000/v1``, for ``judge=llm`` and
-    ``rag_model=chat``."""
+    """An OpenAI-compatible endpoint, such as ``http://127.0.0.1:8000/v1``, for ``judge=llm``,
+    ``rag_model=chat`` and the model that the check ``conflict`` may ask."""
     chat_model: str = ""
     """Name of the model at ``chat_url``."""
     chat_key: SecretStr = SecretStr("")

@@ -71,7 +71,11 @@ def test_a_file_that_cannot_be_read_is_misuse(tmp_path: Path, typed: Typed) -> N
 
 @pytest.mark.parametrize(
     ("options", "expected"),
-    [(("--pairs", "--honest", "texts.jsonl"), "expected one of them"), (("--among", "7"), "expected --pairs with it")],
+    [
+        (("--pairs", "--honest", "texts.jsonl"), "expected one of them"),
+        (("--among", "7"), "expected --pairs with it"),
+        (("--ask", "m", "--rules-only"), "nobody is asked"),
+    ],
 )
 def test_options_that_do_not_go_together_are_misuse(options: Sequence[str], expected: str, typed: Typed) -> None:
     code, _, said = typed("evaluate", "claims", *options)

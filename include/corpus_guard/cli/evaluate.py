@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from corpus_guard.evaluation.contradictions.pairs import PairFigure
     from corpus_guard.evaluation.screening.evaluation import ScreeningEvaluation
+    from corpus_guard.screening.checks.conflict import ConflictParams
 
 app = typer.Typer(help="Measure the guard on labelled texts.", no_args_is_help=True)
 
@@ -216,6 +217,12 @@ def evaluate_claims(
     rules_only: Annotated[
         bool, typer.Option("--rules-only", help="Leave the trained reader out, which takes most of the time.")
     ] = False,
+    ask: Annotated[
+        str,
+        typer.Option(
+            metavar="MODEL", help="Ask a model at CORPUS_GUARD_CHAT_URL about each pair that the reader's sieve keeps."
+        ),
+    ] = "",
     seed: Annotated[int, typer.Option(help="Random seed of wordings, values, surroundings and samples.")] = 0,
     as_json: Json = False,
 ) -> None:
@@ -227,24 +234,28 @@ def evaluate_claims(
 
     Example: `guard evaluate claims --honest documentation.jsonl --show`
     """
+    from corpus_guard.screening.checks.conflict import Conflict, ConflictParams
+
     if honest and pairs:
         raise Misuse("--honest and --pairs: each measures something else; expected one of them")
     if among and not pairs:
         raise Misuse("--among: of what; expected --pairs with it")
+    if ask and rules_only:
+        raise Misuse("--ask and --rules-only: with the rules alone nobody is asked; expected one of them")
+    params = ConflictParams(pairs_read=0) if rules_only else ConflictParams(asked_model=ask)
     if pairs:
-        _evaluate_pairs(among=among or 0, seed=seed, rules_only=rules_only, as_json=as_json)
+        _evaluate_pairs(params, among=among or 0, seed=seed, as_json=as_json)
         return
     if honest:
-        _evaluate_honest(honest, half or [Half.VALIDATION], seed, rules_only=rules_only, show=show, as_json=as_json)
+        _evaluate_honest(honest, half or [Half.VALIDATION], params, seed, show=show, as_json=as_json)
         return
     from corpus_guard.evaluation.contradictions.figures import measure_contradictions
     from corpus_guard.models import Models
-    from corpus_guard.screening.checks.conflict import Conflict, ConflictParams
     from corpus_guard.screening.wording import load_wording
     from corpus_guard.settings import load_settings
 
     models = Models(load_settings())
-    likely = None if rules_only else Conflict(ConflictParams()).likely(models)
+    likely = Conflict(params).likely(models)
     figures = measure_contradictions(models.embedder, load_wording(models.frequency_vocabulary), seed, likely=likely)
     if as_json:
         console.print_json({"seed": seed, "figures": [figure.as_dict() for figure in figures]})
@@ -264,17 +275,17 @@ def evaluate_claims(
     out.print(console.table("Contradictions of trusted texts", columns, rows, right=("contradict", "share")))
 
 
-def _evaluate_pairs(*, among: int, seed: int, rules_only: bool, as_json: bool) -> None:
+def _evaluate_pairs(params: ConflictParams, *, among: int, seed: int, as_json: bool) -> None:
     from corpus_guard.detectors.contradictions.pairs import FOLDER, KEPT_APART
     from corpus_guard.evaluation.contradictions.pairs import measure_pairs
     from corpus_guard.models import Models
-    from corpus_guard.screening.checks.conflict import Conflict, ConflictParams
+    from corpus_guard.screening.checks.conflict import Conflict
     from corpus_guard.screening.wording import load_wording
     from corpus_guard.settings import load_settings
 
     models = Models(load_settings())
     rarity = load_wording(models.frequency_vocabulary).rarity
-    likely = None if rules_only else Conflict(ConflictParams()).likely(models)
+    likely = Conflict(params).likely(models)
     with console.progress(not as_json) as progress:
         learned = measure_pairs(rarity, FOLDER, None, progress, among=among, seed=seed)
         apart = measure_pairs(rarity, KEPT_APART, likely, progress, among=among, seed=seed)
@@ -283,7 +294,7 @@ def _evaluate_pairs(*, among: int, seed: int, rules_only: bool, as_json: bool) -
         console.print_json({name: [figure.as_dict() for figure in figures] for name, figures in rows.items()})
         return
     _show_pairs("Pairs that the reader learns from: the rules alone", learned)
-    _show_pairs(f"Pairs kept apart: the rules{'' if rules_only else ' and the reader'}", apart)
+    _show_pairs(f"Pairs kept apart: the rules{' and the reader' if likely else ''}", apart)
 
 
 def _show_pairs(title: str, figures: Sequence[PairFigure]) -> None:
@@ -309,17 +320,17 @@ def _show_pairs(title: str, figures: Sequence[PairFigure]) -> None:
 
 
 def _evaluate_honest(
-    paths: list[Path], halves: list[Half], seed: int, *, rules_only: bool, show: bool, as_json: bool
+    paths: list[Path], halves: list[Half], params: ConflictParams, seed: int, *, show: bool, as_json: bool
 ) -> None:
     from corpus_guard.evaluation.contradictions.honest import measure_honest
     from corpus_guard.models import Models
-    from corpus_guard.screening.checks.conflict import Conflict, ConflictParams
+    from corpus_guard.screening.checks.conflict import Conflict
     from corpus_guard.screening.wording import load_wording
     from corpus_guard.settings import load_settings
 
     models = Models(load_settings())
     wording = load_wording(models.frequency_vocabulary)
-    likely = None if rules_only else Conflict(ConflictParams()).likely(models)
+    likely = Conflict(params).likely(models)
     measured = [
         result
         for path in paths

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from corpus_guard.models.chat_cache import AnswerCache
+    from corpus_guard.models.contradiction_judge import ContradictionJudge
     from corpus_guard.models.contradiction_reader import ContradictionReader
     from corpus_guard.models.embedder import Embedder
     from corpus_guard.models.language_model import LanguageModel
@@ -107,3 +109,18 @@ class Models:
         from corpus_guard.models.contradiction_reader import ContradictionReader
 
         return ContradictionReader(lambda: builtin_language_model(self._settings), builtin_embedder)
+
+    def contradiction_judge(self, model: str, cache: AnswerCache | None = None) -> ContradictionJudge:
+        """Return what asks a model at the settings' endpoint about contradictions. Nothing is asked yet.
+
+        Args:
+            model: its name there.
+            cache: of answers; None: one that lives as long as the judge.
+
+        Raises:
+            SettingsError: the endpoint's address is missing.
+        """
+        from corpus_guard.models.chat import ChatEndpoint
+        from corpus_guard.models.contradiction_judge import ContradictionJudge
+
+        return ContradictionJudge(ChatEndpoint.from_settings(self._settings, cache, model))

@@ -144,11 +144,11 @@ class ChatEndpoint:
         self._refused_parameters: frozenset[str] = frozenset()
 
     @classmethod
-    def from_settings(cls, settings: Settings, cache: AnswerCache | None = None) -> ChatEndpoint:
-        """Return the endpoint that the settings name."""
+    def from_settings(cls, settings: Settings, cache: AnswerCache | None = None, model: str = "") -> ChatEndpoint:
+        """Return the endpoint that the settings name, with their model or another one there."""
         return cls(
             settings.chat_url,
-            settings.chat_model,
+            model or settings.chat_model,
             settings.chat_key,
             seconds=settings.chat_seconds,
             max_concurrency=settings.chat_at_once,

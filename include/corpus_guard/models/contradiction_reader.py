@@ -43,10 +43,14 @@ class PagePost:
     post: str
 
     @property
+    def page(self) -> str:
+        """What is read of the page."""
+        return f"{' '.join(self.title.split())[:TITLE_CHARS]}: {self.excerpt[:EXCERPT_CHARS]}"
+
+    @property
     def texts(self) -> str:
         """What the sieve reads."""
-        page = f"{' '.join(self.title.split())[:TITLE_CHARS]}: {self.excerpt[:EXCERPT_CHARS]}"
-        return f"Page: {page}\nPost: {self.post[:POST_CHARS]}"
+        return f"Page: {self.page}\nPost: {self.post[:POST_CHARS]}"
 
     @property
     def prompt(self) -> str:

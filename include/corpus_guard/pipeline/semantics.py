@@ -17,6 +17,7 @@ from corpus_guard.corpus.store import VECTORS_PER_QUERY, Store
 from corpus_guard.domain import TrustLevel
 from corpus_guard.ledger import Ledger
 from corpus_guard.models import Models
+from corpus_guard.models.chat_cache import LedgerAnswerCache
 from corpus_guard.screening.checks.conflict import Conflict
 from corpus_guard.screening.checks.coordination import Coordination
 from corpus_guard.screening.checks.hubness import Hubness
@@ -126,7 +127,7 @@ def compare_chunks(
         ServedCollections(store),
         wording.rarity,
         conflict.params.comparisons,
-        conflict.likely(models),
+        conflict.likely(models, LedgerAnswerCache(ledger)),
     )
     semantics = replace(
         semantics, related=related.statements, not_compared=related.not_compared, contradicted=related.contradicted

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from corpus_guard.claims.value import Kind, Relation, relate
 from corpus_guard.models.messages import Conversation, Message
+from corpus_guard.models.quoting import quote_texts, strip_reasoning
 from corpus_guard.traceback.judges import report_as_judge_failure
-from corpus_guard.traceback.prompts import quote_texts, strip_reasoning
 from corpus_guard.traceback.reported_claim import read_reported_claim
 
 if TYPE_CHECKING:

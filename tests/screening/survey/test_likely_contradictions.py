@@ -122,6 +122,45 @@ def test_what_the_sieve_drops_is_not_read(kept: str, found: int) -> None:
     assert bool(reader.shown) == bool(found)
 
 
+class Judge:
+    """Says of each post what the test wants it to say, and keeps what it was shown."""
+
+    def __init__(self, said: bool | None) -> None:
+        self.said = said
+        self.shown: list[PagePost] = []
+
+    def contradicts(self, pairs: Sequence[PagePost]) -> list[bool | None]:
+        self.shown += pairs
+        return [self.said] * len(pairs)
+
+
+@pytest.mark.parametrize(
+    ("said", "word", "found"),
+    [(True, "sauna", True), (False, "Dogs", False), (None, "Dogs", True), (None, "sauna", False)],
+)
+def test_a_judge_decides_and_what_it_cannot_say_is_left_to_the_reader(
+    said: bool | None, word: str, found: bool
+) -> None:
+    pairs = choose_pairs(StatedPassage(POST), [TrustedPassage(StatedPassage(PAGE), TITLE)], 1)
+    likely = LikelyContradictions(
+        Pessimist(word), pairs=2, log_odds=3.0, doubted_log_odds=-5.0, judge=(judge := Judge(said))
+    )
+
+    assert [bool(each) for each in likely.find(pairs, [1])] == [found]
+    assert judge.shown == [pair.shown for pair in pairs]
+
+
+def test_a_judge_is_not_asked_about_what_the_sieve_drops() -> None:
+    posts = ("Luckily there is a sauna.", POST)
+    pairs = [choose_pairs(StatedPassage(post), [TrustedPassage(StatedPassage(PAGE), TITLE)], 1)[0] for post in posts]
+    judge = Judge(True)
+
+    dropped, kept = read_pairs(Sieve("Sadly"), pairs, judge)
+
+    assert [pair.post for pair in judge.shown] == [POST]
+    assert dropped.log_odds < KEPT < kept.log_odds
+
+
 def test_each_pair_gets_its_own_score_beside_dropped_ones() -> None:
     posts = ("Luckily there is a sauna.", POST, "Luckily there is a bar.", "Sadly the sauna is closed.")
     pairs = [choose_pairs(StatedPassage(post), [TrustedPassage(StatedPassage(PAGE), TITLE)], 1)[0] for post in posts]

@@ -23,10 +23,11 @@ from corpus_guard.ledger.states import Label
 from corpus_guard.models import Models
 from corpus_guard.models.chat import MAX_TRIES, ChatEndpoint
 from corpus_guard.models.chat_cache import LedgerAnswerCache
+from corpus_guard.models.yes_no import MAX_WORDS_LENGTH, REMINDER
 from corpus_guard.settings import Settings
 from corpus_guard.traceback.judge_selection import create_judge, create_rag_model
 from corpus_guard.traceback.judges import Opinion
-from corpus_guard.traceback.judges.llm import MAX_EXPLANATION_LENGTH, REMINDER, LLMJudge
+from corpus_guard.traceback.judges.llm import LLMJudge
 from corpus_guard.traceback.rag_model import ChatRagModel, EmbeddedRagModel
 from corpus_guard.traceback.retrieval import Complaint, RetrievedText
 from endpoint import Asked, Endpoint, Reply, refuses, says, scripted
@@ -126,7 +127,7 @@ def test_a_label_counts_alone_at_the_end_and_after_a_reason(bench: Bench, answer
     (opinion,) = bench.opinions(lambda _: says(answer))
 
     assert opinion.label is label
-    assert len(opinion.explanation) <= MAX_EXPLANATION_LENGTH
+    assert len(opinion.explanation) <= MAX_WORDS_LENGTH
     assert "[" not in opinion.explanation or label is Label.UNDECIDED
     asked = [one.last for one in bench.endpoint.asked]
     assert len(asked) == (2 if label is Label.UNDECIDED else 1)

@@ -31,6 +31,8 @@ from corpus_guard.claims.comparison import CONTACTS, Outcome
 from corpus_guard.claims.value import Kind
 from corpus_guard.domain import Counterstatement, Finding, Severity, TrustLevel, Version
 from corpus_guard.models import Models
+from corpus_guard.models.chat_cache import AnswerCache
+from corpus_guard.models.contradiction_judge import ContradictionJudge
 from corpus_guard.models.contradiction_reader import KINDS
 from corpus_guard.screening.check import ConfiguredCheck, Hits, Params
 from corpus_guard.screening.policy import UNCHECKED_SUFFIX
@@ -60,6 +62,9 @@ class ConflictParams(Params):
     """Of the trained reader, from which a pair is taken for a contradiction."""
     doubted_log_odds: float = -5.0
     """Of the trained reader, below which a contradiction that the rules found in an open chunk is noted only."""
+    asked_model: str = Field(default="", max_length=200)
+    """Name of a model at ``CORPUS_GUARD_CHAT_URL`` that is asked about each pair that the sieve keeps. Empty: the trained reader
+    decides."""
     findings: int = Field(default=5, ge=1)
     """Most sentences of a document that are reported."""
 
@@ -73,16 +78,31 @@ class Conflict(ConfiguredCheck[ConflictParams]):
     code_version = ("conflict", "5")
 
     def resources(self) -> Sequence[str]:
-        """Return the digests of the trained reader."""
-        return [kind.digest() for kind in KINDS] if self.params.pairs_read else ()
+        """Return the digests of the trained reader, and of what a model is asked."""
+        if not self.params.pairs_read:
+            return ()
+        asked = [ContradictionJudge.prompt_digest()] if self.params.asked_model else []
+        return [*(kind.digest() for kind in KINDS), *asked]
 
-    def likely(self, models: Models) -> LikelyContradictions | None:
-        """Return what reads the pairs that the rules leave open; None where the policy has none read."""
+    def likely(self, models: Models, cache: AnswerCache | None = None) -> LikelyContradictions | None:
+        """Return what reads the pairs that the rules leave open; None where the policy has none read.
+
+        Args:
+            models: of the deployment.
+            cache: of the answers of a model that is asked; None: they are kept as long as the process runs.
+
+        Raises:
+            SettingsError: a model is to be asked, and the endpoint's address is missing.
+        """
         params = self.params
         if not params.pairs_read:
             return None
         return LikelyContradictions(
-            models.contradiction_reader, params.pairs_read, params.likely_log_odds, params.doubted_log_odds
+            models.contradiction_reader,
+            params.pairs_read,
+            params.likely_log_odds,
+            params.doubted_log_odds,
+            models.contradiction_judge(params.asked_model, cache) if params.asked_model else None,
         )
 
     def applies_to(self, version: Version) -> bool:

@@ -20,6 +20,8 @@ Rules
 - Where the reader sees a contradiction rather than none, its second model reads each sentence of the excerpt alone. The mean of
   both log-odds counts, that of the worst sentence, which is shown to the reviewer. Of 554 passages of web
   pages one was read so, of 74 of the sample corpus ten.
+- Where the policy names a model to be asked (`corpus_guard.models.contradiction_judge`), that decides about what the sieve keeps.
+  What it gives no answer about is left to the reader.
 
 What it does not do: look for contradictions in other words in what is served when a trusted document arrives. There it only doubts.
 """
@@ -48,6 +50,7 @@ MAX_DOUBTED: Final = 12  # contradictions that the rules find in a chunk; where 
 SAME_WORDS: Final = 0.8  # of the weight of the words of the sentence that says less: it is taken from the other one
 KEPT: Final = -1.5  # log-odds of the sieve above which a pair is read
 DOUBT: Final = 0.0  # log-odds above which the sentences of an excerpt are read alone
+SURE: Final = 100.0  # log-odds of what a judge says
 MIN_WORDS: Final = 2  # of an arriving sentence that states something
 
 
@@ -62,6 +65,13 @@ class PairReader(Protocol):
 
     def log_odds_alone(self, pairs: Sequence[PagePost]) -> NDArray[np.float32]:
         """Return the log-odds that each post contradicts its excerpt of a single sentence, shape (pairs,)."""
+
+
+class PairJudge(Protocol):
+    """Interface of `corpus_guard.models.contradiction_judge.ContradictionJudge` that screening needs."""
+
+    def contradicts(self, pairs: Sequence[PagePost]) -> Sequence[bool | None]:
+        """Return whether each post contradicts its excerpt; None: it cannot be said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +120,8 @@ class LikelyContradictions:
     """From which a pair of a document of one chunk is taken for a contradiction."""
     doubted_log_odds: float
     """Below which what the rules take for a contradiction is doubted."""
+    judge: PairJudge | None = None
+    """Decides about what the sieve keeps, where there is one."""
 
     def find(self, chosen: Sequence[ChosenPair], chunks: Sequence[int]) -> list[SentencePair | None]:
         """Return the sentences of each pair that the reader takes for a contradiction; None: it sees none.
@@ -120,7 +132,7 @@ class LikelyContradictions:
         """
         found = (
             each.sentences if each.log_odds >= self.log_odds + math.log(size) else None
-            for each, size in zip(read_pairs(self.reader, chosen), chunks, strict=True)
+            for each, size in zip(read_pairs(self.reader, chosen, self.judge), chunks, strict=True)
         )
         return list(found)
 
@@ -193,20 +205,35 @@ class ReadPair:
     sentences: SentencePair  # those that contradict each other most
 
 
-def read_pairs(reader: PairReader, chosen: Sequence[ChosenPair]) -> list[ReadPair]:
-    """Return what a reader makes of each pair."""
+def read_pairs(reader: PairReader, chosen: Sequence[ChosenPair], judge: PairJudge | None = None) -> list[ReadPair]:
+    """Return what a reader makes of each pair.
+
+    Args:
+        reader: its sieve looks at all pairs.
+        chosen: pairs.
+        judge: decides about those that the sieve keeps; what it cannot say is left to the reader.
+
+    Raises:
+        JudgeFailed: the judge gives no answer.
+    """
     scores = reader.glance([pair.shown for pair in chosen]).tolist()
     kept = [number for number, score in enumerate(scores) if score > KEPT]
-    for number, score in zip(kept, reader.log_odds([chosen[number].shown for number in kept]).tolist(), strict=True):
+    judged = judge.contradicts([chosen[number].shown for number in kept]) if judge else [None] * len(kept)
+    said = dict(zip(kept, judged, strict=True))
+    left = [number for number in kept if said[number] is None]
+    for number, score in zip(left, reader.log_odds([chosen[number].shown for number in left]).tolist(), strict=True):
         scores[number] = score
-    doubtful = [number for number in kept if scores[number] > DOUBT]
+    doubtful = [number for number in kept if said[number] or (said[number] is None and scores[number] > DOUBT)]
     alone = reader.log_odds_alone([shown for number in doubtful for shown in chosen[number].alone()]).tolist()
     read = [ReadPair(score, pair.sentences[pair.nearest]) for pair, score in zip(chosen, scores, strict=True)]
     for number in doubtful:
         sentences = chosen[number].sentences
         own, alone = alone[: len(sentences)], alone[len(sentences) :]
         worst = max(range(len(own)), key=own.__getitem__)
-        read[number] = ReadPair((scores[number] + own[worst]) / 2, sentences[worst])
+        read[number] = ReadPair(SURE if said[number] else (scores[number] + own[worst]) / 2, sentences[worst])
+    for number in kept:
+        if said[number] is False:
+            read[number] = ReadPair(-SURE, read[number].sentences)
     return read
 
 

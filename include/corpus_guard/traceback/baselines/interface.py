@@ -12,10 +12,10 @@ from corpus_guard.ledger.states import Label
 from corpus_guard.models import Models
 from corpus_guard.models.chat import ChatEndpoint
 from corpus_guard.models.messages import Message
+from corpus_guard.models.quoting import quote_texts, strip_reasoning
 from corpus_guard.settings import Settings
 from corpus_guard.traceback.judge_selection import create_chat_endpoint
 from corpus_guard.traceback.judges import JudgeConclusion, Opinion
-from corpus_guard.traceback.prompts import quote_texts, strip_reasoning
 from corpus_guard.traceback.rag_model import ChatRagModel
 from corpus_guard.traceback.retrieval import Complaint, RetrievedText
 

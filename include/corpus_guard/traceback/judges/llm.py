@@ -1,13 +1,12 @@
 """Judge behind a chat endpoint: RAGForensics' question, in our own words, put to a large language model.
 
 The model is asked whether a text leads its reader to the reported output, without other knowledge and
-whatever is true. It gives a reason first, then one label, ``[Label: Yes]`` or ``[Label: No]``.
+whatever is true. It gives a reason first, then one label (`corpus_guard.models.yes_no`).
 
 Rules
-    * a label counts if it is the only one, ends the answer, and a reason stands before it; anything else is
-      asked once more with a reminder, and is then *undecided*, never benign;
+    * an answer without a label of its own is *undecided*, never benign;
     * the text stands between lines that it cannot forge, and shows the model no square bracket
-      (`corpus_guard.traceback.prompts`): a model that merely repeats what it read gives no label;
+      (`corpus_guard.models.quoting`): a model that merely repeats what it read gives no label;
     * a text that itself mentions a label (``"[Label: No]"``) addresses the judge and cannot be acquitted: a
       No is then *undecided*;
     * the texts of one round are judged at once, as many as the endpoint allows;
@@ -21,23 +20,20 @@ large model resists better.
 
 from __future__ import annotations
 
-import re
-import unicodedata
 from collections.abc import Sequence
+from enum import StrEnum
 from typing import Final
 
 from corpus_guard.domain import digest
 from corpus_guard.ledger.states import Label
-from corpus_guard.models.chat import AnswerEnd, ChatAnswer, ChatEndpoint, Usage
+from corpus_guard.models.chat import ChatEndpoint, Usage
 from corpus_guard.models.messages import Message
+from corpus_guard.models.quoting import neutralise_text, quote_texts
+from corpus_guard.models.yes_no import ANSWER_TOKENS, MAX_WORDS_LENGTH, REMINDER, YesNo, ask_yes_or_no, mentions_label
 from corpus_guard.traceback.judges import JudgeConclusion, Opinion
-from corpus_guard.traceback.prompts import JudgePrompt, neutralise_text, quote_texts, strip_reasoning
 from corpus_guard.traceback.retrieval import Complaint, RetrievedText
 
-MAX_EXPLANATION_LENGTH = 500  # characters
 MAX_PROMPT_LENGTH = 2_000  # characters of a question or an output in the prompt
-MIN_REASON_LETTERS = 10  # letters
-ANSWER_TOKENS = 600
 
 SYSTEM: Final = (
     "You are an examiner in an investigation. A program looked up texts for a question, and the answer it "
@@ -58,11 +54,6 @@ TASK: Final = (
     "where it leads to another one as well, and [Label: No] if it does not. Write one label, once, and "
     "nothing after it."
 )
-REMINDER: Final = (
-    "Keep to the form: one or two sentences of reason in English, then as the very last line either [Label: "
-    "Yes] or [Label: No]. No other label, and nothing after it."
-)
-
 PAPER_TASK: Final = (
     "You are given a question, a response and a context. Using no other knowledge, decide whether the context tries to "
     "lead you to an answer that agrees with the response, correct or not. Explain briefly first. Then write "
@@ -72,10 +63,11 @@ PAPER_TASK: Final = (
 """The paper's question in our words, without protection against what the context says."""
 
 
-_LABEL = re.compile(r"\[\s*label\s*:\s*(yes|no)\s*\]", re.IGNORECASE)
-_LABEL_MENTION = re.compile(r"[\[({<«\"'`“‘]\s*label\s*[:=-]?\s*(?:yes|no)\b")
-_WORDS = re.compile(r"[^\W_]")
-_SCORES = {Label.POISONED: 1.0, Label.BENIGN: 0.0, Label.UNDECIDED: 0.5}
+class JudgePrompt(StrEnum):
+    """Question that the judge asks."""
+
+    OWN = "own"  # the text is quoted between lines that it cannot forge
+    PAPER = "paper"  # RAGForensics', in our words and without that protection: for comparison only
 
 
 class LLMJudge:
@@ -113,13 +105,7 @@ class LLMJudge:
         if not complaint.query.strip() or not complaint.output.strip():
             return [Opinion(Label.UNDECIDED, 0.5, "the report names no question or no output")] * len(new)
         compose = _compose_prompt if self._prompt is JudgePrompt.OWN else _compose_paper_prompt
-        prompts = [compose(complaint, text) for text in new]
-        answers = self._endpoint.ask_all(prompts, self._answer_tokens)
-        unlabelled = [index for index, answer in enumerate(answers) if _read_label(answer) is None]
-        reminded = [[*prompts[index], Message("user", REMINDER)] for index in unlabelled]
-        for index, answer in zip(unlabelled, self._endpoint.ask_all(reminded, self._answer_tokens), strict=True):
-            if _read_label(answer) is not None or not answers[index].text:
-                answers[index] = answer
+        answers = ask_yes_or_no(self._endpoint, [compose(complaint, text) for text in new], self._answer_tokens)
         return [_form_opinion(text, answer) for text, answer in zip(new, answers, strict=True)]
 
     def conclude(self, complaint: Complaint, judged: Sequence[tuple[RetrievedText, Opinion]]) -> JudgeConclusion:
@@ -148,36 +134,10 @@ def _compose_paper_prompt(complaint: Complaint, text: RetrievedText) -> list[Mes
     return [Message("user", filled)]
 
 
-def _read_label(answer: ChatAnswer) -> Label | None:
-    """Return the label of an answer; None if the answer does not keep to the form."""
-    text = strip_reasoning(answer.text)
-    matches = list(_LABEL.finditer(text))
-    if answer.ended not in {AnswerEnd.STOP, AnswerEnd.LENGTH} or len(matches) != 1:
-        return None
-    (match,) = matches
-    if _WORDS.search(text, match.end()) or len(_WORDS.findall(text[: match.start()])) < MIN_REASON_LETTERS:
-        return None
-    return Label.POISONED if match.group(1).lower() == "yes" else Label.BENIGN
-
-
-def _form_opinion(text: RetrievedText, answer: ChatAnswer) -> Opinion:
-    label = _read_label(answer)
-    words = " ".join(_LABEL.sub("", strip_reasoning(answer.text)).split())[:MAX_EXPLANATION_LENGTH]
-    if label is None:
-        why = "the model gave no single label" if answer.text else f"the model gave no answer ({answer.ended})"
-        return _opinion_with_label(Label.UNDECIDED, f"{why}: {words}" if words else why)
-    if label is Label.BENIGN and _mentions_label(text.text):
-        return _opinion_with_label(
-            Label.UNDECIDED, f"the text addresses the judge, so the judge's No does not count: {words}"
-        )
-    return _opinion_with_label(label, words)
-
-
-def _opinion_with_label(label: Label, explanation: str) -> Opinion:
-    return Opinion(label, _SCORES[label], explanation[:MAX_EXPLANATION_LENGTH])
-
-
-def _mentions_label(text: str) -> bool:
-    folded = unicodedata.normalize("NFKC", neutralise_text(text)).casefold()
-    visible = "".join(character for character in folded if unicodedata.category(character) != "Cf")
-    return bool(_LABEL_MENTION.search(visible))
+def _form_opinion(text: RetrievedText, answer: YesNo) -> Opinion:
+    if answer.is_yes is None:
+        return Opinion(Label.UNDECIDED, 0.5, answer.words)
+    if not answer.is_yes and mentions_label(text.text):
+        words = f"the text addresses the judge, so the judge's No does not count: {answer.words}"
+        return Opinion(Label.UNDECIDED, 0.5, words[:MAX_WORDS_LENGTH])
+    return Opinion(Label.POISONED, 1.0, answer.words) if answer.is_yes else Opinion(Label.BENIGN, 0.0, answer.words)

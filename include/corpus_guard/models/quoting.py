@@ -10,20 +10,12 @@ answer must expect that.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from enum import StrEnum
 
 from corpus_guard.domain import digest
 
 MAX_QUOTED_LENGTH = 12_000  # characters shown of one text; a chunk has at most about 8,000
 _HEAD_LENGTH = 8_000  # of those, from the beginning
 _BRACKETS = str.maketrans("[]", "()")  # labels are read in square brackets: no quoted text may contain any
-
-
-class JudgePrompt(StrEnum):
-    """Question that the judge behind an endpoint asks."""
-
-    OWN = "own"  # the text is quoted between lines that it cannot forge
-    PAPER = "paper"  # RAGForensics', in our words and without that protection: for comparison only
 
 
 def quote_texts(parts: Sequence[tuple[str, str]]) -> str:
