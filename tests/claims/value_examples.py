@@ -131,6 +131,7 @@ EXAMPLES: Sequence[tuple[str, Sequence[str]]] = (
     ("It has two hundred and fifty users.", ["count 250 user"]),
     ("It has 50k users.", ["count 50000 user"]),
     ("He scored 7 in 7 games.", ["count 7", "count 7 game"]),
+    ("Members may leave at 65 however long they paid.", ["count 65"]),
     # --- dates and times
     ("It was signed on 25 March 1957.", ["date 1957-03-25"]),
     ("It was signed on March 25, 1957.", ["date 1957-03-25"]),

@@ -76,7 +76,8 @@ _FUNCTION_WORDS: Final = (
     "a an and are as at be been but by can could did do does for from had has have he her his if in into is it its may must no "
     "nor not of off on or our over per shall she should since so than that the their then there these they this to under "
     "until up was we were when where which while who will with would you your about after all also another any before "
-    "between both each every more most other others percent some such thus times"
+    "between both each every more most other others percent some such thus times "
+    "again already although because even hence however instead just only otherwise still therefore though unless whereas yet"
 )
 _NO_NOUN: Final = frozenset(_FUNCTION_WORDS.split())
 _CALENDAR: Final = {
