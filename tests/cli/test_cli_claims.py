@@ -150,3 +150,19 @@ def test_a_folder_without_pairs_is_named(tmp_path: Path, typed: Typed) -> None:
 
     assert code == 2
     assert "holds no pairs" in said
+
+
+@pytest.mark.parametrize(("options", "shown"), [((), "3 of 3"), (("--among", "7"), "1 of 1")])
+def test_pairs_are_measured_alone_or_among_others(
+    options: Sequence[str], shown: str, tmp_path: Path, typed: Typed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lie = '[1, contradicts, "The Solvane D dryer must be cleaned every {} months."]'
+    lies = "".join(f"    - {lie.format(months)}\n" for months in (24, 36))
+    (tmp_path / "dryers.yaml").write_text(PAGES + lies, encoding="utf-8")
+    for name in ("FOLDER", "KEPT_APART"):
+        monkeypatch.setattr(f"corpus_guard.detectors.contradictions.pairs.{name}", tmp_path)
+
+    code, written, errors = typed("evaluate", "claims", "--pairs", "--rules-only", *options)
+
+    assert code == 0, errors
+    assert shown in written

@@ -310,6 +310,7 @@ def _show_pairs(title: str, figures: Sequence[PairFigure]) -> None:
         )
         for label in PairLabel
         for own in [[figure for figure in figures if figure.label is label]]
+        if own
         for field, found, texts in [
             *((figure.field, figure.found, figure.texts) for figure in own),
             ("all", sum(figure.found for figure in own), sum(figure.texts for figure in own)),
