@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from corpus_guard.models.reader_base import OpenBase, ReaderBase
+from corpus_guard.models.reader_base import OpenBase, ReaderBase, load_tokenizer
 from corpus_guard.models.weights import SMOLLM2, SMOLLM2_GGUF, Weights, configure_libraries
 
 if TYPE_CHECKING:
@@ -75,11 +75,7 @@ class OpenLanguageModel(OpenBase):
     @cached_property
     def tokenizer(self) -> PreTrainedTokenizerBase:
         """The language model's tokenizer."""
-        configure_libraries()
-        from transformers import AutoTokenizer
-
-        tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(self._folder)
-        return tokenizer
+        return load_tokenizer(self._folder)
 
     @cached_property
     def body(self) -> torch.nn.Module:

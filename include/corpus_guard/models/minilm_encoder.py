@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from corpus_guard.models.bert import WIDTH, changed_matrices, pool_states
-from corpus_guard.models.reader_base import OpenBase, ReaderBase
+from corpus_guard.models.reader_base import OpenBase, ReaderBase, load_tokenizer
 from corpus_guard.models.weights import MINILM, Weights, configure_libraries
 
 if TYPE_CHECKING:
@@ -50,11 +50,7 @@ class OpenMiniLm(OpenBase):
     @cached_property
     def tokenizer(self) -> PreTrainedTokenizerBase:
         """The embedder's tokenizer."""
-        configure_libraries()
-        from transformers import AutoTokenizer
-
-        tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(self._folder)
-        return tokenizer
+        return load_tokenizer(self._folder)
 
     @cached_property
     def body(self) -> torch.nn.Module:

@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from corpus_guard.models.weights import Weights
+from corpus_guard.models.weights import Weights, configure_libraries
 
 if TYPE_CHECKING:
     import torch
+    from transformers import PreTrainedTokenizerBase
+
+
+def load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
+    """Return the tokenizer of a model in transformers' format."""
+    configure_libraries()
+    from transformers import AutoTokenizer
+
+    tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(folder)
+    return tokenizer
 
 
 class OpenBase(Protocol):

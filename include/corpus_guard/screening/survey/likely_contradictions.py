@@ -220,10 +220,13 @@ def read_pairs(reader: PairReader, chosen: Sequence[ChosenPair], judge: PairJudg
     kept = [number for number, score in enumerate(scores) if score > KEPT]
     judged = judge.contradicts([chosen[number].shown for number in kept]) if judge else [None] * len(kept)
     said = dict(zip(kept, judged, strict=True))
+    for number, contradicts in said.items():
+        if contradicts is not None:
+            scores[number] = SURE if contradicts else -SURE
     left = [number for number in kept if said[number] is None]
     for number, score in zip(left, reader.log_odds([chosen[number].shown for number in left]).tolist(), strict=True):
         scores[number] = score
-    doubtful = [number for number in kept if said[number] or (said[number] is None and scores[number] > DOUBT)]
+    doubtful = [number for number in kept if scores[number] > DOUBT]
     alone = reader.log_odds_alone([shown for number in doubtful for shown in chosen[number].alone()]).tolist()
     read = [ReadPair(score, pair.sentences[pair.nearest]) for pair, score in zip(chosen, scores, strict=True)]
     for number in doubtful:
@@ -231,9 +234,6 @@ def read_pairs(reader: PairReader, chosen: Sequence[ChosenPair], judge: PairJudg
         own, alone = alone[: len(sentences)], alone[len(sentences) :]
         worst = max(range(len(own)), key=own.__getitem__)
         read[number] = ReadPair(SURE if said[number] else (scores[number] + own[worst]) / 2, sentences[worst])
-    for number in kept:
-        if said[number] is False:
-            read[number] = ReadPair(-SURE, read[number].sentences)
     return read
 
 
