@@ -47,15 +47,10 @@ class PagePost:
         """What is read of the page."""
         return f"{' '.join(self.title.split())[:TITLE_CHARS]}: {self.excerpt[:EXCERPT_CHARS]}"
 
-    @property
-    def texts(self) -> str:
-        """What the sieve reads."""
-        return f"Page: {self.page}\nPost: {self.post[:POST_CHARS]}"
-
-    @property
-    def prompt(self) -> str:
-        """What the language models read."""
-        return f"{self.texts}\nDoes the post contradict the page? Answer:"
+    def prompt(self, kind: ReaderKind) -> str:
+        """Return what a model reads; the language models are asked a question."""
+        texts = f"Page: {self.page}\nPost: {self.post[:POST_CHARS]}"
+        return texts if kind is SIEVE else f"{texts}\nDoes the post contradict the page? Answer:"
 
 
 class ContradictionReader:
@@ -80,12 +75,12 @@ class ContradictionReader:
 
     def glance(self, pairs: Sequence[PagePost]) -> NDArray[np.float32]:
         """Return the sieve's log-odds that each post contradicts its excerpt, shape (pairs,)."""
-        return self._sieve.log_odds([pair.texts for pair in pairs], CONTRADICTS)
+        return self._sieve.log_odds([pair.prompt(SIEVE) for pair in pairs], CONTRADICTS)
 
     def log_odds(self, pairs: Sequence[PagePost]) -> NDArray[np.float32]:
         """Return the log-odds that each post contradicts its excerpt, shape (pairs,)."""
-        return self._excerpts.log_odds([pair.prompt for pair in pairs], CONTRADICTS)
+        return self._excerpts.log_odds([pair.prompt(EXCERPTS) for pair in pairs], CONTRADICTS)
 
     def log_odds_alone(self, pairs: Sequence[PagePost]) -> NDArray[np.float32]:
         """Return the log-odds that each post contradicts its excerpt of a single sentence, shape (pairs,)."""
-        return self._sentences.log_odds([pair.prompt for pair in pairs], CONTRADICTS)
+        return self._sentences.log_odds([pair.prompt(SENTENCES) for pair in pairs], CONTRADICTS)

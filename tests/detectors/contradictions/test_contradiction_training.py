@@ -107,7 +107,9 @@ def test_training_learns_and_gives_the_same_weights_again(models: Models, tmp_pa
     assert stored.sheet["pairs"] == 120
     pair = PagePost("Norrin", NORRIN[0], PAIRS[0].text)
     exact, rounded = (
-        TrainedReader(lambda: models.language_model_weights, lambda weights=weights: weights).log_odds([pair.prompt], 0)
+        TrainedReader(lambda: models.language_model_weights, lambda weights=weights: weights).log_odds(
+            [pair.prompt(EXCERPTS)], 0
+        )
         for weights in (first, stored)
     )
     assert abs(exact - rounded).max() < 0.5

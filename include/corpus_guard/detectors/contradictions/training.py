@@ -131,7 +131,7 @@ def train_contradiction_reader(
         progress: told after each batch.
     """
     shown = make_examples(pairs, honest, seed, alone=kind is SENTENCES)
-    examples = [(pair.texts if kind is SIEVE else pair.prompt, label) for pair, label in shown]
+    examples = [(pair.prompt(kind), label) for pair, label in shown]
     sheet = _sheet(pairs, honest)
     return train_reader(kind, examples, base, sheet, RECIPES[kind.name], seed=seed, progress=progress)
 

@@ -50,7 +50,7 @@ MAX_DOUBTED: Final = 12  # contradictions that the rules find in a chunk; where 
 SAME_WORDS: Final = 0.8  # of the weight of the words of the sentence that says less: it is taken from the other one
 KEPT: Final = -1.5  # log-odds of the sieve above which a pair is read
 DOUBT: Final = 0.0  # log-odds above which the sentences of an excerpt are read alone
-SURE: Final = 100.0  # log-odds of what a judge says
+SURE: Final = 100.0  # log-odds of what a judge says: no other score outweighs them
 MIN_WORDS: Final = 2  # of an arriving sentence that states something
 
 
@@ -233,7 +233,7 @@ def read_pairs(reader: PairReader, chosen: Sequence[ChosenPair], judge: PairJudg
         sentences = chosen[number].sentences
         own, alone = alone[: len(sentences)], alone[len(sentences) :]
         worst = max(range(len(own)), key=own.__getitem__)
-        read[number] = ReadPair(SURE if said[number] else (scores[number] + own[worst]) / 2, sentences[worst])
+        read[number] = ReadPair((scores[number] + own[worst]) / 2, sentences[worst])
     return read
 
 
