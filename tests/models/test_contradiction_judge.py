@@ -25,7 +25,7 @@ def honest(asked: Asked) -> Reply:
 
 def opinions(script: Callable[[Asked], Reply], *pairs: PagePost) -> tuple[list[bool | None], list[Asked]]:
     with scripted(script) as endpoint:
-        judge = ContradictionJudge(ChatEndpoint(endpoint.url, "m", pause=lambda _: None, seconds=5))
+        judge = ContradictionJudge(ChatEndpoint(endpoint.url, "m", pause=lambda _: None, seconds=5), most=10)
         return judge.contradicts(pairs), endpoint.asked
 
 
@@ -34,6 +34,15 @@ def test_an_honest_model_is_believed() -> None:
 
     assert said == [True, False]
     assert len(asked) == 2
+
+
+def test_whoever_posts_much_does_not_run_up_costs() -> None:
+    with scripted(honest) as endpoint:
+        judge = ContradictionJudge(ChatEndpoint(endpoint.url, "m"), most=3)
+
+        assert judge.contradicts([SAME, LIE]) == [False, True]
+        assert judge.contradicts([LIE, SAME, LIE]) == [True, None, None]
+        assert judge.contradicts([]) == []
 
 
 def test_page_and_post_stand_between_lines_that_no_text_can_forge() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -242,7 +243,7 @@ def evaluate_claims(
         raise Misuse("--among: of what; expected --pairs with it")
     if ask and rules_only:
         raise Misuse("--ask and --rules-only: with the rules alone nobody is asked; expected one of them")
-    params = ConflictParams(pairs_read=0) if rules_only else ConflictParams(asked_model=ask)
+    params = ConflictParams(pairs_read=0) if rules_only else ConflictParams(asked_model=ask, asked_pairs=sys.maxsize)
     if pairs:
         _evaluate_pairs(params, among=among or 0, seed=seed, as_json=as_json)
         return

@@ -110,11 +110,12 @@ class Models:
 
         return ContradictionReader(lambda: builtin_language_model(self._settings), builtin_embedder)
 
-    def contradiction_judge(self, model: str, cache: AnswerCache | None = None) -> ContradictionJudge:
+    def contradiction_judge(self, model: str, most: int, cache: AnswerCache | None = None) -> ContradictionJudge:
         """Return what asks a model at the settings' endpoint about contradictions. Nothing is asked yet.
 
         Args:
             model: its name there.
+            most: pairs that it is asked about.
             cache: of answers; None: one that lives as long as the judge.
 
         Raises:
@@ -123,4 +124,4 @@ class Models:
         from corpus_guard.models.chat import ChatEndpoint
         from corpus_guard.models.contradiction_judge import ContradictionJudge
 
-        return ContradictionJudge(ChatEndpoint.from_settings(self._settings, cache, model))
+        return ContradictionJudge(ChatEndpoint.from_settings(self._settings, cache, model), most)

@@ -5,7 +5,8 @@ It finds more than the reader that ships with the package, and costs a request f
 Rules
     * post and page stand between lines that they cannot forge (`corpus_guard.models.quoting`);
     * only a yes or no that keeps to the form counts (`corpus_guard.models.yes_no`); a no does not where the post
-      mentions a label, and so addresses the model. What does not count is left to the reader.
+      mentions a label, and so addresses the model. What does not count is left to the reader;
+    * so are pairs beyond a number: whoever posts much must not run up costs.
 
 What it does not do: see through a post that talks the model into a reasoned no without naming a label.
 """
@@ -40,9 +41,14 @@ TASK: Final = (
 class ContradictionJudge:
     """Asks a chat endpoint."""
 
-    def __init__(self, endpoint: ChatEndpoint) -> None:
-        """Keep the endpoint; nothing is asked yet."""
-        self._endpoint = endpoint
+    def __init__(self, endpoint: ChatEndpoint, most: int) -> None:
+        """Keep the endpoint; nothing is asked yet.
+
+        Args:
+            endpoint: of the model.
+            most: pairs that it is asked about, as long as this object lives.
+        """
+        self._endpoint, self._left = endpoint, most
 
     @staticmethod
     def prompt_digest() -> str:
@@ -50,16 +56,19 @@ class ContradictionJudge:
         return digest("contradiction-judge/v1", [SYSTEM, TASK, REMINDER])
 
     def contradicts(self, pairs: Sequence[PagePost]) -> list[bool | None]:
-        """Return whether each post contradicts its excerpt; None: the answer does not count.
+        """Return whether each post contradicts its excerpt; None: the answer does not count, or it was not asked about.
 
         Raises:
             JudgeFailed: the endpoint gave no answer about one of them, after all tries.
         """
-        answers = ask_yes_or_no(self._endpoint, [_compose(pair) for pair in pairs])
-        return [
+        asked = pairs[: self._left]
+        answers = ask_yes_or_no(self._endpoint, [_compose(pair) for pair in asked])
+        self._left -= len(asked)
+        said = [
             None if answer.is_yes is False and mentions_label(pair.post) else answer.is_yes
-            for pair, answer in zip(pairs, answers, strict=True)
+            for pair, answer in zip(asked, answers, strict=True)
         ]
+        return [*said, *[None] * (len(pairs) - len(asked))]
 
 
 def _compose(pair: PagePost) -> list[Message]:

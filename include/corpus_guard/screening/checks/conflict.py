@@ -65,6 +65,8 @@ class ConflictParams(Params):
     asked_model: str = Field(default="", max_length=200)
     """Name of a model at ``CORPUS_GUARD_CHAT_URL`` that is asked about each pair that the sieve keeps. Empty: the trained reader
     decides."""
+    asked_pairs: int = Field(default=2_000, ge=1)
+    """Most pairs that this model is asked about in a run. The trained reader decides about the others."""
     findings: int = Field(default=5, ge=1)
     """Most sentences of a document that are reported."""
 
@@ -102,7 +104,7 @@ class Conflict(ConfiguredCheck[ConflictParams]):
             params.pairs_read,
             params.likely_log_odds,
             params.doubted_log_odds,
-            models.contradiction_judge(params.asked_model, cache) if params.asked_model else None,
+            models.contradiction_judge(params.asked_model, params.asked_pairs, cache) if params.asked_model else None,
         )
 
     def applies_to(self, version: Version) -> bool:
