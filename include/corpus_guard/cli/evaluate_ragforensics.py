@@ -17,7 +17,7 @@ from corpus_guard.detectors.planting import Attack
 from corpus_guard.detectors.samples import Half
 from corpus_guard.evaluation.traceback.evaluated_judges import BASELINE_JUDGES, EvaluatedJudge, Events
 from corpus_guard.evaluation.traceback.paper_plan import ATTACKS, DATA_SETS, DEFENCES, PLANTED, RETRIEVED, PaperPart
-from corpus_guard.traceback.judges.llm import JudgePrompt
+from corpus_guard.traceback.kinds import JudgePrompt
 
 app = typer.Typer()
 

@@ -15,7 +15,7 @@ from corpus_guard.cli.options import LogToMlflow
 from corpus_guard.detectors.planting import Attack, Planting, ReportForm
 from corpus_guard.detectors.samples import Half
 from corpus_guard.evaluation.traceback.evaluated_judges import EvaluatedJudge, Events
-from corpus_guard.traceback.judges.llm import JudgePrompt
+from corpus_guard.traceback.kinds import JudgePrompt
 
 if TYPE_CHECKING:
     from corpus_guard.evaluation.traceback.experiment import TracebackRequest, TracebackResult

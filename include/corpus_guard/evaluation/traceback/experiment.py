@@ -34,7 +34,7 @@ from corpus_guard.evaluation.traceback.rag_events import observe_events
 from corpus_guard.models import Models
 from corpus_guard.settings import Settings
 from corpus_guard.traceback.judges import Judge
-from corpus_guard.traceback.judges.llm import JudgePrompt
+from corpus_guard.traceback.kinds import JudgePrompt
 from corpus_guard.traceback.rag_model import RagModel
 
 FORMAT = "traceback-evaluation/v1"

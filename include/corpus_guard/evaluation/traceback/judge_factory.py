@@ -19,7 +19,8 @@ from corpus_guard.traceback.baselines.interface import BaselineRagModel
 from corpus_guard.traceback.baselines.perplexity import SAMPLE_SIZE
 from corpus_guard.traceback.judge_selection import create_judge, create_rag_model
 from corpus_guard.traceback.judges import Judge
-from corpus_guard.traceback.judges.llm import JudgePrompt, LLMJudge
+from corpus_guard.traceback.judges.llm import LLMJudge
+from corpus_guard.traceback.kinds import JudgePrompt
 from corpus_guard.traceback.rag_model import RagModel
 
 

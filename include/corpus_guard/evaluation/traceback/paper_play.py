@@ -32,7 +32,7 @@ from corpus_guard.models import Models
 from corpus_guard.settings import Settings
 from corpus_guard.traceback.baselines.perplexity import SAMPLE_SIZE
 from corpus_guard.traceback.judge_selection import create_judge, create_rag_model
-from corpus_guard.traceback.judges.llm import JudgePrompt
+from corpus_guard.traceback.kinds import JudgePrompt
 
 CELLS_FILE: Final = "cells.jsonl"
 _VERSION: Final = "ragforensics/v1"

@@ -21,7 +21,6 @@ large model resists better.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from enum import StrEnum
 from typing import Final
 
 from corpus_guard.domain import digest
@@ -31,6 +30,7 @@ from corpus_guard.models.messages import Message
 from corpus_guard.models.quoting import neutralise_text, quote_texts
 from corpus_guard.models.yes_no import ANSWER_TOKENS, MAX_WORDS_LENGTH, REMINDER, YesNo, ask_yes_or_no, mentions_label
 from corpus_guard.traceback.judges import JudgeConclusion, Opinion
+from corpus_guard.traceback.kinds import JudgePrompt
 from corpus_guard.traceback.retrieval import Complaint, RetrievedText
 
 MAX_PROMPT_LENGTH = 2_000  # characters of a question or an output in the prompt
@@ -61,13 +61,6 @@ PAPER_TASK: Final = (
     "Think step by step."
 )
 """The paper's question in our words, without protection against what the context says."""
-
-
-class JudgePrompt(StrEnum):
-    """Question that the judge asks."""
-
-    OWN = "own"  # the text is quoted between lines that it cannot forge
-    PAPER = "paper"  # RAGForensics', in our words and without that protection: for comparison only
 
 
 class LLMJudge:
