@@ -102,6 +102,8 @@ def test_line_breaks_are_kept_where_asked_for() -> None:
 @given(anything)
 @example("\\\\[bold]\\")
 @example("[a][b")
+@example("\\[0")
+@example("\\\\[a [b]")
 @example("[[red]")
 def test_markup_in_a_text_is_text(text: str) -> None:
     parsed = Text.from_markup(f"[bold]{visible(text)}[/bold] after", emoji=False)

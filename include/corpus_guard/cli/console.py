@@ -43,6 +43,7 @@ STATE_STYLE = {
 }  # fmt: skip
 
 _TAG_BEGINS = re.compile(r"\[(?=[a-z#/@]|\Z)")
+_BEFORE_BRACKET = re.compile(r"\\(?=\[)")
 
 
 UNFOLDED = 16  # characters: an id, a time, a state
@@ -56,7 +57,8 @@ def visible(text: str, *, lines: bool = False) -> str:
         lines: keep line breaks and tabs.
     """
     keep = "\n\t" if lines else ""
-    shown = reveal_invisible(text, keep)
+    # Markup drops a backslash before a bracket, whether that begins a tag or not.
+    shown = _BEFORE_BRACKET.sub(lambda _: _code("\\"), reveal_invisible(text, keep))
     # An open bracket or a backslash at the end would join with the markup that follows.
     head, bracket, tail = shown.rpartition("]")
     shown = head + bracket + _TAG_BEGINS.sub(_code("["), tail)
