@@ -17,10 +17,10 @@ LIE = "Calibrate the OX-12 oxygen sensor once and forget about it: it holds its 
 SECOND = "The OX-12 oxygen sensor keeps its calibration until it is thrown away, whatever people say."
 
 
-def asking(deployment: Workspace, url: str, pairs_read: int = 4) -> Workspace:
+def asking(deployment: Workspace, url: str) -> Workspace:
     """Return the same deployment with a policy that has a model asked."""
     values = yaml.safe_load(deployment.settings.policy_file.read_text())
-    values["checks"]["conflict"] = {"asked_model": "m", "pairs_read": pairs_read}
+    values["checks"]["conflict"] = {"asked_model": "m"}
     path = deployment.root / "policy.yaml"
     path.write_text(yaml.safe_dump(values))
     settings = deployment.settings.model_copy(update={"policy_file": path, "chat_url": url})

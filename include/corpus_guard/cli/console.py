@@ -58,7 +58,7 @@ def visible(text: str, *, lines: bool = False) -> str:
     """
     keep = "\n\t" if lines else ""
     # Markup drops a backslash before a bracket, whether that begins a tag or not.
-    shown = _BEFORE_BRACKET.sub(lambda _: _code("\\"), reveal_invisible(text, keep))
+    shown = _BEFORE_BRACKET.sub(_code("\\"), reveal_invisible(text, keep))
     # An open bracket or a backslash at the end would join with the markup that follows.
     head, bracket, tail = shown.rpartition("]")
     shown = head + bracket + _TAG_BEGINS.sub(_code("["), tail)

@@ -298,8 +298,8 @@ class ChatEndpoint:
         self._count(failures=1)
         raise JudgeFailed(
             f"chat endpoint {self.address} answered HTTP {status} for model {self.model!r}; expected an answer. Check "
-            "CORPUS_GUARD_CHAT_URL (it ends where /chat/completions begins), CORPUS_GUARD_CHAT_MODEL and "
-            "CORPUS_GUARD_CHAT_KEY"
+            "CORPUS_GUARD_CHAT_URL (it ends where /chat/completions begins), CORPUS_GUARD_CHAT_KEY and the model's name "
+            "(CORPUS_GUARD_CHAT_MODEL, or asked_model in policy.yaml)"
         ) from None
 
     def _parse(self, content: bytes) -> ChatAnswer:

@@ -56,22 +56,16 @@ class PagePost:
 class ContradictionReader:
     """Says how likely a post contradicts an excerpt or a sentence of a page."""
 
-    def __init__(
-        self,
-        language_model: Callable[[], Weights],
-        encoder: Callable[[], Weights],
-        load_weights: Callable[[ReaderKind], ReaderWeights] = ReaderWeights.load,
-    ) -> None:
+    def __init__(self, language_model: Callable[[], Weights], encoder: Callable[[], Weights]) -> None:
         """Keep where the models come from: none is loaded before something is read.
 
         Args:
             language_model: returns the files of the built-in one, converted.
             encoder: returns the files of the built-in embedder.
-            load_weights: returns what was trained of a kind.
         """
-        self._sieve = TrainedReader(encoder, partial(load_weights, SIEVE))
-        self._excerpts = TrainedReader(language_model, partial(load_weights, EXCERPTS))
-        self._sentences = TrainedReader(language_model, partial(load_weights, SENTENCES))
+        self._sieve = TrainedReader(encoder, partial(ReaderWeights.load, SIEVE))
+        self._excerpts = TrainedReader(language_model, partial(ReaderWeights.load, EXCERPTS))
+        self._sentences = TrainedReader(language_model, partial(ReaderWeights.load, SENTENCES))
 
     def glance(self, pairs: Sequence[PagePost]) -> NDArray[np.float32]:
         """Return the sieve's log-odds that each post contradicts its excerpt, shape (pairs,)."""

@@ -22,6 +22,35 @@ def load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
     return tokenizer
 
 
+def load_layers(folder: Path, attention: str, **options: bool) -> torch.nn.Module:
+    """Return embedding and layers of a model in transformers' format, frozen, in the CPU's number format.
+
+    Args:
+        folder: of the model.
+        attention: name of its implementation in transformers.
+        options: of the model's class.
+    """
+    configure_libraries()
+    import torch
+    from transformers import AutoModel
+    from transformers.utils import logging
+
+    from corpus_guard.models.cpu import number_format
+
+    logging.disable_progress_bar()
+    layers: torch.nn.Module = AutoModel.from_pretrained(
+        folder, dtype=getattr(torch, number_format()), attn_implementation=attention, **options
+    )
+    return layers.eval().requires_grad_(False)
+
+
+def read_plain(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], **options: bool | int) -> list[list[int]]:
+    """Return the tokens of texts, with the tokenizer's options; nothing in a text becomes a control token."""
+    readable = [text.encode("utf-8", "replace").decode() for text in texts]
+    ids: list[list[int]] = tokenizer(readable, split_special_tokens=True, **options)["input_ids"]
+    return ids
+
+
 class OpenBase(Protocol):
     """A model whose files are read."""
 
