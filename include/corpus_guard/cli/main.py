@@ -397,6 +397,7 @@ def models_prepare(as_json: Json = False) -> None:
         weights = {
             "embedder": deployment.models.embedder_weights,
             "language_model": deployment.models.language_model_weights,
+            "pair_encoder": deployment.models.pair_encoder_weights,
         }
     if as_json:
         console.print_json(

@@ -11,7 +11,7 @@ from corpus_guard.models.weights import (
     BUILTIN_EMBEDDER,
     Weights,
     builtin_embedder,
-    builtin_language_model,
+    builtin_pair_encoder,
     identify_language_model,
     prepare_embedder,
     prepare_language_model,
@@ -51,6 +51,11 @@ class Models:
     def language_model_weights(self) -> Weights:
         """Verified, converted files of the language model."""
         return prepare_language_model(self._settings)
+
+    @cached_property
+    def pair_encoder_weights(self) -> Weights:
+        """Verified files of the encoder that reads pairs of texts, put together from their parts."""
+        return builtin_pair_encoder(self._settings)
 
     @cached_property
     def word_weights(self) -> Weights:
@@ -108,7 +113,7 @@ class Models:
         """The reader of contradictions, whatever models are configured; torch is imported when it first reads."""
         from corpus_guard.models.contradiction_reader import ContradictionReader
 
-        return ContradictionReader(lambda: builtin_language_model(self._settings), builtin_embedder)
+        return ContradictionReader(builtin_embedder, lambda: self.pair_encoder_weights)
 
     def contradiction_judge(self, model: str, most: int, cache: AnswerCache | None = None) -> ContradictionJudge:
         """Return what asks a model at the settings' endpoint about contradictions. Nothing is asked yet.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -25,10 +25,12 @@ UNSEEN: Final = -1e4
 """State of padding, where the highest is looked for."""
 
 
-def changed_matrices(layers: int) -> Iterator[tuple[str, tuple[int, int]]]:
+def changed_matrices(
+    layers: int, matrices: Mapping[str, tuple[int, int]] = MATRICES
+) -> Iterator[tuple[str, tuple[int, int]]]:
     """Yield the name of each matrix of the first layers, with its outputs and inputs."""
     for layer in range(layers):
-        for name, shape in MATRICES.items():
+        for name, shape in matrices.items():
             yield f"encoder.layer.{layer}.{name}", shape
 
 
@@ -36,11 +38,11 @@ def pool_states(states: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
     """Return mean and maximum of the states of each text's tokens.
 
     Args:
-        states: shape (texts, tokens, `HIDDEN`).
+        states: shape (texts, tokens, numbers).
         mask: 1 for tokens, 0 for padding, shape (texts, tokens).
 
     Returns:
-        float32, shape (texts, `WIDTH`).
+        float32, shape (texts, twice the numbers).
     """
     import torch
 

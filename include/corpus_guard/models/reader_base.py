@@ -44,10 +44,16 @@ def load_layers(folder: Path, attention: str, **options: bool) -> torch.nn.Modul
     return layers.eval().requires_grad_(False)
 
 
-def read_plain(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], **options: bool | int) -> list[list[int]]:
-    """Return the tokens of texts, with the tokenizer's options; nothing in a text becomes a control token."""
-    readable = [text.encode("utf-8", "replace").decode() for text in texts]
-    ids: list[list[int]] = tokenizer(readable, split_special_tokens=True, **options)["input_ids"]
+def read_plain(tokenizer: PreTrainedTokenizerBase, *texts: Sequence[str], **options: bool | int) -> list[list[int]]:
+    """Return the tokens of texts, or of pairs of texts; nothing in a text becomes a control token.
+
+    Args:
+        tokenizer: of a model in transformers' format.
+        texts: the texts; of pairs the first ones, and the second ones.
+        options: of the tokenizer.
+    """
+    readable = [[text.encode("utf-8", "replace").decode() for text in side] for side in texts]
+    ids: list[list[int]] = tokenizer(*readable, split_special_tokens=True, **options)["input_ids"]
     return ids
 
 

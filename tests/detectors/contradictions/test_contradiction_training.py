@@ -11,8 +11,10 @@ import pytest
 from corpus_guard.detectors.contradictions.pairs import Pair, PairLabel, load_pairs
 from corpus_guard.detectors.contradictions.training import LABELS, make_examples, train_contradiction_reader
 from corpus_guard.models import Models
-from corpus_guard.models.contradiction_reader import EXCERPT_CHARS, EXCERPTS, SENTENCES, PagePost
+from corpus_guard.models.contradiction_reader import EXCERPT_CHARS, READER, SIEVE, PagePost
 from corpus_guard.models.trained_reader import ReaderWeights, TrainedReader
+from corpus_guard.models.weights import builtin_embedder, builtin_pair_encoder
+from corpus_guard.settings import Settings
 
 LAMPS = "lighthouses"
 NORRIN = ("Norrin's tower is 41 metres high.", "Norrin's tower may be climbed in summer.")
@@ -48,12 +50,6 @@ def test_a_post_is_shown_beside_its_page_or_a_part_of_it_with_its_sentence() -> 
 
     assert excerpts == {NORRIN[0], " ".join(NORRIN)}
     assert make_examples(PAIRS, seed=3) == make_examples(PAIRS, seed=3)
-
-
-def test_the_second_model_is_shown_one_sentence_of_a_page() -> None:
-    examples = [example for seed in range(10) for example in make_examples(PAIRS, seed=seed, alone=True)]
-
-    assert {example.excerpt for example, _ in examples} == {*NORRIN, *SKARN}
 
 
 def test_no_excerpt_is_longer_than_what_is_read() -> None:
@@ -95,31 +91,30 @@ def test_every_label_and_field_of_the_own_pairs_is_learned() -> None:
 def test_training_learns_and_gives_the_same_weights_again(models: Models, tmp_path: Path) -> None:
     pairs = list(load_pairs())[:120]
 
-    first, second = (
-        train_contradiction_reader(EXCERPTS, pairs, models.language_model_weights, seed=1) for _ in range(2)
-    )
+    first, second = (train_contradiction_reader(SIEVE, pairs, builtin_embedder(), seed=1) for _ in range(2))
 
     assert first.unit.tobytes() == second.unit.tobytes()
-    assert all(np.array_equal(first.changes[name], second.changes[name]) for name in EXCERPTS.shapes)
-    assert all(first.changes[name].any() for name in EXCERPTS.shapes)
+    assert all(np.array_equal(first.changes[name], second.changes[name]) for name in SIEVE.shapes)
+    assert all(first.changes[name].any() for name in SIEVE.shapes)
     first.save(tmp_path / "reader.npz")
-    stored = ReaderWeights.load(EXCERPTS, tmp_path / "reader.npz")
+    stored = ReaderWeights.load(SIEVE, tmp_path / "reader.npz")
     assert stored.sheet["pairs"] == 120
     pair = PagePost("Norrin", NORRIN[0], PAIRS[0].text)
     exact, rounded = (
-        TrainedReader(lambda: models.language_model_weights, lambda weights=weights: weights).log_odds(
-            [pair.prompt(EXCERPTS)], 0
-        )
+        TrainedReader(builtin_embedder, lambda weights=weights: weights).log_odds([pair.prompt(SIEVE)], 0)
         for weights in (first, stored)
     )
     assert abs(exact - rounded).max() < 0.5
 
 
-def test_progress_is_told(models: Models) -> None:
+def test_progress_is_told(models_home: Path) -> None:
     steps: list[tuple[int, int]] = []
 
     train_contradiction_reader(
-        SENTENCES, PAIRS, models.language_model_weights, progress=lambda what, done, total: steps.append((done, total))
+        READER,
+        PAIRS,
+        builtin_pair_encoder(Settings(home=models_home)),
+        progress=lambda what, done, total: steps.append((done, total)),
     )
 
     assert all(later[0] > earlier[0] for earlier, later in pairwise(steps))

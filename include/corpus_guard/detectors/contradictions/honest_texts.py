@@ -63,9 +63,7 @@ def choose_documents(
     return posts[:arriving], pages[:trusted]
 
 
-def find_honest_pairs(
-    path: Path, embedder: TextEmbedder, wording: Wording, seed: int = 0, *, alone: bool = False
-) -> list[PagePost]:
+def find_honest_pairs(path: Path, embedder: TextEmbedder, wording: Wording, seed: int = 0) -> list[PagePost]:
     """Return what a reader would be shown of each honest text, beside another document.
 
     Only the tuning half of the file is used, so that `guard evaluate claims --honest` can measure on the other.
@@ -75,7 +73,6 @@ def find_honest_pairs(
         embedder: finds the texts that are near.
         wording: weighs words by their rarity.
         seed: chooses the texts.
-        alone: show the sentence with most in common alone, not an excerpt.
 
     Raises:
         Misuse: the file cannot be read, or a row has no text.
@@ -92,8 +89,7 @@ def find_honest_pairs(
             for number in nearest
         ]
         pairs = choose_pairs(StatedPassage(post.text, wording.rarity, post.title), trusted, 1)
-        different = (pair for pair in pairs if pair.shown.post not in pair.shown.excerpt)
-        shown += [pair.alone()[pair.nearest] if alone else pair.shown for pair in different]
+        shown += [pair.shown for pair in pairs if pair.shown.post not in pair.shown.excerpt]
     return shown
 
 

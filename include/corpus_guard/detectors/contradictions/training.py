@@ -1,8 +1,7 @@
 """Training of the reader of contradictions: pages and posts in, ``screening/learned`` out.
 
-The sieve and the first model read excerpts, the second model sentences. Each post is shown beside an excerpt of its page with the
-sentence that it is about, and some beside an excerpt without it, or beside the page on another thing of the same kind: whatever they
-say, they say nothing of that. The second model is shown one sentence each time.
+Each post is shown beside an excerpt of its page with the sentence that it is about, and some beside an excerpt without it, or beside
+the page on another thing of the same kind: whatever they say, they say nothing of that.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from typing import Any, Final
 from corpus_guard.detectors.contradictions.pairs import Pair, PairLabel
 from corpus_guard.detectors.reader_training import Recipe, train_reader
 from corpus_guard.domain import Progress, digest, no_progress
-from corpus_guard.models.contradiction_reader import CONTRADICTS, EXCERPT_CHARS, EXCERPTS, SENTENCES, SIEVE, PagePost
+from corpus_guard.models.contradiction_reader import CONTRADICTS, EXCERPT_CHARS, READER, SIEVE, PagePost
 from corpus_guard.models.trained_reader import ReaderKind, ReaderWeights
 from corpus_guard.models.weights import Weights
 
@@ -33,24 +32,20 @@ MAX_SURROUNDED: Final = 200
 
 RECIPES: Final = {
     SIEVE.name: Recipe(epochs=2, batch=48, learning_rate=1e-3, dropout=0.1),
-    EXCERPTS.name: Recipe(epochs=2, batch=48, learning_rate=6e-4, dropout=0.1),
-    SENTENCES.name: Recipe(),
+    READER.name: Recipe(epochs=2, batch=48, learning_rate=3e-4, dropout=0.1),
 }
 
 Example = tuple[PagePost, int]
 """What is shown, and the right output of the unit."""
 
 
-def make_examples(
-    pairs: Iterable[Pair], honest: Iterable[PagePost] = (), seed: int = 0, *, alone: bool = False
-) -> list[Example]:
+def make_examples(pairs: Iterable[Pair], honest: Iterable[PagePost] = (), seed: int = 0) -> list[Example]:
     """Return what the reader is shown, in a random order.
 
     Args:
         pairs: of whole pages.
         honest: texts of honest documents beside others: they contradict nothing.
         seed: of the order, and of what is shown a second time.
-        alone: show one sentence of a page at a time.
     """
     choice = random.Random(f"{seed} contradictions")  # noqa: S311 - no secret
     pages: defaultdict[tuple[str, str, tuple[str, ...]], list[Pair]] = defaultdict(list)
@@ -63,18 +58,18 @@ def make_examples(
     for (field, title, page), own in pages.items():
         others = [pair.text for pair in own if pair.label is PairLabel.OTHER]
         for pair in own:
-            excerpt = _shorten(page, pair.sentence, choice, alone=alone)
+            excerpt = _shorten(page, pair.sentence, choice)
             examples.append((PagePost(title, excerpt, _surround(pair.text, others, choice)), LABELS[pair.label]))
             rest = [each for number, each in enumerate(page) if number != pair.sentence]
             if rest and choice.random() < ELSEWHERE:
-                elsewhere = _shorten(rest, choice.randrange(len(rest)), choice, alone=alone)
+                elsewhere = _shorten(rest, choice.randrange(len(rest)), choice)
                 examples.append((PagePost(title, elsewhere, pair.text), LABELS[PairLabel.OTHER]))
             sisters = {name: its for name, its in kinds.get((field, pair.kind), {}).items() if name != title}
             if sisters and choice.random() < SISTERS:
                 name = choice.choice(sorted(sisters))
                 sister = sisters[name]
                 nearest = _most_alike(pair.text, sister)
-                excerpt = _shorten(sister, nearest, choice, alone=alone)
+                excerpt = _shorten(sister, nearest, choice)
                 examples.append((PagePost(name, excerpt, pair.text), LABELS[PairLabel.OTHER]))
     choice.shuffle(examples)
     return examples
@@ -91,10 +86,8 @@ def _surround(text: str, others: Sequence[str], choice: random.Random) -> str:
     return " ".join(both)
 
 
-def _shorten(page: Sequence[str], kept: int, choice: random.Random, *, alone: bool) -> str:
-    """Return a page, or some of its sentences with a given one, or that alone; never more than are read."""
-    if alone:
-        return page[kept]
+def _shorten(page: Sequence[str], kept: int, choice: random.Random) -> str:
+    """Return a page, or some of its sentences with a given one; never more than are read."""
     others = [number for number in range(len(page)) if number != kept]
     choice.shuffle(others)
     shown, room = [kept], EXCERPT_CHARS - len(page[kept])
@@ -123,14 +116,14 @@ def train_contradiction_reader(
     """Train a model of the reader. The same pairs and seed give the same weights on the same kind of processor.
 
     Args:
-        kind: `SIEVE`, `EXCERPTS` or `SENTENCES`.
+        kind: `SIEVE` or `READER`.
         pairs: of whole pages.
-        base: the built-in embedder for the sieve, for the others the built-in language model, converted.
+        base: the built-in embedder for the sieve, for the reader the built-in encoder of pairs.
         honest: texts of honest documents beside others.
         seed: of weights and order.
         progress: told after each batch.
     """
-    shown = make_examples(pairs, honest, seed, alone=kind is SENTENCES)
+    shown = make_examples(pairs, honest, seed)
     examples = [(pair.prompt(kind), label) for pair, label in shown]
     sheet = _sheet(pairs, honest)
     return train_reader(kind, examples, base, sheet, RECIPES[kind.name], seed=seed, progress=progress)

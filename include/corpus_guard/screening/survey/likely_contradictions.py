@@ -1,7 +1,7 @@
 """What a trained reader makes of arriving chunks of open sources beside trusted ones.
 
-`corpus_guard.claims` sees another value for the same thing. Who says the opposite in words of their own is seen by a
-small language model, `corpus_guard.models.contradiction_reader`, which reads a post beside an excerpt of a page.
+`corpus_guard.claims` sees another value for the same thing. Who says the opposite in words of their own is seen by
+`corpus_guard.models.contradiction_reader`, which reads a post beside an excerpt of a page.
 
 Rules
 - A chunk of an open source is read beside the `NEAREST_READ` trusted chunks that lie nearest to it.
@@ -9,17 +9,16 @@ Rules
   chunk: the sentences that have most in common with it, in their order. What they have in common is the sum of the rarity of
   the words, words of the page's title at a quarter.
 - Of all such pairs those are taken whose best sentence has most in common; without a common word, the nearest. The reader's sieve, a
-  small encoder, looks at all of them; what it puts above `KEPT` is read. Of the pairs that the language model takes for contradictions it
-  keeps 98 in 100, of those of honest web pages 1 in 100.
+  small encoder, looks at all of them; what it puts above `KEPT` is read. Of the pairs that the reader takes for contradictions it
+  keeps 97 in 100, of those of honest web pages 1 in 100.
 - Sentences that the rules decided are left out, and what two documents say of themselves: "in this guide we cover May to June".
 - A document of n chunks must be surer by log n: else the longest honest documents would wait most often.
 - What the rules take for a contradiction is read, too: the two sentences, and the post beside the excerpt around the trusted one. Where
   the reader is sure that neither contradicts anything, it is doubted: mostly two places, years or products. Another contact or
   account, a near copy, a sentence taken from the page with a change and one that is too long to be read are never doubted, nor
   more than `MAX_DOUBTED` of a chunk.
-- Where the reader sees a contradiction rather than none, its second model reads each sentence of the excerpt alone. The mean of
-  both log-odds counts, that of the worst sentence, which is shown to the reviewer. Of 554 passages of web
-  pages one was read so, of 74 of the sample corpus ten.
+- Where the reader sees a contradiction rather than none, it reads each sentence of the excerpt alone: the worst one is shown to the
+  reviewer.
 - Where the policy names a model to be asked (`corpus_guard.models.contradiction_judge`), that decides about what the sieve keeps.
   What it gives no answer about is left to the reader.
 
@@ -62,9 +61,6 @@ class PairReader(Protocol):
 
     def log_odds(self, pairs: Sequence[PagePost]) -> NDArray[np.float32]:
         """Return the log-odds that each post contradicts its excerpt, shape (pairs,)."""
-
-    def log_odds_alone(self, pairs: Sequence[PagePost]) -> NDArray[np.float32]:
-        """Return the log-odds that each post contradicts its excerpt of a single sentence, shape (pairs,)."""
 
 
 class PairJudge(Protocol):
@@ -227,13 +223,12 @@ def read_pairs(reader: PairReader, chosen: Sequence[ChosenPair], judge: PairJudg
     for number, score in zip(left, reader.log_odds([chosen[number].shown for number in left]).tolist(), strict=True):
         scores[number] = score
     doubtful = [number for number in kept if scores[number] > DOUBT]
-    alone = reader.log_odds_alone([shown for number in doubtful for shown in chosen[number].alone()]).tolist()
+    alone = reader.log_odds([shown for number in doubtful for shown in chosen[number].alone()]).tolist()
     read = [ReadPair(score, pair.sentences[pair.nearest]) for pair, score in zip(chosen, scores, strict=True)]
     for number in doubtful:
         sentences = chosen[number].sentences
         own, alone = alone[: len(sentences)], alone[len(sentences) :]
-        worst = max(range(len(own)), key=own.__getitem__)
-        read[number] = ReadPair((scores[number] + own[worst]) / 2, sentences[worst])
+        read[number] = ReadPair(scores[number], sentences[max(range(len(own)), key=own.__getitem__)])
     return read
 
 
