@@ -137,6 +137,17 @@ def test_a_reader_is_trained_on_pairs_of_ones_own_and_honest_texts(
     assert (sheet["pairs"], sheet["fields"], sheet["pages"]) == (2, ["dryers"], 1)
     assert ReaderWeights.load(kind, tmp_path / "reader.npz").sheet["examples"] == sheet["examples"]
 
+    code, written, errors = typed(
+        "train", "contradictions", "--pairs", str(tmp_path), "--start", str(tmp_path / "reader.npz"), "--examples", "1",
+        "--model", model, "--out", str(tmp_path / "adapted.npz"), "--json",
+    )  # fmt: skip
+
+    assert code == 0, errors
+    adapted = json.loads(written)
+    assert (adapted["pairs"], adapted["honest"], adapted["started_from"]["pairs"]) == (1, 0, 2)
+    before, after = (ReaderWeights.load(kind, tmp_path / name) for name in ("reader.npz", "adapted.npz"))
+    assert 0 < abs(after.unit - before.unit).max() < 0.01, "it goes on from there"
+
 
 def test_a_field_that_is_left_out_must_be_one(tmp_path: Path, typed: Typed) -> None:
     code, _, said = typed("train", "contradictions", "--without", "cheese", "--out", str(tmp_path / "reader.npz"))

@@ -196,7 +196,9 @@ def evaluate_filter(
 def evaluate_claims(
     honest: Annotated[
         list[Path] | None,
-        typer.Option(help="JSONL with honest texts, 'title' or 'repo' and 'path'; several files. Measures only these."),
+        typer.Option(
+            help="JSONL with honest texts, 'title', 'query' or 'repo' and 'path'; several files. Measures only these."
+        ),
     ] = None,
     half: Annotated[
         list[Half] | None,

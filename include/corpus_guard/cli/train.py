@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from enum import StrEnum
 from itertools import islice
 from pathlib import Path
@@ -167,7 +168,7 @@ def contradictions(
     to: Annotated[Path, typer.Option("--out", "-o", help="Weights file (.npz) to write.")],
     honest: Annotated[
         list[Path] | None,
-        typer.Option(help="JSONL with honest texts, 'title' or 'repo' and 'path'; several files allowed."),
+        typer.Option(help="JSONL with honest texts, 'title', 'query' or 'repo' and 'path'; several files allowed."),
     ] = None,
     pairs_folder: Annotated[
         Path,
@@ -180,6 +181,15 @@ def contradictions(
         ContradictionModel,
         typer.Option(help="The sieve, which looks at all pairs, or the model that reads what the sieve leaves."),
     ] = ContradictionModel.READER,
+    start: Annotated[
+        Path | None,
+        typer.Option(
+            help="Weights to go on from, such as those of this package: adapts them to honest texts of your own."
+        ),
+    ] = None,
+    examples: Annotated[
+        int | None, typer.Option(min=1, help="Show so many pairs of pages, chosen by chance; by default all.")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Random seed of the first weights and of the order.")] = 0,
     as_json: Json = False,
 ) -> None:
@@ -191,11 +201,14 @@ def contradictions(
     measure on the other. The same texts and seed give the same file on the same kind of processor.
 
     Example: `guard train contradictions --honest wiki.jsonl --without services --out contradictions.npz`
+
+    Example: `guard train contradictions --start contradictions.npz --examples 5000 --honest own.jsonl --out adapted.npz`
     """
     from corpus_guard.detectors.contradictions.honest_texts import find_honest_pairs
     from corpus_guard.detectors.contradictions.training import train_contradiction_reader
     from corpus_guard.models import Models
     from corpus_guard.models.contradiction_reader import READER, SIEVE
+    from corpus_guard.models.trained_reader import ReaderWeights
     from corpus_guard.models.weights import builtin_embedder, builtin_pair_encoder
     from corpus_guard.screening.wording import load_wording
     from corpus_guard.settings import load_settings
@@ -208,13 +221,18 @@ def contradictions(
     if unknown := sorted(set(without or ()) - set(fields)):
         raise Misuse(f"--without {unknown[0]}: no such file of pairs; expected one of {', '.join(fields)}")
     chosen = [pair for pair in pairs if pair.field not in (without or ())]
+    if examples and examples < len(chosen):
+        chosen = random.Random(seed).sample(chosen, examples)  # noqa: S311 - no secret
     settings = load_settings()
     models = Models(settings)
     wording = load_wording(models.frequency_vocabulary)
     shown = [pair for path in honest or () for pair in find_honest_pairs(path, models.embedder, wording, seed)]
     base = builtin_embedder() if kind is SIEVE else builtin_pair_encoder(settings)
+    known = ReaderWeights.load(kind, start) if start else None
     with console.progress(not as_json) as progress:
-        weights = train_contradiction_reader(kind, chosen, base, honest=shown, seed=seed, progress=progress)
+        weights = train_contradiction_reader(
+            kind, chosen, base, honest=shown, start=known, seed=seed, progress=progress
+        )
     weights.save(to)
     if as_json:
         print_json({"file": str(to), **weights.sheet})

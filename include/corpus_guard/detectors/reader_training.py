@@ -47,6 +47,7 @@ def train_reader(
     sheet: Mapping[str, Any],
     recipe: Recipe,
     *,
+    start: ReaderWeights | None = None,
     seed: int = 0,
     progress: Progress = no_progress,
 ) -> ReaderWeights:
@@ -58,6 +59,7 @@ def train_reader(
         base: files of the model that is changed.
         sheet: data sheet that is kept with the weights.
         recipe: how it is trained.
+        start: weights that it goes on from; None: it begins with the model as it is.
         seed: of weights and batches.
         progress: told after each batch.
     """
@@ -66,7 +68,7 @@ def train_reader(
     sums: dict[str, NDArray[np.float64]] = {}
     for run in range(recipe.runs):
         # A body of its own for each: training changes it.
-        trained = _train_once(kind, kind.base.open(base), tokens, answers, recipe, seed, run, progress)
+        trained = _train_once(kind, kind.base.open(base), tokens, answers, recipe, start, seed, run, progress)
         for name, array in trained.items():
             sums[name] = sums.get(name, 0.0) + array.astype(np.float64)
     means = {name: (total / recipe.runs).astype(np.float32) for name, total in sums.items()}
@@ -83,6 +85,7 @@ def _train_once(
     tokens: Sequence[Sequence[int]],
     answers: Sequence[int],
     recipe: Recipe,
+    start: ReaderWeights | None,
     seed: int,
     run: int,
     progress: Progress,
@@ -95,7 +98,14 @@ def _train_once(
     base.body.to(device)
     torch.manual_seed(seed)
     changes = _make_trainable(kind, base.body, device)
-    unit = torch.nn.Linear(kind.base.width, kind.outputs).to(device)
+    unit = torch.nn.Linear(kind.base.width, kind.outputs)
+    if start:
+        with torch.no_grad():
+            for name, change in changes.items():
+                change.copy_(torch.from_numpy(start.changes[name]))
+            unit.weight.copy_(torch.from_numpy(start.unit[:, :-1]))
+            unit.bias.copy_(torch.from_numpy(start.unit[:, -1]))
+    unit = unit.to(device)
     # Until here all runs are the same: weights that start apart have no mean that is of use.
     torch.manual_seed(seed + run)
     optimizer = torch.optim.AdamW(

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
+from collections import Counter
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from corpus_guard.detectors.contradictions.honest_texts import choose_documents, read_honest_texts
 from corpus_guard.detectors.contradictions.pairs import Pair, PairLabel, load_pairs
-from corpus_guard.detectors.contradictions.training import LABELS, make_examples, train_contradiction_reader
+from corpus_guard.detectors.contradictions.training import LABELS, UNTITLED, make_examples, train_contradiction_reader
+from corpus_guard.detectors.samples import Half
 from corpus_guard.models import Models
 from corpus_guard.models.contradiction_reader import EXCERPT_CHARS, READER, SIEVE, PagePost
 from corpus_guard.models.trained_reader import ReaderWeights, TrainedReader
@@ -76,6 +81,32 @@ def test_what_surrounds_a_post_is_something_other_of_the_same_page() -> None:
     assert {frozenset((PAIRS[0].text, PAIRS[1].text))} == {
         frozenset(part for part in (PAIRS[0].text, PAIRS[1].text) if part in post) for post in longer
     }
+
+
+def test_honest_and_contradicted_pages_go_without_a_title_as_often() -> None:
+    honest = [PagePost("Skarn", SKARN[0], f"Skarn has {number} steps.") for number in range(400)]
+    pairs = [replace(PAIRS[0], text=f"The tower has room for {number} guests.", kind="") for number in range(400)]
+
+    examples = make_examples(pairs, honest)
+
+    titles = Counter((label == LABELS[PairLabel.CONTRADICTS], bool(example.title)) for example, label in examples)
+    assert titles[True, False] / (titles[True, False] + titles[True, True]) == pytest.approx(UNTITLED, abs=0.07)
+    assert titles[False, False] / (titles[False, False] + titles[False, True]) == pytest.approx(UNTITLED, abs=0.07)
+
+
+def test_passages_of_one_question_are_different_documents_of_one_half(tmp_path: Path) -> None:
+    questions = [f"how high is tower {number}" for number in range(20)]
+    file = tmp_path / "retrieved.jsonl"
+    rows = [{"query": each, "text": f"{each}: {answer} metres."} for each in questions for answer in (41, 43)]
+    file.write_text("\n".join(map(json.dumps, rows)), "utf-8")
+
+    halves = [read_honest_texts(file, half) for half in (Half.TUNING, Half.VALIDATION)]
+    posts, pages = choose_documents(halves[0], len(halves[0]) // 2, len(halves[0]), 0)
+
+    first, second = ({text.group for text in texts} for texts in halves)
+    assert first | second == set(questions) and not first & second
+    assert all(text.title.strip() == text.group for text in posts), "the question stands for the title"
+    assert {text.group for text in posts} & {text.group for text in pages}
 
 
 def test_every_label_and_field_of_the_own_pairs_is_learned() -> None:

@@ -1,7 +1,8 @@
 """Honest texts of many documents, and what a reader would be shown of two of them.
 
-A row of a file is a text with the ``title`` of its document, or with its ``repo`` and ``path``. Rows of one document are
-never compared. All documents of a repository fall into the same half, others by their title.
+A row of a file is a text with the ``title`` of its document, or with its ``repo`` and ``path``. Of a passage that was retrieved for a
+``query`` the question stands for the title. Rows of one document are never compared. All documents of a repository, and all passages of a
+question, fall into the same half; others by their title.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ def find_honest_pairs(path: Path, embedder: TextEmbedder, wording: Wording, seed
     Only the tuning half of the file is used, so that `guard evaluate claims --honest` can measure on the other.
 
     Args:
-        path: JSONL with ``text``, and ``title`` or ``repo`` and ``path``.
+        path: JSONL with ``text``, and ``title``, ``query`` or ``repo`` and ``path``.
         embedder: finds the texts that are near.
         wording: weighs words by their rarity.
         seed: chooses the texts.
@@ -96,7 +97,8 @@ def find_honest_pairs(path: Path, embedder: TextEmbedder, wording: Wording, seed
 def _read(row: Row, place: str) -> HonestText:
     text, title, path = row.get("text"), str(row.get("title", "")), str(row.get("path", ""))
     if not isinstance(text, str):
-        raise Misuse(f"{place}: no 'text'; expected a string, with 'title' or with 'repo' and 'path'")
-    repo = str(row.get("repo", ""))
+        raise Misuse(f"{place}: no 'text'; expected a string, with 'title', 'query' or 'repo' and 'path'")
+    repo, question = str(row.get("repo", "")), str(row.get("query", ""))
     document = f"{repo}\n{path}\n{title}" if repo or path or title else text
-    return HonestText(document, repo or title or text, document_title(title, path), repair_mojibake(text)[0])
+    group = repo or title or question or text
+    return HonestText(document, group, document_title(title or question, path), repair_mojibake(text)[0])

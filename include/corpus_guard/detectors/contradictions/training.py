@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from corpus_guard.detectors.contradictions.pairs import Pair, PairLabel
@@ -25,6 +26,8 @@ ELSEWHERE: Final = 0.1
 """Share of the posts that are also shown beside other sentences of their page."""
 SISTERS: Final = 0.25
 """Share of the posts that are also shown beside a page on another thing of the same kind."""
+UNTITLED: Final = 0.2
+"""Share of what is shown without its page's title: honest or not, it must not be known by that."""
 SURROUNDED: Final = 0.15
 """Share of the posts beside which a second one stands that says something other."""
 MAX_SURROUNDED: Final = 200
@@ -34,6 +37,11 @@ RECIPES: Final = {
     SIEVE.name: Recipe(epochs=2, batch=48, learning_rate=1e-3, dropout=0.1),
     READER.name: Recipe(epochs=2, batch=48, learning_rate=3e-4, dropout=0.1),
 }
+ADAPTED: Final = {
+    SIEVE.name: Recipe(batch=32, learning_rate=5e-4, unit_learning_rate=3e-4, dropout=0.1),
+    READER.name: Recipe(batch=32, learning_rate=1.5e-4, unit_learning_rate=3e-4, dropout=0.1),
+}
+"""How a model goes on from weights that it has."""
 
 Example = tuple[PagePost, int]
 """What is shown, and the right output of the unit."""
@@ -72,7 +80,7 @@ def make_examples(pairs: Iterable[Pair], honest: Iterable[PagePost] = (), seed: 
                 excerpt = _shorten(sister, nearest, choice)
                 examples.append((PagePost(name, excerpt, pair.text), LABELS[PairLabel.OTHER]))
     choice.shuffle(examples)
-    return examples
+    return [(replace(shown, title="") if choice.random() < UNTITLED else shown, label) for shown, label in examples]
 
 
 def _surround(text: str, others: Sequence[str], choice: random.Random) -> str:
@@ -110,6 +118,7 @@ def train_contradiction_reader(
     base: Weights,
     *,
     honest: Sequence[PagePost] = (),
+    start: ReaderWeights | None = None,
     seed: int = 0,
     progress: Progress = no_progress,
 ) -> ReaderWeights:
@@ -120,13 +129,15 @@ def train_contradiction_reader(
         pairs: of whole pages.
         base: the built-in embedder for the sieve, for the reader the built-in encoder of pairs.
         honest: texts of honest documents beside others.
+        start: weights that it goes on from; None: it begins with the model as it is.
         seed: of weights and order.
         progress: told after each batch.
     """
     shown = make_examples(pairs, honest, seed)
     examples = [(pair.prompt(kind), label) for pair, label in shown]
-    sheet = _sheet(pairs, honest)
-    return train_reader(kind, examples, base, sheet, RECIPES[kind.name], seed=seed, progress=progress)
+    sheet = _sheet(pairs, honest) | ({"started_from": dict(start.sheet)} if start else {})
+    recipe = (ADAPTED if start else RECIPES)[kind.name]
+    return train_reader(kind, examples, base, sheet, recipe, start=start, seed=seed, progress=progress)
 
 
 def _sheet(pairs: Sequence[Pair], honest: Sequence[PagePost]) -> dict[str, Any]:

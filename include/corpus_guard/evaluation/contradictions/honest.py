@@ -75,7 +75,7 @@ def measure_honest(
     """Yield the figure of each half of a file, with what is flagged.
 
     Args:
-        path: JSONL with ``text``, and ``title`` or ``repo`` and ``path``.
+        path: JSONL with ``text``, and ``title``, ``query`` or ``repo`` and ``path``.
         embedder: of the deployment.
         wording: weighs words by their rarity.
         halves: to be measured.
