@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from corpus_guard.models.contradiction_reader import READER, SIEVE
+from corpus_guard.models.contradiction_reader import EXCERPTS, SENTENCES, SIEVE
 from corpus_guard.models.trained_reader import ReaderKind, ReaderWeights
 
 Typed = Callable[..., tuple[int, str, str]]
@@ -118,7 +118,7 @@ PAGES = """
 """
 
 
-@pytest.mark.parametrize(("model", "kind"), [("sieve", SIEVE), ("reader", READER)])
+@pytest.mark.parametrize(("model", "kind"), [("sieve", SIEVE), ("excerpts", EXCERPTS), ("sentences", SENTENCES)])
 def test_a_reader_is_trained_on_pairs_of_ones_own_and_honest_texts(
     model: str, kind: ReaderKind, tmp_path: Path, typed: Typed
 ) -> None:

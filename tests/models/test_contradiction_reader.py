@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from corpus_guard.models import Models
-from corpus_guard.models.contradiction_reader import READER, SIEVE, PagePost
+from corpus_guard.models.contradiction_reader import EXCERPTS, SENTENCES, SIEVE, PagePost
 from corpus_guard.screening.survey.likely_contradictions import KEPT
 
 TITLE = "OX-12 sensor: maintenance"
@@ -40,15 +40,16 @@ def test_a_pair_scores_the_same_alone_and_among_others(models: Models) -> None:
 
 
 def test_a_prompt_is_no_longer_than_its_parts_may_be() -> None:
-    prompt = PagePost("t" * 10_000, "s" * 10_000, "p" * 10_000).prompt(READER)
+    prompt = PagePost("t" * 10_000, "s" * 10_000, "p" * 10_000).prompt(EXCERPTS)
 
     assert len(prompt) < 1_300
     assert prompt.count("t" * 120) == 1
 
 
-def test_the_sieve_is_told_what_is_what_and_the_reader_sees_page_and_post_apart() -> None:
+def test_each_model_sees_the_texts_as_it_was_trained() -> None:
     pair = PagePost(TITLE, f"{SENTENCE}\nIt may\tbe cleaned.", f"{LIE}\nReally.")
 
     assert pair.prompt(SIEVE) == f"Page: {TITLE}: {SENTENCE}\nIt may\tbe cleaned.\nPost: {LIE}\nReally."
-    assert pair.prompt(READER).split("\n", 1) == [f"{TITLE}: {SENTENCE} It may be cleaned.", f"{LIE}\nReally."]
-    assert PagePost("", SENTENCE, LIE).prompt(READER) == f"{SENTENCE}\n{LIE}", "a page without a title"
+    assert pair.prompt(SENTENCES) == f"{pair.prompt(SIEVE)}\nDoes the post contradict the page? Answer:"
+    assert pair.prompt(EXCERPTS).split("\n", 1) == [f"{TITLE}: {SENTENCE} It may be cleaned.", f"{LIE}\nReally."]
+    assert PagePost("", SENTENCE, LIE).prompt(EXCERPTS) == f"{SENTENCE}\n{LIE}", "a page without a title"

@@ -33,7 +33,8 @@ class ContradictionModel(StrEnum):
     """Models of the reader of contradictions."""
 
     SIEVE = "sieve"
-    READER = "reader"
+    EXCERPTS = "excerpts"
+    SENTENCES = "sentences"
 
 
 app = typer.Typer(help="Train the learned parts of screening and traceback.", no_args_is_help=True)
@@ -179,8 +180,10 @@ def contradictions(
     ] = None,
     model: Annotated[
         ContradictionModel,
-        typer.Option(help="The sieve, which looks at all pairs, or the model that reads what the sieve leaves."),
-    ] = ContradictionModel.READER,
+        typer.Option(
+            help="The sieve, or the model that reads excerpts of a page, or the one that reads its sentences."
+        ),
+    ] = ContradictionModel.EXCERPTS,
     start: Annotated[
         Path | None,
         typer.Option(
@@ -195,8 +198,8 @@ def contradictions(
 ) -> None:
     """Train the reader that finds contradictions of trusted pages in words that no rule foresees; hours on a CPU.
 
-    It learns from this package's own pairs of a page and a post: layers of a built-in model are changed by small matrices. A sieve and
-    the reader itself are trained one by one. A GPU is used where there is one: one to five minutes.
+    It learns from this package's own pairs of a page and a post: layers of a built-in model are changed by small matrices. Its three
+    models are trained one by one. A GPU is used where there is one: one to five minutes.
     Of the honest texts, whose sentences contradict nothing, it takes the tuning half, so that `guard evaluate claims --honest` can
     measure on the other. The same texts and seed give the same file on the same kind of processor.
 
@@ -207,13 +210,13 @@ def contradictions(
     from corpus_guard.detectors.contradictions.honest_texts import find_honest_pairs
     from corpus_guard.detectors.contradictions.training import train_contradiction_reader
     from corpus_guard.models import Models
-    from corpus_guard.models.contradiction_reader import READER, SIEVE
+    from corpus_guard.models.contradiction_reader import EXCERPTS, SENTENCES, SIEVE
     from corpus_guard.models.trained_reader import ReaderWeights
-    from corpus_guard.models.weights import builtin_embedder, builtin_pair_encoder
+    from corpus_guard.models.weights import builtin_embedder, builtin_language_model, builtin_pair_encoder
     from corpus_guard.screening.wording import load_wording
     from corpus_guard.settings import load_settings
 
-    kind = dict(zip(ContradictionModel, (SIEVE, READER), strict=True))[model]
+    kind = dict(zip(ContradictionModel, (SIEVE, EXCERPTS, SENTENCES), strict=True))[model]
     pairs = list(load_pairs(pairs_folder))
     fields = sorted({pair.field for pair in pairs})
     if not pairs:
@@ -226,8 +229,13 @@ def contradictions(
     settings = load_settings()
     models = Models(settings)
     wording = load_wording(models.frequency_vocabulary)
-    shown = [pair for path in honest or () for pair in find_honest_pairs(path, models.embedder, wording, seed)]
-    base = builtin_embedder() if kind is SIEVE else builtin_pair_encoder(settings)
+    shown = [
+        pair
+        for path in honest or ()
+        for pair in find_honest_pairs(path, models.embedder, wording, seed, alone=kind is SENTENCES)
+    ]
+    prepare = {EXCERPTS.name: builtin_pair_encoder, SENTENCES.name: builtin_language_model}.get(kind.name)
+    base = prepare(settings) if prepare else builtin_embedder()
     known = ReaderWeights.load(kind, start) if start else None
     with console.progress(not as_json) as progress:
         weights = train_contradiction_reader(

@@ -11,6 +11,7 @@ from corpus_guard.models.weights import (
     BUILTIN_EMBEDDER,
     Weights,
     builtin_embedder,
+    builtin_language_model,
     builtin_pair_encoder,
     identify_language_model,
     prepare_embedder,
@@ -113,7 +114,9 @@ class Models:
         """The reader of contradictions, whatever models are configured; torch is imported when it first reads."""
         from corpus_guard.models.contradiction_reader import ContradictionReader
 
-        return ContradictionReader(builtin_embedder, lambda: self.pair_encoder_weights)
+        return ContradictionReader(
+            builtin_embedder, lambda: self.pair_encoder_weights, lambda: builtin_language_model(self._settings)
+        )
 
     def contradiction_judge(self, model: str, most: int, cache: AnswerCache | None = None) -> ContradictionJudge:
         """Return what asks a model at the settings' endpoint about contradictions. Nothing is asked yet.

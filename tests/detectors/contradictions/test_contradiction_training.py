@@ -16,7 +16,7 @@ from corpus_guard.detectors.contradictions.pairs import Pair, PairLabel, load_pa
 from corpus_guard.detectors.contradictions.training import LABELS, UNTITLED, make_examples, train_contradiction_reader
 from corpus_guard.detectors.samples import Half
 from corpus_guard.models import Models
-from corpus_guard.models.contradiction_reader import EXCERPT_CHARS, READER, SIEVE, PagePost
+from corpus_guard.models.contradiction_reader import EXCERPT_CHARS, EXCERPTS, SIEVE, PagePost
 from corpus_guard.models.trained_reader import ReaderWeights, TrainedReader
 from corpus_guard.models.weights import builtin_embedder, builtin_pair_encoder
 from corpus_guard.settings import Settings
@@ -55,6 +55,12 @@ def test_a_post_is_shown_beside_its_page_or_a_part_of_it_with_its_sentence() -> 
 
     assert excerpts == {NORRIN[0], " ".join(NORRIN)}
     assert make_examples(PAIRS, seed=3) == make_examples(PAIRS, seed=3)
+
+
+def test_the_second_model_is_shown_one_sentence_of_a_page() -> None:
+    examples = [example for seed in range(10) for example in make_examples(PAIRS, seed=seed, alone=True)]
+
+    assert {example.excerpt for example, _ in examples} == {*NORRIN, *SKARN}
 
 
 def test_no_excerpt_is_longer_than_what_is_read() -> None:
@@ -142,7 +148,7 @@ def test_progress_is_told(models_home: Path) -> None:
     steps: list[tuple[int, int]] = []
 
     train_contradiction_reader(
-        READER,
+        EXCERPTS,
         PAIRS,
         builtin_pair_encoder(Settings(home=models_home)),
         progress=lambda what, done, total: steps.append((done, total)),

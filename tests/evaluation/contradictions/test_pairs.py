@@ -59,7 +59,7 @@ class Reader:
     def log_odds(self, pairs: Sequence[PagePost]) -> NDArray[np.float32]:
         return np.array([5.0 if "wool" in pair.post else -5.0 for pair in pairs], np.float32)
 
-    glance = log_odds
+    glance = log_odds_alone = log_odds
 
 
 def test_what_the_reader_finds_counts_beside_the_rules(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from corpus_guard.claims.comparison import Outcome
 from corpus_guard.claims.value import Kind
 from corpus_guard.domain import Counterstatement, Finding, Severity, Span, TrustLevel, Version
 from corpus_guard.models.contradiction_judge import ContradictionJudge
-from corpus_guard.models.contradiction_reader import READER, SIEVE
+from corpus_guard.models.contradiction_reader import EXCERPTS, SENTENCES, SIEVE
 from corpus_guard.screening.checks.conflict import Conflict, ConflictParams
 from corpus_guard.screening.survey.related_statements import RelatedStatement, SentencePlace
 from corpus_guard.screening.survey.semantics import Semantics
@@ -159,7 +159,7 @@ def test_a_sentence_that_the_rules_found_is_not_reported_again() -> None:
 
 
 def test_the_weights_of_the_reader_are_part_of_the_check_where_it_reads() -> None:
-    weights = [SIEVE.digest(), READER.digest()]
+    weights = [SIEVE.digest(), EXCERPTS.digest(), SENTENCES.digest()]
     assert Conflict(ConflictParams()).resources() == weights
     assert Conflict(ConflictParams(asked_model="m")).resources() == [*weights, ContradictionJudge.prompt_digest()]
     assert not Conflict(ConflictParams(pairs_read=0)).resources()

@@ -64,7 +64,9 @@ def choose_documents(
     return posts[:arriving], pages[:trusted]
 
 
-def find_honest_pairs(path: Path, embedder: TextEmbedder, wording: Wording, seed: int = 0) -> list[PagePost]:
+def find_honest_pairs(
+    path: Path, embedder: TextEmbedder, wording: Wording, seed: int = 0, *, alone: bool = False
+) -> list[PagePost]:
     """Return what a reader would be shown of each honest text, beside another document.
 
     Only the tuning half of the file is used, so that `guard evaluate claims --honest` can measure on the other.
@@ -74,6 +76,7 @@ def find_honest_pairs(path: Path, embedder: TextEmbedder, wording: Wording, seed
         embedder: finds the texts that are near.
         wording: weighs words by their rarity.
         seed: chooses the texts.
+        alone: show the sentence with most in common alone, not an excerpt.
 
     Raises:
         Misuse: the file cannot be read, or a row has no text.
@@ -90,7 +93,8 @@ def find_honest_pairs(path: Path, embedder: TextEmbedder, wording: Wording, seed
             for number in nearest
         ]
         pairs = choose_pairs(StatedPassage(post.text, wording.rarity, post.title), trusted, 1)
-        shown += [pair.shown for pair in pairs if pair.shown.post not in pair.shown.excerpt]
+        different = (pair for pair in pairs if pair.shown.post not in pair.shown.excerpt)
+        shown += [pair.alone()[pair.nearest] if alone else pair.shown for pair in different]
     return shown
 
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 from corpus_guard.detectors.contradictions.pairs import Pair, PairLabel
 from corpus_guard.detectors.reader_training import Recipe, train_reader
 from corpus_guard.domain import Progress, digest, no_progress
-from corpus_guard.models.contradiction_reader import CONTRADICTS, EXCERPT_CHARS, READER, SIEVE, PagePost
+from corpus_guard.models.contradiction_reader import CONTRADICTS, EXCERPT_CHARS, EXCERPTS, SENTENCES, SIEVE, PagePost
 from corpus_guard.models.trained_reader import ReaderKind, ReaderWeights
 from corpus_guard.models.weights import Weights
 
@@ -35,11 +35,13 @@ MAX_SURROUNDED: Final = 200
 
 RECIPES: Final = {
     SIEVE.name: Recipe(epochs=2, batch=48, learning_rate=1e-3, dropout=0.1),
-    READER.name: Recipe(epochs=2, batch=48, learning_rate=3e-4, dropout=0.1),
+    EXCERPTS.name: Recipe(epochs=2, batch=48, learning_rate=3e-4, dropout=0.1),
+    SENTENCES.name: Recipe(),
 }
 ADAPTED: Final = {
     SIEVE.name: Recipe(batch=32, learning_rate=5e-4, unit_learning_rate=3e-4, dropout=0.1),
-    READER.name: Recipe(batch=32, learning_rate=1.5e-4, unit_learning_rate=3e-4, dropout=0.1),
+    EXCERPTS.name: Recipe(batch=32, learning_rate=1.5e-4, unit_learning_rate=3e-4, dropout=0.1),
+    SENTENCES.name: Recipe(batch=32, learning_rate=1.5e-4, unit_learning_rate=3e-4, dropout=0.1),
 }
 """How a model goes on from weights that it has."""
 
@@ -47,13 +49,16 @@ Example = tuple[PagePost, int]
 """What is shown, and the right output of the unit."""
 
 
-def make_examples(pairs: Iterable[Pair], honest: Iterable[PagePost] = (), seed: int = 0) -> list[Example]:
+def make_examples(
+    pairs: Iterable[Pair], honest: Iterable[PagePost] = (), seed: int = 0, *, alone: bool = False
+) -> list[Example]:
     """Return what the reader is shown, in a random order.
 
     Args:
         pairs: of whole pages.
         honest: texts of honest documents beside others: they contradict nothing.
         seed: of the order, and of what is shown a second time.
+        alone: show one sentence of a page at a time.
     """
     choice = random.Random(f"{seed} contradictions")  # noqa: S311 - no secret
     pages: defaultdict[tuple[str, str, tuple[str, ...]], list[Pair]] = defaultdict(list)
@@ -66,18 +71,18 @@ def make_examples(pairs: Iterable[Pair], honest: Iterable[PagePost] = (), seed: 
     for (field, title, page), own in pages.items():
         others = [pair.text for pair in own if pair.label is PairLabel.OTHER]
         for pair in own:
-            excerpt = _shorten(page, pair.sentence, choice)
+            excerpt = _shorten(page, pair.sentence, choice, alone=alone)
             examples.append((PagePost(title, excerpt, _surround(pair.text, others, choice)), LABELS[pair.label]))
             rest = [each for number, each in enumerate(page) if number != pair.sentence]
             if rest and choice.random() < ELSEWHERE:
-                elsewhere = _shorten(rest, choice.randrange(len(rest)), choice)
+                elsewhere = _shorten(rest, choice.randrange(len(rest)), choice, alone=alone)
                 examples.append((PagePost(title, elsewhere, pair.text), LABELS[PairLabel.OTHER]))
             sisters = {name: its for name, its in kinds.get((field, pair.kind), {}).items() if name != title}
             if sisters and choice.random() < SISTERS:
                 name = choice.choice(sorted(sisters))
                 sister = sisters[name]
                 nearest = _most_alike(pair.text, sister)
-                excerpt = _shorten(sister, nearest, choice)
+                excerpt = _shorten(sister, nearest, choice, alone=alone)
                 examples.append((PagePost(name, excerpt, pair.text), LABELS[PairLabel.OTHER]))
     choice.shuffle(examples)
     return [(replace(shown, title="") if choice.random() < UNTITLED else shown, label) for shown, label in examples]
@@ -94,8 +99,10 @@ def _surround(text: str, others: Sequence[str], choice: random.Random) -> str:
     return " ".join(both)
 
 
-def _shorten(page: Sequence[str], kept: int, choice: random.Random) -> str:
-    """Return a page, or some of its sentences with a given one; never more than are read."""
+def _shorten(page: Sequence[str], kept: int, choice: random.Random, *, alone: bool) -> str:
+    """Return a page, or some of its sentences with a given one, or that alone; never more than are read."""
+    if alone:
+        return page[kept]
     others = [number for number in range(len(page)) if number != kept]
     choice.shuffle(others)
     shown, room = [kept], EXCERPT_CHARS - len(page[kept])
@@ -125,15 +132,15 @@ def train_contradiction_reader(
     """Train a model of the reader. The same pairs and seed give the same weights on the same kind of processor.
 
     Args:
-        kind: `SIEVE` or `READER`.
+        kind: `SIEVE`, `EXCERPTS` or `SENTENCES`.
         pairs: of whole pages.
-        base: the built-in embedder for the sieve, for the reader the built-in encoder of pairs.
+        base: the built-in embedder for the sieve, the encoder of pairs for excerpts, the language model for sentences.
         honest: texts of honest documents beside others.
         start: weights that it goes on from; None: it begins with the model as it is.
         seed: of weights and order.
         progress: told after each batch.
     """
-    shown = make_examples(pairs, honest, seed)
+    shown = make_examples(pairs, honest, seed, alone=kind is SENTENCES)
     examples = [(pair.prompt(kind), label) for pair, label in shown]
     sheet = _sheet(pairs, honest) | ({"started_from": dict(start.sheet)} if start else {})
     recipe = (ADAPTED if start else RECIPES)[kind.name]

@@ -111,7 +111,7 @@ def _load_models(embedder: TextEmbedder, likely: LikelyContradictions | None) ->
     """Let each model read something, so that loading it is not counted."""
     embedder.embed(["A text."])
     if likely:
-        for read in (likely.reader.glance, likely.reader.log_odds):
+        for read in (likely.reader.glance, likely.reader.log_odds, likely.reader.log_odds_alone):
             read([PagePost("", "A page.", "A post.")])
 
 

@@ -17,8 +17,8 @@ Rules
   the reader is sure that neither contradicts anything, it is doubted: mostly two places, years or products. Another contact or
   account, a near copy, a sentence taken from the page with a change and one that is too long to be read are never doubted, nor
   more than `MAX_DOUBTED` of a chunk.
-- Where the reader sees a contradiction rather than none, it reads each sentence of the excerpt alone: the worst one is shown to the
-  reviewer.
+- Where the reader sees a contradiction rather than none, its second model reads each sentence of the excerpt alone. The mean of
+  both log-odds counts, that of the worst sentence, which is shown to the reviewer.
 - Where the policy names a model to be asked (`corpus_guard.models.contradiction_judge`), that decides about what the sieve keeps.
   What it gives no answer about is left to the reader.
 
@@ -61,6 +61,9 @@ class PairReader(Protocol):
 
     def log_odds(self, pairs: Sequence[PagePost]) -> NDArray[np.float32]:
         """Return the log-odds that each post contradicts its excerpt, shape (pairs,)."""
+
+    def log_odds_alone(self, pairs: Sequence[PagePost]) -> NDArray[np.float32]:
+        """Return the log-odds that each post contradicts its excerpt of a single sentence, shape (pairs,)."""
 
 
 class PairJudge(Protocol):
@@ -223,12 +226,13 @@ def read_pairs(reader: PairReader, chosen: Sequence[ChosenPair], judge: PairJudg
     for number, score in zip(left, reader.log_odds([chosen[number].shown for number in left]).tolist(), strict=True):
         scores[number] = score
     doubtful = [number for number in kept if scores[number] > DOUBT]
-    alone = reader.log_odds([shown for number in doubtful for shown in chosen[number].alone()]).tolist()
+    alone = reader.log_odds_alone([shown for number in doubtful for shown in chosen[number].alone()]).tolist()
     read = [ReadPair(score, pair.sentences[pair.nearest]) for pair, score in zip(chosen, scores, strict=True)]
     for number in doubtful:
         sentences = chosen[number].sentences
         own, alone = alone[: len(sentences)], alone[len(sentences) :]
-        read[number] = ReadPair(scores[number], sentences[max(range(len(own)), key=own.__getitem__)])
+        worst = max(range(len(own)), key=own.__getitem__)
+        read[number] = ReadPair((scores[number] + own[worst]) / 2, sentences[worst])
     return read
 
 
