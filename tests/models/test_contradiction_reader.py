@@ -25,7 +25,8 @@ def test_a_lie_in_other_words_scores_above_what_says_the_same_and_something_othe
 
 
 def test_the_sieve_keeps_a_lie_and_drops_what_has_nothing_to_do_with_it(models: Models) -> None:
-    lie, other = models.contradiction_reader.glance([PagePost(TITLE, SENTENCE, text) for text in (LIE, OTHER)])
+    ferry = "The ferry to Skarn leaves at eight in the morning."
+    lie, other = models.contradiction_reader.glance([PagePost(TITLE, SENTENCE, text) for text in (LIE, ferry)])
 
     assert lie > KEPT > other
 

@@ -1,4 +1,4 @@
-"""The built-in encoders as what readers are trained on: all-MiniLM-L6-v2, and all-mpnet-base-v2 with sixteen times its weights.
+"""The built-in encoders as what readers are trained on: all-MiniLM-L6-v2, and all-mpnet-base-v2 with five times its weights.
 
 A reader's unit sees mean and maximum of the states of a text's tokens. Texts are plain: nothing in them becomes a control token.
 """
