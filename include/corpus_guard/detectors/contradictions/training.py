@@ -2,6 +2,7 @@
 
 Each post is shown beside an excerpt of its page with the sentence that it is about, and some beside an excerpt without it, or beside
 the page on another thing of the same kind: whatever they say, they say nothing of that.
+The model that reads sentences is shown one of them each time.
 """
 
 from __future__ import annotations
