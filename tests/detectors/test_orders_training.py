@@ -133,7 +133,9 @@ def test_the_reader_is_the_mean_of_several_trainings() -> None:
     )
     tokens = ORDERS.base.open(encoder).read_tokens(sentences)
     one, other = (
-        reader_training._train_once(ORDERS, ORDERS.base.open(encoder), tokens, labels, recipe, 0, run, no_progress)
+        reader_training._train_once(
+            ORDERS, ORDERS.base.open(encoder), tokens, labels, recipe, None, 0, run, no_progress
+        )
         for run in (0, 1)
     )
 
