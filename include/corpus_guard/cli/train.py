@@ -212,7 +212,7 @@ def contradictions(
     from corpus_guard.models import Models
     from corpus_guard.models.contradiction_reader import EXCERPTS, SENTENCES, SIEVE
     from corpus_guard.models.trained_reader import ReaderWeights
-    from corpus_guard.models.weights import builtin_embedder, builtin_language_model, builtin_pair_encoder
+    from corpus_guard.models.weights import builtin_embedder, builtin_language_model
     from corpus_guard.screening.wording import load_wording
     from corpus_guard.settings import load_settings
 
@@ -234,8 +234,12 @@ def contradictions(
         for path in honest or ()
         for pair in find_honest_pairs(path, models.embedder, wording, seed, alone=kind is SENTENCES)
     ]
-    prepare = {EXCERPTS.name: builtin_pair_encoder, SENTENCES.name: builtin_language_model}.get(kind.name)
-    base = prepare(settings) if prepare else builtin_embedder()
+    if kind is SIEVE:
+        base = builtin_embedder()
+    elif kind is EXCERPTS:
+        base = models.pair_encoder_weights
+    else:
+        base = builtin_language_model(settings)
     known = ReaderWeights.load(kind, start) if start else None
     with console.progress(not as_json) as progress:
         weights = train_contradiction_reader(

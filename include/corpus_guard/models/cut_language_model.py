@@ -12,12 +12,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from corpus_guard.models.reader_base import OpenBase, ReaderBase, load_layers, load_tokenizer, read_plain
+from corpus_guard.models.reader_base import OpenFolder, ReaderBase, load_layers, read_plain
 from corpus_guard.models.weights import SMOLLM2, SMOLLM2_GGUF, Weights
 
 if TYPE_CHECKING:
     import torch
-    from transformers import PreTrainedTokenizerBase
 
 UNCHANGED: Final = 6
 """The first layers, which stay as they are."""
@@ -65,17 +64,13 @@ class CutLanguageModel(ReaderBase):
         return OpenLanguageModel(weights.folder, self.layers)
 
 
-class OpenLanguageModel(OpenBase):
+class OpenLanguageModel(OpenFolder):
     """Tokenizer, embedding and first layers."""
 
     def __init__(self, folder: Path, layers: int) -> None:
         """Keep where the model lies, and how many layers are kept."""
-        self._folder, self._layers = folder, layers
-
-    @cached_property
-    def tokenizer(self) -> PreTrainedTokenizerBase:
-        """The language model's tokenizer."""
-        return load_tokenizer(self._folder)
+        super().__init__(folder)
+        self._layers = layers
 
     @cached_property
     def body(self) -> torch.nn.Module:

@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from corpus_guard.models.bert import HIDDEN, MATRICES, changed_matrices, pool_states
-from corpus_guard.models.reader_base import OpenBase, ReaderBase, load_layers, load_tokenizer, read_plain
+from corpus_guard.models.reader_base import OpenFolder, ReaderBase, load_layers, read_plain
 from corpus_guard.models.weights import MINILM, MPNET, Weights
 
 if TYPE_CHECKING:
     import torch
-    from transformers import PreTrainedTokenizerBase
 
 MAX_TOKENS: Final = 384
 """Read of a text or of a pair; the models have places for 512."""
@@ -36,8 +35,6 @@ class Encoder(ReaderBase):
     """Matrices of a layer, by their names in transformers → outputs and inputs."""
     attention: str = "sdpa"
     """Name of its implementation in transformers."""
-    padding: int = 0
-    """Token behind a shorter text."""
     reads_pairs: bool = False
     """Whether a text's first line and what follows are told apart, as in the model's own training on pairs."""
 
@@ -61,17 +58,13 @@ class Encoder(ReaderBase):
         return OpenEncoder(self, weights.folder)
 
 
-class OpenEncoder(OpenBase):
+class OpenEncoder(OpenFolder):
     """Tokenizer, embedding and layers."""
 
     def __init__(self, encoder: Encoder, folder: Path) -> None:
-        """Keep where the model lies."""
-        self._encoder, self._folder = encoder, folder
-
-    @cached_property
-    def tokenizer(self) -> PreTrainedTokenizerBase:
-        """The encoder's tokenizer."""
-        return load_tokenizer(self._folder)
+        """Keep what is opened, and where the model lies."""
+        super().__init__(folder)
+        self._encoder = encoder
 
     @cached_property
     def body(self) -> torch.nn.Module:
@@ -94,7 +87,7 @@ class OpenEncoder(OpenBase):
         """Return mean and maximum of the states of each text's tokens; shape (texts, `Encoder.width`)."""
         import torch
 
-        ids = torch.full((len(tokens), max(map(len, tokens))), self._encoder.padding)
+        ids = torch.zeros(len(tokens), max(map(len, tokens)), dtype=torch.long)
         mask = torch.zeros_like(ids)
         for row, own in enumerate(tokens):
             ids[row, : len(own)] = torch.tensor(own)
@@ -118,6 +111,5 @@ MPNET_ENCODER: Final = Encoder(
         "output.dense": (MPNET_HIDDEN, MPNET_INNER),
     },
     attention="eager",  # the only one of this build
-    padding=1,
     reads_pairs=True,
 )

