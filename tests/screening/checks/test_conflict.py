@@ -152,6 +152,17 @@ def test_what_the_reader_doubts_is_noted_behind_all_others() -> None:
     assert first.code == "conflict.value", "of one sentence the worst is reported"
 
 
+def test_what_trusted_documents_disagree_about_is_noted_behind_all_others() -> None:
+    disputed = replace(STATEMENT, is_disputed=True)
+
+    (only,) = findings(disputed)
+    (first,) = findings(STATEMENT, disputed)
+
+    assert (only.code, only.severity) == ("conflict.disputed", Severity.LOW)
+    assert "one states what this one does, which contradicts a trusted document" in only.message
+    assert first.code == "conflict.value", "of one sentence the worst is reported"
+
+
 def test_a_sentence_that_the_rules_found_is_not_reported_again() -> None:
     (finding,) = findings(STATEMENT, replace(STATEMENT, outcome=Outcome.LIKELY, values=(), kind=None))
 

@@ -115,6 +115,12 @@ def test_one_alone_is_no_group_and_nothing_is_without_a_contradiction(reader: Re
     assert groups(reader, [case.honest], case.lies) == {}
 
 
+def test_texts_that_a_second_trusted_document_agrees_with_are_no_opposed_group(reader: Reader) -> None:
+    case = BY_HAND[7]
+
+    assert groups(reader, [case.trusted, case.lies[0]], case.lies[1:]) == {}
+
+
 def test_an_agreement_says_who_and_that_it_is_opposed(reader: Reader) -> None:
     case = BY_HAND[7]
 

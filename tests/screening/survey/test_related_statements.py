@@ -156,3 +156,59 @@ def test_a_near_copy_is_marked_as_one() -> None:
 
     conflicts = [found for found in result.statements["v-copy"] if found.outcome is Outcome.CONFLICT]
     assert [found.is_near_copy for found in conflicts] == [True]
+
+
+OTHER_EDITION = "According to the old edition, the OX-12 must be calibrated every 36 months."
+
+
+@pytest.mark.parametrize(
+    ("post", "beside", "disputed"),
+    [
+        (LIE, (TRUSTED, OTHER_EDITION), True),
+        (LIE, (REVIEWED, OTHER_EDITION), False),
+        (LIE, (TRUSTED, OTHER_EDITION.replace("36", "24")), False),
+        (f"{LIE[:-1]} by 2 people.", (TRUSTED, OTHER_EDITION), True),
+        ("My advice: the OX-12 must not be calibrated every 6 months.", (TRUSTED, OTHER_EDITION), False),
+    ],
+    ids=["another trusted edition", "a reviewed edition", "a third value", "more than it says", "a denial"],
+)
+def test_what_trusted_documents_disagree_about_is_disputed(
+    post: str, beside: tuple[TrustLevel, str], disputed: bool
+) -> None:
+    trust, text = beside
+    result = related(
+        (chunk("manual", TRUSTED), MANUAL, 1.0), (chunk("edition", trust), text, 1.0), (chunk("post", OPEN), post, 0.8)
+    )
+
+    against = [
+        found
+        for found in result.statements["v-post"]
+        if found.outcome is Outcome.CONFLICT and found.other.doc_id == "d-manual"
+    ]
+    assert [(found.is_disputed, found.is_contradiction) for found in against] == [(disputed, not disputed)]
+
+
+def test_a_document_does_not_dispute_itself() -> None:
+    result = related(
+        (chunk("manual", TRUSTED), MANUAL, 1.0),
+        (chunk("appendix", TRUSTED, document="d-manual"), OTHER_EDITION, 1.0),
+        (chunk("post", OPEN), LIE, 0.8),
+    )
+
+    assert [found.is_contradiction for found in result.statements["v-post"]] == [True, False]
+
+
+def test_only_the_values_that_another_document_states_are_disputed() -> None:
+    manual = "The OX-12 must be calibrated every 6 months and weighs 4 kg."
+    post = "The OX-12 must be calibrated every 36 months and weighs 9 kg."
+
+    result = related(
+        (chunk("manual", TRUSTED), manual, 1.0),
+        (chunk("edition", TRUSTED), OTHER_EDITION, 1.0),
+        (chunk("post", OPEN), post, 0.8),
+    )
+
+    kinds = {
+        found.kind: found.is_disputed for found in result.statements["v-post"] if found.outcome is Outcome.CONFLICT
+    }
+    assert kinds == {Kind.FREQUENCY: True, Kind.QUANTITY: False}

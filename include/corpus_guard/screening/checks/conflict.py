@@ -6,6 +6,7 @@ date, name or unit, a denial, another contact or account. This check turns them 
 Rules
 - A statement against a *trusted* document is of high severity: it waits, whatever source it comes from.
 - Where a trained reader is sure that an open document contradicts nothing there, it is of low severity: `doubted`.
+- Where another trusted document states what this one does, it is of low severity, too: `disputed` among trusted documents.
 - Against a *reviewed* one it is of medium severity.
 - A *near copy* with something changed is of high severity: nobody copies a manual and changes one number by
   accident.
@@ -77,7 +78,7 @@ class Conflict(ConfiguredCheck[ConflictParams]):
     name = "conflict"
     across_documents = True
     params_class = ConflictParams
-    code_version = ("conflict", "5")
+    code_version = ("conflict", "6")
 
     def resources(self) -> Sequence[str]:
         """Return the digests of the trained reader, and of what a model is asked."""
@@ -171,6 +172,8 @@ def _nature(statement: RelatedStatement) -> tuple[str, str]:
     kind = statement.kind
     if statement.is_doubted:
         return "doubted", "A trained reader sees no contradiction, but the values differ from those in"
+    if statement.is_disputed:
+        return "disputed", "Documents of this trust disagree: one states what this one does, which contradicts"
     if statement.outcome is Outcome.LIKELY:
         return "likely", "It seems to contradict what is said, in other words, in"
     if kind is Kind.NEGATION:
@@ -187,7 +190,7 @@ def _nature(statement: RelatedStatement) -> tuple[str, str]:
 def _weight(statement: RelatedStatement, *, is_peer: bool) -> tuple[Severity, float]:
     if is_peer:
         return Severity.INFO, 0.1
-    if statement.is_doubted:
+    if statement.is_doubted or statement.is_disputed:
         return Severity.LOW, 0.2
     if statement.outcome is Outcome.LIKELY:
         return Severity.MEDIUM, 0.5

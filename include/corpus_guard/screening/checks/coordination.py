@@ -31,7 +31,6 @@ from typing import Final
 
 from pydantic import Field
 
-from corpus_guard.claims.comparison import Outcome
 from corpus_guard.domain import Chunk, Finding, Severity, Span, TrustLevel, Version
 from corpus_guard.screening import logistic
 from corpus_guard.screening.check import ConfiguredCheck, Hits, Params
@@ -74,7 +73,7 @@ class Coordination(ConfiguredCheck[CoordinationParams]):
     name = "coordination"
     across_documents = True
     params_class = CoordinationParams
-    code_version = (VERSION, "origins/1")
+    code_version = (VERSION, "origins/2")
 
     def __init__(self, params: CoordinationParams | None = None) -> None:
         super().__init__(params)
@@ -130,7 +129,7 @@ class Coordination(ConfiguredCheck[CoordinationParams]):
 
     def _weigh(self, agreement: Agreement, chunk: Chunk | None, higher: Iterable[RelatedStatement]) -> _Meaning:
         higher = [statement for statement in higher if statement.ordinal == agreement.ordinal]
-        if agreement.opposed or any(statement.outcome is Outcome.CONFLICT for statement in higher):
+        if agreement.opposed or any(statement.is_contradiction for statement in higher):
             return _Meaning.OPPOSED
         if chunk is not None and is_claim_backed(chunk, agreement.shared, higher):
             return _Meaning.CORROBORATED

@@ -2,7 +2,7 @@
 
 Rules
 - A group begins with a sentence of an arriving chunk that contradicts one of a higher trust level
-  (`corpus_guard.screening.survey.related_statements`).
+  (`corpus_guard.screening.survey.related_statements`), doubted and disputed contradictions aside.
 - It takes in other open documents, arriving and served, with a chunk near to it in which a sentence holds the value
   that is at odds and most of what the sentence is about. So a text that words the lie in a way that no comparison
   reads is seen beside one that is read.
@@ -20,7 +20,6 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from corpus_guard.claims.comparison import Outcome
 from corpus_guard.claims.negation import read_negations
 from corpus_guard.claims.sentences import split_sentences
 from corpus_guard.domain import TrustLevel
@@ -103,7 +102,7 @@ def find_opposed_groups(
     arriving = {passage.doc_id for passage in passages if passage.version_id}
     is_open = np.array([passage.open and bool(passage.version_id) for passage in passages], bool)
     for version_id, statements in related.items():
-        conflicts = [one for one in statements if one.outcome is Outcome.CONFLICT and one.trust is not TrustLevel.OPEN]
+        conflicts = [one for one in statements if one.is_contradiction and one.trust is not TrustLevel.OPEN]
         for ordinal in dict.fromkeys(conflict.ordinal for conflict in conflicts):
             position = positions.get((version_id, ordinal))
             if position is None or not is_open[position]:

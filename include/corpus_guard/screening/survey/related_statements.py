@@ -7,6 +7,8 @@ Rules
   into question, the nearest are looked for around the chunk only (`corpus_guard.screening.survey.cells`).
 - `corpus_guard.claims` says which sentences agree and which contradict each other. Of the chunks of its own
   level only contradictions are kept.
+- Where one trusted document agrees with the very values of an arriving sentence that another one contradicts, the trusted
+  documents disagree, not the arriving one: it is disputed. Of two reviewed ones the same holds.
 - A trusted chunk is compared with the served ones of lower trust that lie nearest to it, after all others: they came
   before it, and nobody could know. What the reader doubts is left out.
 - A trained reader looks for contradictions in other words, and doubts some that the rules found
@@ -82,6 +84,12 @@ class RelatedStatement:
     is_near_copy: bool  # the chunks are the same but for a few words
     is_served: bool  # the other is in a collection; False: it arrives in the same run
     is_doubted: bool = False  # the rules see a contradiction, a trained reader is sure that there is none
+    is_disputed: bool = False  # another document, no less trusted than the other one, agrees with the arriving sentence
+
+    @property
+    def is_contradiction(self) -> bool:
+        """Return whether the rules see a contradiction of what no document of this trust disputes, and nobody doubts it."""
+        return self.outcome is Outcome.CONFLICT and not (self.is_doubted or self.is_disputed)
 
     def to_record(self) -> list[object]:
         """Return a JSON-ready form."""
@@ -96,14 +104,14 @@ class RelatedStatement:
             self.is_near_copy,
             self.is_served,
             self.is_doubted,
+            self.is_disputed,
         ]
 
     @classmethod
     def from_record(cls, record: list[Any]) -> RelatedStatement:
         """Read the output of `to_record`. A wrong shape raises TypeError or ValueError."""
-        ordinal, outcome, places, (doc_id, version_id, chunk_id, other_places), trust, kind, copy, served, doubted = (
-            record
-        )
+        ordinal, outcome, places, (doc_id, version_id, chunk_id, other_places), trust, kind, *signs = record
+        is_near_copy, is_served, is_doubted, is_disputed = map(bool, signs)
         span, *values = _spans(places)
         other_span, *other_values = _spans(other_places)
         other = SentencePlace(doc_id, version_id, chunk_id, other_span, tuple(other_values))
@@ -115,9 +123,10 @@ class RelatedStatement:
             other,
             TrustLevel(trust),
             Kind(kind) if kind else None,
-            bool(copy),
-            bool(served),
-            bool(doubted),
+            is_near_copy,
+            is_served,
+            is_doubted,
+            is_disputed,
         )
 
 
@@ -304,6 +313,7 @@ class _Finder:
                     break
                 related = self._compare(position, other, only_conflicts=bool(is_peer))
                 found += [(position, other, statement) for statement in related]
+        found = _mark_disputed(found)
         decided: defaultdict[int, list[RelatedStatement]] = defaultdict(list)
         for position, _, statement in self._doubt(found):
             decided[position].append(statement)
@@ -322,8 +332,8 @@ class _Finder:
                 (self._chunk(other), self._passage_of(other), statement.other.span),
             ]
             (post, posted, own), (page, stated, theirs) = sorted(sides, key=lambda side: side[0].trust.rank)
-            is_contradiction = statement.outcome is Outcome.CONFLICT and not statement.is_near_copy
-            if is_contradiction and post.trust is TrustLevel.OPEN and page.trust is TrustLevel.TRUSTED:
+            may_be_doubted = statement.is_contradiction and not statement.is_near_copy
+            if may_be_doubted and post.trust is TrustLevel.OPEN and page.trust is TrustLevel.TRUSTED:
                 places = (_shifted(own, -post.start), _shifted(theirs, -page.start))
                 suspected[post.chunk_id].append((number, suspect(posted, stated, page.title, places, statement.kind)))
         few = (pairs for pairs in suspected.values() if len(pairs) <= MAX_DOUBTED)
@@ -471,6 +481,29 @@ def _related(
     )
 
 
+def _mark_disputed(found: Sequence[_Found]) -> list[_Found]:
+    """Mark contradictions of what another document, of no lower trust, states as the arriving one does."""
+    agreeing: defaultdict[tuple[int, Span], list[RelatedStatement]] = defaultdict(list)
+    for position, _, statement in found:
+        if statement.outcome is Outcome.AGREE:
+            agreeing[position, statement.span].append(statement)
+    return [
+        (position, other, replace(statement, is_disputed=any(_backs(each, statement) for each in backing)))
+        if statement.outcome is Outcome.CONFLICT and (backing := agreeing.get((position, statement.span)))
+        else (position, other, statement)
+        for position, other, statement in found
+    ]
+
+
+def _backs(agreeing: RelatedStatement, conflict: RelatedStatement) -> bool:
+    """Return whether a document agrees with the very values of a sentence that another document contradicts."""
+    return (
+        agreeing.other.doc_id != conflict.other.doc_id
+        and agreeing.trust.rank >= conflict.trust.rank
+        and set(conflict.values) <= set(agreeing.values)
+    )
+
+
 def _likely(own: PlacedChunk, pair: SentencePair, other: PlacedChunk, is_served: bool) -> RelatedStatement:
     return RelatedStatement(
         own.ordinal,
@@ -508,7 +541,7 @@ _WORST: Final = (Outcome.CONFLICT, Outcome.LIKELY, Outcome.AGREE)
 def _worst_first(related: RelatedStatement) -> tuple[bool, bool, int, int, bool, int, int, str]:
     return (
         related.outcome is Outcome.AGREE,
-        related.is_doubted,
+        related.is_doubted or related.is_disputed,
         _WORST.index(related.outcome),
         -related.trust.rank,
         not related.is_near_copy,
