@@ -43,6 +43,9 @@ PAIRS: Sequence[tuple[str, str, str]] = (
     ("agree", "The sensor must be calibrated every 6 months.", "The sensor must be calibrated twice a year."),
     ("agree", "The anchor holds 95 kN.", "The anchor holds ninety-five kilonewtons."),
     ("agree", "The anchor holds 95,000 N.", "The anchor holds 95 kN."),
+    # --- seasons
+    ("unrelated", "The season of 2012-13 cost members 40 euros.", "The season of 2013-14 cost members 50 euros."),
+    ("conflict", "A card for the 2012-13 season costs 40 euros.", "A card for the 2012/13 season costs 50 euros."),
     # --- quantities
     (
         "conflict",

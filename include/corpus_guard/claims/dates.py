@@ -1,4 +1,4 @@
-"""Dates and times of day, as ISO 8601: ``2026-11-22``, ``2026-11``, ``2026``, ``--11-22``, ``14:30``.
+"""Dates and times of day, as ISO 8601: ``2026-11-22``, ``2026-11``, ``2026``, ``--11-22``, ``14:30``; a season as ``2025/2026``.
 
 A date such as 03/04/2026, which two continents read differently, stays as it is written.
 """
@@ -49,6 +49,9 @@ _YEAR_OF: Final = re.compile(r"(?i:\bthe )(?P<year>(?:1[89]|20)\d\d)(?= [a-z])")
 _YEAR_OF_NAME: Final = re.compile(
     r"(?<![\w.,:/$€£-])(?<![-–] )(?P<year>(?:1[89]|20)\d\d)(?= [A-Z][a-z]{3})"
 )  # "the 1984 Summer Olympics"
+_SEASON: Final = re.compile(
+    r"(?<![\w.,:/$€£-])(?P<year>(?:1[89]|20)\d\d)(?P<separator>[-–/])(?P<next>\d\d|\d{4})(?![\w]|[-–/]\d)"
+)  # "the 2012-13 season"
 _CLOCK: Final = re.compile(
     r"(?<![\w.,:/-])(?:(?P<hour>[01]?\d|2[0-3]):(?P<minute>[0-5]\d)(?::[0-5]\d)?|(?P<only>1[0-2]|[1-9])(?= ?(?i:[ap]\.?m\b|o'clock)))"
     r"(?: ?(?P<half>(?i:[ap]m\b|[ap]\.m\.))| o'clock)?(?![\w]|:\d)"
@@ -61,6 +64,11 @@ def read_dates(text: str) -> Iterator[Value]:
         for match in pattern.finditer(text):
             if normal := _normal(match.groupdict()):
                 yield Value(Kind.DATE, Span(*match.span()), normal)
+    for match in _SEASON.finditer(text):
+        following = f"{int(match['year']) + 1}"
+        is_month = match["separator"] == "-" and 1 <= int(match["next"]) <= 12
+        if match["next"] in {following, following[2:]} and not is_month:
+            yield Value(Kind.DATE, Span(*match.span()), f"{match['year']}/{following}")
     for match in (
         *_BARE_YEAR.finditer(text),
         *_SEASON_OF.finditer(text),
