@@ -14,6 +14,8 @@ from corpus_guard.claims.value import Kind
 from corpus_guard.domain import Span, TrustLevel
 from corpus_guard.models.contradiction_reader import EXCERPT_CHARS, PagePost
 from corpus_guard.screening.survey.likely_contradictions import (
+    BRIEF_CHARS,
+    BRIEFLY_KEPT,
     KEPT,
     MAX_DOUBTED,
     LikelyContradictions,
@@ -168,6 +170,45 @@ def test_each_pair_gets_its_own_score_beside_dropped_ones() -> None:
     read = read_pairs(Sieve("Sadly"), pairs)
 
     assert [each.log_odds > KEPT for each in read] == [False, True, False, True]
+
+
+LONG_PAGE = " ".join([PAGE, *(f"Floor {number} has a quiet lounge with a view of the lake." for number in range(1, 9))])
+
+
+class Glancer(Pessimist):
+    """Keeps what it was shown at first glance, and takes each for what it says of the excerpt's length."""
+
+    def __init__(self, brief: float, whole: float) -> None:
+        super().__init__("Dogs")
+        self.brief, self.whole = brief, whole
+        self.glimpsed: list[str] = []
+
+    def glance(self, pairs: Sequence[PagePost]) -> NDArray[np.float32]:
+        self.glimpsed += [pair.excerpt for pair in pairs]
+        scores = [self.brief if len(pair.excerpt) <= BRIEF_CHARS else self.whole for pair in pairs]
+        return np.array(scores, np.float32)
+
+
+@pytest.mark.parametrize(
+    ("brief", "whole", "glances", "found"),
+    [(BRIEFLY_KEPT, 9.0, 1, False), (BRIEFLY_KEPT + 0.1, KEPT + 0.1, 2, True), (9.0, KEPT, 2, False)],
+)
+def test_the_sieve_looks_at_the_nearest_sentences_before_it_looks_at_all(
+    brief: float, whole: float, glances: int, found: bool
+) -> None:
+    reader = Glancer(brief, whole)
+
+    assert bool(related(reader, POST, page=LONG_PAGE)) == found
+    assert len(reader.glimpsed) == glances
+    assert "Dogs up to" in reader.glimpsed[0]
+    assert len(reader.glimpsed[0]) <= BRIEF_CHARS < len(reader.glimpsed[-1]) or glances == 1
+
+
+def test_the_sieve_looks_once_at_a_short_excerpt() -> None:
+    reader = Glancer(KEPT + 0.1, 0.0)
+
+    assert related(reader, POST)
+    assert reader.glimpsed == [PAGE]
 
 
 @pytest.mark.parametrize(
