@@ -50,8 +50,8 @@ _YEAR_OF_NAME: Final = re.compile(
     r"(?<![\w.,:/$€£-])(?<![-–] )(?P<year>(?:1[89]|20)\d\d)(?= [A-Z][a-z]{3})"
 )  # "the 1984 Summer Olympics"
 _SEASON: Final = re.compile(
-    r"(?<![\w.,:/$€£-])(?P<year>(?:1[89]|20)\d\d)(?P<separator>[-–/])(?P<next>\d\d|\d{4})(?![\w]|[-–/]\d)"
-)  # "the 2012-13 season"
+    r"(?<![\w.,:/$€£-])(?P<year>(?:1[89]|20)\d\d)[-–/](?P<next>\d\d|\d{4})(?![\w]|[-–/]\d)"
+)  # "the 2012-13 season"; 2010-11 is a month
 _CLOCK: Final = re.compile(
     r"(?<![\w.,:/-])(?:(?P<hour>[01]?\d|2[0-3]):(?P<minute>[0-5]\d)(?::[0-5]\d)?|(?P<only>1[0-2]|[1-9])(?= ?(?i:[ap]\.?m\b|o'clock)))"
     r"(?: ?(?P<half>(?i:[ap]m\b|[ap]\.m\.))| o'clock)?(?![\w]|:\d)"
@@ -66,8 +66,7 @@ def read_dates(text: str) -> Iterator[Value]:
                 yield Value(Kind.DATE, Span(*match.span()), normal)
     for match in _SEASON.finditer(text):
         following = f"{int(match['year']) + 1}"
-        is_month = match["separator"] == "-" and 1 <= int(match["next"]) <= 12
-        if match["next"] in {following, following[2:]} and not is_month:
+        if match["next"] in {following, following[2:]}:
             yield Value(Kind.DATE, Span(*match.span()), f"{match['year']}/{following}")
     for match in (
         *_BARE_YEAR.finditer(text),

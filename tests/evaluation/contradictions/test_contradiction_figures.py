@@ -9,10 +9,16 @@ from pathlib import Path
 import pytest
 
 from corpus_guard.detectors.samples import Half
+from corpus_guard.domain import TrustLevel
 from corpus_guard.evaluation.contradictions.cases import FOLDER, Group, Origin, load_cases
-from corpus_guard.evaluation.contradictions.figures import ContradictionFigure, measure_contradictions
+from corpus_guard.evaluation.contradictions.figures import (
+    ContradictionFigure,
+    contradicted_texts,
+    measure_contradictions,
+)
 from corpus_guard.evaluation.contradictions.honest import measure_honest
 from corpus_guard.models import Models
+from corpus_guard.screening.survey.related_statements import PlacedChunk
 from corpus_guard.screening.wording import load_wording
 from corpus_guard.yaml_text import parse_yaml
 
@@ -117,3 +123,13 @@ def test_honest_texts_arrive_beside_trusted_ones_of_other_documents(
     assert figure.embedding_ms > 0 and figure.comparison_ms > 0
     assert all(each.text.document != each.trusted.document for each in flagged)
     assert all("weighs" in sentence for each in flagged for sentence in each.sentences())
+
+
+def test_what_trusted_texts_disagree_about_is_not_counted(models: Models) -> None:
+    texts = [f"The Kestrel K4 drone weighs {number} kg." for number in (2, 3, 3, 4)]
+    trusts = [TrustLevel.TRUSTED] * 2 + [TrustLevel.OPEN] * 2
+    places = [PlacedChunk(f"d{n}", f"v{n}", f"c{n}", 0, 0, trust) for n, trust in enumerate(trusts)]
+
+    found = contradicted_texts(places, texts, models.embedder.embed(texts), load_wording(models.frequency_vocabulary))
+
+    assert found.keys() == {"v3"}

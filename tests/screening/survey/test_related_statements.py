@@ -188,6 +188,22 @@ def test_what_trusted_documents_disagree_about_is_disputed(
     assert [(found.is_disputed, found.is_contradiction) for found in against] == [(disputed, not disputed)]
 
 
+def test_what_is_disputed_hides_no_contradiction() -> None:
+    ours, theirs = (
+        " ".join(f"The OX-{n} must be calibrated every {months} months." for n in range(20, 45)) for months in (36, 6)
+    )
+
+    result = related(
+        (chunk("manual", TRUSTED), f"{theirs} {MANUAL}", 1.0),
+        (chunk("edition", TRUSTED), ours, 1.0),
+        (chunk("post", OPEN), f"{ours} {LIE}", 1.0),
+    )
+
+    first, *others = result.statements["v-post"]
+    assert first.is_contradiction and first.values, "the last sentence of the post"
+    assert len(others) == MAX_KEPT - 1 and all(each.is_disputed for each in others)
+
+
 def test_a_document_does_not_dispute_itself() -> None:
     result = related(
         (chunk("manual", TRUSTED), MANUAL, 1.0),
