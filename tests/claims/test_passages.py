@@ -91,13 +91,21 @@ def test_what_two_titles_tell_apart_is_no_conflict(one: str, other: str, titles:
     assert Outcome.CONFLICT not in outcomes(one, other, *titles)
 
 
-def test_without_a_title_the_first_definition_says_what_a_text_is_about() -> None:
+@pytest.mark.parametrize("titles", [("", ""), ("Towns of Vellaris", "Towns of Vellaris")])
+def test_the_first_definition_says_what_a_text_is_about(titles: tuple[str, str]) -> None:
     tarnby = "Tarnby is a town on the river. The town has 5,704 inhabitants."
     kerrow = "Kerrow is a town on the river. The town has 14 inhabitants."
 
-    assert Outcome.CONFLICT not in outcomes(tarnby, kerrow)
-    assert Outcome.CONFLICT in outcomes(tarnby, tarnby.replace("5,704", "14"))
-    assert Outcome.CONFLICT in outcomes(tarnby, "Visit Tarnby in spring. The town has 14 inhabitants.")
+    assert Outcome.CONFLICT not in outcomes(tarnby, kerrow, *titles)
+    assert Outcome.CONFLICT in outcomes(tarnby, tarnby.replace("5,704", "14"), *titles)
+    assert Outcome.CONFLICT in outcomes(tarnby, "Visit Tarnby in spring. The town has 14 inhabitants.", *titles)
+
+
+def test_a_definition_of_something_else_hides_no_conflict() -> None:
+    page, lie = "The pump is oiled every 6 months.", "Kerrow is a town on the river. The pump is oiled every 36 months."
+
+    assert Outcome.CONFLICT in outcomes(lie, page, "Vellaris manual", "Vellaris manual")
+    assert Outcome.CONFLICT in outcomes(f"{lie} It is a Vellaris.", page, "", "Vellaris manual")
 
 
 def test_another_title_hides_no_conflict_about_a_named_thing() -> None:

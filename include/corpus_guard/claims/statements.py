@@ -114,7 +114,7 @@ class Statement:
     condition: frozenset[str]  # stems of the conditions in its sentence: "if the lid is open"
     context: frozenset[str]  # lower-case words of the text and its title
     find_subject: Callable[[], frozenset[str]] = field(compare=False, repr=False)  # see `subject`
-    title: frozenset[str] = frozenset()  # words of the title that tell it from others
+    title: frozenset[str] = frozenset()  # see `StatementReader.title`
     heading: frozenset[str] = frozenset()  # stems of the title
     years: frozenset[str] = frozenset()  # in the title
     is_code: bool = False  # its sentence reads as code, a command or its output
@@ -289,13 +289,13 @@ class StatementReader:
 
     @cached_property
     def title(self) -> frozenset[str]:
-        """The words of the title that tell it from others; without such words, those of what the text defines first."""
+        """The words of the title that tell it from others, and of what the text defines first."""
         rarity = self._rarity
         if rarity is None:
             return frozenset()
         # A number, or a word with digits that the text does not say, numbers the page: "post-1234".
         words = (word for word in _plain_words(self._heading) if not _DIGIT.search(word) or word in self._said)
-        return frozenset(word for word in words if rarity(word) >= TELLING_BITS) or self._defined_first(rarity)
+        return frozenset(word for word in words if rarity(word) >= TELLING_BITS) | self._defined_first(rarity)
 
     @cached_property
     def _said(self) -> frozenset[str]:
