@@ -163,6 +163,13 @@ def test_what_trusted_documents_disagree_about_is_noted_behind_all_others() -> N
     assert first.code == "conflict.value", "of one sentence the worst is reported"
 
 
+def test_what_other_trusted_documents_seem_to_contradict_too_is_noted() -> None:
+    (only,) = findings(replace(STATEMENT, outcome=Outcome.LIKELY, values=(), kind=None, is_disputed=True))
+
+    assert (only.code, only.severity) == ("conflict.disputed", Severity.LOW)
+    assert "seem to contradict, too" in only.message
+
+
 def test_a_sentence_that_the_rules_found_is_not_reported_again() -> None:
     (finding,) = findings(STATEMENT, replace(STATEMENT, outcome=Outcome.LIKELY, values=(), kind=None))
 

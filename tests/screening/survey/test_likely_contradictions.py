@@ -17,6 +17,7 @@ from corpus_guard.screening.survey.likely_contradictions import (
     BRIEF_CHARS,
     BRIEFLY_KEPT,
     KEPT,
+    LESS_CLEARLY,
     MAX_DOUBTED,
     LikelyContradictions,
     PairReader,
@@ -257,6 +258,60 @@ def test_a_document_of_many_chunks_must_be_surer() -> None:
 
     assert one and one == two
     assert three is None, "4.0 is less than 3 and the logarithm of 3"
+
+
+class Sceptic:
+    """Sees a contradiction in sentences with a word, in each post another word, some more clearly than others."""
+
+    def __init__(self, **seen: tuple[str, float]) -> None:
+        self.seen = seen
+
+    def log_odds_alone(self, pairs: Sequence[PagePost]) -> NDArray[np.float32]:
+        return np.array([self._score(pair) for pair in pairs], np.float32)
+
+    log_odds = glance = log_odds_alone
+
+    def _score(self, pair: PagePost) -> float:
+        word, score = next(seen for word, seen in self.seen.items() if word in pair.post)
+        return score if word in pair.excerpt else -4.0
+
+
+HOUSE_RULES = "No animals are let into the Karvenstein, not even dogs."
+
+
+@pytest.mark.parametrize(
+    ("animals", "trust", "document", "disputed"),
+    [
+        (("Dogs", 4.0 - LESS_CLEARLY), TrustLevel.TRUSTED, "rules", True),
+        (("Dogs", 3.9 - LESS_CLEARLY), TrustLevel.TRUSTED, "rules", False),
+        (("pool", 9.0), TrustLevel.TRUSTED, "rules", False),
+        (("Dogs", 9.0), TrustLevel.TRUSTED, "page", False),
+        (("Dogs", 9.0), TrustLevel.REVIEWED, "rules", False),
+    ],
+    ids=["clearly enough", "less clearly", "another sentence", "of the same document", "less trusted"],
+)
+def test_what_another_trusted_document_contradicts_too_is_disputed(
+    animals: tuple[str, float], trust: TrustLevel, document: str, disputed: bool
+) -> None:
+    texts = [PAGE, HOUSE_RULES, POST]
+    found = find_related_statements(
+        [
+            a_chunk("page", TrustLevel.TRUSTED, title=TITLE),
+            PlacedChunk(document, "v-rules", "c-rules", 0, 0, trust, TITLE),
+            a_chunk("post", TrustLevel.OPEN),
+        ],
+        np.array([[1.0, 0.0], [0.9, 0.44], [0.8, 0.6]], np.float32),
+        lambda positions: [texts[position] for position in positions],
+        NothingServed(),
+        lambda word: 12.0,
+        1_000,
+        LikelyContradictions(
+            Sceptic(animals=animals, Sadly=("Dogs", 4.0)), pairs=2, log_odds=3.0, doubted_log_odds=-5.0
+        ),
+    )
+
+    against = [each for each in found.statements["v-post"] if each.other.chunk_id == "c-page"]
+    assert [(each.outcome, each.is_disputed) for each in against] == [(Outcome.LIKELY, disputed)]
 
 
 def test_what_the_rules_decided_is_not_read_again() -> None:

@@ -104,7 +104,9 @@ def contradicted_texts(
         (version, statement)
         for version, statements in related.statements.items()
         for statement in statements
-        if (statement.is_contradiction or statement.outcome is Outcome.LIKELY) and statement.trust is TrustLevel.TRUSTED
+        if statement.outcome in {Outcome.CONFLICT, Outcome.LIKELY}
+        and statement.trust is TrustLevel.TRUSTED
+        and not statement.is_noted_only
     )
     worst: dict[str, RelatedStatement] = {}
     for version, statement in conflicts:

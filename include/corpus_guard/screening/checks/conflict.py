@@ -6,7 +6,7 @@ date, name or unit, a denial, another contact or account. This check turns them 
 Rules
 - A statement against a *trusted* document is of high severity: it waits, whatever source it comes from.
 - Where a trained reader is sure that an open document contradicts nothing there, it is of low severity: `doubted`.
-- Where another trusted document states what this one does, it is of low severity, too: `disputed` among trusted documents.
+- Where trusted documents disagree themselves, in the eyes of the rules or of the reader, it is of low severity, too: `disputed`.
 - Against a *reviewed* one it is of medium severity.
 - A *near copy* with something changed is of high severity: nobody copies a manual and changes one number by
   accident.
@@ -172,6 +172,8 @@ def _nature(statement: RelatedStatement) -> tuple[str, str]:
     kind = statement.kind
     if statement.is_doubted:
         return "doubted", "A trained reader sees no contradiction, but the values differ from those in"
+    if statement.is_disputed and statement.outcome is Outcome.LIKELY:
+        return "disputed", "Others of this trust seem to contradict, too, what it seems to contradict in"
     if statement.is_disputed:
         return "disputed", "Documents of this trust disagree: one states what this one does, which contradicts"
     if statement.outcome is Outcome.LIKELY:
@@ -190,7 +192,7 @@ def _nature(statement: RelatedStatement) -> tuple[str, str]:
 def _weight(statement: RelatedStatement, *, is_peer: bool) -> tuple[Severity, float]:
     if is_peer:
         return Severity.INFO, 0.1
-    if statement.is_doubted or statement.is_disputed:
+    if statement.is_noted_only:
         return Severity.LOW, 0.2
     if statement.outcome is Outcome.LIKELY:
         return Severity.MEDIUM, 0.5

@@ -42,6 +42,7 @@ from corpus_guard.screening.survey.cells import Cells, find_largest
 from corpus_guard.screening.survey.likely_contradictions import (
     MAX_DOUBTED,
     NEAREST_READ,
+    READ_TO_DISPUTE,
     ChosenPair,
     LikelyContradictions,
     SentencePair,
@@ -84,12 +85,17 @@ class RelatedStatement:
     is_near_copy: bool  # the chunks are the same but for a few words
     is_served: bool  # the other is in a collection; False: it arrives in the same run
     is_doubted: bool = False  # the rules see a contradiction, a trained reader is sure that there is none
-    is_disputed: bool = False  # another document, no less trusted than the other one, agrees with the arriving sentence
+    is_disputed: bool = False  # documents of the other one's trust, or a higher one, disagree about it
+
+    @property
+    def is_noted_only(self) -> bool:
+        """Return whether a contradiction is doubted or disputed: nothing waits for it."""
+        return self.is_doubted or self.is_disputed
 
     @property
     def is_contradiction(self) -> bool:
-        """Return whether the rules see a contradiction of what no document of this trust disputes, and nobody doubts it."""
-        return self.outcome is Outcome.CONFLICT and not (self.is_doubted or self.is_disputed)
+        """Return whether the rules see a contradiction that is neither doubted nor disputed."""
+        return self.outcome is Outcome.CONFLICT and not self.is_noted_only
 
     def to_record(self) -> list[object]:
         """Return a JSON-ready form."""
@@ -371,10 +377,26 @@ class _Finder:
                 pairs.append(pair)
                 places.append((position, nearest[pair.beside]))
         chunks = [self._lengths[self._chunks[position].version_id] for position, _ in places]
-        for (position, other), found in zip(places, likely.find(pairs, chunks), strict=True):
-            if found:
-                is_served = isinstance(other, ServedChunk)
-                yield position, [_likely(self._chunks[position], found, self._chunk(other), is_served)]
+        found = [
+            (*place, each) for place, each in zip(places, likely.find(pairs, chunks), strict=True) if each is not None
+        ]
+        beside = [self._in_its_place(other, nearby[position]) for position, other, _ in found]
+        disputed = likely.dispute([each for *_, each in found], beside)
+        for (position, other, each), is_disputed in zip(found, disputed, strict=True):
+            is_served = isinstance(other, ServedChunk)
+            statement = _likely(self._chunks[position], each.sentences, self._chunk(other), is_served)
+            yield position, [replace(statement, is_disputed=is_disputed)]
+
+    def _in_its_place(self, contradicted: int | ServedChunk, nearby: Sequence[int | ServedChunk]) -> list[ChosenPair]:
+        """Return what is read of other trusted documents near an arriving chunk beside the one that it contradicts."""
+        chunk = self._chunk(contradicted)
+        beside = [TrustedPassage(self._passage_of(contradicted), chunk.title)]
+        return [
+            pair
+            for other in nearby
+            if self._chunk(other).trust is TrustLevel.TRUSTED and self._chunk(other).doc_id != chunk.doc_id
+            for pair in choose_pairs(self._passage_of(other), beside, READ_TO_DISPUTE)
+        ]
 
     def _similarity(self, position: int, other: int | ServedChunk) -> float:
         if isinstance(other, int):
@@ -541,7 +563,7 @@ _WORST: Final = (Outcome.CONFLICT, Outcome.LIKELY, Outcome.AGREE)
 def _worst_first(related: RelatedStatement) -> tuple[bool, bool, int, int, bool, int, int, str]:
     return (
         related.outcome is Outcome.AGREE,
-        related.is_doubted or related.is_disputed,
+        related.is_noted_only,
         _WORST.index(related.outcome),
         -related.trust.rank,
         not related.is_near_copy,
