@@ -272,7 +272,7 @@ class Sceptic:
     log_odds = glance = log_odds_alone
 
     def _score(self, pair: PagePost) -> float:
-        word, score = next(seen for word, seen in self.seen.items() if word in pair.post)
+        word, score = next((seen for word, seen in self.seen.items() if word in pair.post), ("nothing", 0.0))
         return score if word in pair.excerpt else -4.0
 
 
@@ -312,6 +312,54 @@ def test_what_another_trusted_document_contradicts_too_is_disputed(
 
     against = [each for each in found.statements["v-post"] if each.other.chunk_id == "c-page"]
     assert [(each.outcome, each.is_disputed) for each in against] == [(Outcome.LIKELY, disputed)]
+
+
+class Counting(Sceptic):
+    """Keeps what it was shown of the house rules."""
+
+    def __init__(self, **seen: tuple[str, float]) -> None:
+        super().__init__(**seen)
+        self.in_its_place = 0
+
+    def glance(self, pairs: Sequence[PagePost]) -> NDArray[np.float32]:
+        self.in_its_place += sum("animals" in pair.post for pair in pairs)
+        return self.log_odds_alone(pairs)
+
+
+GUESTS = "Luckily, guests may bring up to 45 kilograms to the fifth floor. " * 6
+PARKING = "Parking at the Karvenstein costs 9 euros a day."
+RULED = "Dogs up to 35 kilograms are welcome in the rooms."
+
+
+@pytest.mark.parametrize(
+    ("post", "animals", "times", "disputed"),
+    [
+        (f"{POST} {GUESTS}", -4.0, 1, [False, False]),
+        (f"{POST} {GUESTS}", 4.0, 2, [True, True]),
+        (f"{RULED} {GUESTS}{POST}", 4.0, 0, [False, False]),
+        (f"{POST} {GUESTS}{PARKING}", 4.0, 2, [True, True]),
+    ],
+    ids=["the first is not disputed", "the first is", "the rules see another", "another open document disagrees"],
+)
+def test_no_more_is_read_of_a_chunk_that_waits_anyway(
+    post: str, animals: float, times: int, disputed: list[bool]
+) -> None:
+    reader = Counting(animals=("Dogs", animals), Sadly=("Dogs", 5.0), Luckily=("pool", 4.0), Dogs=("sauna", 4.0))
+    texts = [PAGE, HOUSE_RULES, post, PARKING.replace("9", "5")]
+    found = find_related_statements(
+        [a_chunk(name, TrustLevel.TRUSTED, title=TITLE) for name in ("page", "rules")]
+        + [a_chunk(name, TrustLevel.OPEN) for name in ("post", "parking")],
+        np.array([[1.0, 0.0], [0.7, 0.71], [0.99, 0.14], [0.99, 0.14]], np.float32),
+        lambda positions: [texts[position] for position in positions],
+        NothingServed(),
+        lambda word: 12.0,
+        1_000,
+        LikelyContradictions(reader, pairs=2, log_odds=3.0, doubted_log_odds=-5.0),
+    )
+
+    likely = [each for each in found.statements["v-post"] if each.outcome is Outcome.LIKELY]
+    assert [each.is_disputed for each in likely] == disputed
+    assert reader.in_its_place == times
 
 
 def test_what_the_rules_decided_is_not_read_again() -> None:

@@ -45,6 +45,7 @@ from corpus_guard.screening.survey.likely_contradictions import (
     READ_TO_DISPUTE,
     ChosenPair,
     LikelyContradictions,
+    ReadPair,
     SentencePair,
     SuspectedPair,
     TrustedPassage,
@@ -235,6 +236,8 @@ def document_title(title: str, path: str) -> str:
 
 _Found = tuple[int, int | ServedChunk, RelatedStatement]
 """Position of an arriving chunk, the other chunk, and what both state."""
+_Contradiction = tuple[int | ServedChunk, ReadPair]
+"""A trusted chunk, and what the reader makes of an arriving one beside it."""
 
 
 class _Finder:
@@ -377,15 +380,43 @@ class _Finder:
                 pairs.append(pair)
                 places.append((position, nearest[pair.beside]))
         chunks = [self._lengths[self._chunks[position].version_id] for position, _ in places]
-        found = [
-            (*place, each) for place, each in zip(places, likely.find(pairs, chunks), strict=True) if each is not None
-        ]
-        beside = [self._in_its_place(other, nearby[position]) for position, other, _ in found]
-        disputed = likely.dispute([each for *_, each in found], beside)
-        for (position, other, each), is_disputed in zip(found, disputed, strict=True):
-            is_served = isinstance(other, ServedChunk)
-            statement = _likely(self._chunks[position], each.sentences, self._chunk(other), is_served)
-            yield position, [replace(statement, is_disputed=is_disputed)]
+        found: defaultdict[int, list[_Contradiction]] = defaultdict(list)
+        for (position, other), each in zip(places, likely.find(pairs, chunks), strict=True):
+            if each:
+                found[position].append((other, each))
+        for position, contradictions, is_disputed in self._dispute(likely, found, nearby, decided):
+            yield position, [self._likely_statement(position, *each, is_disputed) for each in contradictions]
+
+    def _dispute(
+        self,
+        likely: LikelyContradictions,
+        found: Mapping[int, Sequence[_Contradiction]],
+        nearby: Mapping[int, Sequence[int | ServedChunk]],
+        decided: Mapping[int, Sequence[RelatedStatement]],
+    ) -> Iterator[tuple[int, Sequence[_Contradiction], bool]]:
+        """Yield (position, contradictions that the reader sees, whether they are disputed).
+
+        One of each chunk is looked at, then the next. Where one is not disputed, or the rules see another, the chunk waits whatever is
+        said of the rest, so that nothing more is read: whoever sends many contradictions must not run up the time.
+        """
+        left = dict(found)
+        for position in [position for position in left if any(map(_keeps_waiting, decided.get(position, ())))]:
+            yield position, left.pop(position), False
+        while left:
+            positions = list(left)
+            beside = [self._in_its_place(left[position][0][0], nearby[position]) for position in positions]
+            disputed = likely.dispute([left[position][0][1] for position in positions], beside)
+            for position, is_disputed in zip(positions, disputed, strict=True):
+                rest = left.pop(position)
+                yield position, rest[:1] if is_disputed else rest, is_disputed
+                if is_disputed and rest[1:]:
+                    left[position] = rest[1:]
+
+    def _likely_statement(
+        self, position: int, other: int | ServedChunk, read: ReadPair, is_disputed: bool
+    ) -> RelatedStatement:
+        is_served = isinstance(other, ServedChunk)
+        return _likely(self._chunks[position], read.sentences, self._chunk(other), is_served, is_disputed)
 
     def _in_its_place(self, contradicted: int | ServedChunk, nearby: Sequence[int | ServedChunk]) -> list[ChosenPair]:
         """Return what is read of other trusted documents near an arriving chunk beside the one that it contradicts."""
@@ -503,6 +534,11 @@ def _related(
     )
 
 
+def _keeps_waiting(statement: RelatedStatement) -> bool:
+    """Return whether a statement of an open chunk keeps it waiting."""
+    return statement.is_contradiction and statement.trust is not TrustLevel.OPEN
+
+
 def _mark_disputed(found: Sequence[_Found]) -> list[_Found]:
     """Mark contradictions of what another document, of no lower trust, states as the arriving one does."""
     agreeing: defaultdict[tuple[int, Span], list[RelatedStatement]] = defaultdict(list)
@@ -526,7 +562,9 @@ def _backs(agreeing: RelatedStatement, conflict: RelatedStatement) -> bool:
     )
 
 
-def _likely(own: PlacedChunk, pair: SentencePair, other: PlacedChunk, is_served: bool) -> RelatedStatement:
+def _likely(
+    own: PlacedChunk, pair: SentencePair, other: PlacedChunk, is_served: bool, is_disputed: bool
+) -> RelatedStatement:
     return RelatedStatement(
         own.ordinal,
         Outcome.LIKELY,
@@ -537,6 +575,7 @@ def _likely(own: PlacedChunk, pair: SentencePair, other: PlacedChunk, is_served:
         None,
         False,
         is_served,
+        is_disputed=is_disputed,
     )
 
 
