@@ -363,7 +363,7 @@ def but(**changes):
         b"null",
         b"PAR1",
         but(format="survey/v1"),
-        but(format="survey/v5"),
+        but(format="survey/v6"),
         but(sources=None),
         but(places=[["v", "d", "s", "open", "gone"]]),
         but(links={"v": [[0, 1.0]]}),
@@ -383,7 +383,7 @@ def but(**changes):
 def test_what_is_no_survey_is_never_taken_for_an_empty_one(data):
     assert Survey.from_json(but()) == Survey()
     with pytest.raises(
-        Inconsistent, match=r"survey of \d+ bytes: unreadable .* expected format survey/v6; survey the run again"
+        Inconsistent, match=r"survey of \d+ bytes: unreadable .* expected format survey/v7; survey the run again"
     ):
         Survey.from_json(data)
 

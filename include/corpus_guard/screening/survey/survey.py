@@ -41,7 +41,7 @@ from corpus_guard.screening.survey.source_statistics import Robust, source_stati
 
 NEIGHBOUR_SIMILARITY: Final = 0.65
 """Jaccard of word shingles from which two texts are near duplicates: a few words changed in each sentence."""
-_FORMAT: Final = "survey/v6"
+_FORMAT: Final = "survey/v7"
 
 
 @dataclass(frozen=True, slots=True)
