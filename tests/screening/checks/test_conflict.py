@@ -153,21 +153,22 @@ def test_what_the_reader_doubts_is_noted_behind_all_others() -> None:
 
 
 def test_what_trusted_documents_disagree_about_is_noted_behind_all_others() -> None:
-    disputed = replace(STATEMENT, is_disputed=True)
+    disputed = replace(STATEMENT, disputed_by="edition")
 
     (only,) = findings(disputed)
     (first,) = findings(STATEMENT, disputed)
 
     assert (only.code, only.severity) == ("conflict.disputed", Severity.LOW)
-    assert "one states what this one does, which contradicts a trusted document" in only.message
+    assert "Another frequency is stated than in a trusted document" in only.message
+    assert only.message.endswith("Trusted documents disagree: document edition states the same as this one")
     assert first.code == "conflict.value", "of one sentence the worst is reported"
 
 
 def test_what_other_trusted_documents_seem_to_contradict_too_is_noted() -> None:
-    (only,) = findings(replace(STATEMENT, outcome=Outcome.LIKELY, values=(), kind=None, is_disputed=True))
+    (only,) = findings(replace(STATEMENT, outcome=Outcome.LIKELY, values=(), kind=None, disputed_by="edition"))
 
     assert (only.code, only.severity) == ("conflict.disputed", Severity.LOW)
-    assert "seem to contradict, too" in only.message
+    assert only.message.endswith("Trusted documents disagree: document edition seems to contradict it, too")
 
 
 def test_a_sentence_that_the_rules_found_is_not_reported_again() -> None:

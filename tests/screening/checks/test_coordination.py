@@ -56,7 +56,7 @@ def test_a_group_is_a_finding_with_its_place_and_its_documents() -> None:
 
 
 def related(
-    version: Version, outcome: Outcome, *, trust: TrustLevel = TrustLevel.TRUSTED, ordinal: int = 0, **signs: bool
+    version: Version, outcome: Outcome, *, trust: TrustLevel = TrustLevel.TRUSTED, ordinal: int = 0, **signs: Any
 ) -> RelatedStatement:
     """The version's text agrees with another document, or contradicts it."""
     place = SentencePlace("manual", "v1", "c1", Span(0, 9))
@@ -73,7 +73,7 @@ def related(
         (((Outcome.CONFLICT, {"trust": TrustLevel.OPEN}),), False, "group", Severity.MEDIUM),
         (((Outcome.CONFLICT, {"ordinal": 3}),), False, "group", Severity.MEDIUM),
         (((Outcome.CONFLICT, {"is_doubted": True}),), False, "group", Severity.MEDIUM),
-        (((Outcome.CONFLICT, {"is_disputed": True}), (Outcome.AGREE, {})), False, "corroborated", Severity.LOW),
+        (((Outcome.CONFLICT, {"disputed_by": "edition"}), (Outcome.AGREE, {})), False, "corroborated", Severity.LOW),
         (((Outcome.AGREE, {}),), False, "corroborated", Severity.LOW),
         (((Outcome.AGREE, {}), (Outcome.CONFLICT, {})), False, "opposed", Severity.HIGH),
         (((Outcome.AGREE, {}),), True, "opposed", Severity.HIGH),

@@ -311,7 +311,8 @@ def test_what_another_trusted_document_contradicts_too_is_disputed(
     )
 
     against = [each for each in found.statements["v-post"] if each.other.chunk_id == "c-page"]
-    assert [(each.outcome, each.is_disputed) for each in against] == [(Outcome.LIKELY, disputed)]
+    assert [(each.outcome, each.disputed_by) for each in against] == [(Outcome.LIKELY, "rules" if disputed else "")]
+    assert RelatedStatement.from_record(against[0].to_record()) == against[0]
 
 
 class Counting(Sceptic):

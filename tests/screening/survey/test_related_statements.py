@@ -185,7 +185,9 @@ def test_what_trusted_documents_disagree_about_is_disputed(
         for found in result.statements["v-post"]
         if found.outcome is Outcome.CONFLICT and found.other.doc_id == "d-manual"
     ]
-    assert [(found.is_disputed, found.is_contradiction) for found in against] == [(disputed, not disputed)]
+    assert [(found.disputed_by, found.is_contradiction) for found in against] == [
+        ("d-edition" if disputed else "", not disputed)
+    ]
 
 
 def test_what_is_disputed_hides_no_contradiction() -> None:

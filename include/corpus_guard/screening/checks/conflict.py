@@ -153,7 +153,7 @@ class Conflict(ConfiguredCheck[ConflictParams]):
                 severity,
                 score,
                 f"{what} a {'document of the same trust level' if is_peer else f'{statement.trust.value} document'} about the "
-                f"same thing: document {statement.other.doc_id}, version {statement.other.version_id}",
+                f"same thing: document {statement.other.doc_id}, version {statement.other.version_id}{_dispute(statement)}",
                 span=statement.span,
                 tags=() if is_peer else ("poisoning", "misinformation"),
                 counterstatement=Counterstatement(
@@ -172,21 +172,28 @@ def _nature(statement: RelatedStatement) -> tuple[str, str]:
     kind = statement.kind
     if statement.is_doubted:
         return "doubted", "A trained reader sees no contradiction, but the values differ from those in"
-    if statement.is_disputed and statement.outcome is Outcome.LIKELY:
-        return "disputed", "Others of this trust seem to contradict, too, what it seems to contradict in"
-    if statement.is_disputed:
-        return "disputed", "Documents of this trust disagree: one states what this one does, which contradicts"
     if statement.outcome is Outcome.LIKELY:
-        return "likely", "It seems to contradict what is said, in other words, in"
+        code = "disputed" if statement.is_disputed else "likely"
+        return code, "It seems to contradict what is said, in other words, in"
     if kind is Kind.NEGATION:
         code, what = "denial", "It denies what is stated in"
     elif kind in CONTACTS:
         code, what = "contact", f"Another {_WORDS[kind]} is given than in"
     else:
         code, what = "value", f"Another {_WORDS.get(kind, kind.value) if kind else 'value'} is stated than in"
+    if statement.is_disputed:
+        return "disputed", what
     if statement.is_near_copy:
         return "near_copy", f"Nearly a copy of a passage, with a change: {what[0].lower()}{what[1:]}"
     return code, what
+
+
+def _dispute(statement: RelatedStatement) -> str:
+    """Return the end of a message: which document disagrees with the one that is contradicted, if one does."""
+    if not statement.is_disputed:
+        return ""
+    does = "seems to contradict it, too" if statement.outcome is Outcome.LIKELY else "states the same as this one"
+    return f". {statement.trust.value.capitalize()} documents disagree: document {statement.disputed_by} {does}"
 
 
 def _weight(statement: RelatedStatement, *, is_peer: bool) -> tuple[Severity, float]:

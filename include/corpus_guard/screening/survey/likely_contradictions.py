@@ -144,21 +144,19 @@ class LikelyContradictions:
         )
         return list(found)
 
-    def dispute(self, found: Sequence[ReadPair], beside: Sequence[Sequence[ChosenPair]]) -> list[bool]:
-        """Return which contradictions the reader sees about as clearly where another trusted document stands in the post's place.
+    def dispute(self, found: Sequence[ReadPair], beside: Sequence[Sequence[Sequence[ChosenPair]]]) -> list[int | None]:
+        """Return which other passage the reader sees about as clearly contradict what each contradiction is about; None: none does.
 
         Args:
             found: contradictions.
-            beside: what is read of other trusted documents beside the trusted passage of each.
+            beside: of each, what is read of other trusted passages, in the post's place, beside the one that is contradicted.
         """
-        read = iter(read_pairs(self.reader, [pair for pairs in beside for pair in pairs]))
-        others = [[next(read) for _ in pairs] for pairs in beside]
+        chosen = [pair for passages in beside for pairs in passages for pair in pairs]
+        read = iter(read_pairs(self.reader, chosen))
+        others = [[[next(read) for _ in pairs] for pairs in passages] for passages in beside]
         return [
-            any(
-                other.sentences.other == each.sentences.other and other.log_odds >= each.log_odds - LESS_CLEARLY
-                for other in read_beside
-            )
-            for each, read_beside in zip(found, others, strict=True)
+            next((number for number, read_of in enumerate(passages) if any(map(each.is_matched_by, read_of))), None)
+            for each, passages in zip(found, others, strict=True)
         ]
 
     def doubt(self, suspected: Sequence[SuspectedPair]) -> list[bool]:
@@ -228,6 +226,10 @@ class ReadPair:
 
     log_odds: float  # that the post contradicts the excerpt
     sentences: SentencePair  # those that contradict each other most
+
+    def is_matched_by(self, other: ReadPair) -> bool:
+        """Return whether another post contradicts the same sentence about as clearly."""
+        return other.sentences.other == self.sentences.other and other.log_odds >= self.log_odds - LESS_CLEARLY
 
 
 def read_pairs(reader: PairReader, chosen: Sequence[ChosenPair], judge: PairJudge | None = None) -> list[ReadPair]:

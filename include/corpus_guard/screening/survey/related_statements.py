@@ -86,7 +86,14 @@ class RelatedStatement:
     is_near_copy: bool  # the chunks are the same but for a few words
     is_served: bool  # the other is in a collection; False: it arrives in the same run
     is_doubted: bool = False  # the rules see a contradiction, a trained reader is sure that there is none
-    is_disputed: bool = False  # documents of the other one's trust, or a higher one, disagree about it
+    disputed_by: str = (
+        ""  # document, no less trusted than the other one, with which that disagrees about it; empty: none
+    )
+
+    @property
+    def is_disputed(self) -> bool:
+        """Return whether documents of the other one's trust disagree about a contradiction."""
+        return bool(self.disputed_by)
 
     @property
     def is_noted_only(self) -> bool:
@@ -111,14 +118,14 @@ class RelatedStatement:
             self.is_near_copy,
             self.is_served,
             self.is_doubted,
-            self.is_disputed,
+            self.disputed_by,
         ]
 
     @classmethod
     def from_record(cls, record: list[Any]) -> RelatedStatement:
         """Read the output of `to_record`. A wrong shape raises TypeError or ValueError."""
         ordinal, outcome, places, (doc_id, version_id, chunk_id, other_places), trust, kind, *signs = record
-        is_near_copy, is_served, is_doubted, is_disputed = map(bool, signs)
+        is_near_copy, is_served, is_doubted, disputed_by = signs
         span, *values = _spans(places)
         other_span, *other_values = _spans(other_places)
         other = SentencePlace(doc_id, version_id, chunk_id, other_span, tuple(other_values))
@@ -130,10 +137,10 @@ class RelatedStatement:
             other,
             TrustLevel(trust),
             Kind(kind) if kind else None,
-            is_near_copy,
-            is_served,
-            is_doubted,
-            is_disputed,
+            bool(is_near_copy),
+            bool(is_served),
+            bool(is_doubted),
+            str(disputed_by),
         )
 
 
@@ -384,8 +391,8 @@ class _Finder:
         for (position, other), each in zip(places, likely.find(pairs, chunks), strict=True):
             if each:
                 found[position].append((other, each))
-        for position, contradictions, is_disputed in self._dispute(likely, found, nearby, decided):
-            yield position, [self._likely_statement(position, *each, is_disputed) for each in contradictions]
+        for position, contradictions, by in self._dispute(likely, found, nearby, decided):
+            yield position, [self._likely_statement(position, *each, by) for each in contradictions]
 
     def _dispute(
         self,
@@ -393,41 +400,50 @@ class _Finder:
         found: Mapping[int, Sequence[_Contradiction]],
         nearby: Mapping[int, Sequence[int | ServedChunk]],
         decided: Mapping[int, Sequence[RelatedStatement]],
-    ) -> Iterator[tuple[int, Sequence[_Contradiction], bool]]:
-        """Yield (position, contradictions that the reader sees, whether they are disputed).
+    ) -> Iterator[tuple[int, Sequence[_Contradiction], str]]:
+        """Yield (position, contradictions that the reader sees, document by which they are disputed, if one does).
 
         One of each chunk is looked at, then the next. Where one is not disputed, or the rules see another, the chunk waits whatever is
         said of the rest, so that nothing more is read: whoever sends many contradictions must not run up the time.
         """
         left = dict(found)
         for position in [position for position in left if any(map(_keeps_waiting, decided.get(position, ())))]:
-            yield position, left.pop(position), False
+            yield position, left.pop(position), ""
         while left:
             positions = list(left)
-            beside = [self._in_its_place(left[position][0][0], nearby[position]) for position in positions]
-            disputed = likely.dispute([left[position][0][1] for position in positions], beside)
-            for position, is_disputed in zip(positions, disputed, strict=True):
+            others = [self._others(left[position][0][0], nearby[position]) for position in positions]
+            disputing = likely.dispute(
+                [left[position][0][1] for position in positions],
+                [
+                    [self._in_its_place(other, left[position][0][0]) for other in beside]
+                    for position, beside in zip(positions, others, strict=True)
+                ],
+            )
+            for position, beside, number in zip(positions, others, disputing, strict=True):
                 rest = left.pop(position)
-                yield position, rest[:1] if is_disputed else rest, is_disputed
-                if is_disputed and rest[1:]:
+                if number is None:
+                    yield position, rest, ""
+                    continue
+                yield position, rest[:1], self._chunk(beside[number]).doc_id
+                if rest[1:]:
                     left[position] = rest[1:]
 
     def _likely_statement(
-        self, position: int, other: int | ServedChunk, read: ReadPair, is_disputed: bool
+        self, position: int, other: int | ServedChunk, read: ReadPair, disputed_by: str
     ) -> RelatedStatement:
         is_served = isinstance(other, ServedChunk)
-        return _likely(self._chunks[position], read.sentences, self._chunk(other), is_served, is_disputed)
+        return _likely(self._chunks[position], read.sentences, self._chunk(other), is_served, disputed_by)
 
-    def _in_its_place(self, contradicted: int | ServedChunk, nearby: Sequence[int | ServedChunk]) -> list[ChosenPair]:
-        """Return what is read of other trusted documents near an arriving chunk beside the one that it contradicts."""
-        chunk = self._chunk(contradicted)
-        beside = [TrustedPassage(self._passage_of(contradicted), chunk.title)]
-        return [
-            pair
-            for other in nearby
-            if self._chunk(other).trust is TrustLevel.TRUSTED and self._chunk(other).doc_id != chunk.doc_id
-            for pair in choose_pairs(self._passage_of(other), beside, READ_TO_DISPUTE)
-        ]
+    def _others(self, contradicted: int | ServedChunk, nearby: Sequence[int | ServedChunk]) -> list[int | ServedChunk]:
+        """Return the trusted chunks near an arriving one that are of other documents than the one that it contradicts."""
+        document = self._chunk(contradicted).doc_id
+        chunks = ((other, self._chunk(other)) for other in nearby)
+        return [other for other, chunk in chunks if chunk.trust is TrustLevel.TRUSTED and chunk.doc_id != document]
+
+    def _in_its_place(self, other: int | ServedChunk, contradicted: int | ServedChunk) -> list[ChosenPair]:
+        """Return what is read of a trusted chunk beside the one that an arriving chunk contradicts."""
+        beside = TrustedPassage(self._passage_of(contradicted), self._chunk(contradicted).title)
+        return choose_pairs(self._passage_of(other), [beside], READ_TO_DISPUTE)
 
     def _similarity(self, position: int, other: int | ServedChunk) -> float:
         if isinstance(other, int):
@@ -545,12 +561,14 @@ def _mark_disputed(found: Sequence[_Found]) -> list[_Found]:
     for position, _, statement in found:
         if statement.outcome is Outcome.AGREE:
             agreeing[position, statement.span].append(statement)
-    return [
-        (position, other, replace(statement, is_disputed=any(_backs(each, statement) for each in backing)))
-        if statement.outcome is Outcome.CONFLICT and (backing := agreeing.get((position, statement.span)))
-        else (position, other, statement)
-        for position, other, statement in found
-    ]
+
+    def mark(position: int, statement: RelatedStatement) -> RelatedStatement:
+        if statement.outcome is not Outcome.CONFLICT:
+            return statement
+        backing = (each for each in agreeing.get((position, statement.span), ()) if _backs(each, statement))
+        return replace(statement, disputed_by=each.other.doc_id) if (each := next(backing, None)) else statement
+
+    return [(position, other, mark(position, statement)) for position, other, statement in found]
 
 
 def _backs(agreeing: RelatedStatement, conflict: RelatedStatement) -> bool:
@@ -563,7 +581,7 @@ def _backs(agreeing: RelatedStatement, conflict: RelatedStatement) -> bool:
 
 
 def _likely(
-    own: PlacedChunk, pair: SentencePair, other: PlacedChunk, is_served: bool, is_disputed: bool
+    own: PlacedChunk, pair: SentencePair, other: PlacedChunk, is_served: bool, disputed_by: str
 ) -> RelatedStatement:
     return RelatedStatement(
         own.ordinal,
@@ -575,7 +593,7 @@ def _likely(
         None,
         False,
         is_served,
-        is_disputed=is_disputed,
+        disputed_by=disputed_by,
     )
 
 
