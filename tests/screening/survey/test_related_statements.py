@@ -190,6 +190,17 @@ def test_what_trusted_documents_disagree_about_is_disputed(
     ]
 
 
+def test_agreement_with_another_clause_disputes_no_denial() -> None:
+    result = related(
+        (chunk("manual", TRUSTED), "The lid of the OX-12 may be washed.", 1.0),
+        (chunk("sheet", TRUSTED), "The lid of the OX-12 weighs 2 kg.", 1.0),
+        (chunk("post", OPEN), "The lid of the OX-12 weighs 2 kg and must not be washed.", 0.8),
+    )
+
+    found = {each.outcome: each.is_contradiction for each in result.statements["v-post"]}
+    assert found == {Outcome.CONFLICT: True, Outcome.AGREE: False}
+
+
 def test_what_is_disputed_hides_no_contradiction() -> None:
     ours, theirs = (
         " ".join(f"The OX-{n} must be calibrated every {months} months." for n in range(20, 45)) for months in (36, 6)

@@ -24,7 +24,7 @@ Rules
   disputed: trusted documents disagree, or the reader misreads the sentence, whoever stands beside it. Of the 566 contradictions that
   the reader finds in the test cases 6 are, of its 22 false alarms on web pages (tuning half) 16.
 - Where the policy names a model to be asked (`corpus_guard.models.contradiction_judge`), that decides about what the sieve keeps.
-  What it gives no answer about is left to the reader.
+  What it gives no answer about is left to the reader. What it takes for a contradiction is never disputed.
 
 What it does not do: look for contradictions in other words in what is served when a trusted document arrives. There it only doubts.
 """
@@ -46,7 +46,9 @@ from corpus_guard.domain import Span
 from corpus_guard.models.contradiction_reader import EXCERPT_CHARS, POST_CHARS, PagePost
 
 NEAREST_READ: Final = 2  # trusted chunks beside which a chunk is read
-LESS_CLEARLY: Final = 2.0  # log-odds by which another trusted document may contradict a sentence, to dispute it
+LESS_CLEARLY: Final = (
+    2.0  # log-odds; another trusted document disputes what it contradicts by no more than that less clearly
+)
 READ_TO_DISPUTE: Final = 2  # posts of another trusted chunk that are read beside one that seems to be contradicted
 SHORT_CHUNK: Final = 300  # characters, up to which a chunk is read whole
 MAX_BEFORE: Final = 2  # sentences before an arriving one that are read with it, if they fit into as many characters
@@ -145,7 +147,7 @@ class LikelyContradictions:
         return list(found)
 
     def dispute(self, found: Sequence[ReadPair], beside: Sequence[Sequence[Sequence[ChosenPair]]]) -> list[int | None]:
-        """Return which other passage the reader sees about as clearly contradict what each contradiction is about; None: none does.
+        """Return for each contradiction the number of another passage that contradicts the same sentence about as clearly; None: none does.
 
         Args:
             found: contradictions.

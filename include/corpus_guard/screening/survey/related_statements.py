@@ -46,7 +46,6 @@ from corpus_guard.screening.survey.likely_contradictions import (
     ChosenPair,
     LikelyContradictions,
     ReadPair,
-    SentencePair,
     SuspectedPair,
     TrustedPassage,
     choose_pairs,
@@ -86,9 +85,8 @@ class RelatedStatement:
     is_near_copy: bool  # the chunks are the same but for a few words
     is_served: bool  # the other is in a collection; False: it arrives in the same run
     is_doubted: bool = False  # the rules see a contradiction, a trained reader is sure that there is none
-    disputed_by: str = (
-        ""  # document, no less trusted than the other one, with which that disagrees about it; empty: none
-    )
+    disputed_by: str = ""
+    """Document, no less trusted than the other one, that disagrees with it about a contradiction. Empty: none."""
 
     @property
     def is_disputed(self) -> bool:
@@ -125,7 +123,7 @@ class RelatedStatement:
     def from_record(cls, record: list[Any]) -> RelatedStatement:
         """Read the output of `to_record`. A wrong shape raises TypeError or ValueError."""
         ordinal, outcome, places, (doc_id, version_id, chunk_id, other_places), trust, kind, *signs = record
-        is_near_copy, is_served, is_doubted, disputed_by = signs
+        copy, served, doubted, disputed_by = signs
         span, *values = _spans(places)
         other_span, *other_values = _spans(other_places)
         other = SentencePlace(doc_id, version_id, chunk_id, other_span, tuple(other_values))
@@ -137,9 +135,9 @@ class RelatedStatement:
             other,
             TrustLevel(trust),
             Kind(kind) if kind else None,
-            bool(is_near_copy),
-            bool(is_served),
-            bool(is_doubted),
+            bool(copy),
+            bool(served),
+            bool(doubted),
             str(disputed_by),
         )
 
@@ -392,7 +390,13 @@ class _Finder:
             if each:
                 found[position].append((other, each))
         for position, contradictions, by in self._dispute(likely, found, nearby, decided):
-            yield position, [self._likely_statement(position, *each, by) for each in contradictions]
+            yield (
+                position,
+                [
+                    _likely(self._chunks[position], read, self._chunk(other), isinstance(other, ServedChunk), by)
+                    for other, read in contradictions
+                ],
+            )
 
     def _dispute(
         self,
@@ -427,12 +431,6 @@ class _Finder:
                 yield position, rest[:1], self._chunk(beside[number]).doc_id
                 if rest[1:]:
                     left[position] = rest[1:]
-
-    def _likely_statement(
-        self, position: int, other: int | ServedChunk, read: ReadPair, disputed_by: str
-    ) -> RelatedStatement:
-        is_served = isinstance(other, ServedChunk)
-        return _likely(self._chunks[position], read.sentences, self._chunk(other), is_served, disputed_by)
 
     def _others(self, contradicted: int | ServedChunk, nearby: Sequence[int | ServedChunk]) -> list[int | ServedChunk]:
         """Return the trusted chunks near an arriving one that are of other documents than the one that it contradicts."""
@@ -572,23 +570,27 @@ def _mark_disputed(found: Sequence[_Found]) -> list[_Found]:
 
 
 def _backs(agreeing: RelatedStatement, conflict: RelatedStatement) -> bool:
-    """Return whether a document agrees with the very values of a sentence that another document contradicts."""
+    """Return whether a document agrees with the very values of a sentence that another document contradicts.
+
+    Where no value differs, as in a denial, nothing says which of the sentence's clauses it agrees with.
+    """
     return (
-        agreeing.other.doc_id != conflict.other.doc_id
+        bool(conflict.values)
+        and agreeing.other.doc_id != conflict.other.doc_id
         and agreeing.trust.rank >= conflict.trust.rank
         and set(conflict.values) <= set(agreeing.values)
     )
 
 
 def _likely(
-    own: PlacedChunk, pair: SentencePair, other: PlacedChunk, is_served: bool, disputed_by: str
+    own: PlacedChunk, read: ReadPair, other: PlacedChunk, is_served: bool, disputed_by: str
 ) -> RelatedStatement:
     return RelatedStatement(
         own.ordinal,
         Outcome.LIKELY,
-        _shifted(pair.own, own.start),
+        _shifted(read.sentences.own, own.start),
         (),
-        SentencePlace(other.doc_id, other.version_id, other.chunk_id, _shifted(pair.other, other.start)),
+        SentencePlace(other.doc_id, other.version_id, other.chunk_id, _shifted(read.sentences.other, other.start)),
         other.trust,
         None,
         False,
