@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from corpus_guard.domain import Span
-from corpus_guard.screening.checks._fitting import CONTEXT_CHARS, MAX_SENTENCE_CHARS, MIN_CONTEXT_CHARS, is_foreign
+from corpus_guard.screening.checks._fitting import (
+    CONTEXT_CHARS,
+    MAX_SENTENCE_CHARS,
+    MIN_CONTEXT_CHARS,
+    is_foreign,
+    is_listed,
+)
 
 TIDES = (
     "The harbour office keeps a log of the tides. Each morning the officer reads the gauge at the eastern pier, writes the depth "
@@ -56,3 +64,19 @@ def test_only_the_neighbourhood_counts() -> None:
 
 def test_a_paragraph_is_no_sentence() -> None:
     assert fits(f"{TIDES}\n", "penguin " * MAX_SENTENCE_CHARS, f"\n{TIDES}")
+
+
+OPTIONS = ("--verbose", "-k, --kernel-dir PATH", "-n [NUMBER]", "--noopencount")
+
+
+def is_among(headings: Sequence[str]) -> bool:
+    before = "".join(f"{heading}\n    Says more of it.\n\n" for heading in headings)
+    sentence = "Tell the kernel not to supply the count."
+    return is_listed(f"{before}{sentence}\n", Span(len(before), len(before) + len(sentence)))
+
+
+def test_what_options_do_is_a_list() -> None:
+    assert is_among(OPTIONS)
+    assert not is_among(OPTIONS[1:])
+    assert not is_among(["- verbose", "-- kernel-dir", "-number", "--no opening"])
+    assert not is_among(["Write --verbose", "Or --kernel-dir", "Or -n", "Or --noopencount"])

@@ -53,13 +53,18 @@ _CHANGE: Final = re.compile(
     r"|Update|Upgrade|Use|Verify|Wrap)\b(?! (?:me|us|your?)\b)",
     re.MULTILINE,
 )
-_MIN_MARKS, _MIN_CHANGES = 2, 4
+# Options of a command, as manuals head what each does: "-k, --kernel-dir PATH".
+_OPTION: Final = re.compile(r"^[ \t]*(?:-[A-Za-z0-9]\b|--[a-z][\w-]+)(?:[ \t,=|\[<].{0,80})?$", re.MULTILINE)
+_MIN_MARKS, _MIN_CHANGES, _MIN_OPTIONS = 2, 4, 4
 
 
 def is_listed(text: str, span: Span) -> bool:
-    """Return True if a sentence stands among the imperatives of a log of changes or a list of commands."""
+    """Return True if a sentence stands among the imperatives of a log of changes, or a list of commands or options."""
     around = f"{text[max(0, span.start - CONTEXT_CHARS) : span.start]}\n{text[span.end : span.end + CONTEXT_CHARS]}"
-    return len(_LOG_MARK.findall(around)) >= _MIN_MARKS or len(_CHANGE.findall(around)) >= _MIN_CHANGES
+    return any(
+        len(marks.findall(around)) >= least
+        for marks, least in ((_LOG_MARK, _MIN_MARKS), (_CHANGE, _MIN_CHANGES), (_OPTION, _MIN_OPTIONS))
+    )
 
 
 def is_foreign(text: str, span: Span) -> bool:

@@ -413,7 +413,10 @@ class Instructions(ConfiguredCheck[InstructionsParams]):
                 return _RuleHits(rule, _raise_severity(rule.severity), _raise_score(rule.score), span, (_HIDDEN,))
             steps = excuses.steps(span) if rule.excusable else ()
             if rule.foreign and is_listed(text, span):
-                steps = (*steps, "it stands among the imperatives of a log of changes or a list of commands")
+                steps = (
+                    *steps,
+                    "it stands among the imperatives of a log of changes, or a list of commands or options",
+                )
             if rule.id == SPEECH_ACT.id and asks_for_reference(text, span):
                 steps = (*steps, "it asks for a reference, as letters do")
             return self._lowered(rule, span, steps)

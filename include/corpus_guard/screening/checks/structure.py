@@ -48,6 +48,9 @@ class StructureParams(Params):
     """Share of long runs of letters in both cases and digits (base64) in all that is not white space."""
     max_hidden: float = Field(default=0.5, ge=0, le=1)
     """Share of text that a reader does not see in all text."""
+    min_hidden: int = Field(default=2_000, ge=0)
+    """Hidden code points up to which their share says nothing: short pages that a program wrote hold a licence, marks
+    of navigation and tooltips. What they say is screened all the same (`instructions`)."""
     max_run: int = Field(default=2_000, ge=100)
     """Longest run without white space; in scripts without spaces a new letter ends a run."""
     media_types: tuple[str, ...] = (
@@ -68,7 +71,7 @@ class Structure(ConfiguredCheck[StructureParams]):
 
     name = "structure"
     params_class = StructureParams
-    code_version = ("structure/3",)
+    code_version = ("structure/4",)
 
     @cached_property
     def suite(self) -> Suite:

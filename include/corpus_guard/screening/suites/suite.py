@@ -19,13 +19,14 @@ Rules
   wrong value (a text where a number belongs) is met by `validation.try_suite`, which `guard expectations
   check` calls, and otherwise leaves every document unchecked.
 - Nulls pass, as in Great Expectations; ``expect_column_values_to_not_be_null`` says otherwise.
-- ``{"$PARAMETER": name}`` takes a value from the check's parameters, as suite parameters do.
+- ``{"$PARAMETER": name}`` takes a value from the check's parameters, as suite parameters do; within notes and row
+  conditions ``{$name}`` does.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -40,6 +41,7 @@ from corpus_guard.settings import load_yaml
 
 SUFFIXES: Final = frozenset({".yaml", ".yml", ".json"})
 PARAMETER: Final = "$PARAMETER"
+_NAMED: Final = re.compile(r"\{\$(\w+)\}")
 
 _RANGE: Final = frozenset({"min_value", "max_value", "strict_min", "strict_max"})
 _COLUMNS: Final = ("column", "column_A", "column_B", "column_list")
@@ -213,11 +215,9 @@ def load_suite(
         if problem:
             raise SettingsError(f"{path}: expectations.{position}: {problem}")
         kwargs = {key: _replace_parameters(value, values, path) for key, value in expectation.kwargs.items()}
-        notes = expectation.notes and re.sub(
-            r"\{\$(\w+)\}",
-            lambda match: _format(_replace_parameters({PARAMETER: match[1]}, values, path)),
-            expectation.notes,
-        )
+        if condition := kwargs.get("row_condition"):
+            kwargs["row_condition"] = _fill_in(str(condition), values, path, str)
+        notes = expectation.notes and _fill_in(expectation.notes, values, path, _format)
         expectations.append(expectation.model_copy(update={"kwargs": kwargs, "notes": notes}))
     return Suite(file.name, tuple(expectations), file.meta.guard)
 
@@ -260,6 +260,11 @@ def _replace_parameters(value: Any, parameters: Mapping[str, object], path: Path
         )
     given_value = parameters[value[PARAMETER]]
     return list(given_value) if isinstance(given_value, tuple) else given_value
+
+
+def _fill_in(text: str, parameters: Mapping[str, object], path: Path, write: Callable[[object], str]) -> str:
+    """Return the text with the value of each ``{$name}`` in its place."""
+    return _NAMED.sub(lambda match: write(_replace_parameters({PARAMETER: match[1]}, parameters, path)), text)
 
 
 def _format(value: object) -> str:
