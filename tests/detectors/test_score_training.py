@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from corpus_guard.detectors.score_training import fit_logistic, write_score
+from corpus_guard.detectors.score_training import fit_logistic, fit_network, write_score
 from corpus_guard.errors import Misuse
-from corpus_guard.screening.logistic import load_logistic
+from corpus_guard.screening.learned_scores import Logistic, Network, load_score
 
 NAMES = ("near", "noise")
 
@@ -37,7 +37,7 @@ def test_what_is_written_is_what_screening_reads(tmp_path: Path) -> None:
     model = fit_logistic(NAMES, "made/1", (features, labels, weights), "rows of this test")
 
     write_score(model, tmp_path / "made.yaml")
-    read = load_logistic(tmp_path / "made.yaml", "made/1", NAMES)
+    read = load_score(Logistic, tmp_path / "made.yaml", "made/1", NAMES)
 
     assert read == model
     assert np.array_equal(read.score(features), model.score(features))
@@ -53,9 +53,44 @@ def test_both_classes_weigh_the_same_however_rare_one_is() -> None:
     assert abs(balanced.score(np.array([[0.5, 5.0]]))[0] - 0.5) < 0.15
 
 
+def either_but_not_both(count: int = 3_000) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    features = np.random.default_rng(7).normal(0, 1, (count, 2))
+    return features, (features.prod(axis=1) < 0).astype(np.int64), np.ones(count)
+
+
+def test_a_network_finds_what_no_weighted_sum_can_say(tmp_path: Path) -> None:
+    features, labels, weights = either_but_not_both()
+    near = np.array([[1.0, 1.0], [-1.0, -1.0], [1.0, -1.0], [-1.0, 1.0]])
+
+    model = fit_network(NAMES, "made/1", (features, labels, weights), "rows of this test", 0)
+    plain = fit_logistic(NAMES, "made/1", (features, labels, weights), "rows of this test")
+
+    assert (model.score(near) > 0.5).tolist() == [False, False, True, True]
+    assert np.ptp(plain.score(near)) < 0.3
+    assert fit_network(NAMES, "made/1", (features, labels, weights), "rows of this test", 0) == model
+    write_score(model, tmp_path / "made.yaml")
+    assert load_score(Network, tmp_path / "made.yaml", "made/1", NAMES) == model
+
+
+def test_a_row_counts_by_its_weight_in_a_network_too() -> None:
+    features, labels, weights = rows(4_000)
+    disputed = np.full((800, 2), [0.5, 5.0])
+    features, labels = np.concatenate([features, disputed]), np.concatenate([labels, np.arange(800) % 2])
+    weights = np.concatenate([weights, np.where(np.arange(800) % 2, 0.02, 1.0)])
+
+    believed, doubted = (
+        fit_network(NAMES, "made/1", (features, labels, each), "", 0).score(disputed[:1])[0]
+        for each in (np.ones(4_800), weights)
+    )
+
+    assert doubted < believed - 0.1
+
+
 @pytest.mark.parametrize("label", [0, 1])
 def test_one_class_or_nothing_is_refused(label: int) -> None:
     with pytest.raises(Misuse, match="two classes"):
         fit_logistic(NAMES, "made/1", (np.ones((3, 2)), np.full(3, label), np.ones(3)), "")
     with pytest.raises(Misuse, match="0 rows"):
         fit_logistic(NAMES, "made/1", (np.empty((0, 2)), np.empty(0, np.int64), np.empty(0)), "")
+    with pytest.raises(Misuse, match="two classes"):
+        fit_network(NAMES, "made/1", (np.ones((3, 2)), np.full(3, label), np.ones(3)), "", 0)

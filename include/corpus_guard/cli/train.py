@@ -49,7 +49,9 @@ def score(
     seed: Annotated[int, typer.Option(help="Random seed of the sample and of the arrival order.")] = 0,
     as_json: Json = False,
 ) -> None:
-    """Fit a logistic score on the tuning half of labelled texts and write its weights as YAML.
+    """Fit a score on the tuning half of labelled texts and write its weights as YAML.
+
+    Printed is how much a standard deviation of each feature adds to the log-odds.
 
     Example: `guard train score coordination --poison attacks/*.jsonl --clean clean/*.jsonl --out coordination.yaml`
     """
@@ -63,8 +65,8 @@ def score(
     if as_json:
         print_json({"file": str(to), "digest": model.digest, **model.model_dump(mode="json")})
         return
-    for feature, values in model.features.items():
-        out.print(f"{feature:<22} {values.weight:+.2f}")
+    for feature, slope in model.slopes.items():
+        out.print(f"{feature:<22} {slope:+.2f}")
     out.print(f"Written to {visible(str(to))}; to use it, replace screening/learned/{name}.yaml", soft_wrap=True)
 
 

@@ -7,7 +7,7 @@ prints for the other half is about questions and sources that the scores never s
 from __future__ import annotations
 
 import random
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +16,7 @@ import numpy as np
 import yaml
 from numpy.typing import NDArray
 
+from corpus_guard.detectors.attack_forms import ask_siblings, rewrite_siblings
 from corpus_guard.detectors.samples import (
     BANK_QUESTIONS,
     CLEAN_PER_BATCH,
@@ -31,13 +32,15 @@ from corpus_guard.detectors.samples import (
 from corpus_guard.detectors.vector_cache import CachingModels
 from corpus_guard.errors import Misuse
 from corpus_guard.screening.checks import targeting
-from corpus_guard.screening.logistic import Logistic
+from corpus_guard.screening.learned_scores import LearnedScore, Logistic, Network
 from corpus_guard.screening.survey import agreement
 from corpus_guard.screening.survey.agreement import NoServedChunks, Passage
 from corpus_guard.screening.survey.semantics import NEAR_COSINE, NearbyQuestion
 from corpus_guard.screening.wording import load_wording
 
 MAX_TEXTS_PER_SLICE = 3_000  # of each form
+UNITS = 8  # of a network
+NETWORKS = 6  # trained from different beginnings, and averaged
 JOINED_SIBLINGS = 3  # siblings joined to one text: a planted answer may be as long as an honest passage
 EDITED_TEXTS_PER_POOL = 30  # honest texts that editions are made of
 ANSWERS_PER_QUESTION = 15  # honest passages of one question in a batch: what a crawl of the web brings
@@ -49,8 +52,8 @@ TrainingRows = tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.float64]
 """Features [rows, features], labels [rows] of 0 and 1, weights [rows]."""
 
 
-def train_score(score: ScreeningScore, samples: Sequence[Sample], models: CachingModels, seed: int = 0) -> Logistic:
-    """Fit a score.
+def train_score(score: ScreeningScore, samples: Sequence[Sample], models: CachingModels, seed: int = 0) -> LearnedScore:
+    """Fit a score: a network for coordination, a weighted sum for targeting.
 
     Args:
         score: the score to fit.
@@ -72,15 +75,16 @@ def train_score(score: ScreeningScore, samples: Sequence[Sample], models: Cachin
             "pass files with both"
         )
     rng = random.Random(f"train {seed}")  # noqa: S311 - sampling, no secret
-    attacks += list(_joined_siblings(attacks))
-    names: Sequence[str]
     if score is ScreeningScore.COORDINATION:
-        names, version = agreement.FEATURES, agreement.VERSION
-        rows = _coordination(attacks, clean, models, rng)
-    else:
-        names, version = targeting.FEATURES, targeting.VERSION
-        rows = _targeting(attacks, clean, models, rng)
-    return fit_logistic(names, version, rows, f"{len(attacks)} planted and {len(clean)} clean texts of the tuning half")
+        attacks += [*ask_siblings(attacks), *rewrite_siblings(attacks)]
+        attacks += list(_joined_siblings(attacks))
+        rows = _coordination([*attacks, *_floods(attacks)], clean, models, rng)
+        trained_on = f"{len(attacks)} planted and {len(clean)} clean texts of the tuning half"
+        return fit_network(agreement.FEATURES, agreement.VERSION, rows, trained_on, seed)
+    attacks += list(_joined_siblings(attacks))
+    rows = _targeting(attacks, clean, models, rng)
+    trained_on = f"{len(attacks)} planted and {len(clean)} clean texts of the tuning half"
+    return fit_logistic(targeting.FEATURES, targeting.VERSION, rows, trained_on)
 
 
 def fit_logistic(names: Sequence[str], version: str, rows: TrainingRows, trained_on: str) -> Logistic:
@@ -91,14 +95,8 @@ def fit_logistic(names: Sequence[str], version: str, rows: TrainingRows, trained
     """
     from sklearn.linear_model import LogisticRegression
 
-    features, labels, weights = rows
-    if len(set(labels.tolist())) != 2:
-        raise Misuse(f"training data: {len(labels)} rows of {len(set(labels.tolist()))} class; expected two classes")
-    mean, scale = features.mean(axis=0), features.std(axis=0) + 1e-9
-    weights = weights.copy()
-    for label in (0, 1):
-        weights[labels == label] *= len(labels) / weights[labels == label].sum()
-    model = LogisticRegression(max_iter=5_000).fit((features - mean) / scale, labels, sample_weight=weights)
+    standardised, mean, scale, weights = _standardise(rows)
+    model = LogisticRegression(max_iter=5_000).fit(standardised, rows[1], sample_weight=weights)
     return Logistic.model_validate(
         {
             "version": version,
@@ -112,9 +110,72 @@ def fit_logistic(names: Sequence[str], version: str, rows: TrainingRows, trained
     )
 
 
-def write_score(model: Logistic, path: Path) -> None:
+def fit_network(names: Sequence[str], version: str, rows: TrainingRows, trained_on: str, seed: int) -> Network:
+    """Fit `NETWORKS` networks of `UNITS` units over standardised features, both classes with the same weight.
+
+    What they say is averaged: one that was begun otherwise errs on other texts.
+
+    Raises:
+        Misuse: there are no rows, or all are of one class.
+    """
+    from sklearn.neural_network import MLPClassifier
+
+    standardised, mean, scale, weights = _standardise(rows)
+    units, intercept = [], 0.0
+    for number in range(NETWORKS):
+        network = MLPClassifier(
+            (UNITS,),
+            activation="tanh",
+            alpha=0.01,
+            max_iter=200,
+            early_stopping=True,
+            n_iter_no_change=15,
+            random_state=NETWORKS * seed + number,
+        ).fit(standardised, rows[1], sample_weight=weights)
+        (inner, outer), (biases, (last,)) = network.coefs_, network.intercepts_
+        intercept += float(last) / NETWORKS
+        units += [
+            {
+                "bias": round(float(bias), 4),
+                "output": round(float(output) / NETWORKS, 4),
+                "weights": [round(float(weight), 4) for weight in unit],
+            }
+            for unit, bias, output in zip(inner.T, biases, outer[:, 0], strict=True)
+        ]
+    return Network.model_validate(
+        {
+            "version": version,
+            "trained_on": trained_on,
+            "intercept": round(intercept, 4),
+            "features": {
+                name: {"mean": round(float(m), 4), "scale": round(float(s), 4)}
+                for name, m, s in zip(names, mean, scale, strict=True)
+            },
+            "units": units,
+        }
+    )
+
+
+def _standardise(
+    rows: TrainingRows,
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Return standardised features, their means and scales, and weights with which both classes weigh the same."""
+    features, labels, weights = rows
+    if len(set(labels.tolist())) != 2:
+        raise Misuse(f"training data: {len(labels)} rows of {len(set(labels.tolist()))} class; expected two classes")
+    mean, scale = features.mean(axis=0), features.std(axis=0) + 1e-9
+    weights = weights.copy()
+    for label in (0, 1):
+        weights[labels == label] *= len(labels) / weights[labels == label].sum()
+    return (features - mean) / scale, mean, scale, weights
+
+
+def write_score(model: LearnedScore, path: Path) -> None:
     """Write a score as YAML that `corpus_guard.screening` reads."""
-    path.write_text(yaml.safe_dump(model.model_dump(mode="json"), sort_keys=False, width=140), encoding="utf-8")
+    path.write_text(
+        yaml.safe_dump(model.model_dump(mode="json"), sort_keys=False, default_flow_style=None, width=200),
+        encoding="utf-8",
+    )
 
 
 def _joined_siblings(attacks: Iterable[Sample]) -> Iterator[Sample]:
@@ -125,6 +186,12 @@ def _joined_siblings(attacks: Iterable[Sample]) -> Iterator[Sample]:
                 yield replace(
                     joined[0], text=" ".join(sample.text for sample in joined), slice=f"{joined[0].slice}, longer"
                 )
+
+
+def _floods(attacks: Iterable[Sample]) -> Iterator[Sample]:
+    """Yield all texts that answer a question once more, as siblings in one slice: an attacker may plant many."""
+    for sample in attacks:
+        yield replace(sample, slice=f"{sample.slice.partition(',')[0]}, all", form=TextForm.BARE)
 
 
 def _siblings(attacks: Iterable[Sample]) -> list[list[Sample]]:
@@ -146,8 +213,9 @@ def _coordination(
 
     Also use the clean slices alone.
 
-    Every such batch also holds releases and yearly editions of honest texts, which are close to each other and no
-    attack. Further batches hold many honest answers to each question, without and with siblings beside them.
+    A sibling weighs the less, the more there are in its batch. Every such batch also holds releases and yearly editions
+    of honest texts, which are close to each other and no attack. Further batches hold many honest answers to each
+    question, without and with siblings beside them.
     """
     by_slice: dict[SliceKey, list[list[Sample]]] = defaultdict(list)
     for group in _siblings(attacks):
@@ -174,8 +242,8 @@ def _coordination(
                 _batch_features(attacked, [*chosen, *rng.sample(pool, min(CLEAN_PER_BATCH, len(pool)))], models)
             )
     parts += [_batch_features(attacked, answers, models) for attacked, answers in _answer_batches(by_slice, pools, rng)]
-    features, labels = (np.concatenate(column) for column in zip(*parts, strict=True))
-    return features, labels, np.ones(len(labels))
+    features, labels, weights = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return features, labels, weights
 
 
 def _answer_batches(
@@ -216,18 +284,18 @@ def _edit_text(sample: Sample, rng: random.Random) -> Iterator[Sample]:
         yield replace(sample, text=" ".join(words))
 
 
-def _batch_features(
-    attacked: Sequence[Sample], clean: Sequence[Sample], models: CachingModels
-) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+def _batch_features(attacked: Sequence[Sample], clean: Sequence[Sample], models: CachingModels) -> TrainingRows:
     texts = list(dict.fromkeys(sample.text for sample in (*attacked, *clean)))
-    planted = {sample.text for sample in attacked}
+    siblings = Counter((sample.slice_key, sample.key) for sample in attacked)
+    planted = {sample.text: siblings[sample.slice_key, sample.key] for sample in attacked}
     passages = [Passage(str(number), str(number), 0, open=True) for number in range(len(texts))]
     near = agreement.find_surroundings(passages, models.embedder.embed(texts), NoServedChunks())
     wording = load_wording(models.frequency_vocabulary)
     features = agreement.agreement_features(
         near, lambda positions: [texts[position] for position in positions], wording
     )
-    return features, np.array([texts[position] in planted for position in near], np.int64)
+    labels = np.array([texts[position] in planted for position in near], np.int64)
+    return features, labels, np.array([1.0 / planted.get(texts[position], 1) for position in near])
 
 
 def _targeting(

@@ -34,7 +34,7 @@ from corpus_guard.detectors.samples import Half, Sample, TextForm, question_key
 from corpus_guard.domain import Progress, no_progress
 from corpus_guard.errors import Misuse
 from corpus_guard.models import TextEmbedder
-from corpus_guard.screening.logistic import Logistic
+from corpus_guard.screening.learned_scores import Logistic
 from corpus_guard.traceback.attribution import FEATURES, attribute, find_candidates, measure_features, split_into_probes
 from corpus_guard.traceback.retrieval import InMemoryCorpus, RetrievedText
 from corpus_guard.tracking.measures import wilson_interval

@@ -49,7 +49,7 @@ from corpus_guard.domain import sha256_text
 from corpus_guard.ledger.states import PublicationState
 from corpus_guard.ledger.tables import bands, chunks, publications
 from corpus_guard.screening.folding import fold
-from corpus_guard.screening.logistic import Logistic
+from corpus_guard.screening.learned_scores import Logistic
 from corpus_guard.screening.survey.resemblance import band_keys
 from corpus_guard.screening.survey.signals import compute_minhash
 from corpus_guard.traceback.live_corpus import LiveCorpus, from_published_chunk

@@ -14,7 +14,7 @@ from sample_versions import Screen, a_version
 
 from corpus_guard.claims.comparison import Outcome
 from corpus_guard.domain import Finding, Severity, Span, TrustLevel, Verdict, Version
-from corpus_guard.screening import logistic as _logistic
+from corpus_guard.screening import learned_scores
 from corpus_guard.screening.checks.coordination import Coordination, CoordinationParams
 from corpus_guard.screening.policy import load_policy
 from corpus_guard.screening.runner import Screening
@@ -167,10 +167,10 @@ def test_parameters_and_weights_are_in_the_digest(monkeypatch: pytest.MonkeyPatc
     }  # fmt: skip
     assert len(digests) == 5
 
-    learned = yaml.safe_load((_logistic.PARAMETERS_FOLDER / "coordination.yaml").read_text())
-    learned["features"]["third"]["weight"] += 0.001
+    learned = yaml.safe_load((learned_scores.PARAMETERS_FOLDER / "coordination.yaml").read_text())
+    learned["units"][0]["bias"] += 0.001
     (tmp_path / "coordination.yaml").write_text(yaml.safe_dump(learned, sort_keys=False))
-    monkeypatch.setattr("corpus_guard.screening.logistic.PARAMETERS_FOLDER", tmp_path)
+    monkeypatch.setattr("corpus_guard.screening.learned_scores.PARAMETERS_FOLDER", tmp_path)
     assert Coordination().digest not in digests
 
 

@@ -17,7 +17,7 @@ from sample_versions import Screen, a_version
 
 from corpus_guard.domain import Chunk, Finding, Severity, TrustLevel, Verdict, Version
 from corpus_guard.models.weights import builtin_embedder
-from corpus_guard.screening import logistic as _logistic
+from corpus_guard.screening import learned_scores
 from corpus_guard.screening.checks.targeting import FEATURES, Targeting, TargetingParams, targeting_features
 from corpus_guard.screening.policy import load_policy
 from corpus_guard.screening.runner import Screening
@@ -131,10 +131,10 @@ def test_parameters_and_weights_are_in_the_digest(
     digests = {check.digest, Targeting(TargetingParams(score=0.7), WORDING).digest}
     assert len(digests) == 2
 
-    learned = yaml.safe_load((_logistic.PARAMETERS_FOLDER / "targeting.yaml").read_text())
+    learned = yaml.safe_load((learned_scores.PARAMETERS_FOLDER / "targeting.yaml").read_text())
     learned["intercept"] += 0.001
     (tmp_path / "targeting.yaml").write_text(yaml.safe_dump(learned, sort_keys=False))
-    monkeypatch.setattr(_logistic, "PARAMETERS_FOLDER", tmp_path)
+    monkeypatch.setattr(learned_scores, "PARAMETERS_FOLDER", tmp_path)
     assert Targeting(TargetingParams(), WORDING).digest not in digests
 
 

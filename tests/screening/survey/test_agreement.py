@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from corpus_guard.models.weights import builtin_embedder
-from corpus_guard.screening import logistic as _logistic
+from corpus_guard.screening import learned_scores
 from corpus_guard.screening.survey import agreement as _agreement
 from corpus_guard.screening.survey.agreement import (
     FEATURES,
@@ -39,7 +39,11 @@ from corpus_guard.screening.survey.semantics import survey_semantics
 from corpus_guard.screening.wording import load_wording
 
 GROUPING = GroupingModel(
-    _logistic.load_logistic(_logistic.PARAMETERS_FOLDER / "coordination.yaml", VERSION, FEATURES), 0.95, 0.65
+    learned_scores.load_score(
+        learned_scores.Network, learned_scores.PARAMETERS_FOLDER / "coordination.yaml", VERSION, FEATURES
+    ),
+    0.97,
+    0.8,
 )
 VOCABULARY = builtin_embedder().folder / "tokenizer.json"
 WIDTH = 384

@@ -6,9 +6,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from corpus_guard.detectors.attack_forms import ask_siblings, rewrite_siblings
 from corpus_guard.detectors.samples import Family, Half, Sample, SliceKey, TextForm, limit_per_slice
 from corpus_guard.evaluation.screening import protocols
-from corpus_guard.evaluation.screening.own_texts import asked_samples, rewritten_siblings
 from corpus_guard.evaluation.screening.protocols import ArrivalProtocol, Trial
 from corpus_guard.evaluation.screening.screener import Screener
 from corpus_guard.evaluation.screening.targets import CatchTarget, find_target
@@ -106,10 +106,10 @@ def plan_trials(samples: Sequence[Sample], plan: ScreeningPlan) -> Iterator[Tria
     """Return every trial of the plan, in a fixed order."""
     candidates = [sample for sample in samples if sample.half in plan.halves]
     chosen = limit_per_slice(candidates, plan.sample, plan.seed)
-    asked = [*chosen, *asked_samples(chosen)]
+    asked = [*chosen, *ask_siblings(chosen)]
     if ArrivalProtocol.SINGLE in plan.protocols:
         yield from protocols.single_trials(asked)
-    attacked = [*asked, *rewritten_siblings(chosen)]
+    attacked = [*asked, *rewrite_siblings(chosen)]
     if ArrivalProtocol.SIBLINGS in plan.protocols:
         yield from protocols.sibling_trials(attacked, candidates, plan.seed)
     if ArrivalProtocol.TOGETHER in plan.protocols:

@@ -5,14 +5,11 @@ They have no half: they are no collection that could be split.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Iterator
 
 from corpus_guard.attacks.obfuscation import OBFUSCATIONS
 from corpus_guard.attacks.overrides import CARRIERS, PHRASES, plant_phrase
-from corpus_guard.attacks.rewriting import rewrite
-from corpus_guard.detectors.samples import Family, Sample, TextForm, ask_sample, lead_sample
+from corpus_guard.detectors.samples import Family, Sample
 from corpus_guard.evaluation.screening.joiners import JOINERS
 
 
@@ -36,31 +33,3 @@ def joiner_samples() -> Iterator[Sample]:
     """Return honest texts with invisible characters."""
     for name, text in JOINERS.items():
         yield Sample(text, False, "joiners", Family.JOINERS, key=name)
-
-
-def asked_samples(samples: Iterable[Sample]) -> Iterator[Sample]:
-    """Return the bare adversarial texts, each behind its question as a page would write it."""
-    for sample in samples:
-        if sample.family is Family.KNOWLEDGE and sample.form is TextForm.BARE:
-            yield ask_sample(sample)
-
-
-def rewritten_siblings(samples: Iterable[Sample]) -> Iterator[Sample]:
-    """Return the bare adversarial texts of each question, rewritten each in another way.
-
-    Each is returned with and without the question in front.
-    """
-    siblings: dict[tuple[str, str], list[Sample]] = defaultdict(list)
-    for sample in samples:
-        if sample.family is Family.KNOWLEDGE and sample.form is TextForm.BARE:
-            siblings[sample.slice, sample.key].append(sample)
-    for texts in siblings.values():
-        for number, sample in enumerate(texts):
-            bare = replace(
-                sample,
-                text=rewrite(sample.text, number, sample.key),
-                slice=f"{sample.slice}, rewritten",
-                family=Family.REWRITTEN,
-            )
-            yield bare
-            yield lead_sample(bare)

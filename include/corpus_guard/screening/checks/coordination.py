@@ -32,7 +32,7 @@ from typing import Final
 from pydantic import Field
 
 from corpus_guard.domain import Chunk, Finding, Severity, Span, TrustLevel, Version
-from corpus_guard.screening import logistic
+from corpus_guard.screening import learned_scores
 from corpus_guard.screening.check import ConfiguredCheck, Hits, Params
 from corpus_guard.screening.survey.agreement import FEATURES, VERSION, Agreement, GroupingModel
 from corpus_guard.screening.survey.backed_claims import is_claim_backed
@@ -55,10 +55,10 @@ class _Meaning(StrEnum):
 class CoordinationParams(Params):
     """The section ``coordination`` of policy.yaml."""
 
-    seed: float = Field(default=0.95, gt=0, le=1)
+    seed: float = Field(default=0.97, gt=0, le=1)
     """Score of a chunk that makes a group; two are needed, or one where the texts it agrees with are served
     already."""
-    member: float = Field(default=0.65, gt=0, le=1)
+    member: float = Field(default=0.8, gt=0, le=1)
     """Score from which a chunk near a seed belongs to its group."""
     repeated: float = Field(default=0.7, gt=0, le=1)
     """How much the members repeat each other word for word, from which they quote or copy: most of what each says is
@@ -78,7 +78,9 @@ class Coordination(ConfiguredCheck[CoordinationParams]):
     def __init__(self, params: CoordinationParams | None = None) -> None:
         super().__init__(params)
         self.grouping = GroupingModel(
-            logistic.load_logistic(logistic.PARAMETERS_FOLDER / "coordination.yaml", VERSION, FEATURES),
+            learned_scores.load_score(
+                learned_scores.Network, learned_scores.PARAMETERS_FOLDER / "coordination.yaml", VERSION, FEATURES
+            ),
             self.params.seed,
             self.params.member,
         )

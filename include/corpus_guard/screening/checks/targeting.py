@@ -20,7 +20,7 @@ import numpy as np
 from pydantic import Field
 
 from corpus_guard.domain import Chunk, Finding, Severity, Span, Version
-from corpus_guard.screening import logistic
+from corpus_guard.screening import learned_scores
 from corpus_guard.screening.check import ConfiguredCheck, Hits, Params
 from corpus_guard.screening.survey.semantics import NearbyQuestion
 from corpus_guard.screening.survey.survey import Survey
@@ -57,7 +57,9 @@ class Targeting(ConfiguredCheck[TargetingParams]):
     def __init__(self, params: TargetingParams, wording: Wording) -> None:
         super().__init__(params)
         self._wording = wording
-        self._model = logistic.load_logistic(logistic.PARAMETERS_FOLDER / "targeting.yaml", VERSION, FEATURES)
+        self._model = learned_scores.load_score(
+            learned_scores.Logistic, learned_scores.PARAMETERS_FOLDER / "targeting.yaml", VERSION, FEATURES
+        )
 
     def resources(self) -> Sequence[str]:
         """Return the digest of the trained weights."""

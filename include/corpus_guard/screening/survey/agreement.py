@@ -39,7 +39,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpus_guard.domain import Span
-from corpus_guard.screening.logistic import Logistic
+from corpus_guard.screening.learned_scores import LearnedScore
 from corpus_guard.screening.survey.common_wording import find_shared_words, repetition
 from corpus_guard.screening.wording import Wording, prose_share, shingles, split_words, stem
 
@@ -59,7 +59,7 @@ FEATURES: Final = (
     "length_spread",  # of the chunk and its three voices: deviation / mean
     "prose",  # share of letters and spaces, at least 0.7
 )
-VERSION: Final = "coordination/2"
+VERSION: Final = "coordination/3"
 MAX_NAMED_DOCUMENTS: Final = 12  # other documents of a group that are named
 MAX_SERVED_DOCUMENTS: Final = 100  # served documents of a group that are named: the nearest
 MAX_COMPARED_TEXTS: Final = 24  # other members whose words are looked at
@@ -171,7 +171,7 @@ class NoServedChunks:
 class GroupingModel:
     """Model and thresholds that decide which chunks form a group."""
 
-    model: Logistic
+    model: LearnedScore
     seed: float
     member: float
 
