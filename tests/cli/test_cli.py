@@ -427,12 +427,16 @@ def test_screen_of_a_folder_into_itself_and_beside_it(bare: Callable[..., Done],
     folder.mkdir()
     (folder / "a.md").write_text(GOOD)
     (folder / "b\x1b[31m.md").write_text(BAD)
+    (folder / "plan.png").write_bytes(b"\x89PNG\r\n\x1a\n")
     out = folder / "new" / "verdicts.jsonl"
 
     done = bare("screen", folder, "--out", out, "--one-by-one", "--fail-on", "quarantine")
 
     assert (done.code, done.out) == (1, "")
-    assert done.err.splitlines()[1:] == ["  held back: b⟨U+001B⟩[31m.md"]
+    assert done.err.splitlines()[1:] == [
+        "  skipped: 1 pictures, sounds, videos and fonts, by their names",
+        "  held back: b⟨U+001B⟩[31m.md",
+    ]
     assert [json.loads(line)["id"] for line in out.read_text().splitlines()] == ["a.md", "b\x1b[31m.md"]
     assert "\x1b" not in out.read_text()
     assert [path.name for path in out.parent.iterdir()] == ["verdicts.jsonl"]

@@ -9,6 +9,7 @@ import errno
 import gc
 import logging
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
 from dataclasses import asdict
@@ -245,6 +246,7 @@ def screen(
         raise errors.Misuse(f"--out {output}: this is the input file; choose another file")
     counts = dict.fromkeys(Verdict, 0)
     held: list[str] = []  # the first few that are held back
+    skipped: Counter[str] = Counter()
     with console.progress(output is not None) as progress:
         rows = screen_input(
             load_settings(),
@@ -256,6 +258,7 @@ def screen(
             one_by_one=one_by_one,
             bank=_questions(bank) if bank else (),
             progress=progress,
+            skipped=skipped,
         )
         with console.writing(output) as write:
             judged = _counted(rows, counts, held)
@@ -268,6 +271,8 @@ def screen(
     total = sum(counts.values())
     parts = ", ".join(f"{count} {verdict.value}" for verdict, count in counts.items())
     err.print(f"{plural(total, 'document')}: {parts}")
+    for reason, count in skipped.items():
+        err.print(f"  skipped: {count:,} {reason}")
     if output is not None:
         for name in held:
             err.print(f"  held back: {visible(name)}", soft_wrap=True)

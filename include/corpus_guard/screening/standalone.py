@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -29,7 +30,7 @@ from corpus_guard.intake.parsing import ParsedDocument, ParsingSandbox
 from corpus_guard.intake.sources.config import RowFields
 from corpus_guard.intake.sources.folder import FolderConfig
 from corpus_guard.intake.sources.rows import ROW_SUFFIXES, RowsConfig
-from corpus_guard.intake.sources.source import Fetched, FetchFailed, Outcome, Source, SourceItem, utf8_path
+from corpus_guard.intake.sources.source import Fetched, FetchFailed, Outcome, Source, SourceItem, skipped_by, utf8_path
 from corpus_guard.intake.sources.sources_file import open_source
 from corpus_guard.intake.stamps import make_version
 from corpus_guard.models import Models
@@ -134,6 +135,7 @@ def screen_input(
     cache: ResultCache | None = None,
     models: Models | None = None,
     progress: Progress = lambda what, done, total: None,
+    skipped: Counter[str] | None = None,
 ) -> Iterator[ScreenedDocument]:
     """Screen folders and files; in JSONL, CSV and Parquet every row is a document.
 
@@ -150,6 +152,7 @@ def screen_input(
         cache: keeps the results of slow checks.
         models: models that are loaded already; by default those of `settings`.
         progress: called before each batch.
+        skipped: counts what the folders hold and is no document, by reason.
 
     Yields:
         One judgement for every document of the input, in its order, also for documents that could not be
@@ -184,6 +187,7 @@ def screen_input(
         policy=policy,
         cache=cache,
         progress=progress,
+        skipped=skipped,
     )
 
 
@@ -201,6 +205,7 @@ def _screen_sources(
     policy: Policy | None = None,
     cache: ResultCache | None = None,
     progress: Progress = lambda what, done, total: None,
+    skipped: Counter[str] | None = None,
 ) -> Iterator[ScreenedDocument]:
     if references and (one_by_one or trust is TrustLevel.TRUSTED):
         reason = "one by one no document is compared" if one_by_one else "a trusted input is believed as they are"
@@ -243,6 +248,8 @@ def _screen_sources(
                     names = [_name(item, Path(path), by_file=by_file) for item in items]
                     first_pass.add(versions, names, measure=not one_by_one)
                     done += len(items)
+                if skipped is not None:
+                    skipped.update(skipped_by(source))
         survey = None if one_by_one and not questions else first_pass.survey(alone=one_by_one)
         total, done = done, 0
         for names, versions in first_pass.batches():

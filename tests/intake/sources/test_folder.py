@@ -74,7 +74,7 @@ def test_what_is_skipped_is_counted_and_told(tmp_path: Path) -> None:
     root = tmp_path / "root"
     (root / ".git").mkdir(parents=True)
     (tmp_path / "secret.txt").write_text("secret")
-    for name in (".git/a.txt", ".git/b.txt", ".env", "own.md", "notes.bak"):
+    for name in (".git/a.txt", ".git/b.txt", ".env", "own.md", "notes.bak", "chart.PNG", "bell.mp3", "png"):
         (root / name).write_text("text")
     os.mkfifo(root / "pipe.md")
     (root / "out.md").symlink_to(tmp_path / "secret.txt")
@@ -83,7 +83,7 @@ def test_what_is_skipped_is_counted_and_told(tmp_path: Path) -> None:
     source = folder(root, exclude=("*.bak",))
 
     for _ in range(2):  # counted anew by each listing
-        assert uris(source) == ["own.md"]
+        assert uris(source) == ["own.md", "png"]
         assert skipped_by(source) == {
             "hidden (a name that begins with a dot)": 2,
             "links that lead out of the source": 1,
@@ -91,6 +91,7 @@ def test_what_is_skipped_is_counted_and_told(tmp_path: Path) -> None:
             "links that lead nowhere": 1,
             "pipes, sockets and devices": 1,
             "left out by include and exclude": 1,
+            "pictures, sounds, videos and fonts, by their names": 2,
         }
 
 

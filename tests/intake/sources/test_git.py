@@ -17,6 +17,7 @@ from corpus_guard.domain import TrustLevel
 from corpus_guard.errors import SourceUnavailable
 from corpus_guard.intake.sources import Connection, Fetched, FetchFailed, Outcome, SourceContext
 from corpus_guard.intake.sources.git import GitConfig, GitSource
+from corpus_guard.intake.sources.source import skipped_by
 
 ENV = {
     "PATH": os.environ["PATH"],
@@ -75,6 +76,17 @@ def test_every_file_of_the_commit_is_a_document_with_the_commit_as_its_revision(
     assert isinstance(one, Fetched)
     assert one.revision == git(repository, "rev-parse", "HEAD")
     assert one.validator == one.item.validator == git(repository, "rev-parse", "HEAD:docs/a.md")
+
+
+def test_pictures_are_no_documents_and_are_counted(repository: Path, tmp_path: Path) -> None:
+    (repository / "docs" / "plan.jpg").write_bytes(b"\xff\xd8\xff")
+    listed = source(commit(repository), tmp_path, folder="docs", exclude=("*.txt",))
+
+    assert [item.uri for item in listed.list()] == ["docs/a.md", "docs/deep/b.md"]
+    assert skipped_by(listed) == {
+        "left out by include and exclude": 1,
+        "pictures, sounds, videos and fonts, by their names": 1,
+    }
 
 
 def test_a_new_commit_changes_the_validators_of_what_it_changed_alone(repository: Path, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from corpus_guard.domain import TrustLevel
 from corpus_guard.errors import SourceUnavailable
 from corpus_guard.intake.sources import Connection, Fetched, FetchFailed, SourceContext
 from corpus_guard.intake.sources.objects import ObjectsConfig, ObjectSource
+from corpus_guard.intake.sources.source import skipped_by
 from object_store import SECRET, ObjectStore, object_store
 
 _numbers = itertools.count(1)
@@ -28,7 +29,14 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectStore]:
 def bucket(server: ObjectStore) -> str:
     name = f"bucket-{next(_numbers)}"
     server.bucket(name, versions=True)
-    for key in ("manuals/a.md", "manuals/x/b.md", "manuals/.hidden/c.md", "manuals/large.md", "other/d.md"):
+    for key in (
+        "manuals/a.md",
+        "manuals/x/b.md",
+        "manuals/.hidden/c.md",
+        "manuals/large.md",
+        "manuals/y.webp",
+        "other/d.md",
+    ):
         server.put(f"{name}/{key}", b"x" * 2_000 if "large" in key else f"text of {key}".encode())
     return name
 
@@ -44,6 +52,10 @@ def test_objects_below_the_prefix_are_documents_with_their_version(server: Objec
     found = {one.item.uri: one for one in made.fetch([*made.list()])}
 
     assert [*found] == ["a.md", "large.md", "x/b.md"]
+    assert skipped_by(made) == {
+        "hidden (a name that begins with a dot)": 1,
+        "pictures, sounds, videos and fonts, by their names": 1,
+    }
     one, large = found["a.md"], found["large.md"]
     assert isinstance(one, Fetched) and isinstance(large, FetchFailed)
     assert (one.content, one.media_type) == (b"text of manuals/a.md", "text/markdown")

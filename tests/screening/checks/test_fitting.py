@@ -75,8 +75,16 @@ def is_among(headings: Sequence[str]) -> bool:
     return is_listed(f"{before}{sentence}\n", Span(len(before), len(before) + len(sentence)))
 
 
-def test_what_options_do_is_a_list() -> None:
-    assert is_among(OPTIONS)
-    assert not is_among(OPTIONS[1:])
+FUNCTIONS = ("open(path, mode)", "kernel.close():", "setCallback :: Parser m -> m ()", "parse' :: Text")
+
+
+@pytest.mark.parametrize("headings", [OPTIONS, FUNCTIONS])
+def test_what_options_and_functions_do_is_a_list(headings: Sequence[str]) -> None:
+    assert is_among(headings)
+    assert not is_among(headings[1:])
+
+
+def test_what_looks_like_options_and_functions_is_no_list() -> None:
     assert not is_among(["- verbose", "-- kernel-dir", "-number", "--no opening"])
     assert not is_among(["Write --verbose", "Or --kernel-dir", "Or -n", "Or --noopencount"])
+    assert not is_among(["open the path (slowly)", "It is close() that ends it", ":: Text", "parse :: "])

@@ -291,6 +291,40 @@ def test_names_digests_and_identifiers_are_not_shown_to_the_model(models: Models
     assert ENGLISH[0] in shown
 
 
+CHANGELOG = """tide-gauge (2:1.4.0~rc1+dfsg-2) unstable; urgency=medium
+
+  * Team upload
+  * Bump debhelper compatibility level to 13
+
+ -- Erika Mustermann <erika@example.org>  Sat, 20 Nov 2021 17:04:43 +0100
+
+"""
+
+
+def test_the_lines_that_head_and_sign_an_entry_of_a_changelog_are_not_shown_to_the_model(models: Models) -> None:
+    for text in (f"{CHANGELOG}{ENGLISH[0]}", f"{' '.join(CHANGELOG.split())} {ENGLISH[0]}"):
+        shown = _without_shapes(text)
+
+        for shape in ("tide-gauge", "unstable", "urgency", "Mustermann", "Sat, "):
+            assert shape not in shown, shape
+        assert "Bump debhelper compatibility level" in shown
+    gibberish = " ".join([word for word in GIBBERISH[0].split() if word.isalpha()][:10])
+    for disguised in (
+        f"{gibberish} tide-gauge (1.0-1) unstable; urgency=medium",
+        f"tide-gauge (1.0-1) {gibberish}; urgency=medium",
+        f" -- {gibberish} <a@b.example>  Sat, 20 Nov 2021 17:04:43 +0100",
+    ):
+        assert gibberish in _without_shapes(f"{disguised} {ENGLISH[0]}")
+
+
+def test_options_that_may_be_left_out_are_not_shown_to_the_model() -> None:
+    usage = f"gauge [ -P printer | -r device ] [--model NAME] [-u] [ see below ] {ENGLISH[0]}"
+    gibberish = " ".join([word for word in GIBBERISH[0].split() if word.isalpha()][:10])
+
+    assert _without_shapes(usage).split()[:4] == ["gauge", "see", "below", "The"]
+    assert gibberish in _without_shapes(f"[-{gibberish}] {ENGLISH[0]}")
+
+
 def test_gibberish_written_as_an_identifier_is_shown_to_the_model(models: Models) -> None:
     joined = "_".join(GIBBERISH[1].split()[:12])
 

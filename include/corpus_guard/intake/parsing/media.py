@@ -47,6 +47,12 @@ _BY_SUFFIX = {
     ".xltx": XLSX,
     ".epub": EPUB,
 }
+_WITHOUT_TEXT = frozenset({
+    ".png", ".jpg", ".jpeg", ".gif", ".webp", ".bmp", ".ico", ".tif", ".tiff", ".avif", ".heic",
+    ".mp3", ".wav", ".ogg", ".oga", ".flac", ".m4a", ".aac", ".opus",
+    ".mp4", ".m4v", ".mov", ".avi", ".mkv", ".webm", ".mpg", ".mpeg",
+    ".ttf", ".otf", ".woff", ".woff2", ".eot",
+})  # fmt: skip
 _LEGACY_SUFFIXES = {".doc", ".xls", ".ppt", ".rtf", ".odt", ".ods", ".odp", ".dot", ".xlsb", ".pages", ".wpd"}
 _BYTE_ORDER_MARKS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff", b"\x00\x00\xfe\xff")
 # Formats that are not read here and that a lenient decoder would turn into garbage text.
@@ -77,6 +83,11 @@ class MediaDecision:
 def guess_by_name(name: str) -> str:
     """Return the type that `name`'s extension suggests; ``application/octet-stream`` for an unknown one."""
     return _BY_SUFFIX.get(splitext(name)[1].lower(), BINARY)
+
+
+def names_no_text(name: str) -> bool:
+    """Return True if a file's extension is that of a picture, a sound, a video or a font."""
+    return splitext(name)[1].lower() in _WITHOUT_TEXT
 
 
 def detect_media_type(content: bytes, media_type: str, name: str) -> MediaDecision:

@@ -2,8 +2,8 @@
 
 Rules:
 
-- Hidden files and folders (a leading dot) are skipped, and so are pipes, devices and the like. What is
-  skipped is counted; a hidden folder counts once.
+- Hidden files and folders (a leading dot) are skipped, and so are pictures, sounds, videos and fonts, by their
+  extensions, and pipes, devices and the like. What is skipped is counted; a hidden folder counts once.
 - A link to a file is taken when its target lies inside the folder, checked again at fetch. A link to a folder
   is never followed: files inside the folder have their own names, files outside are not part of the source.
 - A file above the limit is reported with its size and not read.
@@ -127,6 +127,8 @@ class FolderSource(ConfiguredSource[FolderConfig]):
                     self.skipped[reason] += 1
                 elif not self._matches(relative):
                     self.skipped[SkipReason.LEFT_OUT] += 1
+                elif media.names_no_text(name):
+                    self.skipped[SkipReason.NO_TEXT] += 1
                 else:
                     yield _make_item(relative, entry)
             pending.extend(reversed(subfolders))

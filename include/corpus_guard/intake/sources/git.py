@@ -15,8 +15,8 @@ Rules:
 - A document's uri is its path in the repository; the stamp's revision is the commit it was first seen at; its
   validator is the blob's hash, so an unchanged file is not even unpacked.
 - Nothing is checked out. Paths are data, files are read by the hash of their blob; a path that a checkout
-  would refuse (``..``, ``.git``) is reported as a failure. Symbolic links and submodules are not documents.
-  An LFS pointer is a failure, not a text.
+  would refuse (``..``, ``.git``) is reported as a failure. Symbolic links and submodules are not documents, nor are
+  pictures, sounds, videos and fonts, by their extensions. An LFS pointer is a failure, not a text.
 - The `git` program does the work, not a Python implementation: it reports an object's size before it unpacks
   it, and it runs in a process with limits on time, memory and file size. It reads only the configuration
   given here, runs no hooks, asks no questions, follows no redirects and speaks only file and https, so
@@ -143,6 +143,8 @@ class GitSource(ConfiguredSource[GitConfig]):
                         self.skipped[_OTHER_MODES.get(entry.mode, SkipReason.NOT_A_FILE)] += 1
                     elif not self._matches(path.removeprefix(prefix)):
                         self.skipped[SkipReason.LEFT_OUT] += 1
+                    elif media.names_no_text(path):
+                        self.skipped[SkipReason.NO_TEXT] += 1
                     else:
                         locator = json.dumps({"blob": entry.blob, "commit": commit})
                         yield SourceItem(path, entry.size, None, locator, validator=entry.blob)

@@ -15,10 +15,10 @@ Rules:
   ETag is often an MD5, and MD5 collisions can be made.
 - An object is read on the condition that it still has the ETag it was listed with; where the bucket keeps
   versions, the stamp's revision is the one that was read.
-- Names are data. Objects that stand for folders (a name that ends in a slash) and names with a hidden part
-  are not documents. A name with an empty part, ``.`` or ``..`` keeps the whole prefix from being listed
-  (obstore refuses it): the run says so and what is served stays. So whoever may write to the bucket can stop
-  its refresh.
+- Names are data. Objects that stand for folders (a name that ends in a slash), names with a hidden part, and
+  pictures, sounds, videos and fonts, by their extensions, are not documents. A name with an empty part, ``.`` or ``..``
+  keeps the whole prefix from being listed (obstore refuses it): the run says so and what is served stays. So whoever may
+  write to the bucket can stop its refresh.
 - Without a connection the credentials are those of the process's environment (AWS_ACCESS_KEY_ID and the
   like); `anonymous` sends none.
 
@@ -111,6 +111,8 @@ class ObjectSource(ConfiguredSource[ObjectsConfig]):
                         self.skipped[SkipReason.HIDDEN] += 1
                     elif not self._matches(relative):
                         self.skipped[SkipReason.LEFT_OUT] += 1
+                    elif media.names_no_text(relative):
+                        self.skipped[SkipReason.NO_TEXT] += 1
                     else:
                         yield _make_item(relative, metadata)
         except Exception as error:

@@ -123,6 +123,7 @@ class SkipReason(StrEnum):
     NOT_A_FILE = "pipes, sockets and devices"
     SUBMODULE = "submodules"
     LEFT_OUT = "left out by include and exclude"
+    NO_TEXT = "pictures, sounds, videos and fonts, by their names"
 
 
 def skipped_by(source: Source) -> dict[str, int]:

@@ -46,24 +46,27 @@ _LOG_MARK: Final = re.compile(
     re.MULTILINE | re.IGNORECASE,
 )
 _CHANGE: Final = re.compile(
-    r"^[ \t]*(?:[-*+•][ \t]+)?(?:[\w./-]+: )?(?:Add|Allow|Avoid|Build|Bump|Change|Check|Clean|Compute|Convert|Correct|Declare"
-    r"|Decode|Define|Delete|Disable|Document|Don't|Download|Drop|Enable|Ensure|Export|Fix|Generate|Handle|Implement|Improve"
-    r"|Include|Install|Inspect|Introduce|List|Make|Manage|Merge|Move|Pass|Prevent|Print|Provide|Refactor|Reinstall|Remove"
+    r"^[ \t]*(?:[-*+•][ \t]+)?(?:[\w./-]+: )?(?:Add|Allow|Avoid|Build|Bump|Change|Check|Clean|Compute"
+    r"|Configure|Convert|Correct|Create|Declare|Decode|Define|Delete|Disable|Display|Document|Don't|Download|Drop|Enable|Ensure|Export|Fix|Generate|Handle|Implement|Improve"
+    r"|Include|Initiali[sz]e|Install|Inspect|Introduce|List|Make|Manage|Merge|Move|Pass|Prevent|Print|Provide|Refactor|Reinstall|Remove"
     r"|Rename|Replace|Report|Return|Revert|Search|Set|Show|Simplify|Skip|Sort|Split|Start|Stop|Support|Switch|Uninstall"
     r"|Update|Upgrade|Use|Verify|Wrap)\b(?! (?:me|us|your?)\b)",
     re.MULTILINE,
 )
-# Options of a command, as manuals head what each does: "-k, --kernel-dir PATH".
-_OPTION: Final = re.compile(r"^[ \t]*(?:-[A-Za-z0-9]\b|--[a-z][\w-]+)(?:[ \t,=|\[<].{0,80})?$", re.MULTILINE)
-_MIN_MARKS, _MIN_CHANGES, _MIN_OPTIONS = 2, 4, 4
+# Options and functions, as manuals head what each does: "-k, --kernel-dir PATH", "close(stream)", "close :: Stream -> m ()".
+_HEADING: Final = re.compile(
+    r"^[ \t]*(?:(?:-[A-Za-z0-9]\b|--[a-z][\w-]+)(?:[ \t,=|\[<].{0,80})?|[\w.]+\([^()\n]{0,80}\):?|[\w']+ :: \S.{0,200})$",
+    re.MULTILINE,
+)
+_MIN_MARKS, _MIN_CHANGES, _MIN_HEADINGS = 2, 4, 4
 
 
 def is_listed(text: str, span: Span) -> bool:
-    """Return True if a sentence stands among the imperatives of a log of changes, or a list of commands or options."""
+    """Return True if a sentence stands among the imperatives of a log of changes, or of a manual's list of commands."""
     around = f"{text[max(0, span.start - CONTEXT_CHARS) : span.start]}\n{text[span.end : span.end + CONTEXT_CHARS]}"
     return any(
         len(marks.findall(around)) >= least
-        for marks, least in ((_LOG_MARK, _MIN_MARKS), (_CHANGE, _MIN_CHANGES), (_OPTION, _MIN_OPTIONS))
+        for marks, least in ((_LOG_MARK, _MIN_MARKS), (_CHANGE, _MIN_CHANGES), (_HEADING, _MIN_HEADINGS))
     )
 
 

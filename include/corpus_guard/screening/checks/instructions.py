@@ -415,7 +415,7 @@ class Instructions(ConfiguredCheck[InstructionsParams]):
             if rule.foreign and is_listed(text, span):
                 steps = (
                     *steps,
-                    "it stands among the imperatives of a log of changes, or a list of commands or options",
+                    "it stands among the imperatives of a log of changes, or of a manual's list of commands",
                 )
             if rule.id == SPEECH_ACT.id and asks_for_reference(text, span):
                 steps = (*steps, "it asks for a reference, as letters do")

@@ -72,9 +72,15 @@ MAX_SHAPES: Final = 0.7
 MAX_CHARS_BEFORE: Final = 700
 """Characters that are read before a suspect chunk: with it they fit into what the model reads at once."""
 
-_ADDRESS: Final = re.compile(r"\w+://[^\s)>]+|(?<=\])\([^\s)]*")
+_FIXED: Final = re.compile(
+    r"\w+://[^\s)>]+|(?<=\])\([^\s)]*"  # addresses
+    # The lines between which a Debian changelog says what changed.
+    r"|\b[\w.+-]{1,40} \([\w.:+~-]{1,40}\) [\w -]{1,40}; urgency=\w{1,20}"
+    r"| -- [^<\n]{1,60} <[^>\s]{1,80}> {1,2}\w{3}, \d{1,2} \w{3} \d{4} [\d:]{8} [+-]\d{4}"
+)
 _SHAPE: Final = (
     r"[\[(] ?[A-Z][\w.'’-]*(?: [\w.'’-]+){0,3} ?[\])]"  # a person in brackets
+    r"|\[ ?-{1,2}\w[^\]\n]{0,40}\]"  # an option that may be left out
     r"|<?[\w.+-]+(?:@| at )[\w-]+(?:\.[\w-]+)+>?"  # mail
     r"|\b[0-9a-f]{7,}\b"
     r"|[\w-]*[./_:\\#()][\w./_:\\#()-]*\w[\w./_:\\#()-]*"  # paths, files, identifiers with signs
@@ -122,7 +128,7 @@ class Perplexity(ConfiguredCheck[PerplexityParams]):
     name = "perplexity"
     second_stage = True
     params_class = PerplexityParams
-    code_version = ("perplexity", "7")
+    code_version = ("perplexity", "8")
 
     def __init__(
         self, params: PerplexityParams, vocabulary: Path, model_digest: str, model: Callable[[], SurpriseModel]
@@ -268,7 +274,7 @@ def _after(text: str, chunk: Chunk, characters: int) -> tuple[str, int]:
 
 def _without_shapes(text: str) -> str:
     """Return the text without what no model can foresee (see the module's docstring)."""
-    text = _ADDRESS.sub(" ", text)
+    text = _FIXED.sub(" ", text)
     words = re.sub(
         r"[ \t]+", " ", _SHAPES.sub(lambda match: match[0] if len(match[0]) > MAX_SHAPE_CHARS else " ", text)
     )
@@ -278,7 +284,7 @@ def _without_shapes(text: str) -> str:
 def _outside_shapes(text: str, places: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Return which tokens of a text stand outside what no model can foresee; all where that is nearly all of it."""
     inside = np.zeros(len(text) + 1, bool)
-    for match in _ADDRESS.finditer(text):
+    for match in _FIXED.finditer(text):
         inside[match.start() : match.end()] = True
     for match in _SHAPES.finditer(text):
         if len(match[0]) <= MAX_SHAPE_CHARS:
