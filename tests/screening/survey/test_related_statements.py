@@ -241,3 +241,59 @@ def test_only_the_values_that_another_document_states_are_disputed() -> None:
         found.kind: found.is_disputed for found in result.statements["v-post"] if found.outcome is Outcome.CONFLICT
     }
     assert kinds == {Kind.FREQUENCY: True, Kind.QUANTITY: False}
+
+
+class ServedTexts:
+    """Collections that hold one text each."""
+
+    def __init__(self, **texts: str) -> None:
+        self.texts = texts
+
+    def near(self, trust: TrustLevel, vectors: NDArray[np.float32], count: int) -> Sequence[Sequence[ServedChunk]]:
+        held = chunk(f"served-{trust.value}", trust, start=20)
+        found = [ServedChunk(held, self.texts[trust.value], 0.9)] if trust.value in self.texts else []
+        return [found for _ in vectors]
+
+
+DENIAL = "My advice: the OX-12 must not be calibrated every 6 months."
+
+
+@pytest.mark.parametrize(
+    ("served", "arriving", "reopened"),
+    [
+        (ServedTexts(open=LIE), (), True),
+        (ServedTexts(open=LIE, trusted=OTHER_EDITION), (), False),
+        (ServedTexts(open=LIE), ((chunk("edition", TRUSTED), OTHER_EDITION, 0.9),), False),
+        (ServedTexts(open=LIE, reviewed=OTHER_EDITION), (), True),
+        (ServedTexts(open=LIE, trusted=OTHER_EDITION.replace("36", "24")), (), True),
+        (ServedTexts(open=LIE), ((chunk("more", TRUSTED, document="d-manual"), OTHER_EDITION, 0.9),), True),
+        (ServedTexts(open=DENIAL, trusted=OTHER_EDITION), (), True),
+        (ServedTexts(open=f"{LIE} The OX-12 weighs 9 kg.", trusted=OTHER_EDITION), (), False),
+    ],
+    ids=[
+        "nobody else",
+        "another edition is served",
+        "another edition arrives",
+        "a reviewed one says so",
+        "a third value",
+        "the manual itself",
+        "a denial",
+        "the other sentence differs from nothing",
+    ],
+)
+def test_what_another_trusted_document_states_too_is_not_reopened(
+    served: ServedTexts, arriving: tuple[tuple[PlacedChunk, str, float], ...], reopened: bool
+) -> None:
+    result = related((chunk("manual", TRUSTED), MANUAL, 1.0), *arriving, served=served)
+
+    against = [found for found in result.contradicted.get("v-manual", ()) if found.trust is OPEN]
+    assert bool(against) == reopened
+
+
+def test_of_a_served_text_what_no_trusted_document_backs_is_reopened() -> None:
+    manual = "The OX-12 must be calibrated every 6 months. The lid of the OX-12 weighs 4 kg."
+    post = "The OX-12 must be calibrated every 36 months. The lid of the OX-12 weighs 9 kg."
+
+    result = related((chunk("manual", TRUSTED), manual, 1.0), served=ServedTexts(open=post, trusted=OTHER_EDITION))
+
+    assert [found.kind for found in result.contradicted["v-manual"] if found.trust is OPEN] == [Kind.QUANTITY]

@@ -10,7 +10,8 @@ Rules
 - Where one trusted document agrees with the very values of an arriving sentence that another one contradicts, the trusted
   documents disagree, not the arriving one: it is disputed. Of two reviewed ones the same holds.
 - A trusted chunk is compared with the served ones of lower trust that lie nearest to it, after all others: they came
-  before it, and nobody could know. What the reader doubts is left out.
+  before it, and nobody could know. What the reader doubts is left out, and what another trusted chunk near it states as
+  the served one does: trusted documents disagree there, and nobody knows that the served one is wrong.
 - A trained reader looks for contradictions in other words, and doubts some that the rules found
   (`corpus_guard.screening.survey.likely_contradictions`).
 - At most `max_comparisons` pairs of chunks are compared in a run. A chunk that was not compared with a more
@@ -307,11 +308,36 @@ class _Finder:
                         not_compared[self._chunks[position].version_id] += 1
                         break
                     found += [(position, other, each) for each in self._compare(position, other, only_conflicts=True)]
-            for position, _, statement in self._doubt(found):
-                if not statement.is_doubted:
+            for position, _, statement in self._doubt(self._mark_backed(found)):
+                if not statement.is_noted_only:
                     contradicted[self._chunks[position].version_id].append(statement)
         kept = {version: _worst(statements) for version, statements in contradicted.items() if statements}
         return kept, not_compared
+
+    def _mark_backed(self, found: Sequence[_Found]) -> list[_Found]:
+        """Mark contradictions of served chunks that another trusted document states as the served one does."""
+        beside: dict[int, list[int | ServedChunk]] = {position: [] for position, _, _ in found}
+        if not beside:
+            return []
+        self._add_served(TrustLevel.TRUSTED, list(beside), beside)
+        self._add_arriving(TrustLevel.TRUSTED.rank, list(beside), NEAREST, beside, are_peers=True)
+        return [
+            (position, other, replace(statement, disputed_by=self._find_backing(other, statement, beside[position])))
+            for position, other, statement in found
+        ]
+
+    def _find_backing(
+        self, contradicted: int | ServedChunk, statement: RelatedStatement, trusted: Sequence[int | ServedChunk]
+    ) -> str:
+        """Return the id of a trusted document that agrees with the very values of a contradicted sentence; empty: none does."""
+        place, own = statement.other, self._chunk(contradicted)
+        for other in trusted:
+            for each in compare_passages(self._passage_of(contradicted), self._passage_of(other)):
+                values = {_shifted(pair[0].span, own.start) for pair in each.values}
+                is_same = each.outcome is Outcome.AGREE and _shifted(each.one.span, own.start) == place.span
+                if is_same and place.values and values.issuperset(place.values):
+                    return self._chunk(other).doc_id
+        return ""
 
     def _compare_block(self, block: NDArray[np.intp]) -> Iterator[tuple[int, list[RelatedStatement] | None]]:
         """Yield (position, what is related); None: the budget does not reach."""
