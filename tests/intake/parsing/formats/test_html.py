@@ -113,6 +113,14 @@ def test_headings_and_links_are_kept() -> None:
     )
 
 
+def test_icons_of_a_font_are_no_text() -> None:
+    parsed = html.read_string(
+        page('<h2>Pier<a class="headerlink" href="#pier">\uf0c1</a></h2><p>\ue000Deep w\uf8ffater.</p>')
+    )
+
+    assert parsed.text == "Shown.\n\n## Pier\n\nDeep water."
+
+
 def test_what_stands_beside_the_text_is_hidden_and_told_by_kind() -> None:
     parsed = html.read_string(
         page('<img alt="a boat"><p hidden>closed</p><!-- draft -->', "<title>The quays of the harbour</title>")

@@ -4,7 +4,8 @@ Hidden: elements with ``hidden``; a style or a ``<style>`` rule with display:non
 opacity:0, a font, clip or box without size, or a place off the screen; text in the colour of its background;
 comments; ``<template>``, ``<noscript>`` and other fallbacks; and, unless the text repeats them, alternative
 texts, tooltips, the page's title and its ``<meta>`` texts. Not hidden: ``aria-hidden`` (it is on the screen;
-icons carry it). Scripts are dropped, and so are navigation and the page's footer, which repeat on every page.
+icons carry it). Scripts are dropped, and so are icons of a font (private-use characters), navigation and the page's
+footer, which repeat on every page.
 
 `_layout` defines how structure is written. A second parser, libxml2's, counts the text of the same bytes
 (`_recount`).
@@ -39,6 +40,7 @@ _REFUSED_CHARSETS = frozenset(
 _CONDITIONAL = re.compile(r"\A\[if[^\]]*\]>|<!\[endif\]\Z")
 _XML_DECLARATION = re.compile(r"\?xml(?:\s+[a-z]{7,10}\s*=\s*[\"'][\w.-]{1,20}[\"']){0,3}\s*\?\Z")
 _TAG = re.compile(r"<[^<>]*>")
+_ICON = re.compile("[\ue000-\uf8ff]")  # private use: glyphs of a font that the page brings
 _META = {
     "author": "author",
     "description": "description",
@@ -231,6 +233,7 @@ class _TreeReader:
         if reason := look.hiding_reason:
             self.hidden.extend(reason, text)
             return
+        text = _ICON.sub("", text)
         self.layout.aside = look.furniture
         if look.literal:
             self.layout.literal(text)
