@@ -39,6 +39,7 @@ from corpus_guard.screening.survey.semantics import NEAR_COSINE, NearbyQuestion
 from corpus_guard.screening.wording import load_wording
 
 MAX_TEXTS_PER_SLICE = 3_000  # of each form
+MIN_GROUPS = 10  # of siblings in a slice; fewer say little, and would weigh as much as many
 UNITS = 8  # of a network
 NETWORKS = 6  # trained from different beginnings, and averaged
 JOINED_SIBLINGS = 3  # siblings joined to one text: a planted answer may be as long as an honest passage
@@ -65,7 +66,11 @@ def train_score(score: ScreeningScore, samples: Sequence[Sample], models: Cachin
         Misuse: the tuning half has no attack with siblings and a question, or no clean text.
     """
     tuning = limit_per_slice([sample for sample in samples if sample.half is Half.TUNING], MAX_TEXTS_PER_SLICE, seed)
-    attacks = [sample for sample in tuning if sample.attack and sample.question and sample.family is not Family.HOTFLIP]
+    attacks = [
+        sample
+        for sample in tuning
+        if sample.attack and sample.question and sample.family not in {Family.HOTFLIP, Family.TYPOS}
+    ]
     clean = [
         sample for sample in tuning if not sample.attack and sample.family in {Family.ORDINARY, Family.HARD_NEGATIVE}
     ]
@@ -213,43 +218,60 @@ def _coordination(
 
     Also use the clean slices alone.
 
-    A sibling weighs the less, the more there are in its batch. Every such batch also holds releases and yearly editions
+    Every slice of attacks weighs the same, and within it every group. Every such batch also holds releases and yearly editions
     of honest texts, which are close to each other and no attack. Further batches hold many honest answers to each
     question, without and with siblings beside them.
     """
     by_slice: dict[SliceKey, list[list[Sample]]] = defaultdict(list)
     for group in _siblings(attacks):
         by_slice[group[0].slice_key].append(group)
+    by_slice = {key: groups for key, groups in by_slice.items() if len(groups) >= MIN_GROUPS}
     pools: dict[str, list[Sample]] = defaultdict(list)
     for sample in clean:
         pools[sample.slice].append(sample)
-    parts = []
+    parts: list[tuple[SliceKey | None, TrainingRows]] = []
     for pool in (*pools.values(), list(clean)):
         editions = [
             edition
             for sample in rng.sample(pool, min(EDITED_TEXTS_PER_POOL, len(pool)))
             for edition in _edit_text(sample, rng)
         ]
-        parts.append(_batch_features([], [*editions, *rng.sample(pool, min(MAX_CLEAN_BATCH, len(pool)))], models))
-        for groups in by_slice.values():
+        honest = [*editions, *rng.sample(pool, min(MAX_CLEAN_BATCH, len(pool)))]
+        parts.append((None, _batch_features([], honest, models)))
+        for key, groups in by_slice.items():
             attacked = [
                 sample
                 for group in rng.sample(groups, min(QUESTIONS_PER_BATCH, len(groups)))
                 for sample in _some(group, rng)
             ]
             chosen = rng.sample(editions, min(5 * QUESTIONS_PER_BATCH, len(editions)))
-            parts.append(
-                _batch_features(attacked, [*chosen, *rng.sample(pool, min(CLEAN_PER_BATCH, len(pool)))], models)
-            )
-    parts += [_batch_features(attacked, answers, models) for attacked, answers in _answer_batches(by_slice, pools, rng)]
-    features, labels, weights = (np.concatenate(column) for column in zip(*parts, strict=True))
-    return features, labels, weights
+            beside = [*chosen, *rng.sample(pool, min(CLEAN_PER_BATCH, len(pool)))]
+            parts.append((key, _batch_features(attacked, beside, models)))
+    parts += [
+        (key, _batch_features(attacked, answers, models))
+        for key, attacked, answers in _answer_batches(by_slice, pools, rng)
+    ]
+    return _weigh_slices(parts)
+
+
+def _weigh_slices(parts: Iterable[tuple[SliceKey | None, TrainingRows]]) -> TrainingRows:
+    """Join batches so that the planted texts of every slice have the same weight together."""
+    parts = list(parts)
+    totals: Counter[SliceKey | None] = Counter()
+    for key, (_, labels, weights) in parts:
+        totals[key] += weights[labels == 1].sum()
+    rows = [
+        (features, labels, np.where(labels == 1, weights / max(totals[key], 1e-9), weights))
+        for key, (features, labels, weights) in parts
+    ]
+    joined, labels, weights = (np.concatenate(column) for column in zip(*rows, strict=True))
+    return joined, labels, weights
 
 
 def _answer_batches(
     attacks: Mapping[SliceKey, Sequence[Sequence[Sample]]], pools: Mapping[str, Sequence[Sample]], rng: random.Random
-) -> Iterator[tuple[list[Sample], list[Sample]]]:
-    """Yield (attacked, honest) texts in which many honest passages answer each question, without and with siblings."""
+) -> Iterator[tuple[SliceKey | None, list[Sample], list[Sample]]]:
+    """Yield (slice, attacked, honest texts) in which many passages answer each question, without and with siblings."""
     for pool in pools.values():
         answers: dict[str, list[Sample]] = defaultdict(list)
         for sample in pool:
@@ -264,11 +286,11 @@ def _answer_batches(
                 honest = [sample for key in chosen for sample in answers[key][first : first + ANSWERS_PER_QUESTION]]
                 if len(honest) <= 2 * agreement.MIN_BACKGROUND_CHUNKS:
                     continue
-                yield [], honest
-                for groups in attacks.values():
+                yield None, [], honest
+                for attack, groups in attacks.items():
                     beside = [sample for group in groups if group[0].key in chosen for sample in _some(group, rng)]
                     if beside and turn == 0:
-                        yield beside, honest
+                        yield attack, beside, honest
 
 
 def _edit_text(sample: Sample, rng: random.Random) -> Iterator[Sample]:

@@ -42,7 +42,7 @@ GROUPING = GroupingModel(
     learned_scores.load_score(
         learned_scores.Network, learned_scores.PARAMETERS_FOLDER / "coordination.yaml", VERSION, FEATURES
     ),
-    0.97,
+    0.975,
     0.8,
 )
 VOCABULARY = builtin_embedder().folder / "tokenizer.json"
@@ -91,10 +91,14 @@ class Shelf:
 
 
 def found(
-    made: Sequence[Passage], vectors: Vectors, served: ServedChunks | None = None, shelf: Shelf | None = None
+    made: Sequence[Passage],
+    vectors: Vectors,
+    served: ServedChunks | None = None,
+    shelf: Shelf | None = None,
+    grouping: GroupingModel = GROUPING,
 ) -> dict[int, Agreement]:
     return dict(
-        find_groups(made, vectors, shelf or Shelf(), load_wording(VOCABULARY), GROUPING, served or NoServedChunks())
+        find_groups(made, vectors, shelf or Shelf(), load_wording(VOCABULARY), grouping, served or NoServedChunks())
     )
 
 
@@ -385,7 +389,10 @@ def test_texts_are_fetched_for_candidates_only() -> None:
 def test_many_documents_are_counted_and_a_few_named() -> None:
     flood = around(at_random(1, 99)[0], 20, 0.85)
 
-    agreements = found(passages(220), np.concatenate([at_random(200), flood]))
+    # So many texts might be honest passages on one question: at the shipped threshold they are no group.
+    agreements = found(
+        passages(220), np.concatenate([at_random(200), flood]), grouping=replace(GROUPING, seed=0.85, member=0.5)
+    )
 
     assert agreements
     for agreement in agreements.values():

@@ -55,7 +55,7 @@ class _Meaning(StrEnum):
 class CoordinationParams(Params):
     """The section ``coordination`` of policy.yaml."""
 
-    seed: float = Field(default=0.97, gt=0, le=1)
+    seed: float = Field(default=0.975, gt=0, le=1)
     """Score of a chunk that makes a group; two are needed, or one where the texts it agrees with are served
     already."""
     member: float = Field(default=0.8, gt=0, le=1)
