@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from corpus_guard.detectors.score_training import fit_logistic, fit_network, write_score
+from corpus_guard.detectors.samples import SliceKey, TextForm
+from corpus_guard.detectors.score_training import _floods, _weigh_slices, fit_logistic, fit_network, write_score
 from corpus_guard.errors import Misuse
 from corpus_guard.screening.learned_scores import Logistic, Network, load_score
+from labelled import sibling_samples
 
 NAMES = ("near", "noise")
 
@@ -94,3 +97,32 @@ def test_one_class_or_nothing_is_refused(label: int) -> None:
         fit_logistic(NAMES, "made/1", (np.empty((0, 2)), np.empty(0, np.int64), np.empty(0)), "")
     with pytest.raises(Misuse, match="two classes"):
         fit_network(NAMES, "made/1", (np.ones((3, 2)), np.full(3, label), np.ones(3)), "", 0)
+
+
+def test_every_slice_of_attacks_weighs_the_same_and_an_honest_text_counts_once() -> None:
+    few, many = (SliceKey(name, TextForm.BARE, True) for name in ("few", "many"))
+
+    def batch(planted: int, weight: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        labels = np.array([1] * planted + [0, 0])
+        return np.full((planted + 2, 1), planted), labels, np.array([weight] * planted + [1.0, 1.0])
+
+    features, labels, weights = _weigh_slices(
+        [(None, batch(0, 1.0)), (few, batch(3, 1 / 3)), (many, batch(5, 0.2)), (many, batch(20, 0.05))]
+    )
+
+    assert weights[labels == 0].tolist() == [1.0] * 8
+    sums = {size: weights[(labels == 1) & (features[:, 0] == size)].sum() for size in (3, 5, 20)}
+    assert sums == pytest.approx({3: 1.0, 5: 0.5, 20: 0.5})
+
+
+def test_all_texts_of_a_question_are_siblings_once_more() -> None:
+    bare, (other,) = sibling_samples(1), sibling_samples(1, each=1)
+    led = [replace(sample, form=TextForm.LED, slice="lies, rewritten") for sample in bare]
+
+    flood = list(_floods([*bare, *led, replace(other, slice="others")]))
+
+    assert [(sample.slice, sample.form) for sample in flood] == [
+        *[("lies, all", TextForm.BARE)] * 10,
+        ("others, all", TextForm.BARE),
+    ]
+    assert [sample.text for sample in flood[:10]] == [sample.text for sample in (*bare, *led)]
