@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from corpus_guard.detectors.samples import SliceKey, TextForm
-from corpus_guard.detectors.score_training import _floods, _weigh_slices, fit_logistic, fit_network, write_score
+from corpus_guard.detectors.samples import Half, Sample, SliceKey, TextForm
+from corpus_guard.detectors.score_training import (
+    MIN_GROUPS,
+    _batch_features,
+    _coordination,
+    _floods,
+    _weigh_slices,
+    fit_logistic,
+    fit_network,
+    write_score,
+)
 from corpus_guard.errors import Misuse
 from corpus_guard.screening.learned_scores import Logistic, Network, load_score
-from labelled import sibling_samples
+from labelled import clean_samples, sibling_samples
 
 NAMES = ("near", "noise")
 
@@ -126,3 +137,46 @@ def test_all_texts_of_a_question_are_siblings_once_more() -> None:
         ("others, all", TextForm.BARE),
     ]
     assert [sample.text for sample in flood[:10]] == [sample.text for sample in (*bare, *led)]
+
+
+def honest_pages() -> list[Sample]:
+    chance = random.Random(5)
+    words = [f"{chance.choice('bdfgklmnprst')}{chance.choice('aeiou')}{number:03}x" for number in range(400)]
+    return [replace(sample, text=" ".join(chance.sample(words, 30)), half=Half.TUNING) for sample in clean_samples(80)]
+
+
+def test_every_group_of_siblings_weighs_the_same_however_many_they_are(hashed_models: Any) -> None:
+    one, other = (sample_group(question, count) for question, count in ((0, 5), (1, 4)))
+
+    _, labels, weights = _batch_features([*one, *other], honest_pages(), hashed_models)
+
+    assert sorted(weights[labels == 1].tolist()) == pytest.approx([0.2] * 5 + [0.25] * 4)
+    assert set(weights[labels == 0].tolist()) <= {1.0}
+
+
+def sample_group(question: int, count: int) -> list[Sample]:
+    """Texts that share most of twelve words, which no other question's have."""
+    chance = random.Random(question)
+    words = [f"claim{question}of{number}" for number in range(12)]
+    return [
+        replace(
+            sample,
+            key=f"q{question}",
+            text=" ".join([*chance.sample(words, 9), f"teller{question}and{number}"]),
+        )
+        for number, sample in enumerate(sibling_samples(1, each=count, half=Half.TUNING))
+    ]
+
+
+def test_a_slice_of_few_groups_is_left_out(hashed_models: Any) -> None:
+    few, enough = (
+        [replace(sample, slice=name) for question in range(count) for sample in sample_group(question, 5)]
+        for name, count in (("few", MIN_GROUPS - 1), ("enough", MIN_GROUPS))
+    )
+
+    counts = [
+        int(_coordination(attacks, honest_pages(), hashed_models, random.Random(1))[1].sum())
+        for attacks in (few, enough)
+    ]
+
+    assert counts[0] == 0 < counts[1]

@@ -84,7 +84,12 @@ def test_what_options_and_functions_do_is_a_list(headings: Sequence[str]) -> Non
     assert not is_among(headings[1:])
 
 
-def test_what_looks_like_options_and_functions_is_no_list() -> None:
-    assert not is_among(["- verbose", "-- kernel-dir", "-number", "--no opening"])
-    assert not is_among(["Write --verbose", "Or --kernel-dir", "Or -n", "Or --noopencount"])
-    assert not is_among(["open the path (slowly)", "It is close() that ends it", ":: Text", "parse :: "])
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("- verbose", "-- kernel-dir", "-number", "Write --verbose", "Or -n"),
+        *("open the path (slowly)", "It is close() that ends it", ":: Text", "parse :: ", "open(path"),
+    ],
+)
+def test_what_looks_like_options_and_functions_is_no_list(line: str) -> None:
+    assert not is_among([line] * 6)

@@ -319,7 +319,7 @@ def test_the_lines_that_head_and_sign_an_entry_of_a_changelog_are_not_shown_to_t
 
 def test_options_that_may_be_left_out_are_not_shown_to_the_model() -> None:
     usage = f"gauge [ -P printer | -r device ] [--model NAME] [-u] [ see below ] {ENGLISH[0]}"
-    gibberish = " ".join([word for word in GIBBERISH[0].split() if word.isalpha()][:10])
+    gibberish = " ".join([word for word in GIBBERISH[0].split() if word.isalpha()][:10])[:50]
 
     assert _without_shapes(usage).split()[:4] == ["gauge", "see", "below", "The"]
     assert gibberish in _without_shapes(f"[-{gibberish}] {ENGLISH[0]}")

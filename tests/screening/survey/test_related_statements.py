@@ -290,10 +290,20 @@ def test_what_another_trusted_document_states_too_is_not_reopened(
     assert bool(against) == reopened
 
 
-def test_of_a_served_text_what_no_trusted_document_backs_is_reopened() -> None:
-    manual = "The OX-12 must be calibrated every 6 months. The lid of the OX-12 weighs 4 kg."
-    post = "The OX-12 must be calibrated every 36 months. The lid of the OX-12 weighs 9 kg."
+@pytest.mark.parametrize("joint", [". The lid of the OX-12", " and"])
+def test_of_a_served_text_what_no_trusted_document_backs_is_reopened(joint: str) -> None:
+    manual = f"The OX-12 must be calibrated every 6 months{joint} weighs 4 kg."
+    post = f"The OX-12 must be calibrated every 36 months{joint} weighs 9 kg."
 
     result = related((chunk("manual", TRUSTED), manual, 1.0), served=ServedTexts(open=post, trusted=OTHER_EDITION))
 
     assert [found.kind for found in result.contradicted["v-manual"] if found.trust is OPEN] == [Kind.QUANTITY]
+
+
+def test_agreement_with_another_clause_backs_no_denial() -> None:
+    post = "The lid of the OX-12 weighs 2 kg and must not be washed."
+    served = ServedTexts(open=post, trusted="The lid of the OX-12 weighs 2 kg.")
+
+    result = related((chunk("manual", TRUSTED), "The lid of the OX-12 may be washed.", 1.0), served=served)
+
+    assert [found.kind for found in result.contradicted["v-manual"] if found.trust is OPEN] == [Kind.NEGATION]

@@ -334,8 +334,7 @@ class _Finder:
         for other in trusted:
             for each in compare_passages(self._passage_of(contradicted), self._passage_of(other)):
                 values = {_shifted(pair[0].span, own.start) for pair in each.values}
-                is_same = each.outcome is Outcome.AGREE and _shifted(each.one.span, own.start) == place.span
-                if is_same and place.values and values.issuperset(place.values):
+                if each.outcome is Outcome.AGREE and place.values and values.issuperset(place.values):
                     return self._chunk(other).doc_id
         return ""
 
