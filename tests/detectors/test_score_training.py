@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from corpus_guard.detectors.samples import Half, Sample, SliceKey, TextForm
+from corpus_guard.detectors.samples import Half, Sample, ScreeningScore, SliceKey, TextForm
 from corpus_guard.detectors.score_training import (
     MIN_GROUPS,
     _batch_features,
@@ -19,6 +19,7 @@ from corpus_guard.detectors.score_training import (
     _weigh_slices,
     fit_logistic,
     fit_network,
+    train_score,
     write_score,
 )
 from corpus_guard.errors import Misuse
@@ -180,3 +181,5 @@ def test_a_slice_of_few_groups_is_left_out(hashed_models: Any) -> None:
     ]
 
     assert counts[0] == 0 < counts[1]
+    with pytest.raises(Misuse, match="no kind of attack has 10 questions with three texts"):
+        train_score(ScreeningScore.COORDINATION, [*few[:15], *honest_pages()], hashed_models)

@@ -63,7 +63,7 @@ def train_score(score: ScreeningScore, samples: Sequence[Sample], models: Cachin
         seed: of the sampling and of the batches.
 
     Raises:
-        Misuse: the tuning half has no attack with siblings and a question, or no clean text.
+        Misuse: the tuning half has too few attacks with siblings and a question, or no clean text.
     """
     tuning = limit_per_slice([sample for sample in samples if sample.half is Half.TUNING], MAX_TEXTS_PER_SLICE, seed)
     attacks = [
@@ -84,6 +84,11 @@ def train_score(score: ScreeningScore, samples: Sequence[Sample], models: Cachin
         attacks += [*ask_siblings(attacks), *rewrite_siblings(attacks)]
         attacks += list(_joined_siblings(attacks))
         rows = _coordination([*attacks, *_floods(attacks)], clean, models, rng)
+        if not rows[1].any():
+            raise Misuse(
+                f"training data: no kind of attack has {MIN_GROUPS} questions with three texts each in the tuning half that lie "
+                "apart from the clean texts; pass more attacks"
+            )
         trained_on = f"{len(attacks)} planted and {len(clean)} clean texts of the tuning half"
         return fit_network(agreement.FEATURES, agreement.VERSION, rows, trained_on, seed)
     attacks += list(_joined_siblings(attacks))
