@@ -66,11 +66,7 @@ def train_score(score: ScreeningScore, samples: Sequence[Sample], models: Cachin
         Misuse: the tuning half has too few attacks with siblings and a question, or no clean text.
     """
     tuning = limit_per_slice([sample for sample in samples if sample.half is Half.TUNING], MAX_TEXTS_PER_SLICE, seed)
-    attacks = [
-        sample
-        for sample in tuning
-        if sample.attack and sample.question and sample.family not in {Family.HOTFLIP, Family.TYPOS}
-    ]
+    attacks = [sample for sample in tuning if sample.attack and sample.question and sample.family is not Family.HOTFLIP]
     clean = [
         sample for sample in tuning if not sample.attack and sample.family in {Family.ORDINARY, Family.HARD_NEGATIVE}
     ]
@@ -80,21 +76,20 @@ def train_score(score: ScreeningScore, samples: Sequence[Sample], models: Cachin
             "pass files with both"
         )
     rng = random.Random(f"train {seed}")  # noqa: S311 - sampling, no secret
-    if score is ScreeningScore.COORDINATION:
+    if score is ScreeningScore.COORDINATION:  # misspelt siblings are copies
+        attacks = [sample for sample in attacks if sample.family is not Family.TYPOS]
         attacks += [*ask_siblings(attacks), *rewrite_siblings(attacks)]
-        attacks += list(_joined_siblings(attacks))
-        rows = _coordination([*attacks, *_floods(attacks)], clean, models, rng)
-        if not rows[1].any():
-            raise Misuse(
-                f"training data: no kind of attack has {MIN_GROUPS} questions with three texts each in the tuning half that lie "
-                "apart from the clean texts; pass more attacks"
-            )
-        trained_on = f"{len(attacks)} planted and {len(clean)} clean texts of the tuning half"
-        return fit_network(agreement.FEATURES, agreement.VERSION, rows, trained_on, seed)
     attacks += list(_joined_siblings(attacks))
-    rows = _targeting(attacks, clean, models, rng)
     trained_on = f"{len(attacks)} planted and {len(clean)} clean texts of the tuning half"
-    return fit_logistic(targeting.FEATURES, targeting.VERSION, rows, trained_on)
+    if score is ScreeningScore.TARGETING:
+        return fit_logistic(targeting.FEATURES, targeting.VERSION, _targeting(attacks, clean, models, rng), trained_on)
+    rows = _coordination([*attacks, *_floods(attacks)], clean, models, rng)
+    if not rows[1].any():
+        raise Misuse(
+            f"training data: no kind of attack has {MIN_GROUPS} questions with three texts each in the tuning half that lie "
+            "apart from the clean texts; pass more attacks"
+        )
+    return fit_network(agreement.FEATURES, agreement.VERSION, rows, trained_on, seed)
 
 
 def fit_logistic(names: Sequence[str], version: str, rows: TrainingRows, trained_on: str) -> Logistic:

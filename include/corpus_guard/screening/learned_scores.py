@@ -62,9 +62,15 @@ class LearnedScore(BaseModel):
 
     def score(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return probabilities of shape (rows,) for features in the file's order, shape (rows, features)."""
-        mean, scale = np.array([(feature.mean, feature.scale) for feature in self.features.values()]).T
+        mean, scale = self._scales
         logits = self._logits((np.asarray(rows, np.float64).reshape(-1, len(mean)) - mean) / scale)
         return 1.0 / (1.0 + np.exp(-np.clip(logits, -60, 60)))
+
+    @cached_property
+    def _scales(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Means and scales, each of shape (features,)."""
+        mean, scale = np.array([(feature.mean, feature.scale) for feature in self.features.values()]).T
+        return mean, scale
 
     @property
     def slopes(self) -> Mapping[str, float]:
@@ -89,8 +95,11 @@ class Logistic(LearnedScore):
         return {name: feature.weight for name, feature in self.features.items()}
 
     def _logits(self, standardised: NDArray[np.float64]) -> NDArray[np.float64]:
-        logits: NDArray[np.float64] = standardised @ np.array(list(self.slopes.values())) + self.intercept
-        return logits
+        return standardised @ self._weights + self.intercept
+
+    @cached_property
+    def _weights(self) -> NDArray[np.float64]:
+        return np.array([feature.weight for feature in self.features.values()])
 
 
 class Network(LearnedScore):

@@ -92,8 +92,8 @@ def screen(
 ) -> list[ScreenedDocument]:
     """Screen files and folders, and compare their documents with each other.
 
-    It needs no ledger and no store, and leaves nothing behind. Every file is a document; in JSONL, CSV and
-    Parquet every row is one, with the columns ``text`` and ``id``.
+    It needs no ledger and no store, and leaves nothing behind. Every file is a document, but for pictures,
+    sounds, videos and fonts in folders; in JSONL, CSV and Parquet every row is one, with the columns ``text`` and ``id``.
 
     Args:
         paths: files and folders.

@@ -38,6 +38,7 @@ from corpus_guard.intake.sources.source import (
     oversize_failure,
     public_url,
     utf8_path,
+    why_left_out,
 )
 
 _READ_BYTES = 2**16  # the read that shows the end of a file allocates as much
@@ -123,12 +124,10 @@ class FolderSource(ConfiguredSource[FolderConfig]):
                     self.skipped[SkipReason.HIDDEN] += 1
                 elif entry["type"] == "directory":
                     subfolders.append(path)  # never a link: those have a type of their own
-                elif reason := _why_no_document(entry, root, local=local):
+                elif (reason := _why_no_document(entry, root, local=local)) or (
+                    reason := why_left_out(relative, self._matches)
+                ):
                     self.skipped[reason] += 1
-                elif not self._matches(relative):
-                    self.skipped[SkipReason.LEFT_OUT] += 1
-                elif media.names_no_text(name):
-                    self.skipped[SkipReason.NO_TEXT] += 1
                 else:
                     yield _make_item(relative, entry)
             pending.extend(reversed(subfolders))

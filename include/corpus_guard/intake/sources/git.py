@@ -53,6 +53,7 @@ from corpus_guard.intake.sources.source import (
     SourceItem,
     oversize_failure,
     public_url,
+    why_left_out,
 )
 
 _REF = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/+-]{0,200}")
@@ -141,10 +142,8 @@ class GitSource(ConfiguredSource[GitConfig]):
                     path = _decode_path(entry.path)
                     if entry.mode not in _FILE_MODES:
                         self.skipped[_OTHER_MODES.get(entry.mode, SkipReason.NOT_A_FILE)] += 1
-                    elif not self._matches(path.removeprefix(prefix)):
-                        self.skipped[SkipReason.LEFT_OUT] += 1
-                    elif media.names_no_text(path):
-                        self.skipped[SkipReason.NO_TEXT] += 1
+                    elif reason := why_left_out(path.removeprefix(prefix), self._matches):
+                        self.skipped[reason] += 1
                     else:
                         locator = json.dumps({"blob": entry.blob, "commit": commit})
                         yield SourceItem(path, entry.size, None, locator, validator=entry.blob)

@@ -51,6 +51,7 @@ from corpus_guard.intake.sources.source import (
     as_utc,
     oversize_failure,
     public_url,
+    why_left_out,
 )
 
 if TYPE_CHECKING:
@@ -109,10 +110,8 @@ class ObjectSource(ConfiguredSource[ObjectsConfig]):
                         continue  # the prefix itself
                     if any(name.startswith(".") for name in relative.split("/")):
                         self.skipped[SkipReason.HIDDEN] += 1
-                    elif not self._matches(relative):
-                        self.skipped[SkipReason.LEFT_OUT] += 1
-                    elif media.names_no_text(relative):
-                        self.skipped[SkipReason.NO_TEXT] += 1
+                    elif reason := why_left_out(relative, self._matches):
+                        self.skipped[reason] += 1
                     else:
                         yield _make_item(relative, metadata)
         except Exception as error:

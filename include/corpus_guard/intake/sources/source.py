@@ -31,7 +31,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -41,6 +41,7 @@ from typing import Generic, Protocol, TypeVar
 from urllib.parse import urlsplit
 
 from corpus_guard.domain import Finding, TrustLevel
+from corpus_guard.intake.parsing.media import names_no_text
 from corpus_guard.intake.sources.config import SourceConfig
 from corpus_guard.intake.sources.connections import Connections, from_environment
 
@@ -124,6 +125,18 @@ class SkipReason(StrEnum):
     SUBMODULE = "submodules"
     LEFT_OUT = "left out by include and exclude"
     NO_TEXT = "pictures, sounds, videos and fonts, by their names"
+
+
+def why_left_out(path: str, matches: Callable[[str], bool]) -> SkipReason | None:
+    """Return why a file of a tree is no document by its path; None: it is one.
+
+    Args:
+        path: of the file, in the source.
+        matches: tells whether the source's globs take a path.
+    """
+    if not matches(path):
+        return SkipReason.LEFT_OUT
+    return SkipReason.NO_TEXT if names_no_text(path) else None
 
 
 def skipped_by(source: Source) -> dict[str, int]:

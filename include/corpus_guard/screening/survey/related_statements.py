@@ -27,7 +27,7 @@ import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from typing import Any, Final, Protocol
 
 import numpy as np
@@ -321,22 +321,29 @@ class _Finder:
             return []
         self._add_served(TrustLevel.TRUSTED, list(beside), beside)
         self._add_arriving(TrustLevel.TRUSTED.rank, list(beside), NEAREST, beside, are_peers=True)
+
+        @cache
+        def backed(served: int | ServedChunk, trusted: int | ServedChunk) -> list[set[Span]]:
+            """Return the values of each sentence of a served chunk that a trusted one agrees with."""
+            start = self._chunk(served).start
+            return [
+                {_shifted(pair[0].span, start) for pair in each.values}
+                for each in compare_passages(self._passage_of(served), self._passage_of(trusted))
+                if each.outcome is Outcome.AGREE
+            ]
+
+        def backing(position: int, served: int | ServedChunk, values: Sequence[Span]) -> str:
+            """Return the id of a trusted document that agrees with these very values; empty: none does, or there are none."""
+            if values:
+                for trusted in beside[position]:
+                    if any(agreed.issuperset(values) for agreed in backed(served, trusted)):
+                        return self._chunk(trusted).doc_id
+            return ""
+
         return [
-            (position, other, replace(statement, disputed_by=self._find_backing(other, statement, beside[position])))
+            (position, other, replace(statement, disputed_by=backing(position, other, statement.other.values)))
             for position, other, statement in found
         ]
-
-    def _find_backing(
-        self, contradicted: int | ServedChunk, statement: RelatedStatement, trusted: Sequence[int | ServedChunk]
-    ) -> str:
-        """Return the id of a trusted document that agrees with the very values of a contradicted sentence; empty: none does."""
-        place, own = statement.other, self._chunk(contradicted)
-        for other in trusted:
-            for each in compare_passages(self._passage_of(contradicted), self._passage_of(other)):
-                values = {_shifted(pair[0].span, own.start) for pair in each.values}
-                if each.outcome is Outcome.AGREE and place.values and values.issuperset(place.values):
-                    return self._chunk(other).doc_id
-        return ""
 
     def _compare_block(self, block: NDArray[np.intp]) -> Iterator[tuple[int, list[RelatedStatement] | None]]:
         """Yield (position, what is related); None: the budget does not reach."""
