@@ -126,3 +126,17 @@ def test_case_and_marks_do_not_matter_to_what_a_text_is_about(wording: Wording, 
 def test_one_huge_word_is_one_word(wording: Wording) -> None:
     assert wording.content("a" * 5_000_000).values().__len__() == 1
     assert split_words("a" * 5_000_000) == ["a" * 5_000_000]
+
+
+def test_of_words_with_one_stem_the_last_weighs_whatever_the_process(wording: Wording) -> None:
+    words = "harbour sailor winch anchor kettle ladder island chapel basin lamp crane ferry buoy"
+    pairs = [
+        (word, f"{word}s")
+        for word in words.split()
+        if stem(word) == stem(f"{word}s") and wording.rarity(word) != wording.rarity(f"{word}s")
+    ]
+    assert len(pairs) > 7, "a set would have the right order by chance in one process of 128"
+
+    content = wording.content(" ".join(f"{one} {other}" for one, other in pairs))
+
+    assert content == {stem(one): wording.rarity(other) - 10.0 for one, other in pairs}

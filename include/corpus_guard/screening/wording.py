@@ -58,10 +58,10 @@ class Wording:
         return self.bits.get(word, UNKNOWN_BITS)
 
     def content(self, text: str) -> dict[str, float]:
-        """Return the stems of the words a text is about → weight (bits above 10, at least 0.5)."""
+        """Return the stems of the words a text is about → weight (bits above 10, at least 0.5); of one stem the last word's."""
         return {
             stem(word): max(bits - 10.0, 0.5)
-            for word in set(split_words(text))
+            for word in dict.fromkeys(split_words(text))  # a set's order differs from process to process
             if (bits := self.rarity(word)) >= COMMON_BITS
         }
 
