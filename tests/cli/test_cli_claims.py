@@ -75,6 +75,9 @@ def test_a_file_that_cannot_be_read_is_misuse(tmp_path: Path, typed: Typed) -> N
     ("options", "expected"),
     [
         (("--pairs", "--honest", "texts.jsonl"), "expected one of them"),
+        (("--pairs", "--claims", "claims.jsonl"), "expected one of them"),
+        (("--attacks", "attacks.jsonl"), "expected both"),
+        (("--passages", "passages.jsonl"), "expected both"),
         (("--among", "7"), "expected --pairs with it"),
         (("--ask", "m", "--rules-only"), "nobody is asked"),
     ],
@@ -120,6 +123,32 @@ PAGES = """
 """
 
 
+def write_claims(path: Path) -> None:
+    rows = [
+        {
+            "claim": f"Tower {number} is {41 + number % 2} metres high.",
+            "label": "REFUTES" if number % 2 else "SUPPORTS",
+            "evidence": [f"Tower {number} is 41 metres high."],
+        }
+        for number in range(20)
+    ]
+    path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+
+
+def test_claims_of_other_people_are_measured(tmp_path: Path, typed: Typed) -> None:
+    write_claims(tmp_path / "towers.jsonl")
+
+    code, shown, errors = typed("evaluate", "claims", "--claims", str(tmp_path / "towers.jsonl"), "--rules-only")
+    _, written, _ = typed("evaluate", "claims", "--claims", str(tmp_path / "towers.jsonl"), "--rules-only", "--json")
+
+    assert code == 0, errors
+    assert "Texts of other people: the rules" in shown
+    figures = {figure["label"]: (figure["found"], figure["texts"]) for figure in json.loads(written)["figures"]}
+    found, texts = figures["contradicts"]
+    assert 0 < found == texts
+    assert figures["same"][0] == 0 < figures["same"][1]
+
+
 @pytest.mark.parametrize(("model", "kind"), [("sieve", SIEVE), ("excerpts", EXCERPTS), ("sentences", SENTENCES)])
 def test_a_reader_is_trained_on_pairs_of_ones_own_and_honest_texts(
     model: str, kind: ReaderKind, tmp_path: Path, typed: Typed
@@ -129,14 +158,17 @@ def test_a_reader_is_trained_on_pairs_of_ones_own_and_honest_texts(
     rows = [{"title": f"Lamp {number}", "text": f"The lamp {number} stands in room {number}."} for number in range(40)]
     (tmp_path / "honest.jsonl").write_text("\n".join(json.dumps(row) for row in rows), encoding="utf-8")
 
+    write_claims(tmp_path / "claims.jsonl")
+
     code, written, errors = typed(
         "train", "contradictions", "--pairs", str(tmp_path), "--without", "other", "--honest", str(tmp_path / "honest.jsonl"),
-        "--model", model, "--out", str(tmp_path / "reader.npz"), "--json",
+        "--claims", str(tmp_path / "claims.jsonl"), "--model", model, "--out", str(tmp_path / "reader.npz"), "--json",
     )  # fmt: skip
 
     assert code == 0, errors
     sheet = json.loads(written)
     assert (sheet["pairs"], sheet["fields"], sheet["pages"]) == (2, ["dryers"], 1)
+    assert sheet["claims"] > 4, "those of the file, and sentences of the honest texts"
     trained = ReaderWeights.load(kind, tmp_path / "reader.npz")
     assert trained.sheet["examples"] == sheet["examples"]
 

@@ -217,6 +217,26 @@ def evaluate_claims(
             min=1, help="With --pairs: let one text that contradicts a page arrive among so many honest ones on it."
         ),
     ] = None,
+    claims: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="Measure only the claims of these files, in the form of FEVER or of SQuAD 2.0; 2,000 of each, of the half "
+            "that the reader does not learn from."
+        ),
+    ] = None,
+    attacks: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="Measure only the texts of these files of attacks, in the form of PoisonedRAG's, beside --passages."
+        ),
+    ] = None,
+    passages: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="With --attacks: JSONL with 'query' and 'text', what was retrieved for their questions; ten of each are trusted, "
+            "five arrive."
+        ),
+    ] = None,
     rules_only: Annotated[
         bool, typer.Option("--rules-only", help="Leave the trained reader out, which takes most of the time.")
     ] = False,
@@ -239,8 +259,10 @@ def evaluate_claims(
     """
     from corpus_guard.screening.checks.conflict import Conflict, ConflictParams
 
-    if honest and pairs:
-        raise Misuse("--honest and --pairs: each measures something else; expected one of them")
+    if sum(map(bool, (honest, pairs, claims, attacks))) > 1:
+        raise Misuse("--honest, --pairs, --claims and --attacks: each measures something else; expected one of them")
+    if bool(attacks) is not bool(passages):
+        raise Misuse("--attacks and --passages: one says nothing without the other; expected both")
     if among and not pairs:
         raise Misuse("--among: of what; expected --pairs with it")
     if ask and rules_only:
@@ -248,6 +270,9 @@ def evaluate_claims(
     params = ConflictParams(pairs_read=0) if rules_only else ConflictParams(asked_model=ask, asked_pairs=sys.maxsize)
     if pairs:
         _evaluate_pairs(params, among=among or 0, seed=seed, as_json=as_json)
+        return
+    if claims or attacks:
+        _evaluate_others(claims or (), attacks or (), passages or (), params, seed, as_json=as_json)
         return
     if honest:
         _evaluate_honest(honest, half or [Half.VALIDATION], params, seed, show=show, as_json=as_json)
@@ -298,6 +323,38 @@ def _evaluate_pairs(params: ConflictParams, *, among: int, seed: int, as_json: b
         return
     _show_pairs("Pairs that the reader learns from: the rules alone", learned)
     _show_pairs(f"Pairs kept apart: the rules{' and the reader' if likely else ''}", apart)
+
+
+def _evaluate_others(
+    claims: Sequence[Path],
+    attacks: Sequence[Path],
+    passages: Sequence[Path],
+    params: ConflictParams,
+    seed: int,
+    *,
+    as_json: bool,
+) -> None:
+    from corpus_guard.evaluation.contradictions.pairs import measure_claims
+    from corpus_guard.evaluation.contradictions.planted import measure_planted
+    from corpus_guard.models import Models
+    from corpus_guard.screening.checks.conflict import Conflict
+    from corpus_guard.screening.wording import load_wording
+    from corpus_guard.settings import load_settings
+
+    models = Models(load_settings())
+    wording = load_wording(models.frequency_vocabulary)
+    likely = Conflict(params).likely(models)
+    with console.progress(not as_json) as progress:
+        figures = [
+            figure for path in claims for figure in measure_claims(wording.rarity, path, likely, progress, seed=seed)
+        ]
+        figures += [
+            figure for path in attacks for figure in measure_planted(path, passages, models.embedder, wording, likely)
+        ]
+    if as_json:
+        console.print_json({"seed": seed, "figures": [figure.as_dict() for figure in figures]})
+        return
+    _show_pairs(f"Texts of other people: the rules{' and the reader' if likely else ''}", figures)
 
 
 def _show_pairs(title: str, figures: Sequence[PairFigure]) -> None:

@@ -173,6 +173,20 @@ def contradictions(
         list[Path] | None,
         typer.Option(help="JSONL with honest texts, 'title', 'query' or 'repo' and 'path'; several files allowed."),
     ] = None,
+    claims: Annotated[
+        list[Path] | None,
+        typer.Option(help="JSONL with claims in the form of FEVER or of SQuAD 2.0; several files allowed."),
+    ] = None,
+    attacks: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="JSONL with attacks in the form of PoisonedRAG's, to be shown beside --passages; several files allowed."
+        ),
+    ] = None,
+    passages: Annotated[
+        list[Path] | None,
+        typer.Option(help="With --attacks: JSONL with 'query' and 'text', what was retrieved for their questions."),
+    ] = None,
     pairs_folder: Annotated[
         Path,
         typer.Option("--pairs", help="Folder of YAML files with pages and pairs; by default those of this package."),
@@ -193,7 +207,10 @@ def contradictions(
         ),
     ] = None,
     examples: Annotated[
-        int | None, typer.Option(min=1, help="Show so many pairs of pages, chosen by chance; by default all.")
+        int | None,
+        typer.Option(
+            min=1, help="Show so many pairs of pages, and claims of each file, chosen by chance; by default all."
+        ),
     ] = None,
     seed: Annotated[int, typer.Option(help="Random seed of the first weights and of the order.")] = 0,
     as_json: Json = False,
@@ -203,13 +220,16 @@ def contradictions(
     It learns from this package's own pairs of a page and a post: layers of a built-in model are changed by small matrices. Its three
     models are trained one by one. A GPU is used where there is one: one to five minutes.
     Of the honest texts, whose sentences contradict nothing, it takes the tuning half, so that `guard evaluate claims --honest` can
-    measure on the other. The same texts and seed give the same file on the same kind of processor.
+    measure on the other; some of their sentences are shown with another number or name, too. Of claims and attacks it takes
+    the tuning half as well. The same texts and seed give the same file on the same kind of processor.
 
     Example: `guard train contradictions --honest wiki.jsonl --without services --out contradictions.npz`
 
     Example: `guard train contradictions --start contradictions.npz --examples 5000 --honest own.jsonl --out adapted.npz`
     """
+    from corpus_guard.detectors.contradictions.claims import change_sentences, read_claims
     from corpus_guard.detectors.contradictions.honest_texts import find_honest_pairs
+    from corpus_guard.detectors.contradictions.planted import read_attacks, read_passages, show_planted
     from corpus_guard.detectors.contradictions.training import train_contradiction_reader
     from corpus_guard.models import Models
     from corpus_guard.models.contradiction_reader import EXCERPTS, SENTENCES, SIEVE
@@ -218,6 +238,8 @@ def contradictions(
     from corpus_guard.screening.wording import load_wording
     from corpus_guard.settings import load_settings
 
+    if bool(attacks) is not bool(passages):
+        raise Misuse("--attacks and --passages: one says nothing without the other; expected both")
     kind = dict(zip(ContradictionModel, (SIEVE, EXCERPTS, SENTENCES), strict=True))[model]
     pairs = list(load_pairs(pairs_folder))
     fields = sorted({pair.field for pair in pairs})
@@ -236,6 +258,10 @@ def contradictions(
         for path in honest or ()
         for pair in find_honest_pairs(path, models.embedder, wording, seed, alone=kind is SENTENCES)
     ]
+    read = [labelled for path in claims or () for labelled in read_claims(path, Half.TUNING, seed)[:examples]]
+    read += [labelled for path in honest or () for labelled in change_sentences(path, Half.TUNING, seed)]
+    planted = [attack for path in attacks or () for attack in read_attacks(path, Half.TUNING)]
+    read += show_planted(planted, read_passages(passages or ()), seed)
     if kind is SIEVE:
         base = builtin_embedder()
     elif kind is EXCERPTS:
@@ -245,7 +271,7 @@ def contradictions(
     known = ReaderWeights.load(kind, start) if start else None
     with console.progress(not as_json) as progress:
         weights = train_contradiction_reader(
-            kind, chosen, base, honest=shown, start=known, seed=seed, progress=progress
+            kind, chosen, base, honest=shown, claims=read, start=known, seed=seed, progress=progress
         )
     weights.save(to)
     if as_json:

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from corpus_guard.detectors.contradictions.claims import Labelled, split_plain
 from corpus_guard.detectors.contradictions.pairs import Pair, PairLabel
 from corpus_guard.detectors.reader_training import Recipe, train_reader
 from corpus_guard.domain import Progress, digest, no_progress
@@ -51,13 +52,19 @@ Example = tuple[PagePost, int]
 
 
 def make_examples(
-    pairs: Iterable[Pair], honest: Iterable[PagePost] = (), seed: int = 0, *, alone: bool = False
+    pairs: Iterable[Pair],
+    honest: Iterable[PagePost] = (),
+    claims: Iterable[Labelled] = (),
+    seed: int = 0,
+    *,
+    alone: bool = False,
 ) -> list[Example]:
     """Return what the reader is shown, in a random order.
 
     Args:
         pairs: of whole pages.
         honest: texts of honest documents beside others: they contradict nothing.
+        claims: of other people, and changed sentences of honest texts.
         seed: of the order, and of what is shown a second time.
         alone: show one sentence of a page at a time.
     """
@@ -69,6 +76,7 @@ def make_examples(
         if pair.kind:
             kinds[pair.field, pair.kind][pair.title] = pair.page
     examples: list[Example] = [(shown, LABELS[PairLabel.OTHER]) for shown in honest]
+    examples += [(_show_alone(shown) if alone else shown, LABELS[label]) for shown, label in claims]
     for (field, title, page), own in pages.items():
         others = [pair.text for pair in own if pair.label is PairLabel.OTHER]
         for pair in own:
@@ -115,6 +123,12 @@ def _shorten(page: Sequence[str], kept: int, choice: random.Random, *, alone: bo
     return " ".join(page[number] for number in sorted(shown))
 
 
+def _show_alone(shown: PagePost) -> PagePost:
+    """Return a post beside the sentence of the excerpt that has most words in common with it."""
+    sentences = split_plain(shown.excerpt)
+    return replace(shown, excerpt=sentences[_most_alike(shown.post, sentences)]) if sentences else shown
+
+
 def _most_alike(text: str, sentences: Sequence[str]) -> int:
     words = set(text.lower().split())
     return max(range(len(sentences)), key=lambda number: len(words & set(sentences[number].lower().split())))
@@ -126,6 +140,7 @@ def train_contradiction_reader(
     base: Weights,
     *,
     honest: Sequence[PagePost] = (),
+    claims: Sequence[Labelled] = (),
     start: ReaderWeights | None = None,
     seed: int = 0,
     progress: Progress = no_progress,
@@ -137,22 +152,24 @@ def train_contradiction_reader(
         pairs: of whole pages.
         base: the built-in embedder for the sieve, the encoder of pairs for excerpts, the language model for sentences.
         honest: texts of honest documents beside others.
+        claims: of other people, and changed sentences of honest texts.
         start: weights that it goes on from; None: it begins with the model as it is.
         seed: of weights and order.
         progress: told after each batch.
     """
-    shown = make_examples(pairs, honest, seed, alone=kind is SENTENCES)
+    shown = make_examples(pairs, honest, claims, seed, alone=kind is SENTENCES)
     examples = [(pair.prompt(kind), label) for pair, label in shown]
-    sheet = _sheet(pairs, honest) | ({"started_from": dict(start.sheet)} if start else {})
+    sheet = _sheet(pairs, honest, claims) | ({"started_from": dict(start.sheet)} if start else {})
     recipe = (ADAPTED if start else RECIPES)[kind.name]
     return train_reader(kind, examples, base, sheet, recipe, start=start, seed=seed, progress=progress)
 
 
-def _sheet(pairs: Sequence[Pair], honest: Sequence[PagePost]) -> dict[str, Any]:
+def _sheet(pairs: Sequence[Pair], honest: Sequence[PagePost], claims: Sequence[Labelled]) -> dict[str, Any]:
     return {
         "pages": len({(pair.field, pair.title) for pair in pairs}),
         "pairs": len(pairs),
         "honest": len(honest),
+        "claims": len(claims),
         "fields": sorted({pair.field for pair in pairs}),
         "texts": digest("contradictions/pairs/v1", [f"{pair.label} {pair.text}" for pair in pairs]),
     }

@@ -89,7 +89,7 @@ def measure_honest(
     for half in halves:
         arriving, trusted = choose_documents(read_honest_texts(path, half), ARRIVING, TRUSTED, seed)
         both = [*trusted, *arriving]
-        places = [_place(text, number, number < len(trusted)) for number, text in enumerate(both)]
+        places = [place_text(text, number, number < len(trusted)) for number, text in enumerate(both)]
         texts = [text.text for text in both]
         began = time.process_time()
         vectors = embedder.embed(texts)
@@ -115,6 +115,7 @@ def _load_models(embedder: TextEmbedder, likely: LikelyContradictions | None) ->
             read([PagePost("", "A page.", "A post.")])
 
 
-def _place(text: HonestText, number: int, is_trusted: bool) -> PlacedChunk:
+def place_text(text: HonestText, number: int, is_trusted: bool) -> PlacedChunk:
+    """Return where a text stands: a version of its own, in a trusted or an open source."""
     trust = TrustLevel.TRUSTED if is_trusted else TrustLevel.OPEN
     return PlacedChunk(text.document, str(number), str(number), 0, 0, trust, text.title)

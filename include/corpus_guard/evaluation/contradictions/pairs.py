@@ -12,11 +12,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
+from typing import Final
 
 from corpus_guard.claims.comparison import Outcome
 from corpus_guard.claims.passages import StatedPassage, compare_passages, is_near_copy
 from corpus_guard.claims.statements import Rarity
+from corpus_guard.detectors.contradictions.claims import read_claims
 from corpus_guard.detectors.contradictions.pairs import FOLDER, Pair, PairLabel, load_pairs
+from corpus_guard.detectors.samples import Half
 from corpus_guard.domain import Progress, no_progress
 from corpus_guard.screening.survey.likely_contradictions import (
     ChosenPair,
@@ -26,6 +29,9 @@ from corpus_guard.screening.survey.likely_contradictions import (
     choose_pairs,
     suspect,
 )
+
+CLAIMS: Final = 2_000
+"""Of a file that are measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +103,36 @@ def measure_pairs(
             texts[pair.field, pair.label] += 1
             found[pair.field, pair.label] += is_contradiction
     return [PairFigure(*key, found[key], texts[key]) for key in sorted(texts)]
+
+
+def measure_claims(
+    rarity: Rarity,
+    path: Path,
+    likely: LikelyContradictions | None = None,
+    progress: Progress = no_progress,
+    *,
+    seed: int = 0,
+) -> list[PairFigure]:
+    """Compare claims of the validation half of a file with what they are about, `CLAIMS` at most, and count.
+
+    Args:
+        rarity: bits of a word.
+        path: JSONL in the form of FEVER or of SQuAD.
+        likely: reads what the rules leave open; None: the rules alone are measured.
+        progress: told after each claim.
+        seed: chooses claims, and answers to the questions.
+
+    Raises:
+        Misuse: the file cannot be read, or is in neither form.
+    """
+    found, texts = Counter[PairLabel](), Counter[PairLabel]()
+    claims = read_claims(path, Half.VALIDATION, seed)[:CLAIMS]
+    for done, (shown, label) in enumerate(claims):
+        progress(f"reading {path.name}", done, len(claims))
+        page, post = StatedPassage(shown.excerpt, rarity, shown.title), StatedPassage(shown.post, rarity)
+        texts[label] += 1
+        found[label] += _contradicted(page, shown.title, [post], likely)[0]
+    return [PairFigure(path.stem, label, found[label], texts[label]) for label in sorted(texts)]
 
 
 def _contradicted(

@@ -1,0 +1,141 @@
+"""Attackers' texts beside honest passages that answer the same question.
+
+A row of a file of attacks has ``question``, ``correct_answer``, ``incorrect_answer`` and ``adversarial_texts``, as PoisonedRAG's
+(Zou et al. 2024); a row of a file of passages has the ``query`` that it was retrieved for, and ``text``.
+
+A text with the wrong answer contradicts a passage with the right one. So that no writer is known by his style, it is also shown
+beside passages that it does not contradict: one of its question that gives no answer, and one of another question.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Final
+
+from corpus_guard.detectors.contradictions.claims import Labelled, cut_excerpt, split_plain
+from corpus_guard.detectors.contradictions.pairs import PairLabel
+from corpus_guard.detectors.samples import Half, assign_half, read_rows
+from corpus_guard.errors import Misuse
+from corpus_guard.intake.parsing.mojibake import repair_mojibake
+from corpus_guard.models.contradiction_reader import POST_CHARS, PagePost
+
+PER_QUESTION: Final = 8  # texts of a question, of each file
+HARMLESS: Final = 0.5
+"""Share of the texts that are also shown beside each kind of passage that they do not contradict."""
+TITLED: Final = 0.5
+"""Share of the passages that have their question as title."""
+YES_NO: Final = frozenset({"yes", "no"})
+
+
+@dataclass(frozen=True, slots=True)
+class PlantedAnswer:
+    """A question, and what an attacker wrote so that it is answered wrongly."""
+
+    question: str
+    right: str
+    wrong: str
+    texts: tuple[str, ...]
+    """Those that hold the wrong answer."""
+
+    def is_answered_by(self, passage: str) -> bool:
+        """Return whether a passage gives the right answer, and not the wrong one."""
+        return says(passage, self.right) and not says(passage, self.wrong)
+
+
+def read_attacks(path: Path, half: Half) -> Iterator[PlantedAnswer]:
+    """Yield the attacks of a file on questions of one half; without those that yes or no answers, which no word tells apart.
+
+    Raises:
+        Misuse: the file cannot be read, or a row lacks a field.
+    """
+    for place, row in read_rows(path):
+        question, right, wrong = (row.get(key) for key in ("question", "correct_answer", "incorrect_answer"))
+        texts = row.get("adversarial_texts")
+        if not (
+            isinstance(question, str) and isinstance(right, str) and isinstance(wrong, str) and isinstance(texts, list)
+        ):
+            raise Misuse(
+                f"{place}: no attack; expected texts 'question', 'correct_answer' and 'incorrect_answer', and a list 'adversarial_texts'"
+            )
+        if assign_half(question) is half and not {right.lower(), wrong.lower()} & YES_NO:
+            yield PlantedAnswer(question, right, wrong, tuple(text for text in map(str, texts) if says(text, wrong)))
+
+
+def read_passages(paths: Sequence[Path]) -> dict[str, list[str]]:
+    """Return the passages of each question, each once.
+
+    Raises:
+        Misuse: a file cannot be read, or a row has no 'query' or 'text'.
+    """
+    passages: defaultdict[str, dict[str, None]] = defaultdict(dict)
+    for path in paths:
+        for place, row in read_rows(path):
+            question, text = row.get("query"), row.get("text")
+            if not isinstance(text, str) or not isinstance(question, str):
+                raise Misuse(f"{place}: no passage; expected 'query' and 'text'")
+            passages[question][repair_mojibake(text)[0]] = None
+    return {question: list(texts) for question, texts in passages.items()}
+
+
+def show_planted(
+    attacks: Sequence[PlantedAnswer], passages: Mapping[str, Sequence[str]], seed: int = 0
+) -> list[Labelled]:
+    """Return attackers' texts beside passages, and passages with the right answer beside each other.
+
+    Args:
+        attacks: on questions.
+        passages: of each question.
+        seed: chooses texts and passages.
+    """
+    choice = random.Random(f"{seed} planted")  # noqa: S311 - no secret
+    examples = [labelled for attack in attacks for labelled in _of_attack(attack, passages, choice)]
+    choice.shuffle(examples)
+    return examples
+
+
+def says(text: str, answer: str) -> bool:
+    """Return whether a text holds an answer, in letters of any case."""
+    return answer.lower() in text.lower()
+
+
+def _of_attack(
+    attack: PlantedAnswer, passages: Mapping[str, Sequence[str]], choice: random.Random
+) -> Iterator[Labelled]:
+    question, own = attack.question, passages.get(attack.question, ())
+    honest = [each for each in own if attack.is_answered_by(each)]
+    silent = [each for each in own if not says(each, attack.right) and not says(each, attack.wrong)]
+    strangers = passages[choice.choice([each for each in passages if each != question])]
+    for text in choice.sample(attack.texts, min(PER_QUESTION, len(attack.texts))) if own else ():
+        if honest:
+            beside = max(choice.sample(honest, min(3, len(honest))), key=lambda each: _shared(each, text))
+            yield _show(question, beside, attack.right, text, choice), PairLabel.CONTRADICTS
+        for others in (silent, strangers):
+            if others and choice.random() < HARMLESS:
+                yield _show(question, choice.choice(others), "", text, choice), PairLabel.OTHER
+    for one, other in list(pairwise(honest))[:PER_QUESTION]:
+        yield _show(question, one, attack.right, _around(other, attack.right), choice), PairLabel.OTHER
+
+
+def _show(question: str, passage: str, answer: str, post: str, choice: random.Random) -> PagePost:
+    sentences = split_plain(passage) or [passage]
+    kept = next((each for each in sentences if answer and says(each, answer)), None)
+    title = question if choice.random() < TITLED else ""
+    return PagePost(
+        title, cut_excerpt(sentences, kept or choice.choice(sentences)), " ".join(post.split())[:POST_CHARS]
+    )
+
+
+def _around(passage: str, answer: str) -> str:
+    """Return the sentence of a passage that gives the answer, and the one before it."""
+    sentences = split_plain(passage) or [passage]
+    place = next((number for number, each in enumerate(sentences) if says(each, answer)), 0)
+    return " ".join(sentences[max(0, place - 1) : place + 1])
+
+
+def _shared(text: str, other: str) -> int:
+    return len(set(text.lower().split()) & set(other.lower().split()))

@@ -1,0 +1,158 @@
+"""Claims of public data sets, and honest sentences with a change, as the reader of contradictions is shown them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from corpus_guard.detectors.contradictions.claims import Labelled, change_sentences, read_claims
+from corpus_guard.detectors.contradictions.pairs import PairLabel
+from corpus_guard.detectors.contradictions.training import LABELS, make_examples
+from corpus_guard.detectors.samples import Half
+from corpus_guard.errors import Misuse
+from corpus_guard.models.contradiction_reader import EXCERPT_CHARS, PagePost
+
+CONTEXT = (
+    "The tower of Norrin is {height} metres high. It was built in 1871. Its lamp burns oil, and nobody lives in it."
+)
+
+
+def write(path: Path, rows: Sequence[object]) -> Path:
+    path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def fever(tmp_path: Path) -> Path:
+    return write(
+        tmp_path / "fever.jsonl",
+        [
+            {
+                "claim": f"Tower {number} is {'red' if number % 2 else 'tall'}.",
+                "label": "REFUTES" if number % 2 else "SUPPORTS",
+                "evidence": [f"Tower {number} ( `` Norrin '' ) is a tall , white tower -LRB- 41 m -RRB- ."],
+            }
+            for number in range(60)
+        ],
+    )
+
+
+@pytest.fixture
+def squad(tmp_path: Path) -> Path:
+    rows = []
+    for number in range(120):
+        context = CONTEXT.format(height=number)
+        question = f"How high is tower {number}?"
+        rows += [
+            {"title": f"Towers_{number % 10}", "question": question, "context": context, "answer": f"{number} metres", "start": 23},
+            {"title": f"Towers_{number % 10}", "question": "Who lives there?", "context": context, "answer": None, "start": None},
+        ]  # fmt: skip
+    return write(tmp_path / "squad.jsonl", rows)
+
+
+def test_a_claim_stands_beside_its_evidence_as_people_write_it(fever: Path) -> None:
+    claims = read_claims(fever, Half.TUNING)
+
+    for shown, label in claims:
+        number = shown.post.split()[1]
+        assert f'Tower {number} ("Norrin") is a tall, white tower (41 m).' in shown.excerpt
+        assert label is (PairLabel.CONTRADICTS if "red" in shown.post else PairLabel.SAME)
+    assert {shown.title for shown, _ in claims} == {f"Tower {shown.post.split()[1]}" for shown, _ in claims}
+    among_others = [shown for shown, _ in claims if shown.excerpt.count("Norrin") == 2]
+    assert 0 < len(among_others) < len(claims)
+    assert any(shown.excerpt.startswith(f"Tower {shown.post.split()[1]} ") for shown in among_others)
+    assert not all(shown.excerpt.startswith(f"Tower {shown.post.split()[1]} ") for shown in among_others)
+
+
+def test_another_answer_contradicts_and_where_there_is_none_any_says_something_other(squad: Path) -> None:
+    claims = read_claims(squad, Half.TUNING)
+
+    for shown, label in claims:
+        asked, answer = shown.post.split("? ")
+        height = shown.excerpt.split(" metres")[0].rsplit(" ", 1)[1] if " metres" in shown.excerpt else ""
+        if asked.startswith("Who"):
+            assert label is PairLabel.OTHER
+        else:
+            assert label is (PairLabel.SAME if f" {height} metres" in f" {answer}" else PairLabel.CONTRADICTS)
+    assert {label for _, label in claims} == set(PairLabel)
+    assert len({shown.post.split("? ")[1].split(" metres")[0].rpartition(" ")[0] for shown, _ in claims}) == 3
+
+
+@pytest.mark.parametrize("name", ["fever", "squad"])
+def test_halves_share_nothing_and_a_seed_gives_the_same(name: str, request: pytest.FixtureRequest) -> None:
+    path = request.getfixturevalue(name)
+
+    tuning, validation = read_claims(path, Half.TUNING), read_claims(path, Half.VALIDATION)
+
+    assert tuning and validation
+    key = "title" if name == "squad" else "post"
+    assert not {getattr(shown, key) for shown, _ in tuning} & {getattr(shown, key) for shown, _ in validation}
+    assert read_claims(path, Half.TUNING, 3) == read_claims(path, Half.TUNING, 3) != read_claims(path, Half.TUNING, 4)
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [("{", "cannot be read as JSONL"), ('{"text": "a"}', "lacks 'evidence'"), ('{"question": "a"}', "lacks 'answer'")],
+)
+def test_another_form_is_misuse(content: str, expected: str, tmp_path: Path) -> None:
+    path = tmp_path / "claims.jsonl"
+    path.write_text(content, encoding="utf-8")
+
+    with pytest.raises(Misuse, match=expected):
+        read_claims(path, Half.TUNING)
+
+
+def honest_file(folder: Path, count: int, text: str) -> Path:
+    return write(folder / "honest.jsonl", [{"title": f"Tower {n}", "text": text.format(n=n)} for n in range(count)])
+
+
+def changed(shown: PagePost) -> bool:
+    return shown.post.partition("stairs.. ")[2] not in shown.excerpt and shown.post not in shown.excerpt
+
+
+def test_a_sentence_is_changed_in_one_number_or_name_or_stands_as_it_is(tmp_path: Path) -> None:
+    sentence = "The lamp of tower {n} was lit by the keeper Ann Marlow in 1871, and burns oil."
+    path = honest_file(tmp_path, 120, sentence)
+
+    examples: list[Labelled] = change_sentences(path, Half.TUNING)
+
+    labels = [label for _, label in examples]
+    assert 0.3 < labels.count(PairLabel.CONTRADICTS) / len(labels) < 0.8
+    for shown, label in examples:
+        number = int(shown.title.split()[1])
+        own = sentence.format(n=number)
+        assert shown.excerpt == own
+        assert shown.post.endswith(own) is (label is PairLabel.SAME)
+        if label is PairLabel.CONTRADICTS:
+            said = shown.post[-len(own) - 12 :].partition("The lamp")[2] or shown.post
+            differing = [word for word in own.split()[2:] if word not in said.split()]
+            assert 0 < len(differing) <= 2, (own, shown.post)
+
+
+def test_a_sentence_without_number_and_name_is_never_changed(tmp_path: Path) -> None:
+    examples = change_sentences(
+        honest_file(tmp_path, 60, "the stairs of it are painted in some dark colour."), Half.TUNING
+    )
+
+    assert examples
+    assert {label for _, label in examples} == {PairLabel.SAME}
+
+
+def test_no_more_of_a_page_is_shown_than_is_read(tmp_path: Path) -> None:
+    text = " ".join(f"Stair number {n} of the tower was painted red again in the same year." for n in range(40))
+    examples = change_sentences(honest_file(tmp_path, 30, text.replace("{", "")), Half.TUNING)
+
+    assert all(EXCERPT_CHARS - 80 < len(shown.excerpt) <= EXCERPT_CHARS for shown, _ in examples)
+
+
+def test_a_model_of_sentences_sees_the_sentence_with_most_in_common_of_a_claim() -> None:
+    page = "The tower is white. The keeper lit the lamp in 1871. Nobody lives there."
+    claims = [(PagePost("Norrin", page, "The keeper lit the lamp in 1912."), PairLabel.CONTRADICTS)]
+
+    whole, alone = make_examples((), (), claims), make_examples((), (), claims, alone=True)
+
+    assert [(shown.excerpt, label) for shown, label in whole] == [(page, LABELS[PairLabel.CONTRADICTS])]
+    assert [shown.excerpt for shown, _ in alone] == ["The keeper lit the lamp in 1871."]
