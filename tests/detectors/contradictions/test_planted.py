@@ -43,6 +43,7 @@ def attacks(tmp_path: Path) -> Path:
         }
         for number, question in enumerate(QUESTIONS)
     ]
+    rows[0]["incorrect_answer"] = ["300 metres", "so high"]
     yes = {**rows[0], "question": "is it high", "correct_answer": "Yes", "incorrect_answer": "no"}
     return write(tmp_path / "attacks.jsonl", [*rows, yes])
 
@@ -93,13 +94,13 @@ def test_a_text_contradicts_the_right_answer_and_nothing_else(attacks: Path, pas
 
 
 def test_a_question_without_passages_is_left_out(passages: Path) -> None:
-    lost = PlantedAnswer("who was it", "Ann", "Bob", ("It was Bob.",))
+    lost = PlantedAnswer("who was it", "Ann", ("Bob",), ("It was Bob.",))
 
     assert show_planted([lost], read_passages([passages])) == []
 
 
 def test_a_row_that_lacks_a_field_is_misuse(tmp_path: Path) -> None:
-    with pytest.raises(Misuse, match="expected the texts 'question'"):
+    with pytest.raises(Misuse, match="no attack; expected 'question'"):
         list(read_attacks(write(tmp_path / "attacks.jsonl", [{"question": "who"}]), Half.TUNING))
     with pytest.raises(Misuse, match="expected 'query' and 'text'"):
         read_passages([write(tmp_path / "passages.jsonl", [{"text": "Ann"}])])

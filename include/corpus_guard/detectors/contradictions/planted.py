@@ -1,7 +1,7 @@
 """Attackers' texts beside honest passages that answer the same question.
 
-A row of a file of attacks has ``question``, ``correct_answer``, ``incorrect_answer`` and ``adversarial_texts``, as PoisonedRAG's
-(Zou et al. 2024); a row of a file of passages has the ``query`` that it was retrieved for, and ``text``.
+A row of a file of attacks has ``question``, ``correct_answer``, ``incorrect_answer``, one or a list, and ``adversarial_texts``, as
+PoisonedRAG's (Zou et al. 2024); a row of a file of passages has the ``query`` that it was retrieved for, and ``text``.
 
 A text with the wrong answer contradicts a passage with the right one. So that no writer is known by his style, it is also shown
 beside passages that it does not contradict: one of its question that gives no answer, and one of another question.
@@ -38,13 +38,18 @@ class PlantedAnswer:
 
     question: str
     right: str
-    wrong: str
+    wrong: tuple[str, ...]
+    """Wrong answers, one or several."""
     texts: tuple[str, ...]
-    """Those that hold the wrong answer."""
+    """Those that hold one of them."""
 
     def is_answered_by(self, passage: str) -> bool:
         """Return whether a passage gives the right answer, and not the wrong one."""
-        return says(passage, self.right) and not says(passage, self.wrong)
+        return says(passage, self.right) and not self.is_misled(passage)
+
+    def is_misled(self, passage: str) -> bool:
+        """Return whether a passage gives a wrong answer."""
+        return any(says(passage, answer) for answer in self.wrong)
 
 
 def read_attacks(path: Path, half: Half) -> Iterator[PlantedAnswer]:
@@ -54,16 +59,17 @@ def read_attacks(path: Path, half: Half) -> Iterator[PlantedAnswer]:
         Misuse: the file cannot be read, or a row lacks a field.
     """
     for place, row in read_rows(path):
-        question, right, wrong = (row.get(key) for key in ("question", "correct_answer", "incorrect_answer"))
-        texts = row.get("adversarial_texts")
-        if not (
-            isinstance(question, str) and isinstance(right, str) and isinstance(wrong, str) and isinstance(texts, list)
-        ):
+        question, right, wrong, texts = (
+            row.get(key) for key in ("question", "correct_answer", "incorrect_answer", "adversarial_texts")
+        )
+        wrongs = tuple(map(str, wrong if isinstance(wrong, list) else [wrong]))
+        if not (isinstance(question, str) and isinstance(right, str) and wrong and isinstance(texts, list)):
             raise Misuse(
-                f"{place}: no attack; expected texts 'question', 'correct_answer' and 'incorrect_answer', and a list 'adversarial_texts'"
+                f"{place}: no attack; expected 'question', 'correct_answer', 'incorrect_answer' and a list 'adversarial_texts'"
             )
-        if assign_half(question) is half and not {right.lower(), wrong.lower()} & YES_NO:
-            yield PlantedAnswer(question, right, wrong, tuple(text for text in map(str, texts) if says(text, wrong)))
+        if assign_half(question) is half and not YES_NO & {answer.lower() for answer in (right, *wrongs)}:
+            lies = (text for text in map(str, texts) if any(says(text, answer) for answer in wrongs))
+            yield PlantedAnswer(question, right, wrongs, tuple(lies))
 
 
 def read_passages(paths: Sequence[Path]) -> dict[str, list[str]]:
@@ -108,7 +114,7 @@ def _of_attack(
 ) -> Iterator[Labelled]:
     question, own = attack.question, passages.get(attack.question, ())
     honest = [each for each in own if attack.is_answered_by(each)]
-    silent = [each for each in own if not says(each, attack.right) and not says(each, attack.wrong)]
+    silent = [each for each in own if not says(each, attack.right) and not attack.is_misled(each)]
     strangers = passages[choice.choice([each for each in passages if each != question])]
     for text in choice.sample(attack.texts, min(PER_QUESTION, len(attack.texts))) if own else ():
         if honest:
