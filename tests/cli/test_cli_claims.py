@@ -10,6 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from corpus_guard.detectors.contradictions.claims import read_claims
+from corpus_guard.detectors.samples import Half
 from corpus_guard.models.contradiction_reader import EXCERPTS, SENTENCES, SIEVE
 from corpus_guard.models.trained_reader import ReaderKind, ReaderWeights
 
@@ -146,6 +148,8 @@ def test_claims_of_other_people_are_measured(tmp_path: Path, typed: Typed) -> No
     figures = {figure["label"]: (figure["found"], figure["texts"]) for figure in json.loads(written)["figures"]}
     found, texts = figures["contradicts"]
     assert 0 < found == texts
+    claims = len(read_claims(tmp_path / "towers.jsonl", Half.VALIDATION))
+    assert texts + figures["same"][1] == claims != 20 - claims, "the half that no training sees"
     assert figures["same"][0] == 0 < figures["same"][1]
 
 

@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 
     from corpus_guard.evaluation.contradictions.pairs import PairFigure
     from corpus_guard.evaluation.screening.evaluation import ScreeningEvaluation
+    from corpus_guard.models import Models
     from corpus_guard.screening.checks.conflict import ConflictParams
+    from corpus_guard.screening.survey.likely_contradictions import LikelyContradictions
+    from corpus_guard.screening.wording import Wording
 
 app = typer.Typer(help="Measure the guard on labelled texts.", no_args_is_help=True)
 
@@ -257,7 +260,7 @@ def evaluate_claims(
 
     Example: `guard evaluate claims --honest documentation.jsonl --show`
     """
-    from corpus_guard.screening.checks.conflict import Conflict, ConflictParams
+    from corpus_guard.screening.checks.conflict import ConflictParams
 
     if sum(map(bool, (honest, pairs, claims, attacks))) > 1:
         raise Misuse("--honest, --pairs, --claims and --attacks: each measures something else; expected one of them")
@@ -278,13 +281,9 @@ def evaluate_claims(
         _evaluate_honest(honest, half or [Half.VALIDATION], params, seed, show=show, as_json=as_json)
         return
     from corpus_guard.evaluation.contradictions.figures import measure_contradictions
-    from corpus_guard.models import Models
-    from corpus_guard.screening.wording import load_wording
-    from corpus_guard.settings import load_settings
 
-    models = Models(load_settings())
-    likely = Conflict(params).likely(models)
-    figures = measure_contradictions(models.embedder, load_wording(models.frequency_vocabulary), seed, likely=likely)
+    models, wording, likely = _load_reader(params)
+    figures = measure_contradictions(models.embedder, wording, seed, likely=likely)
     if as_json:
         console.print_json({"seed": seed, "figures": [figure.as_dict() for figure in figures]})
         return
@@ -303,20 +302,25 @@ def evaluate_claims(
     out.print(console.table("Contradictions of trusted texts", columns, rows, right=("contradict", "share")))
 
 
-def _evaluate_pairs(params: ConflictParams, *, among: int, seed: int, as_json: bool) -> None:
-    from corpus_guard.detectors.contradictions.pairs import FOLDER, KEPT_APART
-    from corpus_guard.evaluation.contradictions.pairs import measure_pairs
+def _load_reader(params: ConflictParams) -> tuple[Models, Wording, LikelyContradictions | None]:
+    """Return models and words of the deployment, and what reads the texts that the rules leave open; None: nothing does."""
     from corpus_guard.models import Models
     from corpus_guard.screening.checks.conflict import Conflict
     from corpus_guard.screening.wording import load_wording
     from corpus_guard.settings import load_settings
 
     models = Models(load_settings())
-    rarity = load_wording(models.frequency_vocabulary).rarity
-    likely = Conflict(params).likely(models)
+    return models, load_wording(models.frequency_vocabulary), Conflict(params).likely(models)
+
+
+def _evaluate_pairs(params: ConflictParams, *, among: int, seed: int, as_json: bool) -> None:
+    from corpus_guard.detectors.contradictions.pairs import FOLDER, KEPT_APART
+    from corpus_guard.evaluation.contradictions.pairs import measure_pairs
+
+    _, wording, likely = _load_reader(params)
     with console.progress(not as_json) as progress:
-        learned = measure_pairs(rarity, FOLDER, None, progress, among=among, seed=seed)
-        apart = measure_pairs(rarity, KEPT_APART, likely, progress, among=among, seed=seed)
+        learned = measure_pairs(wording.rarity, FOLDER, None, progress, among=among, seed=seed)
+        apart = measure_pairs(wording.rarity, KEPT_APART, likely, progress, among=among, seed=seed)
     if as_json:
         rows = {"learned": learned, "kept_apart": apart}
         console.print_json({name: [figure.as_dict() for figure in figures] for name, figures in rows.items()})
@@ -334,22 +338,18 @@ def _evaluate_others(
     *,
     as_json: bool,
 ) -> None:
+    from corpus_guard.detectors.contradictions.planted import read_passages
     from corpus_guard.evaluation.contradictions.pairs import measure_claims
     from corpus_guard.evaluation.contradictions.planted import measure_planted
-    from corpus_guard.models import Models
-    from corpus_guard.screening.checks.conflict import Conflict
-    from corpus_guard.screening.wording import load_wording
-    from corpus_guard.settings import load_settings
 
-    models = Models(load_settings())
-    wording = load_wording(models.frequency_vocabulary)
-    likely = Conflict(params).likely(models)
+    models, wording, likely = _load_reader(params)
     with console.progress(not as_json) as progress:
         figures = [
             figure for path in claims for figure in measure_claims(wording.rarity, path, likely, progress, seed=seed)
         ]
+        retrieved = read_passages(passages)
         figures += [
-            figure for path in attacks for figure in measure_planted(path, passages, models.embedder, wording, likely)
+            figure for path in attacks for figure in measure_planted(path, retrieved, models.embedder, wording, likely)
         ]
     if as_json:
         console.print_json({"seed": seed, "figures": [figure.as_dict() for figure in figures]})
@@ -384,14 +384,8 @@ def _evaluate_honest(
     paths: list[Path], halves: list[Half], params: ConflictParams, seed: int, *, show: bool, as_json: bool
 ) -> None:
     from corpus_guard.evaluation.contradictions.honest import measure_honest
-    from corpus_guard.models import Models
-    from corpus_guard.screening.checks.conflict import Conflict
-    from corpus_guard.screening.wording import load_wording
-    from corpus_guard.settings import load_settings
 
-    models = Models(load_settings())
-    wording = load_wording(models.frequency_vocabulary)
-    likely = Conflict(params).likely(models)
+    models, wording, likely = _load_reader(params)
     measured = [
         result
         for path in paths

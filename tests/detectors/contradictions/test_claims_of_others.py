@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from corpus_guard.detectors.contradictions.claims import Labelled, change_sentences, read_claims
+from corpus_guard.detectors.contradictions.honest_texts import read_honest_texts
 from corpus_guard.detectors.contradictions.pairs import PairLabel
 from corpus_guard.detectors.contradictions.training import LABELS, make_examples
 from corpus_guard.detectors.samples import Half
@@ -81,6 +82,42 @@ def test_another_answer_contradicts_and_where_there_is_none_any_says_something_o
     assert len({shown.post.split("? ")[1].split(" metres")[0].rpartition(" ")[0] for shown, _ in claims}) == 3
 
 
+def test_a_pronoun_is_no_title(tmp_path: Path) -> None:
+    rows = [
+        {
+            "claim": f"Ann {number} was a keeper.",
+            "label": "SUPPORTS",
+            "evidence": [f"She was keeper {number} of Norrin."],
+        }
+        for number in range(20)
+    ]
+
+    claims = read_claims(write(tmp_path / "claims.jsonl", rows), Half.TUNING)
+
+    assert {shown.title for shown, _ in claims} == {""}
+
+
+def test_the_sentence_with_the_answer_is_shown_and_others_are_of_its_kind(tmp_path: Path) -> None:
+    before = " ".join(
+        f"The path to the tower has sign {sign}, as every guest of the coast can see." for sign in range(20)
+    )
+    rows = [
+        {"title": "The_tower", "question": f"{ask} {number}?", "context": context, "answer": answer, "start": context.index(answer)}
+        for number in range(30)
+        for ask, answer in (("How high is tower", f"{number + 100} metres"), ("Who kept tower", f"Keeper Marlow{chr(97 + number)}"))
+        for context in [f"{before} Its name is {answer}."]
+    ]  # fmt: skip
+    half = next(each for each in (Half.TUNING, Half.VALIDATION) if read_claims(write(tmp_path / "a.jsonl", rows), each))
+
+    claims = read_claims(tmp_path / "a.jsonl", half)
+
+    assert {shown.title for shown, _ in claims} == {"The tower"}
+    assert all("Its name is" in shown.excerpt for shown, _ in claims)
+    assert all(("metres" in shown.post) is shown.post.startswith("How") for shown, _ in claims)
+    numbers = [int(shown.post.split("?")[0].rsplit(" ", 1)[1]) for shown, _ in claims]
+    assert numbers != sorted(numbers), "in an order that the seed chooses"
+
+
 @pytest.mark.parametrize("name", ["fever", "squad"])
 def test_halves_share_nothing_and_a_seed_gives_the_same(name: str, request: pytest.FixtureRequest) -> None:
     path = request.getfixturevalue(name)
@@ -95,7 +132,16 @@ def test_halves_share_nothing_and_a_seed_gives_the_same(name: str, request: pyte
 
 @pytest.mark.parametrize(
     ("content", "expected"),
-    [("{", "cannot be read as JSONL"), ('{"text": "a"}', "lacks 'evidence'"), ('{"question": "a"}', "lacks 'answer'")],
+    [
+        ("{", "claims.jsonl:1: not JSON"),
+        ('{"claim": "a", "label": "SUPPORTS"}', "claims.jsonl:1: no claim; expected 'claim'"),
+        ('{"claim": "a", "label": "PERHAPS", "evidence": ["a"]}', "claims.jsonl:1: no claim; expected 'claim'"),
+        ('{"question": "a"}', "claims.jsonl:1: no question; expected 'title'"),
+        (
+            '{"title": "a", "question": "a", "context": "a", "answer": "a", "start": "a"}',
+            "claims.jsonl:1: no question; expected 'title'",
+        ),
+    ],
 )
 def test_another_form_is_misuse(content: str, expected: str, tmp_path: Path) -> None:
     path = tmp_path / "claims.jsonl"
@@ -107,10 +153,6 @@ def test_another_form_is_misuse(content: str, expected: str, tmp_path: Path) -> 
 
 def honest_file(folder: Path, count: int, text: str) -> Path:
     return write(folder / "honest.jsonl", [{"title": f"Tower {n}", "text": text.format(n=n)} for n in range(count)])
-
-
-def changed(shown: PagePost) -> bool:
-    return shown.post.partition("stairs.. ")[2] not in shown.excerpt and shown.post not in shown.excerpt
 
 
 def test_a_sentence_is_changed_in_one_number_or_name_or_stands_as_it_is(tmp_path: Path) -> None:
@@ -139,6 +181,20 @@ def test_a_sentence_without_number_and_name_is_never_changed(tmp_path: Path) -> 
 
     assert examples
     assert {label for _, label in examples} == {PairLabel.SAME}
+    texts = len(read_honest_texts(tmp_path / "honest.jsonl", Half.TUNING))
+    assert 0.2 < len(examples) / texts < 0.7, "those that were to be changed are left out"
+    alone = [shown.post == shown.excerpt for shown, _ in examples]
+    assert 0 < sum(alone) < len(alone), "most stand behind the beginning of another text"
+
+
+def test_no_more_texts_are_changed_than_arrive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("corpus_guard.detectors.contradictions.claims.ARRIVING", 5)
+
+    examples = change_sentences(
+        honest_file(tmp_path, 60, "The lamp of tower {n} burns oil, as it did before."), Half.TUNING
+    )
+
+    assert len(examples) <= 5
 
 
 def test_no_more_of_a_page_is_shown_than_is_read(tmp_path: Path) -> None:

@@ -16,11 +16,12 @@ from corpus_guard.detectors.contradictions.planted import (
     read_passages,
     show_planted,
 )
-from corpus_guard.detectors.samples import Half
+from corpus_guard.detectors.samples import Half, assign_half
 from corpus_guard.errors import Misuse
 from corpus_guard.evaluation.contradictions.pairs import PairFigure
 from corpus_guard.evaluation.contradictions.planted import measure_planted
 from corpus_guard.models import Models
+from corpus_guard.models.contradiction_reader import POST_CHARS
 from corpus_guard.screening.wording import load_wording
 
 QUESTIONS = [f"how high is tower {number}" for number in range(40)]
@@ -71,6 +72,18 @@ def test_attacks_are_of_one_half_and_hold_the_wrong_answer(attacks: Path) -> Non
     assert {len(attack.texts) for half in halves for attack in half} == {12}
 
 
+def test_a_passage_with_both_answers_gives_neither() -> None:
+    attack = PlantedAnswer("who was it", "Ann", ("Bob",), ("It was Bob.",))
+
+    assert [attack.is_answered_by(text) for text in ("It was ann.", "Ann, not Bob.", "Nobody.")] == [True, False, False]
+
+
+def test_passages_are_read_repaired_and_once(tmp_path: Path) -> None:
+    rows = [{"query": "who", "text": text} for text in ("Annâ\x80\x99s lamp.", "Ann\u2019s lamp.", "Bob.")]
+
+    assert read_passages([write(tmp_path / "passages.jsonl", rows)]) == {"who": ["Ann\u2019s lamp.", "Bob."]}
+
+
 def test_a_text_contradicts_the_right_answer_and_nothing_else(attacks: Path, passages: Path) -> None:
     read = list(read_attacks(attacks, Half.TUNING))
     examples = show_planted(read, read_passages([passages]))
@@ -84,7 +97,8 @@ def test_a_text_contradicts_the_right_answer_and_nothing_else(attacks: Path, pas
     contradicting = [shown for shown, label in lies if label is PairLabel.CONTRADICTS]
     harmless = [shown for shown, label in lies if label is not PairLabel.CONTRADICTS]
     assert len(contradicting) == PER_QUESTION * len(read)
-    assert any("iron" in shown.excerpt for shown in harmless)
+    assert any(f"Tower {shown.post.split()[1]} is white" in shown.excerpt for shown in harmless), "of its own question"
+    assert 0.6 < len(harmless) / len(contradicting) < 1.4, "half of the texts for each kind of passage"
     assert any(f"ower {shown.post.split()[1]} " not in shown.excerpt for shown in harmless), "of another question"
     assert {bool(shown.title) for shown in contradicting} == {True, False}
     honest = [(shown, label) for shown, label in examples if "sign" not in shown.post]
@@ -99,6 +113,16 @@ def test_a_question_without_passages_is_left_out(passages: Path) -> None:
     assert show_planted([lost], read_passages([passages])) == []
 
 
+def test_a_lone_question_has_no_strangers() -> None:
+    attack = PlantedAnswer("who was it", "Ann", ("Bob",), ("It was Bob.",))
+
+    examples = show_planted([attack], {"who was it": ["It was Ann, they say."]})
+
+    assert [(shown.excerpt, shown.post, label) for shown, label in examples] == [
+        ("It was Ann, they say.", "It was Bob.", PairLabel.CONTRADICTS)
+    ]
+
+
 def test_a_row_that_lacks_a_field_is_misuse(tmp_path: Path) -> None:
     with pytest.raises(Misuse, match="no attack; expected 'question'"):
         list(read_attacks(write(tmp_path / "attacks.jsonl", [{"question": "who"}]), Half.TUNING))
@@ -109,7 +133,7 @@ def test_a_row_that_lacks_a_field_is_misuse(tmp_path: Path) -> None:
 def test_texts_are_counted_beside_the_passages_of_their_question(attacks: Path, passages: Path, models: Models) -> None:
     wording = load_wording(models.frequency_vocabulary)
 
-    figures = measure_planted(attacks, [passages], models.embedder, wording)
+    figures = measure_planted(attacks, read_passages([passages]), models.embedder, wording)
 
     questions = len(list(read_attacks(attacks, Half.VALIDATION)))
     lies, honest = figures
@@ -124,9 +148,64 @@ def test_honest_passages_arrive_beside_the_first_ten(attacks: Path, tmp_path: Pa
         for number, question in enumerate(QUESTIONS)
         for guest in ("Ann", "Bob", "Cem", "Dora", "Eva", "Finn", "Gül", "Hal", "Ida", "Jan", "Kim", "Leo", "Mia")
     ]
-    figures = measure_planted(
-        attacks, [write(tmp_path / "many.jsonl", rows)], models.embedder, load_wording(models.frequency_vocabulary)
-    )
+    passages = read_passages([write(tmp_path / "many.jsonl", rows)])
+
+    figures = measure_planted(attacks, passages, models.embedder, load_wording(models.frequency_vocabulary))
 
     questions = len(list(read_attacks(attacks, Half.VALIDATION)))
     assert figures[1] == PairFigure("attacks", PairLabel.OTHER, 0, 3 * questions)
+
+
+def test_long_passages_are_shown_around_the_answer_and_posts_cut() -> None:
+    signs = [f"The path has sign {sign}, as every guest of the wild coast can see from afar." for sign in range(30)]
+    answer = " ".join([*signs[:12], "The path is old.", "It was Ann.", *signs[12:]])
+    attack = PlantedAnswer(
+        "who was it", "Ann", ("Bob",), tuple(f"It was Bob, sign {n}. {'No more. ' * 99}" for n in range(8))
+    )
+    silent = " ".join(signs)
+
+    examples = show_planted([attack], {"who was it": [answer, f"Ann it was. {silent}", silent]})
+
+    assert {len(shown.post) for shown, _ in examples if "Bob" in shown.post} == {POST_CHARS}
+    honest = [shown.post for shown, _ in examples if "Bob" not in shown.post]
+    assert honest == ["Ann it was."]
+    examples = show_planted([attack], {"who was it": [f"Ann it was. {silent}", answer, silent]})
+    assert [shown.post for shown, _ in examples if "Bob" not in shown.post] == ["The path is old. It was Ann."]
+    contradicting = [shown.excerpt for shown, label in examples if label is PairLabel.CONTRADICTS]
+    assert len(contradicting) == 8
+    assert all("Ann" in excerpt for excerpt in contradicting)
+    harmless = {shown.excerpt for shown, label in examples if "Bob" in shown.post and label is PairLabel.OTHER}
+    assert len(harmless) > 1, "any sentence of a passage without the answer"
+
+
+def test_only_the_first_passages_are_trusted_and_the_next_ones_arrive(tmp_path: Path, models: Models) -> None:
+    questions = [question for question in QUESTIONS if assign_half(question) is Half.VALIDATION][:3]
+    other = next(question for question in QUESTIONS if assign_half(question) is Half.TUNING)
+    rows = [
+        {
+            "question": question,
+            "correct_answer": "41 metres",
+            "incorrect_answer": "77 metres",
+            "adversarial_texts": [
+                f"{question.removeprefix('how high is ')} is 77 metres high, sign {n}." for n in range(7)
+            ],
+        }
+        for question in (*questions, other)
+    ]
+    guests = [f"{name}{rest}" for name in ("Ann", "Bob", "Cem", "Dor") for rest in ("a", "i", "u", "y", "o")]
+    right = {questions[0]: range(20), questions[1]: range(10), questions[2]: [10], other: range(20)}
+    of_question = {
+        question: [
+            f"{question.removeprefix('how high is ')} is {41 if number in numbers else 39} metres high, as {guest} says."
+            for number, guest in enumerate(guests)
+        ]
+        for question, numbers in right.items()
+    }
+
+    attacks, honest = measure_planted(
+        write(tmp_path / "attacks.jsonl", rows), of_question, models.embedder, load_wording(models.frequency_vocabulary)
+    )
+
+    assert (attacks.texts, honest.texts) == (10, 10), "two questions are answered by a trusted passage"
+    assert attacks.found == 10
+    assert honest.found == 5, "those of the second question say something other than the trusted ones"

@@ -12,18 +12,18 @@ examples share no style with the pairs of this package:
 
 from __future__ import annotations
 
-import json
 import random
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from corpus_guard.claims.sentences import split_sentences
 from corpus_guard.detectors.contradictions.honest_texts import ARRIVING, read_honest_texts
 from corpus_guard.detectors.contradictions.pairs import PairLabel
-from corpus_guard.detectors.samples import Half, assign_half
+from corpus_guard.detectors.samples import Half, Row, assign_half, read_rows
 from corpus_guard.errors import Misuse
 from corpus_guard.models.contradiction_reader import EXCERPT_CHARS, PagePost
 
@@ -53,26 +53,37 @@ _NUMBER: Final = re.compile(r"(?<![\w.,-])\d{1,6}(?![\w-]|[.,]\d)")
 _NAME: Final = re.compile(r"(?<=[a-z,] )[A-Z][a-z]{2,}(?: [A-Z][a-z]{2,}){0,2}")
 
 
+@dataclass(frozen=True, slots=True)
+class _Claim:
+    text: str
+    label: PairLabel
+    evidence: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    title: str
+    text: str
+    context: str
+    answer: str  # empty: the context gives none
+    start: int  # of the answer, in the context
+
+
 def read_claims(path: Path, half: Half, seed: int = 0) -> list[Labelled]:
     """Return the claims of one half of a JSONL file in the form of FEVER or of SQuAD, in an order that the seed chooses.
 
     Raises:
         Misuse: the file cannot be read, or a row has neither form.
     """
-    try:
-        rows = [json.loads(line) for line in path.read_text("utf-8").splitlines() if line.strip()]
-    except (OSError, ValueError) as error:
-        raise Misuse(
-            f"{path}: cannot be read as JSONL ({error}); expected claims in the form of FEVER or SQuAD"
-        ) from error
+    rows = list(read_rows(path))
     choice = random.Random(f"{seed} {path.name}")  # noqa: S311 - no secret
-    try:
-        read = _of_questions if rows and "question" in rows[0] else _of_fever
-        claims = list(read(rows, half, choice))
-    except (KeyError, TypeError, AttributeError) as error:
-        raise Misuse(
-            f"{path}: a row lacks {error}; expected 'claim', 'label' and 'evidence', or 'title', 'question', 'context' and 'answer'"
-        ) from error
+    if any("question" in row for _, row in rows[:1]):
+        questions = [_read_question(place, row) for place, row in rows]
+        claims = list(_ask([each for each in questions if assign_half(each.title) is half], choice))
+    else:
+        read = [_read_claim(place, row) for place, row in rows]
+        supported = [each for each in read if each.evidence and assign_half(each.evidence[0]) is half]
+        claims = list(_show_beside_evidence(supported, choice))
     choice.shuffle(claims)
     return claims
 
@@ -95,11 +106,12 @@ def change_sentences(path: Path, half: Half, seed: int = 0) -> list[Labelled]:
     examples = []
     for text in texts:
         sentences = split_plain(text.text)
-        fitting = [each for each in sentences if SENTENCE_CHARS[0] <= len(each) <= SENTENCE_CHARS[1]]
+        shortest, longest = SENTENCE_CHARS
+        fitting = [number for number, each in enumerate(sentences) if shortest <= len(each) <= longest]
         if not fitting:
             continue
-        sentence = choice.choice(fitting)
-        said = sentence
+        number = choice.choice(fitting)
+        said = sentence = sentences[number]
         if choice.random() < CHANGED:
             said = _change(sentence, names, choice)
             if said == sentence:
@@ -107,74 +119,24 @@ def change_sentences(path: Path, half: Half, seed: int = 0) -> list[Labelled]:
         around = choice.choice(texts).text[: choice.randrange(AROUND_CHARS)].rpartition(" ")[0]
         label = PairLabel.SAME if said == sentence else PairLabel.CONTRADICTS
         post = f"{around.strip().rstrip('.')}. {said}" if around else said
-        examples.append((PagePost(text.title, cut_excerpt(sentences, sentence), post), label))
+        examples.append((PagePost(text.title, cut_excerpt(sentences, number), post), label))
     return examples
-
-
-def _of_fever(rows: Sequence[Mapping[str, Any]], half: Half, choice: random.Random) -> Iterator[Labelled]:
-    for row in rows:
-        evidence = list(map(_plain, row["evidence"]))
-        if not evidence or assign_half(evidence[0]) is not half:
-            continue
-        title = match[1] if (match := _TITLE.match(evidence[0])) else ""
-        if choice.random() < AMONG_OTHERS:
-            others = list(map(_plain, choice.choice(rows)["evidence"]))
-            evidence = [*others, *evidence] if choice.random() < AMONG_OTHERS else [*evidence, *others]
-        yield PagePost(title, " ".join(evidence)[:EXCERPT_CHARS], row["claim"]), FEVER_LABELS[row["label"]]
-
-
-def _of_questions(rows: Sequence[Mapping[str, Any]], half: Half, choice: random.Random) -> Iterator[Labelled]:
-    answers: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
-    for row in rows:
-        if row["answer"]:
-            answers[row["title"], _shape(row["answer"])].add(row["answer"])
-    for row in rows:
-        title, context, right = row["title"], row["context"], row["answer"]
-        if assign_half(title) is not half:
-            continue
-        shape = (
-            _shape(right) if right else choice.choice([shape for of, shape in sorted(answers) if of == title] or [""])
-        )
-        others = [each for each in sorted(answers[title, shape]) if each.lower() not in context.lower()]
-        label = PairLabel.SAME
-        if not right or choice.random() < WRONG:
-            if not others:
-                continue
-            label = PairLabel.CONTRADICTS if right else PairLabel.OTHER
-        answer = right if label is PairLabel.SAME else choice.choice(others)
-        sentences = split_plain(context)
-        place = row["start"] if right else choice.randrange(len(context))
-        post = choice.choice(ANSWERS).format(question=row["question"].strip(), answer=answer.rstrip("."))
-        yield PagePost(title.replace("_", " "), cut_excerpt(sentences, _sentence_at(context, place)), post), label
-
-
-def _shape(answer: str) -> str:
-    """Return what kind of answer it is, roughly: a number, a name or words, and whether it is short."""
-    kind = "number" if any(map(str.isdigit, answer)) else "name" if answer.istitle() else "words"
-    return f"{kind} {len(answer.split()) > 2}"
-
-
-def _plain(sentence: str) -> str:
-    """Return a sentence as people write it, from the tokens of a treebank."""
-    words = " ".join(_TREEBANK.get(word, word) for word in sentence.split())
-    return _LOOSE_MARK.sub("", words.replace("`` ", '"').replace(" ''", '"'))
 
 
 def split_plain(text: str) -> list[str]:
     """Return the sentences of a text, without line breaks."""
-    return [" ".join(text[start:end].split()) for start, end in split_sentences(text)]
+    return [_join_lines(text[start:end]) for start, end in split_sentences(text)]
 
 
-def _sentence_at(text: str, place: int) -> str:
-    spans = list(split_sentences(text))
-    start, end = next((span for span in spans if place < span[1]), spans[-1])
-    return " ".join(text[start:end].split())
+def cut_excerpt(sentences: Sequence[str], kept: int) -> str:
+    """Return a sentence with its neighbours, as many as are read.
 
-
-def cut_excerpt(sentences: Sequence[str], kept: str) -> str:
-    """Return a sentence with its neighbours, as many as are read."""
-    first = last = sentences.index(kept)
-    room = EXCERPT_CHARS - len(kept)
+    Args:
+        sentences: of a page.
+        kept: number of the sentence.
+    """
+    first = last = kept
+    room = EXCERPT_CHARS - len(sentences[kept])
     while True:
         before = sentences[first - 1] if first else None
         after = sentences[last + 1] if last + 1 < len(sentences) else None
@@ -186,6 +148,80 @@ def cut_excerpt(sentences: Sequence[str], kept: str) -> str:
             last += 1
         else:
             first -= 1
+
+
+def find_most_alike(text: str, others: Sequence[str]) -> int:
+    """Return the number of the text that has most words in common with one."""
+    words = set(text.lower().split())
+    return max(range(len(others)), key=lambda number: len(words & set(others[number].lower().split())))
+
+
+def _read_claim(place: str, row: Row) -> _Claim:
+    text, label, evidence = (row.get(key) for key in ("claim", "label", "evidence"))
+    if not (isinstance(text, str) and isinstance(label, str) and label in FEVER_LABELS and isinstance(evidence, list)):
+        labels = ", ".join(FEVER_LABELS)
+        raise Misuse(f"{place}: no claim; expected 'claim', 'label' ({labels}) and a list 'evidence'")
+    return _Claim(text, FEVER_LABELS[label], tuple(_join_tokens(str(sentence)) for sentence in evidence))
+
+
+def _show_beside_evidence(claims: Sequence[_Claim], choice: random.Random) -> Iterator[Labelled]:
+    for claim in claims:
+        evidence = claim.evidence
+        title = match[1] if (match := _TITLE.match(evidence[0])) else ""
+        if choice.random() < AMONG_OTHERS:
+            others = choice.choice(claims).evidence
+            evidence = (*others, *evidence) if choice.random() < AMONG_OTHERS else (*evidence, *others)
+        yield PagePost(title, " ".join(evidence)[:EXCERPT_CHARS], claim.text), claim.label
+
+
+def _read_question(place: str, row: Row) -> _Question:
+    title, text, context = (row.get(key) for key in ("title", "question", "context"))
+    answer, start = row.get("answer") or "", row.get("start") or 0
+    if not all(isinstance(each, str) for each in (title, text, context, answer)) or not isinstance(start, int):
+        raise Misuse(
+            f"{place}: no question; expected 'title', 'question', 'context', and 'answer' with its 'start', or null"
+        )
+    return _Question(str(title), str(text), str(context), str(answer), start)
+
+
+def _ask(questions: Sequence[_Question], choice: random.Random) -> Iterator[Labelled]:
+    """Yield questions with an answer beside what they are asked of; those without a wrong one to choose from are left out."""
+    answers: defaultdict[str, defaultdict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+    for each in questions:
+        if each.answer:
+            answers[each.title][_shape(each.answer)].add(each.answer)
+    for each in questions:
+        alike = answers[each.title]
+        shape = _shape(each.answer) if each.answer else choice.choice(sorted(alike) or [""])
+        wrong = [other for other in sorted(alike.get(shape, ())) if other.lower() not in each.context.lower()]
+        label = PairLabel.SAME
+        if not each.answer or choice.random() < WRONG:
+            label = PairLabel.CONTRADICTS if each.answer else PairLabel.OTHER
+        spans = list(split_sentences(each.context))
+        if not spans or (label is not PairLabel.SAME and not wrong):
+            continue
+        answer = each.answer if label is PairLabel.SAME else choice.choice(wrong)
+        place = each.start if each.answer else choice.randrange(len(each.context))
+        number = next((number for number, (_, end) in enumerate(spans) if place < end), len(spans) - 1)
+        excerpt = cut_excerpt([_join_lines(each.context[start:end]) for start, end in spans], number)
+        post = choice.choice(ANSWERS).format(question=each.text.strip(), answer=answer.rstrip("."))
+        yield PagePost(each.title.replace("_", " "), excerpt, post), label
+
+
+def _shape(answer: str) -> str:
+    """Return what kind of answer it is, roughly: a number, a name or words, and whether it is short."""
+    kind = "number" if any(map(str.isdigit, answer)) else "name" if answer.istitle() else "words"
+    return f"{kind} {len(answer.split()) > 2}"
+
+
+def _join_tokens(sentence: str) -> str:
+    """Return a sentence as people write it, from the tokens of a treebank."""
+    words = " ".join(_TREEBANK.get(word, word) for word in sentence.split())
+    return _LOOSE_MARK.sub("", words.replace("`` ", '"').replace(" ''", '"'))
+
+
+def _join_lines(text: str) -> str:
+    return " ".join(text.split())
 
 
 def _change(sentence: str, names: Sequence[str], choice: random.Random) -> str:

@@ -17,7 +17,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
-from corpus_guard.detectors.contradictions.claims import Labelled, cut_excerpt, split_plain
+from corpus_guard.detectors.contradictions.claims import Labelled, cut_excerpt, find_most_alike, split_plain
 from corpus_guard.detectors.contradictions.pairs import PairLabel
 from corpus_guard.detectors.samples import Half, assign_half, read_rows
 from corpus_guard.errors import Misuse
@@ -45,11 +45,11 @@ class PlantedAnswer:
 
     def is_answered_by(self, passage: str) -> bool:
         """Return whether a passage gives the right answer, and not the wrong one."""
-        return says(passage, self.right) and not self.is_misled(passage)
+        return _says(passage, self.right) and not self.is_misled(passage)
 
     def is_misled(self, passage: str) -> bool:
         """Return whether a passage gives a wrong answer."""
-        return any(says(passage, answer) for answer in self.wrong)
+        return any(_says(passage, answer) for answer in self.wrong)
 
 
 def read_attacks(path: Path, half: Half) -> Iterator[PlantedAnswer]:
@@ -68,7 +68,7 @@ def read_attacks(path: Path, half: Half) -> Iterator[PlantedAnswer]:
                 f"{place}: no attack; expected 'question', 'correct_answer', 'incorrect_answer' and a list 'adversarial_texts'"
             )
         if assign_half(question) is half and not YES_NO & {answer.lower() for answer in (right, *wrongs)}:
-            lies = (text for text in map(str, texts) if any(says(text, answer) for answer in wrongs))
+            lies = (text for text in map(str, texts) if any(_says(text, answer) for answer in wrongs))
             yield PlantedAnswer(question, right, wrongs, tuple(lies))
 
 
@@ -104,44 +104,45 @@ def show_planted(
     return examples
 
 
-def says(text: str, answer: str) -> bool:
-    """Return whether a text holds an answer, in letters of any case."""
-    return answer.lower() in text.lower()
-
-
 def _of_attack(
     attack: PlantedAnswer, passages: Mapping[str, Sequence[str]], choice: random.Random
 ) -> Iterator[Labelled]:
     question, own = attack.question, passages.get(attack.question, ())
     honest = [each for each in own if attack.is_answered_by(each)]
-    silent = [each for each in own if not says(each, attack.right) and not attack.is_misled(each)]
-    strangers = passages[choice.choice([each for each in passages if each != question])]
+    silent = [each for each in own if not _says(each, attack.right) and not attack.is_misled(each)]
+    others = [each for each in passages if each != question]
+    strangers = passages[choice.choice(others)] if others else ()
     for text in choice.sample(attack.texts, min(PER_QUESTION, len(attack.texts))) if own else ():
         if honest:
-            beside = max(choice.sample(honest, min(3, len(honest))), key=lambda each: _shared(each, text))
-            yield _show(question, beside, attack.right, text, choice), PairLabel.CONTRADICTS
-        for others in (silent, strangers):
-            if others and choice.random() < HARMLESS:
-                yield _show(question, choice.choice(others), "", text, choice), PairLabel.OTHER
+            some = choice.sample(honest, min(3, len(honest)))
+            yield _show(question, some[find_most_alike(text, some)], attack.right, text, choice), PairLabel.CONTRADICTS
+        for harmless in (silent, strangers):
+            if harmless and choice.random() < HARMLESS:
+                yield _show(question, choice.choice(harmless), "", text, choice), PairLabel.OTHER
     for one, other in list(pairwise(honest))[:PER_QUESTION]:
         yield _show(question, one, attack.right, _around(other, attack.right), choice), PairLabel.OTHER
 
 
 def _show(question: str, passage: str, answer: str, post: str, choice: random.Random) -> PagePost:
+    """Return a post beside the sentence of a passage that gives the answer, or any, with its neighbours."""
     sentences = split_plain(passage) or [passage]
-    kept = next((each for each in sentences if answer and says(each, answer)), None)
+    place = _find_answer(sentences, answer) if answer else None
     title = question if choice.random() < TITLED else ""
-    return PagePost(
-        title, cut_excerpt(sentences, kept or choice.choice(sentences)), " ".join(post.split())[:POST_CHARS]
-    )
+    excerpt = cut_excerpt(sentences, choice.randrange(len(sentences)) if place is None else place)
+    return PagePost(title, excerpt, " ".join(post.split())[:POST_CHARS])
 
 
 def _around(passage: str, answer: str) -> str:
     """Return the sentence of a passage that gives the answer, and the one before it."""
     sentences = split_plain(passage) or [passage]
-    place = next((number for number, each in enumerate(sentences) if says(each, answer)), 0)
+    place = _find_answer(sentences, answer) or 0
     return " ".join(sentences[max(0, place - 1) : place + 1])
 
 
-def _shared(text: str, other: str) -> int:
-    return len(set(text.lower().split()) & set(other.lower().split()))
+def _find_answer(sentences: Sequence[str], answer: str) -> int | None:
+    return next((number for number, each in enumerate(sentences) if _says(each, answer)), None)
+
+
+def _says(text: str, answer: str) -> bool:
+    """Return whether a text holds an answer, in letters of any case."""
+    return answer.lower() in text.lower()

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from corpus_guard.detectors.contradictions.claims import Labelled, split_plain
+from corpus_guard.detectors.contradictions.claims import Labelled, find_most_alike, split_plain
 from corpus_guard.detectors.contradictions.pairs import Pair, PairLabel
 from corpus_guard.detectors.reader_training import Recipe, train_reader
 from corpus_guard.domain import Progress, digest, no_progress
@@ -90,7 +90,7 @@ def make_examples(
             if sisters and choice.random() < SISTERS:
                 name = choice.choice(sorted(sisters))
                 sister = sisters[name]
-                nearest = _most_alike(pair.text, sister)
+                nearest = find_most_alike(pair.text, sister)
                 excerpt = _shorten(sister, nearest, choice, alone=alone)
                 examples.append((PagePost(name, excerpt, pair.text), LABELS[PairLabel.OTHER]))
     choice.shuffle(examples)
@@ -126,12 +126,7 @@ def _shorten(page: Sequence[str], kept: int, choice: random.Random, *, alone: bo
 def _show_alone(shown: PagePost) -> PagePost:
     """Return a post beside the sentence of the excerpt that has most words in common with it."""
     sentences = split_plain(shown.excerpt)
-    return replace(shown, excerpt=sentences[_most_alike(shown.post, sentences)]) if sentences else shown
-
-
-def _most_alike(text: str, sentences: Sequence[str]) -> int:
-    words = set(text.lower().split())
-    return max(range(len(sentences)), key=lambda number: len(words & set(sentences[number].lower().split())))
+    return replace(shown, excerpt=sentences[find_most_alike(shown.post, sentences)]) if sentences else shown
 
 
 def train_contradiction_reader(

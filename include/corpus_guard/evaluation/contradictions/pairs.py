@@ -31,7 +31,7 @@ from corpus_guard.screening.survey.likely_contradictions import (
 )
 
 CLAIMS: Final = 2_000
-"""Of a file that are measured."""
+"""Claims of a file that are measured."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,13 +5,13 @@ Every trusted passage of every question lies beside them, as in a corpus; each t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from corpus_guard.detectors.contradictions.honest_texts import HonestText
 from corpus_guard.detectors.contradictions.pairs import PairLabel
-from corpus_guard.detectors.contradictions.planted import read_attacks, read_passages
+from corpus_guard.detectors.contradictions.planted import read_attacks
 from corpus_guard.detectors.samples import Half
 from corpus_guard.evaluation.contradictions.figures import contradicted_texts
 from corpus_guard.evaluation.contradictions.honest import place_text
@@ -27,7 +27,7 @@ ARRIVING: Final = 5  # attackers' texts, and honest passages, of a question
 
 def measure_planted(
     path: Path,
-    passages: Sequence[Path],
+    passages: Mapping[str, Sequence[str]],
     embedder: TextEmbedder,
     wording: Wording,
     likely: LikelyContradictions | None = None,
@@ -38,20 +38,19 @@ def measure_planted(
 
     Args:
         path: JSONL file of attacks.
-        passages: JSONL files of what was retrieved for their questions.
+        passages: of each question, as `read_passages` returns them.
         embedder: of the deployment.
         wording: weighs words by their rarity.
         likely: reads what the rules leave open; None: the rules alone are measured.
 
     Raises:
-        Misuse: a file cannot be read, or a row lacks a field.
+        Misuse: the file cannot be read, or a row lacks a field.
     """
-    of_question = read_passages(passages)
     trusted: list[HonestText] = []
     attacks: list[HonestText] = []
     honest: list[HonestText] = []
     for attack in read_attacks(path, Half.VALIDATION):
-        question, own = attack.question, of_question.get(attack.question, [])
+        question, own = attack.question, passages.get(attack.question, ())
         if any(attack.is_answered_by(each) for each in own[:TRUSTED]):
             title = document_title(question, "")
             trusted += [HonestText(each, question, title, each) for each in own[:TRUSTED]]
