@@ -180,7 +180,8 @@ def contradictions(
     attacks: Annotated[
         list[Path] | None,
         typer.Option(
-            help="JSONL with attacks in the form of PoisonedRAG's, to be shown beside --passages; several files allowed."
+            help="JSONL with attacks in the form of PoisonedRAG's, to be shown beside --passages or, for a question without any, "
+            "beside its right answer; several files allowed."
         ),
     ] = None,
     passages: Annotated[
@@ -238,8 +239,8 @@ def contradictions(
     from corpus_guard.screening.wording import load_wording
     from corpus_guard.settings import load_settings
 
-    if bool(attacks) is not bool(passages):
-        raise Misuse("--attacks and --passages: one says nothing without the other; expected both")
+    if passages and not attacks:
+        raise Misuse("--passages: say nothing without --attacks on their questions; expected both")
     kind = dict(zip(ContradictionModel, (SIEVE, EXCERPTS, SENTENCES), strict=True))[model]
     pairs = list(load_pairs(pairs_folder))
     fields = sorted({pair.field for pair in pairs})
@@ -258,7 +259,9 @@ def contradictions(
         for path in honest or ()
         for pair in find_honest_pairs(path, models.embedder, wording, seed, alone=kind is SENTENCES)
     ]
-    read = [labelled for path in claims or () for labelled in read_claims(path, Half.TUNING, seed)[:examples]]
+    read = [
+        labelled for path in claims or () for labelled in read_claims(path, Half.TUNING, seed, turned=True)[:examples]
+    ]
     read += [labelled for path in honest or () for labelled in change_sentences(path, Half.TUNING, seed)]
     planted = [attack for path in attacks or () for attack in read_attacks(path, Half.TUNING)]
     read += show_planted(planted, read_passages(passages or ()), seed)

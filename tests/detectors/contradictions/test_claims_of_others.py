@@ -82,6 +82,49 @@ def test_another_answer_contradicts_and_where_there_is_none_any_says_something_o
     assert len({shown.post.split("? ")[1].split(" metres")[0].rpartition(" ")[0] for shown, _ in claims}) == 3
 
 
+def test_a_claim_is_shown_again_beside_another_sentence_about_its_subject(tmp_path: Path) -> None:
+    first, second = "The tower of Norrin is a tall tower.", "The tower of Norrin was built of stone."
+    lone = "The mill of Ask is a mill."
+    rows = [
+        {"claim": f"Claim {number} of {sentence}", "label": "SUPPORTS", "evidence": [sentence]}
+        for number in range(60)
+        for sentence in (first, second, lone)
+    ]
+    path = write(tmp_path / "claims.jsonl", rows)
+
+    half = next(each for each in (Half.TUNING, Half.VALIDATION) if len(read_claims(path, each, turned=True)) > 60)
+    plain, both = read_claims(path, half), read_claims(path, half, turned=True)
+
+    again = [shown for shown, label in both if label is PairLabel.OTHER]
+    assert len(both) == len(plain) + len(again)
+    assert all(label is PairLabel.SAME for _, label in plain)
+    for shown in again:
+        assert shown.title == "The tower of Norrin"
+        assert shown.excerpt in {first, second}
+        assert not shown.post.endswith(shown.excerpt)
+    assert 0.15 < len(again) / sum("Norrin" in shown.post for shown, _ in plain) < 0.45
+
+
+def test_an_answer_is_wrong_beside_a_passage_that_gives_another(squad: Path) -> None:
+    plain = [shown for shown, _ in read_claims(squad, Half.TUNING)]
+    both = read_claims(squad, Half.TUNING, turned=True)
+
+    turned = [(shown, label) for shown, label in both if shown.post.startswith("How")]
+    counts = {True: 0, False: 0}
+    for shown, label in turned:
+        asked = int(shown.post.split("tower ")[1].split("?")[0])
+        given = int(shown.post.split(" metres")[0].rsplit(" ", 1)[1])
+        stands = int(shown.excerpt.split(" metres")[0].rsplit(" ", 1)[1])
+        assert label is (PairLabel.SAME if given == stands else PairLabel.CONTRADICTS)
+        if stands != asked:
+            counts[given == stands] += 1
+            assert given in {asked, stands}
+    questions = len([shown for shown in plain if shown.post.startswith("How")])
+    assert 0.3 < sum(counts.values()) / questions < 0.7
+    assert min(counts.values()) > 0.2 * sum(counts.values())
+    assert len(both) == len(plain) + sum(counts.values())
+
+
 def test_a_pronoun_is_no_title(tmp_path: Path) -> None:
     rows = [
         {

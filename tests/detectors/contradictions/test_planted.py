@@ -98,8 +98,17 @@ def test_a_text_contradicts_the_right_answer_and_nothing_else(attacks: Path, pas
     harmless = [shown for shown, label in lies if label is not PairLabel.CONTRADICTS]
     assert len(contradicting) == PER_QUESTION * len(read)
     assert any(f"Tower {shown.post.split()[1]} is white" in shown.excerpt for shown in harmless), "of its own question"
-    assert 0.6 < len(harmless) / len(contradicting) < 1.4, "half of the texts for each kind of passage"
+    assert 1.1 < len(harmless) / len(contradicting) < 1.9, "half of the texts for each kind of passage"
     assert any(f"ower {shown.post.split()[1]} " not in shown.excerpt for shown in harmless), "of another question"
+    repeated = [shown for shown, label in lies if label is PairLabel.SAME]
+    assert 0.3 < len(repeated) / len(contradicting) < 0.7
+    for shown in repeated:
+        number = int(shown.post.split()[1])
+        assert (
+            f"ower {number} is {300 + number} Metres high" in shown.excerpt
+            or number == 0
+            or "seen from" in shown.excerpt
+        )
     assert {bool(shown.title) for shown in contradicting} == {True, False}
     honest = [(shown, label) for shown, label in examples if "sign" not in shown.post]
     assert honest
@@ -107,10 +116,25 @@ def test_a_text_contradicts_the_right_answer_and_nothing_else(attacks: Path, pas
     assert show_planted(read, read_passages([passages])) == examples != show_planted(read, read_passages([passages]), 1)
 
 
-def test_a_question_without_passages_is_left_out(passages: Path) -> None:
-    lost = PlantedAnswer("who was it", "Ann", ("Bob",), ("It was Bob.",))
+def test_of_a_question_without_passages_its_answers_stand_for_one(passages: Path) -> None:
+    texts = tuple(f"It was {name}, sign {n}." for name in ("Bob", "Cem") for n in range(10))
+    lost = PlantedAnswer("Who was it?", "Ann.", ("Bob", "Cem."), tuple(text.replace("Cem", "Cem.") for text in texts))
 
-    assert show_planted([lost], read_passages([passages])) == []
+    examples = show_planted([lost], read_passages([passages]))
+
+    said = {PairLabel.CONTRADICTS: "Who was it? Ann."}
+    for shown, label in examples:
+        wrong = "Who was it? Bob." if "Bob" in shown.post else "Who was it? Cem."
+        assert (shown.title, shown.excerpt) == ("", said.get(label, wrong))
+    labels = [label for _, label in examples]
+    assert labels.count(PairLabel.CONTRADICTS) == PER_QUESTION
+    assert 0 < labels.count(PairLabel.SAME) == len(labels) - PER_QUESTION < PER_QUESTION
+
+
+def test_an_answer_is_changed_as_a_whole_word() -> None:
+    attack = PlantedAnswer("who was it", "Ann", (r"B\1b",), ("It was Bob.",))
+
+    assert attack.change("ANN and Anna, Ann's sister", r"B\1b") == r"B\1b and Anna, B\1b's sister"
 
 
 def test_a_lone_question_has_no_strangers() -> None:
@@ -118,9 +142,8 @@ def test_a_lone_question_has_no_strangers() -> None:
 
     examples = show_planted([attack], {"who was it": ["It was Ann, they say."]})
 
-    assert [(shown.excerpt, shown.post, label) for shown, label in examples] == [
-        ("It was Ann, they say.", "It was Bob.", PairLabel.CONTRADICTS)
-    ]
+    shown = [(shown.excerpt, shown.post, label) for shown, label in examples if label is not PairLabel.SAME]
+    assert shown == [("It was Ann, they say.", "It was Bob.", PairLabel.CONTRADICTS)]
 
 
 def test_a_row_that_lacks_a_field_is_misuse(tmp_path: Path) -> None:

@@ -41,6 +41,10 @@ WRONG: Final = 0.55
 """Share of the answered questions that get another answer."""
 CHANGED: Final = 0.6
 """Share of the honest sentences that are changed."""
+TURNED: Final = 0.5
+"""Share of the answered questions that a training also sees beside a passage that gives another answer."""
+ELSEWHERE: Final = 0.3
+"""Share of the claims that a training also sees beside another sentence about their subject."""
 ANSWERS: Final = ("{question} {answer}.", "{question} It is {answer}.", "{question} The answer is {answer}.")
 AROUND_CHARS: Final = 160  # of another text that stand before a sentence of a page
 SENTENCE_CHARS: Final = (40, 240)  # shortest and longest sentence that is changed
@@ -69,8 +73,15 @@ class _Question:
     start: int  # of the answer, in the context
 
 
-def read_claims(path: Path, half: Half, seed: int = 0) -> list[Labelled]:
+def read_claims(path: Path, half: Half, seed: int = 0, *, turned: bool = False) -> list[Labelled]:
     """Return the claims of one half of a JSONL file in the form of FEVER or of SQuAD, in an order that the seed chooses.
+
+    Args:
+        path: of the file.
+        half: of its articles.
+        seed: chooses what is shown.
+        turned: show some again, where what is right beside one text is wrong beside the other, or says nothing of it: passages in
+            which another answer stands, and other sentences about a claim's subject.
 
     Raises:
         Misuse: the file cannot be read, or a row has neither form.
@@ -79,11 +90,12 @@ def read_claims(path: Path, half: Half, seed: int = 0) -> list[Labelled]:
     choice = random.Random(f"{seed} {path.name}")  # noqa: S311 - no secret
     if any("question" in row for _, row in rows[:1]):
         questions = [_read_question(place, row) for place, row in rows]
-        claims = list(_ask([each for each in questions if assign_half(each.title) is half], choice))
+        claims = list(_ask([each for each in questions if assign_half(each.title) is half], choice, turned=turned))
     else:
         read = [_read_claim(place, row) for place, row in rows]
         supported = [each for each in read if each.evidence and assign_half(each.evidence[0]) is half]
         claims = list(_show_beside_evidence(supported, choice))
+        claims += _show_elsewhere(supported, choice) if turned else ()
     choice.shuffle(claims)
     return claims
 
@@ -166,12 +178,29 @@ def _read_claim(place: str, row: Row) -> _Claim:
 
 def _show_beside_evidence(claims: Sequence[_Claim], choice: random.Random) -> Iterator[Labelled]:
     for claim in claims:
-        evidence = claim.evidence
-        title = match[1] if (match := _TITLE.match(evidence[0])) else ""
+        evidence, title = claim.evidence, _subject(claim)
         if choice.random() < AMONG_OTHERS:
             others = choice.choice(claims).evidence
             evidence = (*others, *evidence) if choice.random() < AMONG_OTHERS else (*evidence, *others)
         yield PagePost(title, " ".join(evidence)[:EXCERPT_CHARS], claim.text), claim.label
+
+
+def _show_elsewhere(claims: Sequence[_Claim], choice: random.Random) -> Iterator[Labelled]:
+    """Yield claims beside a sentence about their subject that is no evidence of theirs."""
+    sentences: defaultdict[str, dict[str, None]] = defaultdict(dict)
+    for claim in claims:
+        if subject := _subject(claim):
+            sentences[subject].update(dict.fromkeys(claim.evidence))
+    for claim in claims:
+        subject = _subject(claim)
+        others = [each for each in sentences.get(subject, ()) if each not in claim.evidence]
+        if others and choice.random() < ELSEWHERE:
+            yield PagePost(subject, choice.choice(others)[:EXCERPT_CHARS], claim.text), PairLabel.OTHER
+
+
+def _subject(claim: _Claim) -> str:
+    """Return what a claim's evidence is about; empty: it does not say so."""
+    return match[1] if (match := _TITLE.match(claim.evidence[0])) else ""
 
 
 def _read_question(place: str, row: Row) -> _Question:
@@ -184,8 +213,14 @@ def _read_question(place: str, row: Row) -> _Question:
     return _Question(str(title), str(text), str(context), str(answer), start)
 
 
-def _ask(questions: Sequence[_Question], choice: random.Random) -> Iterator[Labelled]:
-    """Yield questions with an answer beside what they are asked of; those without a wrong one to choose from are left out."""
+def _ask(questions: Sequence[_Question], choice: random.Random, *, turned: bool) -> Iterator[Labelled]:
+    """Yield questions with an answer beside what they are asked of; those without a wrong one to choose from are left out.
+
+    Args:
+        questions: of one half.
+        choice: of what is shown.
+        turned: also show passages in which another answer stands.
+    """
     answers: defaultdict[str, defaultdict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
     for each in questions:
         if each.answer:
@@ -204,8 +239,17 @@ def _ask(questions: Sequence[_Question], choice: random.Random) -> Iterator[Labe
         place = each.start if each.answer else choice.randrange(len(each.context))
         number = next((number for number, (_, end) in enumerate(spans) if place < end), len(spans) - 1)
         excerpt = cut_excerpt([_join_lines(each.context[start:end]) for start, end in spans], number)
-        post = choice.choice(ANSWERS).format(question=each.text.strip(), answer=answer.rstrip("."))
-        yield PagePost(each.title.replace("_", " "), excerpt, post), label
+        title = each.title.replace("_", " ")
+        yield PagePost(title, excerpt, _answer(each, answer, choice)), label
+        if turned and each.answer and wrong and choice.random() < TURNED:
+            other = choice.choice(wrong)
+            given = choice.choice((each.answer, other))
+            label = PairLabel.SAME if given == other else PairLabel.CONTRADICTS
+            yield PagePost(title, excerpt.replace(each.answer, other), _answer(each, given, choice)), label
+
+
+def _answer(question: _Question, answer: str, choice: random.Random) -> str:
+    return choice.choice(ANSWERS).format(question=question.text.strip(), answer=answer.rstrip("."))
 
 
 def _shape(answer: str) -> str:

@@ -4,12 +4,14 @@ A row of a file of attacks has ``question``, ``correct_answer``, ``incorrect_ans
 PoisonedRAG's (Zou et al. 2024); a row of a file of passages has the ``query`` that it was retrieved for, and ``text``.
 
 A text with the wrong answer contradicts a passage with the right one. So that no writer is known by his style, it is also shown
-beside passages that it does not contradict: one of its question that gives no answer, and one of another question.
+beside passages that it does not contradict: one of its question that gives no answer, one of another question, and one in which the
+wrong answer stands in the place of the right one. Of a question without passages the question with its answer stands for one.
 """
 
 from __future__ import annotations
 
 import random
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -42,6 +44,14 @@ class PlantedAnswer:
     """Wrong answers, one or several."""
     texts: tuple[str, ...]
     """Those that hold one of them."""
+
+    def said_by(self, text: str) -> str:
+        """Return the wrong answer that one of its texts gives."""
+        return next(answer for answer in self.wrong if _says(text, answer))
+
+    def change(self, passage: str, wrong: str) -> str:
+        """Return a passage with a wrong answer in the place of the right one."""
+        return re.sub(rf"(?<!\w){re.escape(self.right)}(?!\w)", lambda _: wrong, passage, flags=re.IGNORECASE)
 
     def is_answered_by(self, passage: str) -> bool:
         """Return whether a passage gives the right answer, and not the wrong one."""
@@ -95,27 +105,45 @@ def show_planted(
 
     Args:
         attacks: on questions.
-        passages: of each question.
+        passages: of each question; it may have none.
         seed: chooses texts and passages.
     """
     choice = random.Random(f"{seed} planted")  # noqa: S311 - no secret
-    examples = [labelled for attack in attacks for labelled in _of_attack(attack, passages, choice)]
+    examples = [
+        labelled
+        for attack in attacks
+        for labelled in (
+            _of_attack(attack, passages, choice) if attack.question in passages else _of_answers(attack, choice)
+        )
+    ]
     choice.shuffle(examples)
     return examples
+
+
+def _of_answers(attack: PlantedAnswer, choice: random.Random) -> Iterator[Labelled]:
+    """Yield an attacker's texts beside their question with the right answer, and with the wrong one."""
+    asked = f"{attack.question.rstrip('?')}?"
+    for text in choice.sample(attack.texts, min(PER_QUESTION, len(attack.texts))):
+        yield PagePost("", f"{asked} {attack.right.rstrip('.')}.", _join(text)), PairLabel.CONTRADICTS
+        if choice.random() < HARMLESS:
+            yield PagePost("", f"{asked} {attack.said_by(text).rstrip('.')}.", _join(text)), PairLabel.SAME
 
 
 def _of_attack(
     attack: PlantedAnswer, passages: Mapping[str, Sequence[str]], choice: random.Random
 ) -> Iterator[Labelled]:
-    question, own = attack.question, passages.get(attack.question, ())
+    question, own = attack.question, passages[attack.question]
     honest = [each for each in own if attack.is_answered_by(each)]
     silent = [each for each in own if not _says(each, attack.right) and not attack.is_misled(each)]
     others = [each for each in passages if each != question]
     strangers = passages[choice.choice(others)] if others else ()
-    for text in choice.sample(attack.texts, min(PER_QUESTION, len(attack.texts))) if own else ():
+    for text in choice.sample(attack.texts, min(PER_QUESTION, len(attack.texts))):
         if honest:
             some = choice.sample(honest, min(3, len(honest)))
-            yield _show(question, some[find_most_alike(text, some)], attack.right, text, choice), PairLabel.CONTRADICTS
+            passage, wrong = some[find_most_alike(text, some)], attack.said_by(text)
+            yield _show(question, passage, attack.right, text, choice), PairLabel.CONTRADICTS
+            if choice.random() < HARMLESS:
+                yield _show(question, attack.change(passage, wrong), wrong, text, choice), PairLabel.SAME
         for harmless in (silent, strangers):
             if harmless and choice.random() < HARMLESS:
                 yield _show(question, choice.choice(harmless), "", text, choice), PairLabel.OTHER
@@ -129,7 +157,12 @@ def _show(question: str, passage: str, answer: str, post: str, choice: random.Ra
     place = _find_answer(sentences, answer) if answer else None
     title = question if choice.random() < TITLED else ""
     excerpt = cut_excerpt(sentences, choice.randrange(len(sentences)) if place is None else place)
-    return PagePost(title, excerpt, " ".join(post.split())[:POST_CHARS])
+    return PagePost(title, excerpt, _join(post))
+
+
+def _join(post: str) -> str:
+    """Return what is read of a post, without line breaks."""
+    return " ".join(post.split())[:POST_CHARS]
 
 
 def _around(passage: str, answer: str) -> str:

@@ -44,7 +44,7 @@ from corpus_guard.claims.value import Kind
 from corpus_guard.domain import Span
 from corpus_guard.models.contradiction_reader import EXCERPT_CHARS, POST_CHARS, PagePost
 
-NEAREST_READ: Final = 2  # trusted chunks beside which a chunk is read
+NEAREST_READ: Final = 4  # trusted chunks beside which a chunk is read
 LESS_CLEARLY: Final = (
     2.0  # log-odds; another trusted document disputes what it contradicts by no more than that less clearly
 )
@@ -55,8 +55,8 @@ TITLE_SHARE: Final = 0.25  # of the weight of a word that stands in the page's t
 MAX_DOUBTED: Final = 12  # contradictions that the rules find in a chunk; where they are more, none is doubted
 SAME_WORDS: Final = 0.8  # of the weight of the words of the sentence that says less: it is taken from the other one
 BRIEF_CHARS: Final = 250  # of an excerpt that the sieve looks at first
-BRIEFLY_KEPT: Final = -3.0  # its log-odds above which it looks at the whole excerpt
-KEPT: Final = -1.0  # log-odds of the sieve above which a pair is read
+BRIEFLY_KEPT: Final = -4.5  # its log-odds above which it looks at the whole excerpt
+KEPT: Final = -3.0  # log-odds of the sieve above which a pair is read
 DOUBT: Final = 0.0  # log-odds above which the sentences of an excerpt are read alone
 SURE: Final = 100.0  # log-odds of what a judge says: no other score outweighs them
 MIN_WORDS: Final = 2  # of an arriving sentence that states something
