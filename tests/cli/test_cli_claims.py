@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from corpus_guard.detectors.contradictions.claims import read_claims
-from corpus_guard.detectors.samples import Half
+from corpus_guard.detectors.samples import Half, assign_half
 from corpus_guard.models.contradiction_reader import EXCERPTS, SENTENCES, SIEVE
 from corpus_guard.models.trained_reader import ReaderKind, ReaderWeights
 
@@ -189,6 +189,40 @@ def test_a_reader_is_trained_on_pairs_of_ones_own_and_honest_texts(
     after = ReaderWeights.load(kind, tmp_path / "adapted.npz")
     assert 0 < abs(after.unit - start.unit).max() < 0.01
     assert all(np.allclose(after.changes[name], start.changes[name], atol=0.02) for name in kind.shapes)
+
+
+def test_a_reader_learns_from_attacks_with_and_without_passages(tmp_path: Path, typed: Typed) -> None:
+    (tmp_path / "dryers.yaml").write_text(PAGES, encoding="utf-8")
+    asked = [f"how high is tower {number}" for number in range(20)]
+    attacks = [
+        {"question": question, "correct_answer": "41 metres", "incorrect_answer": "9 metres", "adversarial_texts": ["9 metres!"]}
+        for question in asked
+    ]  # fmt: skip
+    (tmp_path / "attacks.jsonl").write_text("\n".join(map(json.dumps, attacks)), encoding="utf-8")
+    passage = {"query": asked[0], "text": "The tower is white."}
+    (tmp_path / "passages.jsonl").write_text(json.dumps(passage), encoding="utf-8")
+    command = (
+        "train",
+        "contradictions",
+        "--pairs",
+        str(tmp_path),
+        "--model",
+        "sieve",
+        "--out",
+        str(tmp_path / "reader.npz"),
+    )
+    of_passages = ("--passages", str(tmp_path / "passages.jsonl"))
+
+    code, written, errors = typed(*command, "--attacks", str(tmp_path / "attacks.jsonl"), *of_passages, "--json")
+
+    assert code == 0, errors
+    half = len([question for question in asked if assign_half(question) is Half.TUNING])
+    assert half - 1 <= json.loads(written)["claims"] <= 2 * half, (
+        "each question, beside its right answer and perhaps the wrong one"
+    )
+    code, _, said = typed(*command, *of_passages)
+    assert code == 2
+    assert "--passages" in said and "expected both" in said
 
 
 def test_a_field_that_is_left_out_must_be_one(tmp_path: Path, typed: Typed) -> None:
