@@ -213,13 +213,21 @@ def test_a_reader_learns_from_attacks_with_and_without_passages(tmp_path: Path, 
     )
     of_passages = ("--passages", str(tmp_path / "passages.jsonl"))
 
-    code, written, errors = typed(*command, "--attacks", str(tmp_path / "attacks.jsonl"), *of_passages, "--json")
+    sides = ("red", "grey", "white")
+    towers = [f"Tower {number} is a tower of {side} stone." for number in range(20) for side in sides]
+    claims = [{"claim": tower, "label": "SUPPORTS", "evidence": [tower]} for tower in towers]
+    file = tmp_path / "claims.jsonl"
+    file.write_text("\n".join(map(json.dumps, claims)), encoding="utf-8")
+    turned = len(read_claims(file, Half.TUNING, turned=True))
+    assert turned > len(read_claims(file, Half.TUNING))
+
+    of_attacks = ("--attacks", str(tmp_path / "attacks.jsonl"))
+    code, written, errors = typed(*command, *of_attacks, *of_passages, "--claims", str(file), "--json")
 
     assert code == 0, errors
     half = len([question for question in asked if assign_half(question) is Half.TUNING])
-    assert half - 1 <= json.loads(written)["claims"] <= 2 * half, (
-        "each question, beside its right answer and perhaps the wrong one"
-    )
+    planted = json.loads(written)["claims"] - turned
+    assert half - 1 <= planted <= 2 * half, "each question, beside its right answer and perhaps the wrong one"
     code, _, said = typed(*command, *of_passages)
     assert code == 2
     assert "--passages" in said and "expected both" in said

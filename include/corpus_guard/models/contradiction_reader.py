@@ -2,7 +2,7 @@
 
 It is three models. A small encoder, the sieve, looks at all pairs and drops those that hardly contradict each other. What is left
 is read by a larger encoder, beside an excerpt of the page; where that sees a contradiction rather than none, a language model reads the
-sentences of the excerpt one by one. The two err on other texts, so that their mean errs less often than either.
+sentences of the excerpt one by one. The two err on other texts, so that their weighted mean errs less often than either.
 """
 
 from __future__ import annotations

@@ -84,15 +84,19 @@ def test_another_answer_contradicts_and_where_there_is_none_any_says_something_o
 
 def test_a_claim_is_shown_again_beside_another_sentence_about_its_subject(tmp_path: Path) -> None:
     first, second = "The tower of Norrin is a tall tower.", "The tower of Norrin was built of stone."
-    lone = "The mill of Ask is a mill."
+    lone, nameless = "The mill of Ask is a mill.", ("It was sold in 1871.", "It was sold again in 1892.")
     rows = [
         {"claim": f"Claim {number} of {sentence}", "label": "SUPPORTS", "evidence": [sentence]}
         for number in range(60)
-        for sentence in (first, second, lone)
+        for sentence in (first, second, lone, *nameless)
     ]
     path = write(tmp_path / "claims.jsonl", rows)
 
-    half = next(each for each in (Half.TUNING, Half.VALIDATION) if len(read_claims(path, each, turned=True)) > 60)
+    half = next(
+        each
+        for each in (Half.TUNING, Half.VALIDATION)
+        if any("Norrin" in shown.post for shown, _ in read_claims(path, each))
+    )
     plain, both = read_claims(path, half), read_claims(path, half, turned=True)
 
     again = [shown for shown, label in both if label is PairLabel.OTHER]

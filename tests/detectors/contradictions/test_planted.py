@@ -134,7 +134,7 @@ def test_of_a_question_without_passages_its_answers_stand_for_one(passages: Path
 def test_an_answer_is_changed_as_a_whole_word() -> None:
     attack = PlantedAnswer("who was it", "Ann", (r"B\1b",), ("It was Bob.",))
 
-    assert attack.change("ANN and Anna, Ann's sister", r"B\1b") == r"B\1b and Anna, B\1b's sister"
+    assert attack.change("ANN, Joann and Anna, Ann's sister", r"B\1b") == r"B\1b, Joann and Anna, B\1b's sister"
 
 
 def test_a_lone_question_has_no_strangers() -> None:
@@ -197,6 +197,9 @@ def test_long_passages_are_shown_around_the_answer_and_posts_cut() -> None:
     contradicting = [shown.excerpt for shown, label in examples if label is PairLabel.CONTRADICTS]
     assert len(contradicting) == 8
     assert all("Ann" in excerpt for excerpt in contradicting)
+    repeated = [shown.excerpt for shown, label in examples if label is PairLabel.SAME]
+    assert repeated
+    assert all("It was Bob." in excerpt for excerpt in repeated)
     harmless = {shown.excerpt for shown, label in examples if "Bob" in shown.post and label is PairLabel.OTHER}
     assert len(harmless) > 1, "any sentence of a passage without the answer"
 

@@ -17,8 +17,8 @@ Rules
   the reader is sure that neither contradicts anything, it is doubted: mostly two places, years or products. Another contact or
   account, a near copy, a sentence taken from the page with a change and one that is too long to be read are never doubted, nor
   more than `MAX_DOUBTED` of a chunk.
-- Where the reader sees a contradiction rather than none, its second model reads each sentence of the excerpt alone. The mean of
-  both log-odds counts, that of the worst sentence, which is shown to the reviewer.
+- Where the reader sees a contradiction rather than none, its second model reads each sentence of the excerpt alone. The worst is
+  shown to the reviewer, and its log-odds are averaged with those of the excerpt, which count `EXCERPT_SHARE`.
 - Where another trusted document that lies near contradicts the same trusted sentence about as clearly, in the reader's eyes, that is
   disputed: trusted documents disagree, or the reader misreads the sentence, whoever stands beside it. Of the 566 contradictions that
   the reader of 2026-11-26 found in the test cases 6 were, of its 22 false alarms on web pages (tuning half) 16.
@@ -58,6 +58,7 @@ BRIEF_CHARS: Final = 250  # of an excerpt that the sieve looks at first
 BRIEFLY_KEPT: Final = -4.5  # its log-odds above which it looks at the whole excerpt
 KEPT: Final = -3.0  # log-odds of the sieve above which a pair is read
 DOUBT: Final = 0.0  # log-odds above which the sentences of an excerpt are read alone
+EXCERPT_SHARE: Final = 0.75  # of the log-odds of an excerpt beside those of its worst sentence
 SURE: Final = 100.0  # log-odds of what a judge says: no other score outweighs them
 MIN_WORDS: Final = 2  # of an arriving sentence that states something
 
@@ -261,7 +262,8 @@ def read_pairs(reader: PairReader, chosen: Sequence[ChosenPair], judge: PairJudg
         sentences = chosen[number].sentences
         own, alone = alone[: len(sentences)], alone[len(sentences) :]
         worst = max(range(len(own)), key=own.__getitem__)
-        read[number] = ReadPair((scores[number] + own[worst]) / 2, sentences[worst])
+        mean = EXCERPT_SHARE * scores[number] + (1 - EXCERPT_SHARE) * own[worst]
+        read[number] = ReadPair(mean, sentences[worst])
     return read
 
 
