@@ -239,11 +239,11 @@ class TwoModels:
     glance = log_odds
 
     def log_odds_alone(self, pairs: Sequence[PagePost]) -> NDArray[np.float32]:
-        return np.array([3.0 if self.word in pair.excerpt else 1.0 for pair in pairs], np.float32)
+        return np.array([0.5 if self.word in pair.excerpt else -0.5 for pair in pairs], np.float32)
 
 
 @pytest.mark.parametrize(("word", "found"), [("pool", True), ("sauna", False)])
-def test_the_mean_of_both_models_counts_and_the_second_names_the_sentence(word: str, found: bool) -> None:
+def test_a_weighted_mean_of_both_models_counts_and_the_second_names_the_sentence(word: str, found: bool) -> None:
     statements = related(TwoModels(word), POST)
 
     named = [PAGE[each.other.span.start - 50 : each.other.span.end - 50] for each in statements]
