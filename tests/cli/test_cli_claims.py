@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from corpus_guard.detectors.contradictions.claims import read_claims
+from corpus_guard.detectors.contradictions.planted import read_attacks, read_passages, show_planted
 from corpus_guard.detectors.samples import Half, assign_half
 from corpus_guard.models.contradiction_reader import EXCERPTS, SENTENCES, SIEVE
 from corpus_guard.models.trained_reader import ReaderKind, ReaderWeights
@@ -199,7 +200,7 @@ def test_a_reader_learns_from_attacks_with_and_without_passages(tmp_path: Path, 
         for question in asked
     ]  # fmt: skip
     (tmp_path / "attacks.jsonl").write_text("\n".join(map(json.dumps, attacks)), encoding="utf-8")
-    passage = {"query": asked[0], "text": "The tower is white."}
+    passage = {"query": next(each for each in asked if assign_half(each) is Half.TUNING), "text": "The tower is white."}
     (tmp_path / "passages.jsonl").write_text(json.dumps(passage), encoding="utf-8")
     command = (
         "train",
@@ -225,9 +226,10 @@ def test_a_reader_learns_from_attacks_with_and_without_passages(tmp_path: Path, 
     code, written, errors = typed(*command, *of_attacks, *of_passages, "--claims", str(file), "--json")
 
     assert code == 0, errors
-    half = len([question for question in asked if assign_half(question) is Half.TUNING])
-    planted = json.loads(written)["claims"] - turned
-    assert half - 1 <= planted <= 2 * half, "each question, beside its right answer and perhaps the wrong one"
+    planted = list(read_attacks(tmp_path / "attacks.jsonl", Half.TUNING))
+    beside = read_passages([tmp_path / "passages.jsonl"])
+    assert any(attack.question in beside for attack in planted)
+    assert json.loads(written)["claims"] == turned + len(show_planted(planted, beside)) > turned + len(planted)
     code, _, said = typed(*command, *of_passages)
     assert code == 2
     assert "--passages" in said and "expected both" in said

@@ -240,7 +240,7 @@ def contradictions(
     from corpus_guard.settings import load_settings
 
     if passages and not attacks:
-        raise Misuse("--passages: say nothing without --attacks on their questions; expected both")
+        raise Misuse("--passages: they teach nothing without --attacks on their questions; expected both")
     kind = dict(zip(ContradictionModel, (SIEVE, EXCERPTS, SENTENCES), strict=True))[model]
     pairs = list(load_pairs(pairs_folder))
     fields = sorted({pair.field for pair in pairs})

@@ -84,7 +84,7 @@ def test_another_answer_contradicts_and_where_there_is_none_any_says_something_o
 
 def test_a_claim_is_shown_again_beside_another_sentence_about_its_subject(tmp_path: Path) -> None:
     first, second = "The tower of Norrin is a tall tower.", "The tower of Norrin was built of stone."
-    lone, nameless = "The mill of Ask is a mill.", ("It was sold in 1871.", "It was sold again in 1892.")
+    lone, nameless = "The mill of Ask is a mill.", tuple(f"It was sold in {year}." for year in range(1871, 1879))
     rows = [
         {"claim": f"Claim {number} of {sentence}", "label": "SUPPORTS", "evidence": [sentence]}
         for number in range(60)
