@@ -129,6 +129,17 @@ def test_an_answer_is_wrong_beside_a_passage_that_gives_another(squad: Path) -> 
     assert len(both) == len(plain) + sum(counts.values())
 
 
+def test_a_passage_in_which_no_answer_can_be_changed_is_not_shown_again(tmp_path: Path) -> None:
+    rows = [
+        {"title": "Towers", "question": f"How high is {n}?", "context": f"It has {n}metres of rope.", "answer": f"{n}", "start": 7}
+        for n in range(40)
+    ]  # fmt: skip
+    path = write(tmp_path / "squad.jsonl", rows)
+    half = next(each for each in (Half.TUNING, Half.VALIDATION) if read_claims(path, each))
+
+    assert len(read_claims(path, half, turned=True)) == len(read_claims(path, half))
+
+
 def test_a_pronoun_is_no_title(tmp_path: Path) -> None:
     rows = [
         {

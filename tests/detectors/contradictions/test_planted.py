@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from corpus_guard.detectors.contradictions.claims import change_answer
 from corpus_guard.detectors.contradictions.pairs import PairLabel
 from corpus_guard.detectors.contradictions.planted import (
     PER_QUESTION,
@@ -104,11 +105,8 @@ def test_a_text_contradicts_the_right_answer_and_nothing_else(attacks: Path, pas
     assert 0.3 < len(repeated) / len(contradicting) < 0.7
     for shown in repeated:
         number = int(shown.post.split()[1])
-        assert (
-            f"ower {number} is {300 + number} Metres high" in shown.excerpt
-            or number == 0
-            or "seen from" in shown.excerpt
-        )
+        assert f"{300 + number} metres" in shown.excerpt.lower()
+        assert f"{100 + number} metres" not in shown.excerpt
     assert {bool(shown.title) for shown in contradicting} == {True, False}
     honest = [(shown, label) for shown, label in examples if "sign" not in shown.post]
     assert honest
@@ -132,9 +130,15 @@ def test_of_a_question_without_passages_its_answers_stand_for_one(passages: Path
 
 
 def test_an_answer_is_changed_as_a_whole_word() -> None:
-    attack = PlantedAnswer("who was it", "Ann", (r"B\1b",), ("It was Bob.",))
+    assert change_answer("ANN, Joann and Anna, Ann's sister", "Ann", r"B\1b") == r"B\1b, Joann and Anna, B\1b's sister"
 
-    assert attack.change("ANN, Joann and Anna, Ann's sister", r"B\1b") == r"B\1b, Joann and Anna, B\1b's sister"
+
+def test_a_passage_that_holds_the_answer_in_a_word_only_is_not_shown_as_changed() -> None:
+    attack = PlantedAnswer("who was it", "Ann", ("Bob",), tuple(f"It was Bob, sign {n}." for n in range(8)))
+
+    examples = show_planted([attack], {"who was it": ["It was Joanna."]})
+
+    assert {label for _, label in examples} == {PairLabel.CONTRADICTS}
 
 
 def test_a_lone_question_has_no_strangers() -> None:

@@ -162,6 +162,11 @@ def cut_excerpt(sentences: Sequence[str], kept: int) -> str:
             first -= 1
 
 
+def change_answer(text: str, right: str, wrong: str) -> str:
+    """Return a text with a wrong answer wherever the right one stands, in letters of any case; part of a word is no answer."""
+    return re.sub(rf"(?<!\w){re.escape(right)}(?!\w)", lambda _: wrong, text, flags=re.IGNORECASE)
+
+
 def find_most_alike(text: str, others: Sequence[str]) -> int:
     """Return the number of the text that has most words in common with one."""
     words = set(text.lower().split())
@@ -245,7 +250,8 @@ def _ask(questions: Sequence[_Question], choice: random.Random, *, turned: bool)
             other = choice.choice(wrong)
             given = choice.choice((each.answer, other))
             label = PairLabel.SAME if given == other else PairLabel.CONTRADICTS
-            yield PagePost(title, excerpt.replace(each.answer, other), _answer(each, given, choice)), label
+            if (changed := change_answer(excerpt, each.answer, other)) != excerpt:
+                yield PagePost(title, changed, _answer(each, given, choice)), label
 
 
 def _answer(question: _Question, answer: str, choice: random.Random) -> str:

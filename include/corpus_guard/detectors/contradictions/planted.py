@@ -11,7 +11,6 @@ wrong answer stands in the place of the right one. Of a question without passage
 from __future__ import annotations
 
 import random
-import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +18,13 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
-from corpus_guard.detectors.contradictions.claims import Labelled, cut_excerpt, find_most_alike, split_plain
+from corpus_guard.detectors.contradictions.claims import (
+    Labelled,
+    change_answer,
+    cut_excerpt,
+    find_most_alike,
+    split_plain,
+)
 from corpus_guard.detectors.contradictions.pairs import PairLabel
 from corpus_guard.detectors.samples import Half, assign_half, read_rows
 from corpus_guard.errors import Misuse
@@ -48,10 +53,6 @@ class PlantedAnswer:
     def said_by(self, text: str) -> str:
         """Return the wrong answer that one of its texts gives."""
         return next(answer for answer in self.wrong if _says(text, answer))
-
-    def change(self, passage: str, wrong: str) -> str:
-        """Return a passage with a wrong answer in the place of the right one."""
-        return re.sub(rf"(?<!\w){re.escape(self.right)}(?!\w)", lambda _: wrong, passage, flags=re.IGNORECASE)
 
     def is_answered_by(self, passage: str) -> bool:
         """Return whether a passage gives the right answer, and not the wrong one."""
@@ -109,13 +110,10 @@ def show_planted(
         seed: chooses texts and passages.
     """
     choice = random.Random(f"{seed} planted")  # noqa: S311 - no secret
-    examples = [
-        labelled
-        for attack in attacks
-        for labelled in (
-            _of_attack(attack, passages, choice) if attack.question in passages else _of_answers(attack, choice)
-        )
-    ]
+    examples: list[Labelled] = []
+    for attack in attacks:
+        has_passages = attack.question in passages
+        examples += _of_attack(attack, passages, choice) if has_passages else _of_answers(attack, choice)
     choice.shuffle(examples)
     return examples
 
@@ -124,9 +122,10 @@ def _of_answers(attack: PlantedAnswer, choice: random.Random) -> Iterator[Labell
     """Yield an attacker's texts beside their question with the right answer, and with the wrong one."""
     asked = f"{attack.question.rstrip('?')}?"
     for text in choice.sample(attack.texts, min(PER_QUESTION, len(attack.texts))):
-        yield PagePost("", f"{asked} {attack.right.rstrip('.')}.", _join(text)), PairLabel.CONTRADICTS
+        right, wrong = (f"{asked} {answer.rstrip('.')}." for answer in (attack.right, attack.said_by(text)))
+        yield PagePost("", right, _join(text)), PairLabel.CONTRADICTS
         if choice.random() < HARMLESS:
-            yield PagePost("", f"{asked} {attack.said_by(text).rstrip('.')}.", _join(text)), PairLabel.SAME
+            yield PagePost("", wrong, _join(text)), PairLabel.SAME
 
 
 def _of_attack(
@@ -142,8 +141,9 @@ def _of_attack(
             some = choice.sample(honest, min(3, len(honest)))
             passage, wrong = some[find_most_alike(text, some)], attack.said_by(text)
             yield _show(question, passage, attack.right, text, choice), PairLabel.CONTRADICTS
-            if choice.random() < HARMLESS:
-                yield _show(question, attack.change(passage, wrong), wrong, text, choice), PairLabel.SAME
+            changed = change_answer(passage, attack.right, wrong)
+            if choice.random() < HARMLESS and changed != passage:
+                yield _show(question, changed, wrong, text, choice), PairLabel.SAME
         for harmless in (silent, strangers):
             if harmless and choice.random() < HARMLESS:
                 yield _show(question, choice.choice(harmless), "", text, choice), PairLabel.OTHER

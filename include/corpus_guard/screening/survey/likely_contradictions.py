@@ -58,7 +58,7 @@ BRIEF_CHARS: Final = 250  # of an excerpt that the sieve looks at first
 BRIEFLY_KEPT: Final = -4.5  # its log-odds above which it looks at the whole excerpt
 KEPT: Final = -3.0  # log-odds of the sieve above which a pair is read
 DOUBT: Final = 0.0  # log-odds above which the sentences of an excerpt are read alone
-EXCERPT_SHARE: Final = 0.75  # of the log-odds of an excerpt beside those of its worst sentence
+EXCERPT_SHARE: Final = 0.75  # weight of the log-odds of an excerpt; the rest is that of its worst sentence
 SURE: Final = 100.0  # log-odds of what a judge says: no other score outweighs them
 MIN_WORDS: Final = 2  # of an arriving sentence that states something
 
