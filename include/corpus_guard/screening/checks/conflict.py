@@ -59,7 +59,7 @@ class ConflictParams(Params):
     pairs_read: int = Field(default=4, ge=0, le=20)
     """Posts of an open chunk that the trained reader sees beside excerpts of trusted chunks. Its sieve takes 6 to 15 ms for each, what
     it keeps 60 to 130 ms more. 0: none."""
-    likely_log_odds: float = 3.5
+    likely_log_odds: float = 1.75
     """Of the trained reader, from which a pair is taken for a contradiction."""
     doubted_log_odds: float = -3.0
     """Of the trained reader, below which a contradiction that the rules found in an open chunk is noted only."""
@@ -78,7 +78,7 @@ class Conflict(ConfiguredCheck[ConflictParams]):
     name = "conflict"
     across_documents = True
     params_class = ConflictParams
-    code_version = ("conflict", "9")
+    code_version = ("conflict", "10")
 
     def resources(self) -> Sequence[str]:
         """Return the digests of the trained reader, and of what a model is asked."""
