@@ -62,7 +62,7 @@ BRIEFLY_KEPT: Final = -4.5  # its log-odds above which it looks at the whole exc
 KEPT: Final = -3.0  # log-odds of the sieve above which a pair is read
 DOUBT: Final = 0.0  # log-odds above which the sentences of an excerpt are read alone
 EXCERPT_SHARE: Final = 0.75  # weight of the log-odds of an excerpt; the rest is that of its worst sentence
-REPEATS: Final = 0.75  # log-odds; see above
+REPEATS: Final = 0.75  # log-odds by which a post must be surer that states no value but those of the excerpt
 SURE: Final = 100.0  # log-odds of what a judge says: no other score outweighs them
 MIN_WORDS: Final = 2  # of an arriving sentence that states something
 
@@ -279,9 +279,12 @@ def _repeats_values(shown: PagePost) -> bool:
 
 
 def _ends(value: Value) -> set[tuple[str, float | str]]:
-    """Return the unit and both ends of a number, or another value itself; of names and negations nothing."""
+    """Return the unit and the ends of a number, or another value itself; of names and negations nothing.
+
+    "At least 5" has one end: that it has no other is no value.
+    """
     if value.low is not None and value.high is not None:
-        return {(value.unit, value.low), (value.unit, value.high)}
+        return {(value.unit, end) for end in (value.low, value.high) if math.isfinite(end)}
     return set() if value.kind in {Kind.NAME, Kind.NEGATION} else {(value.kind, value.normal)}
 
 
