@@ -389,14 +389,16 @@ def test_no_more_is_read_of_a_chunk_that_waits_anyway(
     assert reader.in_its_place == times
 
 
-def test_what_the_rules_decided_is_not_read_again() -> None:
+def test_what_the_rules_decided_is_read_to_doubt_it_only() -> None:
     reader = Pessimist("Dogs")
 
     (statement,) = related(reader, "Dogs up to 35 kilograms are welcome in the rooms.")
 
     assert statement.outcome is Outcome.CONFLICT
-    assert reader.shown
-    assert all("Dogs" not in pair.excerpt for pair in reader.shown)
+    to_doubt, others = reader.shown[:2], reader.shown[2:]
+    assert all("Dogs" in pair.excerpt for pair in to_doubt)
+    assert others
+    assert all("Dogs" not in pair.excerpt for pair in others)
 
 
 class Doubter:
@@ -423,7 +425,8 @@ AGREED = " ".join(f"Room {number} of the Karvenstein costs {number * 7} euros a 
     [
         ("no such word", PETS, True),
         ("fence", FENCED, False),  # the sentence alone and the whole post are read
-        ("no such word", TAKEN, False),
+        ("no such word", TAKEN, True),
+        ("manager", TAKEN, False),
     ],
 )
 def test_what_the_rules_found_is_doubted_where_the_reader_is_sure(word: str, post: str, doubted: bool) -> None:
@@ -449,13 +452,14 @@ def test_of_a_chunk_with_many_contradictions_none_is_doubted(contradictions: int
     assert {each.is_doubted for each in found} == {doubted}
 
 
-def test_a_near_copy_is_never_doubted() -> None:
+@pytest.mark.parametrize(("word", "doubted"), [("no such word", True), ("manager", False)])
+def test_a_near_copy_is_doubted_like_any_other_text(word: str, doubted: bool) -> None:
     rest = "Breakfast is served in the garden hall. Keys are to be left in the box by the door."
 
-    found, *_ = related(Doubter(), f"{PETS} {rest}", page=f"{RULES} {rest}")
+    found, *_ = related(Doubter(word), f"{PETS} {rest}", page=f"{RULES} {rest}")
 
     assert found.outcome is Outcome.CONFLICT
-    assert found.is_near_copy and not found.is_doubted
+    assert found.is_near_copy and found.is_doubted == doubted
 
 
 def test_what_is_doubted_is_kept_before_what_agrees() -> None:
@@ -474,14 +478,6 @@ def test_what_is_doubted_is_kept_before_what_agrees() -> None:
     assert (first.outcome, first.is_doubted) == (Outcome.CONFLICT, True)
     assert len(others) == MAX_KEPT - 1
     assert {each.outcome for each in others} == {Outcome.AGREE}, "there are more than are kept"
-
-
-def test_a_sentence_that_is_taken_from_the_page_is_never_doubted() -> None:
-    page = StatedPassage(RULES)
-    free, taken = StatedPassage(PETS), StatedPassage(TAKEN)
-
-    assert suspect(free, page, TITLE, (free.span(0), page.span(0)), Kind.QUANTITY)
-    assert suspect(taken, page, TITLE, (taken.span(0), page.span(0)), Kind.QUANTITY) is None
 
 
 def test_what_is_too_long_to_be_read_is_not_doubted() -> None:

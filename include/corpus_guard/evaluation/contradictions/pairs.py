@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from corpus_guard.claims.comparison import Outcome
-from corpus_guard.claims.passages import StatedPassage, compare_passages, is_near_copy
+from corpus_guard.claims.passages import StatedPassage, compare_passages
 from corpus_guard.claims.statements import Rarity
 from corpus_guard.detectors.contradictions.claims import read_claims
 from corpus_guard.detectors.contradictions.pairs import FOLDER, Pair, PairLabel, load_pairs
@@ -146,7 +146,7 @@ def _contradicted(
         comparisons = compare_passages(text, page)
         for conflict in (each for each in comparisons if each.outcome is Outcome.CONFLICT):
             pair = likely and suspect(text, page, title, (conflict.one.span, conflict.other.span), conflict.kind)
-            if pair and not is_near_copy(text, page):
+            if pair:
                 suspected.append((number, pair))
             else:
                 contradicts[number] = True

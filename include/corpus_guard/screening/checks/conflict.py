@@ -61,7 +61,7 @@ class ConflictParams(Params):
     it keeps 60 to 130 ms more. 0: none."""
     likely_log_odds: float = 1.75
     """Of the trained reader, from which a pair is taken for a contradiction."""
-    doubted_log_odds: float = -3.0
+    doubted_log_odds: float = -1.0
     """Of the trained reader, below which a contradiction that the rules found in an open chunk is noted only."""
     asked_model: str = Field(default="", max_length=200)
     """Name of a model at ``CORPUS_GUARD_CHAT_URL`` that is asked about each pair that the sieve keeps. Empty: the trained reader
@@ -78,7 +78,7 @@ class Conflict(ConfiguredCheck[ConflictParams]):
     name = "conflict"
     across_documents = True
     params_class = ConflictParams
-    code_version = ("conflict", "11")
+    code_version = ("conflict", "12")
 
     def resources(self) -> Sequence[str]:
         """Return the digests of the trained reader, and of what a model is asked."""

@@ -15,8 +15,7 @@ Rules
 - A document of n chunks must be surer by log n: else the longest honest documents would wait most often.
 - What the rules take for a contradiction is read, too: the two sentences, and the post beside the excerpt around the trusted one. Where
   the reader is sure that neither contradicts anything, it is doubted: mostly two places, years or products. Another contact or
-  account, a near copy, a sentence taken from the page with a change and one that is too long to be read are never doubted, nor
-  more than `MAX_DOUBTED` of a chunk.
+  account and a sentence that is too long to be read are never doubted, nor more than `MAX_DOUBTED` of a chunk.
 - Where the reader sees a contradiction rather than none, its second model reads each sentence of the excerpt alone. The worst is
   shown to the reviewer, and its log-odds are averaged with those of the excerpt, which count `EXCERPT_SHARE`.
 - A post whose values all stand in the excerpt, names and negations aside, must be surer by `REPEATS`: it states no other one. Such is
@@ -56,7 +55,6 @@ SHORT_CHUNK: Final = 300  # characters, up to which a chunk is read whole
 MAX_BEFORE: Final = 2  # sentences before an arriving one that are read with it, if they fit into as many characters
 TITLE_SHARE: Final = 0.25  # of the weight of a word that stands in the page's title: all its sentences are about it
 MAX_DOUBTED: Final = 12  # contradictions that the rules find in a chunk; where they are more, none is doubted
-SAME_WORDS: Final = 0.8  # of the weight of the words of the sentence that says less: it is taken from the other one
 BRIEF_CHARS: Final = 250  # of an excerpt that the sieve looks at first
 BRIEFLY_KEPT: Final = -4.5  # its log-odds above which it looks at the whole excerpt
 KEPT: Final = -3.0  # log-odds of the sieve above which a pair is read
@@ -183,12 +181,6 @@ class SuspectedPair:
     title: str  # of the trusted document
 
     @property
-    def has_same_words(self) -> bool:
-        """Return whether one sentence is taken from the other, with a change."""
-        words, others = self.own.outlines[self.sentence], self.other.outlines[self.rival]
-        return _shared(words, others) >= SAME_WORDS * min(sum(words.values()), sum(others.values()))
-
-    @property
     def is_cut(self) -> bool:
         """Return whether a sentence is longer than what is read."""
         return (
@@ -217,13 +209,13 @@ def suspect(
 
     Args:
         own: an arriving chunk.
-        other: a trusted chunk that it is no near copy of.
+        other: a trusted chunk.
         title: of the trusted document.
         places: of the two sentences.
         kind: of the values that differ.
     """
     pair = SuspectedPair(own, own.number(places[0]), other, other.number(places[1]), title)
-    return None if kind in CONTACTS or pair.has_same_words or pair.is_cut else pair
+    return None if kind in CONTACTS or pair.is_cut else pair
 
 
 @dataclass(frozen=True, slots=True)

@@ -378,8 +378,7 @@ class _Finder:
                 (self._chunk(other), self._passage_of(other), statement.other.span),
             ]
             (post, posted, own), (page, stated, theirs) = sorted(sides, key=lambda side: side[0].trust.rank)
-            may_be_doubted = statement.is_contradiction and not statement.is_near_copy
-            if may_be_doubted and post.trust is TrustLevel.OPEN and page.trust is TrustLevel.TRUSTED:
+            if statement.is_contradiction and post.trust is TrustLevel.OPEN and page.trust is TrustLevel.TRUSTED:
                 places = (_shifted(own, -post.start), _shifted(theirs, -page.start))
                 suspected[post.chunk_id].append((number, suspect(posted, stated, page.title, places, statement.kind)))
         few = (pairs for pairs in suspected.values() if len(pairs) <= MAX_DOUBTED)
