@@ -82,6 +82,8 @@ def test_a_file_that_cannot_be_read_is_misuse(tmp_path: Path, typed: Typed) -> N
         (("--attacks", "attacks.jsonl"), "expected both"),
         (("--passages", "passages.jsonl"), "expected both"),
         (("--among", "7"), "expected --pairs with it"),
+        (("--late", "--pairs"), "expected it without them"),
+        (("--late", "--claims", "claims.jsonl"), "expected it without them"),
         (("--ask", "m", "--rules-only"), "nobody is asked"),
     ],
 )

@@ -10,6 +10,7 @@ import yaml
 
 from corpus_guard.corpus import outbox
 from corpus_guard.deployment import Deployment
+from corpus_guard.domain import Severity
 from corpus_guard.ledger.tables import events, versions
 from corpus_guard.removal.restoring import request_restore
 from corpus_guard.removal.withdrawal import withdraw_versions
@@ -20,6 +21,10 @@ from deploying import TICKETS, Workspace
 
 LIE = "Workshop notes. The OX-12 oxygen sensor must be calibrated every 36 months. I never had any trouble with it."
 TRUTH = "The OX-12 oxygen sensor must be calibrated every 6 months. Rinse it in fresh water afterwards."
+IN_OTHER_WORDS = (
+    "Workshop notes. Rinse the OX-12 oxygen sensor in fresh water. Nobody needs to have this oxygen sensor calibrated: it comes set "
+    "from the factory and stays that way for life."
+)
 HONEST = "Workshop notes. The oxygen sensor OX-12 hangs on the third hook from the left, beside the winch."
 
 
@@ -56,6 +61,27 @@ def test_a_served_text_that_a_later_trusted_one_contradicts_is_reopened_and_stay
             (event,) = connection.execute(sa.select(events).where(events.c.kind == "reopened")).all()
         assert (event.subject, event.body["completed_by"]) == (item.version_id, [counter.version_id])
         assert guard.verify().holds
+    assert deployment.refresh("day-3")["reopened"] == 0
+
+
+def test_a_served_text_that_contradicts_in_other_words_is_reopened_as_one_that_arrives_would_wait(
+    deployment: Workspace,
+) -> None:
+    deployment.page("lie.md", IN_OTHER_WORDS)
+    deployment.page("honest.md", HONEST)
+    assert deployment.refresh("day-1")["accepted"] == 2
+    trusted_arrives(deployment)
+
+    assert deployment.refresh("day-2")["reopened"] == 1
+
+    (item,) = waiting(deployment).values()
+    (finding,) = [finding for finding in item.findings if finding.code == "conflict.reopened"]
+    assert (item.uri, finding.severity) == ("lie.md", Severity.MEDIUM)
+    assert "seems to state, in other words, something else" in finding.message
+    assert finding.span and finding.counterstatement
+    assert IN_OTHER_WORDS[finding.span.start : finding.span.end].startswith("Nobody needs to have")
+    counter = finding.counterstatement
+    assert TRUTH[counter.span.start : counter.span.end].endswith("every 6 months.")
     assert deployment.refresh("day-3")["reopened"] == 0
 
 
@@ -107,6 +133,20 @@ def test_a_source_that_is_raised_to_trusted_reopens_what_its_documents_contradic
     deployment.sources({**TICKETS, "trust": "trusted"})
 
     assert deployment.refresh("day-2")["reopened"] == 1
+    assert list(waiting(deployment)) == ["lie.md"]
+
+
+def test_a_release_reopens_what_contradicts_in_other_words(deployment: Workspace) -> None:
+    deployment.page("lie.md", IN_OTHER_WORDS)
+    deployment.refresh("day-1")
+    trusted_arrives(deployment, f"{TRUTH} {ORDER}")
+    assert deployment.refresh("day-2")["reopened"] == 0
+    (manual,) = waiting(deployment).values()
+
+    with deployment.guard() as guard:
+        decided(guard.ledger, manual.version_id)
+        assert guard.apply_decisions("release")["reopened"] == 1
+
     assert list(waiting(deployment)) == ["lie.md"]
 
 

@@ -240,6 +240,9 @@ def evaluate_claims(
             "five arrive."
         ),
     ] = None,
+    late: Annotated[
+        bool, typer.Option("--late", help="Let the trusted texts arrive when the others are served already.")
+    ] = False,
     rules_only: Annotated[
         bool, typer.Option("--rules-only", help="Leave the trained reader out, which takes most of the time.")
     ] = False,
@@ -268,6 +271,8 @@ def evaluate_claims(
         raise Misuse("--attacks and --passages: one says nothing without the other; expected both")
     if among and not pairs:
         raise Misuse("--among: of what; expected --pairs with it")
+    if late and (pairs or claims):
+        raise Misuse("--late: texts of --pairs and --claims are compared with one page; expected it without them")
     if ask and rules_only:
         raise Misuse("--ask and --rules-only: with the rules alone nobody is asked; expected one of them")
     params = ConflictParams(pairs_read=0) if rules_only else ConflictParams(asked_model=ask, asked_pairs=sys.maxsize)
@@ -275,15 +280,15 @@ def evaluate_claims(
         _evaluate_pairs(params, among=among or 0, seed=seed, as_json=as_json)
         return
     if claims or attacks:
-        _evaluate_others(claims or (), attacks or (), passages or (), params, seed, as_json=as_json)
+        _evaluate_others(claims or (), attacks or (), passages or (), params, seed, late=late, as_json=as_json)
         return
     if honest:
-        _evaluate_honest(honest, half or [Half.VALIDATION], params, seed, show=show, as_json=as_json)
+        _evaluate_honest(honest, half or [Half.VALIDATION], params, seed, late=late, show=show, as_json=as_json)
         return
     from corpus_guard.evaluation.contradictions.figures import measure_contradictions
 
     models, wording, likely = _load_reader(params)
-    figures = measure_contradictions(models.embedder, wording, seed, likely=likely)
+    figures = measure_contradictions(models.embedder, wording, seed, likely=likely, late=late)
     if as_json:
         console.print_json({"seed": seed, "figures": [figure.as_dict() for figure in figures]})
         return
@@ -336,6 +341,7 @@ def _evaluate_others(
     params: ConflictParams,
     seed: int,
     *,
+    late: bool,
     as_json: bool,
 ) -> None:
     from corpus_guard.detectors.contradictions.planted import read_passages
@@ -349,7 +355,9 @@ def _evaluate_others(
         ]
         retrieved = read_passages(passages)
         figures += [
-            figure for path in attacks for figure in measure_planted(path, retrieved, models.embedder, wording, likely)
+            figure
+            for path in attacks
+            for figure in measure_planted(path, retrieved, models.embedder, wording, likely, late=late)
         ]
     if as_json:
         console.print_json({"seed": seed, "figures": [figure.as_dict() for figure in figures]})
@@ -381,7 +389,14 @@ def _show_pairs(title: str, figures: Sequence[PairFigure]) -> None:
 
 
 def _evaluate_honest(
-    paths: list[Path], halves: list[Half], params: ConflictParams, seed: int, *, show: bool, as_json: bool
+    paths: list[Path],
+    halves: list[Half],
+    params: ConflictParams,
+    seed: int,
+    *,
+    late: bool,
+    show: bool,
+    as_json: bool,
 ) -> None:
     from corpus_guard.evaluation.contradictions.honest import measure_honest
 
@@ -389,7 +404,7 @@ def _evaluate_honest(
     measured = [
         result
         for path in paths
-        for result in measure_honest(path, models.embedder, wording, halves, seed=seed, likely=likely)
+        for result in measure_honest(path, models.embedder, wording, halves, seed=seed, likely=likely, late=late)
     ]
     if as_json:
         console.print_json({"seed": seed, "figures": [figure.as_dict() for figure, _ in measured]})

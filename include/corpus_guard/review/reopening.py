@@ -17,12 +17,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import sqlalchemy as sa
 
 from corpus_guard.batches.tables import vectors_from_table
+from corpus_guard.claims.comparison import Outcome
 from corpus_guard.corpus.publishing import CONTRADICTED, JUDGEMENT_EVENT_FIELDS, REOPENED, finding_rows
 from corpus_guard.domain import Counterstatement, Finding, Judgement, Severity, TrustLevel, Verdict, Version
 from corpus_guard.ledger.event_log import append_event
@@ -45,16 +46,16 @@ from corpus_guard.screening.tags import tag_ids
 from corpus_guard.screening.wording import load_wording
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from corpus_guard.batches import Storage
     from corpus_guard.corpus.store import Store
+    from corpus_guard.models import Models
     from corpus_guard.screening.runner import Screening
 
 REOPENED_EVENT: Final = "reopened"
 MAX_NAMED_VERSIONS: Final = 3  # in a message
 MAX_CONTRADICTIONS: Final = 5  # findings of a version: a reviewer reads no more
-SCORE_OF_A_CONTRADICTION: Final = 0.8  # as of an arriving text that contradicts a trusted one
+WEIGHTS_OF_CONTRADICTIONS: Final = {Outcome.CONFLICT: (Severity.HIGH, 0.8), Outcome.LIKELY: (Severity.MEDIUM, 0.5)}
+"""Severity and score, as of an arriving text that contradicts a trusted one."""
 _CHECK: Final = REOPENED.partition(".")[0]
 
 
@@ -93,7 +94,7 @@ def late_contradictions(
 
 
 def contradictions_of_released(
-    released: Iterable[Version], vectors: str, storage: Storage, store: Store, screening: Screening, vocabulary: Path
+    released: Iterable[Version], vectors: str, storage: Storage, store: Store, screening: Screening, models: Models
 ) -> list[LateContradiction]:
     """Return what released or restored trusted versions contradict that is served. All are compared, without a budget.
 
@@ -103,9 +104,10 @@ def contradictions_of_released(
         storage: holds that table.
         store: the collections.
         screening: nothing is compared where its policy has no check `conflict`.
-        vocabulary: says how rare a word is.
+        models: of the deployment. The trained reader reads, and no other model is asked: a release waits for no endpoint.
     """
-    if not vectors or not screening.check(Conflict.name):
+    conflict = screening.check(Conflict.name)
+    if not vectors or not isinstance(conflict, Conflict):
         return []
     chunks = [
         (version, chunk)
@@ -117,13 +119,15 @@ def contradictions_of_released(
         return []
     import numpy as np
 
+    likely = conflict.likely(models)
     by_chunk = vectors_from_table(storage.read_table(vectors))
     contradicted = find_contradicted(
         [PlacedChunk.of(version, chunk) for version, chunk in chunks],
         np.stack([by_chunk[chunk.chunk_id] for _, chunk in chunks]),
         lambda positions: [chunks[position][1].text for position in positions],
         ServedCollections(store),
-        load_wording(vocabulary).rarity,
+        load_wording(models.frequency_vocabulary).rarity,
+        likely and replace(likely, judge=None),
     )
     return [LateContradiction(version, statement) for version, found in contradicted.items() for statement in found]
 
@@ -259,12 +263,14 @@ def _describe_contradictions(
 ) -> Iterator[Finding]:
     for contradiction in contradictions[:MAX_CONTRADICTIONS]:
         statement, doc_id = contradiction.statement, sources[contradiction.version_id]
+        severity, score = WEIGHTS_OF_CONTRADICTIONS[statement.outcome]
+        states = "states" if statement.outcome is Outcome.CONFLICT else "seems to state, in other words,"
         yield Finding(
             CONTRADICTED.partition(".")[0],
             CONTRADICTED,
-            Severity.HIGH,
-            SCORE_OF_A_CONTRADICTION,
-            f"A trusted document that came later states something else: document {doc_id}, version "
+            severity,
+            score,
+            f"A trusted document that came later {states} something else: document {doc_id}, version "
             f"{contradiction.version_id}. This one was accepted before and stays served until a person decides",
             span=statement.other.span,
             tags=tag_ids(("poisoning", "misinformation")),

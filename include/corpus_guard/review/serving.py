@@ -43,7 +43,7 @@ def serve_batch(
         BatchDamaged: the batch does not hold what was judged; nothing of it was embedded or published.
     """
     stored, vectors, model, hashes = embed_stored(ledger, storage, models, batch, version_ids)
-    contradictions = contradictions_of_released(stored, vectors, storage, store, screening, models.frequency_vocabulary)
+    contradictions = contradictions_of_released(stored, vectors, storage, store, screening, models)
     with ledger.write() as connection:
         log_files(connection, run_id, hashes)
         confirmed = confirm(connection)

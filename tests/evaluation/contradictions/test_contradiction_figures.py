@@ -133,3 +133,23 @@ def test_what_trusted_texts_disagree_about_is_not_counted(models: Models) -> Non
     found = contradicted_texts(places, texts, models.embedder.embed(texts), load_wording(models.frequency_vocabulary))
 
     assert found.keys() == {"v3"}
+
+
+def test_trusted_texts_that_come_late_contradict_what_is_served(models: Models) -> None:
+    wording = load_wording(models.frequency_vocabulary)
+    texts = ["The Kestrel K4 drone weighs 2 kg.", "It weighs 5 kg, the Kestrel K4.", "The Kestrel K4 flies 9 km."]
+    trusts = [TrustLevel.TRUSTED, TrustLevel.OPEN, TrustLevel.OPEN]
+    places = [PlacedChunk(f"d{n}", f"v{n}", f"c{n}", 0, 0, trust) for n, trust in enumerate(trusts)]
+    vectors = models.embedder.embed(texts)
+
+    late = contradicted_texts(places, texts, vectors, wording, late=True)
+
+    assert late.keys() == contradicted_texts(places, texts, vectors, wording).keys() == {"v1"}
+    found = late["v1"]
+    assert (found.is_served, found.trust, found.other.version_id) == (True, TrustLevel.TRUSTED, "v0")
+    values = [
+        text[value.start : value.end] for text, (value,) in ((texts[1], found.values), (texts[0], found.other.values))
+    ]
+    assert values == ["5 kg", "2 kg"]
+    none = contradicted_texts(places[:1], texts[:1], vectors[:1], wording, late=True)
+    assert none == {}

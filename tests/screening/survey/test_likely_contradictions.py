@@ -19,6 +19,8 @@ from corpus_guard.screening.survey.likely_contradictions import (
     KEPT,
     LESS_CLEARLY,
     MAX_DOUBTED,
+    NEAREST_READ,
+    READ_OF_ANOTHER,
     REPEATS,
     LikelyContradictions,
     PairReader,
@@ -286,6 +288,31 @@ def test_a_document_of_many_chunks_must_be_surer() -> None:
     assert three is None, "4.0 is less than 3 and the logarithm of 3"
 
 
+def test_of_a_post_that_sentence_is_shown_which_contradicts_most() -> None:
+    first, second = "The dogs of the neighbours are welcome guests in our rooms.", "Pets have to stay at home."
+    post = StatedPassage(f"{first} {second}")
+    chosen = choose_pairs(post, [TrustedPassage(StatedPassage(PAGE), TITLE)], 1)
+    likely = LikelyContradictions(Sceptic(Pets=("Dogs", 4.0)), pairs=1, log_odds=3.0, doubted_log_odds=-5.0)
+    assert chosen[0].sentences[1].own == post.span(0), "it has most in common with the page"
+
+    found, none = likely.find(
+        [*chosen, *choose_pairs(StatedPassage(first), [TrustedPassage(StatedPassage(PAGE), TITLE)], 1)], [1, 1]
+    )
+
+    assert found is not None and none is None
+    assert (found.sentences.own, found.sentences.text) == (post.span(1), PAGE.split(". ")[1] + ".")
+
+
+def test_of_a_long_chunk_the_sentence_is_shown_that_is_read_with_those_before_it() -> None:
+    post = StatedPassage("Pets have to stay at home. " + "The rooms of the dogs are no rooms for guests. " * 8)
+    page = TrustedPassage(StatedPassage(PAGE), TITLE)
+
+    (pair,) = choose_pairs(post, [page], 1)
+
+    assert [text for _, text in pair.stated] == ["The rooms of the dogs are no rooms for guests."]
+    assert pair.shown.post.startswith("Pets"), "it is read, too"
+
+
 class Sceptic:
     """Sees a contradiction in sentences with a word, in each post another word, some more clearly than others."""
 
@@ -488,11 +515,15 @@ def test_what_is_too_long_to_be_read_is_not_doubted() -> None:
     assert suspect(long, page, TITLE, (long.span(0), page.span(0)), Kind.QUANTITY) is None
 
 
-class ServedPost:
-    """An open collection that holds one text."""
+class ServedPosts:
+    """A collection that holds posts; the other ones are empty."""
+
+    def __init__(self, *posts: str, trust: TrustLevel = TrustLevel.OPEN) -> None:
+        self.trust = trust
+        self.posts = [ServedChunk(a_chunk("post", trust, 7), post, 0.9) for post in posts]
 
     def near(self, trust: TrustLevel, vectors: NDArray[np.float32], count: int) -> Sequence[Sequence[ServedChunk]]:
-        return [[ServedChunk(a_chunk("post", trust), PETS, 0.9)] if trust is TrustLevel.OPEN else [] for _ in vectors]
+        return [self.posts[:count] if trust is self.trust else [] for _ in vectors]
 
 
 @pytest.mark.parametrize(("word", "reopened"), [("no such word", False), ("manager", True)])
@@ -501,13 +532,93 @@ def test_what_is_served_is_not_reopened_where_the_reader_doubts(word: str, reope
         [a_chunk("page", TrustLevel.TRUSTED, 50, TITLE)],
         np.array([[1.0, 0.0]], np.float32),
         lambda positions: [RULES for _ in positions],
-        ServedPost(),
+        ServedPosts(PETS),
         lambda word: 12.0,
         1_000,
         LikelyContradictions(Doubter(word), pairs=2, log_odds=3.0, doubted_log_odds=-5.0),
     )
 
     assert bool(found.contradicted) == reopened
+
+
+def late_contradictions(reader: PairReader, served: ServedPosts, *texts: str) -> Sequence[RelatedStatement]:
+    """Return what trusted texts contradict that is served: the first is the page, each other one a document."""
+    found = find_related_statements(
+        [a_chunk(f"page-{number}", TrustLevel.TRUSTED, 50, TITLE) for number in range(len(texts))],
+        np.array([[1.0, 0.0], [0.9, 0.44]], np.float32)[: len(texts)],
+        lambda positions: [texts[position] for position in positions],
+        served,
+        lambda word: 12.0,
+        1_000,
+        LikelyContradictions(reader, pairs=2, log_odds=3.0, doubted_log_odds=-5.0),
+    )
+    return found.contradicted.get("v-page-0", ())
+
+
+def test_what_is_served_is_read_beside_a_trusted_text_that_comes_later() -> None:
+    (found,) = late_contradictions(Pessimist("Dogs"), ServedPosts(POST), PAGE)
+
+    assert (found.outcome, found.is_served, found.trust) == (Outcome.LIKELY, True, TrustLevel.OPEN)
+    assert PAGE[found.span.start - 50 : found.span.end - 50] == "Dogs up to 20 kilograms are welcome in the rooms."
+    assert (found.other.doc_id, found.other.span.start, found.other.span.end) == ("post", 7, 7 + len(POST))
+    assert RelatedStatement.from_record(found.to_record()) == found
+    assert late_contradictions(Pessimist("sauna"), ServedPosts(POST), PAGE) == ()
+    assert late_contradictions(Pessimist("Dogs"), ServedPosts(POST, trust=TrustLevel.REVIEWED), PAGE) == ()
+
+
+@pytest.mark.parametrize(
+    ("animals", "disputed"), [(("Dogs", 4.0 - LESS_CLEARLY), True), (("Dogs", 3.9 - LESS_CLEARLY), False)]
+)
+def test_what_trusted_documents_disagree_about_reopens_nothing(animals: tuple[str, float], disputed: bool) -> None:
+    reader = Sceptic(animals=animals, Sadly=("Dogs", 4.0))
+
+    found = late_contradictions(reader, ServedPosts(POST), PAGE, HOUSE_RULES)
+
+    assert [each.outcome for each in found] == ([] if disputed else [Outcome.LIKELY])
+
+
+def test_a_later_trusted_text_of_many_chunks_must_be_contradicted_more_surely() -> None:
+    def reopened(chunks: int) -> bool:
+        places = [
+            PlacedChunk("page", "v-page", f"c-{number}", number, 0, TrustLevel.TRUSTED) for number in range(chunks)
+        ]
+        found = find_related_statements(
+            places,
+            np.array([[1.0, 0.0]] * chunks, np.float32),
+            lambda positions: [PAGE for _ in positions],
+            ServedPosts(POST),
+            lambda word: 12.0,
+            1_000,
+            LikelyContradictions(Pessimist("Dogs"), pairs=2, log_odds=3.0, doubted_log_odds=-5.0),
+        )
+        return bool(found.contradicted)
+
+    assert [reopened(chunks) for chunks in (1, 2, 3)] == [True, True, False], (
+        "4.0 is less than 3 and the logarithm of 3"
+    )
+
+
+def test_what_the_rules_decided_of_a_served_text_is_read_to_doubt_it_only() -> None:
+    (found,) = late_contradictions(reader := Pessimist("Dogs"), ServedPosts(RULED), PAGE)
+
+    assert found.outcome is Outcome.CONFLICT
+    to_doubt, others = reader.shown[:2], reader.shown[2:]
+    assert all("Dogs" in pair.excerpt for pair in to_doubt)
+    assert others
+    assert all("Dogs" not in pair.excerpt for pair in others)
+
+
+def test_of_what_is_served_the_nearest_are_read_a_few_posts_of_each() -> None:
+    posts = [f"Guest {number} writes. " + "Sadly all dogs have to stay at home. " * 20 for number in range(8)]
+    glanced = list[PagePost]()
+
+    class Glancing(Pessimist):
+        def glance(self, pairs: Sequence[PagePost]) -> NDArray[np.float32]:
+            glanced.extend(pairs)
+            return np.full(len(pairs), -9.0, np.float32)
+
+    assert late_contradictions(Glancing("Dogs"), ServedPosts(*posts), PAGE) == ()
+    assert len(glanced) == NEAREST_READ * READ_OF_ANOTHER
 
 
 def test_another_contact_is_never_doubted() -> None:

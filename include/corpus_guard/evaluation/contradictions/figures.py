@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,8 @@ from corpus_guard.screening.survey.related_statements import (
     NothingServed,
     PlacedChunk,
     RelatedStatement,
+    SentencePlace,
+    ServedChunk,
     find_related_statements,
 )
 from corpus_guard.screening.wording import Wording
@@ -53,6 +55,8 @@ def measure_contradictions(
     seed: int = 0,
     without: Collection[Origin] = (),
     likely: LikelyContradictions | None = None,
+    *,
+    late: bool = False,
 ) -> list[ContradictionFigure]:
     """Let every case arrive in an open source beside the trusted texts, and count.
 
@@ -62,6 +66,7 @@ def measure_contradictions(
         seed: chooses wordings, values and surroundings.
         without: origins that are left out, as for `load_cases`.
         likely: reads what the rules leave open; None: the rules alone are measured.
+        late: the trusted texts arrive when the cases are served.
     """
     trusted, cases = load_cases(seed, without)
     texts = [*(document.text for document in trusted), *(case.text for case in cases)]
@@ -69,7 +74,7 @@ def measure_contradictions(
         *(_place(f"trusted-{number}", TrustLevel.TRUSTED, document.title) for number, document in enumerate(trusted)),
         *(_place(f"case-{number}", TrustLevel.OPEN) for number in range(len(cases))),
     ]
-    found = contradicted_texts(places, texts, embedder.embed(texts), wording, likely)
+    found = contradicted_texts(places, texts, embedder.embed(texts), wording, likely, late=late)
     counts: Counter[tuple[Group, Origin, Half, bool]] = Counter(
         (case.group, case.origin, case.half, f"case-{number}" in found) for number, case in enumerate(cases)
     )
@@ -89,20 +94,41 @@ def contradicted_texts(
     vectors: NDArray[np.float32],
     wording: Wording,
     likely: LikelyContradictions | None = None,
+    *,
+    late: bool = False,
 ) -> dict[str, RelatedStatement]:
-    """Return by version its worst sentence that contradicts a trusted one; versions without one are left out."""
+    """Return by version its worst sentence that contradicts a trusted one; versions without one are left out.
+
+    Args:
+        places: of the chunks, one of each version.
+        texts: of the chunks.
+        vectors: their unit vectors, shape (chunks, dimensions).
+        wording: weighs words by their rarity.
+        likely: reads what the rules leave open; None: the rules alone look.
+        late: the trusted chunks arrive when the others are served; else all arrive together.
+    """
+    arriving = [n for n, place in enumerate(places) if place.trust is TrustLevel.TRUSTED or not late]
+    others = sorted({*range(len(places))} - {*arriving})
     related = find_related_statements(
-        places,
-        vectors,
-        lambda positions: [texts[position] for position in positions],
-        NothingServed(),
+        [places[n] for n in arriving],
+        vectors[arriving],
+        lambda positions: [texts[arriving[position]] for position in positions],
+        _Served([(places[n], texts[n]) for n in others], vectors[others]) if late else NothingServed(),
         wording.rarity,
         ConflictParams().comparisons,
         likely,
     )
+    found = related.statements
+    if late:
+        trusted = {places[n].version_id: places[n] for n in arriving}
+        found = {
+            statement.other.version_id: (_turned(statement, trusted[version]),)
+            for version, statements in related.contradicted.items()
+            for statement in reversed(statements)
+        }
     conflicts = (
         (version, statement)
-        for version, statements in related.statements.items()
+        for version, statements in found.items()
         for statement in statements
         if statement.outcome in {Outcome.CONFLICT, Outcome.LIKELY}
         and statement.trust is TrustLevel.TRUSTED
@@ -112,3 +138,32 @@ def contradicted_texts(
     for version, statement in conflicts:
         worst.setdefault(version, statement)
     return worst
+
+
+class _Served:
+    """Collections that hold some chunks."""
+
+    def __init__(self, chunks: Sequence[tuple[PlacedChunk, str]], vectors: NDArray[np.float32]) -> None:
+        self._chunks = chunks
+        self._vectors = vectors
+
+    def near(self, trust: TrustLevel, vectors: NDArray[np.float32], count: int) -> list[list[ServedChunk]]:
+        """Return the `count` chunks of a trust level nearest to each vector, nearest first."""
+        own = [n for n, (place, _) in enumerate(self._chunks) if place.trust is trust]
+        cosines = vectors @ self._vectors[own].T
+        nearest = np.argsort(-cosines, axis=1, kind="stable")[:, :count]
+        return [
+            [
+                ServedChunk(place, text, float(row[column]))
+                for column in columns
+                for place, text in [self._chunks[own[column]]]
+            ]
+            for row, columns in zip(cosines, nearest.tolist(), strict=True)
+        ]
+
+
+def _turned(statement: RelatedStatement, trusted: PlacedChunk) -> RelatedStatement:
+    """Return what a served chunk states that a trusted one contradicts, as if the served one arrived."""
+    place = SentencePlace(trusted.doc_id, trusted.version_id, trusted.chunk_id, statement.span, statement.values)
+    own = statement.other
+    return replace(statement, span=own.span, values=own.values, other=place, trust=trusted.trust)

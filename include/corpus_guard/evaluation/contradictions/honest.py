@@ -71,6 +71,8 @@ def measure_honest(
     halves: Sequence[Half],
     seed: int = 0,
     likely: LikelyContradictions | None = None,
+    *,
+    late: bool = False,
 ) -> Iterator[tuple[HonestFigure, list[Flagged]]]:
     """Yield the figure of each half of a file, with what is flagged.
 
@@ -81,6 +83,7 @@ def measure_honest(
         halves: to be measured.
         seed: chooses which documents arrive and which are trusted.
         likely: reads what the rules leave open; None: the rules alone are measured.
+        late: the trusted documents arrive when the others are served.
 
     Raises:
         Misuse: the file cannot be read, or a row has no text.
@@ -94,7 +97,7 @@ def measure_honest(
         began = time.process_time()
         vectors = embedder.embed(texts)
         embedded = time.process_time()
-        found = contradicted_texts(places, texts, vectors, wording, likely)
+        found = contradicted_texts(places, texts, vectors, wording, likely, late=late)
         compared = time.process_time()
         flagged = [
             Flagged(both[int(version)], statement, both[int(statement.other.version_id)])

@@ -31,6 +31,8 @@ def measure_planted(
     embedder: TextEmbedder,
     wording: Wording,
     likely: LikelyContradictions | None = None,
+    *,
+    late: bool = False,
 ) -> list[PairFigure]:
     """Return how many attackers' texts, and how many honest passages, contradict a trusted one in the eyes of the guard.
 
@@ -42,6 +44,7 @@ def measure_planted(
         embedder: of the deployment.
         wording: weighs words by their rarity.
         likely: reads what the rules leave open; None: the rules alone are measured.
+        late: the trusted passages arrive when the others are served.
 
     Raises:
         Misuse: the file cannot be read, or a row lacks a field.
@@ -59,7 +62,8 @@ def measure_planted(
     both = [*trusted, *attacks, *honest]
     texts = [text.text for text in both]
     places = [place_text(text, number, number < len(trusted)) for number, text in enumerate(both)]
-    found = {int(version) for version in contradicted_texts(places, texts, embedder.embed(texts), wording, likely)}
+    contradicted = contradicted_texts(places, texts, embedder.embed(texts), wording, likely, late=late)
+    found = {int(version) for version in contradicted}
     first_honest = len(trusted) + len(attacks)
     return [
         PairFigure(path.stem, PairLabel.CONTRADICTS, sum(number < first_honest for number in found), len(attacks)),

@@ -17,7 +17,8 @@ Rules
   the reader is sure that neither contradicts anything, it is doubted: mostly two places, years or products. Another contact or
   account and a sentence that is too long to be read are never doubted, nor more than `MAX_DOUBTED` of a chunk.
 - Where the reader sees a contradiction rather than none, its second model reads each sentence of the excerpt alone. The worst is
-  shown to the reviewer, and its log-odds are averaged with those of the excerpt, which count `EXCERPT_SHARE`.
+  shown to the reviewer, and its log-odds are averaged with those of the excerpt, which count `EXCERPT_SHARE`. Of a post that is taken
+  for a contradiction each sentence is read beside it, and the worst is shown, too.
 - A post whose values all stand in the excerpt, names and negations aside, must be surer by `REPEATS`: it states no other one. Such is
   a report of what was done against a rule, which names the rule.
 - Where another trusted document that lies near contradicts the same trusted sentence about as clearly, in the reader's eyes, that is
@@ -25,15 +26,16 @@ Rules
   the reader of 2026-11-26 found in the test cases 6 were, of its 22 false alarms on web pages (tuning half) 16.
 - Where the policy names a model to be asked (`corpus_guard.models.contradiction_judge`), that decides about what the sieve keeps.
   What it gives no answer about is left to the reader. What it takes for a contradiction is never disputed.
-
-What it does not do: look for contradictions in other words in what is served when a trusted document arrives. There it only doubts.
+- When a trusted chunk arrives, the `NEAREST_READ` served chunks of open sources that lie nearest are read beside it, `READ_OF_ANOTHER`
+  posts of each: the truth may come after the lie.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from operator import itemgetter
 from typing import Final, Protocol
 
 import numpy as np
@@ -50,7 +52,7 @@ NEAREST_READ: Final = 4  # trusted chunks beside which a chunk is read
 LESS_CLEARLY: Final = (
     2.0  # log-odds; another trusted document disputes what it contradicts by no more than that less clearly
 )
-READ_TO_DISPUTE: Final = 2  # posts of another trusted chunk that are read beside one that seems to be contradicted
+READ_OF_ANOTHER: Final = 2  # posts of a served chunk, or of another trusted one, that are read beside a trusted chunk
 SHORT_CHUNK: Final = 300  # characters, up to which a chunk is read whole
 MAX_BEFORE: Final = 2  # sentences before an arriving one that are read with it, if they fit into as many characters
 TITLE_SHARE: Final = 0.25  # of the weight of a word that stands in the page's title: all its sentences are about it
@@ -115,6 +117,8 @@ class ChosenPair:
     """Each sentence of the excerpt, in its order, with the arriving one that has most in common with it."""
     nearest: int
     """Number of the sentence of the excerpt that has most in common with the post."""
+    stated: tuple[tuple[Span, str], ...]
+    """Each sentence of the post that is not only read for what it refers to, with its place in the arriving chunk."""
 
     def alone(self) -> list[PagePost]:
         """Return the post beside each sentence of the excerpt."""
@@ -142,11 +146,34 @@ class LikelyContradictions:
             chosen: pairs.
             chunks: of the arriving document of each.
         """
-        found = (
-            each if each.log_odds >= self.log_odds + math.log(size) else None
-            for each, size in zip(read_pairs(self.reader, chosen, self.judge), chunks, strict=True)
-        )
-        return list(found)
+        read = read_pairs(self.reader, chosen, self.judge)
+        found = [
+            number
+            for number, (each, size) in enumerate(zip(read, chunks, strict=True))
+            if each.log_odds >= self.log_odds + math.log(size)
+        ]
+        pointed = self._point([chosen[number] for number in found], [read[number] for number in found])
+        contradictions: list[ReadPair | None] = [None] * len(read)
+        for number, each in zip(found, pointed, strict=True):
+            contradictions[number] = each
+        return contradictions
+
+    def _point(self, chosen: Sequence[ChosenPair], found: Sequence[ReadPair]) -> list[ReadPair]:
+        """Return contradictions with that sentence of the post which contradicts most, read alone."""
+        stated = [pair.stated if len(pair.stated) > 1 else () for pair in chosen]
+        shown = [
+            PagePost(pair.shown.title, each.sentences.text, text)
+            for pair, each, sentences in zip(chosen, found, stated, strict=True)
+            for _, text in sentences
+        ]
+        scores = iter(self.reader.log_odds_alone(shown).tolist())
+        pointed: list[ReadPair] = []
+        for each, sentences in zip(found, stated, strict=True):
+            own = max(
+                [(next(scores), span) for span, _ in sentences], key=itemgetter(0), default=(0.0, each.sentences.own)
+            )[1]
+            pointed.append(replace(each, sentences=replace(each.sentences, own=own)))
+        return pointed
 
     def dispute(self, found: Sequence[ReadPair], beside: Sequence[Sequence[Sequence[ChosenPair]]]) -> list[int | None]:
         """Return for each contradiction the number of another passage that contradicts the same sentence about as clearly; None: none does.
@@ -322,7 +349,8 @@ def choose_pairs(own: StatedPassage, trusted: Sequence[TrustedPassage], count: i
             PagePost(other.title, " ".join(map(other.passage.sentence, read)), post) for read in (excerpt, brief)
         )
         nearest = max(range(len(excerpt)), key=lambda place: shared[excerpt[place]])
-        chosen.append(ChosenPair(beside, shown, glimpsed, tuple(pairs), nearest))
+        stated = tuple((own.span(sentence), own.sentence(sentence)) for sentence in sentences)
+        chosen.append(ChosenPair(beside, shown, glimpsed, tuple(pairs), nearest, stated))
     return chosen
 
 

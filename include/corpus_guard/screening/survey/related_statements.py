@@ -12,8 +12,8 @@ Rules
 - A trusted chunk is compared with the served ones of lower trust that lie nearest to it, after all others: they came
   before it, and nobody could know. What the reader doubts is left out, and what another trusted chunk near it states as
   the served one does: trusted documents disagree there, and nobody knows that the served one is wrong.
-- A trained reader looks for contradictions in other words, and doubts some that the rules found
-  (`corpus_guard.screening.survey.likely_contradictions`).
+- A trained reader looks for contradictions in other words between open chunks and trusted ones, whichever came first, and doubts
+  some that the rules found (`corpus_guard.screening.survey.likely_contradictions`).
 - At most `max_comparisons` pairs of chunks are compared in a run. A chunk that was not compared with a more
   trusted one is counted, and so is a trusted one that was not compared with all that is served near it.
 
@@ -25,7 +25,7 @@ from __future__ import annotations
 import re
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, lru_cache
 from typing import Any, Final, Protocol
@@ -43,7 +43,7 @@ from corpus_guard.screening.survey.cells import Cells, find_largest
 from corpus_guard.screening.survey.likely_contradictions import (
     MAX_DOUBTED,
     NEAREST_READ,
-    READ_TO_DISPUTE,
+    READ_OF_ANOTHER,
     ChosenPair,
     LikelyContradictions,
     ReadPair,
@@ -227,12 +227,13 @@ def find_contradicted(
     texts: FetchTexts,
     served: ServedStatements,
     rarity: Rarity,
+    likely: LikelyContradictions | None,
 ) -> Mapping[str, tuple[RelatedStatement, ...]]:
     """Return what trusted chunks contradict that is served, by version; each with all that lies near, without a budget.
 
     The arguments are those of `find_related_statements`.
     """
-    return _Finder(chunks, vectors, texts, served, rarity, sys.maxsize).look_back()[0]
+    return _Finder(chunks, vectors, texts, served, rarity, sys.maxsize, likely).look_back()[0]
 
 
 def document_title(title: str, path: str) -> str:
@@ -307,20 +308,19 @@ class _Finder:
                     if self._left <= 0:
                         not_compared[self._chunks[position].version_id] += 1
                         break
-                    found += [(position, other, each) for each in self._compare(position, other, only_conflicts=True)]
-            for position, _, statement in self._doubt(self._mark_backed(found)):
+                    found += [(position, other, each) for each in self._compare(position, other, only_conflicts=False)]
+            conflicts = [each for each in found if each[2].outcome is Outcome.CONFLICT]
+            for position, _, statement in self._doubt(self._mark_backed(conflicts)):
                 if not statement.is_noted_only:
                     contradicted[self._chunks[position].version_id].append(statement)
+            for position, statement in self._read_served(self._likely, nearby, found) if self._likely else ():
+                contradicted[self._chunks[position].version_id].append(statement)
         kept = {version: _worst(statements) for version, statements in contradicted.items() if statements}
         return kept, not_compared
 
     def _mark_backed(self, found: Sequence[_Found]) -> list[_Found]:
         """Mark contradictions of served chunks that another trusted document states as the served one does."""
-        beside: dict[int, list[int | ServedChunk]] = {position: [] for position, _, _ in found}
-        if not beside:
-            return []
-        self._add_served(TrustLevel.TRUSTED, list(beside), beside)
-        self._add_arriving(TrustLevel.TRUSTED.rank, list(beside), NEAREST, beside, are_peers=True)
+        beside = self._trusted_near({position for position, _, _ in found})
 
         @cache
         def backed(served: int | ServedChunk, trusted: int | ServedChunk) -> list[set[Span]]:
@@ -344,6 +344,55 @@ class _Finder:
             (position, other, replace(statement, disputed_by=backing(position, other, statement.other.values)))
             for position, other, statement in found
         ]
+
+    def _trusted_near(self, positions: Set[int]) -> dict[int, list[int | ServedChunk]]:
+        """Return the trusted chunks near each of some trusted chunks, of other documents."""
+        beside: dict[int, list[int | ServedChunk]] = {position: [] for position in sorted(positions)}
+        if beside:
+            self._add_served(TrustLevel.TRUSTED, list(beside), beside)
+            self._add_arriving(TrustLevel.TRUSTED.rank, list(beside), NEAREST, beside, are_peers=True)
+        return beside
+
+    def _read_served(
+        self, likely: LikelyContradictions, nearby: Mapping[int, Sequence[int | ServedChunk]], found: Sequence[_Found]
+    ) -> Iterator[tuple[int, RelatedStatement]]:
+        """Yield what a reader takes for a contradiction of an arriving trusted chunk, among what is served of open sources.
+
+        What trusted documents disagree about is left out. A trusted document of n chunks must be contradicted more surely by log n, as
+        an open one must contradict.
+
+        Args:
+            likely: the reader.
+            nearby: served chunks near each arriving trusted one.
+            found: what the rules made of them.
+        """
+        decided: defaultdict[tuple[int, str], set[tuple[Span, Span]]] = defaultdict(set)
+        for position, other, statement in found:
+            places = (statement.other.span, self._chunk(other).start), (statement.span, self._chunks[position].start)
+            own, theirs = (_shifted(span, -start) for span, start in places)
+            decided[position, self._chunk(other).chunk_id].add((own, theirs))
+        read: list[tuple[int, int | ServedChunk, ChosenPair]] = []
+        for position, others in nearby.items():
+            served = [other for other in others if self._chunk(other).trust is TrustLevel.OPEN]
+            for other in sorted(served, key=lambda other: -self._similarity(position, other))[:NEAREST_READ]:
+                known = frozenset(decided[position, self._chunk(other).chunk_id])
+                page = TrustedPassage(self._passage(position), self._chunks[position].title, known)
+                pairs = choose_pairs(self._passage_of(other), [page], READ_OF_ANOTHER)
+                read += [(position, other, pair) for pair in pairs]
+        chunks = [self._lengths[self._chunks[position].version_id] for position, _, _ in read]
+        seen = [
+            (position, other, each)
+            for (position, other, _), each in zip(read, likely.find([pair for *_, pair in read], chunks), strict=True)
+            if each
+        ]
+        beside = self._trusted_near({position for position, _, _ in seen})
+        disputing = likely.dispute(
+            [each for *_, each in seen],
+            [[self._in_its_place(other, position) for other in beside[position]] for position, _, _ in seen],
+        )
+        for (position, other, each), number in zip(seen, disputing, strict=True):
+            if number is None:
+                yield position, _likely_late(self._chunks[position], each, self._chunk(other))
 
     def _compare_block(self, block: NDArray[np.intp]) -> Iterator[tuple[int, list[RelatedStatement] | None]]:
         """Yield (position, what is related); None: the budget does not reach."""
@@ -472,7 +521,7 @@ class _Finder:
     def _in_its_place(self, other: int | ServedChunk, contradicted: int | ServedChunk) -> list[ChosenPair]:
         """Return what is read of a trusted chunk beside the one that an arriving chunk contradicts."""
         beside = TrustedPassage(self._passage_of(contradicted), self._chunk(contradicted).title)
-        return choose_pairs(self._passage_of(other), [beside], READ_TO_DISPUTE)
+        return choose_pairs(self._passage_of(other), [beside], READ_OF_ANOTHER)
 
     def _similarity(self, position: int, other: int | ServedChunk) -> float:
         if isinstance(other, int):
@@ -628,6 +677,15 @@ def _likely(
         is_served,
         disputed_by=disputed_by,
     )
+
+
+def _likely_late(trusted: PlacedChunk, read: ReadPair, served: PlacedChunk) -> RelatedStatement:
+    """Return what a served chunk contradicts of a trusted one that came later."""
+    own, other = (
+        _shifted(span, chunk.start) for span, chunk in ((read.sentences.other, trusted), (read.sentences.own, served))
+    )
+    place = SentencePlace(served.doc_id, served.version_id, served.chunk_id, other)
+    return RelatedStatement(trusted.ordinal, Outcome.LIKELY, own, (), place, served.trust, None, False, True)
 
 
 def _decided(own: PlacedChunk, other: PlacedChunk, related: Iterable[RelatedStatement]) -> frozenset[tuple[Span, Span]]:
