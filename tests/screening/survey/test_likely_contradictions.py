@@ -19,8 +19,7 @@ from corpus_guard.screening.survey.likely_contradictions import (
     KEPT,
     LESS_CLEARLY,
     MAX_DOUBTED,
-    NEAREST_READ,
-    READ_OF_ANOTHER,
+    READ_OF_SERVED,
     REPEATS,
     LikelyContradictions,
     PairReader,
@@ -31,6 +30,7 @@ from corpus_guard.screening.survey.likely_contradictions import (
 )
 from corpus_guard.screening.survey.related_statements import (
     MAX_KEPT,
+    NEAREST,
     NothingServed,
     PlacedChunk,
     RelatedStatement,
@@ -608,8 +608,8 @@ def test_what_the_rules_decided_of_a_served_text_is_read_to_doubt_it_only() -> N
     assert all("Dogs" not in pair.excerpt for pair in others)
 
 
-def test_of_what_is_served_the_nearest_are_read_a_few_posts_of_each() -> None:
-    posts = [f"Guest {number} writes. " + "Sadly all dogs have to stay at home. " * 20 for number in range(8)]
+def test_of_each_served_chunk_that_is_compared_a_few_posts_are_read() -> None:
+    posts = [f"Guest {number} writes. " + "Sadly all dogs have to stay at home. " * 20 for number in range(NEAREST + 1)]
     glanced = list[PagePost]()
 
     class Glancing(Pessimist):
@@ -618,7 +618,7 @@ def test_of_what_is_served_the_nearest_are_read_a_few_posts_of_each() -> None:
             return np.full(len(pairs), -9.0, np.float32)
 
     assert late_contradictions(Glancing("Dogs"), ServedPosts(*posts), PAGE) == ()
-    assert len(glanced) == NEAREST_READ * READ_OF_ANOTHER
+    assert len(glanced) == NEAREST * READ_OF_SERVED
 
 
 def test_another_contact_is_never_doubted() -> None:

@@ -26,8 +26,8 @@ Rules
   the reader of 2026-11-26 found in the test cases 6 were, of its 22 false alarms on web pages (tuning half) 16.
 - Where the policy names a model to be asked (`corpus_guard.models.contradiction_judge`), that decides about what the sieve keeps.
   What it gives no answer about is left to the reader. What it takes for a contradiction is never disputed.
-- When a trusted chunk arrives, the `NEAREST_READ` served chunks of open sources that lie nearest are read beside it, `READ_OF_ANOTHER`
-  posts of each: the truth may come after the lie.
+- When a trusted chunk arrives, `READ_OF_SERVED` posts are read beside it of each served chunk of an open source that is compared with it:
+  the truth may come after the lie.
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ NEAREST_READ: Final = 4  # trusted chunks beside which a chunk is read
 LESS_CLEARLY: Final = (
     2.0  # log-odds; another trusted document disputes what it contradicts by no more than that less clearly
 )
-READ_OF_ANOTHER: Final = 2  # posts of a served chunk, or of another trusted one, that are read beside a trusted chunk
+READ_TO_DISPUTE: Final = 2  # posts of another trusted chunk that are read beside one that seems to be contradicted
+READ_OF_SERVED: Final = 1  # posts of a served chunk that are read beside a trusted one which comes later
 SHORT_CHUNK: Final = 300  # characters, up to which a chunk is read whole
 MAX_BEFORE: Final = 2  # sentences before an arriving one that are read with it, if they fit into as many characters
 TITLE_SHARE: Final = 0.25  # of the weight of a word that stands in the page's title: all its sentences are about it

@@ -43,7 +43,8 @@ from corpus_guard.screening.survey.cells import Cells, find_largest
 from corpus_guard.screening.survey.likely_contradictions import (
     MAX_DOUBTED,
     NEAREST_READ,
-    READ_OF_ANOTHER,
+    READ_OF_SERVED,
+    READ_TO_DISPUTE,
     ChosenPair,
     LikelyContradictions,
     ReadPair,
@@ -373,11 +374,10 @@ class _Finder:
             decided[position, self._chunk(other).chunk_id].add((own, theirs))
         read: list[tuple[int, int | ServedChunk, ChosenPair]] = []
         for position, others in nearby.items():
-            served = [other for other in others if self._chunk(other).trust is TrustLevel.OPEN]
-            for other in sorted(served, key=lambda other: -self._similarity(position, other))[:NEAREST_READ]:
+            for other in (other for other in others if self._chunk(other).trust is TrustLevel.OPEN):
                 known = frozenset(decided[position, self._chunk(other).chunk_id])
                 page = TrustedPassage(self._passage(position), self._chunks[position].title, known)
-                pairs = choose_pairs(self._passage_of(other), [page], READ_OF_ANOTHER)
+                pairs = choose_pairs(self._passage_of(other), [page], READ_OF_SERVED)
                 read += [(position, other, pair) for pair in pairs]
         chunks = [self._lengths[self._chunks[position].version_id] for position, _, _ in read]
         seen = [
@@ -521,7 +521,7 @@ class _Finder:
     def _in_its_place(self, other: int | ServedChunk, contradicted: int | ServedChunk) -> list[ChosenPair]:
         """Return what is read of a trusted chunk beside the one that an arriving chunk contradicts."""
         beside = TrustedPassage(self._passage_of(contradicted), self._chunk(contradicted).title)
-        return choose_pairs(self._passage_of(other), [beside], READ_OF_ANOTHER)
+        return choose_pairs(self._passage_of(other), [beside], READ_TO_DISPUTE)
 
     def _similarity(self, position: int, other: int | ServedChunk) -> float:
         if isinstance(other, int):
