@@ -608,6 +608,29 @@ def test_what_the_rules_decided_of_a_served_text_is_read_to_doubt_it_only() -> N
     assert all("Dogs" not in pair.excerpt for pair in others)
 
 
+@pytest.mark.parametrize("pairs", [2, 5])
+def test_a_chunk_is_read_beside_as_many_trusted_chunks_as_posts_are_read(pairs: int) -> None:
+    cosines = np.array([0.9, 0.5, 0.8, 0.6, 0.7, 0.4, 1.0])
+    pages = [f"Dogs of up to {cosine:.0%} are welcome in the rooms." for cosine in cosines[:-1]]
+    texts = [*pages, POST]
+    reader = Pessimist("no such word")
+    find_related_statements(
+        [
+            *(a_chunk(f"page-{number}", TrustLevel.TRUSTED) for number in range(len(pages))),
+            a_chunk("post", TrustLevel.OPEN),
+        ],
+        np.stack([cosines, np.sqrt(1 - cosines**2)], axis=1).astype(np.float32),
+        lambda positions: [texts[position] for position in positions],
+        NothingServed(),
+        lambda word: 12.0,
+        1_000,
+        LikelyContradictions(reader, pairs=pairs, log_odds=3.0, doubted_log_odds=-5.0),
+    )
+
+    nearest = sorted(range(len(pages)), key=lambda number: -cosines[number])[:pairs]
+    assert {pair.excerpt for pair in reader.shown} == {pages[number] for number in nearest}
+
+
 def test_of_each_served_chunk_that_is_compared_a_few_posts_are_read() -> None:
     posts = [f"Guest {number} writes. " + "Sadly all dogs have to stay at home. " * 20 for number in range(NEAREST + 1)]
     glanced = list[PagePost]()

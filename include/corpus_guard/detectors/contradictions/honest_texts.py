@@ -22,12 +22,13 @@ from corpus_guard.errors import Misuse
 from corpus_guard.intake.parsing.mojibake import repair_mojibake
 from corpus_guard.models import TextEmbedder
 from corpus_guard.models.contradiction_reader import PagePost
-from corpus_guard.screening.survey.likely_contradictions import NEAREST_READ, TrustedPassage, choose_pairs
+from corpus_guard.screening.survey.likely_contradictions import TrustedPassage, choose_pairs
 from corpus_guard.screening.survey.related_statements import NEAR_COSINE, document_title
 from corpus_guard.screening.wording import Wording
 
 ARRIVING: Final = 2_500  # texts of a file
 PAGES: Final = 2_500  # beside which they arrive
+NEAREST: Final = 4  # of these, beside which a text is read
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +88,7 @@ def find_honest_pairs(
     vectors = embedder.embed([page.text for page in pages])
     shown: list[PagePost] = []
     for post, cosines in zip(posts, embedder.embed([post.text for post in posts]) @ vectors.T, strict=True):
-        nearest = [number for number in np.argsort(-cosines)[:NEAREST_READ] if cosines[number] >= NEAR_COSINE]
+        nearest = [number for number in np.argsort(-cosines)[:NEAREST] if cosines[number] >= NEAR_COSINE]
         trusted = [
             TrustedPassage(StatedPassage(pages[number].text, wording.rarity, pages[number].title), pages[number].title)
             for number in nearest

@@ -57,8 +57,8 @@ class ConflictParams(Params):
     comparisons: int = Field(default=2_000_000, ge=0)
     """Most pairs of chunks that are compared in a run. Documents beyond it are unchecked and wait."""
     pairs_read: int = Field(default=4, ge=0, le=20)
-    """Posts of an open chunk that the trained reader sees beside excerpts of trusted chunks. Its sieve takes 6 to 15 ms for each, what
-    it keeps 60 to 130 ms more. 0: none."""
+    """Posts of an open chunk that the trained reader sees, beside excerpts of as many trusted chunks at most. Its sieve takes 6 to 15 ms
+    for each, what it keeps 60 to 130 ms more. 0: none."""
     likely_log_odds: float = 1.75
     """Of the trained reader, from which a pair is taken for a contradiction."""
     doubted_log_odds: float = -1.0

@@ -4,7 +4,8 @@
 `corpus_guard.models.contradiction_reader`, which reads a post beside an excerpt of a page.
 
 Rules
-- A chunk of an open source is read beside the `NEAREST_READ` trusted chunks that lie nearest to it.
+- Of a chunk of an open source as many posts are read as the policy says (`pairs_read`), beside as many trusted chunks at most, those
+  that lie nearest to it.
 - An arriving sentence is read with those before it; a short chunk is read whole. Beside it stand up to `EXCERPT_CHARS` of the trusted
   chunk: the sentences that have most in common with it, in their order. What they have in common is the sum of the rarity of
   the words, words of the page's title at a quarter.
@@ -48,7 +49,6 @@ from corpus_guard.claims.values import read_values
 from corpus_guard.domain import Span
 from corpus_guard.models.contradiction_reader import EXCERPT_CHARS, POST_CHARS, PagePost
 
-NEAREST_READ: Final = 4  # trusted chunks beside which a chunk is read
 LESS_CLEARLY: Final = (
     2.0  # log-odds; another trusted document disputes what it contradicts by no more than that less clearly
 )
@@ -132,7 +132,7 @@ class LikelyContradictions:
 
     reader: PairReader
     pairs: int
-    """Read of a chunk, at least one."""
+    """Read of a chunk, at least one, and trusted chunks beside which it is read at most."""
     log_odds: float
     """From which a pair of a document of one chunk is taken for a contradiction."""
     doubted_log_odds: float

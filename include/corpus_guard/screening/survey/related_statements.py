@@ -42,7 +42,6 @@ from corpus_guard.screening.survey.agreement import FetchTexts
 from corpus_guard.screening.survey.cells import Cells, find_largest
 from corpus_guard.screening.survey.likely_contradictions import (
     MAX_DOUBTED,
-    NEAREST_READ,
     READ_OF_SERVED,
     READ_TO_DISPUTE,
     ChosenPair,
@@ -452,7 +451,7 @@ class _Finder:
             trusted = [other for other in others if self._chunk(other).trust is TrustLevel.TRUSTED]
             if own.trust is not TrustLevel.OPEN or not trusted:
                 continue
-            nearest = sorted(trusted, key=lambda other: -self._similarity(position, other))[:NEAREST_READ]
+            nearest = sorted(trusted, key=lambda other: -self._similarity(position, other))[: likely.pairs]
             passages = [
                 TrustedPassage(
                     self._passage_of(other),
