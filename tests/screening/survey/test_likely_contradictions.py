@@ -20,7 +20,6 @@ from corpus_guard.screening.survey.likely_contradictions import (
     LESS_CLEARLY,
     MAX_DOUBTED,
     READ_OF_SERVED,
-    REPEATS,
     LikelyContradictions,
     PairReader,
     TrustedPassage,
@@ -251,31 +250,6 @@ def test_a_weighted_mean_of_both_models_counts_and_the_second_names_the_sentence
 
     named = [PAGE[each.other.span.start - 50 : each.other.span.end - 50] for each in statements]
     assert named == (["The pool on the fifth floor is reserved for hotel guests."] if found else [])
-
-
-@pytest.mark.parametrize(
-    ("post", "repeats"),
-    [
-        ("The logger ran on the 24 V rail, and 16 V is the most.", True),
-        ("The logger ran on the 24 V rail, and 18 V is the most.", False),
-        ("The logger ran on the 24 A rail.", False),
-        ("The logger needs at least 24 V.", True),
-        ("The logger needs at least 18 V.", False),
-        ("The logger was bought on 3 May 2024.", True),
-        ("The logger was bought on 4 May 2024.", False),
-        ("The logger runs on the rail, ask help@logger.example.", False),
-        ("The logger runs on the Hearthloaf's rail, not on its own.", False),
-    ],
-)
-def test_who_states_no_other_value_than_the_page_must_be_surer(post: str, repeats: bool) -> None:
-    page = (
-        "The logger runs on 10 to 16 V. It must not be put on the 24 V rail since 3 May 2024, and draws at least 5 V."
-    )
-    chosen = choose_pairs(StatedPassage(post), [TrustedPassage(StatedPassage(page), TITLE)], 1)
-
-    (read,) = read_pairs(Pessimist("logger"), chosen)
-
-    assert read.log_odds == 4.0 - REPEATS * repeats
 
 
 def test_a_document_of_many_chunks_must_be_surer() -> None:

@@ -20,8 +20,6 @@ Rules
 - Where the reader sees a contradiction rather than none, its second model reads each sentence of the excerpt alone. The worst is
   shown to the reviewer, and its log-odds are averaged with those of the excerpt, which count `EXCERPT_SHARE`. Of a post that is taken
   for a contradiction each sentence is read beside it, and the worst is shown, too.
-- A post whose values all stand in the excerpt, names and negations aside, must be surer by `REPEATS`: it states no other one. Such is
-  a report of what was done against a rule, which names the rule.
 - Where another trusted document that lies near contradicts the same trusted sentence about as clearly, in the reader's eyes, that is
   disputed: trusted documents disagree, or the reader misreads the sentence, whoever stands beside it. Of the 566 contradictions that
   the reader of 2026-11-26 found in the test cases 6 were, of its 22 false alarms on web pages (tuning half) 16.
@@ -44,8 +42,7 @@ from numpy.typing import NDArray
 
 from corpus_guard.claims.comparison import CONTACTS
 from corpus_guard.claims.passages import StatedPassage
-from corpus_guard.claims.value import Kind, Value
-from corpus_guard.claims.values import read_values
+from corpus_guard.claims.value import Kind
 from corpus_guard.domain import Span
 from corpus_guard.models.contradiction_reader import EXCERPT_CHARS, POST_CHARS, PagePost
 
@@ -63,7 +60,6 @@ BRIEFLY_KEPT: Final = -4.5  # its log-odds above which it looks at the whole exc
 KEPT: Final = -3.0  # log-odds of the sieve above which a pair is read
 DOUBT: Final = 0.0  # log-odds above which the sentences of an excerpt are read alone
 EXCERPT_SHARE: Final = 0.75  # weight of the log-odds of an excerpt; the rest is that of its worst sentence
-REPEATS: Final = 0.75  # log-odds by which a post must be surer that states no value but those of the excerpt
 SURE: Final = 100.0  # log-odds of what a judge says: no other score outweighs them
 MIN_WORDS: Final = 2  # of an arriving sentence that states something
 
@@ -287,25 +283,8 @@ def read_pairs(reader: PairReader, chosen: Sequence[ChosenPair], judge: PairJudg
         own, alone = alone[: len(sentences)], alone[len(sentences) :]
         worst = max(range(len(own)), key=own.__getitem__)
         mean = EXCERPT_SHARE * scores[number] + (1 - EXCERPT_SHARE) * own[worst]
-        read[number] = ReadPair(mean - REPEATS * _repeats_values(chosen[number].shown), sentences[worst])
+        read[number] = ReadPair(mean, sentences[worst])
     return read
-
-
-def _repeats_values(shown: PagePost) -> bool:
-    """Return whether a post states values, and all of them stand in its excerpt, if only as the end of a range."""
-    stated = [ends for value in read_values(shown.post) if (ends := _ends(value))]
-    known = {end for value in read_values(shown.excerpt) for end in _ends(value)}
-    return bool(stated) and not any(known.isdisjoint(ends) for ends in stated)
-
-
-def _ends(value: Value) -> set[tuple[str, float | str]]:
-    """Return the unit and the ends of a number, or another value itself; of names and negations nothing.
-
-    "At least 5" has one end: that it has no other is no value.
-    """
-    if value.low is not None and value.high is not None:
-        return {(value.unit, end) for end in (value.low, value.high) if math.isfinite(end)}
-    return set() if value.kind in {Kind.NAME, Kind.NEGATION} else {(value.kind, value.normal)}
 
 
 def _glance(reader: PairReader, chosen: Sequence[ChosenPair]) -> list[float]:
