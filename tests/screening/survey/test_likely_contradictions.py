@@ -582,6 +582,13 @@ def test_what_the_rules_decided_of_a_served_text_is_read_to_doubt_it_only() -> N
     assert all("Dogs" not in pair.excerpt for pair in others)
 
 
+def test_what_a_served_text_agrees_about_reopens_nothing() -> None:
+    agreeing = "In the rooms dogs up to 20 kilograms are welcome."
+
+    assert late_contradictions(reader := Pessimist("Dogs"), ServedPosts(agreeing), PAGE) == ()
+    assert reader.shown, "the other sentences of the page are read"
+
+
 @pytest.mark.parametrize("pairs", [2, 5])
 def test_a_chunk_is_read_beside_as_many_trusted_chunks_as_posts_are_read(pairs: int) -> None:
     cosines = np.array([0.9, 0.5, 0.8, 0.6, 0.7, 0.4, 1.0])
