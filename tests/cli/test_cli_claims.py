@@ -85,6 +85,7 @@ def test_a_file_that_cannot_be_read_is_misuse(tmp_path: Path, typed: Typed) -> N
         (("--late", "--pairs"), "expected it without them"),
         (("--late", "--claims", "claims.jsonl"), "expected it without them"),
         (("--ask", "m", "--rules-only"), "nobody is asked"),
+        (("--read", "8", "--rules-only"), "the rules alone read nothing"),
     ],
 )
 def test_options_that_do_not_go_together_are_misuse(options: Sequence[str], expected: str, typed: Typed) -> None:

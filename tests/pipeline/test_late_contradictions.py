@@ -150,6 +150,18 @@ def test_a_release_reopens_what_contradicts_in_other_words(deployment: Workspace
     assert list(waiting(deployment)) == ["lie.md"]
 
 
+def test_a_release_asks_no_model(deployment: Workspace) -> None:
+    deployment.page("lie.md", IN_OTHER_WORDS)
+    deployment.refresh("day-1")
+    trusted_arrives(deployment, f"{TRUTH} {ORDER}")
+    deployment.refresh("day-2")
+    (manual,) = waiting(deployment).values()
+
+    with with_checks(deployment, conflict={"asked_model": "no-such-model"}).guard() as guard:
+        decided(guard.ledger, manual.version_id)
+        assert guard.apply_decisions("release")["reopened"] == 1, "no address of a model is set"
+
+
 @pytest.mark.slow
 def test_a_trusted_text_that_a_rescreening_accepts_reopens_what_it_contradicts(deployment: Workspace) -> None:
     deployment.page("lie.md", LIE)

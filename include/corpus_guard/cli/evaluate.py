@@ -244,11 +244,13 @@ def evaluate_claims(
         bool, typer.Option("--late", help="Let the trusted texts arrive when the others are served already.")
     ] = False,
     read: Annotated[
-        int,
+        int | None,
         typer.Option(
-            min=1, max=20, help="Posts of each text that the trained reader sees: 'pairs_read' of the policy."
+            min=1,
+            max=20,
+            help="Posts of each text that the trained reader sees, as 'pairs_read' of the policy. Default: that of the check.",
         ),
-    ] = 4,
+    ] = None,
     rules_only: Annotated[
         bool, typer.Option("--rules-only", help="Leave the trained reader out, which takes most of the time.")
     ] = False,
@@ -281,7 +283,10 @@ def evaluate_claims(
         raise Misuse("--late: texts of --pairs and --claims are compared with one page; expected it without them")
     if ask and rules_only:
         raise Misuse("--ask and --rules-only: with the rules alone nobody is asked; expected one of them")
-    params = ConflictParams(pairs_read=0 if rules_only else read, asked_model=ask, asked_pairs=sys.maxsize)
+    if read and rules_only:
+        raise Misuse("--read and --rules-only: the rules alone read nothing; expected one of them")
+    pairs_read = 0 if rules_only else read or ConflictParams().pairs_read
+    params = ConflictParams(pairs_read=pairs_read, asked_model=ask, asked_pairs=sys.maxsize)
     if pairs:
         _evaluate_pairs(params, among=among or 0, seed=seed, as_json=as_json)
         return

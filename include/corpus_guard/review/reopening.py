@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import sqlalchemy as sa
@@ -119,7 +119,6 @@ def contradictions_of_released(
         return []
     import numpy as np
 
-    likely = conflict.likely(models)
     by_chunk = vectors_from_table(storage.read_table(vectors))
     contradicted = find_contradicted(
         [PlacedChunk.of(version, chunk) for version, chunk in chunks],
@@ -127,7 +126,7 @@ def contradictions_of_released(
         lambda positions: [chunks[position][1].text for position in positions],
         ServedCollections(store),
         load_wording(models.frequency_vocabulary).rarity,
-        likely and replace(likely, judge=None),
+        conflict.likely(models, may_ask=False),
     )
     return [LateContradiction(version, statement) for version, found in contradicted.items() for statement in found]
 

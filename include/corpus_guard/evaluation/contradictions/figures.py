@@ -118,23 +118,21 @@ def contradicted_texts(
         ConflictParams().comparisons,
         likely,
     )
-    found = related.statements
+    worst: dict[str, RelatedStatement] = {}
     if late:
         trusted = {places[n].version_id: places[n] for n in arriving}
-        found = {
-            statement.other.version_id: (_turned(statement, trusted[version]),)
-            for version, statements in related.contradicted.items()
-            for statement in reversed(statements)
-        }
+        for version, statements in related.contradicted.items():
+            for statement in statements:
+                worst.setdefault(statement.other.version_id, _turned(statement, trusted[version]))
+        return worst
     conflicts = (
         (version, statement)
-        for version, statements in found.items()
+        for version, statements in related.statements.items()
         for statement in statements
         if statement.outcome in {Outcome.CONFLICT, Outcome.LIKELY}
         and statement.trust is TrustLevel.TRUSTED
         and not statement.is_noted_only
     )
-    worst: dict[str, RelatedStatement] = {}
     for version, statement in conflicts:
         worst.setdefault(version, statement)
     return worst

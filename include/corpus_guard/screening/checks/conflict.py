@@ -87,12 +87,15 @@ class Conflict(ConfiguredCheck[ConflictParams]):
         asked = [ContradictionJudge.prompt_digest()] if self.params.asked_model else []
         return [*(kind.digest() for kind in KINDS), *asked]
 
-    def likely(self, models: Models, cache: AnswerCache | None = None) -> LikelyContradictions | None:
+    def likely(
+        self, models: Models, cache: AnswerCache | None = None, *, may_ask: bool = True
+    ) -> LikelyContradictions | None:
         """Return what reads the pairs that the rules leave open; None where the policy has none read.
 
         Args:
             models: of the deployment.
             cache: of the answers of a model that is asked; None: they are kept as long as the process runs.
+            may_ask: a model is asked, where the policy names one.
 
         Raises:
             SettingsError: a model is to be asked, and the endpoint's address is missing.
@@ -105,7 +108,9 @@ class Conflict(ConfiguredCheck[ConflictParams]):
             params.pairs_read,
             params.likely_log_odds,
             params.doubted_log_odds,
-            models.contradiction_judge(params.asked_model, params.asked_pairs, cache) if params.asked_model else None,
+            models.contradiction_judge(params.asked_model, params.asked_pairs, cache)
+            if params.asked_model and may_ask
+            else None,
         )
 
     def applies_to(self, version: Version) -> bool:

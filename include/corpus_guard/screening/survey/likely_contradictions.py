@@ -15,7 +15,7 @@ Rules
 - Sentences that the rules decided are left out, and what two documents say of themselves: "in this guide we cover May to June".
 - A document of n chunks must be surer by log n: else the longest honest documents would wait most often.
 - What the rules take for a contradiction is read, too: the two sentences, and the post beside the excerpt around the trusted one. Where
-  the reader is sure that neither contradicts anything, it is doubted: mostly two places, years or products. Another contact or
+  the reader sees no contradiction in either, it is doubted: mostly two places, years or products. Another contact or
   account and a sentence that is too long to be read are never doubted, nor more than `MAX_DOUBTED` of a chunk.
 - Where the reader sees a contradiction rather than none, its second model reads each sentence of the excerpt alone. The worst is
   shown to the reviewer, and its log-odds are averaged with those of the excerpt, which count `EXCERPT_SHARE`. Of a post that is taken
@@ -166,9 +166,8 @@ class LikelyContradictions:
         scores = iter(self.reader.log_odds_alone(shown).tolist())
         pointed: list[ReadPair] = []
         for each, sentences in zip(found, stated, strict=True):
-            own = max(
-                [(next(scores), span) for span, _ in sentences], key=itemgetter(0), default=(0.0, each.sentences.own)
-            )[1]
+            read = [(next(scores), span) for span, _ in sentences]
+            own = max(read, key=itemgetter(0))[1] if read else each.sentences.own
             pointed.append(replace(each, sentences=replace(each.sentences, own=own)))
         return pointed
 

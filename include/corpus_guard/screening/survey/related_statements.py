@@ -366,16 +366,17 @@ class _Finder:
             nearby: served chunks near each arriving trusted one.
             found: what the rules made of them.
         """
-        decided: defaultdict[tuple[int, str], set[tuple[Span, Span]]] = defaultdict(set)
-        for position, other, statement in found:
-            places = (statement.other.span, self._chunk(other).start), (statement.span, self._chunks[position].start)
-            own, theirs = (_shifted(span, -start) for span, start in places)
-            decided[position, self._chunk(other).chunk_id].add((own, theirs))
+        decided: defaultdict[int, list[RelatedStatement]] = defaultdict(list)
+        for position, _, statement in found:
+            decided[position].append(statement)
         read: list[tuple[int, int | ServedChunk, ChosenPair]] = []
         for position, others in nearby.items():
             for other in (other for other in others if self._chunk(other).trust is TrustLevel.OPEN):
-                known = frozenset(decided[position, self._chunk(other).chunk_id])
-                page = TrustedPassage(self._passage(position), self._chunks[position].title, known)
+                trusted = self._chunks[position]
+                known = _decided(trusted, self._chunk(other), decided[position])
+                page = TrustedPassage(
+                    self._passage(position), trusted.title, frozenset((theirs, own) for own, theirs in known)
+                )
                 pairs = choose_pairs(self._passage_of(other), [page], READ_OF_SERVED)
                 read += [(position, other, pair) for pair in pairs]
         chunks = [self._lengths[self._chunks[position].version_id] for position, _, _ in read]
@@ -391,7 +392,8 @@ class _Finder:
         )
         for (position, other, each), number in zip(seen, disputing, strict=True):
             if number is None:
-                yield position, _likely_late(self._chunks[position], each, self._chunk(other))
+                places = (each.sentences.other, each.sentences.own)
+                yield position, _likely(self._chunks[position], places, self._chunk(other), is_served=True)
 
     def _compare_block(self, block: NDArray[np.intp]) -> Iterator[tuple[int, list[RelatedStatement] | None]]:
         """Yield (position, what is related); None: the budget does not reach."""
@@ -472,7 +474,13 @@ class _Finder:
             yield (
                 position,
                 [
-                    _likely(self._chunks[position], read, self._chunk(other), isinstance(other, ServedChunk), by)
+                    _likely(
+                        self._chunks[position],
+                        (read.sentences.own, read.sentences.other),
+                        self._chunk(other),
+                        is_served=isinstance(other, ServedChunk),
+                        disputed_by=by,
+                    )
                     for other, read in contradictions
                 ],
             )
@@ -662,29 +670,21 @@ def _backs(agreeing: RelatedStatement, conflict: RelatedStatement) -> bool:
 
 
 def _likely(
-    own: PlacedChunk, read: ReadPair, other: PlacedChunk, is_served: bool, disputed_by: str
+    own: PlacedChunk, sentences: tuple[Span, Span], other: PlacedChunk, *, is_served: bool, disputed_by: str = ""
 ) -> RelatedStatement:
+    span, theirs = sentences
     return RelatedStatement(
         own.ordinal,
         Outcome.LIKELY,
-        _shifted(read.sentences.own, own.start),
+        _shifted(span, own.start),
         (),
-        SentencePlace(other.doc_id, other.version_id, other.chunk_id, _shifted(read.sentences.other, other.start)),
+        SentencePlace(other.doc_id, other.version_id, other.chunk_id, _shifted(theirs, other.start)),
         other.trust,
         None,
         False,
         is_served,
         disputed_by=disputed_by,
     )
-
-
-def _likely_late(trusted: PlacedChunk, read: ReadPair, served: PlacedChunk) -> RelatedStatement:
-    """Return what a served chunk contradicts of a trusted one that came later."""
-    own, other = (
-        _shifted(span, chunk.start) for span, chunk in ((read.sentences.other, trusted), (read.sentences.own, served))
-    )
-    place = SentencePlace(served.doc_id, served.version_id, served.chunk_id, other)
-    return RelatedStatement(trusted.ordinal, Outcome.LIKELY, own, (), place, served.trust, None, False, True)
 
 
 def _decided(own: PlacedChunk, other: PlacedChunk, related: Iterable[RelatedStatement]) -> frozenset[tuple[Span, Span]]:
