@@ -87,7 +87,7 @@ def _read_pairs(text: str, page: str, other: Path, count: int) -> list[_ReadPair
     from corpus_guard.models import Models
     from corpus_guard.screening.checks.conflict import ConflictParams
     from corpus_guard.screening.survey.likely_contradictions import TrustedPassage, choose_pairs, read_pairs
-    from corpus_guard.screening.survey.related_statements import document_title
+    from corpus_guard.screening.survey.nearby_chunks import document_title
     from corpus_guard.screening.wording import load_wording
     from corpus_guard.settings import load_settings
 

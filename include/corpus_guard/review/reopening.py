@@ -36,11 +36,8 @@ from corpus_guard.review.queue import load_findings
 from corpus_guard.screening.checks.conflict import Conflict
 from corpus_guard.screening.policy import Policy
 from corpus_guard.screening.survey.agreement import Agreement
-from corpus_guard.screening.survey.related_statements import (
-    PlacedChunk,
-    RelatedStatement,
-    find_contradicted,
-)
+from corpus_guard.screening.survey.nearby_chunks import PlacedChunk
+from corpus_guard.screening.survey.related_statements import RelatedStatement, find_contradicted
 from corpus_guard.screening.survey.served_collections import ServedCollections
 from corpus_guard.screening.tags import tag_ids
 from corpus_guard.screening.wording import load_wording

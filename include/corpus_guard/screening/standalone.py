@@ -45,12 +45,8 @@ from corpus_guard.screening.registry import CHECKS, build_screening
 from corpus_guard.screening.runner import ResultCache, Screening
 from corpus_guard.screening.survey.agreement import Passage
 from corpus_guard.screening.survey.hub_reach import NothingToSearch, measure_hub_reach
-from corpus_guard.screening.survey.related_statements import (
-    NothingServed,
-    PlacedChunk,
-    RelatedStatements,
-    find_related_statements,
-)
+from corpus_guard.screening.survey.nearby_chunks import NothingServed, PlacedChunk
+from corpus_guard.screening.survey.related_statements import RelatedStatements, find_related_statements
 from corpus_guard.screening.survey.resemblance import EmptyHistory
 from corpus_guard.screening.survey.semantics import survey_semantics
 from corpus_guard.screening.survey.signals import Signals, measure_signals

@@ -18,7 +18,7 @@ from corpus_guard.evaluation.contradictions.figures import (
 )
 from corpus_guard.evaluation.contradictions.honest import measure_honest
 from corpus_guard.models import Models
-from corpus_guard.screening.survey.related_statements import PlacedChunk
+from corpus_guard.screening.survey.nearby_chunks import PlacedChunk
 from corpus_guard.screening.wording import load_wording
 from corpus_guard.yaml_text import parse_yaml
 

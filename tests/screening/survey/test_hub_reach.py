@@ -22,7 +22,7 @@ from corpus_guard.screening.survey.hub_reach import (
     NothingToSearch,
     measure_hub_reach,
 )
-from corpus_guard.screening.survey.related_statements import PlacedChunk
+from corpus_guard.screening.survey.nearby_chunks import PlacedChunk
 
 WIDTH = 32
 

@@ -27,15 +27,8 @@ from corpus_guard.screening.survey.likely_contradictions import (
     read_pairs,
     suspect,
 )
-from corpus_guard.screening.survey.related_statements import (
-    MAX_KEPT,
-    NEAREST,
-    NothingServed,
-    PlacedChunk,
-    RelatedStatement,
-    ServedChunk,
-    find_related_statements,
-)
+from corpus_guard.screening.survey.nearby_chunks import NEAREST, NothingServed, PlacedChunk, ServedChunk
+from corpus_guard.screening.survey.related_statements import MAX_KEPT, RelatedStatement, find_related_statements
 
 TITLE = "Hotel Karvenstein"
 PAGE = (

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from corpus_guard.domain import TrustLevel
 from corpus_guard.models import Models
 from corpus_guard.screening.survey.agreement import Agreement, NoServedChunks, Passage
+from corpus_guard.screening.survey.nearby_chunks import NothingServed, PlacedChunk
 from corpus_guard.screening.survey.opposed_groups import find_opposed_groups
-from corpus_guard.screening.survey.related_statements import NothingServed, PlacedChunk, find_related_statements
+from corpus_guard.screening.survey.related_statements import find_related_statements
 from corpus_guard.screening.wording import load_wording
 from opposed import BY_HAND, OpposedCase, made_by_rule
 

@@ -11,14 +11,11 @@ from numpy.typing import NDArray
 from corpus_guard.claims.comparison import Outcome
 from corpus_guard.claims.value import Kind
 from corpus_guard.domain import Span, TrustLevel
+from corpus_guard.screening.survey.nearby_chunks import NothingServed, PlacedChunk, ServedChunk, ServedStatements
 from corpus_guard.screening.survey.related_statements import (
     MAX_KEPT,
-    NothingServed,
-    PlacedChunk,
     RelatedStatement,
     RelatedStatements,
-    ServedChunk,
-    ServedStatements,
     find_related_statements,
 )
 

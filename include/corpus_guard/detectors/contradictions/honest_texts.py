@@ -23,7 +23,7 @@ from corpus_guard.intake.parsing.mojibake import repair_mojibake
 from corpus_guard.models import TextEmbedder
 from corpus_guard.models.contradiction_reader import PagePost
 from corpus_guard.screening.survey.likely_contradictions import TrustedPassage, choose_pairs
-from corpus_guard.screening.survey.related_statements import NEAR_COSINE, document_title
+from corpus_guard.screening.survey.nearby_chunks import NEAR_COSINE, document_title
 from corpus_guard.screening.wording import Wording
 
 ARRIVING: Final = 2_500  # texts of a file

@@ -16,14 +16,8 @@ from corpus_guard.evaluation.contradictions.cases import Group, Origin, load_cas
 from corpus_guard.models import TextEmbedder
 from corpus_guard.screening.checks.conflict import ConflictParams
 from corpus_guard.screening.survey.likely_contradictions import LikelyContradictions
-from corpus_guard.screening.survey.related_statements import (
-    NothingServed,
-    PlacedChunk,
-    RelatedStatement,
-    SentencePlace,
-    ServedChunk,
-    find_related_statements,
-)
+from corpus_guard.screening.survey.nearby_chunks import NothingServed, PlacedChunk, ServedChunk
+from corpus_guard.screening.survey.related_statements import RelatedStatement, SentencePlace, find_related_statements
 from corpus_guard.screening.wording import Wording
 
 

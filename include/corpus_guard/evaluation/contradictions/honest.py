@@ -18,7 +18,8 @@ from corpus_guard.evaluation.contradictions.figures import contradicted_texts
 from corpus_guard.models import TextEmbedder
 from corpus_guard.models.contradiction_reader import PagePost
 from corpus_guard.screening.survey.likely_contradictions import LikelyContradictions
-from corpus_guard.screening.survey.related_statements import PlacedChunk, RelatedStatement
+from corpus_guard.screening.survey.nearby_chunks import PlacedChunk
+from corpus_guard.screening.survey.related_statements import RelatedStatement
 from corpus_guard.screening.wording import Wording
 
 ARRIVING: Final = 300  # texts of a half

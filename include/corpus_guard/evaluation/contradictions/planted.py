@@ -18,7 +18,7 @@ from corpus_guard.evaluation.contradictions.honest import place_text
 from corpus_guard.evaluation.contradictions.pairs import PairFigure
 from corpus_guard.models import TextEmbedder
 from corpus_guard.screening.survey.likely_contradictions import LikelyContradictions
-from corpus_guard.screening.survey.related_statements import document_title
+from corpus_guard.screening.survey.nearby_chunks import document_title
 from corpus_guard.screening.wording import Wording
 
 TRUSTED: Final = 10  # passages of a question

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpus_guard.screening.survey.cells import find_largest
-from corpus_guard.screening.survey.related_statements import PlacedChunk
+from corpus_guard.screening.survey.nearby_chunks import PlacedChunk
 
 FIRST_RESULTS: Final = 10
 MAX_SENTINELS: Final = 2_000  # of each group; each 500 take 0.15 s from a collection of 10,000 chunks

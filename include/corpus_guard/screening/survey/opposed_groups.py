@@ -32,7 +32,8 @@ from corpus_guard.screening.survey.agreement import (
     Passage,
     ServedChunks,
 )
-from corpus_guard.screening.survey.related_statements import PlacedChunk, RelatedStatement
+from corpus_guard.screening.survey.nearby_chunks import PlacedChunk
+from corpus_guard.screening.survey.related_statements import RelatedStatement
 from corpus_guard.screening.wording import Wording, split_words, stem
 
 HELD: Final = 0.5  # of the weight of the words that the sentence is about, in one sentence of another member

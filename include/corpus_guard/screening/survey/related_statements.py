@@ -1,10 +1,8 @@
 """Statements of arriving chunks, and what other documents state about the same things.
 
 Rules
-- A chunk is compared with the `NEAREST` chunks of a higher trust level that lie nearest to it, those that are
-  served and those that arrive in the same run, and with `NEAREST_PEERS` of its own level that arrive with it.
-  Chunks of one document are never compared with each other. Where more than 60,000 chunks of a run come
-  into question, the nearest are looked for around the chunk only (`corpus_guard.screening.survey.cells`).
+- A chunk is compared with chunks of a higher trust level that lie near it, and with some of its own level that arrive with it
+  (`corpus_guard.screening.survey.nearby_chunks`).
 - `corpus_guard.claims` says which sentences agree and which contradict each other. Of the chunks of its own
   level only contradictions are kept.
 - Where one trusted document agrees with the very values of an arriving sentence that another one contradicts, the trusted
@@ -22,13 +20,12 @@ Ids and places are kept, never words: a sentence that is purged must not live on
 
 from __future__ import annotations
 
-import re
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, lru_cache
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,9 +34,8 @@ from corpus_guard.claims.comparison import Comparison, Outcome
 from corpus_guard.claims.passages import StatedPassage, compare_passages, is_near_copy
 from corpus_guard.claims.statements import Rarity
 from corpus_guard.claims.value import Kind
-from corpus_guard.domain import Chunk, Span, TrustLevel, Version
+from corpus_guard.domain import Span, TrustLevel
 from corpus_guard.screening.survey.agreement import FetchTexts
-from corpus_guard.screening.survey.cells import Cells, find_largest
 from corpus_guard.screening.survey.likely_contradictions import (
     MAX_DOUBTED,
     READ_OF_SERVED,
@@ -52,12 +48,15 @@ from corpus_guard.screening.survey.likely_contradictions import (
     choose_pairs,
     suspect,
 )
+from corpus_guard.screening.survey.nearby_chunks import (
+    NearbyChunks,
+    OtherChunk,
+    PlacedChunk,
+    ServedChunk,
+    ServedStatements,
+)
 
-NEAREST: Final = 8  # chunks of a higher trust level that a chunk is compared with, of each collection and of the run
-NEAREST_PEERS: Final = 2  # the same of its own level
-NEAR_COSINE: Final = 0.3  # below it two chunks are about different things
 MAX_KEPT: Final = 12  # related statements of a version: a reviewer reads no more
-CHUNKS_PER_BLOCK: Final = 400  # compared at a time, of one cell: 400 x 60,000 cosines are 96 MB
 _CACHED_PASSAGES: Final = 1_024
 
 
@@ -144,50 +143,6 @@ class RelatedStatement:
 
 
 @dataclass(frozen=True, slots=True)
-class PlacedChunk:
-    """A chunk with the place of its text; the text and the vector lie beside it."""
-
-    doc_id: str
-    version_id: str
-    chunk_id: str
-    ordinal: int
-    start: int  # in the text of the version
-    trust: TrustLevel
-    title: str = ""  # title and path of its document: what a sentence without a subject is about
-
-    @classmethod
-    def of(cls, version: Version, chunk: Chunk) -> PlacedChunk:
-        """Return the place of a version's chunk."""
-        stamp = version.stamp
-        title = document_title(stamp.declared.get("title", ""), stamp.uri)
-        return cls(version.doc_id, version.version_id, chunk.chunk_id, chunk.ordinal, chunk.start, stamp.trust, title)
-
-
-@dataclass(frozen=True, slots=True)
-class ServedChunk:
-    """A chunk of a collection near another one."""
-
-    chunk: PlacedChunk
-    text: str
-    similarity: float  # cosine
-
-
-class ServedStatements(Protocol):
-    """The collections, asked by vector."""
-
-    def near(self, trust: TrustLevel, vectors: NDArray[np.float32], count: int) -> Sequence[Sequence[ServedChunk]]:
-        """Return the `count` chunks of a trust level nearest to each vector, nearest first."""
-
-
-class NothingServed:
-    """Empty collections, for ``guard screen`` on a folder."""
-
-    def near(self, trust: TrustLevel, vectors: NDArray[np.float32], count: int) -> Sequence[Sequence[ServedChunk]]:
-        """Return nothing for each vector."""
-        return [()] * len(vectors)
-
-
-@dataclass(frozen=True, slots=True)
 class RelatedStatements:
     """Related statements of a run, by version id."""
 
@@ -236,14 +191,9 @@ def find_contradicted(
     return _Finder(chunks, vectors, texts, served, rarity, sys.maxsize, likely).look_back()[0]
 
 
-def document_title(title: str, path: str) -> str:
-    """Return what says what a document is about, in words."""
-    return f"{title}\n{re.sub(r'[/_.-]+', ' ', path)}"
-
-
-_Found = tuple[int, int | ServedChunk, RelatedStatement]
+_Found = tuple[int, OtherChunk, RelatedStatement]
 """Position of an arriving chunk, the other chunk, and what both state."""
-_Contradiction = tuple[int | ServedChunk, ReadPair]
+_Contradiction = tuple[OtherChunk, ReadPair]
 """A trusted chunk, and what the reader makes of an arriving one beside it."""
 
 
@@ -262,16 +212,10 @@ class _Finder:
     ) -> None:
         self._likely = likely
         self._chunks = chunks
-        self._vectors = vectors
+        self._nearby = NearbyChunks(chunks, vectors, served)
         self._texts = texts
-        self._served = served
         self._left = max_comparisons
-        self._ranks = np.array([chunk.trust.rank for chunk in chunks], np.int8)
-        self._arriving = {chunk.doc_id for chunk in chunks}
         self._lengths = Counter(chunk.version_id for chunk in chunks)
-        self._cells = Cells(vectors)
-        self._beside = lru_cache(maxsize=4)(self._arriving_beside)  # of one cell, for two levels: peers and higher ones
-        self._documents = np.unique([chunk.doc_id for chunk in chunks], return_inverse=True)[1]
         self._read: Callable[[str, str], StatedPassage] = lru_cache(_CACHED_PASSAGES)(
             lambda text, title: StatedPassage(text, rarity, title)
         )
@@ -280,8 +224,7 @@ class _Finder:
         """Return what is related."""
         statements: defaultdict[str, list[RelatedStatement]] = defaultdict(list)
         not_compared = Counter[str]()
-        lower = np.flatnonzero(self._ranks < TrustLevel.TRUSTED.rank)
-        for block in self._cells.split(lower, CHUNKS_PER_BLOCK):
+        for block in self._nearby.blocks(trusted=False):
             for position, related in self._compare_block(block):
                 version = self._chunks[position].version_id
                 if related is None:
@@ -294,14 +237,10 @@ class _Finder:
 
     def look_back(self) -> tuple[dict[str, tuple[RelatedStatement, ...]], Counter[str]]:
         """Return what trusted chunks contradict that is served already, and how many chunks were not compared with it."""
-        trusted = np.flatnonzero(self._ranks == TrustLevel.TRUSTED.rank)
         contradicted: defaultdict[str, list[RelatedStatement]] = defaultdict(list)
         not_compared = Counter[str]()
-        for block in map(np.ndarray.tolist, self._cells.split(trusted, CHUNKS_PER_BLOCK)):
-            nearby: dict[int, list[int | ServedChunk]] = {position: [] for position in block}
-            for trust in TrustLevel:
-                if trust is not TrustLevel.TRUSTED:
-                    self._add_served(trust, block, nearby)
+        for block in self._nearby.blocks(trusted=True):
+            nearby = self._nearby.below(block)
             found: list[_Found] = []
             for position in block:
                 for other in nearby[position]:
@@ -320,24 +259,24 @@ class _Finder:
 
     def _mark_backed(self, found: Sequence[_Found]) -> list[_Found]:
         """Mark contradictions of served chunks that another trusted document states as the served one does."""
-        beside = self._trusted_near({position for position, _, _ in found})
+        beside = self._nearby.trusted_beside({position for position, _, _ in found})
 
         @cache
-        def backed(served: int | ServedChunk, trusted: int | ServedChunk) -> list[set[Span]]:
+        def backed(served: OtherChunk, trusted: OtherChunk) -> list[set[Span]]:
             """Return the values of each sentence of a served chunk that a trusted one agrees with."""
-            start = self._chunk(served).start
+            start = self._nearby.chunk(served).start
             return [
                 {_shifted(pair[0].span, start) for pair in each.values}
                 for each in compare_passages(self._passage_of(served), self._passage_of(trusted))
                 if each.outcome is Outcome.AGREE
             ]
 
-        def backing(position: int, served: int | ServedChunk, values: Sequence[Span]) -> str:
+        def backing(position: int, served: OtherChunk, values: Sequence[Span]) -> str:
             """Return the id of a trusted document that agrees with these very values; empty: none does, or there are none."""
             if values:
                 for trusted in beside[position]:
                     if any(agreed.issuperset(values) for agreed in backed(served, trusted)):
-                        return self._chunk(trusted).doc_id
+                        return self._nearby.chunk(trusted).doc_id
             return ""
 
         return [
@@ -345,16 +284,8 @@ class _Finder:
             for position, other, statement in found
         ]
 
-    def _trusted_near(self, positions: Set[int]) -> dict[int, list[int | ServedChunk]]:
-        """Return the trusted chunks near each of some trusted chunks, of other documents."""
-        beside: dict[int, list[int | ServedChunk]] = {position: [] for position in sorted(positions)}
-        if beside:
-            self._add_served(TrustLevel.TRUSTED, list(beside), beside)
-            self._add_arriving(TrustLevel.TRUSTED.rank, list(beside), NEAREST, beside, are_peers=True)
-        return beside
-
     def _read_served(
-        self, likely: LikelyContradictions, nearby: Mapping[int, Sequence[int | ServedChunk]], found: Sequence[_Found]
+        self, likely: LikelyContradictions, nearby: Mapping[int, Sequence[OtherChunk]], found: Sequence[_Found]
     ) -> Iterator[tuple[int, RelatedStatement]]:
         """Yield what a reader takes for a contradiction of an arriving trusted chunk, among what is served of open sources.
 
@@ -369,11 +300,11 @@ class _Finder:
         decided: defaultdict[int, list[RelatedStatement]] = defaultdict(list)
         for position, _, statement in found:
             decided[position].append(statement)
-        read: list[tuple[int, int | ServedChunk, ChosenPair]] = []
+        read: list[tuple[int, OtherChunk, ChosenPair]] = []
         for position, others in nearby.items():
-            for other in (other for other in others if self._chunk(other).trust is TrustLevel.OPEN):
+            for other in (other for other in others if self._nearby.chunk(other).trust is TrustLevel.OPEN):
                 trusted = self._chunks[position]
-                known = _decided(trusted, self._chunk(other), decided[position])
+                known = _decided(trusted, self._nearby.chunk(other), decided[position])
                 page = TrustedPassage(
                     self._passage(position), trusted.title, frozenset((theirs, own) for own, theirs in known)
                 )
@@ -385,7 +316,7 @@ class _Finder:
             for (position, other, _), each in zip(read, likely.find([pair for *_, pair in read], chunks), strict=True)
             if each
         ]
-        beside = self._trusted_near({position for position, _, _ in seen})
+        beside = self._nearby.trusted_beside({position for position, _, _ in seen})
         disputing = likely.dispute(
             [each for *_, each in seen],
             [[self._in_its_place(other, position) for other in beside[position]] for position, _, _ in seen],
@@ -393,16 +324,16 @@ class _Finder:
         for (position, other, each), number in zip(seen, disputing, strict=True):
             if number is None:
                 places = (each.sentences.other, each.sentences.own)
-                yield position, _likely(self._chunks[position], places, self._chunk(other), is_served=True)
+                yield position, _likely(self._chunks[position], places, self._nearby.chunk(other), is_served=True)
 
-    def _compare_block(self, block: NDArray[np.intp]) -> Iterator[tuple[int, list[RelatedStatement] | None]]:
+    def _compare_block(self, block: Sequence[int]) -> Iterator[tuple[int, list[RelatedStatement] | None]]:
         """Yield (position, what is related); None: the budget does not reach."""
-        stating = [position for position in block.tolist() if any(self._passage(position).outlines)]
-        nearby = self._nearby(stating)
+        stating = [position for position in block if any(self._passage(position).outlines)]
+        nearby = self._nearby.above(stating)
         found: list[_Found] = []
         for position in stating:
             for other in nearby[position]:
-                is_peer = isinstance(other, int) and self._ranks[other] == self._ranks[position]
+                is_peer = self._chunks[position].trust is self._nearby.chunk(other).trust
                 if self._left <= 0:
                     if not is_peer:
                         yield position, None
@@ -425,7 +356,7 @@ class _Finder:
         for number, (position, other, statement) in enumerate(found):
             sides = [
                 (self._chunks[position], self._passage(position), statement.span),
-                (self._chunk(other), self._passage_of(other), statement.other.span),
+                (self._nearby.chunk(other), self._passage_of(other), statement.other.span),
             ]
             (post, posted, own), (page, stated, theirs) = sorted(sides, key=lambda side: side[0].trust.rank)
             if statement.is_contradiction and post.trust is TrustLevel.OPEN and page.trust is TrustLevel.TRUSTED:
@@ -442,23 +373,23 @@ class _Finder:
     def _read_open(
         self,
         likely: LikelyContradictions,
-        nearby: Mapping[int, Sequence[int | ServedChunk]],
+        nearby: Mapping[int, Sequence[OtherChunk]],
         decided: Mapping[int, Sequence[RelatedStatement]],
     ) -> Iterator[tuple[int, list[RelatedStatement]]]:
         """Yield what a reader takes for a contradiction of a trusted chunk, for chunks of open sources."""
-        places: list[tuple[int, int | ServedChunk]] = []
+        places: list[tuple[int, OtherChunk]] = []
         pairs: list[ChosenPair] = []
         for position, others in nearby.items():
             own = self._chunks[position]
-            trusted = [other for other in others if self._chunk(other).trust is TrustLevel.TRUSTED]
+            trusted = [other for other in others if self._nearby.chunk(other).trust is TrustLevel.TRUSTED]
             if own.trust is not TrustLevel.OPEN or not trusted:
                 continue
-            nearest = sorted(trusted, key=lambda other: -self._similarity(position, other))[: likely.pairs]
+            nearest = sorted(trusted, key=lambda other: -self._nearby.similarity(position, other))[: likely.pairs]
             passages = [
                 TrustedPassage(
                     self._passage_of(other),
-                    self._chunk(other).title,
-                    _decided(own, self._chunk(other), decided.get(position, ())),
+                    self._nearby.chunk(other).title,
+                    _decided(own, self._nearby.chunk(other), decided.get(position, ())),
                 )
                 for other in nearest
             ]
@@ -477,7 +408,7 @@ class _Finder:
                     _likely(
                         self._chunks[position],
                         (read.sentences.own, read.sentences.other),
-                        self._chunk(other),
+                        self._nearby.chunk(other),
                         is_served=isinstance(other, ServedChunk),
                         disputed_by=by,
                     )
@@ -489,7 +420,7 @@ class _Finder:
         self,
         likely: LikelyContradictions,
         found: Mapping[int, Sequence[_Contradiction]],
-        nearby: Mapping[int, Sequence[int | ServedChunk]],
+        nearby: Mapping[int, Sequence[OtherChunk]],
         decided: Mapping[int, Sequence[RelatedStatement]],
     ) -> Iterator[tuple[int, Sequence[_Contradiction], str]]:
         """Yield (position, contradictions that the reader sees, document by which they are disputed, if one does).
@@ -515,35 +446,27 @@ class _Finder:
                 if number is None:
                     yield position, rest, ""
                     continue
-                yield position, rest[:1], self._chunk(beside[number]).doc_id
+                yield position, rest[:1], self._nearby.chunk(beside[number]).doc_id
                 if rest[1:]:
                     left[position] = rest[1:]
 
-    def _others(self, contradicted: int | ServedChunk, nearby: Sequence[int | ServedChunk]) -> list[int | ServedChunk]:
+    def _others(self, contradicted: OtherChunk, nearby: Sequence[OtherChunk]) -> list[OtherChunk]:
         """Return the trusted chunks near an arriving one that are of other documents than the one that it contradicts."""
-        document = self._chunk(contradicted).doc_id
-        chunks = ((other, self._chunk(other)) for other in nearby)
+        document = self._nearby.chunk(contradicted).doc_id
+        chunks = ((other, self._nearby.chunk(other)) for other in nearby)
         return [other for other, chunk in chunks if chunk.trust is TrustLevel.TRUSTED and chunk.doc_id != document]
 
-    def _in_its_place(self, other: int | ServedChunk, contradicted: int | ServedChunk) -> list[ChosenPair]:
+    def _in_its_place(self, other: OtherChunk, contradicted: OtherChunk) -> list[ChosenPair]:
         """Return what is read of a trusted chunk beside the one that an arriving chunk contradicts."""
-        beside = TrustedPassage(self._passage_of(contradicted), self._chunk(contradicted).title)
+        beside = TrustedPassage(self._passage_of(contradicted), self._nearby.chunk(contradicted).title)
         return choose_pairs(self._passage_of(other), [beside], READ_TO_DISPUTE)
 
-    def _similarity(self, position: int, other: int | ServedChunk) -> float:
-        if isinstance(other, int):
-            return float(self._vectors[position] @ self._vectors[other])
-        return other.similarity
-
-    def _chunk(self, other: int | ServedChunk) -> PlacedChunk:
-        return self._chunks[other] if isinstance(other, int) else other.chunk
-
-    def _passage_of(self, other: int | ServedChunk) -> StatedPassage:
+    def _passage_of(self, other: OtherChunk) -> StatedPassage:
         return self._passage(other) if isinstance(other, int) else self._read(other.text, other.chunk.title)
 
-    def _compare(self, position: int, other: int | ServedChunk, *, only_conflicts: bool) -> list[RelatedStatement]:
+    def _compare(self, position: int, other: OtherChunk, *, only_conflicts: bool) -> list[RelatedStatement]:
         self._left -= 1
-        own, chunk, passage = self._passage(position), self._chunk(other), self._passage_of(other)
+        own, chunk, passage = self._passage(position), self._nearby.chunk(other), self._passage_of(other)
         comparisons = [
             comparison
             for comparison in compare_passages(own, passage)
@@ -559,56 +482,6 @@ class _Finder:
 
     def _passage(self, position: int) -> StatedPassage:
         return self._read(self._known[position], self._chunks[position].title)
-
-    def _nearby(self, positions: Sequence[int]) -> dict[int, list[int | ServedChunk]]:
-        """Return the chunks that each is compared with: of higher trust first, of the same document never."""
-        nearby: dict[int, list[int | ServedChunk]] = {position: [] for position in positions}
-        by_rank: defaultdict[int, list[int]] = defaultdict(list)
-        for position in positions:
-            by_rank[int(self._ranks[position])].append(position)
-        for rank, rows in by_rank.items():
-            for trust in sorted(TrustLevel, key=lambda trust: -trust.rank):
-                if trust.rank > rank:
-                    self._add_served(trust, rows, nearby)
-            self._add_arriving(rank, rows, NEAREST, nearby, are_peers=False)
-            self._add_arriving(rank, rows, NEAREST_PEERS, nearby, are_peers=True)
-        return nearby
-
-    def _add_served(
-        self, trust: TrustLevel, rows: Sequence[int], nearby: Mapping[int, list[int | ServedChunk]]
-    ) -> None:
-        answers = self._served.near(trust, self._vectors[list(rows)], NEAREST)
-        for position, answer in zip(rows, answers, strict=True):
-            # The served version of an arriving document is about to be replaced: the new one is compared.
-            nearby[position].extend(
-                found
-                for found in answer
-                if found.similarity >= NEAR_COSINE and found.chunk.doc_id not in self._arriving
-            )
-
-    def _add_arriving(
-        self,
-        rank: int,
-        rows: Sequence[int],
-        count: int,
-        nearby: Mapping[int, list[int | ServedChunk]],
-        *,
-        are_peers: bool,
-    ) -> None:
-        columns, vectors = self._beside(rank, are_peers, int(self._cells.labels[rows[0]]))
-        if not len(columns):
-            return
-        cosines = self._vectors[list(rows)] @ vectors.T
-        cosines[self._documents[list(rows)][:, None] == self._documents[columns][None, :]] = -1.0
-        for position, row, chosen in zip(rows, cosines, find_largest(cosines, count), strict=True):
-            ordered = sorted((index for index in chosen.tolist() if row[index] >= NEAR_COSINE), key=lambda i: -row[i])
-            nearby[position].extend(int(columns[index]) for index in ordered)
-
-    def _arriving_beside(self, rank: int, are_peers: bool, cell: int) -> tuple[NDArray[np.intp], NDArray[np.float32]]:
-        """Return the chunks of the run around a cell that have a trust level, or a higher one, and their vectors."""
-        columns = self._cells.around(cell, np.flatnonzero(self._ranks == rank if are_peers else self._ranks > rank))
-        is_whole = len(columns) == len(self._vectors)
-        return columns, self._vectors if is_whole else self._vectors[columns]
 
 
 def _related(

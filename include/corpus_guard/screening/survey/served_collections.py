@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from corpus_guard.corpus.store import Store
 from corpus_guard.domain import TrustLevel
-from corpus_guard.screening.survey.related_statements import PlacedChunk, ServedChunk, document_title
+from corpus_guard.screening.survey.nearby_chunks import PlacedChunk, ServedChunk, document_title
 
 
 class ServedCollections:
