@@ -160,7 +160,7 @@ def test_what_trusted_documents_disagree_about_is_noted_behind_all_others() -> N
 
     assert (only.code, only.severity) == ("conflict.disputed", Severity.LOW)
     assert "Another frequency is stated than in a trusted document" in only.message
-    assert only.message.endswith("Trusted documents disagree: document edition states the same as this one")
+    assert only.message.endswith("Trusted documents disagree: document edition contradicts it, too")
     assert first.code == "conflict.value", "of one sentence the worst is reported"
 
 

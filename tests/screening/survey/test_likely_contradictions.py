@@ -234,7 +234,7 @@ class TwoModels:
     glance = log_odds
 
     def log_odds_alone(self, pairs: Sequence[PagePost]) -> NDArray[np.float32]:
-        return np.array([0.5 if self.word in pair.excerpt else -0.5 for pair in pairs], np.float32)
+        return np.array([2.5 if self.word in pair.excerpt else 1.5 for pair in pairs], np.float32)
 
 
 @pytest.mark.parametrize(("word", "found"), [("pool", True), ("sauna", False)])
@@ -253,6 +253,48 @@ def test_a_document_of_many_chunks_must_be_surer() -> None:
 
     assert one and one == two
     assert three is None, "4.0 is less than 3 and the logarithm of 3"
+
+
+class Unsure(Pessimist):
+    """Takes everything for half a contradiction, pages with a word a little more so."""
+
+    def log_odds(self, pairs: Sequence[PagePost]) -> NDArray[np.float32]:
+        return np.array([1.4 if self.word in pair.excerpt else 1.2 for pair in pairs], np.float32)
+
+    log_odds_alone = log_odds
+
+
+HOUSES = [
+    TrustedPassage(StatedPassage(f"Dogs and other friends of guests are welcome in all rooms of the {house}."), TITLE)
+    for house in ("mill", "tower", "annexe")
+]
+
+
+@pytest.mark.parametrize(
+    ("chunks", "arriving", "found"),
+    [(1, [0, 0, 0], "tower"), (1, None, ""), (1, [0, 1, 2], ""), (40, [0, 0, 0], "")],
+    ids=["of one text", "each alone", "of three texts", "of a document of many chunks"],
+)
+def test_what_contradicts_several_pages_a_little_contradicts_one_of_them(
+    chunks: int, arriving: list[int] | None, found: str
+) -> None:
+    pairs = choose_pairs(StatedPassage(POST), HOUSES, 3)
+    likely = LikelyContradictions(Unsure("tower"), pairs=3, log_odds=1.5, doubted_log_odds=-5.0)
+
+    seen = likely.find(pairs, [chunks] * 3, arriving)
+
+    assert ["tower" in pair.shown.excerpt for pair, each in zip(pairs, seen, strict=True) if each] == [True] * bool(
+        found
+    )
+
+
+def test_two_posts_of_a_text_do_not_add_up() -> None:
+    text = StatedPassage(f"{POST} {'Guests may bring what they like to the rooms of their friends. ' * 6}")
+    pairs = choose_pairs(text, HOUSES[:1], 2)
+    likely = LikelyContradictions(Unsure("tower"), pairs=2, log_odds=1.5, doubted_log_odds=-5.0)
+
+    assert len({pair.shown.post for pair in pairs}) == 2
+    assert likely.find(pairs, [1, 1], [0, 0]) == [None, None]
 
 
 def test_of_a_post_that_sentence_is_shown_which_contradicts_most() -> None:
@@ -430,6 +472,55 @@ def test_what_the_rules_found_is_doubted_where_the_reader_is_sure(word: str, pos
     assert [RelatedStatement.from_record(found.to_record()) for found in conflicts] == conflicts
 
 
+class Level:
+    """Gives everything the same log-odds."""
+
+    def __init__(self, log_odds: float) -> None:
+        self.score = log_odds
+
+    def log_odds(self, pairs: Sequence[PagePost]) -> NDArray[np.float32]:
+        return np.full(len(pairs), self.score, np.float32)
+
+    glance = log_odds_alone = log_odds
+
+
+WELCOME = "Dogs up to {} kilograms are welcome in the rooms and on the terrace of the bar."
+
+
+@pytest.mark.parametrize(
+    ("log_odds", "says", "trust", "document", "disputed_by"),
+    [
+        (0.0, WELCOME.format(30), TrustLevel.TRUSTED, "rules", "rules"),
+        (3.5, WELCOME.format(30), TrustLevel.TRUSTED, "rules", ""),
+        (0.0, WELCOME.format(20), TrustLevel.TRUSTED, "rules", ""),
+        (0.0, WELCOME.format(30), TrustLevel.REVIEWED, "rules", ""),
+        (0.0, WELCOME.format(30), TrustLevel.TRUSTED, "page", ""),
+    ],
+    ids=["disputed", "the reader agrees", "the other says the same", "less trusted", "of the same document"],
+)
+def test_what_trusted_documents_contradict_each_other_about_is_disputed_unless_the_reader_is_sure(
+    log_odds: float, says: str, trust: TrustLevel, document: str, disputed_by: str
+) -> None:
+    texts = [WELCOME.format(20), says, WELCOME.format(45)]
+    found = find_related_statements(
+        [
+            a_chunk("page", TrustLevel.TRUSTED),
+            PlacedChunk(document, "v-rules", "c-rules", 0, 0, trust),
+            a_chunk("post", TrustLevel.OPEN),
+        ],
+        np.array([[1.0, 0.0], [0.9, 0.44], [0.8, 0.6]], np.float32),
+        lambda positions: [texts[position] for position in positions],
+        NothingServed(),
+        lambda word: 12.0,
+        1_000,
+        LikelyContradictions(Level(log_odds), pairs=2, log_odds=3.0, doubted_log_odds=-5.0),
+    )
+
+    conflicts = [each for each in found.statements["v-post"] if each.outcome is Outcome.CONFLICT]
+    (against,) = [each for each in conflicts if each.other.chunk_id == "c-page"]
+    assert (against.disputed_by, against.is_doubted) == (disputed_by, False)
+
+
 @pytest.mark.parametrize("own", [TrustLevel.OPEN, TrustLevel.REVIEWED])
 def test_only_contradictions_of_open_chunks_are_doubted(own: TrustLevel) -> None:
     (found,) = [found for found in related(Doubter(), PETS, own, page=RULES) if found.outcome is Outcome.CONFLICT]
@@ -506,6 +597,24 @@ def test_what_is_served_is_not_reopened_where_the_reader_doubts(word: str, reope
     )
 
     assert bool(found.contradicted) == reopened
+
+
+@pytest.mark.parametrize(("log_odds", "pages", "reopened"), [(0.0, [20, 30], 0), (3.5, [20, 30], 2), (0.0, [20], 1)])
+def test_what_late_trusted_documents_contradict_each_other_about_reopens_nothing_unless_the_reader_is_sure(
+    log_odds: float, pages: list[int], reopened: int
+) -> None:
+    texts = [WELCOME.format(kilograms) for kilograms in pages]
+    found = find_related_statements(
+        [a_chunk(f"page-{kilograms}", TrustLevel.TRUSTED) for kilograms in pages],
+        np.array([[1.0, 0.0], [0.9, 0.44]], np.float32)[: len(pages)],
+        lambda positions: [texts[position] for position in positions],
+        ServedPosts(WELCOME.format(45)),
+        lambda word: 12.0,
+        1_000,
+        LikelyContradictions(Level(log_odds), pairs=2, log_odds=3.0, doubted_log_odds=-5.0),
+    )
+
+    assert len(found.contradicted) == reopened
 
 
 def late_contradictions(reader: PairReader, served: ServedPosts, *texts: str) -> Sequence[RelatedStatement]:

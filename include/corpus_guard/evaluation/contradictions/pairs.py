@@ -23,6 +23,7 @@ from corpus_guard.detectors.samples import Half
 from corpus_guard.domain import Progress, no_progress
 from corpus_guard.screening.survey.likely_contradictions import (
     ChosenPair,
+    Doubt,
     LikelyContradictions,
     SuspectedPair,
     TrustedPassage,
@@ -155,8 +156,8 @@ def _contradicted(
             beside = TrustedPassage(page, title, decided)
             chosen += [(number, pair) for pair in choose_pairs(text, [beside], likely.pairs)]
     if likely:
-        for (number, _), is_doubted in zip(suspected, likely.doubt([pair for _, pair in suspected]), strict=True):
-            contradicts[number] |= not is_doubted
+        for (number, _), doubt in zip(suspected, likely.doubt([pair for _, pair in suspected]), strict=True):
+            contradicts[number] |= doubt is not Doubt.FULL
         found = likely.find([pair for _, pair in chosen], [1] * len(chosen))
         for (number, _), contradiction in zip(chosen, found, strict=True):
             contradicts[number] |= contradiction is not None

@@ -59,7 +59,7 @@ class ConflictParams(Params):
     pairs_read: int = Field(default=4, ge=0, le=20)
     """Posts of an open chunk that the trained reader sees, beside excerpts of as many trusted chunks at most. Its sieve takes 6 to 15 ms
     for each, what it keeps 60 to 130 ms more. 0: none."""
-    likely_log_odds: float = 1.5
+    likely_log_odds: float = 1.25
     """Of the trained reader, from which a pair is taken for a contradiction."""
     doubted_log_odds: float = -1.0
     """Of the trained reader, below which a contradiction that the rules found in an open chunk is noted only."""
@@ -78,7 +78,7 @@ class Conflict(ConfiguredCheck[ConflictParams]):
     name = "conflict"
     across_documents = True
     params_class = ConflictParams
-    code_version = ("conflict", "12")
+    code_version = ("conflict", "13")
 
     def resources(self) -> Sequence[str]:
         """Return the digests of the trained reader, and of what a model is asked."""
@@ -197,8 +197,8 @@ def _dispute(statement: RelatedStatement) -> str:
     """Return the end of a message: which document disagrees with the one that is contradicted, if one does."""
     if not statement.is_disputed:
         return ""
-    does = "seems to contradict it, too" if statement.outcome is Outcome.LIKELY else "states the same as this one"
-    return f". {statement.trust.value.capitalize()} documents disagree: document {statement.disputed_by} {does}"
+    does = "seems to contradict" if statement.outcome is Outcome.LIKELY else "contradicts"
+    return f". {statement.trust.value.capitalize()} documents disagree: document {statement.disputed_by} {does} it, too"
 
 
 def _weight(statement: RelatedStatement, *, is_peer: bool) -> tuple[Severity, float]:

@@ -13,9 +13,12 @@ Rules
   small encoder, looks at the sentences with most in common first, up to `BRIEF_CHARS`; where that is above `BRIEFLY_KEPT`, at the
   whole excerpt. What it puts above `KEPT` is read.
 - Sentences that the rules decided are left out, and what two documents say of themselves: "in this guide we cover May to June".
+- Of an arriving post the pairs with several trusted chunks add up: what contradicts a little each of four pages contradicts one of them.
+  Where none alone is enough the clearest is shown.
 - A document of n chunks must be surer by log n: else the longest honest documents would wait most often.
 - What the rules take for a contradiction is read, too: the two sentences, and the post beside the excerpt around the trusted one. Where
-  the reader sees no contradiction in either, it is doubted: mostly two places, years or products. Another contact or
+  the reader sees no contradiction in either, it is doubted: mostly two places, years or products. Where it sees none in the mean of
+  both, and the rules say of another trusted document near it that it contradicts the same sentence, it is disputed. Another contact or
   account and a sentence that is too long to be read are never doubted, nor more than `MAX_DOUBTED` of a chunk.
 - Where the reader sees a contradiction rather than none, its second model reads each sentence of the excerpt alone. The worst is
   shown to the reviewer, and its log-odds are averaged with those of the excerpt, which count `EXCERPT_SHARE`. Of a post that is taken
@@ -32,8 +35,10 @@ Rules
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
+from enum import Enum
 from operator import itemgetter
 from typing import Final, Protocol
 
@@ -59,7 +64,7 @@ BRIEF_CHARS: Final = 250  # of an excerpt that the sieve looks at first
 BRIEFLY_KEPT: Final = -4.5  # its log-odds above which it looks at the whole excerpt
 KEPT: Final = -3.0  # log-odds of the sieve above which a pair is read
 DOUBT: Final = 0.0  # log-odds above which the sentences of an excerpt are read alone
-EXCERPT_SHARE: Final = 0.75  # weight of the log-odds of an excerpt; the rest is that of its worst sentence
+EXCERPT_SHARE: Final = 0.5  # weight of the log-odds of an excerpt; the rest is that of its worst sentence
 SURE: Final = 100.0  # log-odds of what a judge says: no other score outweighs them
 MIN_WORDS: Final = 2  # of an arriving sentence that states something
 
@@ -82,6 +87,14 @@ class PairJudge(Protocol):
 
     def contradicts(self, pairs: Sequence[PagePost]) -> Sequence[bool | None]:
         """Return whether each post contradicts its excerpt; None: it cannot be said."""
+
+
+class Doubt(Enum):
+    """How far a reader doubts a contradiction that the rules found."""
+
+    NONE = "the reader takes it for a contradiction, too"
+    SOME = "the reader alone would not take it for one"
+    FULL = "the reader is sure that there is none"
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,19 +149,27 @@ class LikelyContradictions:
     judge: PairJudge | None = None
     """Decides about what the sieve keeps, where there is one."""
 
-    def find(self, chosen: Sequence[ChosenPair], chunks: Sequence[int]) -> list[ReadPair | None]:
+    def find(
+        self, chosen: Sequence[ChosenPair], chunks: Sequence[int], arriving: Sequence[int] | None = None
+    ) -> list[ReadPair | None]:
         """Return the pairs that the reader takes for contradictions; None: it sees none.
 
         Args:
             chosen: pairs.
             chunks: of the arriving document of each.
+            arriving: number of the arriving chunk of each, whose doubts of one post add up; None: each pair stands alone.
         """
         read = read_pairs(self.reader, chosen, self.judge)
-        found = [
-            number
-            for number, (each, size) in enumerate(zip(read, chunks, strict=True))
-            if each.log_odds >= self.log_odds + math.log(size)
-        ]
+        posts: defaultdict[tuple[int, str], list[int]] = defaultdict(list)
+        for number, pair in enumerate(chosen):
+            posts[(number, "") if arriving is None else (arriving[number], pair.shown.post)].append(number)
+        found: list[int] = []
+        for numbers in posts.values():
+            limit = self.log_odds + math.log(chunks[numbers[0]])
+            sure = [number for number in numbers if read[number].log_odds >= limit]
+            if not sure and _of_any([read[number].log_odds for number in numbers]) >= limit:
+                sure = [max(numbers, key=lambda number: read[number].log_odds)]
+            found += sure
         pointed = self._point([chosen[number] for number in found], [read[number] for number in found])
         contradictions: list[ReadPair | None] = [None] * len(read)
         for number, each in zip(found, pointed, strict=True):
@@ -186,11 +207,18 @@ class LikelyContradictions:
             for each, passages in zip(found, others, strict=True)
         ]
 
-    def doubt(self, suspected: Sequence[SuspectedPair]) -> list[bool]:
-        """Return which contradictions are doubted, of those that the rules found."""
+    def doubt(self, suspected: Sequence[SuspectedPair]) -> list[Doubt]:
+        """Return how far contradictions are doubted that the rules found."""
         shown = [shown for pair in suspected for shown in pair.shown()]
         scores = self.reader.log_odds(shown).reshape(-1, 2)
-        return [bool(score.max() < self.doubted_log_odds) for score in scores]
+        return [
+            Doubt.FULL
+            if score.max() < self.doubted_log_odds
+            else Doubt.SOME
+            if score.mean() < self.log_odds
+            else Doubt.NONE
+            for score in scores
+        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,6 +279,12 @@ class ReadPair:
     def is_matched_by(self, other: ReadPair) -> bool:
         """Return whether another post contradicts the same sentence about as clearly."""
         return other.sentences.other == self.sentences.other and other.log_odds >= self.log_odds - LESS_CLEARLY
+
+
+def _of_any(log_odds: Sequence[float]) -> float:
+    """Return the log-odds that a post contradicts at least one of several pages, as if these were independent of each other."""
+    none = float(np.logaddexp(0, log_odds).sum())  # minus the logarithm of the probability that it contradicts none
+    return none + math.log(-math.expm1(-none))
 
 
 def read_pairs(reader: PairReader, chosen: Sequence[ChosenPair], judge: PairJudge | None = None) -> list[ReadPair]:

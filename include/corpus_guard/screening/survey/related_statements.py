@@ -6,7 +6,9 @@ Rules
 - `corpus_guard.claims` says which sentences agree and which contradict each other. Of the chunks of its own
   level only contradictions are kept.
 - Where one trusted document agrees with the very values of an arriving sentence that another one contradicts, the trusted
-  documents disagree, not the arriving one: it is disputed. Of two reviewed ones the same holds.
+  documents disagree, not the arriving one: it is disputed. Of two reviewed ones the same holds. So it is where another trusted
+  document contradicts the same sentence, too, and the reader does not take the arriving one for a contradiction: "the county seat is …"
+  stands on the page of each county.
 - A trusted chunk is compared with the served ones of lower trust that lie nearest to it, after all others: they came
   before it, and nobody could know. What the reader doubts is left out, and what another trusted chunk near it states as
   the served one does: trusted documents disagree there, and nobody knows that the served one is wrong.
@@ -41,6 +43,7 @@ from corpus_guard.screening.survey.likely_contradictions import (
     READ_OF_SERVED,
     READ_TO_DISPUTE,
     ChosenPair,
+    Doubt,
     LikelyContradictions,
     ReadPair,
     SuspectedPair,
@@ -249,7 +252,8 @@ class _Finder:
                         break
                     found += [(position, other, each) for each in self._compare(position, other, only_conflicts=False)]
             conflicts = [each for each in found if each[2].outcome is Outcome.CONFLICT]
-            for position, _, statement in self._doubt(self._mark_backed(conflicts)):
+            beside = self._nearby.trusted_beside({position for position, _, _ in conflicts})
+            for position, _, statement in self._doubt(self._mark_backed(conflicts, beside), beside):
                 if not statement.is_noted_only:
                     contradicted[self._chunks[position].version_id].append(statement)
             for position, statement in self._read_served(self._likely, nearby, found) if self._likely else ():
@@ -257,9 +261,8 @@ class _Finder:
         kept = {version: _worst(statements) for version, statements in contradicted.items() if statements}
         return kept, not_compared
 
-    def _mark_backed(self, found: Sequence[_Found]) -> list[_Found]:
-        """Mark contradictions of served chunks that another trusted document states as the served one does."""
-        beside = self._nearby.trusted_beside({position for position, _, _ in found})
+    def _mark_backed(self, found: Sequence[_Found], beside: Mapping[int, Sequence[OtherChunk]]) -> list[_Found]:
+        """Mark contradictions of served chunks that another trusted document, near the arriving one, states as the served one does."""
 
         @cache
         def backed(served: OtherChunk, trusted: OtherChunk) -> list[set[Span]]:
@@ -342,14 +345,21 @@ class _Finder:
                 found += [(position, other, statement) for statement in related]
         found = _mark_disputed(found)
         decided: defaultdict[int, list[RelatedStatement]] = defaultdict(list)
-        for position, _, statement in self._doubt(found):
+        for position, _, statement in self._doubt(found, nearby):
             decided[position].append(statement)
         yield from decided.items()
         if self._likely:
             yield from self._read_open(self._likely, {position: nearby[position] for position in stating}, decided)
 
-    def _doubt(self, found: Sequence[_Found]) -> Sequence[_Found]:
-        """Mark the contradictions of open chunks and trusted ones that the reader doubts, if there is one."""
+    def _doubt(self, found: Sequence[_Found], beside: Mapping[int, Sequence[OtherChunk]]) -> Sequence[_Found]:
+        """Mark the contradictions of open chunks and trusted ones that the reader doubts, if there is one.
+
+        What it doubts a little is disputed where another trusted chunk contradicts the same sentence, too.
+
+        Args:
+            found: what the rules found.
+            beside: chunks near each arriving one, trusted ones among them.
+        """
         if not self._likely:
             return found
         suspected: defaultdict[str, list[tuple[int, SuspectedPair | None]]] = defaultdict(list)
@@ -365,10 +375,25 @@ class _Finder:
         few = (pairs for pairs in suspected.values() if len(pairs) <= MAX_DOUBTED)
         read = [(number, pair) for pairs in few for number, pair in pairs if pair]
         marked = list(found)
-        for (number, _), is_doubted in zip(read, self._likely.doubt([pair for _, pair in read]), strict=True):
+        for (number, pair), doubt in zip(read, self._likely.doubt([pair for _, pair in read]), strict=True):
             position, other, statement = marked[number]
-            marked[number] = (position, other, replace(statement, is_doubted=is_doubted))
+            if doubt is Doubt.FULL:
+                statement = replace(statement, is_doubted=True)
+            elif doubt is Doubt.SOME:
+                contradicted = other if self._nearby.chunk(other).trust is TrustLevel.TRUSTED else position
+                by = self._contradicting(pair, statement.kind, self._others(contradicted, beside[position]))
+                statement = replace(statement, disputed_by=by)
+            marked[number] = (position, other, statement)
         return marked
+
+    def _contradicting(self, pair: SuspectedPair, kind: Kind | None, others: Iterable[OtherChunk]) -> str:
+        """Return the document of the first of some trusted chunks that contradicts the same sentence; empty: none does."""
+        place = pair.other.span(pair.rival)
+        for other in others:
+            for each in compare_passages(self._passage_of(other), pair.other):
+                if each.outcome is Outcome.CONFLICT and each.kind is kind and each.other.span == place:
+                    return self._nearby.chunk(other).doc_id
+        return ""
 
     def _read_open(
         self,
@@ -397,8 +422,9 @@ class _Finder:
                 pairs.append(pair)
                 places.append((position, nearest[pair.beside]))
         chunks = [self._lengths[self._chunks[position].version_id] for position, _ in places]
+        arriving = [position for position, _ in places]
         found: defaultdict[int, list[_Contradiction]] = defaultdict(list)
-        for (position, other), each in zip(places, likely.find(pairs, chunks), strict=True):
+        for (position, other), each in zip(places, likely.find(pairs, chunks, arriving), strict=True):
             if each:
                 found[position].append((other, each))
         for position, contradictions, by in self._dispute(likely, found, nearby, decided):
