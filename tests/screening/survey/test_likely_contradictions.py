@@ -338,6 +338,33 @@ class Sceptic:
         return score if word in pair.excerpt else -4.0
 
 
+def against_the_page(
+    reader: PairReader, texts: Sequence[str], trust: TrustLevel, document: str
+) -> list[RelatedStatement]:
+    """Return what is found of a post against a trusted page, where another document says something, too.
+
+    Args:
+        reader: of pairs.
+        texts: of page, other document and post.
+        trust: of the other document.
+        document: its id; that of the page is "page".
+    """
+    found = find_related_statements(
+        [
+            a_chunk("page", TrustLevel.TRUSTED, title=TITLE),
+            PlacedChunk(document, "v-rules", "c-rules", 0, 0, trust, TITLE),
+            a_chunk("post", TrustLevel.OPEN),
+        ],
+        np.array([[1.0, 0.0], [0.9, 0.44], [0.8, 0.6]], np.float32),
+        lambda positions: [texts[position] for position in positions],
+        NothingServed(),
+        lambda word: 12.0,
+        1_000,
+        LikelyContradictions(reader, pairs=2, log_odds=3.0, doubted_log_odds=-5.0),
+    )
+    return [each for each in found.statements["v-post"] if each.other.chunk_id == "c-page"]
+
+
 HOUSE_RULES = "No animals are let into the Karvenstein, not even dogs."
 
 
@@ -355,24 +382,10 @@ HOUSE_RULES = "No animals are let into the Karvenstein, not even dogs."
 def test_what_another_trusted_document_contradicts_too_is_disputed(
     animals: tuple[str, float], trust: TrustLevel, document: str, disputed: bool
 ) -> None:
-    texts = [PAGE, HOUSE_RULES, POST]
-    found = find_related_statements(
-        [
-            a_chunk("page", TrustLevel.TRUSTED, title=TITLE),
-            PlacedChunk(document, "v-rules", "c-rules", 0, 0, trust, TITLE),
-            a_chunk("post", TrustLevel.OPEN),
-        ],
-        np.array([[1.0, 0.0], [0.9, 0.44], [0.8, 0.6]], np.float32),
-        lambda positions: [texts[position] for position in positions],
-        NothingServed(),
-        lambda word: 12.0,
-        1_000,
-        LikelyContradictions(
-            Sceptic(animals=animals, Sadly=("Dogs", 4.0)), pairs=2, log_odds=3.0, doubted_log_odds=-5.0
-        ),
-    )
+    reader = Sceptic(animals=animals, Sadly=("Dogs", 4.0))
 
-    against = [each for each in found.statements["v-post"] if each.other.chunk_id == "c-page"]
+    against = against_the_page(reader, [PAGE, HOUSE_RULES, POST], trust, document)
+
     assert [(each.outcome, each.disputed_by) for each in against] == [(Outcome.LIKELY, "rules" if disputed else "")]
     assert RelatedStatement.from_record(against[0].to_record()) == against[0]
 
@@ -502,22 +515,10 @@ def test_what_trusted_documents_contradict_each_other_about_is_disputed_unless_t
     log_odds: float, says: str, trust: TrustLevel, document: str, disputed_by: str
 ) -> None:
     texts = [WELCOME.format(20), says, WELCOME.format(45)]
-    found = find_related_statements(
-        [
-            a_chunk("page", TrustLevel.TRUSTED),
-            PlacedChunk(document, "v-rules", "c-rules", 0, 0, trust),
-            a_chunk("post", TrustLevel.OPEN),
-        ],
-        np.array([[1.0, 0.0], [0.9, 0.44], [0.8, 0.6]], np.float32),
-        lambda positions: [texts[position] for position in positions],
-        NothingServed(),
-        lambda word: 12.0,
-        1_000,
-        LikelyContradictions(Level(log_odds), pairs=2, log_odds=3.0, doubted_log_odds=-5.0),
-    )
 
-    conflicts = [each for each in found.statements["v-post"] if each.outcome is Outcome.CONFLICT]
-    (against,) = [each for each in conflicts if each.other.chunk_id == "c-page"]
+    found = against_the_page(Level(log_odds), texts, trust, document)
+
+    (against,) = [each for each in found if each.outcome is Outcome.CONFLICT]
     assert (against.disputed_by, against.is_doubted) == (disputed_by, False)
 
 
