@@ -20,6 +20,7 @@ from corpus_guard.screening.survey.likely_contradictions import (
     LESS_CLEARLY,
     MAX_DOUBTED,
     READ_OF_SERVED,
+    Doubt,
     LikelyContradictions,
     PairReader,
     TrustedPassage,
@@ -288,6 +289,22 @@ def test_what_contradicts_several_pages_a_little_contradicts_one_of_them(
     )
 
 
+def test_what_adds_up_over_trusted_documents_is_found() -> None:
+    texts = [*(house.passage.sentence(0) for house in HOUSES), POST]
+    found = find_related_statements(
+        [a_chunk(f"house-{number}", TrustLevel.TRUSTED, title=TITLE) for number in range(len(HOUSES))]
+        + [a_chunk("post", TrustLevel.OPEN)],
+        np.array([[1.0, 0.0], [1.0, 0.0], [1.0, 0.0], [0.8, 0.6]], np.float32),
+        lambda positions: [texts[position] for position in positions],
+        NothingServed(),
+        lambda word: 12.0,
+        1_000,
+        LikelyContradictions(Unsure("tower"), pairs=3, log_odds=1.5, doubted_log_odds=-5.0),
+    )
+
+    assert [(each.outcome, each.other.doc_id) for each in found.statements["v-post"]] == [(Outcome.LIKELY, "house-1")]
+
+
 def test_two_posts_of_a_text_do_not_add_up() -> None:
     text = StatedPassage(f"{POST} {'Guests may bring what they like to the rooms of their friends. ' * 6}")
     pairs = choose_pairs(text, HOUSES[:1], 2)
@@ -520,6 +537,42 @@ def test_what_trusted_documents_contradict_each_other_about_is_disputed_unless_t
 
     (against,) = [each for each in found if each.outcome is Outcome.CONFLICT]
     assert (against.disputed_by, against.is_doubted) == (disputed_by, False)
+
+
+BAGS = "The porter carries bags of up to {} kilograms from the taxi to the lift."
+PRICED = "Dogs up to {} kilograms are welcome in the rooms of the hotel for {} euros a night."
+
+
+@pytest.mark.parametrize(
+    ("page", "says", "post", "disputed_by"),
+    [
+        (PRICED.format(20, 8), PRICED.format(30, 8), PRICED.format(45, 8), "rules"),
+        (PRICED.format(20, 8), PRICED.format(20, 9), PRICED.format(45, 8), ""),
+        (f"{WELCOME.format(20)} {BAGS.format(15)}", BAGS.format(18), WELCOME.format(45), ""),
+    ],
+    ids=["the same value", "another value of the sentence", "another sentence"],
+)
+def test_only_a_contradiction_of_the_same_value_disputes_it(page: str, says: str, post: str, disputed_by: str) -> None:
+    found = against_the_page(Level(0.0), [page, says, post], TrustLevel.TRUSTED, "rules")
+
+    assert {each.disputed_by for each in found if each.outcome is Outcome.CONFLICT} == {disputed_by}
+
+
+class Sure(Level):
+    """Gives the two sentences alone another score than the post beside its excerpt."""
+
+    def log_odds(self, pairs: Sequence[PagePost]) -> NDArray[np.float32]:
+        return np.array([self.score, 2.0] * (len(pairs) // 2), np.float32)
+
+
+@pytest.mark.parametrize(("log_odds", "doubt"), [(4.5, Doubt.NONE), (3.5, Doubt.SOME), (-6.0, Doubt.SOME)])
+def test_the_mean_of_both_readings_says_whether_the_reader_doubts(log_odds: float, doubt: Doubt) -> None:
+    page, post = StatedPassage(RULES), StatedPassage(PETS)
+    pair = suspect(post, page, TITLE, (post.span(0), page.span(0)), Kind.COUNT)
+    likely = LikelyContradictions(Sure(log_odds), pairs=2, log_odds=3.0, doubted_log_odds=-5.0)
+
+    assert pair is not None
+    assert likely.doubt([pair]) == [doubt]
 
 
 @pytest.mark.parametrize("own", [TrustLevel.OPEN, TrustLevel.REVIEWED])
