@@ -157,7 +157,7 @@ class LikelyContradictions:
         Args:
             chosen: pairs.
             chunks: of the arriving document of each.
-            arriving: number of the arriving chunk of each, whose doubts of one post add up; None: each pair stands alone.
+            arriving: number of the arriving chunk of each: the pairs of one post of it add up. None: each pair stands alone.
         """
         read = read_pairs(self.reader, chosen, self.judge)
         posts: defaultdict[tuple[int, str], list[int]] = defaultdict(list)
@@ -211,14 +211,11 @@ class LikelyContradictions:
         """Return how far contradictions are doubted that the rules found."""
         shown = [shown for pair in suspected for shown in pair.shown()]
         scores = self.reader.log_odds(shown).reshape(-1, 2)
-        return [
-            Doubt.FULL
-            if score.max() < self.doubted_log_odds
-            else Doubt.SOME
-            if score.mean() < self.log_odds
-            else Doubt.NONE
-            for score in scores
-        ]
+        doubts: list[Doubt] = []
+        for score in scores:
+            doubt = Doubt.SOME if score.mean() < self.log_odds else Doubt.NONE
+            doubts.append(Doubt.FULL if score.max() < self.doubted_log_odds else doubt)
+        return doubts
 
 
 @dataclass(frozen=True, slots=True)
