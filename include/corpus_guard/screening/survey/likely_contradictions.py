@@ -13,8 +13,8 @@ Rules
   small encoder, looks at the sentences with most in common first, up to `BRIEF_CHARS`; where that is above `BRIEFLY_KEPT`, at the
   whole excerpt. What it puts above `KEPT` is read.
 - Sentences that the rules decided are left out, and what two documents say of themselves: "in this guide we cover May to June".
-- Of an arriving post the pairs with several trusted chunks add up: what contradicts a little each of four pages contradicts one of them.
-  Where none alone is enough the clearest is shown.
+- The pairs of an arriving post with several trusted chunks add up: a post that contradicts each of four pages a little probably
+  contradicts one of them. Where no pair is enough by itself, the clearest is shown.
 - A document of n chunks must be surer by log n: else the longest honest documents would wait most often.
 - What the rules take for a contradiction is read, too: the two sentences, and the post beside the excerpt around the trusted one. Where
   the reader sees no contradiction in either, it is doubted: mostly two places, years or products. Where it sees none in the mean of
@@ -143,7 +143,7 @@ class LikelyContradictions:
     pairs: int
     """Read of a chunk, at least one, and trusted chunks beside which it is read at most."""
     log_odds: float
-    """From which a pair of a document of one chunk is taken for a contradiction."""
+    """Of a document of one chunk: from which a pair, or what the pairs of a post add up to, is taken for a contradiction."""
     doubted_log_odds: float
     """Below which what the rules take for a contradiction is doubted."""
     judge: PairJudge | None = None
