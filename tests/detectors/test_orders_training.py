@@ -43,6 +43,7 @@ def test_nothing_is_trained_on_the_sentences_kept_apart() -> None:
             ("fifth", 200),
             ("sixth", 200),
             ("seventh", 200),
+            ("eighth", 200),
         )
         for label in (True, False)
     }
