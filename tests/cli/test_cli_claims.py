@@ -194,6 +194,23 @@ def test_a_reader_is_trained_on_pairs_of_ones_own_and_honest_texts(
     assert 0 < abs(after.unit - start.unit).max() < 0.01
     assert all(np.allclose(after.changes[name], start.changes[name], atol=0.02) for name in kind.shapes)
 
+    code, written, errors = typed(
+        "train", "contradictions", "--pairs", str(tmp_path), "--start", str(tmp_path / "start.npz"), "--examples", "1",
+        "--share", "0.25", "--model", model, "--out", str(tmp_path / "mean.npz"), "--json",
+    )  # fmt: skip
+
+    assert code == 0, errors
+    assert json.loads(written)["averaged"] == {"share": 0.25, "with": "started_from"}
+    mean = ReaderWeights.load(kind, tmp_path / "mean.npz")
+    assert np.allclose(mean.unit, 0.75 * start.unit + 0.25 * after.unit, atol=1e-6)
+
+
+def test_a_share_of_new_weights_needs_old_ones(tmp_path: Path, typed: Typed) -> None:
+    code, _, said = typed("train", "contradictions", "--share", "0.5", "--out", str(tmp_path / "reader.npz"))
+
+    assert code == 2
+    assert "--share 0.5" in said and "--start" in said
+
 
 def test_a_reader_learns_from_attacks_with_and_without_passages(tmp_path: Path, typed: Typed) -> None:
     (tmp_path / "dryers.yaml").write_text(PAGES, encoding="utf-8")

@@ -47,6 +47,17 @@ def test_weights_are_read_as_they_were_written(tmp_path: Path) -> None:
     assert all(np.allclose(weights.changes[name], 0.01, rtol=0.01) for name in KIND.shapes)
 
 
+def test_weights_moved_towards_others_lie_between_both() -> None:
+    old = made_up()
+    new = replace(old, changes={name: 3 * rows for name, rows in old.changes.items()}, unit=5 * old.unit)
+
+    moved = old.moved_towards(replace(new, sheet={"pairs": 2}), 0.25)
+
+    assert all(np.allclose(moved.changes[name], 0.015) for name in KIND.shapes)
+    assert np.allclose(moved.unit, 2)
+    assert moved.sheet == {"pairs": 2, "averaged": {"share": 0.25, "with": "started_from"}}
+
+
 def test_weights_of_another_shape_are_refused(tmp_path: Path) -> None:
     replace(made_up(), unit=np.ones((KIND.outputs, 3), np.float32)).save(tmp_path / "reader.npz")
 

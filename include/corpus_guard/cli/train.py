@@ -207,6 +207,15 @@ def contradictions(
             help="Weights to go on from, such as those of this package: adapts them to honest texts of your own."
         ),
     ] = None,
+    share: Annotated[
+        float,
+        typer.Option(
+            min=0.01,
+            max=1,
+            help="With --start: share of what was learned in the weights that are written; the rest is --start. After many examples "
+            "0.3 to 0.5 keeps more of what it knew.",
+        ),
+    ] = 1.0,
     examples: Annotated[
         int | None,
         typer.Option(
@@ -226,7 +235,7 @@ def contradictions(
 
     Example: `guard train contradictions --honest wiki.jsonl --without services --out contradictions.npz`
 
-    Example: `guard train contradictions --start contradictions.npz --examples 5000 --honest own.jsonl --out adapted.npz`
+    Example: `guard train contradictions --start contradictions.npz --share 0.5 --examples 5000 --honest own.jsonl --out adapted.npz`
     """
     from corpus_guard.detectors.contradictions.claims import change_sentences, read_claims
     from corpus_guard.detectors.contradictions.honest_texts import find_honest_pairs
@@ -241,6 +250,8 @@ def contradictions(
 
     if passages and not attacks:
         raise Misuse("--passages: they teach nothing without --attacks on their questions; expected both")
+    if share < 1 and not start:
+        raise Misuse(f"--share {share:g}: there is nothing to share with; expected --start with weights to go on from")
     kind = dict(zip(ContradictionModel, (SIEVE, EXCERPTS, SENTENCES), strict=True))[model]
     pairs = list(load_pairs(pairs_folder))
     fields = sorted({pair.field for pair in pairs})
@@ -274,7 +285,7 @@ def contradictions(
     known = ReaderWeights.load(kind, start) if start else None
     with console.progress(not as_json) as progress:
         weights = train_contradiction_reader(
-            kind, chosen, base, honest=shown, claims=read, start=known, seed=seed, progress=progress
+            kind, chosen, base, honest=shown, claims=read, start=known, share=share, seed=seed, progress=progress
         )
     weights.save(to)
     if as_json:

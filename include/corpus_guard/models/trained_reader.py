@@ -96,6 +96,17 @@ class ReaderWeights:
                 **{_SIZES + name: size.astype(np.float32) for name, size in sizes.items()},
             )
 
+    def moved_towards(self, other: ReaderWeights, share: float) -> ReaderWeights:
+        """Return the mean of these weights and others of the same kind (WiSE-FT, Wortsman et al. 2022), with the others' sheet.
+
+        Args:
+            other: trained from these.
+            share: of the others, 0 to 1.
+        """
+        changes = {name: (1 - share) * rows + share * other.changes[name] for name, rows in self.changes.items()}
+        sheet = {**other.sheet, "averaged": {"share": share, "with": "started_from"}}
+        return ReaderWeights(self.kind, changes, (1 - share) * self.unit + share * other.unit, sheet)
+
     @classmethod
     def load(cls, kind: ReaderKind, path: Path | None = None) -> ReaderWeights:
         """Read weights, by default those of the package.

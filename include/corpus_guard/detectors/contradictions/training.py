@@ -137,6 +137,7 @@ def train_contradiction_reader(
     honest: Sequence[PagePost] = (),
     claims: Sequence[Labelled] = (),
     start: ReaderWeights | None = None,
+    share: float = 1.0,
     seed: int = 0,
     progress: Progress = no_progress,
 ) -> ReaderWeights:
@@ -149,6 +150,7 @@ def train_contradiction_reader(
         honest: texts of honest documents beside others.
         claims: of other people, and changed sentences of honest texts.
         start: weights that it goes on from; None: it begins with the model as it is.
+        share: of the trained weights in what is returned; the rest is `start`.
         seed: of weights and order.
         progress: told after each batch.
     """
@@ -156,7 +158,8 @@ def train_contradiction_reader(
     examples = [(pair.prompt(kind), label) for pair, label in shown]
     sheet = _sheet(pairs, honest, claims) | ({"started_from": dict(start.sheet)} if start else {})
     recipe = (ADAPTED if start else RECIPES)[kind.name]
-    return train_reader(kind, examples, base, sheet, recipe, start=start, seed=seed, progress=progress)
+    trained = train_reader(kind, examples, base, sheet, recipe, start=start, seed=seed, progress=progress)
+    return start.moved_towards(trained, share) if start and share < 1 else trained
 
 
 def _sheet(pairs: Sequence[Pair], honest: Sequence[PagePost], claims: Sequence[Labelled]) -> dict[str, Any]:
