@@ -44,5 +44,5 @@ def test_most_orders_kept_apart_are_found_and_few_look_alikes(tmp_path: Path, ty
     assert len(figures["at_goal"]) == 8
     for tradeoff in figures["at_goal"]:
         assert tradeoff["alarms"] <= 0.03 * tradeoff["honest"]
-        goal = 0.55 if "eighth" in tradeoff["by"] else 0.75  # missed there, by writers who knew of such classifiers
+        goal = 0.55 if "eighth" in tradeoff["by"] else 0.75  # its writer knew that there are such classifiers
         assert tradeoff["caught"] >= goal * tradeoff["orders"]

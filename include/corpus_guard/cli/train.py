@@ -212,8 +212,8 @@ def contradictions(
         typer.Option(
             min=0.01,
             max=1,
-            help="With --start: share of what was learned in the weights that are written; the rest is --start. After many examples "
-            "0.3 to 0.5 keeps more of what it knew.",
+            help="With --start: how much the new weights count in the mean that is written; the rest are those of --start. "
+            "After many examples 0.3 to 0.5 forgets less.",
         ),
     ] = 1.0,
     examples: Annotated[
