@@ -44,7 +44,7 @@ def test_text_names_what_is_held_back_with_its_line_and_no_word_of_it(screened: 
 
     assert "good.md" not in text and "password" not in text and "\x1b" not in text
     assert "bad page.md: held back, risk 0." in text
-    assert "  high: instructions.override, line 5: The text tells its reader to ignore earlier instructions" in text
+    assert "  high: instructions.override, line 5: The text tries to override the instructions of its reader" in text
     assert "docs/worse⟨U+001B⟩" in text
 
 

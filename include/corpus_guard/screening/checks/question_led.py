@@ -1,5 +1,5 @@
-"""Texts that open with the very question they answer, as PoisonedRAG's black-box attack writes them:
-question, full stop, answer.
+"""Texts that begin with the question they answer. PoisonedRAG's black-box attack pastes the question and a full stop in front
+of a text.
 
 The question is put there for the retriever (it makes the text nearest to that question), the rest for the
 reader. FAQ pages, catalogues and forums open with questions too: a well-written one is no offence.
