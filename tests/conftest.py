@@ -42,9 +42,7 @@ from material import Shelf
 from postgres import LocalPostgres, free_port
 
 PASSWORD = "not-to-be-shown"
-# Bytes a test process may hold at its peak. The goal is 2 GB; 2.0 to 2.4 were measured, and 4.1 on a processor without
-# bfloat16, where models take twice the memory.
-MAX_MEMORY = 5 * 2**30
+MAX_MEMORY = 4 * 2**30  # bytes a test process may hold at its peak; the goal is 2 GB, 2.0 to 2.4 were measured
 AIRFLOW_SECONDS, SLOW_SECONDS = 900, 2_400  # instead of the 300 of pyproject.toml
 COLLECTING = (50_000, 20, 20)  # thresholds of the garbage collector; with its own it takes a quarter of the time
 GROWTH = 200 * 2**20  # bytes
