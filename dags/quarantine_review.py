@@ -5,7 +5,7 @@ After a refresh that put documents in quarantine: one required action that says 
 
 **What it does.** Triggered by the asset *quarantine*. It counts the undecided items ("12 to review: 9 instructions, 2 perplexity, 1
 provenance"), notifies reviewers over the connections `corpus_guard_mail` and `corpus_guard_slack` if they exist, and waits under
-*Required Actions*. *Seen* closes the action. *Escalate them all* escalates every item of the run, in the name of the person who
+*Required Actions*. *Seen* closes the action. With *Escalate them all*, every item of the run is escalated in the name of the person who
 answered. If several refreshes ended meanwhile, one action covers all of them.
 
 **What it does not do.** No answer releases anything, and nothing waits for it: accepted documents are already served. It is a DAG of its

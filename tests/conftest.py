@@ -35,6 +35,7 @@ from corpus_guard.ledger import Ledger
 from corpus_guard.models import Models, weights
 from corpus_guard.screening import canaries, own_checks
 from corpus_guard.screening.canaries import CanaryPack
+from corpus_guard.screening.orders import classifier
 from corpus_guard.settings import Settings
 from deploying import Workspace, deploy, forget_collections, plain_client, prepared_models, write_empty_ledger
 from hashed_models import HashedModels
@@ -172,6 +173,12 @@ def models_loaded_once() -> None:
         return loaded[key]
 
     setattr(Chunker, "_tokenizer", property(shared_tokenizer))  # noqa: B010 - mypy allows no other way
+
+
+@pytest.fixture(scope="session", autouse=True)
+def models_prepared_once(request: pytest.FixtureRequest) -> None:
+    """Let the classifier of orders find its larger model among the tests' models, where no deployment says where it is."""
+    classifier.load_settings = lambda: Settings(home=prepared_models(request.config.cache))
 
 
 @pytest.fixture(scope="session", autouse=True)

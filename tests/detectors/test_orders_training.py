@@ -5,7 +5,9 @@ from __future__ import annotations
 import gzip
 import re
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -14,15 +16,24 @@ import pytest
 from corpus_guard.detectors import reader_training
 from corpus_guard.detectors.orders.honest_texts import read_honest
 from corpus_guard.detectors.orders.texts import FOLDER, generate_texts, read_kept_apart, read_texts, texts_digest
-from corpus_guard.detectors.orders.training import ALARMS, CERTAIN, RECIPE, OrdersData, fit_sum
+from corpus_guard.detectors.orders.training import (
+    ALARMS,
+    CERTAIN,
+    ENGLISH_RECIPE,
+    READ_ON,
+    RECIPE,
+    OrdersData,
+    fit_sums,
+)
 from corpus_guard.detectors.reader_training import train_reader
 from corpus_guard.domain import no_progress
 from corpus_guard.evaluation.orders import leave_out
-from corpus_guard.models.order_reader import ORDERS, OrderReader
+from corpus_guard.models.order_reader import ENGLISH_ORDERS, ORDERS, OrderReader
 from corpus_guard.models.trained_reader import ReaderWeights
-from corpus_guard.models.weights import builtin_multilingual_encoder
+from corpus_guard.models.weights import Weights, builtin_multilingual_encoder, builtin_pair_encoder
 from corpus_guard.screening.orders.classifier import OrderClassifier
 from corpus_guard.screening.orders.model import MODEL_FILE, load_orders
+from corpus_guard.settings import Settings
 
 
 def test_no_line_stands_under_both_labels_or_twice() -> None:
@@ -66,7 +77,7 @@ def test_the_same_seed_gives_the_same_texts() -> None:
 
 def test_the_shipped_model_was_trained_on_these_texts() -> None:
     sheet = load_orders().sheet
-    for trained_on in (sheet, ReaderWeights.load(ORDERS).sheet):
+    for trained_on in (sheet, ReaderWeights.load(ORDERS).sheet, ReaderWeights.load(ENGLISH_ORDERS).sheet):
         assert trained_on["texts"] == texts_digest(), "train it again: guard train orders (docs/how-to/detectors.md)"
     assert {path.stem for path in FOLDER.glob("*.yaml")} - {"slots"} <= set(sheet["sources"])
 
@@ -94,49 +105,69 @@ FEW = [text for text in read_texts() if text.family in {"blocking", "browsing", 
 
 
 def test_who_knows_more_weighs_more() -> None:
-    better, worse = fit_sum(*answers(4_000, 3.0)), fit_sum(*answers(4_000, 0.3))
+    better, worse = fit_sums(*answers(4_000, 3.0, 0.3)), fit_sums(*answers(4_000, 0.3, 3.0))
 
-    assert better.reader > better.words > 0
-    assert worse.words > worse.reader > 0
-
-
-def test_the_threshold_lets_the_share_of_alarms_through() -> None:
-    words, reader, labels = answers(20_000, 1.0)
-
-    weighted = fit_sum(words, reader, labels)
-
-    both = np.array([weighted.of(own, other) for own, other in zip(words, reader, strict=True)])
-    assert (both[~labels] >= CERTAIN).mean() == pytest.approx(ALARMS, abs=0.001)
+    assert better.both.weights[1] > better.both.weights[0] > 0
+    assert worse.both.weights[0] > worse.both.weights[1] > 0
+    assert better.three.weights[1] > better.three.weights[2] > 0
+    assert worse.three.weights[2] > worse.three.weights[1] > 0
 
 
-def answers(count: int, reader_knows: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+@pytest.mark.parametrize("is_english", [False, True])
+def test_each_threshold_lets_the_share_of_alarms_through(is_english: bool) -> None:
+    judged, labels = answers(40_000, 1.0, 1.0)
+
+    above = fit_sums(judged, labels).of(judged) >= CERTAIN
+
+    own = ~labels & (~np.isnan(judged[2]) == is_english)
+    assert above[own].mean() == pytest.approx(ALARMS, abs=0.001)
+
+
+def test_hardly_an_order_is_lost_before_the_larger_reader() -> None:
+    judged, labels = answers(40_000, 1.0, 1.0)
+    sums = fit_sums(judged, labels)
+
+    found = sums.of(judged) >= CERTAIN
+
+    read_all = replace(sums, both=replace(sums.both, read_on_from=-np.inf)).of(judged) >= CERTAIN
+    own = labels & ~np.isnan(judged[2])
+    assert (found & own).sum() == pytest.approx(READ_ON * (read_all & own).sum(), abs=1)
+
+
+def answers(count: int, reader_knows: float, english_knows: float) -> tuple[np.ndarray, np.ndarray]:
     choice = np.random.default_rng(7)
     labels = np.arange(count) % 2 == 0
     sign = np.where(labels, 1.0, -1.0)
-    return sign + choice.normal(size=count), reader_knows * sign + choice.normal(size=count), labels
+    judged = np.array([[1.0], [reader_knows], [english_knows]]) * sign + choice.normal(size=(3, count))
+    judged[2, ::3] = np.nan
+    return judged, labels
 
 
-def test_the_same_texts_seed_and_runs_give_the_same_files(tmp_path: Path) -> None:
+@pytest.fixture
+def encoder(models_home: Path) -> Callable[[], Weights]:
+    return partial(builtin_pair_encoder, Settings(home=models_home))
+
+
+def test_the_same_texts_and_seed_give_the_same_files(encoder: Callable[[], Weights], tmp_path: Path) -> None:
     folders = [tmp_path / name for name in ("first", "again", "other")]
+    recipes = replace(RECIPE, epochs=1), replace(ENGLISH_RECIPE, epochs=1, batch=4)
     for folder, seed in zip(folders, (0, 0, 1), strict=True):
-        OrdersData(FEW, recipe=replace(RECIPE, epochs=1, runs=2), seed=seed).train().save(folder)
-    for name in (MODEL_FILE.name, ORDERS.file.name):
+        OrdersData(FEW, recipes=recipes, encoder=encoder, seed=seed).train().save(folder)
+    for name in (MODEL_FILE.name, ORDERS.file.name, ENGLISH_ORDERS.file.name):
         first, again, other = ((folder / name).read_bytes() for folder in folders)
         assert first == again != other
 
 
 def test_the_reader_is_the_mean_of_several_trainings() -> None:
     sentences, labels = [text.text for text in FEW], [int(text.is_order) for text in FEW]
-    encoder, recipe = builtin_multilingual_encoder(), replace(RECIPE, epochs=1)
+    base, recipe = builtin_multilingual_encoder(), replace(RECIPE, epochs=1)
     first, both = (
-        train_reader(ORDERS, list(zip(sentences, labels, strict=True)), encoder, {}, replace(recipe, runs=runs))
+        train_reader(ORDERS, list(zip(sentences, labels, strict=True)), base, {}, replace(recipe, runs=runs))
         for runs in (1, 2)
     )
-    tokens = ORDERS.base.open(encoder).read_tokens(sentences)
+    tokens = ORDERS.base.open(base).read_tokens(sentences)
     one, other = (
-        reader_training._train_once(
-            ORDERS, ORDERS.base.open(encoder), tokens, labels, recipe, None, 0, run, no_progress
-        )
+        reader_training._train_once(ORDERS, ORDERS.base.open(base), tokens, labels, recipe, None, 0, run, no_progress)
         for run in (0, 1)
     )
 
@@ -165,16 +196,19 @@ KINDS = {"policy", "passive", "manuals", "recipes", "authority"}
 
 
 @pytest.mark.slow
-def test_a_family_left_out_is_judged_by_models_that_never_saw_it(folder: Path) -> None:
+def test_a_family_left_out_is_judged_by_models_that_never_saw_it(folder: Path, encoder: Callable[[], Weights]) -> None:
     own = [text for text in read_texts() if text.family in KINDS]
-    data = OrdersData([*own, *read_honest([folder], 40)], recipe=replace(RECIPE, epochs=6))
+    recipes = replace(RECIPE, epochs=6), replace(ENGLISH_RECIPE, epochs=6)
+    data = OrdersData([*own, *read_honest([folder], 40)], recipes=recipes, encoder=encoder)
     rows = {row.kind: row for row in leave_out(data, "family", 0.5).rows}
     assert set(rows) == KINDS
     assert rows["passive"].orders and not rows["passive"].honest
     assert rows["recipes"].alarms < rows["recipes"].honest / 2
     trained = data.train()
     classifier = OrderClassifier(
-        trained.model, lambda: OrderReader(builtin_multilingual_encoder, lambda: trained.reader)
+        trained.model,
+        OrderReader(builtin_multilingual_encoder, lambda: trained.reader),
+        OrderReader(encoder, lambda: trained.english),
     )
     seen = [text.text for text in own if text.family == "passive" and classifier.doubts(text.text)]
     assert sum(each > 0.5 for each in classifier.probabilities(seen)) > rows["passive"].caught

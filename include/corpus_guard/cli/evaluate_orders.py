@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -61,7 +61,7 @@ def orders(
 
     Example: `guard evaluate orders --honest /usr/share/doc --poison bipia.jsonl --clean wiki.jsonl docs.jsonl`
     """
-    from corpus_guard.detectors.orders.training import RECIPE, OrdersData, read_training_texts
+    from corpus_guard.detectors.orders.training import OrdersData, read_training_texts
     from corpus_guard.detectors.samples import Half, limit_per_slice, read_samples
     from corpus_guard.evaluation.orders import LEFT_OUT, judge_kept_apart, leave_out, measure_slices
     from corpus_guard.screening.checks.instructions import InstructionsParams
@@ -72,7 +72,7 @@ def orders(
     if chosen := [table for table in LEFT_OUT if table in tables]:
         with console.progress(not as_json) as progress:
             texts = read_training_texts(honest, translations or (), sentences, seed)
-            data = OrdersData(texts, recipe=replace(RECIPE, runs=runs), seed=seed, progress=progress)
+            data = OrdersData(texts, runs=runs, seed=seed, progress=progress)
             left_out += [leave_out(data, table, params.order_probability) for table in chosen]
     samples = read_samples(poison or (), clean or ()).samples if OrdersTable.SLICES in tables else ()
     judged = limit_per_slice([each for each in samples if each.half is not Half.TUNING], sample, seed)

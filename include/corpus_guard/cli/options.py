@@ -62,9 +62,9 @@ MaxSentences = Annotated[
     ),
 ]
 ReaderRuns = Annotated[
-    int, typer.Option(min=1, help="Trainings of the reader whose weights are averaged; each takes minutes.")
+    int, typer.Option(min=1, help="Trainings of each reader whose weights are averaged; each takes minutes to an hour.")
 ]
-READER_RUNS = 3
+READER_RUNS = 2
 """Trainings whose mean the package ships."""
 JsonFile = Annotated[
     Path | None, typer.Option("--json", help="Write all figures to this file; - means standard output.")

@@ -127,35 +127,35 @@ def judge(
 @app.command("orders", cls=ManyFiles)
 def orders(
     honest: HonestSentences,
-    to: Annotated[Path, typer.Option("--out", "-o", help="Folder to write both files to.")],
+    to: Annotated[Path, typer.Option("--out", "-o", help="Folder to write the three files to.")],
     translations: Translations = None,
     sentences: MaxSentences = 200_000,
     runs: ReaderRuns = READER_RUNS,
     seed: Annotated[int, typer.Option(help="Random seed of the sample and of the trainings.")] = 0,
     as_json: Json = False,
 ) -> None:
-    """Train the classifier that finds orders to a model in words that no rule foresees; more than half an hour.
+    """Train the classifier that finds orders to a model in words that no rule foresees; hours on two cores, minutes on a GPU.
 
     It learns from this package's own sentences, and from honest ones of the folders and files you name: only from the tuning half of
     them, by folder or row, so that `guard evaluate orders` can measure on the other.
 
-    Words are trained first, then the encoder that reads what they do not rule out: --runs times, and the weights are averaged. All of
-    it is done once without a quarter of the families, to place the thresholds, and once with all. The same texts, seed and runs give the
-    same files on the same kind of processor.
+    Words are trained first, then both encoders, the one that reads what words do not rule out and the larger one for what may still be
+    an order in English: --runs times each, and the weights are averaged. All of it is done once without a quarter of the families, to
+    place the thresholds, and once with all. The same texts, seed and runs give the same files on the same kind of processor.
 
     Example: `guard train orders --honest /usr/share/doc docs --translations /usr/share/locale --out learned`
     """
-    from dataclasses import replace
-
-    from corpus_guard.detectors.orders.training import RECIPE, OrdersData, read_training_texts
+    from corpus_guard.detectors.orders.training import OrdersData, read_training_texts
 
     with console.progress(not as_json) as progress:
         texts = read_training_texts(honest, translations or (), sentences, seed)
-        trained = OrdersData(texts, recipe=replace(RECIPE, runs=runs), seed=seed, progress=progress).train()
+        trained = OrdersData(texts, runs=runs, seed=seed, progress=progress).train()
     trained.save(to)
     sheet = trained.model.sheet
     if as_json:
-        print_json({"folder": str(to), "words": sheet, "reader": trained.reader.sheet})
+        print_json(
+            {"folder": str(to), "words": sheet, "reader": trained.reader.sheet, "english": trained.english.sheet}
+        )
         return
     out.print(f"Trained on {sheet['orders']:,} orders and {sheet['honest']:,} honest sentences")
     left_out = sheet["left_out"]

@@ -6,7 +6,7 @@ A reader's unit sees mean and maximum of the states of a text's tokens. Texts ar
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -113,3 +113,4 @@ MPNET_ENCODER: Final = Encoder(
     attention="eager",  # the only one of this build
     reads_pairs=True,
 )
+MPNET_TEXT_ENCODER: Final = replace(MPNET_ENCODER, reads_pairs=False)

@@ -31,22 +31,31 @@ from corpus_guard.screening.checks.targeting import Targeting, TargetingParams
 from corpus_guard.screening.checks.typos import Typos, TyposParams
 from corpus_guard.screening.checks.unicode_tricks import UnicodeParams, UnicodeTricks
 from corpus_guard.screening.extensions import NO_EXTENSIONS, Extensions
+from corpus_guard.screening.orders.classifier import load_classifier
 from corpus_guard.screening.policy import Policy
 from corpus_guard.screening.runner import MutedCodes, ResultCache, Screening
 from corpus_guard.screening.suites.frame import column_meanings
 from corpus_guard.screening.wording import Wording, load_wording
 from corpus_guard.settings import validate
 
+
+def _instructions(params: InstructionsParams, models: Models) -> Instructions:
+    return Instructions(params, classifier=lambda: load_classifier(lambda: models.pair_encoder_weights))
+
+
 CHECKS: Final[Mapping[str, tuple[type[Params], Callable[[Any, Models], Check]]]] = MappingProxyType(
     {
         "structure": (StructureParams, lambda params, models: Structure(params)),
         "unicode": (UnicodeParams, lambda params, models: UnicodeTricks(params)),
-        "instructions": (InstructionsParams, lambda params, models: Instructions(params)),
+        "instructions": (InstructionsParams, _instructions),
         "typos": (TyposParams, lambda params, models: Typos(params, models.frequency_vocabulary)),
         "question_led": (QuestionLedParams, lambda params, models: QuestionLed(params, _wording(models))),
         "overruling": (OverrulingParams, lambda params, models: Overruling(params)),
         "provenance": (ProvenanceParams, lambda params, models: Provenance(params)),
-        "modification": (ModificationParams, lambda params, models: Modification(params, Instructions())),
+        "modification": (
+            ModificationParams,
+            lambda params, models: Modification(params, _instructions(InstructionsParams(), models)),
+        ),
         "duplicates": (DuplicatesParams, lambda params, models: Duplicates(params)),
         "conflict": (ConflictParams, lambda params, models: Conflict(params)),
         "coordination": (CoordinationParams, lambda params, models: Coordination(params)),

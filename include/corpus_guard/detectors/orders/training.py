@@ -1,7 +1,8 @@
-"""Training of the classifier of orders: labelled sentences in, ``screening/learned/orders.npz`` and ``order_reader.npz`` out.
+"""Training of the classifier of orders: labelled sentences in, three files of ``screening/learned`` out.
 
-Both are trained twice: without a quarter of the families, and with all. The first training shows how the log-odds of words and
-reader are best added for sentences of kinds that neither has seen, and where the thresholds lie.
+They are what words know (``orders.npz``) and both readers (``order_reader.npz``, ``english_order_reader.npz``). All are trained
+twice: without a quarter of the families, and with all. The first training shows how the log-odds of words and readers are best
+added for sentences of kinds that none of them has seen, and where the thresholds lie.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import math
 import zlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -22,10 +23,17 @@ from corpus_guard.detectors.orders.honest_texts import read_honest
 from corpus_guard.detectors.orders.texts import OrderText, generate_texts, read_texts, texts_digest
 from corpus_guard.detectors.reader_training import Recipe, train_reader
 from corpus_guard.domain import Progress, digest, no_progress
-from corpus_guard.models.order_reader import ORDERS, OrderReader, shorten
+from corpus_guard.models.order_reader import (
+    ENGLISH_ORDERS,
+    ORDERS,
+    EnglishOrderReader,
+    EnglishSentences,
+    OrderReader,
+    shorten,
+)
 from corpus_guard.models.trained_reader import ReaderWeights
-from corpus_guard.models.weights import builtin_multilingual_encoder
-from corpus_guard.screening.orders.classifier import SUM, WeightedSum
+from corpus_guard.models.weights import Weights, builtin_multilingual_encoder
+from corpus_guard.screening.orders.classifier import SUM, WeightedSum, installed_pair_encoder
 from corpus_guard.screening.orders.features import BUCKETS, Buckets, Group, read_features
 from corpus_guard.screening.orders.model import MODEL_FILE, OrdersModel, opening_buckets, opening_words
 
@@ -33,8 +41,8 @@ SCALES: Final = {Group.WORDS: 3.0, Group.PAIRS: 3.0, Group.PIECES: 3.0, Group.CO
 """Weight of a group before the fit: signs alone are no evidence."""
 INVERSE_PENALTY: Final = 0.5
 OPENING_SCALE: Final = 6.0
-OPENED, READ = 0.99, 0.98
-"""Shares of the orders caught which the smallest model must open, and which words must leave to the reader."""
+OPENED, READ, READ_ON = 0.99, 0.98, 0.99
+"""Shares of the orders caught which the smallest model must open, words must leave to the first reader, and that to the larger one."""
 ALARMS: Final = 0.01
 """Share of honest look-alikes of kinds left out that lie above `CERTAIN`."""
 CERTAIN: Final = math.log(0.96 / 0.04)
@@ -55,20 +63,40 @@ FOLDS: Final = 4
 """Parts of the families; without the first, a model is trained that the threshold is placed with."""
 NOT_OWN: Final = frozenset({"background", "frames"})
 RECIPE: Final = Recipe(epochs=2, batch=32, learning_rate=1e-3, unit_learning_rate=3e-3, weight_decay=0.05, dropout=0.2)
+ENGLISH_RECIPE: Final = replace(RECIPE, batch=64, learning_rate=6e-4, unit_learning_rate=2e-3)
 
 
 @dataclass(frozen=True)
 class TrainedOrders:
-    """Both parts of the classifier."""
+    """The parts of the classifier."""
 
     model: OrdersModel
     reader: ReaderWeights
+    english: ReaderWeights
 
     def save(self, folder: Path) -> None:
         """Write them into a folder, under the names of the package's own."""
         folder.mkdir(parents=True, exist_ok=True)
         self.model.save(folder / MODEL_FILE.name)
-        self.reader.save(folder / ORDERS.file.name)
+        for reader in (self.reader, self.english):
+            reader.save(folder / reader.kind.file.name)
+
+
+@dataclass(frozen=True)
+class Sums:
+    """How the log-odds are added: of words and the first reader, and of all three."""
+
+    both: WeightedSum
+    three: WeightedSum
+
+    def of(self, answers: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the log-odds of each sentence, shape (sentences,).
+
+        Args:
+            answers: log-odds of words and readers, shape (3, sentences); NaN where the larger reader knows not the language.
+        """
+        both, three = _add(self.both, answers[:2]), _add(self.three, answers)
+        return np.where((both >= self.both.read_on_from) & ~np.isnan(three), three, both)
 
 
 def read_training_texts(
@@ -91,19 +119,30 @@ class OrdersData:
     """Labelled sentences with their features."""
 
     def __init__(
-        self, texts: Sequence[OrderText], *, recipe: Recipe = RECIPE, seed: int = 0, progress: Progress = no_progress
+        self,
+        texts: Sequence[OrderText],
+        *,
+        recipes: tuple[Recipe, Recipe] = (RECIPE, ENGLISH_RECIPE),
+        runs: int = 1,
+        encoder: Callable[[], Weights] = installed_pair_encoder,
+        seed: int = 0,
+        progress: Progress = no_progress,
     ) -> None:
         """Read the features.
 
         Args:
             texts: labelled sentences.
-            recipe: how the reader is trained.
-            seed: of its trainings.
+            recipes: how the first reader and the larger one are trained.
+            runs: trainings of each whose weights are averaged.
+            encoder: returns the files of the larger one's model.
+            seed: of their trainings.
             progress: told while models are trained.
         """
         from scipy.sparse import csr_matrix
 
-        self._seed, self._recipe, self._progress = seed, recipe, progress
+        self._seed, self._progress = seed, progress
+        self._recipes = [replace(recipe, runs=runs) for recipe in recipes]
+        self._encoders = (builtin_multilingual_encoder, encoder)
         self.texts = list(texts)
         self.labels = np.array([text.is_order for text in texts])
         self.is_own = np.array([text.family not in NOT_OWN for text in texts])
@@ -159,19 +198,27 @@ class OrdersData:
         return chosen
 
     @cached_property
+    def _read_by_larger(self) -> NDArray[np.bool_]:
+        """True for the English ones among `read_by_reader`."""
+        english = EnglishSentences(self._encoders[1])
+        chosen = self.read_by_reader.copy()
+        chosen[chosen] = [self.texts[row].text in english for row in np.flatnonzero(chosen)]
+        return chosen
+
+    @cached_property
     def quarter(self) -> NDArray[np.bool_]:
         """True for a quarter of the families, and of the lines of other languages."""
         names = [text.line if text.family in {*NOT_OWN, "languages"} else text.family for text in self.texts]
         return np.array([zlib.crc32(name.encode("utf-8", "replace")) % FOLDS == 0 for name in names])
 
     def train(self) -> TrainedOrders:
-        """Train words and reader, and place the thresholds."""
-        model, judged, words, reader = self._judge_quarter
-        labels, weighted = self.labels[judged], self.weighted
-        raised = np.array([weighted.of(*each) for each in zip(words, reader, strict=True)]) >= CERTAIN
+        """Train words and readers, and place the thresholds."""
+        model, judged, answers = self._judge_quarter
+        labels, sums = self.labels[judged], self.sums
+        raised = sums.of(answers) >= CERTAIN
         opening = np.array([model.opening_weights.score(self.texts[row].text) for row in judged])
-        opens_at, reads_at = _lowest(opening[labels & raised], OPENED), _lowest(words[labels & raised], READ)
-        raised &= (opening >= opens_at) & (words >= reads_at)
+        opens_at, reads_at = _lowest(opening[labels & raised], OPENED), _lowest(answers[0][labels & raised], READ)
+        raised &= (opening >= opens_at) & (answers[0] >= reads_at)
         left_out = {
             "orders": int(labels.sum()),
             "caught": int((raised & labels).sum()),
@@ -185,38 +232,42 @@ class OrdersData:
             reads_at=reads_at,
             sheet={**self._sheet(), "left_out": left_out},
         )
-        weights = self._train_reader(rows)
-        return TrainedOrders(trained, replace(weights, sheet={**weights.sheet, SUM: weighted.to_record()}))
+        reader, english = (
+            replace(weights, sheet={**weights.sheet, SUM: added.to_record()})
+            for weights, added in zip(self._train_readers(rows), (sums.both, sums.three), strict=True)
+        )
+        return TrainedOrders(trained, reader, english)
 
     @cached_property
-    def weighted(self) -> WeightedSum:
-        """How the log-odds of words and reader are added, by the quarter that neither was trained on."""
-        _, judged, words, reader = self._judge_quarter
-        return fit_sum(words, reader, self.labels[judged])
+    def sums(self) -> Sums:
+        """How the log-odds are added, by the quarter that nothing was trained on."""
+        _, judged, answers = self._judge_quarter
+        return fit_sums(answers, self.labels[judged])
 
     def log_odds_without(self, left_out: NDArray[np.bool_]) -> NDArray[np.float64]:
         """Return the log-odds of the sentences left out of training."""
-        rows = np.flatnonzero(left_out)
-        _, words, reader = self._judge(~left_out, rows)
-        return np.array([self.weighted.of(*each) for each in zip(words, reader, strict=True)])
+        return self.sums.of(self._judge(~left_out, np.flatnonzero(left_out))[1])
 
     @cached_property
-    def _judge_quarter(self) -> tuple[OrdersModel, NDArray[np.intp], NDArray[np.float64], NDArray[np.float64]]:
-        """The rows of the own sentences of the quarter, what words know that did not see it, and the log-odds of both."""
+    def _judge_quarter(self) -> tuple[OrdersModel, NDArray[np.intp], NDArray[np.float64]]:
+        """What words know that did not see the quarter, the rows of its own sentences, and their log-odds."""
         self._progress("training without a quarter of the families", 0, 1)
         judged = np.flatnonzero(self.quarter & self.is_own)
-        model, words, reader = self._judge(~self.quarter, judged)
-        return model, judged, words, reader
+        model, answers = self._judge(~self.quarter, judged)
+        return model, judged, answers
 
     def _judge(
         self, trained_on: NDArray[np.bool_], judged: NDArray[np.intp]
-    ) -> tuple[OrdersModel, NDArray[np.float64], NDArray[np.float64]]:
-        """Return what words know after a training, and the log-odds of words and reader for other sentences."""
+    ) -> tuple[OrdersModel, NDArray[np.float64]]:
+        """Return what words know after a training, and the log-odds of other sentences as `Sums.of` takes them."""
         model = self._train_words(trained_on)
-        words = np.array([model.log_odds(self.features[row]) for row in judged])
-        weights = self._train_reader(trained_on)
-        reader = OrderReader(builtin_multilingual_encoder, lambda: weights)
-        return model, words, reader.log_odds([self.texts[row].text for row in judged]).astype(np.float64)
+        answers = np.empty((3, len(judged)))
+        answers[0] = [model.log_odds(self.features[row]) for row in judged]
+        read = [self.texts[row].text for row in judged]
+        first, second = self._train_readers(trained_on)
+        answers[1] = OrderReader(self._encoders[0], lambda: first).log_odds(read)
+        answers[2] = EnglishOrderReader(self._encoders[1], lambda: second).log_odds(read)
+        return model, answers
 
     def _train_words(self, rows: NDArray[np.bool_]) -> OrdersModel:
         weights, intercept = _fit(self._matrix[rows], self.labels[rows])
@@ -231,21 +282,19 @@ class OrdersData:
             {},
         )
 
-    def _train_reader(self, rows: NDArray[np.bool_]) -> ReaderWeights:
-        chosen = np.flatnonzero(rows & self.read_by_reader)
-        order = np.random.default_rng(self._seed).permutation(chosen)
-        examples = [(shorten(self.texts[row].text), int(self.labels[row])) for row in order]
-        orders = int(self.labels[order].sum())
-        sheet = {"texts": texts_digest(), "orders": orders, "honest": len(order) - orders}
-        return train_reader(
-            ORDERS,
-            examples,
-            builtin_multilingual_encoder(),
-            sheet,
-            self._recipe,
-            seed=self._seed,
-            progress=self._progress,
-        )
+    def _train_readers(self, rows: NDArray[np.bool_]) -> list[ReaderWeights]:
+        """Train each reader with those of the rows that it reads."""
+        trained = []
+        kinds = ((ORDERS, self.read_by_reader), (ENGLISH_ORDERS, self._read_by_larger))
+        for (kind, chosen), encoder, recipe in zip(kinds, self._encoders, self._recipes, strict=True):
+            order = np.random.default_rng(self._seed).permutation(np.flatnonzero(rows & chosen))
+            examples = [(shorten(self.texts[row].text), int(self.labels[row])) for row in order]
+            orders = int(self.labels[order].sum())
+            sheet = {"texts": texts_digest(), "orders": orders, "honest": len(order) - orders}
+            trained.append(
+                train_reader(kind, examples, encoder(), sheet, recipe, seed=self._seed, progress=self._progress)
+            )
+        return trained
 
     def _sheet(self) -> dict[str, Any]:
         texts = self.texts
@@ -261,20 +310,36 @@ class OrdersData:
         }
 
 
-def fit_sum(words: NDArray[np.float64], reader: NDArray[np.float64], labels: NDArray[np.bool_]) -> WeightedSum:
-    """Return how the log-odds of both are added, so that `ALARMS` of the honest sentences lie above `CERTAIN`.
+def fit_sums(answers: NDArray[np.float64], labels: NDArray[np.bool_]) -> Sums:
+    """Return how the log-odds are added, so that `ALARMS` of the honest sentences lie above `CERTAIN`.
+
+    The sum of words and first reader decides alone about other languages than English, and is placed by them.
 
     Args:
-        words: log-odds of words, pairs and concepts.
-        reader: log-odds of the reader.
-        labels: True for orders; of kinds that neither was trained with.
+        answers: as `Sums.of` takes them, of sentences of kinds that nothing was trained with.
+        labels: True for orders.
     """
+    is_english = ~np.isnan(answers[2])
+    both = _fit_sum(answers[:2], labels, placed_by=~is_english)
+    answers, labels = answers[:, is_english], labels[is_english]
+    three = _fit_sum(answers, labels, placed_by=np.ones(len(labels), bool))
+    caught = labels & (_add(three, answers) >= CERTAIN)
+    read_on_from = _lowest(_add(both, answers[:2])[caught], READ_ON) if caught.any() else 0.0
+    return Sums(replace(both, read_on_from=read_on_from), three)
+
+
+def _fit_sum(answers: NDArray[np.float64], labels: NDArray[np.bool_], placed_by: NDArray[np.bool_]) -> WeightedSum:
+    """Return weights that suit all sentences, and what is added for those that place the sum; for all if none of them is honest."""
     from sklearn.linear_model import LogisticRegression
 
-    fitted = LogisticRegression(C=1.0).fit(np.stack([words, reader], 1), labels)
-    own, other = (float(weight) for weight in fitted.coef_[0])
-    honest = own * words[~labels] + other * reader[~labels]
-    return WeightedSum(own, other, float(CERTAIN - np.quantile(honest, 1 - ALARMS)))
+    fitted = LogisticRegression(C=1.0).fit(answers.T, labels)
+    weights = WeightedSum(tuple(map(float, fitted.coef_[0])), 0.0)
+    honest = ~labels & placed_by if (~labels & placed_by).any() else ~labels
+    return replace(weights, added=float(CERTAIN - np.quantile(_add(weights, answers[:, honest]), 1 - ALARMS)))
+
+
+def _add(weighted: WeightedSum, answers: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.array([weighted.of(*each) for each in answers.T])
 
 
 def _fit(features: Any, labels: NDArray[np.bool_]) -> tuple[NDArray[np.float64], float]:
