@@ -28,6 +28,7 @@ def test_a_table_that_nobody_knows_is_refused(tmp_path: Path, typed: Typed) -> N
     assert "'apart'" in said
 
 
+@pytest.mark.slow
 def test_most_orders_kept_apart_are_found_and_few_look_alikes(tmp_path: Path, typed: Typed) -> None:
     code, written, said = typed("evaluate", "orders", "--honest", str(tmp_path), "--by", "apart", "--json")
 
@@ -38,11 +39,11 @@ def test_most_orders_kept_apart_are_found_and_few_look_alikes(tmp_path: Path, ty
         sum(row[name] for row in rows) for name in ("orders", "caught", "honest", "alarms")
     )
     assert (orders, honest) == (1445, 1445)
-    assert caught > 0.82 * orders
-    assert alarms < 0.02 * honest
+    assert caught > 0.86 * orders
+    assert alarms < 0.013 * honest
 
     assert len(figures["at_goal"]) == 8
     for tradeoff in figures["at_goal"]:
         assert tradeoff["alarms"] <= 0.03 * tradeoff["honest"]
-        goal = 0.55 if "eighth" in tradeoff["by"] else 0.75  # its writer knew that there are such classifiers
+        goal = 0.68 if "eighth" in tradeoff["by"] else 0.75  # its writer knew that there are such classifiers
         assert tradeoff["caught"] >= goal * tradeoff["orders"]

@@ -5,6 +5,7 @@ A GPU is used where torch finds one: what takes hours on two cores takes minutes
 
 from __future__ import annotations
 
+import gc
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -94,6 +95,8 @@ def _train_once(
     import torch
     from torch.nn.functional import cross_entropy, dropout
 
+    from corpus_guard.models.cpu import release_memory
+
     device = "cuda" if torch.cuda.is_available() else "cpu"
     base.body.to(device)
     torch.manual_seed(seed)
@@ -134,7 +137,11 @@ def _train_once(
         optimizer.step()
         schedule.step()
     trained = {name: change.detach().cpu().numpy() for name, change in changes.items()}
-    return {**trained, _UNIT: torch.cat([unit.weight, unit.bias[:, None]], 1).detach().cpu().numpy()}
+    weights = {**trained, _UNIT: torch.cat([unit.weight, unit.bias[:, None]], 1).detach().cpu().numpy()}
+    del base, changes, unit, optimizer, schedule
+    gc.collect()  # they lie in cycles, and the next training holds as much
+    release_memory()
+    return weights
 
 
 def _make_trainable(kind: ReaderKind, body: torch.nn.Module, device: str) -> dict[str, Any]:

@@ -55,7 +55,7 @@ MAX_HITS: Final = 20
 MAX_PLACES: Final = 5_000
 """Places that are looked at in one text, whether they count or not."""
 MAX_DOUBTFUL: Final = 5_000
-"""Sentences of one text that the classifier reads with its encoder, some 7 to 13 ms each."""
+"""Sentences of one text that the classifier reads with its encoders, some 7 to 20 ms each, and up to 50 more where both read."""
 _KEPT_TEXTS: Final = 512
 """Texts whose doubtful sentences are kept between the two looks at a batch."""
 FOLLOWED_BY_BYTES: Final = 800
@@ -74,7 +74,7 @@ class InstructionsParams(Params):
     order_probability: float = Field(default=0.91, gt=0, le=1)
     """How likely a sentence must be an order, by the classifier, where it does not fit the text around it, or is
     encoded or hidden; 1: the classifier is off."""
-    fitting_order_probability: float = Field(default=0.95, gt=0, le=1)
+    fitting_order_probability: float = Field(default=0.96, gt=0, le=1)
     """The same for a sentence that fits the text around it."""
 
 

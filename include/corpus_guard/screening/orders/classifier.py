@@ -90,7 +90,7 @@ class OrderClassifier:
             reader: reads them.
             english: reads what may still be an order.
         """
-        self._model, self._reader, self._english = model, reader, english
+        self._model, self._reader, self.english = model, reader, english
         self._known: dict[str, float] = {}
 
     def opens(self, text: str) -> bool:
@@ -117,7 +117,7 @@ class OrderClassifier:
         first = dict(zip(sentences, self._reader.log_odds(sentences).tolist(), strict=True))
         read = {sentence: self._sum.of(words[sentence], first[sentence]) for sentence in sentences}
         likely = [sentence for sentence in sentences if read[sentence] >= self._sum.read_on_from]
-        for sentence, second in zip(likely, self._english.log_odds(likely).tolist(), strict=True):
+        for sentence, second in zip(likely, self.english.log_odds(likely).tolist(), strict=True):
             if not math.isnan(second):
                 read[sentence] = self._english_sum.of(words[sentence], first[sentence], second)
         return read
@@ -128,7 +128,7 @@ class OrderClassifier:
 
     @cached_property
     def _english_sum(self) -> WeightedSum:
-        return WeightedSum.from_sheet(self._english.weights.sheet, parts=3)
+        return WeightedSum.from_sheet(self.english.weights.sheet, parts=3)
 
 
 def installed_pair_encoder() -> Weights:
