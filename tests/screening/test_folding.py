@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Callable
 
 import pytest
 from hypothesis import example, given
@@ -8,6 +9,7 @@ from hypothesis import strategies as st
 
 from corpus_guard.errors import SettingsError
 from corpus_guard.screening import folding
+from corpus_guard.screening.checks import _decoders
 from corpus_guard.screening.checks._views import decode_views
 from corpus_guard.screening.folding import _TABLE, fold, fold_literals
 
@@ -47,6 +49,13 @@ def test_the_way_back_is_exact(before: str, after: str) -> None:
     span = folded.origin(start, start + 6)
     assert "needle" in fold(text[span.start : span.end]).text
     assert folded.origin_bytes(len(folded.text[:start].encode()), len(folded.text[: start + 6].encode())) == span
+
+
+@given(st.text("aZ \n\t\r\x0b\x1c", max_size=20))
+def test_places_in_plain_text_are_those_beside_text_that_is_not(text: str) -> None:
+    plain, beside = fold(text), fold(f"{text}é")
+    for start in range(len(plain.text)):
+        assert plain.origin(start, start + 1) == beside.origin(start, start + 1)
 
 
 @given(HOSTILE)
@@ -119,6 +128,35 @@ def test_a_view_says_where_it_stands() -> None:
 @pytest.mark.parametrize("text", ["a" * 64, "0123456789" * 10, "https://example.org/a/long/path/to/some/document"])
 def test_what_decodes_to_noise_is_no_view(text: str) -> None:
     assert list(decode_views(fold(text))) == []
+
+
+@pytest.mark.parametrize(
+    ("encode", "decode", "library"),
+    [
+        (base64.b85encode, _decoders.b85decode, base64.b85decode),
+        (base64.a85encode, _decoders.a85decode, base64.a85decode),
+    ],
+)
+@given(data=st.binary(max_size=20) | st.just(bytes(8)), letters=st.text("".join(map(chr, range(33, 127))), max_size=12))
+@example(data=b"", letters="s8W-!")  # 2 ** 32 - 1 in Ascii85
+@example(data=b"", letters='s8W-"')
+@example(data=b"", letters="|NsC1")  # 2 ** 32 in that of git
+@example(data=b"", letters="!!z!!")
+def test_base85_is_decoded_as_the_library_does(
+    encode: Callable[[bytes], bytes],
+    decode: Callable[[bytes], bytes],
+    library: Callable[[bytes], bytes],
+    data: bytes,
+    letters: str,
+) -> None:
+    assert decode(encode(data)) == data
+    try:
+        expected = library(letters.encode())
+    except ValueError:
+        with pytest.raises(ValueError, match=r"z within a group|not a number of 32 bits"):
+            decode(letters.encode())
+    else:
+        assert decode(letters.encode()) == expected
 
 
 def test_an_altered_table_of_letters_stops_everything(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import gc
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -26,6 +26,8 @@ WARM_UP: Final = 0.06
 """Share of the steps until the learning rate is reached; then it falls to zero."""
 POOL: Final = 20
 """Batches among whose prompts those of similar length form a batch."""
+TOKENS_AT_ONCE: Final = 512
+"""Of a batch, with their padding, on the CPU: what 2,000 leave in the largest encoder until they are learned from takes 2 GB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,10 +131,11 @@ def _train_once(
         progress(
             f"training the reader, run {run + 1}" if recipe.runs > 1 else "training the reader", done, len(batches)
         )
-        outputs = unit(dropout(base.read_states([tokens[row] for row in rows]), recipe.dropout))
-        loss = cross_entropy(outputs, torch.tensor([answers[row] for row in rows], device=device))
         optimizer.zero_grad()
-        torch.autograd.backward(loss)
+        for part in _parts(rows, lengths, TOKENS_AT_ONCE if device == "cpu" else math.inf):
+            outputs = unit(dropout(base.read_states([tokens[row] for row in part]), recipe.dropout))
+            right = torch.tensor([answers[row] for row in part], device=device)
+            torch.autograd.backward(cross_entropy(outputs, right, reduction="sum") / len(rows))
         torch.nn.utils.clip_grad_norm_([*changes.values(), *unit.parameters()], 1.0)
         optimizer.step()
         schedule.step()
@@ -171,6 +174,17 @@ def _make_trainable(kind: ReaderKind, body: torch.nn.Module, device: str) -> dic
         parent, _, own = name.rpartition(".")
         setattr(body.get_submodule(parent), own, Changed(body.get_submodule(name), down, up))
     return changes
+
+
+def _parts(rows: Sequence[int], lengths: Sequence[int], most: float) -> Iterator[Sequence[int]]:
+    """Yield parts of a batch: as many of its prompts as have `most` tokens with their padding, at least one."""
+    start, longest = 0, 0
+    for end, row in enumerate(rows):
+        longest = max(longest, lengths[row])
+        if end > start and longest * (end + 1 - start) > most:
+            yield rows[start:end]
+            start, longest = end, lengths[row]
+    yield rows[start:]
 
 
 def _batches(lengths: Sequence[int], batch: int, seed: int, number: int) -> list[list[int]]:

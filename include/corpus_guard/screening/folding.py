@@ -158,7 +158,7 @@ class CharOffsets:
 class FoldedText:
     """Text in its plain form, with the way back to the original."""
 
-    __slots__ = ("_gap", "_offsets", "_read", "_same_places", "_starts", "data", "original", "text")
+    __slots__ = ("_gap", "_is_plain", "_offsets", "_read", "_same_places", "_starts", "data", "original", "text")
 
     def __init__(self, original: str) -> None:
         is_plain = original.isascii() and original.replace("\n", " ").isprintable()
@@ -168,7 +168,8 @@ class FoldedText:
         self.data: Final = self.text.encode()
         """The text in UTF-8, as RE2 takes it."""
         self._offsets: Final = CharOffsets(self.data, len(self.text))
-        self._same_places: Final = not replaced and len(self.text) == len(original)
+        self._is_plain: Final = not replaced
+        self._same_places: Final = self._is_plain and len(self.text) == len(original)
         self._starts = array("I")  # offset in the original of each folded character, as far as it was computed
         self._read = 0  # characters of the original read so far
         self._gap = -1  # where the white space begins that they ended with
@@ -193,6 +194,10 @@ class FoldedText:
 
     def _starts_through(self, end: int) -> array[int]:
         starts, original, gap = self._starts, self.original, self._gap
+        if self._is_plain:
+            if not starts:
+                starts.frombytes(_starts_of_plain(original).tobytes())
+            return starts
         at, size = self._read, len(self.original)
         while at < size and len(starts) <= end:
             for char in _TABLE[ord(original[at])]:
@@ -206,6 +211,15 @@ class FoldedText:
             at += 1
         self._read, self._gap = at, gap
         return starts
+
+
+def _starts_of_plain(text: str) -> NDArray[np.uint32]:
+    """Return the offset of each character of a text in ASCII that folding keeps: of white space the first one between words."""
+    blank = np.frombuffer(text.encode(), np.uint8) <= ord(" ")
+    kept = ~blank
+    kept[1:] |= blank[1:] & ~blank[:-1]
+    kept[len(text.rstrip()) :] = False
+    return np.flatnonzero(kept).astype(np.uint32)
 
 
 def fold(text: str) -> FoldedText:
