@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from corpus_guard.models.cut_language_model import CutLanguageModel
 from corpus_guard.models.encoder import MINILM_ENCODER
 from corpus_guard.models.order_reader import ORDERS
 from corpus_guard.models.trained_reader import ReaderKind, ReaderWeights, TrainedReader
+from corpus_guard.models.weights import builtin_embedder
 
 KIND = ReaderKind("harbours", "harbours", MINILM_ENCODER, outputs=2)
 
@@ -28,6 +30,24 @@ def test_nothing_is_loaded_for_nothing() -> None:
     reader = TrainedReader(lambda: pytest.fail("loaded"), lambda: pytest.fail("loaded"))
 
     assert reader.log_odds([], 0).shape == (0,)
+
+
+def test_readers_of_one_model_share_what_they_do_not_change() -> None:
+    once = replace(made_up(), unit=np.linspace(0, 1, 2 * (KIND.base.width + 1), dtype=np.float32).reshape(2, -1))
+    twice = replace(once, changes={name: 2 * rows for name, rows in once.changes.items()})
+    readers = [TrainedReader(builtin_embedder, partial(replace, weights)) for weights in (once, twice)]
+
+    alone = readers[0].log_odds(["The crane is back."], 0)
+    other = readers[1].log_odds(["The crane is back."], 0)
+
+    assert alone != other
+    assert readers[0].log_odds(["The crane is back."], 0) == alone
+    words, matrices = (
+        [reader._base.body.get_submodule(name).weight.data_ptr() for reader in readers]
+        for name in ("embeddings.word_embeddings", next(iter(KIND.shapes)).rpartition(".")[0])
+    )
+    assert words[0] == words[1]
+    assert matrices[0] != matrices[1]
 
 
 def test_no_text_becomes_a_control_token(models: Models) -> None:

@@ -26,6 +26,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, DynamicCache  # no
 from transformers.utils import logging  # noqa: E402
 
 from corpus_guard.models.cpu import number_format, release_memory  # noqa: E402
+from corpus_guard.models.shared_parameters import share_parameters  # noqa: E402
 
 logging.disable_progress_bar()
 
@@ -65,6 +66,7 @@ class LanguageModel:
         self.dtype = number_format()
         self._tokenizer = AutoTokenizer.from_pretrained(weights.folder)
         self._model = AutoModelForCausalLM.from_pretrained(weights.folder, dtype=getattr(torch, self.dtype)).eval()
+        share_parameters(self._model.model, weights)
 
     @property
     def digest(self) -> str:

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from corpus_guard.domain import digest, sha256_bytes
 from corpus_guard.errors import SettingsError
 from corpus_guard.models.reader_base import OpenBase, ReaderBase
+from corpus_guard.models.shared_parameters import share_parameters
 from corpus_guard.models.weights import Weights
 
 if TYPE_CHECKING:
@@ -179,9 +180,12 @@ class TrainedReader:
     def _base(self) -> OpenBase:
         import torch
 
-        base = self.weights.kind.base.open(self._find_base())
+        files = self._find_base()
+        base = self.weights.kind.base.open(files)
+        changed = [name for name, _ in self.weights.kind.base.changed]
+        share_parameters(base.body, files, changed)
         with torch.no_grad():
-            for name, _ in self.weights.kind.base.changed:
+            for name in changed:
                 matrix: Any = base.body.get_submodule(name)
                 up, down = (torch.from_numpy(self.weights.changes[f"{name}.{part}"]) for part in ("up", "down"))
                 matrix.weight.copy_(matrix.weight.float() + SCALE * up.T @ down)

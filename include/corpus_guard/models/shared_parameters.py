@@ -1,0 +1,32 @@
+"""Parameters that several models of a process have in common lie in memory once.
+
+Readers change some matrices of a built-in model and leave the others, its table of words most of all, as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Final
+from weakref import WeakValueDictionary
+
+if TYPE_CHECKING:
+    import torch
+
+    from corpus_guard.models.weights import Weights
+
+
+def share_parameters(body: torch.nn.Module, weights: Weights, changed: Collection[str] = ()) -> None:
+    """Let a model's frozen parameters be those that another model of the same files has brought; the first one brings its own.
+
+    Args:
+        body: as `corpus_guard.models.reader_base.load_layers` returns it.
+        weights: the files that it was loaded from.
+        changed: names of modules whose parameters are its own.
+    """
+    for name, parameter in body.named_parameters():
+        if name.rpartition(".")[0] not in changed:
+            parameter.data = _parameters.setdefault((weights.digest, name, str(parameter.dtype)), parameter).data
+
+
+_parameters: Final[WeakValueDictionary[tuple[str, str, str], torch.nn.Parameter]] = WeakValueDictionary()
+"""(digest of the files, name, number format) → the parameter, as long as its model lives."""
