@@ -29,7 +29,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Final, Protocol, TypeAlias
 
@@ -56,6 +56,8 @@ MAX_PLACES: Final = 5_000
 """Places that are looked at in one text, whether they count or not."""
 MAX_DOUBTFUL: Final = 5_000
 """Sentences of one text that the classifier reads with its encoders, some 7 to 20 ms each, and up to 50 more where both read."""
+READ_AT_ONCE: Final = 128
+"""Sentences of one text that are read before it is asked whether `MAX_HITS` of them are orders: the rest is not read then."""
 _KEPT_TEXTS: Final = 512
 """Texts whose doubtful sentences are kept between the two looks at a batch."""
 FOLLOWED_BY_BYTES: Final = 800
@@ -327,7 +329,7 @@ class Instructions(ConfiguredCheck[InstructionsParams]):
 
     name = "instructions"
     params_class = InstructionsParams
-    code_version = ("10",)
+    code_version = ("11",)
 
     def __init__(
         self,
@@ -387,7 +389,8 @@ class Instructions(ConfiguredCheck[InstructionsParams]):
         """Search the text and the hidden text of each version."""
         if classifier := self._orders:
             # Sentences of all texts together take half the time of those of one text after the other.
-            classifier.probabilities([each for version in batch for each in self._doubtful(version.text)[0].values()])
+            first = [islice(self._doubtful(version.text)[0].values(), READ_AT_ONCE) for version in batch]
+            classifier.probabilities(list(chain.from_iterable(first)))
         for position, version in enumerate(batch):
             for finding in self.read(version.text):
                 yield position, finding
@@ -471,15 +474,27 @@ class Instructions(ConfiguredCheck[InstructionsParams]):
             return
         doubtful, cut_off = self._doubtful(text)
         search.cut_off |= cut_off
-        for span, probability in zip(doubtful, classifier.probabilities(list(doubtful.values())), strict=True):
-            if probability < self.params.order_probability:
-                continue
-            if stands_apart or probability >= self.params.fitting_order_probability or is_foreign(text, span):
+        places, counted = list(doubtful), 0
+        for start in range(0, len(places), READ_AT_ONCE):
+            if counted >= MAX_HITS:
+                return
+            part = places[start : start + READ_AT_ONCE]
+            read = classifier.probabilities([doubtful[span] for span in part])
+            for span, probability in zip(part, read, strict=True):
+                if not self._is_likely(text, span, probability, stands_apart=stands_apart):
+                    continue
                 rule = SPEECH_ACT.model_copy(update={"score": round(probability, 2)})
                 # Marks in front of a sentence, such as a fence of code, are its surroundings: they may excuse it.
                 marks = len(text[span.start : span.end]) - len(text[span.start : span.end].lstrip("`\"'“«„>#*- \n"))
                 if hits := weigh(rule, Span(span.start + marks, span.end)):
                     yield hits
+                    counted += not hits.lowered
+
+    def _is_likely(self, text: str, span: Span, probability: float, *, stands_apart: bool) -> bool:
+        """Return whether a sentence is likely enough an order to count."""
+        if probability < self.params.order_probability:
+            return False
+        return stands_apart or probability >= self.params.fitting_order_probability or is_foreign(text, span)
 
     @cached_property
     def _doubtful(self) -> Callable[[str], tuple[dict[Span, str], bool]]:
