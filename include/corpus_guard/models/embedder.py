@@ -15,7 +15,6 @@ import torch  # noqa: E402  (after configure_libraries(): the libraries read the
 from sentence_transformers import SentenceTransformer  # noqa: E402
 
 from corpus_guard.models.cpu import number_format, release_memory  # noqa: E402
-from corpus_guard.models.shared_parameters import share_parameters  # noqa: E402
 
 # small batches of like lengths are the fastest on CPUs (41 chunks/s at 8, 25 at 128, float32)
 TEXTS_PER_BATCH = 32
@@ -36,7 +35,6 @@ class Embedder:
         self._model = SentenceTransformer(
             str(weights.folder), device="cpu", model_kwargs={"dtype": getattr(torch, self.dtype)}, local_files_only=True
         )
-        share_parameters(self._model[0].auto_model, weights)
         self._model.register_forward_hook(self._report)
 
     def _report(self, _module: object, _inputs: object, output: Mapping[str, torch.Tensor]) -> None:

@@ -66,7 +66,7 @@ class LanguageModel:
         self.dtype = number_format()
         self._tokenizer = AutoTokenizer.from_pretrained(weights.folder)
         self._model = AutoModelForCausalLM.from_pretrained(weights.folder, dtype=getattr(torch, self.dtype)).eval()
-        share_parameters(self._model.model, weights)
+        share_parameters(self._model.base_model, weights)
 
     @property
     def digest(self) -> str:
