@@ -26,7 +26,7 @@ quote an attack and call it an example; the finding is then two severities lower
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from itertools import chain, islice
@@ -58,8 +58,6 @@ MAX_DOUBTFUL: Final = 5_000
 """Sentences of one text that the classifier reads with its encoders, some 7 to 20 ms each, and up to 50 more where both read."""
 READ_AT_ONCE: Final = 128
 """Sentences of one text that are read before it is asked whether `MAX_HITS` of them are orders: the rest is not read then."""
-_KEPT_TEXTS: Final = 512
-"""Texts whose doubtful sentences are kept between the two looks at a batch."""
 FOLLOWED_BY_BYTES: Final = 800
 """Bytes after a hit in which a rule's ``followed_by`` must stand."""
 MAX_VIEW_DEPTH: Final = 4
@@ -145,6 +143,14 @@ class _Hit:
     rule: InstructionRule
     start: int  # bytes
     end: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Doubtful:
+    """Sentences that may be orders, by their places, and whether the text holds more than are read."""
+
+    sentences: Mapping[Span, str]
+    cut_off: bool
 
 
 @dataclass(slots=True)
@@ -387,25 +393,28 @@ class Instructions(ConfiguredCheck[InstructionsParams]):
 
     def run(self, batch: Sequence[Version], survey: Survey | None) -> Hits:
         """Search the text and the hidden text of each version."""
-        if classifier := self._orders:
+        doubtful = [self._find_doubtful(version.text) for version in batch]
+        if self._orders:
             # Sentences of all texts together take half the time of those of one text after the other.
-            first = [islice(self._doubtful(version.text)[0].values(), READ_AT_ONCE) for version in batch]
-            classifier.probabilities(list(chain.from_iterable(first)))
-        for position, version in enumerate(batch):
-            for finding in self.read(version.text):
+            first = (islice(each.sentences.values(), READ_AT_ONCE) for each in doubtful)
+            self._orders.probabilities(list(chain.from_iterable(first)))
+        for position, (version, each) in enumerate(zip(batch, doubtful, strict=True)):
+            for finding in self._read(version.text, each):
                 yield position, finding
             if version.hidden:
                 for finding in self.read(version.hidden, hidden=True):
                     yield position, replace(finding, span=None)  # a place of the hidden text is none in the text
-        self.__dict__.pop("_doubtful", None)  # and the texts that it holds
 
     def read(self, text: str, *, hidden: bool = False) -> Iterator[Finding]:
-        """Yield the findings of one text, with their places in it.
+        """Return the findings of one text, with their places in it.
 
         Args:
             text: as it is published, or the hidden text.
             hidden: a reader does not see it.
         """
+        return self._read(text, self._find_doubtful(text), hidden=hidden)
+
+    def _read(self, text: str, doubtful: _Doubtful, *, hidden: bool = False) -> Iterator[Finding]:
         folded, search = fold(text), _Search()
         excuses = Excuses(text, self.params.context_window)
         by_code: dict[str, _RuleHits] = {}
@@ -424,7 +433,7 @@ class Instructions(ConfiguredCheck[InstructionsParams]):
                 steps = (*steps, "it asks for a reference, as letters do")
             return self._lowered(rule, span, steps)
 
-        for hits in self._plain_hits(folded, search, weigh, stands_apart=hidden):
+        for hits in self._plain_hits(folded, doubtful, search, weigh, stands_apart=hidden):
             plain.add(hits.rule.id)
             _add_hits(by_code, "hidden" if hidden else "", hits)
         for view in decode_views(folded):
@@ -453,7 +462,7 @@ class Instructions(ConfiguredCheck[InstructionsParams]):
             yield self._unread()
 
     def _plain_hits(
-        self, folded: FoldedText, search: _Search, weigh: _Weigh, *, stands_apart: bool
+        self, folded: FoldedText, doubtful: _Doubtful, search: _Search, weigh: _Weigh, *, stands_apart: bool
     ) -> Iterator[_RuleHits]:
         in_folded, in_raw, _ = self._matchers
         original = folded.original
@@ -466,14 +475,15 @@ class Instructions(ConfiguredCheck[InstructionsParams]):
         data = original.encode("utf-8", "replace")
         offsets = CharOffsets(data, len(original))
         yield from search.hits(in_raw, data, lambda start, end: Span(offsets.char(start), offsets.char(end)), weigh_at)
-        yield from self._speech_acts(original, search, weigh, stands_apart=stands_apart)
+        search.cut_off |= doubtful.cut_off
+        yield from self._speech_acts(original, doubtful.sentences, weigh, stands_apart=stands_apart)
 
-    def _speech_acts(self, text: str, search: _Search, weigh: _Weigh, *, stands_apart: bool) -> Iterator[_RuleHits]:
+    def _speech_acts(
+        self, text: str, doubtful: Mapping[Span, str], weigh: _Weigh, *, stands_apart: bool
+    ) -> Iterator[_RuleHits]:
         """Yield the sentences that the classifier takes for orders."""
         if (classifier := self._orders) is None:
             return
-        doubtful, cut_off = self._doubtful(text)
-        search.cut_off |= cut_off
         places, counted = list(doubtful), 0
         for start in range(0, len(places), READ_AT_ONCE):
             if counted >= MAX_HITS:
@@ -496,26 +506,21 @@ class Instructions(ConfiguredCheck[InstructionsParams]):
             return False
         return stands_apart or probability >= self.params.fitting_order_probability or is_foreign(text, span)
 
-    @cached_property
-    def _doubtful(self) -> Callable[[str], tuple[dict[Span, str], bool]]:
-        """Return the sentences of a text that words do not rule out, by their places, and whether there are more."""
-        assert self._orders is not None  # noqa: S101 - asked only where the classifier is on
-        classifier = self._orders
-
-        @lru_cache(maxsize=_KEPT_TEXTS)
-        def find(text: str) -> tuple[dict[Span, str], bool]:
-            rows = {span: join_cells(text[span.start : span.end]) for span in split_rows(text)}
-            if not classifier.opens(text) and not any(map(classifier.opens, rows.values())):
-                return {}, False
-            sentences = {
-                span: rows.get(span) or text[span.start : span.end]
-                for span in dict.fromkeys((*split_pieces(text), *split_slots(text), *rows))
-            }
-            found = filter(classifier.doubts, dict.fromkeys(sentences.values()))
-            read = set(islice(found, MAX_DOUBTFUL))
-            return {span: each for span, each in sentences.items() if each in read}, next(found, None) is not None
-
-        return find
+    def _find_doubtful(self, text: str) -> _Doubtful:
+        """Return the sentences of a text that words do not rule out."""
+        if (classifier := self._orders) is None:
+            return _Doubtful({}, cut_off=False)
+        rows = {span: join_cells(text[span.start : span.end]) for span in split_rows(text)}
+        if not classifier.opens(text) and not any(map(classifier.opens, rows.values())):
+            return _Doubtful({}, cut_off=False)
+        sentences = {
+            span: rows.get(span) or text[span.start : span.end]
+            for span in dict.fromkeys((*split_pieces(text), *split_slots(text), *rows))
+        }
+        found = filter(classifier.doubts, dict.fromkeys(sentences.values()))
+        read = set(islice(found, MAX_DOUBTFUL))
+        doubtful = {span: each for span, each in sentences.items() if each in read}
+        return _Doubtful(doubtful, cut_off=next(found, None) is not None)
 
     def _encoded_hits(
         self, view: DecodedView, kinds: tuple[str, ...], search: _Search, weigh: _Weigh
@@ -535,7 +540,8 @@ class Instructions(ConfiguredCheck[InstructionsParams]):
             return weigh(rule, view.locate(span.start, span.end))
 
         inner = fold(view.text)
-        yield from self._plain_hits(inner, search, weigh_in_view, stands_apart=True)
+        doubtful = self._find_doubtful(view.text)
+        yield from self._plain_hits(inner, doubtful, search, weigh_in_view, stands_apart=True)
         for nested in decode_views(inner, without=kinds):
             search.cut_off |= nested.cut_off
             if len(kinds) < MAX_VIEW_DEPTH:
