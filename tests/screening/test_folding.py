@@ -153,7 +153,7 @@ def test_base85_is_decoded_as_the_library_does(
     try:
         expected = library(letters.encode())
     except ValueError:
-        with pytest.raises(ValueError, match=r"z within a group|not a number of 32 bits"):
+        with pytest.raises(ValueError, match=r"z within a group|no letter of base 85|not a number of 32 bits"):
             decode(letters.encode())
     else:
         assert decode(letters.encode()) == expected

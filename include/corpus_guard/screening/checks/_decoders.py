@@ -12,10 +12,14 @@ import re
 import string
 import zlib
 from collections.abc import Iterator
-from typing import Final
+from functools import cache
+from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote_to_bytes
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 MAX_INFLATED: Final = 1_000_000
 """Bytes that a compressed run may become; a longer one is cut."""
@@ -134,15 +138,23 @@ def a85decode(letters: bytes) -> bytes:
 
 def _groups_of_five(letters: bytes, alphabet: bytes) -> bytes:
     """Return four bytes for each five letters."""
-    values = np.full(256, len(alphabet), np.int64)
-    values[list(alphabet)] = range(len(alphabet))
     missing = -len(letters) % 5
-    digits = values[np.frombuffer(letters + alphabet[-1:] * missing, np.uint8)].reshape(-1, 5)
-    numbers = digits @ len(alphabet) ** np.arange(4, -1, -1)
-    if (digits == len(alphabet)).any() or (numbers >> 32).any():
+    digits = _digits(alphabet)[np.frombuffer(letters + alphabet[-1:] * missing, np.uint8)]
+    if digits.max(initial=0) == len(alphabet):
+        raise ValueError("no letter of base 85")
+    numbers = digits.reshape(-1, 5) @ len(alphabet) ** np.arange(4, -1, -1)
+    if numbers.max(initial=0) >> 32:
         raise ValueError("not a number of 32 bits in base 85")
     data = numbers.astype(">u4").tobytes()
     return data[: len(data) - missing]
+
+
+@cache
+def _digits(alphabet: bytes) -> NDArray[np.int64]:
+    """Return the value of each byte; of one that is no letter, how many letters there are."""
+    values = np.full(256, len(alphabet), np.int64)
+    values[list(alphabet)] = range(len(alphabet))
+    return values
 
 
 def unhex(run: str) -> str:
