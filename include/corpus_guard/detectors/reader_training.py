@@ -26,7 +26,7 @@ WARM_UP: Final = 0.06
 """Share of the steps until the learning rate is reached; then it falls to zero."""
 POOL: Final = 20
 """Batches among whose prompts those of similar length form a batch."""
-TOKENS_AT_ONCE: Final = 512
+TOKENS_AT_ONCE: Final = 256
 """Of a batch, with their padding, on the CPU: what 2,000 leave in the largest encoder until they are learned from takes 2 GB."""
 
 
