@@ -1,4 +1,4 @@
-"""Training of a reader: what a batch is, and what the memory that it takes may not change."""
+"""Training of a reader: a batch that is read in parts teaches the same."""
 
 from __future__ import annotations
 

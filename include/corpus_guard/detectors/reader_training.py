@@ -27,7 +27,7 @@ WARM_UP: Final = 0.06
 POOL: Final = 20
 """Batches among whose prompts those of similar length form a batch."""
 TOKENS_AT_ONCE: Final = 256
-"""Of a batch, with their padding, on the CPU: what 2,000 leave in the largest encoder until they are learned from takes 2 GB."""
+"""Tokens, padding included, that are learned from at once on the CPU. For 2,000 of them the largest encoder needs 2 GB."""
 
 
 @dataclass(frozen=True, slots=True)

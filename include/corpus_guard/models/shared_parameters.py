@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def share_parameters(body: torch.nn.Module, weights: Weights, changed: Collection[str] = ()) -> None:
-    """Let a model's frozen parameters be those that another model of the same files has brought; the first one brings its own.
+    """Use the frozen parameters of a model in memory that was loaded from the same files, where there is one.
 
     Args:
         body: as `corpus_guard.models.reader_base.load_layers` returns it.

@@ -620,18 +620,18 @@ def test_orders_in_two_cells_of_a_row_are_two() -> None:
 )
 def test_ten_times_as_much_of_one_unit_takes_no_hundred_times_as_long(unit: str) -> None:
     small, large = (cpu_seconds(unit * (size // len(unit))) for size in (500_000, 5_000_000))
-    assert large < 40 * small
+    assert large < 30 * small
 
 
 def test_ten_times_as_many_attacks_take_no_hundred_times_as_long() -> None:
     text = f"{PHRASE} é "
     assert "override" in findings(text * 75_000)
     findings(ORDER)  # loads the classifier's models
-    assert cpu_seconds(text * 75_000) < 40 * cpu_seconds(text * 7_500)
+    assert cpu_seconds(text * 75_000) < 30 * cpu_seconds(text * 7_500)
 
 
 def cpu_seconds(text: str) -> float:
-    """Return what a text takes; what it is compared with was measured beside it, on whatever machine and beside whatever work."""
+    """Return the CPU time of a text. It is compared with another one of the same minute only: machines and their load differ."""
     started = time.process_time()
     findings(text)
     return time.process_time() - started

@@ -57,7 +57,7 @@ MAX_PLACES: Final = 5_000
 MAX_DOUBTFUL: Final = 5_000
 """Sentences of one text that the classifier reads with its encoders, some 7 to 20 ms each, and up to 50 more where both read."""
 READ_AT_ONCE: Final = 128
-"""Sentences of one text that are read before it is asked whether `MAX_HITS` of them are orders: the rest is not read then."""
+"""Sentences of one text that are read at a time. No more are read once `MAX_HITS` of them count."""
 FOLLOWED_BY_BYTES: Final = 800
 """Bytes after a hit in which a rule's ``followed_by`` must stand."""
 MAX_VIEW_DEPTH: Final = 4
