@@ -10,7 +10,6 @@ import re
 import zlib
 from collections.abc import Iterator, Sequence
 from enum import IntEnum
-from functools import lru_cache
 from itertools import pairwise
 from typing import Final, TypeAlias
 
@@ -120,20 +119,21 @@ def read_features(sentence: str) -> Buckets:
     )
 
 
-@lru_cache(maxsize=200_000)
 def hash_feature(name: str) -> int:
     """Return the bucket of a feature."""
     return zlib.crc32(name.encode("utf-8", "replace")) % BUCKETS
 
 
-@lru_cache(maxsize=50_000)
 def hash_pieces(word: str) -> frozenset[int]:
     """Return the buckets of the pieces of four characters of a word and its edges."""
     padded = f"<{word[:40]}>"
     if len(padded) <= PIECE_CHARS + 1:
         return frozenset()
-    pieces = (padded[at : at + PIECE_CHARS] for at in range(len(padded) - PIECE_CHARS + 1))
-    return frozenset(zlib.crc32(piece.encode("utf-8", "replace")) % BUCKETS for piece in pieces)
+    places = range(len(padded) - PIECE_CHARS + 1)
+    if padded.isascii():  # cut as bytes, in half the time
+        data = padded.encode()
+        return frozenset([zlib.crc32(data[at : at + PIECE_CHARS]) % BUCKETS for at in places])
+    return frozenset([hash_feature(padded[at : at + PIECE_CHARS]) for at in places])
 
 
 def _pairs(words: Sequence[str]) -> Iterator[str]:

@@ -57,7 +57,7 @@ class OpeningWeights(dict[str, float]):
         if len(self) >= MAX_WORDS:
             self.clear()
         bucket, pieces = opening_buckets(word)
-        weight: float = self._words[bucket] + sum(self._pieces[piece] for piece in pieces) / (len(pieces) or 1)
+        weight: float = self._words[bucket] + sum(map(self._pieces.__getitem__, pieces)) / (len(pieces) or 1)
         self[word] = weight
         return weight
 
@@ -144,8 +144,7 @@ class OrdersModel:
         return _rows(self.weights)
 
     def _sum(self, group: Group, buckets: frozenset[int]) -> float:
-        weights = self._table[group]
-        return sum(weights[bucket] for bucket in buckets) / math.sqrt(len(buckets) or 1)
+        return sum(map(self._table[group].__getitem__, buckets)) / math.sqrt(len(buckets) or 1)
 
     def save(self, path: Path) -> None:
         """Write the model."""
