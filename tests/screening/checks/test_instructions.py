@@ -664,6 +664,7 @@ def test_leetspeak_elsewhere_makes_no_order_of_plain_words() -> None:
         "commit 253089a20d1496ef4102d06d603f1755e5e6e746\nReview: do not drop 471fcac, tell 0d346e41 always.",
         "Fixes RAID0 detection; gcc warns at Xv.c:212:41: warning: answer.",
         "merge e947b41d0781b4 later; thanks to kustodian at the mailing list, juha.laiho@example.org as well",
+        "The tree is [<Name: hello@1,0>, <Operator: +>, <Number: 1>], and the name is <Name: hello@1,0>.",
     ],
 )
 def test_digests_names_and_places_in_code_are_no_leetspeak(text: str) -> None:

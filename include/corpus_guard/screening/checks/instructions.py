@@ -335,7 +335,7 @@ class Instructions(ConfiguredCheck[InstructionsParams]):
 
     name = "instructions"
     params_class = InstructionsParams
-    code_version = ("11",)
+    code_version = ("12",)
 
     def __init__(
         self,
