@@ -94,6 +94,31 @@ def test_scripts_and_page_furniture_are_left_out_but_never_most_of_a_page() -> N
     assert "real text" in html.read_string(page("<nav>" + "the real text " * 50 + "</nav>")).text
 
 
+@pytest.mark.parametrize("tag", ["main", 'div role="main"'])
+def test_of_a_page_with_a_main_part_that_is_the_text(tag: str) -> None:
+    menu = "<div><h2>Keyboard shortcuts</h2><p>Press <kbd>S</kbd> to search.</p><ul><li>Light<li>Dark</ul></div>"
+    main = f'<{tag}><nav>Next</nav><h1>Tides</h1><p>High water is at nine. <a href="https://e.org/tables">Tables</a></p></{tag.split()[0]}>'
+    parsed = html.read_string(page(f'<a href="https://e.org/tables">All tables</a>{menu}{main}<p>Theme by nobody</p>'))
+
+    assert parsed.text == "# Tides\n\nHigh water is at nine. Tables (https://e.org/tables)"
+    assert parsed.hidden == ""  # what is left out is on the screen
+
+
+def test_a_main_part_that_holds_next_to_nothing_is_not_taken_for_the_page() -> None:
+    parsed = html.read_string(page("<main><h1>Tides</h1></main><p>" + "High water is at nine. " * 20 + "</p>"))
+
+    assert "High water" in parsed.text
+
+
+def test_a_comment_that_repeats_another_counts_once() -> None:
+    licence = "<!--! Icons by somebody, under a licence of so many words -->"
+
+    once = html.read_string(page(f"<p>High water is at nine.</p><svg>{licence}</svg>")).hidden
+
+    assert html.read_string(page(f"<p>High water is at nine.</p><svg>{licence * 10}</svg>")).hidden == once
+    assert "under a licence" in once
+
+
 def test_what_it_says_of_itself_is_declared() -> None:
     head = '<title>T &amp; U</title><meta name="Author" content="me"><meta property="article:published_time" content="2026">'
     assert dict(html.read_string(page("", head)).declared) == {"title": "T & U", "author": "me", "date": "2026"}

@@ -1,7 +1,7 @@
 """Text a reader does not see, sorted by what hides it.
 
 There are two sorts. *Runs* are text of the document that is not shown (a white word, a deleted sentence): all
-of it counts. *Asides* are texts that formats keep beside the document's own (alternative texts, titles,
+of it counts, but of comments that repeat each other one, such as the licence within each icon of a page. *Asides* are texts that formats keep beside the document's own (alternative texts, titles,
 properties): each counts once, if it is prose and the visible text does not repeat it. Both are evidence for
 screening and are never published.
 """
@@ -54,9 +54,14 @@ class HiddenText:
     def __init__(self) -> None:
         self._runs: dict[str, list[str]] = {}
         self._asides: dict[str, dict[str, None]] = {}
+        self._comments: set[str] = set()
 
     def add(self, reason: str, text: str) -> None:
         """Add a separate piece; `reason` is a key of `HIDING_REASONS`."""
+        if reason == "comment":
+            if text in self._comments:
+                return
+            self._comments.add(text)
         if reason not in _ASIDES:
             self._runs.setdefault(reason, []).append(f"\n{text}\n")
         elif reason in _SINGLE_WORDS or len(text.split(maxsplit=_MIN_WORDS)) >= _MIN_WORDS or len(text) > 80:

@@ -4,8 +4,8 @@ Hidden: elements with ``hidden``; a style or a ``<style>`` rule with display:non
 opacity:0, a font, clip or box without size, or a place off the screen; text in the colour of its background;
 comments; ``<template>``, ``<noscript>`` and other fallbacks; and, unless the text repeats them, alternative
 texts, tooltips, the page's title and its ``<meta>`` texts. Not hidden: ``aria-hidden`` (it is on the screen;
-icons carry it). Scripts are dropped, and so are icons of a font (private-use characters), navigation and the page's
-footer, which repeat on every page.
+icons carry it). Scripts are dropped, and so are icons of a font (private-use characters) and what repeats on every page:
+navigation, the page's footer, and all that stands outside ``<main>`` where a page has one.
 
 `_layout` defines how structure is written. A second parser, libxml2's, counts the text of the same bytes
 (`_recount`).
@@ -31,6 +31,9 @@ from corpus_guard.intake.parsing.formats._layout import Layout, link_suffix
 _NO_SHEETS = _css.StyleSheets()
 MIN_BODY_SHARE = 0.4
 """Smallest share of the visible text that a page without its furniture must have; else all of it is taken."""
+MIN_MAIN_SHARE = 0.15
+"""The same where the page says itself what its main part is: the stubs of a manual are shorter than the menus around them."""
+_MAIN = "main, [role=main]"
 _FURNITURE = frozenset({"navigation", "search", "contentinfo"})  # roles
 _CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w.:-]{1,40})", re.IGNORECASE)
 # Python has codecs of these names; browsers do not, and some take quadratic time.
@@ -124,18 +127,17 @@ def read_page(html: str, sheets: _css.StyleSheets = _NO_SHEETS) -> HtmlPage:
     if document is None:
         raise MemoryError
     styles = _css.DocumentStyles(document, sheets)
-    reader = _TreeReader(styles)
+    reader = _TreeReader(styles, has_main=bool(document.query_selector(_MAIN)))
     declared = _read_declared(tree.title, document, reader.hidden)
     reader.walk(document)
     text, body = reader.layout.render(), reader.layout.render(aside=False)
+    least = MIN_MAIN_SHARE if reader.has_main else MIN_BODY_SHARE
     problems: tuple[Finding, ...] = ()
     if not styles.complete:
         problems = (
             make_problem("styles", Severity.LOW, "too many style rules: some hidden text may count as visible"),
         )
-    return HtmlPage(
-        body if len(body) >= MIN_BODY_SHARE * len(text) else text, reader.hidden, declared, problems, reader.chars
-    )
+    return HtmlPage(body if len(body) >= least * len(text) else text, reader.hidden, declared, problems, reader.chars)
 
 
 def _decode(content: bytes) -> tuple[str, tuple[Finding, ...]]:
@@ -194,7 +196,8 @@ class _Appearance:
 class _TreeReader:
     """Writer of a tree's visible and hidden text. Iterative: the document decides how deep it is."""
 
-    def __init__(self, styles: _css.DocumentStyles) -> None:
+    def __init__(self, styles: _css.DocumentStyles, *, has_main: bool) -> None:
+        self.has_main = has_main
         self.hidden = HiddenText()
         self.layout = Layout()
         self.chars = 0
@@ -202,11 +205,13 @@ class _TreeReader:
         self._rows: list[int] = []  # cells so far, of each open row
         self._lists: list[int | None] = []  # items so far, of each open list; None where they are not numbered
         self._links: list[tuple[str, list[str]]] = []
-        self._targets: set[str] = set()  # written already; manuals name the same one hundreds of times
+        self._targets: set[tuple[bool, str]] = (
+            set()
+        )  # written already, within furniture or not; manuals name one hundreds of times
 
     def walk(self, root: Node) -> None:
         """Read everything below `root`."""
-        stack: list[tuple[Node | None, _Appearance, str]] = [(root, _Appearance(), "")]
+        stack: list[tuple[Node | None, _Appearance, str]] = [(root, _Appearance(furniture=self.has_main), "")]
         while stack:
             node, look, ending = stack.pop()
             if node is None:
@@ -252,7 +257,9 @@ class _TreeReader:
             self._collect_asides(node, look)
         if name in _FALLBACK_TAGS or name in {"title", "desc", "metadata"}:
             look = replace(look, gone=look.gone or "fallback")
-        if name == "nav" or (name == "footer" and (node.parent is None or node.parent.node_name == "BODY")):
+        if name == "main" or node.getattr("role") == "main":
+            look = replace(look, furniture=False)
+        elif name == "nav" or (name == "footer" and (node.parent is None or node.parent.node_name == "BODY")):
             look = replace(look, furniture=True)
         if look.hiding_reason:
             if name in _BLOCKS:
@@ -298,8 +305,9 @@ class _TreeReader:
         if name == "a":
             href, words = self._links.pop() if self._links else ("", [])
             layout.aside = look.furniture
-            if (suffix := link_suffix(href, "".join(words))) and words and suffix not in self._targets:
-                self._targets.add(suffix)
+            suffix = link_suffix(href, "".join(words))
+            if suffix and words and (look.furniture, suffix) not in self._targets:
+                self._targets.add((look.furniture, suffix))
                 layout.text(suffix)
             return
         if name in {"td", "th"}:
