@@ -84,6 +84,15 @@ def test_what_options_and_functions_do_is_a_list(headings: Sequence[str]) -> Non
     assert not is_among(headings[1:])
 
 
+ATTRIBUTES = ("#### long", "- Default: false", "* Type: Boolean")
+
+
+def test_what_an_option_does_is_a_list() -> None:
+    assert is_among(ATTRIBUTES)
+    assert not is_among(ATTRIBUTES[:2])
+    assert not is_among(["The default: false", "Type Boolean: yes", "- Default:", "- Typewriter: old"])
+
+
 @pytest.mark.parametrize(
     "line",
     [

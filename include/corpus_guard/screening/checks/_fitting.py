@@ -58,7 +58,11 @@ _HEADING: Final = re.compile(
     r"^[ \t]*(?:(?:-[A-Za-z0-9]\b|--[a-z][\w-]+)(?:[ \t,=|\[<].{0,80})?|[\w.]+\([^()\n]{0,80}\):?|[\w']+ :: \S.{0,200})$",
     re.MULTILINE,
 )
-_MIN_MARKS, _MIN_CHANGES, _MIN_HEADINGS = 2, 4, 4
+_ATTRIBUTE: Final = re.compile(
+    r"^[ \t]*(?:[-*+] )?(?:Default|Type|Required|Optional|Deprecated|Since|Env|Alias(?:es)?): \S.{0,80}$", re.MULTILINE
+)
+"""What manuals say of an option before they tell what it does: "Default: false"."""
+_MIN_MARKS, _MIN_CHANGES, _MIN_HEADINGS, _MIN_ATTRIBUTES = 2, 4, 4, 2
 
 
 def is_listed(text: str, span: Span) -> bool:
@@ -66,7 +70,12 @@ def is_listed(text: str, span: Span) -> bool:
     around = f"{text[max(0, span.start - CONTEXT_CHARS) : span.start]}\n{text[span.end : span.end + CONTEXT_CHARS]}"
     return any(
         len(marks.findall(around)) >= least
-        for marks, least in ((_LOG_MARK, _MIN_MARKS), (_CHANGE, _MIN_CHANGES), (_HEADING, _MIN_HEADINGS))
+        for marks, least in (
+            (_LOG_MARK, _MIN_MARKS),
+            (_CHANGE, _MIN_CHANGES),
+            (_HEADING, _MIN_HEADINGS),
+            (_ATTRIBUTE, _MIN_ATTRIBUTES),
+        )
     )
 
 
