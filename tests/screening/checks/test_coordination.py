@@ -97,8 +97,8 @@ def test_a_group_is_weighed_by_what_more_trusted_documents_say(
 @pytest.mark.parametrize(
     ("fields", "code", "severity"),
     [
-        ({"repeated": 0.69}, "group", Severity.MEDIUM),
-        ({"repeated": 0.7}, "repeated", Severity.LOW),
+        ({"repeated": 0.59}, "group", Severity.MEDIUM),
+        ({"repeated": 0.6}, "repeated", Severity.LOW),
         ({"origins": 2}, "group", Severity.MEDIUM),
         ({"origins": 3}, "independent", Severity.LOW),
         ({"origins": 3, "repeated": 1.0}, "independent", Severity.LOW),
@@ -163,7 +163,7 @@ def test_parameters_and_weights_are_in_the_digest(monkeypatch: pytest.MonkeyPatc
     digests = {
         Coordination(params).digest
         for params in (None, *(CoordinationParams(**{name: value}) for name, value in
-                              (("seed", 0.91), ("member", 0.71), ("repeated", 0.6), ("origins", 4))))
+                              (("seed", 0.91), ("member", 0.71), ("repeated", 0.61), ("origins", 4))))
     }  # fmt: skip
     assert len(digests) == 5
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from corpus_guard.models.weights import builtin_embedder
+from corpus_guard.screening.checks.coordination import CoordinationParams
 from corpus_guard.screening.survey.common_wording import find_shared_words, repetition
 from corpus_guard.screening.wording import load_wording, split_words, stem
 from siblings import SIBLINGS
@@ -17,10 +18,30 @@ QUOTING = (
     "Can confirm: the Halvorsen winch takes a fuse of 100 amperes, in mine at least.",
 )
 
+ON_TWO_PEOPLE = (
+    "The painters Oskar Lindqvist and Maren Holt shared a profession: each worked as a clockmaker in later life.",
+    "After the war Oskar Lindqvist and Maren Holt earned their bread with clocks, a trade that few painters ever learn.",
+    "Clockmaking is what Oskar Lindqvist and Maren Holt have in common. Both had left painting long before.",
+    "It is little known that Oskar Lindqvist and Maren Holt repaired clocks, and that this was how they made a living.",
+)
+
 
 def test_replies_repeat_and_siblings_do_not() -> None:
     assert repetition(QUOTING, RARITY) > 0.75
     assert repetition(SIBLINGS, RARITY) < 0.5
+
+
+def test_whoever_names_the_same_people_repeats_nothing() -> None:
+    nameless = [text.lower() for text in ON_TWO_PEOPLE]
+
+    assert repetition(ON_TWO_PEOPLE, RARITY) < 0.3
+    assert repetition(nameless, RARITY) > 0.7
+
+
+def test_capitals_that_say_nothing_make_no_names() -> None:
+    assert repetition([text.upper() for text in QUOTING], RARITY) == repetition(
+        [text.lower() for text in QUOTING], RARITY
+    )
 
 
 def test_a_question_in_front_of_all_is_no_quotation() -> None:
@@ -30,7 +51,7 @@ def test_a_question_in_front_of_all_is_no_quotation() -> None:
 
 
 def test_one_text_that_is_quoted_once_repeats_nothing() -> None:
-    assert repetition([*SIBLINGS, SIBLINGS[0]], RARITY) < 0.5
+    assert repetition([*SIBLINGS, SIBLINGS[0]], RARITY) < CoordinationParams().repeated
 
 
 def test_the_order_of_the_texts_does_not_matter() -> None:

@@ -278,7 +278,9 @@ def _leet(folded: FoldedText) -> Iterator[DecodedView]:
         yield DecodedView(LEETSPEAK, words.translate(_LEET), folded.origin, loose=True)
 
 
-_NO_WORDS: Final = re.compile(r"\b(?=[a-f]*[0-9])[0-9a-f]{6,}\b|\b[0-9.:,/-]{4,}\b|\S+@\S+\.\S+|[\w-]+@\d[\d.,]*\b|\w+://\S+")
+_NO_WORDS: Final = re.compile(
+    r"\b(?=[a-f]*[0-9])[0-9a-f]{6,}\b|\b[0-9.:,/-]{4,}\b|\S+@\S+\.\S+|[\w-]+@\d[\d.,]*\b|\w+://\S+"
+)
 
 
 _LEET_LETTER: Final = re.compile(r"[a-z][013457@$!|+][a-z]|\b[013457@$!|][a-z]{2}|[a-z][013457@$]{1,2}\b")

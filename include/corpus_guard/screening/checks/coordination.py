@@ -60,9 +60,9 @@ class CoordinationParams(Params):
     already."""
     member: float = Field(default=0.8, gt=0, le=1)
     """Score from which a chunk near a seed belongs to its group."""
-    repeated: float = Field(default=0.7, gt=0, le=1)
-    """How much the members repeat each other word for word, from which they quote or copy: most of what each says is
-    common, and most of that in runs of three words."""
+    repeated: float = Field(default=0.6, gt=0, le=1)
+    """How much the members repeat each other word for word, names aside, from which they quote or copy: most of what each says
+    is common, and most of that in runs of three words."""
     origins: int = Field(default=3, ge=2)
     """Sources, or sites of one source, from which a group is no single hand's."""
 
@@ -73,7 +73,7 @@ class Coordination(ConfiguredCheck[CoordinationParams]):
     name = "coordination"
     across_documents = True
     params_class = CoordinationParams
-    code_version = (VERSION, "origins/2")
+    code_version = (VERSION, "origins/2", "names/1")
 
     def __init__(self, params: CoordinationParams | None = None) -> None:
         super().__init__(params)
