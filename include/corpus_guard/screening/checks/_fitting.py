@@ -39,18 +39,21 @@ _COMMON_WORDS: Final = (
 _COMMON_STEMS: Final = frozenset(word[:_STEM_LETTERS] for word in _COMMON_WORDS.split())
 
 
-# Lines of a log of changes (git, GNU, Debian), and of lists that name what commands do.
+# Lines of a log of changes (git, GNU, Debian), and of lists that name what commands and functions do.
 _LOG_MARK: Final = re.compile(
     r"^[ \t]*(?:commit [0-9a-f]{7,}|(?:Author|Date|Signed-off-by|Reviewed-by|Acked-by): |\d{4}-\d\d-\d\d\s+\S"
     r"|\* [\w./-]+(?: \([^)\n]*\))?:|\[ ?[A-Z][^\]\n]*\]$|-- [A-Z].+<\S+@)|\(#\d+\)|\(closes: #|\bPR[ /#]\d+|<\S+@\S+>$",
     re.MULTILINE | re.IGNORECASE,
 )
 _CHANGE: Final = re.compile(
-    r"^[ \t]*(?:[-*+•][ \t]+)?(?:[\w./-]+: )?(?:Add|Allow|Avoid|Build|Bump|Change|Check|Clean|Compute"
-    r"|Configure|Convert|Correct|Create|Declare|Decode|Define|Delete|Disable|Display|Document|Don't|Download|Drop|Enable|Ensure|Export|Fix|Generate|Handle|Implement|Improve"
-    r"|Include|Initiali[sz]e|Install|Inspect|Introduce|List|Make|Manage|Merge|Move|Pass|Prevent|Print|Provide|Refactor|Reinstall|Remove"
-    r"|Rename|Replace|Report|Return|Revert|Search|Set|Show|Simplify|Skip|Sort|Split|Start|Stop|Support|Switch|Uninstall"
-    r"|Update|Upgrade|Use|Verify|Wrap)\b(?! (?:me|us|your?)\b)",
+    r"^[ \t]*(?:[-*+•][ \t]+)?(?:[\w./-]+: )?(?:Add|Allow|Append|Apply|Avoid|Build|Bump|Call|Change|Check|Clean"
+    r"|Close|Compute|Configure|Construct|Convert|Copy|Correct|Create|Declare|Decode|Define|Delete|Determine|Disable"
+    r"|Display|Document|Don't|Download|Drop|Enable|Encode|Ensure|Escape|Export|Extend|Extract|Find|Fix|Format"
+    r"|Generate|Get|Handle|Implement|Improve|Include|Initiali[sz]e|Insert|Install|Inspect|Introduce|List|Load|Make"
+    r"|Manage|Merge|Move|Normali[sz]e|Open|Parse|Pass|Prevent|Print|Process|Provide|Read|Refactor|Register|Reinstall"
+    r"|Remove|Rename|Replace|Report|Resolve|Retrieve|Return|Revert|Run|Save|Search|Select|Send|Set|Show|Simplify"
+    r"|Skip|Sort|Split|Start|Stop|Store|Support|Switch|Test|Uninstall|Update|Upgrade|Use|Validate|Verify|Wrap|Yield)"
+    r"\b(?! (?:me|us|your?)\b)",
     re.MULTILINE,
 )
 # Options and functions, as manuals head what each does: "-k, --kernel-dir PATH", "close(stream)", "close :: Stream -> m ()".
