@@ -1,9 +1,9 @@
 """Text a reader does not see, sorted by what hides it.
 
 There are two sorts. *Runs* are text of the document that is not shown (a white word, a deleted sentence): all
-of it counts, but of comments that repeat each other one, such as the licence within each icon of a page. *Asides* are texts that formats keep beside the document's own (alternative texts, titles,
-properties): each counts once, if it is prose and the visible text does not repeat it. Both are evidence for
-screening and are never published.
+of it counts, but of comments that repeat each other one, such as the licence within each icon of a page. *Asides*
+are texts that formats keep beside the document's own (alternative texts, titles, properties): each counts once, if
+it is prose and the visible text does not repeat it. Both are evidence for screening and are never published.
 """
 
 from __future__ import annotations
