@@ -8,6 +8,7 @@ other. One of the others is an order: its reader is loaded before the clock star
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 import time
@@ -55,6 +56,8 @@ def _seconds(check: Check, warm_up: Sequence[Version], versions: Sequence[Versio
 
 
 if __name__ == "__main__":
-    with Path(sys.argv[1]).open(encoding="utf-8") as rows:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("file", metavar="FILE", type=Path)
+    with parser.parse_args().file.open(encoding="utf-8") as rows:
         read = [json.loads(row)["text"] for row in rows]
     sys.stdout.write(json.dumps(measure(cut(read))) + "\n")
