@@ -205,9 +205,8 @@ class _TreeReader:
         self._rows: list[int] = []  # cells so far, of each open row
         self._lists: list[int | None] = []  # items so far, of each open list; None where they are not numbered
         self._links: list[tuple[str, list[str]]] = []
-        self._targets: set[tuple[bool, str]] = (
-            set()
-        )  # written already, within furniture or not; manuals name one hundreds of times
+        # Addresses that are written already, within furniture or not: manuals name the same one hundreds of times.
+        self._targets: set[tuple[bool, str]] = set()
 
     def walk(self, root: Node) -> None:
         """Read everything below `root`."""
