@@ -100,7 +100,9 @@ def test_of_a_page_with_a_main_part_that_is_the_text(tag: str) -> None:
     text = '<nav>Next</nav><h1>Tides</h1><p>High water is at nine. <a href="https://e.org/tables">Tables</a></p>'
     main = f"<{tag}>{text}</{tag.partition(' ')[0]}>"
     parsed = html.read_string(page(f'<a href="https://e.org/tables">All tables</a>{menu}{main}<p>Theme by nobody</p>'))
+    named = html.read_string(page(f"<header>Harbour office <nav>Home</nav></header>{menu}{main}"))
 
+    assert named.text == f"Harbour office\n\n{parsed.text}"
     assert parsed.text == "# Tides\n\nHigh water is at nine. Tables (https://e.org/tables)"
     assert parsed.hidden == ""  # what is left out is on the screen
 

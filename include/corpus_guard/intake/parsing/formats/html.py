@@ -5,7 +5,7 @@ opacity:0, a font, clip or box without size, or a place off the screen; text in 
 comments; ``<template>``, ``<noscript>`` and other fallbacks; and, unless the text repeats them, alternative
 texts, tooltips, the page's title and its ``<meta>`` texts. Not hidden: ``aria-hidden`` (it is on the screen;
 icons carry it). Scripts are dropped, and so are icons of a font (private-use characters) and what repeats on every page:
-navigation, the page's footer, and all that stands outside ``<main>`` where a page has one.
+navigation, the page's footer, and all that stands outside ``<main>`` and the page's ``<header>`` where a page has a main part.
 
 `_layout` defines how structure is written. A second parser, libxml2's, counts the text of the same bytes
 (`_recount`).
@@ -256,9 +256,10 @@ class _TreeReader:
             self._collect_asides(node, look)
         if name in _FALLBACK_TAGS or name in {"title", "desc", "metadata"}:
             look = replace(look, gone=look.gone or "fallback")
-        if name == "main" or node.getattr("role") == "main":
+        is_outermost = node.parent is None or node.parent.node_name == "BODY"
+        if name == "main" or node.getattr("role") == "main" or (name == "header" and is_outermost):
             look = replace(look, furniture=False)
-        elif name == "nav" or (name == "footer" and (node.parent is None or node.parent.node_name == "BODY")):
+        elif name == "nav" or (name == "footer" and is_outermost):
             look = replace(look, furniture=True)
         if look.hiding_reason:
             if name in _BLOCKS:
