@@ -84,22 +84,6 @@ def test_what_is_lost_is_written_again_with_its_neighbours(
     assert _not_answered(store, name, records) == []
 
 
-def test_where_the_lost_are_only_near_each_other_all_that_was_written_is_written_again(
-    store: Store, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    records = [a_record(f"passage {number}") for number in range(20)]
-    lost = records[:2]
-    first = iter([lost])  # once they are said to be lost; then what is true
-    real = reach.unreachable_records
-    monkeypatch.setattr(reach, "unreachable_records", lambda *given: next(first, None) or real(*given))
-    monkeypatch.setattr(reach, "_nearest", lambda *_: {record.chunk_id for record in lost})
-
-    written = reach.write_reachable(store, name, records, MODEL, reach.claim_nothing)
-
-    assert (written.rewritten, written.unreachable) == (len(records), ())
-    assert {record.chunk_id for record in store.scan(name)} == {record.chunk_id for record in records}
-
-
 def test_what_is_not_claimed_is_not_touched(store: Store, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     records = [a_record(f"passage {number}") for number in range(20)]
     store.upsert(name, records, MODEL)
