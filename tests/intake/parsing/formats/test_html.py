@@ -102,7 +102,10 @@ def test_of_a_page_with_a_main_part_that_is_the_text(tag: str) -> None:
     parsed = html.read_string(page(f'<a href="https://e.org/tables">All tables</a>{menu}{main}<p>Theme by nobody</p>'))
     named = html.read_string(page(f"<header>Harbour office <nav>Home</nav></header>{menu}{main}"))
 
+    menu_above = html.read_string(page(f'<header role="navigation">Harbour office</header>{menu}{main}'))
+
     assert named.text == f"Harbour office\n\n{parsed.text}"
+    assert menu_above.text == parsed.text
     assert parsed.text == "# Tides\n\nHigh water is at nine. Tables (https://e.org/tables)"
     assert parsed.hidden == ""  # what is left out is on the screen
 

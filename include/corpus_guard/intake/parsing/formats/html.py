@@ -256,8 +256,8 @@ class _TreeReader:
             self._collect_asides(node, look)
         if name in _FALLBACK_TAGS or name in {"title", "desc", "metadata"}:
             look = replace(look, gone=look.gone or "fallback")
-        is_outermost = node.parent is None or node.parent.node_name == "BODY"
-        if name == "main" or node.getattr("role") == "main" or (name == "header" and is_outermost):
+        role, is_outermost = node.getattr("role") or "", node.parent is None or node.parent.node_name == "BODY"
+        if name == "main" or role == "main" or (name == "header" and is_outermost and role not in _FURNITURE):
             look = replace(look, furniture=False)
         elif name == "nav" or (name == "footer" and is_outermost):
             look = replace(look, furniture=True)
