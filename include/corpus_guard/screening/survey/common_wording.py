@@ -28,7 +28,7 @@ HELD_BY: Final = 0.5  # the same, where it is asked how much they repeat each ot
 RUN_WORDS: Final = 3
 MAX_MEMBERS: Final = 24  # compared with each other
 MAX_WORDS: Final = 200  # read of each
-NAMES_ADD: Final = 0.06  # to how much members repeat each other, where they do
+NAMES_ADD: Final = 0.06  # by so much more members must repeat each other where their names are counted
 _MIN_OPENING: Final = 5  # words with which all begin, to be left out
 _WITHIN: Final = re.compile(r"(?<=[^\s.!?:;\"“„»«(] )\w")
 """The first letter of a word that does not begin a sentence."""
@@ -62,13 +62,12 @@ def repetition(texts: Sequence[str], rarity: Callable[[str], float]) -> float:
     read = [split_words(text)[:MAX_WORDS] for text in texts[:MAX_MEMBERS]]
     opening = _common_opening(read)
     members = [words[opening:] for words in read]
-    with_names, without = (
-        median(
-            _repetition_of(words, [*members[:number], *members[number + 1 :]], left_out, rarity)
-            for number, words in enumerate(members)
-        )
-        for left_out in (frozenset[str](), _find_names(texts[:MAX_MEMBERS]))
-    )
+    names = _find_names(texts[:MAX_MEMBERS])
+    shares = [
+        _repetition_of(words, [*members[:number], *members[number + 1 :]], names, rarity)
+        for number, words in enumerate(members)
+    ]
+    with_names, without = map(median, zip(*shares, strict=True))
     return max(0.0, min(with_names - NAMES_ADD, without))
 
 
@@ -94,16 +93,22 @@ def _common_opening(texts: Sequence[Sequence[str]]) -> int:
 
 
 def _repetition_of(
-    words: Sequence[str], others: Sequence[Sequence[str]], left_out: Set[str], rarity: Callable[[str], float]
-) -> float:
+    words: Sequence[str], others: Sequence[Sequence[str]], names: Set[str], rarity: Callable[[str], float]
+) -> tuple[float, float]:
+    """Return how much a member repeats the others, with its names and without them."""
     stems = [{stem(word) for word in other} for other in others]
     runs = Counter(run for other in others for run in set(_runs(other)))
     least = max(min(2, len(others)), REPEATED_BY * len(others))
     repeated = {word for run in _runs(words) if runs[run] >= least for word in run}
-    weights = {word: max(bits - 10.0, 0.5) for word in set(words) - left_out if (bits := rarity(word)) >= COMMON_BITS}
+    weights = {word: max(bits - 10.0, 0.5) for word in set(words) if (bits := rarity(word)) >= COMMON_BITS}
     shared = {word for word in weights if sum(stem(word) in held for held in stems) >= max(1.0, HELD_BY * len(others))}
-    total, common, again = (sum(map(weights.__getitem__, part)) for part in (weights, shared, shared & repeated))
-    return (common / total + again / common) / 2 if common else 0.0
+
+    def share(left_out: Set[str]) -> float:
+        parts = (weights.keys() - left_out, shared - left_out, (shared & repeated) - left_out)
+        total, common, again = (sum(map(weights.__getitem__, part)) for part in parts)
+        return (common / total + again / common) / 2 if common else 0.0
+
+    return share(frozenset()), share(names)
 
 
 def _runs(words: Sequence[str]) -> Iterator[tuple[str, ...]]:
