@@ -20,8 +20,8 @@ Facts this rests on (chromadb 1.5.9: a graph of neighbours, each with room for 1
       its nearest that are found* it was in 42 of 42; the delete and the write in direct succession: with a
       query between them it mostly was not;
     * in about 1 of 50 runs of a test on a busy machine some 153 of 162 records, 150 of them equal, stay lost for all
-      rounds: each time that was looked at in the second write to a new collection, emptied after the first. Neither another order in each
-      round nor writing all 162 again helped. Such records stay unpublished until the next run.
+      rounds: each time that was looked at in the second write to a new collection, emptied after the first. Neither
+      another order in each round nor writing all 162 again helped. They stay unpublished until the next run.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ def repetition(texts: Sequence[str], rarity: Callable[[str], float]) -> float:
         _repetition_of(words, [*members[:number], *members[number + 1 :]], names, rarity)
         for number, words in enumerate(members)
     ]
-    with_names, without = map(median, zip(*shares, strict=True))
+    with_names, without = (median(share[side] for share in shares) for side in (0, 1))
     return max(0.0, min(with_names - NAMES_ADD, without))
 
 
