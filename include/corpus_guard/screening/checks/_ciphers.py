@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Set
+from collections.abc import Iterable, Iterator, Set
 from string import ascii_lowercase
 from typing import Final
 
@@ -66,9 +66,16 @@ def _disguises() -> dict[str, list[int]]:
 
 
 _DISGUISES: Final = _disguises()
-TRIGGER: Final = rf"\b(?:{'|'.join(sorted(_DISGUISES))})\b"
+
+
+def whole_word(words: Iterable[str]) -> str:
+    r"""Return RE2 for any of some words, whole. Its ``\b`` knows ASCII only, and would find "eht" among Cyrillic letters."""
+    return rf"(?:^|[^\pL\pN_])(?:{'|'.join(words)})(?:[^\pL\pN_]|$)"
+
+
+TRIGGER: Final = whole_word(sorted(_DISGUISES))
 """RE2, on folded text: without it nothing is searched for."""
-_WORD: Final = re.compile(r"[a-z]+")
+_WORD: Final = re.compile(r"(?<![^\W\d_])[a-z]+(?![^\W\d_])")
 _AFTER_STOP: Final = re.compile(r"(?<=[.:;!?]) ")
 
 

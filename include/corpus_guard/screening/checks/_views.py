@@ -26,7 +26,7 @@ import re2
 from corpus_guard.domain import Span
 from corpus_guard.errors import GuardError
 from corpus_guard.screening.checks import _decoders
-from corpus_guard.screening.checks._ciphers import COMMON, KEYS, KINDS, SHIFTED, TRIGGER, decipher
+from corpus_guard.screening.checks._ciphers import COMMON, KEYS, KINDS, SHIFTED, TRIGGER, decipher, whole_word
 from corpus_guard.screening.folding import FoldedText
 
 MAX_RUNS: Final = 20_000
@@ -214,9 +214,10 @@ UPSIDE_DOWN: Final = "letters upside down"
 
 _KEYS: Final = (*KEYS, "system prompt")
 _BACKWARDS: Final = (
-    *sorted(set(COMMON) - {"alle", "and", "dat", "des", "las", "les", "pas"}),  # "DNA", "sed" and "sap" are words
+    # "DNA", "sed" and "sap" are words, and so is "dnu" in Slavic languages
+    *sorted(set(COMMON) - {"alle", "and", "dat", "des", "las", "les", "pas", "und"}),
     *("with", "about", "answer", "always", "should", "nicht", "eine", "ist"),
-    *("vous", "pour", "dans", "cette", "esta", "por", "questo", "niet"),
+    *("vous", "pour", "cette", "esta", "questo", "niet"),
 )
 """Words that are none when their letters are reversed."""
 
@@ -308,7 +309,7 @@ _MIN_TURNED: Final = 6
 _READINGS: Final[tuple[tuple[str, str, Callable[[FoldedText], Iterator[DecodedView]]], ...]] = (
     (TRIGGER, SHIFTED, _deciphered),
     (
-        "|".join((*(key[::-1] for key in _KEYS), *(rf"\b{key[::-1]}\b" for key in _BACKWARDS))),
+        "|".join((*(key[::-1] for key in _KEYS), whole_word(key[::-1] for key in _BACKWARDS))),
         REVERSED,
         _reversed,
     ),

@@ -335,7 +335,7 @@ class Instructions(ConfiguredCheck[InstructionsParams]):
 
     name = "instructions"
     params_class = InstructionsParams
-    code_version = ("12",)
+    code_version = ("13",)
 
     def __init__(
         self,
