@@ -21,6 +21,18 @@ def test_honest_texts_that_are_not_there_are_told_before_any_training(
     assert "nowhere: no such file or folder" in said
 
 
+def test_weights_to_go_on_from_must_be_there(tmp_path: Path, typed: Typed) -> None:
+    train = ("train", "orders", "--out", "learned", "--honest", str(tmp_path))
+
+    code, _, said = typed(*train, "--share", "0.5")
+    assert code == 2
+    assert "expected --start" in said
+
+    code, _, said = typed(*train, "--start", str(tmp_path / "nowhere"))
+    assert code == 2
+    assert "nowhere" in said
+
+
 def test_a_table_that_nobody_knows_is_refused(tmp_path: Path, typed: Typed) -> None:
     code, _, said = typed("evaluate", "orders", "--honest", str(tmp_path), "--by", "nonsense")
 
@@ -45,5 +57,5 @@ def test_most_orders_kept_apart_are_found_and_few_look_alikes(tmp_path: Path, ty
     assert len(figures["at_goal"]) == 8
     for tradeoff in figures["at_goal"]:
         assert tradeoff["alarms"] <= 0.03 * tradeoff["honest"]
-        goal = 0.68 if "eighth" in tradeoff["by"] else 0.75  # its writer knew that there are such classifiers
+        goal = 0.73 if "eighth" in tradeoff["by"] else 0.75  # 0.76 in float32; number formats differ by a few sentences
         assert tradeoff["caught"] >= goal * tradeoff["orders"]

@@ -100,6 +100,13 @@ def test_honest_texts_come_from_one_half_of_the_folders(folder: Path) -> None:
     assert not any(text.is_order for text in whole)
 
 
+def test_pages_are_read_as_the_guard_reads_them(tmp_path: Path) -> None:
+    (tmp_path / "page.html").write_text(
+        "<style>p {margin: none of this}</style><p>Jars of <b>plum</b> jam stand here.</p>"
+    )
+    assert [text.text for text in read_honest([tmp_path], 10, half=None)] == ["Jars of plum jam stand here."]
+
+
 # Half of these families are in the quarter that is left out.
 FEW = [text for text in read_texts() if text.family in {"blocking", "browsing", "agents", "authority", "consent"}][::6]
 

@@ -37,6 +37,16 @@ class ContradictionModel(StrEnum):
     SENTENCES = "sentences"
 
 
+Share = Annotated[
+    float,
+    typer.Option(
+        min=0.01,
+        max=1,
+        help="With --start: how much the new weights count in the mean that is written; the rest are those of --start. "
+        "After many examples 0.3 to 0.5 forgets less.",
+    ),
+]
+
 app = typer.Typer(help="Train the learned parts of screening and traceback.", no_args_is_help=True)
 
 
@@ -131,6 +141,14 @@ def orders(
     translations: Translations = None,
     sentences: MaxSentences = 200_000,
     runs: ReaderRuns = READER_RUNS,
+    start: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder with the three files to go on from, such as screening/learned of this package: only the reader of all languages "
+            "learns more, from honest texts of your own that are held back. --runs does not count."
+        ),
+    ] = None,
+    share: Share = 1.0,
     seed: Annotated[int, typer.Option(help="Random seed of the sample and of the trainings.")] = 0,
     as_json: Json = False,
 ) -> None:
@@ -144,12 +162,20 @@ def orders(
     place the thresholds, and once with all. The same texts, seed and runs give the same files on the same kind of processor.
 
     Example: `guard train orders --honest /usr/share/doc docs --translations /usr/share/locale --out learned`
-    """
-    from corpus_guard.detectors.orders.training import OrdersData, read_training_texts
 
+    Example: `guard train orders --start screening/learned --share 0.5 --honest own/ --out adapted`
+    """
+    from corpus_guard.detectors.orders.adapting import adapt_reader
+    from corpus_guard.detectors.orders.training import OrdersData, TrainedOrders, read_training_texts
+
+    _refuse_share_of_nothing(start, share)
+    known = TrainedOrders.load(start) if start else None
     with console.progress(not as_json) as progress:
         texts = read_training_texts(honest, translations or (), sentences, seed)
-        trained = OrdersData(texts, runs=runs, seed=seed, progress=progress).train()
+        if known:
+            trained = adapt_reader(known, texts, share=share, seed=seed, progress=progress)
+        else:
+            trained = OrdersData(texts, runs=runs, seed=seed, progress=progress).train()
     trained.save(to)
     sheet = trained.model.sheet
     if as_json:
@@ -157,12 +183,14 @@ def orders(
             {"folder": str(to), "words": sheet, "reader": trained.reader.sheet, "english": trained.english.sheet}
         )
         return
-    out.print(f"Trained on {sheet['orders']:,} orders and {sheet['honest']:,} honest sentences")
-    left_out = sheet["left_out"]
-    out.print(
-        f"A quarter of the families left out: {left_out['caught']:,} of {left_out['orders']:,} orders caught, "
-        f"{left_out['alarms']:,} of {left_out['honest']:,} look-alikes alarmed"
-    )
+    read = trained.reader.sheet if known else sheet
+    out.print(f"Trained on {read['orders']:,} orders and {read['honest']:,} honest sentences")
+    if not known:
+        left_out = sheet["left_out"]
+        out.print(
+            f"A quarter of the families left out: {left_out['caught']:,} of {left_out['orders']:,} orders caught, "
+            f"{left_out['alarms']:,} of {left_out['honest']:,} look-alikes alarmed"
+        )
     out.print(f"Written to {visible(str(to))}; to use them, copy them to screening/learned", soft_wrap=True)
 
 
@@ -207,15 +235,7 @@ def contradictions(
             help="Weights to go on from, such as those of this package: adapts them to honest texts of your own."
         ),
     ] = None,
-    share: Annotated[
-        float,
-        typer.Option(
-            min=0.01,
-            max=1,
-            help="With --start: how much the new weights count in the mean that is written; the rest are those of --start. "
-            "After many examples 0.3 to 0.5 forgets less.",
-        ),
-    ] = 1.0,
+    share: Share = 1.0,
     examples: Annotated[
         int | None,
         typer.Option(
@@ -250,8 +270,7 @@ def contradictions(
 
     if passages and not attacks:
         raise Misuse("--passages: they teach nothing without --attacks on their questions; expected both")
-    if share < 1 and not start:
-        raise Misuse(f"--share {share:g}: there is nothing to share with; expected --start with weights to go on from")
+    _refuse_share_of_nothing(start, share)
     kind = dict(zip(ContradictionModel, (SIEVE, EXCERPTS, SENTENCES), strict=True))[model]
     pairs = list(load_pairs(pairs_folder))
     fields = sorted({pair.field for pair in pairs})
@@ -295,3 +314,8 @@ def contradictions(
         f"Trained on {weights.sheet['pairs']:,} pairs of {weights.sheet['pages']:,} pages and {weights.sheet['honest']:,} honest ones"
     )
     out.print(f"Written to {visible(str(to))}; to use it, replace screening/learned/{kind.file.name}", soft_wrap=True)
+
+
+def _refuse_share_of_nothing(start: Path | None, share: float) -> None:
+    if share < 1 and not start:
+        raise Misuse(f"--share {share:g}: there is nothing to share with; expected --start with weights to go on from")

@@ -14,6 +14,7 @@ from typing import Final
 from corpus_guard.detectors.orders.texts import OrderText
 from corpus_guard.detectors.samples import Half, assign_half, read_samples
 from corpus_guard.errors import Misuse
+from corpus_guard.intake.parsing.formats.html import read_string
 from corpus_guard.screening.orders.features import split_pieces
 
 MAX_BYTES: Final = 400_000
@@ -70,10 +71,12 @@ def _of_folder(path: Path, half: Half | None, choice: random.Random) -> Iterator
 
 
 def _read(file: Path) -> str:
+    """Return the text of a file, of a page as the guard reads it; empty where it cannot be read."""
     try:
         with gzip.open(file, "rb") if file.suffix == ".gz" else file.open("rb") as stream:
-            return stream.read(MAX_BYTES).decode("utf-8", "replace")
-    except (OSError, EOFError):
+            text = stream.read(MAX_BYTES).decode("utf-8", "replace")
+        return read_string(text).text if file.suffix == ".html" else text
+    except (OSError, EOFError, MemoryError):
         return ""
 
 

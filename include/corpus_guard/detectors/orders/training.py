@@ -35,7 +35,7 @@ from corpus_guard.models.trained_reader import ReaderWeights
 from corpus_guard.models.weights import Weights, builtin_multilingual_encoder
 from corpus_guard.screening.orders.classifier import SUM, WeightedSum, installed_pair_encoder
 from corpus_guard.screening.orders.features import BUCKETS, Buckets, Group, read_features
-from corpus_guard.screening.orders.model import MODEL_FILE, OrdersModel, opening_buckets, opening_words
+from corpus_guard.screening.orders.model import MODEL_FILE, OrdersModel, load_orders, opening_buckets, opening_words
 
 SCALES: Final = {Group.WORDS: 3.0, Group.PAIRS: 3.0, Group.PIECES: 3.0, Group.CONCEPTS: 3.0, Group.SIGNS: 1.0}
 """Weight of a group before the fit: signs alone are no evidence."""
@@ -80,6 +80,16 @@ class TrainedOrders:
         self.model.save(folder / MODEL_FILE.name)
         for reader in (self.reader, self.english):
             reader.save(folder / reader.kind.file.name)
+
+    @classmethod
+    def load(cls, folder: Path) -> TrainedOrders:
+        """Read them from a folder.
+
+        Raises:
+            SettingsError: a file is missing, damaged, or for other models.
+        """
+        reader, english = (ReaderWeights.load(kind, folder / kind.file.name) for kind in (ORDERS, ENGLISH_ORDERS))
+        return cls(load_orders(folder / MODEL_FILE.name), reader, english)
 
 
 @dataclass(frozen=True)
