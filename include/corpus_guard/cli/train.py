@@ -145,7 +145,7 @@ def orders(
         Path | None,
         typer.Option(
             help="Folder with the three files to go on from, such as screening/learned of this package: only the reader of all languages "
-            "learns more, from honest texts of your own that are held back. --runs does not count."
+            "learns more, from honest texts of your own that are held back; half an hour on a core. --runs does not count."
         ),
     ] = None,
     share: Share = 1.0,

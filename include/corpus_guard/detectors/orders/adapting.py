@@ -58,6 +58,7 @@ def adapt_reader(
     ]
     if not open_to_reader:
         raise Misuse("--honest: words alone rule out all of these sentences; expected texts that are held back")
+    progress("reading the honest sentences", 0, 1)
     log_odds = OrderReader(builtin_multilingual_encoder, lambda: start.reader).log_odds(open_to_reader)
     by_likelihood = [open_to_reader[row] for row in np.argsort(-log_odds, kind="stable")]
     likely, rest = by_likelihood[:LIKELY], by_likelihood[LIKELY:]
