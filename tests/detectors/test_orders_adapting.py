@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,7 +27,9 @@ def honest(text: str) -> OrderText:
 
 
 def log_odds(weights: ReaderWeights, texts: list[str]) -> np.ndarray:
-    return OrderReader(builtin_multilingual_encoder, lambda: weights).log_odds(texts)
+    read = OrderReader(builtin_multilingual_encoder, lambda: weights).log_odds(texts)
+    gc.collect()  # models lie in cycles, and several would be held at once
+    return read
 
 
 @pytest.fixture(scope="module")

@@ -70,7 +70,7 @@ class OpenEncoder(OpenBase):
 
     def __init__(self, weights: Weights) -> None:
         """Read the vocabulary, 250,000 pieces."""
-        self._file = _PackedFile(weights.folder / E5_FILE)
+        self._file = _open_packed(weights.folder / E5_FILE)
         self._table = self._file.blocks("emb.word").reshape(-1, HIDDEN // 32)
 
     def read_tokens(self, prompts: Sequence[str]) -> list[list[int]]:
@@ -170,6 +170,12 @@ class Vocabulary:
             end, number = last[end]
             ids.append(number)
         return tuple(reversed(ids))
+
+
+@lru_cache(maxsize=1)
+def _open_packed(path: Path) -> _PackedFile:
+    """Return the file, opened once a process: its vocabulary takes a second to read, and memory to hold."""
+    return _PackedFile(path)
 
 
 class _PackedFile:
