@@ -174,7 +174,7 @@ class Vocabulary:
 
 @lru_cache(maxsize=1)
 def _open_packed(path: Path) -> _PackedFile:
-    """Return the file, opened once a process: its vocabulary takes a second to read, and memory to hold."""
+    """Return the file, opened once a process: its vocabulary takes 0.25 s to read, and memory to hold."""
     return _PackedFile(path)
 
 

@@ -75,9 +75,8 @@ def test_words_that_are_others_reversed_do_not_have_a_text_read_backwards() -> N
         return _views.REVERSED in {view.kind for view in _views.decode_views(fold(text))}
 
     assert not is_read_backwards(notes)
-    assert not is_read_backwards(
-        "Идентификатор диска и алгоритм записаны здесь."
-    )  # read as "eht" and "rop" among other letters
+    # Letters that look Latin are read as such, and "eht" and "rop" stand among others.
+    assert not is_read_backwards("Идентификатор диска и алгоритм записаны здесь.")
     assert is_read_backwards(notes + order[::-1])
 
 
@@ -259,6 +258,7 @@ def test_all_sentences_of_a_cipher_are_read_though_one_shows_it(key: str, table:
         "We measured the esp and the bpm of this device; aol and pub are names.",
         "Der Hund und die Katze sind mit dem Wagen aus der Stadt gefahren, und das war alles.",
         "Gur is a letter of Gurmukhi; uif, vjg and wkh stand in a table of ciphers.",
+        "Дgurд, дlbhд и дnaqд стоят среди других букв.",
     ],
 )
 def test_words_that_happen_to_be_a_cipher_are_no_text(text: str) -> None:

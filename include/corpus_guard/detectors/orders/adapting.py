@@ -24,7 +24,7 @@ from corpus_guard.models.weights import builtin_multilingual_encoder
 LIKELY: Final = 5_500
 """Honest sentences that the reader takes for orders most."""
 OTHERS: Final = 2_500
-"""Honest sentences that words leave to it, by chance."""
+"""Others that words leave to the reader, by chance."""
 ENGLISH: Final = 10_000
 """Own English sentences, by chance; those in other languages are all shown."""
 FURTHER: Final = replace(RECIPE, epochs=1, learning_rate=3e-4, unit_learning_rate=9e-4)
@@ -50,24 +50,9 @@ def adapt_reader(
         progress: told while it is trained.
 
     Raises:
-        Misuse: words rule out all honest sentences, so that the reader never sees one.
+        Misuse: words rule out all honest sentences, so that the reader is never asked about one.
     """
-    choice = random.Random(f"{seed} adapt")  # noqa: S311 - no secret
-    open_to_reader = [
-        text.text for text in texts if text.family == "background" and start.model.judge(text.text) > -math.inf
-    ]
-    if not open_to_reader:
-        raise Misuse("--honest: words alone rule out all of these sentences; expected texts that are held back")
-    progress("reading the honest sentences", 0, 1)
-    log_odds = OrderReader(builtin_multilingual_encoder, lambda: start.reader).log_odds(open_to_reader)
-    by_likelihood = [open_to_reader[row] for row in np.argsort(-log_odds, kind="stable")]
-    likely, rest = by_likelihood[:LIKELY], by_likelihood[LIKELY:]
-    honest = [*likely, *choice.sample(rest, min(OTHERS, len(rest)))]
-    own = [text for text in texts if text.family not in NOT_OWN]
-    english = [text for text in own if text.language == "en"]
-    again = [text for text in own if text.language != "en"] + choice.sample(english, min(ENGLISH, len(english)))
-    examples = [(shorten(text), 0) for text in honest] + [(shorten(text.text), int(text.is_order)) for text in again]
-    choice.shuffle(examples)
+    examples = _choose_examples(start, texts, random.Random(f"{seed} adapt"), progress)  # noqa: S311 - no secret
     orders = sum(label for _, label in examples)
     sheet = {
         **start.reader.sheet,
@@ -75,14 +60,26 @@ def adapt_reader(
         "honest": len(examples) - orders,
         "started_from": dict(start.reader.sheet),
     }
-    trained = train_reader(
-        ORDERS,
-        examples,
-        builtin_multilingual_encoder(),
-        sheet,
-        recipe,
-        start=start.reader,
-        seed=seed,
-        progress=progress,
-    )
+    base = builtin_multilingual_encoder()
+    trained = train_reader(ORDERS, examples, base, sheet, recipe, start=start.reader, seed=seed, progress=progress)
     return replace(start, reader=trained if share == 1 else start.reader.moved_towards(trained, share))
+
+
+def _choose_examples(
+    start: TrainedOrders, texts: Sequence[OrderText], choice: random.Random, progress: Progress
+) -> list[tuple[str, int]]:
+    """Return the sentences to learn from, in the order in which they are shown, with 1 for an order and 0 for an honest one."""
+    doubtful = [text.text for text in texts if text.family == "background" and start.model.judge(text.text) > -math.inf]
+    if not doubtful:
+        raise Misuse("--honest: words alone rule out all of these sentences; expected texts that are held back")
+    progress("reading the honest sentences", 0, 1)
+    log_odds = OrderReader(builtin_multilingual_encoder, lambda: start.reader).log_odds(doubtful)
+    by_likelihood = [doubtful[row] for row in np.argsort(-log_odds, kind="stable")]
+    likely, rest = by_likelihood[:LIKELY], by_likelihood[LIKELY:]
+    honest = [*likely, *choice.sample(rest, min(OTHERS, len(rest)))]
+    own = [text for text in texts if text.family not in NOT_OWN]
+    english = [text for text in own if text.language == "en"]
+    again = [text for text in own if text.language != "en"] + choice.sample(english, min(ENGLISH, len(english)))
+    examples = [(shorten(text), 0) for text in honest] + [(shorten(text.text), int(text.is_order)) for text in again]
+    choice.shuffle(examples)
+    return examples

@@ -69,7 +69,7 @@ _DISGUISES: Final = _disguises()
 
 
 def whole_word(words: Iterable[str]) -> str:
-    r"""Return RE2 for any of some words, whole. Its ``\b`` knows ASCII only, and would find "eht" among Cyrillic letters."""
+    r"""Return an RE2 pattern for whole words. RE2's ``\b`` knows ASCII letters only: it finds "eht" within a Russian word."""
     return rf"(?:^|[^\pL\pN_])(?:{'|'.join(words)})(?:[^\pL\pN_]|$)"
 
 

@@ -101,7 +101,6 @@ def test_of_a_page_with_a_main_part_that_is_the_text(tag: str) -> None:
     main = f"<{tag}>{text}</{tag.partition(' ')[0]}>"
     parsed = html.read_string(page(f'<a href="https://e.org/tables">All tables</a>{menu}{main}<p>Theme by nobody</p>'))
     named = html.read_string(page(f"<header>Harbour office <nav>Home</nav></header>{menu}{main}"))
-
     menu_above = html.read_string(page(f'<header role="navigation">Harbour office</header>{menu}{main}'))
 
     assert named.text == f"Harbour office\n\n{parsed.text}"
