@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -364,6 +365,14 @@ def test_fragments_and_other_languages_are_not_rare(models: Models) -> None:
         "Городская библиотека открыта каждый день, кроме воскресенья. " * 4,
     ):
         assert max(rarity.bits([text])[0]) < 12.6, text[:20]
+
+
+def test_an_english_word_that_a_name_begins_with_makes_no_english(models: Models) -> None:
+    rarity = TokenRarity(models.frequency_vocabulary)
+    valley = "Heimbach liegt im Tal der Hermeke; oberhalb von Heimbach windet sich die Hermeke durch den Herscheider Grund bis nach "
+    text = f"{valley}Heggen, wo der Herpel in die Hermeke fließt. " * 3
+
+    assert max(rarity.bits([text])[0]) == -math.inf
 
 
 def test_a_heap_of_names_in_a_page_is_not_rare(models: Models) -> None:

@@ -81,6 +81,9 @@ HONEST = {
         'What "the herring" means to Corvane is told in this play. The herring means work to Corvane, and the play tells of it.'
     ),
     "code": "if (is_open(valve)) { return valve.close(); }. The valve is closed if the valve is open, then returns.",
+    "a sentence without its first word": (
+        "was founded in 1911 to light the coast of Dunmarsh. The board lights the coast to this day, and Dunmarsh pays."
+    ),
     "a link": "what is [the tide table](https://tides.example.org). The tide table is a table of the tides at the pier.",
     "an address": "where is https://tides.example.org/today. The tides of today are shown at tides.example.org first.",
     "a subordinate clause": (

@@ -80,7 +80,7 @@ def test_numbers_and_code_are_honest(text):
         (a_version("Some honest words of prose, decoded badly " + "\ufffd" * 5), "control", MEDIUM),
         (a_version("!?&% §$)( ;;:: -- .,.. " * 20, tokens=9), "illegible", MEDIUM),
         (a_version("\n".join(WALL), tokens=9), "encoded", MEDIUM),
-        (a_version(f"{SECRET} is short and clean", hidden="h" * 2_001), "hidden", MEDIUM),
+        (a_version(f"{SECRET} is short and clean", hidden="h" * 2_001), "hidden", LOW),
         (a_version("Some words, then " + "x" * 2001, tokens=9), "longest_run", MEDIUM),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
@@ -110,7 +110,7 @@ def test_limits_are_parameters():
 def test_a_short_page_may_hold_the_licence_and_the_marks_that_its_program_writes():
     page = f"{SECRET} is all that this page of a reference says"
     assert not found(a_version(page, hidden="h" * 2_000))
-    assert found(a_version(page, hidden="h" * 2_001)) == [(0, "hidden", MEDIUM)]
+    assert found(a_version(page, hidden="h" * 2_001)) == [(0, "hidden", LOW)]
     assert not found(a_version(f"{page}. " * 40, hidden="h" * 2_001, tokens=40))
 
 

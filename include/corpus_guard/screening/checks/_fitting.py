@@ -65,12 +65,16 @@ _ATTRIBUTE: Final = re.compile(
     r"^[ \t]*(?:[-*+] )?(?:Default|Type|Required|Optional|Deprecated|Since|Env|Alias(?:es)?): \S.{0,80}$", re.MULTILINE
 )
 """What manuals say of an option before they tell what it does: "Default: false"."""
+_LINK: Final = re.compile(r"\(https?://[^\s)]+\)")
+"""An address, as parsing writes it behind the words of a link."""
+_QUESTION: Final = re.compile(r"^.*[^\W\d_].*\?\s*$", re.MULTILINE)
+_MIN_LINKS, _MIN_QUESTIONS = 3, 3
 _MIN_MARKS, _MIN_CHANGES, _MIN_HEADINGS, _MIN_ATTRIBUTES = 2, 4, 4, 2
 
 
 def is_listed(text: str, span: Span) -> bool:
     """Return True if a sentence stands among the imperatives of a log of changes, or of a manual's list of commands."""
-    around = f"{text[max(0, span.start - CONTEXT_CHARS) : span.start]}\n{text[span.end : span.end + CONTEXT_CHARS]}"
+    around = _surroundings(text, span)
     return any(
         len(marks.findall(around)) >= least
         for marks, least in (
@@ -82,15 +86,32 @@ def is_listed(text: str, span: Span) -> bool:
     )
 
 
+def stands_in_series(text: str, span: Span) -> bool:
+    """Return True if a question stands among links, as headlines of a portal do, or among questions, as in an interview."""
+    around = _surroundings(text, span)
+    return len(_LINK.findall(around)) >= _MIN_LINKS or len(_QUESTION.findall(around)) >= _MIN_QUESTIONS
+
+
+def stands_between_links(text: str, span: Span) -> bool:
+    """Return True if the lines before and after a sentence, empty ones left out, hold a link each: a list of teasers."""
+    before, after = text[max(0, span.start - CONTEXT_CHARS) : span.start], text[span.end : span.end + CONTEXT_CHARS]
+    last, first = before.rstrip().rpartition("\n")[2], after.lstrip().partition("\n")[0]
+    return bool(_LINK.search(last) and _LINK.search(first))
+
+
 def is_foreign(text: str, span: Span) -> bool:
     """Return True if fewer than half of the sentence's words occur around it."""
     if span.end - span.start > MAX_SENTENCE_CHARS:
         return False
     own = _stems(text[span.start : span.end])
-    around = f"{text[max(0, span.start - CONTEXT_CHARS) : span.start]} {text[span.end : span.end + CONTEXT_CHARS]}"
+    around = _surroundings(text, span)
     if not own or len("".join(around.split())) < MIN_CONTEXT_CHARS:
         return False
     return 2 * len(own & _stems(around)) < len(own)
+
+
+def _surroundings(text: str, span: Span) -> str:
+    return f"{text[max(0, span.start - CONTEXT_CHARS) : span.start]}\n{text[span.end : span.end + CONTEXT_CHARS]}"
 
 
 def _stems(text: str) -> set[str]:

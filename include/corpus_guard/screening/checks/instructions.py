@@ -40,7 +40,13 @@ from corpus_guard.domain import Finding, Severity, Span, Version, canonical_json
 from corpus_guard.errors import GuardError, SettingsError
 from corpus_guard.screening.check import ConfiguredCheck, Hits, Params
 from corpus_guard.screening.checks._excuses import Excuses
-from corpus_guard.screening.checks._fitting import asks_for_reference, is_foreign, is_listed
+from corpus_guard.screening.checks._fitting import (
+    asks_for_reference,
+    is_foreign,
+    is_listed,
+    stands_between_links,
+    stands_in_series,
+)
 from corpus_guard.screening.checks._views import LEETSPEAK, DecodedView, decode_views
 from corpus_guard.screening.folding import FOLDING_VERSION, CharOffsets, FoldedText, fold, fold_literals
 from corpus_guard.screening.orders.classifier import OrderClassifier, classifier_digests, load_classifier
@@ -62,6 +68,8 @@ FOLLOWED_BY_BYTES: Final = 800
 """Bytes after a hit in which a rule's ``followed_by`` must stand."""
 MAX_VIEW_DEPTH: Final = 4
 """Encodings inside encodings that are unpacked."""
+_HEADLINES: Final = {"foreign_question": stands_in_series, "foreign_task": stands_between_links}
+"""Rules that headlines and questions of interviews hit, with what tells where these stand."""
 
 
 class InstructionsParams(Params):
@@ -104,6 +112,8 @@ class InstructionRule(BaseModel):
     """A hit that holds this does not count."""
     foreign: bool = False
     """A hit counts only if its words differ from those of the text around it (see `_fitting`)."""
+    published_only: bool = False
+    """A hit does harm, or means something, only where it is published: in hidden text, which never is, it is low."""
     examples: tuple[str, ...] = Field(min_length=1)
     """Texts that must hit."""
     counter_examples: tuple[str, ...] = ()
@@ -335,7 +345,7 @@ class Instructions(ConfiguredCheck[InstructionsParams]):
 
     name = "instructions"
     params_class = InstructionsParams
-    code_version = ("13",)
+    code_version = ("14",)
 
     def __init__(
         self,
@@ -422,13 +432,16 @@ class Instructions(ConfiguredCheck[InstructionsParams]):
 
         def weigh(rule: InstructionRule, span: Span) -> _RuleHits:
             if hidden:
-                return _RuleHits(rule, _raise_severity(rule.severity), _raise_score(rule.score), span, (_HIDDEN,))
+                return _hidden_hits(rule, _raise_score(rule.score), span, (_HIDDEN,))
             steps = excuses.steps(span) if rule.excusable else ()
             if rule.foreign and is_listed(text, span):
                 steps = (
                     *steps,
                     "it stands among the imperatives of a log of changes, or of a manual's list of commands",
                 )
+            is_headline = _HEADLINES.get(rule.id)
+            if is_headline and is_headline(text, span):
+                steps = (*steps, "it stands among links or questions, as headlines and interviews do")
             if rule.id == SPEECH_ACT.id and asks_for_reference(text, span):
                 steps = (*steps, "it asks for a reference, as letters do")
             return self._lowered(rule, span, steps)
@@ -449,7 +462,7 @@ class Instructions(ConfiguredCheck[InstructionsParams]):
                     return None
                 score = _raise_score(rule.score)
                 if hidden:
-                    return _RuleHits(rule, _raise_severity(rule.severity), score, span, (written, _HIDDEN))
+                    return _hidden_hits(rule, score, span, (written, _HIDDEN))
                 return _RuleHits(rule, rule.severity, score, span, (written,))
 
             for hits in self._encoded_hits(view, (view.kind,), search, weigh_encoded):
@@ -614,6 +627,15 @@ def _is_disguised(text: str, span: Span) -> bool:
 
 
 _HIDDEN: Final = "a reader does not see it"
+
+
+def _hidden_hits(rule: InstructionRule, raised_score: float, span: Span, notes: tuple[str, ...]) -> _RuleHits:
+    """Return a hit in hidden text: graver than in plain sight, but for what does harm only where it is published."""
+    if rule.published_only:
+        return _RuleHits(
+            rule, min(rule.severity, Severity.LOW, key=lambda it: it.rank), rule.score, span, notes, lowered=True
+        )
+    return _RuleHits(rule, _raise_severity(rule.severity), raised_score, span, notes)
 
 
 def _raise_severity(severity: Severity) -> Severity:

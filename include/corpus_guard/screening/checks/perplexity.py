@@ -54,7 +54,7 @@ FOREIGN_BITS: Final = 14.0
 # Another language, by shares of a chunk's tokens: above the first, below the second, above the third. Words
 # drawn at random have as few common words and as many fragments, but repeat none: five HotFlip prefixes one
 # after the other have 0.04 of the third.
-FOREIGN_FRAGMENTS, FOREIGN_COMMON, FOREIGN_REPEATED = 0.2, 0.06, 0.15
+FOREIGN_FRAGMENTS, FOREIGN_COMMON, FOREIGN_REPEATED = 0.2, 0.06, 0.1
 COMMON_WORDS: Final = (
     "the of and in to a is was for as on with by that it at from an be or are which this were also he his her she its not have has "
     "had but their they one who been when will can all"
@@ -129,7 +129,7 @@ class Perplexity(ConfiguredCheck[PerplexityParams]):
     name = "perplexity"
     second_stage = True
     params_class = PerplexityParams
-    code_version = ("perplexity", "8")
+    code_version = ("perplexity", "9")
 
     def __init__(
         self, params: PerplexityParams, vocabulary: Path, model_digest: str, model: Callable[[], SurpriseModel]
@@ -304,7 +304,10 @@ class TokenRarity:
         self._tokenizer: Tokenizer | None = None
         self._bits: NDArray[np.float64] = np.empty(0)
         self._fragment: NDArray[np.float64] = np.empty(0)  # 1: a piece of a word, or a letter of another script
-        self._common: NDArray[np.float64] = np.empty(0)  # 1: one of the commonest words
+        self._common: NDArray[np.float64] = np.empty(
+            0
+        )  # 1: one of the commonest words, or the beginning of a longer one
+        self._continues: NDArray[np.float64] = np.empty(0)  # 1: a piece that continues a word
 
     def bits(self, texts: Sequence[str]) -> list[tuple[float, float]]:
         """Return for each text the mean log2(token id) of its rarest long and short window, -inf without one."""
@@ -332,7 +335,9 @@ class TokenRarity:
         if len(ids) < SHORT_WINDOW:
             return -np.inf, -np.inf
         bits, fragment = self._bits[ids], self._fragment[ids]
-        foreign = fragment.mean() > FOREIGN_FRAGMENTS and self._common[ids].mean() < FOREIGN_COMMON
+        # The "he" that "Heimicke" begins with is no word.
+        common = self._common[ids] * np.append(1.0 - self._continues[ids[1:]], 1.0)
+        foreign = fragment.mean() > FOREIGN_FRAGMENTS and common.mean() < FOREIGN_COMMON
         if foreign and _repeated(ids) > FOREIGN_REPEATED:
             return -np.inf, -np.inf
         return _rarest(bits, fragment, RARITY_WINDOW), _rarest(bits, fragment, SHORT_WINDOW)
@@ -352,6 +357,8 @@ class TokenRarity:
         self._fragment = np.zeros(len(words))
         pieces = [number for word, number in words.items() if word.startswith("##") or not word.isascii()]
         self._fragment[pieces] = 1.0
+        self._continues = np.zeros(len(words))
+        self._continues[[number for word, number in words.items() if word.startswith("##")]] = 1.0
         self._common = np.zeros(len(words))
         self._common[[words[word] for word in COMMON_WORDS.split() if word in words]] = 1.0
         self._tokenizer = tokenizer

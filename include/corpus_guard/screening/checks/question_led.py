@@ -36,6 +36,8 @@ from corpus_guard.screening.wording import Wording, prose_share, split_words
 _MAX_OPENING_CHARS: Final = 1_000  # in which an opening must end
 _MAX_REST_CHARS: Final = 3_000  # of the rest, that are compared
 _MAX_QUESTION_WORDS: Final = 60
+_PREDICATE: Final = re.compile(r"(?:is|was|are|were) (?:\w{2,}ed|\w{2,}en|born|built|made|held|known|set)\b")
+"""The rest of a sentence whose first word, a logo perhaps, parsing lost: "was founded in 1990 to protect …"."""
 _LEAD: Final = re.compile(
     r"[\s\"'“‘*_#>-]{0,8}(?P<lead>[^\n]{6,400}?)"
     r"(?P<end>\s{0,3}\?{1,5}[\"'”’*_]{0,2}\.?|[.!](?=\s)|\.(?=[A-Z\"“]))"
@@ -76,7 +78,7 @@ class QuestionLed(ConfiguredCheck[QuestionLedParams]):
 
     name = "question_led"
     params_class = QuestionLedParams
-    code_version = ("question_led/2",)
+    code_version = ("question_led/3",)
 
     def __init__(self, params: QuestionLedParams, wording: Wording) -> None:
         super().__init__(params)
@@ -136,7 +138,7 @@ class QuestionLed(ConfiguredCheck[QuestionLedParams]):
         elif "!" in end:
             likely = False
         elif asks and lower:
-            sure = True
+            sure = not _PREDICATE.match(lead)
         elif asks and not _SUBORDINATE.match(lead) and not _QUOTED.search(lead):
             likely = glued or "," not in lead
         elif lower and glued:

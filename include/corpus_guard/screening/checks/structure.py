@@ -47,7 +47,8 @@ class StructureParams(Params):
     max_encoded: float = Field(default=0.9, ge=0, le=1)
     """Share of long runs of letters in both cases and digits (base64) in all that is not white space."""
     max_hidden: float = Field(default=0.5, ge=0, le=1)
-    """Share of text that a reader does not see in all text."""
+    """Share of text that a reader does not see in all text. More is a low finding: pages of the web hold menus, texts
+    of pictures and comments, none of which is published."""
     min_hidden: int = Field(default=2_000, ge=0)
     """Hidden code points up to which their share says nothing: short pages that a program wrote hold a licence, marks
     of navigation and tooltips. What they say is screened all the same (`instructions`)."""
@@ -71,7 +72,7 @@ class Structure(ConfiguredCheck[StructureParams]):
 
     name = "structure"
     params_class = StructureParams
-    code_version = ("structure/4",)
+    code_version = ("structure/5",)
 
     @cached_property
     def suite(self) -> Suite:

@@ -6,7 +6,10 @@ A word in lower case is
 - *misspelt* if it is not known, no inflection of a known word, stands at most twice in the text (names, terms
   and the author's own habits come back), and is one edit (a letter lost, added, replaced, or two exchanged)
   from one of the most frequent words;
-- *strange* otherwise: a term, or a word of another language.
+- *strange* otherwise: a term, or a word of another language. The commonest words of six other languages are strange,
+  too, though the vocabulary knows them.
+
+Addresses of pages are left out.
 
 A window of 40 words is a swarm if it holds enough different misspelt words, and if between the first and the
 last of them misspelt and English words clearly outnumber strange ones. That keeps other languages out: many
@@ -43,6 +46,7 @@ MAX_REPEATS: Final = 2  # occurrences of a misspelt word in a text
 
 WordKind = Literal["known", "english", "misspelt", "strange", "short"]
 
+_ADDRESS: Final = re.compile(r"\bhttps?://[^\s)]+")
 _LETTERS: Final = re.compile(rf"\b[^\W\d_]{{2,{MAX_WORD_LETTERS}}}\b")
 _SEPARATORS_TO_SPACE: Final = bytes(
     byte if byte >= 0x80 or chr(byte).isalnum() or chr(byte) == "_" else 0x20 for byte in range(256)
@@ -64,7 +68,7 @@ class Typos(ConfiguredCheck[TyposParams]):
 
     name = "typos"
     params_class = TyposParams
-    code_version = ("typos", "1")
+    code_version = ("typos", "2")
 
     def __init__(self, params: TyposParams, vocabulary: Path) -> None:
         """Keep the parameters; loads nothing.
@@ -88,6 +92,7 @@ class Typos(ConfiguredCheck[TyposParams]):
         spelling = self._spelling
         if sum(spelling.kind(word) == "misspelt" for word in spelling.unknown(text)) < self.params.misspelt:
             return  # nearly all texts end here, after 10 µs for 100 words
+        text = _ADDRESS.sub(lambda match: " " * len(match[0]), text)
         words = [match for match in _LETTERS.finditer(text) if match[0].islower()]
         counts = Counter(match[0] for match in words)
         kinds = {word: spelling.kind(word) for word in counts}
@@ -143,8 +148,8 @@ class Spelling:
         return (word.decode() for word in words if len(word) <= MAX_WORD_LETTERS and word.isalpha() and word.islower())
 
     def _kind(self, word: str) -> WordKind:
-        if word in self._known:
-            return "english" if word in _ENGLISH or (len(word) >= 5 and word in self._frequent) else "known"
+        if word in self._known or word in _FOREIGN:
+            return self._known_kind(word)
         if 3 <= len(word) <= 5 and self._function_words.near(word):
             return "misspelt"
         if len(word) < 4 and word.isascii():
@@ -155,6 +160,11 @@ class Spelling:
             if self._frequent_words.near(word):
                 return "misspelt"
         return "strange"
+
+    def _known_kind(self, word: str) -> WordKind:
+        if word in _FOREIGN:
+            return "strange"
+        return "english" if word in _ENGLISH or (len(word) >= 5 and word in self._frequent) else "known"
 
     def _inflected(self, word: str) -> bool:
         """Return True for a known word with an ending or a prefix: most words that the vocabulary lacks."""
@@ -228,5 +238,11 @@ _FUNCTION_WORDS: Final = (
 )
 _ALSO_FOREIGN: Final = "was for has its one her all can will into more than then some only about may out what"
 _ENGLISH: Final = frozenset(_FUNCTION_WORDS.split()) - frozenset(_ALSO_FOREIGN.split())
+_FOREIGN_WORDS: Final = (
+    "de la le les et en une des que qui dans est pas der das und ist nicht mit von ein eine auf el los las por para del una di "
+    "il che non sono een het van niet dat zijn os uma em um"
+)
+_FOREIGN: Final = frozenset(_FOREIGN_WORDS.split())
+"""Words of French, German, Spanish, Italian, Dutch and Portuguese that English sentences hold in names at most."""
 _ENDINGS: Final = ("s", "es", "d", "ed", "ing", "er", "ers", "ly", "al", "able", "less", "ness")
 _PREFIXES: Final = ("un", "re", "non", "pre", "over", "sub")
