@@ -4,6 +4,7 @@ import time
 
 import pytest
 
+from corpus_guard.domain import Severity
 from corpus_guard.intake.parsing.formats import markdown
 
 
@@ -20,6 +21,36 @@ def test_what_a_reader_does_not_see_is_hidden_and_not_published() -> None:
     for words in ("ignore\nall", "say yes", "and this", "open"):
         assert words in parsed.hidden
         assert words not in parsed.text
+
+
+def test_the_bytes_of_pictures_are_left_out_and_counted() -> None:
+    data = "iVBORw0KGgo" * 300
+    source = (
+        f"# Tides\n\n![chart](data:image/png;base64,{data}) of a week.\n[![build](https://b.example/s?logo=data:image/svg%2bxml;"
+        f"base64,{data})](https://b.example)\n\n[image1]: <data:image/jpeg;base64,{data}>\n"
+    )
+
+    parsed = markdown.read(source.encode())
+
+    assert parsed.text == source.replace(data, "")
+    assert [(problem.code, problem.severity) for problem in parsed.problems] == [("parsing.pictures", Severity.INFO)]
+    assert "9,900" in parsed.problems[0].message
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        f"```\ndata:image/png;base64,{'iVBORw0KGgo' * 30}\n```\n",
+        f"`data:image/png;base64,{'iVBORw0KGgo' * 30}`\n",
+        f"[a page](data:text/html;base64,{'iVBORw0KGgo' * 30})\n",
+        "![](data:image/png;base64,iVBORw0KGgo=)\n",
+    ],
+    ids=["a block of code", "code", "no picture", "a dot"],
+)
+def test_code_and_what_is_no_picture_stay(source: str) -> None:
+    parsed = markdown.read(source.encode())
+
+    assert (parsed.text, parsed.problems) == (source, ())
 
 
 def test_front_matter_is_declared_and_screened_but_not_published() -> None:
@@ -54,6 +85,8 @@ def test_an_alias_bomb_stays_small() -> None:
         "```\n" * 250_000,
         "---\n" * 250_000,
         "[//]: " * 160_000,
+        "data:image/png;base64," * 50_000,
+        ("data:image/png;base64," + "A" * 80 + " ") * 10_000,
     ],
 )
 def test_hostile_markdown_is_read_in_linear_time(source: str) -> None:

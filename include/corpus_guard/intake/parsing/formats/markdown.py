@@ -3,6 +3,9 @@
 Hidden, because not shown: the front matter, HTML comments outside code, link definitions used as comments
 (``[//]: # (…)``), and definitions with a title that no link uses. Other raw HTML, alternative texts and
 titles of links stay in the text, where every check sees them.
+
+Left out: the bytes of pictures that are written into the text (``data:image/…;base64,…``) outside code. A page shows a
+picture there, and nobody finds text by them.
 """
 
 from __future__ import annotations
@@ -11,7 +14,8 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator
 
-from corpus_guard.intake.parsing.document import ParsedDocument, clean_declared
+from corpus_guard.domain import Severity
+from corpus_guard.intake.parsing.document import ParsedDocument, clean_declared, make_problem
 from corpus_guard.intake.parsing.formats import text as plain
 from corpus_guard.intake.parsing.formats._hidden import HiddenText
 
@@ -22,6 +26,8 @@ _LINK_COMMENT = re.compile(r"^ {0,3}\[(?://|comment|_metadata_:[^\]\n]{0,40})\]:
 # A definition with a title; and a use of a label: brackets that no definition follows.
 _DEFINITION = re.compile(r"^ {0,3}\[([^\]\[\n]{1,80})\]:[ \t]*\S{1,2000}[ \t]+[\"'(][^\n]*$", re.MULTILINE)
 _LABEL = re.compile(r"\[([^\]\[\n]{1,80})\](?!:)")
+# In the query of an address "+" is written "%2b".
+_PICTURE = re.compile(r"(data:image/[a-z0-9.+%-]{1,20};base64,)[a-z0-9+/=%_-]{80,}", re.IGNORECASE)
 
 
 def read(content: bytes) -> ParsedDocument:
@@ -42,9 +48,27 @@ def read(content: bytes) -> ParsedDocument:
         hidden.add(reason, text[start:end])
         position = end
     visible_parts.append(text[position:])
-    visible = "".join(visible_parts)
+    visible, left_out = _leave_out_pictures("".join(visible_parts))
     hidden_text, findings = hidden.summarize(visible)
+    if left_out:
+        message = f"characters of pictures that are written into the text were left out: {left_out:,}"
+        problems = (*problems, make_problem("pictures", Severity.INFO, message, score=0.1))
     return ParsedDocument(visible, hidden_text, clean_declared(declared), (*problems, *findings))
+
+
+def _leave_out_pictures(text: str) -> tuple[str, int]:
+    """Return the text without the bytes of its pictures, and how many characters these were."""
+    pictures = list(_PICTURE.finditer(text))
+    if not pictures:
+        return text, 0
+    code = _CodeSpans(text)
+    parts, position = [], 0
+    for picture in pictures:
+        if picture.start() not in code:
+            parts.append(text[position : picture.end(1)])
+            position = picture.end()
+    shortened = "".join((*parts, text[position:]))
+    return shortened, len(text) - len(shortened)
 
 
 def _parse_front_matter(block: str) -> dict[str, str] | None:
