@@ -67,7 +67,7 @@ _ATTRIBUTE: Final = re.compile(
 """What manuals say of an option before they tell what it does: "Default: false"."""
 _LINK: Final = re.compile(r"\(https?://[^\s)]+\)")
 """An address, as parsing writes it behind the words of a link."""
-_QUESTION: Final = re.compile(r"^.*[^\W\d_].*\?\s*$", re.MULTILINE)
+_QUESTION: Final = re.compile(r"\?[ \t\r]*$", re.MULTILINE)
 _MIN_LINKS, _MIN_QUESTIONS = 3, 3
 _MIN_MARKS, _MIN_CHANGES, _MIN_HEADINGS, _MIN_ATTRIBUTES = 2, 4, 4, 2
 

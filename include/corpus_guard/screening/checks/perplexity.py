@@ -304,9 +304,7 @@ class TokenRarity:
         self._tokenizer: Tokenizer | None = None
         self._bits: NDArray[np.float64] = np.empty(0)
         self._fragment: NDArray[np.float64] = np.empty(0)  # 1: a piece of a word, or a letter of another script
-        self._common: NDArray[np.float64] = np.empty(
-            0
-        )  # 1: one of the commonest words, or the beginning of a longer one
+        self._common: NDArray[np.float64] = np.empty(0)  # 1: one of the commonest words, or how a longer one begins
         self._continues: NDArray[np.float64] = np.empty(0)  # 1: a piece that continues a word
 
     def bits(self, texts: Sequence[str]) -> list[tuple[float, float]]:

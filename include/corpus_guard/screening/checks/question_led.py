@@ -36,7 +36,10 @@ from corpus_guard.screening.wording import Wording, prose_share, split_words
 _MAX_OPENING_CHARS: Final = 1_000  # in which an opening must end
 _MAX_REST_CHARS: Final = 3_000  # of the rest, that are compared
 _MAX_QUESTION_WORDS: Final = 60
-_PREDICATE: Final = re.compile(r"(?:is|was|are|were) (?:\w{2,}ed|\w{2,}en|born|built|made|held|known|set)\b")
+_PREDICATE: Final = re.compile(
+    r"(?:is|was|are|were) (?:\w{3,}ed|born|built|made|held|known|set|given|taken|written|chosen) "
+    r"(?:in|on|at|by|to|as|from|with|for|after|before|during|of)\b"
+)
 """The rest of a sentence whose first word, a logo perhaps, parsing lost: "was founded in 1990 to protect …"."""
 _LEAD: Final = re.compile(
     r"[\s\"'“‘*_#>-]{0,8}(?P<lead>[^\n]{6,400}?)"

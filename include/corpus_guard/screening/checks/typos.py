@@ -238,10 +238,7 @@ _FUNCTION_WORDS: Final = (
 )
 _ALSO_FOREIGN: Final = "was for has its one her all can will into more than then some only about may out what"
 _ENGLISH: Final = frozenset(_FUNCTION_WORDS.split()) - frozenset(_ALSO_FOREIGN.split())
-_FOREIGN_WORDS: Final = (
-    "de la le les et en une des que qui dans est pas der das und ist nicht mit von ein eine auf el los las por para del una di "
-    "il che non sono een het van niet dat zijn os uma em um"
-)
+_FOREIGN_WORDS: Final = "de la le les une que qui dans der und nicht mit von eine auf el las por para del una di il che sono een niet zijn uma"
 _FOREIGN: Final = frozenset(_FOREIGN_WORDS.split())
 """Words of French, German, Spanish, Italian, Dutch and Portuguese that English sentences hold in names at most."""
 _ENDINGS: Final = ("s", "es", "d", "ed", "ing", "er", "ers", "ly", "al", "able", "less", "ness")
