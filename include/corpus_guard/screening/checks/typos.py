@@ -238,7 +238,10 @@ _FUNCTION_WORDS: Final = (
 )
 _ALSO_FOREIGN: Final = "was for has its one her all can will into more than then some only about may out what"
 _ENGLISH: Final = frozenset(_FUNCTION_WORDS.split()) - frozenset(_ALSO_FOREIGN.split())
-_FOREIGN_WORDS: Final = "de la le les une que qui dans der und nicht mit von eine auf el las por para del una di il che sono een niet zijn uma"
+_FOREIGN_WORDS: Final = (
+    "de la le les une que qui dans der und nicht mit von eine auf el las por para del una di il che sono een niet "
+    "zijn uma"
+)
 _FOREIGN: Final = frozenset(_FOREIGN_WORDS.split())
 """Words of French, German, Spanish, Italian, Dutch and Portuguese that English sentences hold in names at most."""
 _ENDINGS: Final = ("s", "es", "d", "ed", "ing", "er", "ers", "ly", "al", "able", "less", "ness")
