@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import zipfile
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import docx
@@ -38,6 +39,37 @@ def structured_pdf() -> bytes:
     document.write(6, "the office", link="https://harbour.example/quay")
     document.write(6, ".")
     return bytes(document.output())
+
+
+def pdf_of_links(count: int, length: int) -> bytes:
+    """Short words, each a link to an address of so many letters and more."""
+    document = FPDF()
+    document.add_page()
+    document.set_font("Helvetica", size=11)
+    for number in range(count):
+        document.write(6, f"Report {number}", link=f"https://harbour.example/{'x' * length}/{number}")
+        document.write(6, ", read at noon. ")
+    return bytes(document.output())
+
+
+def pdf_with_a_sign_of_no_letter() -> bytes:
+    """A sum sign between words, for which its font says that it stands for U+0000."""
+    import matplotlib
+
+    document = FPDF()
+    document.add_page()
+    document.add_font("signs", fname=Path(matplotlib.get_data_path()) / "fonts/ttf/DejaVuSans.ttf")
+    for font, words in (("Helvetica", "The sum of all "), ("signs", "\u2211"), ("Helvetica", " is read at noon.")):
+        document.set_font(font, size=12)
+        document.write(8, words)
+    writer = PdfWriter(clone_from=PdfReader(io.BytesIO(bytes(document.output()))))
+    for each in writer._objects:
+        if isinstance(each, dict) and "/ToUnicode" in each:
+            letters = each["/ToUnicode"].get_object()
+            letters.set_data(letters.get_data().replace(b"<2211>", b"<0000>"))
+    out = io.BytesIO()
+    writer.write(out)
+    return out.getvalue()
 
 
 def scan(words: str) -> bytes:

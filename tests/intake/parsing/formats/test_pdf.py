@@ -90,6 +90,17 @@ def test_larger_lines_are_headings_and_links_show_where_they_lead() -> None:
     ]
 
 
+def test_addresses_behind_links_are_no_text_that_a_second_parser_misses() -> None:
+    parsed = pdf.read(making.pdf_of_links(count=20, length=100))
+
+    assert parsed.text.count("https://harbour.example/") == 20
+    assert parsed.problems == ()
+
+
+def test_a_sign_that_its_font_gives_no_letter_is_replaced() -> None:
+    assert pdf.read(making.pdf_with_a_sign_of_no_letter()).text == "The sum of all \ufffd is read at noon."
+
+
 def drawn(writer: PdfWriter, start: bytes) -> DecodedStreamObject:
     stream = DecodedStreamObject()
     stream.set_data(writer.pages[0].get_contents().get_data().replace(b"BT ", start, 1))  # type: ignore[union-attr]

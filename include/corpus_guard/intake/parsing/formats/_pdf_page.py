@@ -37,7 +37,7 @@ class PdfPageText:
 
     lines: list[TextLine]
     hidden: dict[str, str]  # by reason, a key of `_hidden.HIDING_REASONS`
-    chars: int  # of all of it, white space not counted
+    chars: int  # of all of it, white space and addresses behind links not counted
     is_scan: bool  # a picture fills the page
 
 
@@ -100,11 +100,12 @@ class _PageReader:
         visible: list[str] = []  # characters of the current line
         hidden: dict[str, list[str]] = {}
         sizes: dict[float, int] = {}
+        added = 0  # characters of addresses, which stand nowhere on the page
         previous_reason = ""
         for index in range(count):
             code = c.FPDFText_GetUnicode(text, index)
-            # 2 and U+FFFE: a hyphen at a line's end.
-            char = "-" if code in {0x02, 0xFFFE} else chr(code) if code < 0x110000 else "\ufffd"
+            # 2 and U+FFFE: a hyphen at a line's end; 0: a glyph that its font gives no letter, as many signs of formulas.
+            char = "-" if code in {0x02, 0xFFFE} else chr(code) if 0 < code < 0x110000 else "\ufffd"
             reason, size = (previous_reason, 0.0) if char in " \r\n" else self._inspect_char(index)
             if char in "\r\n":
                 if visible:
@@ -119,13 +120,16 @@ class _PageReader:
                 visible.append(char)
                 sizes[size] = sizes.get(size, 0) + 1
             if index in targets and not reason:
-                visible.append(link_suffix(targets[index], "".join(visible)))
+                address = link_suffix(targets[index], "".join(visible))
+                visible.append(address)
+                added += count_non_space(address)
             previous_reason = reason if char not in "\r\n" else ""
         if visible:
             lines.append(_make_line(visible, sizes))
         lines = [line for line in lines if line.text.strip()]
         hidden_texts = {reason: _join(pieces) for reason, pieces in hidden.items()}
-        chars = sum(count_non_space(line.text) for line in lines) + sum(map(count_non_space, hidden_texts.values()))
+        shown = sum(count_non_space(line.text) for line in lines) - added
+        chars = shown + sum(map(count_non_space, hidden_texts.values()))
         return PdfPageText(lines, hidden_texts, chars, self._is_scan())
 
     def _inspect_char(self, index: int) -> tuple[str, float]:
