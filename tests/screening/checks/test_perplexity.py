@@ -336,6 +336,20 @@ def test_gibberish_written_as_an_identifier_is_shown_to_the_model(models: Models
     assert _without_shapes(names_alone) == names_alone
 
 
+@pytest.mark.parametrize("shape", ["capitals", "names in brackets"])
+def test_gibberish_written_as_names_is_shown_to_the_model(models: Models, shape: str) -> None:
+    words = GIBBERISH[1].split()[:24]
+    lines = [words[start : start + 4] for start in range(0, len(words), 4)]
+    if shape == "capitals":
+        text = "\n".join(" ".join(line).upper() for line in lines)
+    else:
+        text = "\n".join(f"({' '.join(line).capitalize()})" for line in lines)
+
+    shown = shown_of(models, f"{text}\n{ENGLISH[0]}").lower()
+
+    assert all(word.lower() in shown for line in lines for word in line)
+
+
 def test_a_headline_is_too_short_to_tell(models: Models) -> None:
     assert judged(models, [12.0] * (SURPRISE_WINDOW // 2 - 1)) == []
     assert judged(models, []) == []

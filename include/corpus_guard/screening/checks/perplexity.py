@@ -68,6 +68,8 @@ MAX_FRAGMENTS: Final = 0.45  # share of a window that may be pieces of words or 
 
 MAX_SHAPE_CHARS: Final = 60
 """Characters of names, numbers and signs in a row, in one line, that are left out."""
+MAX_NAMES: Final = 10
+"""Different words of persons in brackets, in one chunk, up to which they are left out."""
 MAX_SHAPES: Final = 0.7
 """Share of a chunk that may be left out."""
 MAX_CHARS_BEFORE: Final = 700
@@ -79,8 +81,12 @@ _FIXED: Final = re.compile(
     r"|\b[\w.+-]{1,40} \([\w.:+~-]{1,40}\) [\w -]{1,40}; urgency=\w{1,20}"
     r"| -- [^<\n]{1,60} <[^>\s]{1,80}> {1,2}\w{3}, \d{1,2} \w{3} \d{4} [\d:]{8} [+-]\d{4}"
 )
+_PERSON: Final = r"[\[(] ?[A-Z][\w.'’-]*(?: [\w.'’-]+){0,3} ?[\])]"
+"""A person in brackets."""
+_PERSONS: Final = re.compile(_PERSON)
+_SHOUTED: Final = re.compile(r"\b[A-Z]{3,}\b(?:[ \t\r\n,]+[A-Z]{2,}\b){3,}")
 _SHAPE: Final = (
-    r"[\[(] ?[A-Z][\w.'’-]*(?: [\w.'’-]+){0,3} ?[\])]"  # a person in brackets
+    rf"{_PERSON}"
     r"|\[ ?-{1,2}\w[^\]\n]{0,40}\]"  # an option that may be left out
     r"|<?[\w.+-]+(?:@| at )[\w-]+(?:\.[\w-]+)+>?"  # mail
     r"|\b[0-9a-f]{7,}\b"
@@ -129,7 +135,7 @@ class Perplexity(ConfiguredCheck[PerplexityParams]):
     name = "perplexity"
     second_stage = True
     params_class = PerplexityParams
-    code_version = ("perplexity", "9")
+    code_version = ("perplexity", "10")
 
     def __init__(
         self, params: PerplexityParams, vocabulary: Path, model_digest: str, model: Callable[[], SurpriseModel]
@@ -269,21 +275,33 @@ class _Suspect(NamedTuple):
 def _after(text: str, chunk: Chunk, characters: int) -> tuple[str, int]:
     """Return a chunk after the characters before it, the same however its lines are wrapped, and where it begins."""
     before = " ".join(text[max(0, chunk.start - characters) : chunk.start].split())
-    own = " ".join(chunk.text.split())
+    own = " ".join(_in_plain_sight(chunk.text).split())
     return (f"{before} {own}", len(before) + 1) if before else (own, 0)
 
 
 def _without_shapes(text: str) -> str:
     """Return the text without what no model can foresee (see the module's docstring)."""
-    text = _FIXED.sub(" ", text)
+    text = _in_plain_sight(_FIXED.sub(" ", text))
     words = re.sub(
         r"[ \t]+", " ", _SHAPES.sub(lambda match: match[0] if len(match[0]) > MAX_SHAPE_CHARS else " ", text)
     )
     return words if len(words) >= (1 - MAX_SHAPES) * len(text) else text
 
 
+def _in_plain_sight(text: str) -> str:
+    """Return the text without what makes many words look like names: capitals in a row, brackets around more than `MAX_NAMES`.
+
+    The embedder knows no capitals, and hardly a bracket: gibberish that is written so is retrieved as well. No length changes.
+    """
+    names = {word for person in _PERSONS.findall(text) for word in re.findall(r"\w+", person.casefold())}
+    if len(names) > MAX_NAMES:
+        text = _PERSONS.sub(lambda person: f" {person[0][1:-1]} ", text)
+    return _SHOUTED.sub(lambda run: run[0].lower(), text)
+
+
 def _outside_shapes(text: str, places: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Return which tokens of a text stand outside what no model can foresee; all where that is nearly all of it."""
+    text = _in_plain_sight(text)
     inside = np.zeros(len(text) + 1, bool)
     for match in _FIXED.finditer(text):
         inside[match.start() : match.end()] = True
