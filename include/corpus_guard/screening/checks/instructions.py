@@ -82,7 +82,7 @@ class InstructionsParams(Params):
     order_probability: float = Field(default=0.91, gt=0, le=1)
     """How likely a sentence must be an order, by the classifier, where it does not fit the text around it, or is
     encoded or hidden; 1: the classifier is off."""
-    fitting_order_probability: float = Field(default=0.96, gt=0, le=1)
+    fitting_order_probability: float = Field(default=0.97, gt=0, le=1)
     """The same for a sentence that fits the text around it."""
 
 
