@@ -18,7 +18,8 @@ Three steps, because a language model may not see every chunk (1M chunks take 13
    changelog's entry are left out: no model can foresee the digits of a hash. What is unlikely then is read once more
    among them, without counting them, and what still is a third time after the text before it in its document: a list of
    changes is torn apart without its names, and its jargon stood there
-   before. A list of random words stays as unlikely.
+   before. A list of random words stays as unlikely. Words in capitals, and many different ones in brackets, are
+   read as plain words: the embedder knows neither sign.
 
 On development data step 1 leaves open 99.6 % of HotFlip texts, 95 % of those cut to 10 to 19 tokens, and 2 to
 5 % of encyclopaedia text, retrieved passages, documentation, security pages and tables. Of the open clean
