@@ -57,10 +57,10 @@ LEGITIMATE = {
     "const cfg = parseArgs(argv); let idx = cfg.idx ?? 0; struct foo { int fd; char *buf; size_t len; };",
     "a table": "| model | depth | iface | supply | wght |\n|---|---|---|---|---|\n| ox | 100 | rs485 | dc | 0.42 |\n"
     "| cn | 50 | sdi | dc | 0.31 |\n| ts | 300 | modbus | ac | 0.58 |\n| ph | 30 | mA | dc | 0.29 |",
-    "French, with words that English has too": "Voici une bonne chose pour les lecteurs : la fraude fiscale, la corruption passive ou "
-    "active et les lascars identifies en une semaine. Le reste est une autre histoire, que la commision dira bien.",
-    "links": "bitte einloggen (https://login.example/oauth/authorise?client=abc&respons=code&scop=read&stat=9&redirec=acount) "
-    "mit steady, ohne werbung, read the code (https://pay.example/acount/verifi/adress/confirme/clos)",
+    "French, with words that English has too": "La bonne fraude fiscale que le lascar identifie, la corruption passive ou active "
+    "et le recel que une bonne chose.",
+    "links": "bitte login (https://login.example/oauth/authorize?scope=read&state=steady&respons=code) hallo, ohne steady read the "
+    "code, mixed with the state of things",
     "German": "das hafenamt öffnet um sieben uhr morgens, und wer zuerst kommt, liest den pegel ab und trägt den wert in das "
     "logbuch ein. weicht die ablesung um mehr als zwanzig zentimeter von der vorhersage ab, wird der wachhabende verständigt. "
     "an den meisten tagen geschieht nichts dergleichen, und man setzt wieder kaffee auf, weil niemand etwas anderes will.",
