@@ -17,7 +17,7 @@ from corpus_guard.models.order_reader import OrderReader
 from corpus_guard.models.trained_reader import LEARNED, ReaderWeights
 from corpus_guard.models.weights import builtin_multilingual_encoder
 
-OWN = [text for text in read_texts() if text.family in {"policy", "manuals", "recipes"}][::6]
+OWN = [text for text in read_texts() if text.family in {"policy", "manuals", "recipes"}][::3]
 ALARMING = [text.text for text in read_texts() if text.family == "passive"][:24]
 """Orders that stand for honest sentences of a kind that the reader takes for orders."""
 
@@ -50,7 +50,7 @@ def test_it_alarms_less_and_still_finds_orders(shipped: TrainedOrders) -> None:
 
 
 def test_a_share_of_it_lies_between(shipped: TrainedOrders, tmp_path: Path) -> None:
-    texts = [*OWN[::4], *map(honest, ALARMING)]
+    texts = [*OWN[::8], *map(honest, ALARMING)]
     whole, half = (adapt_reader(shipped, texts, share=share) for share in (1.0, 0.5))
 
     np.testing.assert_allclose(half.reader.unit, (whole.reader.unit + shipped.reader.unit) / 2, atol=1e-6)
