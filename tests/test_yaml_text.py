@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from corpus_guard.errors import SettingsError
@@ -63,6 +63,8 @@ def test_a_file_with_a_few_aliases_is_read() -> None:
     ]
 
 
+@example("[]:")
+@example("{{ name }}: 1")
 @given(st.text(alphabet="ab:-[]{}&*<!|> \n#'\"0", max_size=60))
 def test_any_text_is_read_or_refused_in_plain_words(text: str) -> None:
     try:

@@ -95,13 +95,17 @@ class _UniqueKeyLoader(yaml.CSafeLoader):  # libyaml: a tenth of the time, and e
         """Build the mapping.
 
         Raises:
-            ConstructorError: a key is there twice.
+            ConstructorError: a key is there twice, or is a list or a mapping.
         """
-        keys: set[object] = set()
+        keys: set[str] = set()
         for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                raise yaml.constructor.ConstructorError(
+                    None, None, "a list or a mapping is used as a key; put quotes around it", key.start_mark
+                )
             if key.tag != "tag:yaml.org,2002:merge" and key.value in keys:
                 raise yaml.constructor.ConstructorError(
                     None, None, f"the key {key.value!r} is there twice; remove one", key.start_mark
                 )
-            keys.add(key.value if isinstance(key.value, str) else id(key))
+            keys.add(key.value)
         return super().construct_mapping(node, deep)

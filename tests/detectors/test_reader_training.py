@@ -9,6 +9,7 @@ import pytest
 
 from corpus_guard.detectors import reader_training
 from corpus_guard.detectors.reader_training import Recipe, _parts, train_reader
+from corpus_guard.errors import Misuse
 from corpus_guard.models.encoder import MINILM_ENCODER
 from corpus_guard.models.trained_reader import ReaderKind, ReaderWeights
 from corpus_guard.models.weights import builtin_embedder
@@ -31,6 +32,14 @@ def test_parts_of_a_batch_teach_the_same_as_the_whole(monkeypatch: pytest.Monkey
 
     assert np.allclose(one_by_one.unit, whole.unit, atol=1e-3)
     assert all(np.allclose(one_by_one.changes[name], whole.changes[name], atol=1e-3) for name in KIND.shapes)
+
+
+def test_training_that_diverges_is_named_and_gives_no_weights() -> None:
+    whole = train()
+    too_large = {name: rows + 1e30 for name, rows in whole.changes.items()}
+
+    with pytest.raises(Misuse, match="diverged at batch 1 of 3"):
+        train_reader(KIND, EXAMPLES, builtin_embedder(), {}, Recipe(), start=replace(whole, changes=too_large))
 
 
 def test_a_part_holds_what_fits_and_at_least_one_prompt() -> None:

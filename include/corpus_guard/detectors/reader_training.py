@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpus_guard.domain import Progress, no_progress
+from corpus_guard.errors import Misuse
 from corpus_guard.models.reader_base import OpenBase
 from corpus_guard.models.trained_reader import SCALE, ReaderKind, ReaderWeights
 from corpus_guard.models.weights import Weights
@@ -65,6 +66,9 @@ def train_reader(
         start: weights that it goes on from; None: it begins with the model as it is.
         seed: of weights and batches.
         progress: told after each batch.
+
+    Raises:
+        Misuse: training diverged.
     """
     tokens = kind.base.open(base).read_tokens([prompt for prompt, _ in examples])
     answers = [answer for _, answer in examples]
@@ -136,7 +140,12 @@ def _train_once(
             outputs = unit(dropout(base.read_states([tokens[row] for row in part]), recipe.dropout))
             right = torch.tensor([answers[row] for row in part], device=device)
             torch.autograd.backward(cross_entropy(outputs, right, reduction="sum") / len(rows))
-        torch.nn.utils.clip_grad_norm_([*changes.values(), *unit.parameters()], 1.0)
+        size = torch.nn.utils.clip_grad_norm_([*changes.values(), *unit.parameters()], 1.0)
+        if not size.isfinite():  # one such step, and no weight is a number any more
+            raise Misuse(
+                f"training diverged at batch {done + 1} of {len(batches)}: its gradient is not finite, and nothing was written; "
+                "start from other weights, or from none"
+            )
         optimizer.step()
         schedule.step()
     trained = {name: change.detach().cpu().numpy() for name, change in changes.items()}
