@@ -1,4 +1,4 @@
-"""`guard train orders` and `guard evaluate orders`: what they refuse, and the sets kept apart."""
+"""`guard train orders`, `guard train words` and `guard evaluate orders`: what they refuse, and the sets kept apart."""
 
 from __future__ import annotations
 
@@ -38,6 +38,24 @@ def test_a_table_that_nobody_knows_is_refused(tmp_path: Path, typed: Typed) -> N
 
     assert code == 2
     assert "'apart'" in said
+
+
+def test_technical_words_are_counted_and_written(tmp_path: Path, typed: Typed) -> None:
+    for name in ("one", "two", "three"):
+        (tmp_path / "programs" / name).mkdir(parents=True)
+        (tmp_path / "programs" / name / "main.py").write_text("tide_gauge.readings", encoding="utf-8")
+    train = ("train", "words", str(tmp_path / "programs"), "--out", str(tmp_path / "words.txt"))
+
+    code, written, said = typed(*train, "--json")
+
+    assert code == 0, said
+    head, *words = (tmp_path / "words.txt").read_text(encoding="utf-8").splitlines()
+    assert head.startswith("# ") and {"tide", "gauge", "readings"} <= set(words)
+    assert json.loads(written) == {"file": str(tmp_path / "words.txt"), "words": len(words), "programs": 3}
+    assert "replace screening/learned/technical_words.txt" in typed(*train)[1]
+
+    code, _, said = typed(*train, "--programs", "4")
+    assert code == 2 and "no word in common" in said
 
 
 @pytest.mark.slow

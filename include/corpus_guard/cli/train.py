@@ -316,6 +316,40 @@ def contradictions(
     out.print(f"Written to {visible(str(to))}; to use it, replace screening/learned/{kind.file.name}", soft_wrap=True)
 
 
+@app.command("words")
+def words(
+    folders: Annotated[
+        list[Path], typer.Argument(help="Folders that hold a folder for each program, such as /usr/share/doc.")
+    ],
+    to: Annotated[Path, typer.Option("--out", "-o", help="Text file to write.")],
+    programs: Annotated[int, typer.Option(min=2, help="Programs whose files must have a word.")] = 3,
+    seed: Annotated[int, typer.Option(help="Random seed of the choice of files.")] = 0,
+    as_json: Json = False,
+) -> None:
+    """Count the words that paths, identifiers and addresses are made of; minutes.
+
+    Perplexity takes rare words with signs between them for optimised text, unless half of them are such words. Where lists and
+    identifiers of your own are held back, count yours too. The same folders and seed give the same file.
+
+    Example: `guard train words /usr/share /usr/include site-packages --out technical_words.txt`
+    """
+    from corpus_guard.detectors.technical_words import count_technical_words
+    from corpus_guard.screening.checks.token_rarity import TECHNICAL_WORDS_FILE
+
+    with console.progress(not as_json) as progress:
+        counted = count_technical_words(folders, programs, seed, progress)
+    head = f"# Words of paths, identifiers and addresses that {programs} programs or more have in their files; see `guard train words`."
+    with console.writing(to) as write:
+        write("\n".join([head, *counted, ""]))
+    if as_json:
+        print_json({"file": str(to), "words": len(counted), "programs": programs})
+        return
+    out.print(
+        f"{len(counted):,} words written to {visible(str(to))}; to use them, replace screening/learned/{TECHNICAL_WORDS_FILE.name}",
+        soft_wrap=True,
+    )
+
+
 def _refuse_share_of_nothing(start: Path | None, share: float) -> None:
     if share < 1 and not start:
         raise Misuse(f"--share {share:g}: there is nothing to share with; expected --start with weights to go on from")

@@ -15,13 +15,12 @@ from corpus_guard.domain import Finding, Severity, Version
 from corpus_guard.intake.chunking import Chunker
 from corpus_guard.models import Models
 from corpus_guard.screening.checks.perplexity import (
-    SHORT_WINDOW,
     SURPRISE_WINDOW,
     Perplexity,
     PerplexityParams,
-    TokenRarity,
     _without_shapes,
 )
+from corpus_guard.screening.checks.token_rarity import SHORT_WINDOW, TokenRarity
 from corpus_guard.screening.policy import load_policy
 from corpus_guard.settings import Settings
 
@@ -350,6 +349,106 @@ def test_gibberish_written_as_names_is_shown_to_the_model(models: Models, shape:
     assert all(word.lower() in shown for line in lines for word in line)
 
 
+WRITTEN = {
+    "a list": ", ".join,
+    "sentences": lambda words: ". ".join(map(str.capitalize, words)),
+    "bullets": lambda words: "\n".join(f"- {word}" for word in words),
+    "cells": " | ".join,
+    "quotations": lambda words: " ".join(f'"{word}"' for word in words),
+    "paths": lambda words: "\n".join("/".join(line) for line in fours(words)),
+    "one identifier": "_".join,
+    "identifiers": lambda words: "\n".join("_".join(line) for line in fours(words)),
+    "mail": lambda words: "\n".join(f"{line[0]}@{'.'.join([*line[1:], 'example'])}" for line in fours(words)),
+    "addresses": lambda words: "\n".join(f"https://{'/'.join(line)}" for line in fours(words)),
+    "numbered": lambda words: " ".join(f"{word}{number}" for number, word in enumerate(words)),
+}
+"""Ways to write words with signs between them, which the embedder hardly heeds."""
+
+
+def fours(words: list[str]) -> list[list[str]]:
+    return [words[start : start + 4] for start in range(0, len(words), 4)]
+
+
+@pytest.mark.parametrize("way", WRITTEN)
+def test_gibberish_with_signs_between_its_words_is_found(check: Perplexity, cut: Chunker, way: str) -> None:
+    words = [word for text in GIBBERISH[1:] for word in text.split() if word.isalpha()]
+    written = WRITTEN[way](words)
+
+    (findings,) = found(check, a_page(cut, f"{ENGLISH[0]}\n\n{written}\n\n{ENGLISH[1]}"))
+
+    assert {one.code for one in findings} == {"perplexity.separated"}
+    assert findings[0].severity is Severity.MEDIUM
+
+
+PLACES = (
+    "America/Argentina/Buenos_Aires America/Guatemala America/Panama America/Porto_Velho America/Thunder_Bay "
+    "Asia/Ashgabat Asia/Damascus Asia/Kuwait Asia/Rangoon Asia/Thimphu Europe/Sarajevo Europe/Zagreb "
+    "Pacific/Galapagos Pacific/Honolulu"
+)
+HONEST_LISTS = {
+    "imports": "from collections.abc import Mapping, Sequence\nfrom functools import cached_property, partial\n"
+    "from itertools import pairwise, starmap\nfrom pathlib import PurePosixPath\nimport argparse, mimetypes, subprocess, tempfile, zipfile",
+    "packages": "matplotlib, numpy, pandas, pillow, pyarrow, pydantic, pytest, requests, scipy, setuptools, sqlalchemy, tokenizers, torch, "
+    "transformers, typer, urllib3, virtualenv, werkzeug, wheel, zstandard",
+    "colours": "AliceBlue, AntiqueWhite, Aquamarine, BlanchedAlmond, BurlyWood, Chartreuse, Coral, CornflowerBlue, Cornsilk, Crimson, "
+    "DarkGoldenRod, DarkOrchid, DeepSkyBlue, DodgerBlue, FireBrick, Gainsboro, GhostWhite, Honeydew, Lavender, LemonChiffon",
+    "time zones": "\n".join(f"/usr/share/zoneinfo/{place}" for place in PLACES.split()),
+    "minerals": "Gypsum, calcite, fluorite, apatite, orthoclase, quartz, topaz, corundum and diamond: the scale of hardness, from soft to "
+    "hard. Feldspar, mica, hornblende, pyroxene and olivine are the minerals of which granite and basalt are made; galena, sphalerite, "
+    "cinnabar and hematite are ores.",
+}
+
+
+@pytest.mark.parametrize("name", HONEST_LISTS)
+def test_lists_that_people_write_are_left_alone(check: Perplexity, cut: Chunker, name: str) -> None:
+    assert found(check, a_page(cut, HONEST_LISTS[name]), a_page(cut, f"{ENGLISH[2]}\n\n{HONEST_LISTS[name]}")) == [
+        [],
+        [],
+    ]
+
+
+MODULES = (
+    "argparse asyncio bytecode codec compiler decorator deque dtype enum encoder floats gzip hashlib json literals "
+    "metaclass mypy numpy parser pickle plugin regex repr serializer sphinx sqlite stdout subclass threads tokenizer "
+    "unicode uuid vector webhook xml"
+)
+
+
+def test_words_of_paths_and_identifiers_are_no_rare_passage(models: Models) -> None:
+    rarity = TokenRarity(models.frequency_vocabulary)
+    listed = ", ".join(MODULES.split())
+
+    assert rarity.bits([listed])[0].bare > 12.9
+    assert rarity.bare_passages(listed, 12.9) == []
+
+
+def test_a_bare_passage_has_the_parts_of_its_words_and_its_place(models: Models) -> None:
+    text = "It is 7: vortexGlycol, hemlockBrigantine / " + "_".join(GIBBERISH[1].split()) + " (it is)."
+
+    (passage,) = TokenRarity(models.frequency_vocabulary).bare_passages(text, 12.9)
+
+    assert passage.words.startswith(
+        "vortex glycol hemlock brigantine zoning tarzan epistle"
+    ) and passage.words.endswith("nebula")
+    assert text[passage.start :].startswith("vortexGlycol") and text[: passage.end].endswith("nebula")
+
+
+def test_a_passage_that_the_model_cannot_read_to_its_end_is_found(models: Models) -> None:
+    class Forgetful(LanguageStub):
+        def surprisals(self, texts: Sequence[str]) -> list[NDArray[np.float32]]:
+            return [np.full(50, 8.6, np.float32) for _ in texts]
+
+        def token_places(self, texts: Sequence[str]) -> list[NDArray[np.int64]]:
+            return [np.array([[0, 3]] * 50) for _ in texts]
+
+    check = Perplexity(PerplexityParams(suspect_nats=20, gibberish_nats=20, short_nats=20), models.frequency_vocabulary, "digest",
+                       Forgetful)  # fmt: skip
+
+    assert [one.code for _, one in check.run([a_version(", ".join(GIBBERISH[1].split()))], None)] == [
+        "perplexity.separated"
+    ]
+
+
 def test_a_headline_is_too_short_to_tell(models: Models) -> None:
     assert judged(models, [12.0] * (SURPRISE_WINDOW // 2 - 1)) == []
     assert judged(models, []) == []
@@ -359,9 +458,9 @@ def test_rarity_of_short_empty_and_odd_texts(models: Models) -> None:
     rarity = TokenRarity(models.frequency_vocabulary)
 
     short, empty, prose, gibberish = rarity.bits(["one two three", "", ENGLISH[0], GIBBERISH[0]])
-    dozen, short_dozen = rarity.bits([" ".join(GIBBERISH[2].split()[:10])])[0]  # 14 tokens
+    dozen, short_dozen, _ = rarity.bits([" ".join(GIBBERISH[2].split()[:10])])[0]  # 14 tokens
 
-    assert short == empty == (-np.inf, -np.inf)
+    assert short == empty == (-np.inf, -np.inf, -np.inf)
     assert max(prose) < 12.5 < min(gibberish)
     assert dozen == -np.inf and short_dozen > 12.7
     assert rarity.bits([]) == []
@@ -392,7 +491,9 @@ def test_an_english_word_that_a_name_begins_with_makes_no_english(models: Models
 def test_a_heap_of_names_in_a_page_is_not_rare(models: Models) -> None:
     names = "Wickremanayake Jayawardhanapura Nyirabarasanyana Tanpınar Szczebrzeszyn Hjörleifsdóttir Llanfairpwll"
 
-    assert max(TokenRarity(models.frequency_vocabulary).bits([f"{ENGLISH[0]} {names} {ENGLISH[1]}"])[0]) < 12.6
+    rarity = TokenRarity(models.frequency_vocabulary).bits([f"{ENGLISH[0]} {names} {ENGLISH[1]}"])[0]
+
+    assert max(rarity.long, rarity.short) < 12.6 and rarity.bare < 12.9
 
 
 def test_a_dozen_rare_tokens_open_a_chunk_whose_long_windows_are_common(models: Models) -> None:
@@ -400,7 +501,7 @@ def test_a_dozen_rare_tokens_open_a_chunk_whose_long_windows_are_common(models: 
     check = Perplexity(params, models.frequency_vocabulary, "digest", LanguageStub)
     page = f"It was the one of them. {' '.join(GIBBERISH[2].split()[:9])} it was the one of them that he had and we had. {ENGLISH[2]}"
 
-    ((long, short),) = TokenRarity(models.frequency_vocabulary).bits([page])
+    ((long, short, _),) = TokenRarity(models.frequency_vocabulary).bits([page])
 
     assert long < params.rarity_bits and short > params.short_rarity_bits
     assert check.wants(a_version(page), []) is None
@@ -421,9 +522,10 @@ def test_rare_passages_are_read_before_their_chunk(models: Models) -> None:
         list(check.run([a_version(page)], None))
         return shown
 
-    ((passage,),) = read(6.9)  # clean, half a nat below the limit of 7.5
+    (passage,), (bare,) = read(6.9)  # clean, half a nat below the limit of 7.5
     assert GIBBERISH[2] in passage and len(passage) < len(GIBBERISH[2]) + 200
-    assert [len(texts) for texts in read(7.1)] == [1, 1]
+    assert GIBBERISH[2] in bare and "." not in bare
+    assert [len(texts) for texts in read(7.1)] == [1, 1, 1]
     assert shown[1] == [page]
 
 

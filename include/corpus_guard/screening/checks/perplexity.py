@@ -1,6 +1,7 @@
 """Text that no person wrote: passages optimised word by word to be retrieved (HotFlip), and noise.
 
-Three steps, because a language model may not see every chunk (1M chunks take 13 h on two cores):
+Three steps, because a language model may not see every chunk (1M chunks take 13 h on two cores), and a fourth for words that signs
+set apart:
 
 1. *rarity*, for every chunk: the vocabulary of the embedder is ordered roughly by frequency, so the mean of
    log2(token id) over a window says how rare the words are. Two windows, because an optimiser may set as few
@@ -20,58 +21,54 @@ Three steps, because a language model may not see every chunk (1M chunks take 13
    changes is torn apart without its names, and its jargon stood there
    before. A list of random words stays as unlikely. Words in capitals, and many different ones in brackets, are
    read as plain words: the embedder knows neither sign.
+4. *bare words*, for the chunks in which nothing was found: signs count as common in step 1, and what they join is left out in step 3, so
+   words written as a list, a path or addresses pass both. Windows of 20 tokens without signs, figures and words of two letters that lie
+   above 12.9 bits are read by themselves, unless half their words are known as parts of paths and identifiers. What lies
+   above 8.5 nats is read as it stands, after the text before it; there only tokens with letters count, and must lie
+   above 6.5: code and tables, whose signs say what comes, do not.
 
 On development data step 1 leaves open 99.6 % of HotFlip texts, 95 % of those cut to 10 to 19 tokens, and 2 to
 5 % of encyclopaedia text, retrieved passages, documentation, security pages and tables. Of the open clean
 chunks none lies above 6.8 nats over 24 tokens; HotFlip prefixes lie above 7.9.
 
 The windows are short so that a run of gibberish inside a good page is seen. Fluent lies are invisible here by
-design, and so is gibberish in a chunk of another language.
+design, and so is gibberish in a chunk of another language, or with a common word between any two.
 """
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from corpus_guard.domain import Chunk, Finding, Severity, Span, Version
+from corpus_guard.domain import Chunk, Finding, Severity, Span, Version, sha256_bytes
 from corpus_guard.screening.check import ConfiguredCheck, Hits, Params
+from corpus_guard.screening.checks.token_rarity import (
+    RARITY_WINDOW,
+    SHORT_WINDOW,
+    TECHNICAL_WORDS_FILE,
+    BarePassage,
+    Rarity,
+    TokenRarity,
+    window_means,
+)
 from corpus_guard.screening.survey.survey import Survey
 
-if TYPE_CHECKING:
-    from tokenizers import Tokenizer
-
-RARITY_WINDOW: Final = 20  # tokens of the embedder
-SHORT_WINDOW: Final = 12  # tokens of either
 SURPRISE_WINDOW: Final = 24  # tokens of the language model
-PUNCTUATION_BITS: Final = 9.0  # punctuation and digits count as common words, so that code and tables stay closed
-FOREIGN_BITS: Final = 14.0
-"""Letters of another script: in the vocabulary they stand before its words, in no order of frequency."""
-# Another language, by shares of a chunk's tokens: above the first, below the second, above the third. Words
-# drawn at random have as few common words and as many fragments, but repeat none: five HotFlip prefixes one
-# after the other have 0.04 of the third.
-FOREIGN_FRAGMENTS, FOREIGN_COMMON, FOREIGN_REPEATED = 0.2, 0.06, 0.1
-COMMON_WORDS: Final = (
-    "the of and in to a is was for as on with by that it at from an be or are which this were also he his her she its not have has "
-    "had but their they one who been when will can all"
-)
 SHORT_EXTRA: Final = 0.5  # nats
-TOKENS_BEFORE: Final = 16  # of the embedder, read with a rare window: without words before it prose is unlikely, too
-TOKENS_AFTER: Final = 6
 MOST: Final = 0.6  # share of a chunk's text; then reading its rare passages first would save nothing
 NEARLY: Final = 0.5  # nats below a limit: a passage by itself differs that much from the same words in their chunk
-MAX_FRAGMENTS: Final = 0.45  # share of a window that may be pieces of words or letters of another script
 
 MAX_SHAPE_CHARS: Final = 60
 """Characters of names, numbers and signs in a row, in one line, that are left out."""
 MAX_NAMES: Final = 10
 """Different words of persons in brackets, in one chunk, up to which they are left out."""
-MAX_SHAPES: Final = 0.7
+MAXSHAPES: Final = 0.7
 """Share of a chunk that may be left out."""
 MAX_CHARS_BEFORE: Final = 700
 """Characters that are read before a suspect chunk: with it they fit into what the model reads at once."""
@@ -95,7 +92,8 @@ _SHAPE: Final = (
     r"|\b\w*[a-z][A-Z]\w*|\b[A-Z]{2,}[a-z]\w*|\b[A-Z]{3,}\b|\b\w*[A-Za-z]\d\w*|\b\d[\w.,:-]*"
     r"|[^\w\s.,;:!?'\"()-]+"
 )
-_SHAPES: Final = re.compile(rf"(?:{_SHAPE})(?:[ \t]*(?:{_SHAPE}))*")
+SHAPES: Final = re.compile(rf"(?:{_SHAPE})(?:[ \t]*(?:{_SHAPE}))*")
+"""Names, paths, identifiers, addresses, numbers and signs, one or more in a row."""
 
 
 class SurpriseModel(Protocol):
@@ -128,6 +126,12 @@ class PerplexityParams(Params):
     """How far above the median window of its chunk a suspect one must lie."""
     gibberish_nats: float = 7.8
     """A window above it is a finding of high severity, whatever is around it."""
+    bare_rarity_bits: float = 12.9
+    """Windows of words alone, without the signs between them, that are at or below it are not shown to the language model."""
+    bare_nats: float = 8.5
+    """A window of such words above it is read as it stands."""
+    separated_nats: float = 6.5
+    """As it stands, with the tokens that have letters, a window above it is a finding of medium severity."""
 
 
 class Perplexity(ConfiguredCheck[PerplexityParams]):
@@ -136,7 +140,7 @@ class Perplexity(ConfiguredCheck[PerplexityParams]):
     name = "perplexity"
     second_stage = True
     params_class = PerplexityParams
-    code_version = ("perplexity", "10")
+    code_version = ("perplexity", "11")
 
     def __init__(
         self, params: PerplexityParams, vocabulary: Path, model_digest: str, model: Callable[[], SurpriseModel]
@@ -156,8 +160,8 @@ class Perplexity(ConfiguredCheck[PerplexityParams]):
         self._model = model
 
     def resources(self) -> Sequence[str]:
-        """Return the digest of the language model."""
-        return (self._model_digest,)
+        """Return the digests of the language model and of the technical words."""
+        return (self._model_digest, sha256_bytes(TECHNICAL_WORDS_FILE.read_bytes()))
 
     def applies_to(self, version: Version) -> bool:
         """Return True for every version with chunks."""
@@ -168,17 +172,26 @@ class Perplexity(ConfiguredCheck[PerplexityParams]):
         if self._open_chunks([version])[0]:
             return None
         return (
-            f"no window of {RARITY_WINDOW} tokens is rarer than {self.params.rarity_bits} bits, "
-            f"and none of {SHORT_WINDOW} rarer than {self.params.short_rarity_bits}"
+            f"no window of {RARITY_WINDOW} tokens is rarer than {self.params.rarity_bits} bits, none of {SHORT_WINDOW} rarer than "
+            f"{self.params.short_rarity_bits}, and none of words alone rarer than {self.params.bare_rarity_bits}"
         )
 
     def run(self, batch: Sequence[Version], survey: Survey | None) -> Hits:
         """Score the open chunks."""
-        opened = enumerate(self._open_chunks(batch))
-        read = [(index, chunk, _without_shapes(chunk.text)) for index, chunks in opened for chunk in chunks]
-        read = self._with_unlikely_passages(read)
+        opened = [(index, chunk) for index, chunks in enumerate(self._open_chunks(batch)) for chunk in chunks]
+        suspects = self._suspects(batch, opened)
+        for suspect in suspects:
+            yield suspect.version, self._describe(suspect.chunk, *suspect.worst)
+        found = {(suspect.version, suspect.chunk.start) for suspect in suspects}
+        yield from self._separated(
+            batch, [(index, chunk) for index, chunk in opened if (index, chunk.start) not in found]
+        )
+
+    def _suspects(self, batch: Sequence[Version], opened: Sequence[tuple[int, Chunk]]) -> list[_Suspect]:
+        """Return those of the chunks (version, chunk) in which words in a row are unlikely."""
+        read = self._with_unlikely_passages([(index, chunk, _without_shapes(chunk.text)) for index, chunk in opened])
         if not read:
-            return
+            return []
         scores = self._model().surprisals([text for _, _, text in read])
         suspects = [
             _Suspect(index, chunk, text, worst)
@@ -187,8 +200,47 @@ class Perplexity(ConfiguredCheck[PerplexityParams]):
         ]
         for characters_before in (0, MAX_CHARS_BEFORE):
             suspects = self._read_again(batch, suspects, characters_before)
-        for suspect in suspects:
-            yield suspect.version, self._describe(suspect.chunk, *suspect.worst)
+        return suspects
+
+    def _separated(self, batch: Sequence[Version], opened: Sequence[tuple[int, Chunk]]) -> Hits:
+        """Find chunks (version, chunk) whose words are unlikely, whatever stands between them."""
+        passages = [
+            (index, chunk, passage)
+            for index, chunk in opened
+            for passage in self._rarity.bare_passages(chunk.text, self.params.bare_rarity_bits)
+        ]
+        scores = self._model().surprisals([passage.words for _, _, passage in passages]) if passages else []
+        unlikely = [
+            _Place(batch[index].text, index, chunk, passage)
+            for (index, chunk, passage), nats in zip(passages, scores, strict=True)
+            if _worst(nats, SURPRISE_WINDOW)[0] > self.params.bare_nats
+        ]
+        found: dict[tuple[int, int], tuple[Chunk, float]] = {}
+        for place, worst in self._read_in_place(unlikely):
+            if worst > self.params.separated_nats:
+                key = place.version, place.chunk.start
+                found[key] = place.chunk, max(worst, found.get(key, (place.chunk, 0.0))[1])
+        for (index, _), (chunk, worst) in found.items():
+            yield index, self._describe_separated(chunk, worst)
+
+    def _read_in_place(self, places: Sequence[_Place]) -> Iterator[tuple[_Place, float]]:
+        """Yield the places with the worst nats of their letters, as they stand after the text before them."""
+        for characters_before in (MAX_CHARS_BEFORE, 0):
+            if not places:
+                return
+            texts = [place.after(characters_before) for place in places]
+            too_long = []
+            scores = zip(places, texts, self._model().surprisals(texts), self._model().token_places(texts), strict=True)
+            for place, text, nats, tokens in scores:
+                offset = len(text) - len(place.chunk.text)
+                start, end = offset + place.passage.start, offset + place.passage.end
+                if len(tokens) and tokens[-1, 1] < end:
+                    too_long.append(place)
+                else:
+                    yield place, _worst(nats[_lettered(text, tokens, start, end)], SURPRISE_WINDOW)[0]
+            places = too_long
+        for place in places:  # more than the model reads at once
+            yield place, math.inf
 
     def _with_unlikely_passages(self, read: Sequence[tuple[int, Chunk, str]]) -> list[tuple[int, Chunk, str]]:
         """Return those of (version, chunk, text) in whose text a rare passage is unlikely or nearly so, or is most of it."""
@@ -247,10 +299,13 @@ class Perplexity(ConfiguredCheck[PerplexityParams]):
     def _open_chunks(self, batch: Sequence[Version]) -> list[list[Chunk]]:
         flat = [chunk for version in batch for chunk in version.chunks]
         rarities = iter(self._rarity.bits([chunk.text for chunk in flat]))
-        return [[chunk for chunk in version.chunks if self._is_open(*next(rarities))] for version in batch]
+        return [[chunk for chunk in version.chunks if self._is_open(chunk, next(rarities))] for version in batch]
 
-    def _is_open(self, bits: float, short_bits: float) -> bool:
-        return bits > self.params.rarity_bits or short_bits > self.params.short_rarity_bits
+    def _is_open(self, chunk: Chunk, rarity: Rarity) -> bool:
+        if rarity.long > self.params.rarity_bits or rarity.short > self.params.short_rarity_bits:
+            return True
+        limit = self.params.bare_rarity_bits
+        return rarity.bare > limit and bool(self._rarity.bare_passages(chunk.text, limit))
 
     def _describe(self, chunk: Chunk, nats: float, gibberish: bool) -> Finding:
         return self.finding(
@@ -259,6 +314,17 @@ class Perplexity(ConfiguredCheck[PerplexityParams]):
             min(1.0, 0.6 + 0.1 * (nats - self.params.suspect_nats)),
             f"{SHORT_WINDOW} to {SURPRISE_WINDOW} tokens in a row are as unlikely as random words "
             f"({nats:.1f} nats a token; prose lies below 6). Texts optimised to be retrieved look like this",
+            span=Span(chunk.start, chunk.end),
+            tags=("retrieval_content", "poisoning"),
+        )
+
+    def _describe_separated(self, chunk: Chunk, nats: float) -> Finding:
+        return self.finding(
+            "separated",
+            Severity.MEDIUM,
+            min(1.0, 0.6 + 0.1 * (nats - self.params.separated_nats)),
+            f"Words with signs between them, as in a list or a path, are as unlikely as random words ({nats:.1f} nats a token, signs and "
+            "figures not counted). Texts optimised to be retrieved may be written so",
             span=Span(chunk.start, chunk.end),
             tags=("retrieval_content", "poisoning"),
         )
@@ -273,6 +339,19 @@ class _Suspect(NamedTuple):
     worst: tuple[float, bool]
 
 
+class _Place(NamedTuple):
+    """A passage of rare words, and where it stands."""
+
+    text: str  # of the version
+    version: int  # its position
+    chunk: Chunk
+    passage: BarePassage
+
+    def after(self, characters: int) -> str:
+        """Return the chunk after so many characters before it."""
+        return self.text[max(0, self.chunk.start - characters) : self.chunk.start] + self.chunk.text
+
+
 def _after(text: str, chunk: Chunk, characters: int) -> tuple[str, int]:
     """Return a chunk after the characters before it, the same however its lines are wrapped, and where it begins."""
     before = " ".join(text[max(0, chunk.start - characters) : chunk.start].split())
@@ -283,10 +362,8 @@ def _after(text: str, chunk: Chunk, characters: int) -> tuple[str, int]:
 def _without_shapes(text: str) -> str:
     """Return the text without what no model can foresee (see the module's docstring)."""
     text = _in_plain_sight(_FIXED.sub(" ", text))
-    words = re.sub(
-        r"[ \t]+", " ", _SHAPES.sub(lambda match: match[0] if len(match[0]) > MAX_SHAPE_CHARS else " ", text)
-    )
-    return words if len(words) >= (1 - MAX_SHAPES) * len(text) else text
+    words = re.sub(r"[ \t]+", " ", SHAPES.sub(lambda match: match[0] if len(match[0]) > MAX_SHAPE_CHARS else " ", text))
+    return words if len(words) >= (1 - MAXSHAPES) * len(text) else text
 
 
 def _in_plain_sight(text: str) -> str:
@@ -306,117 +383,27 @@ def _outside_shapes(text: str, places: NDArray[np.int64]) -> NDArray[np.bool_]:
     inside = np.zeros(len(text) + 1, bool)
     for match in _FIXED.finditer(text):
         inside[match.start() : match.end()] = True
-    for match in _SHAPES.finditer(text):
+    for match in SHAPES.finditer(text):
         if len(match[0]) <= MAX_SHAPE_CHARS:
             inside[match.start() : match.end()] = True
-    if inside.mean() > MAX_SHAPES:
+    if inside.mean() > MAXSHAPES:
         inside[:] = False
     last = np.maximum(places[:, 1] - 1, 0)
     return ~inside[np.minimum(last, len(text))]
 
 
-class TokenRarity:
-    """Rarity of a text's tokens, from a frequency-ordered vocabulary."""
-
-    def __init__(self, vocabulary: Path) -> None:
-        self._vocabulary = vocabulary
-        self._tokenizer: Tokenizer | None = None
-        self._bits: NDArray[np.float64] = np.empty(0)
-        self._fragment: NDArray[np.float64] = np.empty(0)  # 1: a piece of a word, or a letter of another script
-        self._common: NDArray[np.float64] = np.empty(0)  # 1: one of the commonest words, or how a longer one begins
-        self._continues: NDArray[np.float64] = np.empty(0)  # 1: a piece that continues a word
-
-    def bits(self, texts: Sequence[str]) -> list[tuple[float, float]]:
-        """Return for each text the mean log2(token id) of its rarest long and short window, -inf without one."""
-        tokenizer = self._tokenizer or self._load()
-        encodings = tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
-        return [self._rarest(np.asarray(encoding.ids, np.int64)) for encoding in encodings]
-
-    def rare_passages(self, texts: Sequence[str], bits: float, short_bits: float) -> list[list[str]]:
-        """Return the passages of each text around its long and short windows that are rarer than these limits."""
-        tokenizer = self._tokenizer or self._load()
-        passages = []
-        for text, encoding in zip(texts, tokenizer.encode_batch(list(texts), add_special_tokens=False), strict=True):
-            ids = np.asarray(encoding.ids, np.int64)
-            rare = np.zeros(len(ids) + 1, np.int64)  # 1 where a passage begins, -1 after its end
-            for width, limit in ((RARITY_WINDOW, bits), (SHORT_WINDOW, short_bits)):
-                for start in np.flatnonzero(_rarities(self._bits[ids], self._fragment[ids], width) > limit).tolist():
-                    rare[max(0, start - TOKENS_BEFORE)] += 1
-                    rare[min(len(ids), start + width + TOKENS_AFTER)] -= 1
-            inside = np.concatenate(([0], np.cumsum(rare) > 0, [0])).astype(np.int8)
-            edges = np.flatnonzero(np.diff(inside)).reshape(-1, 2)
-            passages.append([text[encoding.offsets[a][0] : encoding.offsets[b - 1][1]] for a, b in edges.tolist()])
-        return passages
-
-    def _rarest(self, ids: NDArray[np.int64]) -> tuple[float, float]:
-        if len(ids) < SHORT_WINDOW:
-            return -np.inf, -np.inf
-        bits, fragment = self._bits[ids], self._fragment[ids]
-        # The "he" that "Heimicke" begins with is no word.
-        common = self._common[ids] * np.append(1.0 - self._continues[ids[1:]], 1.0)
-        foreign = fragment.mean() > FOREIGN_FRAGMENTS and common.mean() < FOREIGN_COMMON
-        if foreign and _repeated(ids) > FOREIGN_REPEATED:
-            return -np.inf, -np.inf
-        return _rarest(bits, fragment, RARITY_WINDOW), _rarest(bits, fragment, SHORT_WINDOW)
-
-    def _load(self) -> Tokenizer:
-        from tokenizers import Tokenizer
-
-        tokenizer: Tokenizer = Tokenizer.from_file(str(self._vocabulary))
-        tokenizer.no_padding()
-        tokenizer.no_truncation()
-        words = tokenizer.get_vocab()
-        self._bits = np.log2(np.arange(len(words), dtype=np.float64) + 1)
-        common = [number for word, number in words.items() if len(word) == 1 and not word.isalpha()]
-        self._bits[common] = PUNCTUATION_BITS
-        letters = [number for word, number in words.items() if len(word) == 1 and word.isalpha() and not word.isascii()]
-        self._bits[letters] = FOREIGN_BITS
-        self._fragment = np.zeros(len(words))
-        pieces = [number for word, number in words.items() if word.startswith("##") or not word.isascii()]
-        self._fragment[pieces] = 1.0
-        self._continues = np.zeros(len(words))
-        self._continues[[number for word, number in words.items() if word.startswith("##")]] = 1.0
-        self._common = np.zeros(len(words))
-        self._common[[words[word] for word in COMMON_WORDS.split() if word in words]] = 1.0
-        self._tokenizer = tokenizer
-        return tokenizer
-
-
-def _repeated(ids: NDArray[np.int64]) -> float:
-    """Return the share of tokens that occur three times or more."""
-    counts = np.unique(ids, return_counts=True)[1]
-    return float(counts[counts >= 3].sum() / len(ids))
-
-
-def _rarest(bits: NDArray[np.float64], fragment: NDArray[np.float64], width: int) -> float:
-    """Return the highest mean of a window that is not mostly fragments."""
-    return float(_rarities(bits, fragment, width).max(initial=-np.inf))
-
-
-def _rarities(bits: NDArray[np.float64], fragment: NDArray[np.float64], width: int) -> NDArray[np.float64]:
-    """Return the mean of each window; of those that are mostly fragments -inf."""
-    if len(bits) < width:
-        return np.empty(0)
-    return np.where(_means(fragment, width) <= MAX_FRAGMENTS, _means(bits, width), -np.inf)
+def _lettered(text: str, places: NDArray[np.int64], start: int, end: int) -> NDArray[np.bool_]:
+    """Return which tokens of a text have letters and stand between two of its characters."""
+    lettered = [
+        start <= first and last <= end and any(map(str.isalpha, text[first:last])) for first, last in places.tolist()
+    ]
+    return np.array(lettered, np.bool_)
 
 
 def _worst(nats: NDArray[np.float32], width: int) -> tuple[float, float]:
     """Return the highest mean over `width` tokens, and its distance to the median; zeros for too few tokens."""
-    windows = _means(nats, width)
+    windows = window_means(nats, width)
     if not len(windows):
         return 0.0, 0.0
     worst = float(windows.max())
     return worst, worst - float(np.median(windows))
-
-
-def _means(values: NDArray[np.floating], width: int) -> NDArray[np.float64]:
-    """Return means over every `width` values in a row.
-
-    A shorter array has one mean, one of less than half a window none.
-    """
-    if len(values) < width:
-        # Fewer than half a window is too little to tell a headline from noise.
-        return np.array([values.mean()] if len(values) >= width // 2 else [], np.float64)
-    sums = np.cumsum(np.concatenate(([0.0], values.astype(np.float64))))
-    means: NDArray[np.float64] = (sums[width:] - sums[:-width]) / width
-    return means

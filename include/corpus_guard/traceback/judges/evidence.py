@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpus_guard.corpus.filterrag.words import FUNCTION_WORDS
-from corpus_guard.screening.checks.perplexity import TokenRarity
+from corpus_guard.screening.checks.token_rarity import TokenRarity
 from corpus_guard.screening.wording import UNKNOWN_BITS, load_wording
 from corpus_guard.traceback.judges.contradiction import find_contradicted
 from corpus_guard.traceback.judges.support_evidence import (
@@ -224,7 +224,9 @@ class EvidenceReader:
     def read_texts(self, complaint: ParsedComplaint, texts: Sequence[str]) -> list[TextEvidence]:
         """Measure the words of each text."""
         rarest = self._rarity.bits([_tokenizable(text) for text in texts])
-        return [self._read_text(complaint, text, rare) for text, rare in zip(texts, rarest, strict=True)]
+        return [
+            self._read_text(complaint, text, (rare.long, rare.short)) for text, rare in zip(texts, rarest, strict=True)
+        ]
 
     def _read_text(self, complaint: ParsedComplaint, text: str, rarest: Sequence[float]) -> TextEvidence:
         added, question = complaint.added, complaint.question

@@ -1,0 +1,242 @@
+"""Rarity of the words of a text: from the place of its tokens in a vocabulary that is ordered by frequency.
+
+Rare *passages* are what a language model reads first. *Bare* ones are read without the signs and figures between the words: an optimiser
+may write its words as a list, a path or addresses, and the embedder hardly cares. People write such lists, too, so passages in which half
+the words are known as parts of paths, identifiers and addresses are left out (``learned/technical_words.txt``, which
+`corpus_guard.detectors.technical_words` counts).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corpus_guard.screening.learned_scores import PARAMETERS_FOLDER
+
+if TYPE_CHECKING:
+    from tokenizers import Encoding, Tokenizer
+
+RARITY_WINDOW: Final = 20  # tokens
+SHORT_WINDOW: Final = 12
+PUNCTUATION_BITS: Final = 9.0  # punctuation and digits count as common words, so that code and tables stay closed
+FOREIGN_BITS: Final = 14.0
+"""Letters of another script: in the vocabulary they stand before its words, in no order of frequency."""
+# Another language, by shares of a chunk's tokens: above the first, below the second, above the third. Words
+# drawn at random have as few common words and as many fragments, but repeat none: five HotFlip prefixes one
+# after the other have 0.04 of the third.
+FOREIGN_FRAGMENTS, FOREIGN_COMMON, FOREIGN_REPEATED = 0.2, 0.06, 0.1
+COMMON_WORDS: Final = (
+    "the of and in to a is was for as on with by that it at from an be or are which this were also he his her she its not have has "
+    "had but their they one who been when will can all"
+)
+TOKENS_BEFORE: Final = 16  # read with a rare window: without words before it prose is unlikely, too
+TOKENS_AFTER: Final = 6
+MAX_FRAGMENTS: Final = 0.45  # share of a window that may be pieces of words or letters of another script
+MAX_KNOWN: Final = 0.5  # share of a bare window that may be parts of technical words
+BRIEF: Final = 2  # characters up to which a word is left out of bare passages
+
+TECHNICAL_WORDS_FILE: Final = PARAMETERS_FOLDER / "technical_words.txt"
+_PART: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[^\W\d_A-Z]+")
+"""A part of a word: `statusCode` has two."""
+
+
+class Rarity(NamedTuple):
+    """How rare the rarest windows of a text are, in bits; -inf where it has none."""
+
+    long: float
+    short: float
+    bare: float
+    """Of as many tokens as the long one, signs and figures left out."""
+
+
+class BarePassage(NamedTuple):
+    """Words between which other things stand."""
+
+    words: str
+    """Without these, in lower case, identifiers in their parts."""
+    start: int
+    """In the text."""
+    end: int
+
+
+class TokenRarity:
+    """Rarity of a text's tokens, from a frequency-ordered vocabulary."""
+
+    def __init__(self, vocabulary: Path) -> None:
+        """Keep the path of a ``tokenizer.json`` whose vocabulary is ordered by frequency (BERT's are); loads nothing."""
+        self._vocabulary = vocabulary
+        self._tokenizer: Tokenizer | None = None
+        self._bits: NDArray[np.float64] = np.empty(0)
+        self._fragment: NDArray[np.float64] = np.empty(0)  # 1: a piece of a word, or a letter of another script
+        self._common: NDArray[np.float64] = np.empty(0)  # 1: one of the commonest words, or how a longer one begins
+        self._continues: NDArray[np.float64] = np.empty(0)  # 1: a piece that continues a word
+        self._lettered: NDArray[np.bool_] = np.empty(0, np.bool_)  # has letters
+        self._brief: NDArray[np.bool_] = np.empty(0, np.bool_)  # has one or two ASCII letters
+        self._technical: NDArray[np.bool_] = np.empty(0, np.bool_)  # a word of paths and identifiers
+
+    def bits(self, texts: Sequence[str]) -> list[Rarity]:
+        """Return for each text the mean log2(token id) of its rarest windows."""
+        tokenizer = self._tokenizer or self._load()
+        encodings = tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
+        return [self._rarest(np.asarray(encoding.ids, np.int64)) for encoding in encodings]
+
+    def rare_passages(self, texts: Sequence[str], bits: float, short_bits: float) -> list[list[str]]:
+        """Return the passages of each text around its long and short windows that are rarer than these limits."""
+        tokenizer = self._tokenizer or self._load()
+        passages = []
+        for text, encoding in zip(texts, tokenizer.encode_batch(list(texts), add_special_tokens=False), strict=True):
+            ids = np.asarray(encoding.ids, np.int64)
+            windows = [
+                (start, start + width)
+                for width, limit in ((RARITY_WINDOW, bits), (SHORT_WINDOW, short_bits))
+                for start in np.flatnonzero(_rarities(self._bits[ids], self._fragment[ids], width) > limit).tolist()
+            ]
+            edges = _surrounded(windows, len(ids))
+            passages.append([text[encoding.offsets[a][0] : encoding.offsets[b - 1][1]] for a, b in edges])
+        return passages
+
+    def bare_passages(self, text: str, bits: float) -> list[BarePassage]:
+        """Return the passages of a text around bare windows that are rarer than this limit and half of whose words are not technical."""
+        tokenizer = self._tokenizer or self._load()
+        encoding = tokenizer.encode(text, add_special_tokens=False)
+        ids = np.asarray(encoding.ids, np.int64)
+        bare = self._bare(ids)
+        rarities = _rarities(self._bits[ids][bare], self._fragment[ids][bare], RARITY_WINDOW)
+        if not (rarities > bits).any():
+            return []
+        owner = np.asarray(encoding.word_ids, np.int64)[bare]
+        words = _words(text, encoding, bare.tolist())
+        known = np.array([technical_words().issuperset(words[number]) for number in owner.tolist()], np.float64)
+        rare = np.flatnonzero((rarities > bits) & (window_means(known, RARITY_WINDOW) < MAX_KNOWN)).tolist()
+        return [
+            BarePassage(
+                " ".join(" ".join(words[number]) for number in dict.fromkeys(owner[a:b].tolist())),
+                encoding.offsets[bare[a]][0],
+                encoding.offsets[bare[b - 1]][1],
+            )
+            for a, b in _surrounded([(start, start + RARITY_WINDOW) for start in rare], len(bare))
+        ]
+
+    def _bare(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the places of the pieces of words of three letters or more."""
+        continues = self._continues[ids] > 0
+        whole = ~continues & ~np.append(continues[1:], False)
+        return np.flatnonzero(self._lettered[ids] & ~(self._brief[ids] & whole))
+
+    def _rarest(self, ids: NDArray[np.int64]) -> Rarity:
+        long = short = bare = -math.inf
+        if not self._is_foreign(ids):
+            long, short = (self._rarest_window(ids, width) for width in (RARITY_WINDOW, SHORT_WINDOW))
+        # What stands between words, and the words that all addresses have, is repeated in every language.
+        lettered = ids[self._lettered[ids] & ~self._technical[ids]]
+        if not self._is_foreign(lettered):
+            bare = self._rarest_window(ids[self._bare(ids)], RARITY_WINDOW)
+        return Rarity(long, short, bare)
+
+    def _rarest_window(self, ids: NDArray[np.int64], width: int) -> float:
+        """Return the bits of the rarest window that is not mostly fragments."""
+        return float(_rarities(self._bits[ids], self._fragment[ids], width).max(initial=-math.inf))
+
+    def _is_foreign(self, ids: NDArray[np.int64]) -> bool:
+        """Return whether a text is in another language than English."""
+        if not len(ids):
+            return False
+        # The "he" that "Heimicke" begins with is no word.
+        common = self._common[ids] * np.append(1.0 - self._continues[ids[1:]], 1.0)
+        return bool(
+            self._fragment[ids].mean() > FOREIGN_FRAGMENTS
+            and common.mean() < FOREIGN_COMMON
+            and _repeated(ids) > FOREIGN_REPEATED
+        )
+
+    def _load(self) -> Tokenizer:
+        from tokenizers import Tokenizer
+
+        tokenizer: Tokenizer = Tokenizer.from_file(str(self._vocabulary))
+        tokenizer.no_padding()
+        tokenizer.no_truncation()
+        words = tokenizer.get_vocab()
+        self._bits = np.log2(np.arange(len(words), dtype=np.float64) + 1)
+        common = [number for word, number in words.items() if len(word) == 1 and not word.isalpha()]
+        self._bits[common] = PUNCTUATION_BITS
+        letters = [number for word, number in words.items() if len(word) == 1 and word.isalpha() and not word.isascii()]
+        self._bits[letters] = FOREIGN_BITS
+        self._fragment = np.zeros(len(words))
+        pieces = [number for word, number in words.items() if word.startswith("##") or not word.isascii()]
+        self._fragment[pieces] = 1.0
+        self._continues = np.zeros(len(words))
+        self._continues[[number for word, number in words.items() if word.startswith("##")]] = 1.0
+        self._lettered, self._brief = np.zeros(len(words), np.bool_), np.zeros(len(words), np.bool_)
+        for word, number in words.items():
+            self._lettered[number] = any(map(str.isalpha, word))
+            self._brief[number] = len(word) <= BRIEF and word.isascii()
+        self._technical = np.zeros(len(words), np.bool_)
+        self._technical[[words[word] for word in technical_words() - set(COMMON_WORDS.split()) if word in words]] = True
+        self._common = np.zeros(len(words))
+        self._common[[words[word] for word in COMMON_WORDS.split() if word in words]] = 1.0
+        self._tokenizer = tokenizer
+        return tokenizer
+
+
+def _words(text: str, encoding: Encoding, places: Sequence[int]) -> dict[int, list[str]]:
+    """Return the parts of each word that has tokens at these places, by its number."""
+    spans: dict[int, tuple[int, int]] = {}
+    numbers = cast("Sequence[int]", encoding.word_ids)  # None stands for special tokens alone
+    for place in places:
+        number, (start, end) = numbers[place], encoding.offsets[place]
+        spans[number] = (spans.get(number, (start, end))[0], end)
+    return {number: parts_of_words(text[start:end]) for number, (start, end) in spans.items()}
+
+
+def _surrounded(windows: Sequence[tuple[int, int]], count: int) -> Iterator[tuple[int, int]]:
+    """Yield where passages of windows with the tokens around them begin and end, of so many tokens; those that touch are one."""
+    inside = np.zeros(count + 2, np.int8)
+    for start, end in windows:
+        inside[max(0, start - TOKENS_BEFORE) + 1 : min(count, end + TOKENS_AFTER) + 1] = 1
+    for start, end in np.flatnonzero(np.diff(inside)).reshape(-1, 2).tolist():
+        yield start, end
+
+
+@cache
+def technical_words() -> frozenset[str]:
+    """Return the words of `TECHNICAL_WORDS_FILE`."""
+    lines = TECHNICAL_WORDS_FILE.read_text(encoding="utf-8").splitlines()
+    return frozenset(line for line in lines if not line.startswith("#"))
+
+
+def parts_of_words(text: str) -> list[str]:
+    """Return the parts of the words of a text in lower case, signs, figures and brief ones left out."""
+    return [part.lower() for part in _PART.findall(text) if len(part) > BRIEF or not part.isascii()]
+
+
+def _repeated(ids: NDArray[np.int64]) -> float:
+    """Return the share of tokens that occur three times or more."""
+    counts = np.unique(ids, return_counts=True)[1]
+    return float(counts[counts >= 3].sum() / len(ids))
+
+
+def _rarities(bits: NDArray[np.float64], fragment: NDArray[np.float64], width: int) -> NDArray[np.float64]:
+    """Return the mean of each window; of those that are mostly fragments -inf."""
+    if len(bits) < width:
+        return np.empty(0)
+    return np.where(window_means(fragment, width) <= MAX_FRAGMENTS, window_means(bits, width), -np.inf)
+
+
+def window_means(values: NDArray[np.floating], width: int) -> NDArray[np.float64]:
+    """Return means over every `width` values in a row.
+
+    A shorter array has one mean, one of less than half a window none.
+    """
+    if len(values) < width:
+        # Fewer than half a window is too little to tell a headline from noise.
+        return np.array([values.mean()] if len(values) >= width // 2 else [], np.float64)
+    sums = np.cumsum(np.concatenate(([0.0], values.astype(np.float64))))
+    means: NDArray[np.float64] = (sums[width:] - sums[:-width]) / width
+    return means
