@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -349,17 +350,19 @@ def test_gibberish_written_as_names_is_shown_to_the_model(models: Models, shape:
     assert all(word.lower() in shown for line in lines for word in line)
 
 
+OPTIMISED = (
+    "approximately nationality consequently larry establishes terri identical grain rotary mental injured allegedly entitled retention "
+    "abbott counties visas axe statutory dorsal honorable mainland unsuccessfully larvae undergraduate recorder diplomacy municipality"
+)
 WRITTEN = {
     "a list": ", ".join,
     "sentences": lambda words: ". ".join(map(str.capitalize, words)),
     "bullets": lambda words: "\n".join(f"- {word}" for word in words),
-    "cells": " | ".join,
-    "quotations": lambda words: " ".join(f'"{word}"' for word in words),
     "paths": lambda words: "\n".join("/".join(line) for line in fours(words)),
     "one identifier": "_".join,
     "identifiers": lambda words: "\n".join("_".join(line) for line in fours(words)),
-    "mail": lambda words: "\n".join(f"{line[0]}@{'.'.join([*line[1:], 'example'])}" for line in fours(words)),
     "addresses": lambda words: "\n".join(f"https://{'/'.join(line)}" for line in fours(words)),
+    "mail": lambda words: "\n".join(f"{line[0]}@{'.'.join([*line[1:], 'example'])}" for line in fours(words)),
     "numbered": lambda words: " ".join(f"{word}{number}" for number, word in enumerate(words)),
 }
 """Ways to write words with signs between them, which the embedder hardly heeds."""
@@ -371,8 +374,7 @@ def fours(words: list[str]) -> list[list[str]]:
 
 @pytest.mark.parametrize("way", WRITTEN)
 def test_gibberish_with_signs_between_its_words_is_found(check: Perplexity, cut: Chunker, way: str) -> None:
-    words = [word for text in GIBBERISH[1:] for word in text.split() if word.isalpha()]
-    written = WRITTEN[way](words)
+    written = WRITTEN[way](OPTIMISED.split())
 
     (findings,) = found(check, a_page(cut, f"{ENGLISH[0]}\n\n{written}\n\n{ENGLISH[1]}"))
 
@@ -431,6 +433,55 @@ def test_a_bare_passage_has_the_parts_of_its_words_and_its_place(models: Models)
         "vortex glycol hemlock brigantine zoning tarzan epistle"
     ) and passage.words.endswith("nebula")
     assert text[passage.start :].startswith("vortexGlycol") and text[: passage.end].endswith("nebula")
+
+
+class WordReader:
+    """A model of words: 8.6 nats each without signs; with signs as many as it was told for optimised words and for others."""
+
+    digest = "stub"
+
+    def __init__(self, optimised: float, others: float) -> None:
+        self.optimised, self.others = optimised, others
+
+    def surprisals(self, texts: Sequence[str]) -> list[NDArray[np.float32]]:
+        return [
+            np.array([self.nats(text[a:b], "," in text) for a, b in words], np.float32)
+            for text, words in self.read(texts)
+        ]
+
+    def token_places(self, texts: Sequence[str]) -> list[NDArray[np.int64]]:
+        return [np.array(words) for _, words in self.read(texts)]
+
+    def nats(self, word: str, among_signs: bool) -> float:
+        if not among_signs:
+            return 8.6
+        return self.optimised if word in OPTIMISED.split() else self.others
+
+    def read(self, texts: Sequence[str]) -> list[tuple[str, list[tuple[int, int]]]]:
+        return [(text, [match.span() for match in re.finditer(r"\w+", text)]) for text in texts]
+
+
+@pytest.mark.parametrize(
+    ("optimised", "others", "is_found"), [(7.5, 3.0, True), (7.5, 6.0, False), (6.9, 3.0, False), (8.1, 7.9, True)]
+)
+def test_separated_words_must_stand_out_from_what_is_around_them_or_be_stranger_still(
+    models: Models, optimised: float, others: float, is_found: bool
+) -> None:
+    params = PerplexityParams(suspect_nats=20, gibberish_nats=20, short_nats=20)
+    check = Perplexity(params, models.frequency_vocabulary, "digest", lambda: WordReader(optimised, others))
+    page = a_version(f"{ENGLISH[0]} {', '.join(OPTIMISED.split())}. {ENGLISH[1]}")
+
+    assert [one.code for _, one in check.run([page], None)] == ["perplexity.separated"] * is_found
+
+
+@pytest.mark.parametrize(("nats", "is_found"), [(7.9, False), (8.1, True)])
+def test_separated_words_with_nothing_around_them_stand_out_from_nothing(
+    models: Models, nats: float, is_found: bool
+) -> None:
+    params = PerplexityParams(suspect_nats=20, gibberish_nats=20, short_nats=20)
+    check = Perplexity(params, models.frequency_vocabulary, "digest", lambda: WordReader(nats, 3.0))
+
+    assert bool(list(check.run([a_version(", ".join(OPTIMISED.split()))], None))) == is_found
 
 
 def test_a_passage_that_the_model_cannot_read_to_its_end_is_found(models: Models) -> None:
