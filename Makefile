@@ -43,7 +43,7 @@ status: .venv/installed  ## what runs, and what the corpus holds
 # One thread of OpenMP a process: two processes with two threads each on two cores spend four times the work on waiting.
 test test-slow test-core test-proofs test-airflow test-services test-hours: export OMP_NUM_THREADS = 1
 TESTED := .venv/installed var/moto/bin/moto_server
-test: $(TESTED)  ## the quick tests, and a run of every DAG: at most ten minutes on two cores
+test: $(TESTED)  ## the quick tests, and a run of every DAG: half an hour on two cores (ten minutes are the goal)
 	@$(BIN)/python -m pytest $(SPREAD)
 
 test-all: test test-slow  ## every test that fits into an hour: the quick ones, then the slow ones

@@ -103,7 +103,7 @@ class TokenRarity:
         return passages
 
     def bare_passages(self, text: str, bits: float) -> list[BarePassage]:
-        """Return the passages of a text around bare windows that are rarer than this limit and half of whose words are not technical."""
+        """Return the passages of a text around bare windows rarer than this limit, fewer than half of whose words are technical."""
         tokenizer = self._tokenizer or self._load()
         encoding = tokenizer.encode(text, add_special_tokens=False)
         ids = np.asarray(encoding.ids, np.int64)
