@@ -382,27 +382,28 @@ def test_gibberish_with_signs_between_its_words_is_found(check: Perplexity, cut:
     assert findings[0].severity is Severity.MEDIUM
 
 
-PLACES = (
-    "America/Argentina/Buenos_Aires America/Guatemala America/Panama America/Porto_Velho America/Thunder_Bay "
-    "Asia/Ashgabat Asia/Damascus Asia/Kuwait Asia/Rangoon Asia/Thimphu Europe/Sarajevo Europe/Zagreb "
-    "Pacific/Galapagos Pacific/Honolulu"
-)
 HONEST_LISTS = {
-    "imports": "from collections.abc import Mapping, Sequence\nfrom functools import cached_property, partial\n"
-    "from itertools import pairwise, starmap\nfrom pathlib import PurePosixPath\nimport argparse, mimetypes, subprocess, tempfile, zipfile",
-    "packages": "matplotlib, numpy, pandas, pillow, pyarrow, pydantic, pytest, requests, scipy, setuptools, sqlalchemy, tokenizers, torch, "
-    "transformers, typer, urllib3, virtualenv, werkzeug, wheel, zstandard",
-    "colours": "AliceBlue, AntiqueWhite, Aquamarine, BlanchedAlmond, BurlyWood, Chartreuse, Coral, CornflowerBlue, Cornsilk, Crimson, "
-    "DarkGoldenRod, DarkOrchid, DeepSkyBlue, DodgerBlue, FireBrick, Gainsboro, GhostWhite, Honeydew, Lavender, LemonChiffon",
-    "time zones": "\n".join(f"/usr/share/zoneinfo/{place}" for place in PLACES.split()),
-    "minerals": "Gypsum, calcite, fluorite, apatite, orthoclase, quartz, topaz, corundum and diamond: the scale of hardness, from soft to "
-    "hard. Feldspar, mica, hornblende, pyroxene and olivine are the minerals of which granite and basalt are made; galena, sphalerite, "
-    "cinnabar and hematite are ores.",
+    "spices": "cumin / coriander / turmeric / paprika / cardamom / cinnamon / nutmeg / cloves / fennel / fenugreek / saffron / ginger / "
+    "oregano / thyme / rosemary / basil / parsley / tarragon / dill / mustard / pepper",
+    "trees": "Oak, beech, birch, alder, hornbeam, maple, ash, elm, linden, willow, poplar, hazel, hawthorn, rowan, chestnut, walnut, "
+    "spruce, larch, pine, juniper, yew and holly stand in the park.",
+    "countries": "Albania, Angola, Bhutan, Botswana, Burundi, Cyprus, Djibouti, Ecuador, Eritrea, Estonia, Gabon, Gambia, Guinea, "
+    "Honduras, Kuwait, Laos, Latvia, Lesotho, Liberia, Malawi, Moldova, Namibia, Nepal, Oman, Qatar, Senegal, Togo and Zambia are in the "
+    "list.",
+    "tools": "hammer, chisel, pliers, wrench, screwdriver, hacksaw, mallet, spanner, file, vise, clamp, drill, lathe, anvil, tongs, "
+    "crowbar, trowel, shovel, rake, sickle, scythe, pickaxe, wheelbarrow and ladder",
+    # As unlikely as random words without their signs (9.25 nats); with these they are not (6.7).
+    "keywords": "Keywords: hydrology; sediment; estuary; turbidity; salinity; plankton; nitrate; phosphate; dissolved oxygen; tidal prism; "
+    "dredging; mangrove; erosion; groundwater; aquifer; evaporation; rainfall; catchment; floodplain; reservoir; weir; sluice",
 }
+"""Lists whose bare words are rare, so that the language model reads them."""
 
 
 @pytest.mark.parametrize("name", HONEST_LISTS)
-def test_lists_that_people_write_are_left_alone(check: Perplexity, cut: Chunker, name: str) -> None:
+def test_lists_that_people_write_are_read_and_left_alone(
+    check: Perplexity, cut: Chunker, models: Models, name: str
+) -> None:
+    assert TokenRarity(models.frequency_vocabulary).bare_passages(HONEST_LISTS[name], 12.9)
     assert found(check, a_page(cut, HONEST_LISTS[name]), a_page(cut, f"{ENGLISH[2]}\n\n{HONEST_LISTS[name]}")) == [
         [],
         [],

@@ -245,8 +245,10 @@ class Perplexity(ConfiguredCheck[PerplexityParams]):
                 if len(tokens) and tokens[-1, 1] < end:
                     too_long.append(place)
                 else:
-                    worst = _worst(nats[_lettered(text, tokens, start, end)], SURPRISE_WINDOW)[0]
-                    around = nats[_lettered(text, tokens, 0, start) | _lettered(text, tokens, end, len(text))]
+                    lettered = _lettered(text, tokens)
+                    first, last = tokens[:, 0], tokens[:, 1]
+                    worst = _worst(nats[lettered & (first >= start) & (last <= end)], SURPRISE_WINDOW)[0]
+                    around = nats[lettered & ((last <= start) | (first >= end))]
                     yield place, worst, worst - float(around.mean()) if len(around) else 0.0
             places = too_long
         for place in places:  # more than the model reads at once
@@ -402,12 +404,9 @@ def _outside_shapes(text: str, places: NDArray[np.int64]) -> NDArray[np.bool_]:
     return ~inside[np.minimum(last, len(text))]
 
 
-def _lettered(text: str, places: NDArray[np.int64], start: int, end: int) -> NDArray[np.bool_]:
-    """Return which tokens of a text have letters and stand between two of its characters."""
-    lettered = [
-        start <= first and last <= end and any(map(str.isalpha, text[first:last])) for first, last in places.tolist()
-    ]
-    return np.array(lettered, np.bool_)
+def _lettered(text: str, places: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return which tokens of a text have letters."""
+    return np.array([any(map(str.isalpha, text[start:end])) for start, end in places.tolist()], np.bool_)
 
 
 def _worst(nats: NDArray[np.float32], width: int) -> tuple[float, float]:
