@@ -43,7 +43,7 @@ status: .venv/installed  ## what runs, and what the corpus holds
 # One thread of OpenMP a process: two processes with two threads each on two cores spend four times the work on waiting.
 test test-slow test-core test-proofs test-airflow test-services test-hours: export OMP_NUM_THREADS = 1
 TESTED := .venv/installed var/moto/bin/moto_server
-test: $(TESTED)  ## the quick tests, and a run of every DAG: half an hour on two cores (ten minutes are the goal)
+test: $(TESTED)  ## the quick tests, and a run of every DAG: eight minutes on two fast and idle cores, half an hour on slow or busy ones
 	@$(BIN)/python -m pytest $(SPREAD)
 
 test-all: test test-slow  ## every test that fits into an hour: the quick ones, then the slow ones
