@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections.abc import Sequence
@@ -21,7 +22,7 @@ from corpus_guard.screening.checks.perplexity import (
     PerplexityParams,
     _without_shapes,
 )
-from corpus_guard.screening.checks.token_rarity import SHORT_WINDOW, TokenRarity
+from corpus_guard.screening.checks.token_rarity import SHORT_WINDOW, Kept, TokenRarity
 from corpus_guard.screening.policy import load_policy
 from corpus_guard.settings import Settings
 
@@ -382,6 +383,61 @@ def test_gibberish_with_signs_between_its_words_is_found(check: Perplexity, cut:
     assert findings[0].severity is Severity.MEDIUM
 
 
+def test_of_a_chunk_with_separated_words_these_are_marked_and_the_prose_around_them_is_not(
+    check: Perplexity, cut: Chunker
+) -> None:
+    page = a_page(cut, f"{ENGLISH[0]}\n\n{', '.join(OPTIMISED.split())}\n\n{ENGLISH[1]}")
+
+    ((finding,),) = found(check, page)
+
+    assert finding.span is not None
+    marked = page.text[finding.span.start : finding.span.end]
+    assert set(OPTIMISED.split()) <= set(re.findall(r"\w+", marked))
+    assert ENGLISH[0][:60] not in marked
+    assert ENGLISH[1][-60:] not in marked
+
+
+SEVERAL = [
+    "also",
+    "very",
+    "just",
+    "about",
+    "some",
+    "more",
+    "most",
+    "other",
+    "such",
+    "only",
+    "then",
+    "than",
+    "over",
+    "into",
+    "many",
+]
+FILLERS = {"the": ["the"], "that is": ["that is"], "quickly": ["quickly"], "different ones": SEVERAL}
+
+
+@pytest.mark.parametrize("name", FILLERS)
+def test_gibberish_with_ordinary_words_between_its_words_is_found(check: Perplexity, cut: Chunker, name: str) -> None:
+    fillers = itertools.cycle(FILLERS[name])
+    thinned = " ".join(f"{word} {next(fillers)}" for word in OPTIMISED.split())
+
+    (findings,) = found(check, a_page(cut, f"{ENGLISH[0]}\n\n{thinned}\n\n{ENGLISH[1]}"))
+
+    assert {one.code for one in findings} <= {"perplexity.diluted", "perplexity.gibberish"}
+    assert findings and findings[0].severity.rank >= Severity.MEDIUM.rank
+
+
+def test_of_diluted_words_the_others_are_not_counted(models: Models) -> None:
+    params = PerplexityParams(suspect_nats=20, gibberish_nats=20, short_nats=20)
+    text = " ".join(f"{word} the" for word in OPTIMISED.split())
+
+    for nats, is_found in ((8.1, False), (8.3, True)):
+        reader = WordReader(nats, 0.1, between=" the ")
+        check = Perplexity(params, models.frequency_vocabulary, "digest", lambda reader=reader: reader)
+        assert [one.code for _, one in check.run([a_version(text)], None)] == ["perplexity.diluted"] * is_found
+
+
 HONEST_LISTS = {
     "spices": "cumin / coriander / turmeric / paprika / cardamom / cinnamon / nutmeg / cloves / fennel / fenugreek / saffron / ginger / "
     "oregano / thyme / rosemary / basil / parsley / tarragon / dill / mustard / pepper",
@@ -403,7 +459,7 @@ HONEST_LISTS = {
 def test_lists_that_people_write_are_read_and_left_alone(
     check: Perplexity, cut: Chunker, models: Models, name: str
 ) -> None:
-    assert TokenRarity(models.frequency_vocabulary).bare_passages(HONEST_LISTS[name], 12.9)
+    assert TokenRarity(models.frequency_vocabulary).bare_passages(HONEST_LISTS[name], 12.9, Kept.WORDS)
     assert found(check, a_page(cut, HONEST_LISTS[name]), a_page(cut, f"{ENGLISH[2]}\n\n{HONEST_LISTS[name]}")) == [
         [],
         [],
@@ -421,14 +477,14 @@ def test_words_of_paths_and_identifiers_are_no_rare_passage(models: Models) -> N
     rarity = TokenRarity(models.frequency_vocabulary)
     listed = ", ".join(MODULES.split())
 
-    assert rarity.bits([listed])[0].bare > 12.9
-    assert rarity.bare_passages(listed, 12.9) == []
+    assert rarity.bits([listed])[0].words > 12.9
+    assert rarity.bare_passages(listed, 12.9, Kept.WORDS) == []
 
 
 def test_a_bare_passage_has_the_parts_of_its_words_and_its_place(models: Models) -> None:
     text = "It is 7: vortexGlycol, hemlockBrigantine / " + "_".join(GIBBERISH[1].split()) + " (it is)."
 
-    (passage,) = TokenRarity(models.frequency_vocabulary).bare_passages(text, 12.9)
+    (passage,) = TokenRarity(models.frequency_vocabulary).bare_passages(text, 12.9, Kept.WORDS)
 
     assert passage.words.startswith(
         "vortex glycol hemlock brigantine zoning tarzan epistle"
@@ -437,25 +493,25 @@ def test_a_bare_passage_has_the_parts_of_its_words_and_its_place(models: Models)
 
 
 class WordReader:
-    """A model of words: 8.6 nats each without signs; with signs as many as it was told for optimised words and for others."""
+    """A model of words: 8.9 nats each without what stands between them; with it what it was told for optimised words and for others."""
 
     digest = "stub"
 
-    def __init__(self, optimised: float, others: float) -> None:
-        self.optimised, self.others = optimised, others
+    def __init__(self, optimised: float, others: float, between: str = ",") -> None:
+        self.optimised, self.others, self.between = optimised, others, between
 
     def surprisals(self, texts: Sequence[str]) -> list[NDArray[np.float32]]:
         return [
-            np.array([self.nats(text[a:b], "," in text) for a, b in words], np.float32)
+            np.array([self.nats(text[a:b], self.between in text) for a, b in words], np.float32)
             for text, words in self.read(texts)
         ]
 
     def token_places(self, texts: Sequence[str]) -> list[NDArray[np.int64]]:
         return [np.array(words) for _, words in self.read(texts)]
 
-    def nats(self, word: str, among_signs: bool) -> float:
-        if not among_signs:
-            return 8.6
+    def nats(self, word: str, in_place: bool) -> float:
+        if not in_place:
+            return 8.9
         return self.optimised if word in OPTIMISED.split() else self.others
 
     def read(self, texts: Sequence[str]) -> list[tuple[str, list[tuple[int, int]]]]:
@@ -510,10 +566,11 @@ def test_rarity_of_short_empty_and_odd_texts(models: Models) -> None:
     rarity = TokenRarity(models.frequency_vocabulary)
 
     short, empty, prose, gibberish = rarity.bits(["one two three", "", ENGLISH[0], GIBBERISH[0]])
-    dozen, short_dozen, _ = rarity.bits([" ".join(GIBBERISH[2].split()[:10])])[0]  # 14 tokens
+    dozen, short_dozen, *_ = rarity.bits([" ".join(GIBBERISH[2].split()[:10])])[0]  # 14 tokens
 
-    assert short == empty == (-np.inf, -np.inf, -np.inf)
-    assert max(prose) < 12.5 < min(gibberish)
+    assert set(short) == set(empty) == {-np.inf}
+    assert max(prose[:3]) < 12.5 and prose.content < 13.3
+    assert min(gibberish[:3]) > 12.5 and gibberish.content > 13.3
     assert dozen == -np.inf and short_dozen > 12.7
     assert rarity.bits([]) == []
 
@@ -545,7 +602,7 @@ def test_a_heap_of_names_in_a_page_is_not_rare(models: Models) -> None:
 
     rarity = TokenRarity(models.frequency_vocabulary).bits([f"{ENGLISH[0]} {names} {ENGLISH[1]}"])[0]
 
-    assert max(rarity.long, rarity.short) < 12.6 and rarity.bare < 12.9
+    assert max(rarity.long, rarity.short) < 12.6 and rarity.words < 12.9
 
 
 def test_a_dozen_rare_tokens_open_a_chunk_whose_long_windows_are_common(models: Models) -> None:
@@ -553,7 +610,7 @@ def test_a_dozen_rare_tokens_open_a_chunk_whose_long_windows_are_common(models: 
     check = Perplexity(params, models.frequency_vocabulary, "digest", LanguageStub)
     page = f"It was the one of them. {' '.join(GIBBERISH[2].split()[:9])} it was the one of them that he had and we had. {ENGLISH[2]}"
 
-    ((long, short, _),) = TokenRarity(models.frequency_vocabulary).bits([page])
+    ((long, short, *_),) = TokenRarity(models.frequency_vocabulary).bits([page])
 
     assert long < params.rarity_bits and short > params.short_rarity_bits
     assert check.wants(a_version(page), []) is None
@@ -574,10 +631,12 @@ def test_rare_passages_are_read_before_their_chunk(models: Models) -> None:
         list(check.run([a_version(page)], None))
         return shown
 
-    (passage,), (bare,) = read(6.9)  # clean, half a nat below the limit of 7.5
+    (passage,), (bare,), (content,) = read(6.9)  # clean, half a nat below the limit of 7.5
     assert GIBBERISH[2] in passage and len(passage) < len(GIBBERISH[2]) + 200
     assert GIBBERISH[2] in bare and "." not in bare
-    assert [len(texts) for texts in read(7.1)] == [1, 1, 1]
+    assert GIBBERISH[2].partition(" ")[2] in content
+    assert not {"the", "and", "with"} & set(content.split())
+    assert [len(texts) for texts in read(7.1)] == [1, 1, 1, 1]
     assert shown[1] == [page]
 
 

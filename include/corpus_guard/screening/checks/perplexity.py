@@ -1,7 +1,7 @@
 """Text that no person wrote: passages optimised word by word to be retrieved (HotFlip), and noise.
 
-Three steps, because a language model may not see every chunk (1M chunks take 13 h on two cores), and a fourth for words that signs
-set apart:
+Three steps, because a language model may not see every chunk (1M chunks take 13 h on two cores), and two for words with something between
+them:
 
 1. *rarity*, for every chunk: the vocabulary of the embedder is ordered roughly by frequency, so the mean of
    log2(token id) over a window says how rare the words are. Two windows, because an optimiser may set as few
@@ -26,13 +26,17 @@ set apart:
    above 12.9 bits are read by themselves, unless half their words are known as parts of paths and identifiers. What lies
    above 8.5 nats is read as it stands, after the text before it; there only tokens with letters count. They must lie above 7 nats and
    stand out from the text around them, or above 8: in code and tables the signs say what comes.
+5. *content words*, for the chunks in which nothing was found then: "the" between any two words, or any other word, makes step 1 and the
+   language model see an ordinary text, and the embedder hardly heeds it. So the thousand most frequent words are left out, and whatever
+   occurs four times in the chunk. What is rarer than 13.3 bits then is read by itself, and above 8.8 nats as it stands; there the tokens of
+   these words must lie above 8.2 nats. Those of honest text lie below: its content words fit each other, too.
 
 On development data step 1 leaves open 99.6 % of HotFlip texts, 95 % of those cut to 10 to 19 tokens, and 2 to
 5 % of encyclopaedia text, retrieved passages, documentation, security pages and tables. Of the open clean
 chunks none lies above 6.8 nats over 24 tokens; HotFlip prefixes lie above 7.9.
 
 The windows are short so that a run of gibberish inside a good page is seen. Fluent lies are invisible here by
-design, and so is gibberish in a chunk of another language, or with a common word between any two.
+design, and so is gibberish in a chunk of another language, or with different words of middling frequency between any two.
 """
 
 from __future__ import annotations
@@ -40,6 +44,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import itemgetter
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
@@ -53,6 +58,7 @@ from corpus_guard.screening.checks.token_rarity import (
     SHORT_WINDOW,
     TECHNICAL_WORDS_FILE,
     BarePassage,
+    Kept,
     Rarity,
     TokenRarity,
     window_means,
@@ -136,6 +142,13 @@ class PerplexityParams(Params):
     """How far above the mean of the letters around its passage it must lie."""
     separated_alone_nats: float = 8.0
     """A window above it is a finding of medium severity, whatever is around it."""
+    content_rarity_bits: float = 13.3
+    """Windows of words that are neither frequent nor repeated, without what stands between them, that are at or below it are not shown to
+    the language model."""
+    content_nats: float = 8.8
+    """A window of such words above it is read as it stands."""
+    diluted_nats: float = 8.2
+    """As it stands, with the tokens of such words, a window above it is a finding of medium severity."""
 
 
 class Perplexity(ConfiguredCheck[PerplexityParams]):
@@ -144,7 +157,7 @@ class Perplexity(ConfiguredCheck[PerplexityParams]):
     name = "perplexity"
     second_stage = True
     params_class = PerplexityParams
-    code_version = ("perplexity", "11")
+    code_version = ("perplexity", "12")
 
     def __init__(
         self, params: PerplexityParams, vocabulary: Path, model_digest: str, model: Callable[[], SurpriseModel]
@@ -177,7 +190,8 @@ class Perplexity(ConfiguredCheck[PerplexityParams]):
             return None
         return (
             f"no window of {RARITY_WINDOW} tokens is rarer than {self.params.rarity_bits} bits, none of {SHORT_WINDOW} rarer than "
-            f"{self.params.short_rarity_bits}, and none of words alone rarer than {self.params.bare_rarity_bits}"
+            f"{self.params.short_rarity_bits}, none of words alone rarer than {self.params.bare_rarity_bits}, and none of content words "
+            f"rarer than {self.params.content_rarity_bits}"
         )
 
     def run(self, batch: Sequence[Version], survey: Survey | None) -> Hits:
@@ -187,9 +201,12 @@ class Perplexity(ConfiguredCheck[PerplexityParams]):
         for suspect in suspects:
             yield suspect.version, self._describe(suspect.chunk, *suspect.worst)
         found = {(suspect.version, suspect.chunk.start) for suspect in suspects}
-        yield from self._separated(
-            batch, [(index, chunk) for index, chunk in opened if (index, chunk.start) not in found]
-        )
+        for kept, describe in ((Kept.WORDS, self._describe_separated), (Kept.CONTENT, self._describe_diluted)):
+            rest = [(index, chunk) for index, chunk in opened if (index, chunk.start) not in found]
+            worst_places = self._worst_places(batch, rest, kept)
+            for place, worst in worst_places:
+                yield place.version, describe(place, worst)
+            found |= {(place.version, place.chunk.start) for place, _ in worst_places}
 
     def _suspects(self, batch: Sequence[Version], opened: Sequence[tuple[int, Chunk]]) -> list[_Suspect]:
         """Return those of the chunks (version, chunk) in which words in a row are unlikely."""
@@ -206,30 +223,43 @@ class Perplexity(ConfiguredCheck[PerplexityParams]):
             suspects = self._read_again(batch, suspects, characters_before)
         return suspects
 
-    def _separated(self, batch: Sequence[Version], opened: Sequence[tuple[int, Chunk]]) -> Hits:
-        """Find chunks (version, chunk) whose words are unlikely, whatever stands between them."""
+    def _worst_places(
+        self, batch: Sequence[Version], opened: Sequence[tuple[int, Chunk]], kept: Kept
+    ) -> list[tuple[_Place, float]]:
+        """Return where the kept words are unlikely, by themselves and as they stand; the worst place of each chunk, with its nats."""
+        bits, limit = self._bare_limits(kept)
         passages = [
             (index, chunk, passage)
             for index, chunk in opened
-            for passage in self._rarity.bare_passages(chunk.text, self.params.bare_rarity_bits)
+            for passage in self._rarity.bare_passages(chunk.text, bits, kept)
         ]
         scores = self._model().surprisals([passage.words for _, _, passage in passages]) if passages else []
         unlikely = [
             _Place(batch[index].text, index, chunk, passage)
             for (index, chunk, passage), nats in zip(passages, scores, strict=True)
-            if _worst(nats, SURPRISE_WINDOW)[0] > self.params.bare_nats
+            if _worst(nats, SURPRISE_WINDOW)[0] > limit
         ]
-        found: dict[tuple[int, int], tuple[Chunk, float]] = {}
-        for place, worst, contrast in self._read_in_place(unlikely):
-            stands_out = worst > self.params.separated_nats and contrast > self.params.separated_contrast_nats
-            if stands_out or worst > self.params.separated_alone_nats:
+        found: dict[tuple[int, int], tuple[_Place, float]] = {}
+        for place, worst, contrast in self._read_in_place(unlikely, kept):
+            if self._is_unlikely_in_place(worst, contrast, kept):
                 key = place.version, place.chunk.start
-                found[key] = place.chunk, max(worst, found.get(key, (place.chunk, 0.0))[1])
-        for (index, _), (chunk, worst) in found.items():
-            yield index, self._describe_separated(chunk, worst)
+                found[key] = max(found.get(key, (place, worst)), (place, worst), key=itemgetter(1))
+        return list(found.values())
 
-    def _read_in_place(self, places: Sequence[_Place]) -> Iterator[tuple[_Place, float, float]]:
-        """Yield the places with the worst nats of their letters, and how far these lie above the mean of those around them.
+    def _bare_limits(self, kept: Kept) -> tuple[float, float]:
+        """Return the bits and the nats above which bare passages are read on."""
+        if kept is Kept.WORDS:
+            return self.params.bare_rarity_bits, self.params.bare_nats
+        return self.params.content_rarity_bits, self.params.content_nats
+
+    def _is_unlikely_in_place(self, worst: float, contrast: float, kept: Kept) -> bool:
+        if kept is Kept.CONTENT:
+            return worst > self.params.diluted_nats
+        stands_out = worst > self.params.separated_nats and contrast > self.params.separated_contrast_nats
+        return stands_out or worst > self.params.separated_alone_nats
+
+    def _read_in_place(self, places: Sequence[_Place], kept: Kept) -> Iterator[tuple[_Place, float, float]]:
+        """Yield the places with the worst nats of their words, and how far these lie above the mean of the letters around them.
 
         They are read as they stand, after the text before them. What stands alone stands out from nothing.
         """
@@ -244,12 +274,15 @@ class Perplexity(ConfiguredCheck[PerplexityParams]):
                 start, end = offset + place.passage.start, offset + place.passage.end
                 if len(tokens) and tokens[-1, 1] < end:
                     too_long.append(place)
-                else:
-                    lettered = _lettered(text, tokens)
-                    first, last = tokens[:, 0], tokens[:, 1]
-                    worst = _worst(nats[lettered & (first >= start) & (last <= end)], SURPRISE_WINDOW)[0]
-                    around = nats[lettered & ((last <= start) | (first >= end))]
-                    yield place, worst, worst - float(around.mean()) if len(around) else 0.0
+                    continue
+                lettered = _lettered(text, tokens)
+                first, last = tokens[:, 0], tokens[:, 1]
+                inside = lettered & (first >= start) & (last <= end)
+                if kept is Kept.CONTENT:
+                    inside &= _overlaps(tokens, [(offset + a, offset + b) for a, b in place.passage.places], len(text))
+                worst = _worst(nats[inside], SURPRISE_WINDOW)[0]
+                around = nats[lettered & ((last <= start) | (first >= end))]
+                yield place, worst, worst - float(around.mean()) if len(around) else 0.0
             places = too_long
         for place in places:  # more than the model reads at once
             yield place, math.inf, math.inf
@@ -316,8 +349,11 @@ class Perplexity(ConfiguredCheck[PerplexityParams]):
     def _is_open(self, chunk: Chunk, rarity: Rarity) -> bool:
         if rarity.long > self.params.rarity_bits or rarity.short > self.params.short_rarity_bits:
             return True
-        limit = self.params.bare_rarity_bits
-        return rarity.bare > limit and bool(self._rarity.bare_passages(chunk.text, limit))
+        return any(
+            rarest > bits and bool(self._rarity.bare_passages(chunk.text, bits, kept))
+            for rarest, kept in ((rarity.words, Kept.WORDS), (rarity.content, Kept.CONTENT))
+            for bits, _ in (self._bare_limits(kept),)
+        )
 
     def _describe(self, chunk: Chunk, nats: float, gibberish: bool) -> Finding:
         return self.finding(
@@ -330,14 +366,25 @@ class Perplexity(ConfiguredCheck[PerplexityParams]):
             tags=("retrieval_content", "poisoning"),
         )
 
-    def _describe_separated(self, chunk: Chunk, nats: float) -> Finding:
+    def _describe_separated(self, place: _Place, nats: float) -> Finding:
         return self.finding(
             "separated",
             Severity.MEDIUM,
             min(1.0, 0.6 + 0.1 * (nats - self.params.separated_nats)),
             f"Words with signs between them, as in a list or a path, are as unlikely as random words ({nats:.1f} nats a token, signs and "
             "figures not counted). Texts optimised to be retrieved may be written so",
-            span=Span(chunk.start, chunk.end),
+            span=place.span,
+            tags=("retrieval_content", "poisoning"),
+        )
+
+    def _describe_diluted(self, place: _Place, nats: float) -> Finding:
+        return self.finding(
+            "diluted",
+            Severity.MEDIUM,
+            min(1.0, 0.6 + 0.1 * (nats - self.params.diluted_nats)),
+            f"Words with frequent or repeated ones between them are as unlikely as random words ({nats:.1f} nats a token, those between "
+            "them not counted). Texts optimised to be retrieved may be thinned out so",
+            span=place.span,
             tags=("retrieval_content", "poisoning"),
         )
 
@@ -358,6 +405,11 @@ class _Place(NamedTuple):
     version: int  # its position
     chunk: Chunk
     passage: BarePassage
+
+    @property
+    def span(self) -> Span:
+        """Return where it stands in the text of the version."""
+        return Span(self.chunk.start + self.passage.start, self.chunk.start + self.passage.end)
 
     def after(self, characters: int) -> str:
         """Return the chunk after so many characters before it."""
@@ -407,6 +459,15 @@ def _outside_shapes(text: str, places: NDArray[np.int64]) -> NDArray[np.bool_]:
 def _lettered(text: str, places: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Return which tokens of a text have letters."""
     return np.array([any(map(str.isalpha, text[start:end])) for start, end in places.tolist()], np.bool_)
+
+
+def _overlaps(tokens: NDArray[np.int64], places: Sequence[tuple[int, int]], length: int) -> NDArray[np.bool_]:
+    """Return which tokens of a text of this length end in one of the places."""
+    inside = np.zeros(length, np.bool_)
+    for start, end in places:
+        inside[start:end] = True
+    ends: NDArray[np.bool_] = inside[np.maximum(tokens[:, 1] - 1, 0)]
+    return ends
 
 
 def _worst(nats: NDArray[np.float32], width: int) -> tuple[float, float]:

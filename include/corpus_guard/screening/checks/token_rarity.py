@@ -1,9 +1,9 @@
 """Rarity of the words of a text: from the place of its tokens in a vocabulary that is ordered by frequency.
 
-Rare *passages* are what a language model reads first. *Bare* ones are read without the signs and figures between the words: an optimiser
-may write its words as a list, a path or addresses, and the embedder hardly cares. People write such lists, too, so passages in which half
-the words are known as parts of paths, identifiers and addresses are left out (``learned/technical_words.txt``, which
-`corpus_guard.detectors.technical_words` counts).
+Rare *passages* are what a language model reads first. *Bare* ones are read without what stands between the words that an optimiser chose:
+signs and figures, as in a list, a path or addresses, or words that are frequent or repeated. The embedder hardly heeds either. People write
+such lists, too, so passages in which half the words are known as parts of paths, identifiers and addresses are left out
+(``learned/technical_words.txt``, which `corpus_guard.detectors.technical_words` counts).
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Sequence
+from enum import Enum
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
@@ -41,10 +42,21 @@ TOKENS_AFTER: Final = 6
 MAX_FRAGMENTS: Final = 0.45  # share of a window that may be pieces of words or letters of another script
 MAX_KNOWN: Final = 0.5  # share of a bare window that may be parts of technical words
 BRIEF: Final = 2  # characters up to which a word is left out of bare passages
+FREQUENT: Final = 1_000  # words at the head of the vocabulary, of two letters or more
+REPEATED: Final = 4  # occurrences in a text from which a token is a repeated one
 
 TECHNICAL_WORDS_FILE: Final = PARAMETERS_FOLDER / "technical_words.txt"
 _PART: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[^\W\d_A-Z]+")
 """A part of a word: `statusCode` has two."""
+
+
+class Kept(Enum):
+    """Words that bare passages are made of."""
+
+    WORDS = "words"
+    """All of three letters or more."""
+    CONTENT = "content"
+    """Those of them that are neither frequent nor repeated."""
 
 
 class Rarity(NamedTuple):
@@ -52,8 +64,10 @@ class Rarity(NamedTuple):
 
     long: float
     short: float
-    bare: float
-    """Of as many tokens as the long one, signs and figures left out."""
+    words: float
+    """Of as many tokens as the long one, of `Kept.WORDS` alone."""
+    content: float
+    """The same of `Kept.CONTENT`."""
 
 
 class BarePassage(NamedTuple):
@@ -61,9 +75,18 @@ class BarePassage(NamedTuple):
 
     words: str
     """Without these, in lower case, identifiers in their parts."""
-    start: int
-    """In the text."""
-    end: int
+    places: tuple[tuple[int, int], ...]
+    """Start and end of the tokens of these words in the text."""
+
+    @property
+    def start(self) -> int:
+        """Place of the first in the text."""
+        return self.places[0][0]
+
+    @property
+    def end(self) -> int:
+        """End of the last in the text."""
+        return self.places[-1][1]
 
 
 class TokenRarity:
@@ -79,6 +102,9 @@ class TokenRarity:
         self._continues: NDArray[np.float64] = np.empty(0)  # 1: a piece that continues a word
         self._lettered: NDArray[np.bool_] = np.empty(0, np.bool_)  # has letters
         self._brief: NDArray[np.bool_] = np.empty(0, np.bool_)  # has one or two ASCII letters
+        self._frequent: NDArray[np.bool_] = np.empty(
+            0, np.bool_
+        )  # one of the `FREQUENT` words, or how a longer one begins
         self._technical: NDArray[np.bool_] = np.empty(0, np.bool_)  # a word of paths and identifiers
 
     def bits(self, texts: Sequence[str]) -> list[Rarity]:
@@ -102,12 +128,12 @@ class TokenRarity:
             passages.append([text[encoding.offsets[a][0] : encoding.offsets[b - 1][1]] for a, b in edges])
         return passages
 
-    def bare_passages(self, text: str, bits: float) -> list[BarePassage]:
+    def bare_passages(self, text: str, bits: float, kept: Kept) -> list[BarePassage]:
         """Return the passages of a text around bare windows rarer than this limit, fewer than half of whose words are technical."""
         tokenizer = self._tokenizer or self._load()
         encoding = tokenizer.encode(text, add_special_tokens=False)
         ids = np.asarray(encoding.ids, np.int64)
-        bare = self._bare(ids)
+        bare = self._bare(ids, kept)
         rarities = _rarities(self._bits[ids][bare], self._fragment[ids][bare], RARITY_WINDOW)
         if not (rarities > bits).any():
             return []
@@ -118,27 +144,30 @@ class TokenRarity:
         return [
             BarePassage(
                 " ".join(" ".join(words[number]) for number in dict.fromkeys(owner[a:b].tolist())),
-                encoding.offsets[bare[a]][0],
-                encoding.offsets[bare[b - 1]][1],
+                tuple(encoding.offsets[place] for place in bare[a:b].tolist()),
             )
             for a, b in _surrounded([(start, start + RARITY_WINDOW) for start in rare], len(bare))
         ]
 
-    def _bare(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the places of the pieces of words of three letters or more."""
+    def _bare(self, ids: NDArray[np.int64], kept: Kept) -> NDArray[np.int64]:
+        """Return the places of the tokens that are kept."""
         continues = self._continues[ids] > 0
         whole = ~continues & ~np.append(continues[1:], False)
-        return np.flatnonzero(self._lettered[ids] & ~(self._brief[ids] & whole))
+        bare = self._lettered[ids] & ~(self._brief[ids] & whole)
+        if kept is Kept.CONTENT:
+            _, numbers, counts = np.unique(ids, return_inverse=True, return_counts=True)
+            bare &= ~(self._frequent[ids] & whole) & (counts[numbers] < REPEATED)
+        return np.flatnonzero(bare)
 
     def _rarest(self, ids: NDArray[np.int64]) -> Rarity:
-        long = short = bare = -math.inf
+        long = short = words = content = -math.inf
         if not self._is_foreign(ids):
             long, short = (self._rarest_window(ids, width) for width in (RARITY_WINDOW, SHORT_WINDOW))
         # What stands between words, and the words that all addresses have, is repeated in every language.
         lettered = ids[self._lettered[ids] & ~self._technical[ids]]
         if not self._is_foreign(lettered):
-            bare = self._rarest_window(ids[self._bare(ids)], RARITY_WINDOW)
-        return Rarity(long, short, bare)
+            words, content = (self._rarest_window(ids[self._bare(ids, kept)], RARITY_WINDOW) for kept in Kept)
+        return Rarity(long, short, words, content)
 
     def _rarest_window(self, ids: NDArray[np.int64], width: int) -> float:
         """Return the bits of the rarest window that is not mostly fragments."""
@@ -177,6 +206,9 @@ class TokenRarity:
         for word, number in words.items():
             self._lettered[number] = any(map(str.isalpha, word))
             self._brief[number] = len(word) <= BRIEF and word.isascii()
+        plain = sorted(number for word, number in words.items() if len(word) > 1 and word.isascii() and word.isalpha())
+        self._frequent = np.zeros(len(words), np.bool_)
+        self._frequent[plain[:FREQUENT]] = True
         self._technical = np.zeros(len(words), np.bool_)
         self._technical[[words[word] for word in technical_words() - set(COMMON_WORDS.split()) if word in words]] = True
         self._common = np.zeros(len(words))
