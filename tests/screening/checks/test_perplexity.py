@@ -428,14 +428,19 @@ def test_gibberish_with_ordinary_words_between_its_words_is_found(check: Perplex
     assert findings and findings[0].severity.rank >= Severity.MEDIUM.rank
 
 
-def test_of_diluted_words_the_others_are_not_counted(models: Models) -> None:
+@pytest.mark.parametrize(
+    ("optimised", "others", "is_found"), [(8.3, 4.0, True), (8.3, 5.5, False), (8.1, 1.0, False), (9.1, 8.8, True)]
+)
+def test_diluted_words_are_counted_alone_and_must_stand_out_or_be_stranger_still(
+    models: Models, optimised: float, others: float, is_found: bool
+) -> None:
     params = PerplexityParams(suspect_nats=20, gibberish_nats=20, short_nats=20)
-    text = " ".join(f"{word} the" for word in OPTIMISED.split())
+    page = a_version(f"{ENGLISH[0]} {' the '.join(OPTIMISED.split())}. {ENGLISH[1]}")
+    reader = WordReader(optimised, others, between=" the ")
 
-    for nats, is_found in ((8.1, False), (8.3, True)):
-        reader = WordReader(nats, 0.1, between=" the ")
-        check = Perplexity(params, models.frequency_vocabulary, "digest", lambda reader=reader: reader)
-        assert [one.code for _, one in check.run([a_version(text)], None)] == ["perplexity.diluted"] * is_found
+    check = Perplexity(params, models.frequency_vocabulary, "digest", lambda: reader)
+
+    assert [one.code for _, one in check.run([page], None)] == ["perplexity.diluted"] * is_found
 
 
 HONEST_LISTS = {

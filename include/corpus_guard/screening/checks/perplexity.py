@@ -29,7 +29,7 @@ them:
 5. *content words*, for the chunks in which nothing was found then: "the" between any two words, or any other word, makes step 1 and the
    language model see an ordinary text, and the embedder hardly heeds it. So the thousand most frequent words are left out, and whatever
    occurs four times in the chunk. What is rarer than 13.3 bits then is read by itself, and above 8.8 nats as it stands; there the tokens of
-   these words must lie above 8.2 nats. Those of honest text lie below: its content words fit each other, too.
+   these words must lie above 8.2 nats and stand out, or above 9. Those of honest text lie below: its content words fit each other, too.
 
 On development data step 1 leaves open 99.6 % of HotFlip texts, 95 % of those cut to 10 to 19 tokens, and 2 to
 5 % of encyclopaedia text, retrieved passages, documentation, security pages and tables. Of the open clean
@@ -148,7 +148,11 @@ class PerplexityParams(Params):
     content_nats: float = 8.8
     """A window of such words above it is read as it stands."""
     diluted_nats: float = 8.2
-    """As it stands, with the tokens of such words, a window above it is a finding of medium severity."""
+    """As it stands, with the tokens of such words, a window above it that stands out is a finding of medium severity."""
+    diluted_contrast_nats: float = 3.5
+    """How far above the mean of the letters around its passage it must lie."""
+    diluted_alone_nats: float = 9.0
+    """A window above it is a finding of medium severity, whatever is around it."""
 
 
 class Perplexity(ConfiguredCheck[PerplexityParams]):
@@ -227,36 +231,32 @@ class Perplexity(ConfiguredCheck[PerplexityParams]):
         self, batch: Sequence[Version], opened: Sequence[tuple[int, Chunk]], kept: Kept
     ) -> list[tuple[_Place, float]]:
         """Return where the kept words are unlikely, by themselves and as they stand; the worst place of each chunk, with its nats."""
-        bits, limit = self._bare_limits(kept)
+        limits = self._limits(kept)
         passages = [
             (index, chunk, passage)
             for index, chunk in opened
-            for passage in self._rarity.bare_passages(chunk.text, bits, kept)
+            for passage in self._rarity.bare_passages(chunk.text, limits.bits, kept)
         ]
         scores = self._model().surprisals([passage.words for _, _, passage in passages]) if passages else []
         unlikely = [
             _Place(batch[index].text, index, chunk, passage)
             for (index, chunk, passage), nats in zip(passages, scores, strict=True)
-            if _worst(nats, SURPRISE_WINDOW)[0] > limit
+            if _worst(nats, SURPRISE_WINDOW)[0] > limits.bare_nats
         ]
         found: dict[tuple[int, int], tuple[_Place, float]] = {}
         for place, worst, contrast in self._read_in_place(unlikely, kept):
-            if self._is_unlikely_in_place(worst, contrast, kept):
+            if worst > limits.alone_nats or (worst > limits.nats and contrast > limits.contrast_nats):
                 key = place.version, place.chunk.start
                 found[key] = max(found.get(key, (place, worst)), (place, worst), key=itemgetter(1))
         return list(found.values())
 
-    def _bare_limits(self, kept: Kept) -> tuple[float, float]:
-        """Return the bits and the nats above which bare passages are read on."""
+    def _limits(self, kept: Kept) -> _Limits:
+        params = self.params
         if kept is Kept.WORDS:
-            return self.params.bare_rarity_bits, self.params.bare_nats
-        return self.params.content_rarity_bits, self.params.content_nats
-
-    def _is_unlikely_in_place(self, worst: float, contrast: float, kept: Kept) -> bool:
-        if kept is Kept.CONTENT:
-            return worst > self.params.diluted_nats
-        stands_out = worst > self.params.separated_nats and contrast > self.params.separated_contrast_nats
-        return stands_out or worst > self.params.separated_alone_nats
+            place = params.separated_nats, params.separated_contrast_nats, params.separated_alone_nats
+            return _Limits(params.bare_rarity_bits, params.bare_nats, *place)
+        place = params.diluted_nats, params.diluted_contrast_nats, params.diluted_alone_nats
+        return _Limits(params.content_rarity_bits, params.content_nats, *place)
 
     def _read_in_place(self, places: Sequence[_Place], kept: Kept) -> Iterator[tuple[_Place, float, float]]:
         """Yield the places with the worst nats of their words, and how far these lie above the mean of the letters around them.
@@ -350,9 +350,9 @@ class Perplexity(ConfiguredCheck[PerplexityParams]):
         if rarity.long > self.params.rarity_bits or rarity.short > self.params.short_rarity_bits:
             return True
         return any(
-            rarest > bits and bool(self._rarity.bare_passages(chunk.text, bits, kept))
+            rarest > self._limits(kept).bits
+            and bool(self._rarity.bare_passages(chunk.text, self._limits(kept).bits, kept))
             for rarest, kept in ((rarity.words, Kept.WORDS), (rarity.content, Kept.CONTENT))
-            for bits, _ in (self._bare_limits(kept),)
         )
 
     def _describe(self, chunk: Chunk, nats: float, gibberish: bool) -> Finding:
@@ -387,6 +387,16 @@ class Perplexity(ConfiguredCheck[PerplexityParams]):
             span=place.span,
             tags=("retrieval_content", "poisoning"),
         )
+
+
+class _Limits(NamedTuple):
+    """Limits above which bare words are unlikely."""
+
+    bits: float
+    bare_nats: float  # by themselves
+    nats: float  # as they stand
+    contrast_nats: float
+    alone_nats: float
 
 
 class _Suspect(NamedTuple):
