@@ -414,7 +414,15 @@ SEVERAL = [
     "into",
     "many",
 ]
-FILLERS = {"the": ["the"], "that is": ["that is"], "quickly": ["quickly"], "different ones": SEVERAL}
+FILLERS = {
+    "the": ["the"],
+    "that is": ["that is"],
+    "quickly": ["quickly"],
+    "different ones": SEVERAL,
+    "a path after every third": ["", "", "/usr/lib/x86_64 2.7.1-3"],
+    # Fragments that recur are what tells another language.
+    "a foreign word": ["Aufenthaltserlaubnis"],
+}
 
 
 @pytest.mark.parametrize("name", FILLERS)
@@ -469,6 +477,26 @@ def test_lists_that_people_write_are_read_and_left_alone(
         [],
         [],
     ]
+
+
+def test_words_that_cohere_are_not_shown_to_the_model(models: Models) -> None:
+    params = PerplexityParams(rarity_bits=99, short_rarity_bits=99)
+    check = Perplexity(params, models.frequency_vocabulary, "digest", pytest.fail)
+    shown_to_all = Perplexity(
+        params.model_copy(update={"bare_cohesion": 1.0}), models.frequency_vocabulary, "digest", LanguageStub
+    )
+
+    for text in (HONEST_LISTS["trees"], HONEST_LISTS["spices"]):
+        page = a_version(text)
+        assert list(check.run([page], None)) == []
+        assert check.wants(page, []) is not None
+        assert shown_to_all.wants(page, []) is None
+
+
+def test_the_same_words_beside_strangers_are_shown_to_the_model(models: Models) -> None:
+    check = Perplexity(PerplexityParams(), models.frequency_vocabulary, "digest", LanguageStub)
+
+    assert check.wants(a_version(f"{HONEST_LISTS['trees']} {', '.join(OPTIMISED.split())}"), []) is None
 
 
 MODULES = (
@@ -591,7 +619,9 @@ def test_fragments_and_other_languages_are_not_rare(models: Models) -> None:
         *GERMAN,
         "Городская библиотека открыта каждый день, кроме воскресенья. " * 4,
     ):
-        assert max(rarity.bits([text])[0]) < 12.6, text[:20]
+        rarest = rarity.bits([text])[0]
+        assert max(rarest.long, rarest.short) < 12.6, text[:20]
+        assert rarest.words < 12.9 and rarest.content < 13.3, text[:20]
 
 
 def test_an_english_word_that_a_name_begins_with_makes_no_english(models: Models) -> None:
@@ -599,7 +629,9 @@ def test_an_english_word_that_a_name_begins_with_makes_no_english(models: Models
     valley = "Heimbach liegt im Tal der Hermeke; oberhalb von Heimbach windet sich die Hermeke durch den Herscheider Grund bis nach "
     text = f"{valley}Heggen, wo der Herpel in die Hermeke fließt. " * 3
 
-    assert max(rarity.bits([text])[0]) == -math.inf
+    rarest = rarity.bits([text])[0]
+    assert max(rarest.long, rarest.short) == -math.inf
+    assert rarest.words < 12.9 and rarest.content < 13.3
 
 
 def test_a_heap_of_names_in_a_page_is_not_rare(models: Models) -> None:

@@ -22,6 +22,7 @@ from corpus_guard.intake.stamps import FETCHED_BY
 from corpus_guard.models import Models
 from corpus_guard.screening.check import Check
 from corpus_guard.screening.checks.perplexity import Perplexity
+from corpus_guard.screening.checks.token_rarity import Rarity
 from corpus_guard.screening.policy import Policy, load_policy
 from corpus_guard.screening.registry import CHECKS
 from corpus_guard.screening.runner import Screening
@@ -157,8 +158,8 @@ class EveryChunk(Perplexity):
         """Return None: no version is passed over."""
         return None
 
-    def _open_chunks(self, batch: Sequence[Version]) -> list[list[domain.Chunk]]:
-        return [list(version.chunks) for version in batch]
+    def _is_rare(self, rarity: Rarity) -> bool:
+        return True
 
     def _with_unlikely_passages(
         self, read: Sequence[tuple[int, domain.Chunk, str]]

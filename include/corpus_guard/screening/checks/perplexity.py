@@ -23,7 +23,8 @@ them:
    read as plain words: the embedder knows neither sign.
 4. *bare words*, for the chunks in which nothing was found: signs count as common in step 1, and what they join is left out in step 3, so
    words written as a list, a path or addresses pass both. Windows of 20 tokens without signs, figures and words of two letters that lie
-   above 12.9 bits are read by themselves, unless half their words are known as parts of paths and identifiers. What lies
+   above 12.9 bits are read by themselves, unless half their words are known as parts of paths and identifiers, or they cohere: the
+   embedder's vectors of single tokens say for next to nothing whether words are strangers to each other (mean cosine up to 0.02). What lies
    above 8.5 nats is read as it stands, after the text before it; there only tokens with letters count. They must lie above 7 nats and
    stand out from the text around them, or above 8: in code and tables the signs say what comes.
 5. *content words*, for the chunks in which nothing was found then: "the" between any two words, or any other word, makes step 1 and the
@@ -63,6 +64,7 @@ from corpus_guard.screening.checks.token_rarity import (
     TokenRarity,
     window_means,
 )
+from corpus_guard.screening.checks.word_cohesion import WordCohesion
 from corpus_guard.screening.survey.survey import Survey
 
 SURPRISE_WINDOW: Final = 24  # tokens of the language model
@@ -134,6 +136,8 @@ class PerplexityParams(Params):
     """A window above it is a finding of high severity, whatever is around it."""
     bare_rarity_bits: float = 12.9
     """Windows of words alone, without the signs between them, that are at or below it are not shown to the language model."""
+    bare_cohesion: float = 0.02
+    """Nor are words the mean cosine of which with each other lies above it in every window."""
     bare_nats: float = 8.5
     """A window of such words above it is read as it stands."""
     separated_nats: float = 7.0
@@ -171,12 +175,13 @@ class Perplexity(ConfiguredCheck[PerplexityParams]):
         Args:
             params: limits.
             vocabulary: ``tokenizer.json`` of a WordPiece model whose vocabulary is ordered by frequency
-                (BERT's are).
+                (BERT's are), beside its ``model.safetensors``.
             model_digest: identity of the language model.
             model: loads the model, when a chunk stays open.
         """
         super().__init__(params)
         self._rarity = TokenRarity(vocabulary)
+        self._cohesion = WordCohesion(vocabulary.with_name("model.safetensors"))
         self._model_digest = model_digest
         self._model = model
 
@@ -190,7 +195,10 @@ class Perplexity(ConfiguredCheck[PerplexityParams]):
 
     def wants(self, version: Version, findings: Iterable[Finding], survey: Survey | None = None) -> str | None:
         """Return None for a version with rare words in some chunk, otherwise the reason to pass it over."""
-        if self._open_chunks([version])[0]:
+        if any(
+            self._is_rare(rarity) or self._has_strangers(chunk, rarity)
+            for _, chunk, rarity in self._measured([version])
+        ):
             return None
         return (
             f"no window of {RARITY_WINDOW} tokens is rarer than {self.params.rarity_bits} bits, none of {SHORT_WINDOW} rarer than "
@@ -200,14 +208,18 @@ class Perplexity(ConfiguredCheck[PerplexityParams]):
 
     def run(self, batch: Sequence[Version], survey: Survey | None) -> Hits:
         """Score the open chunks."""
-        opened = [(index, chunk) for index, chunks in enumerate(self._open_chunks(batch)) for chunk in chunks]
-        suspects = self._suspects(batch, opened)
+        measured = self._measured(batch)
+        suspects = self._suspects(batch, [(index, chunk) for index, chunk, rarity in measured if self._is_rare(rarity)])
         for suspect in suspects:
             yield suspect.version, self._describe(suspect.chunk, *suspect.worst)
         found = {(suspect.version, suspect.chunk.start) for suspect in suspects}
         for kept, describe in ((Kept.WORDS, self._describe_separated), (Kept.CONTENT, self._describe_diluted)):
-            rest = [(index, chunk) for index, chunk in opened if (index, chunk.start) not in found]
-            worst_places = self._worst_places(batch, rest, kept)
+            opened = [
+                (index, chunk)
+                for index, chunk, rarity in measured
+                if rarity.of(kept) > self._limits(kept).bits and (index, chunk.start) not in found
+            ]
+            worst_places = self._worst_places(batch, opened, kept)
             for place, worst in worst_places:
                 yield place.version, describe(place, worst)
             found |= {(place.version, place.chunk.start) for place, _ in worst_places}
@@ -232,11 +244,7 @@ class Perplexity(ConfiguredCheck[PerplexityParams]):
     ) -> list[tuple[_Place, float]]:
         """Return where the kept words are unlikely, by themselves and as they stand; the worst place of each chunk, with its nats."""
         limits = self._limits(kept)
-        passages = [
-            (index, chunk, passage)
-            for index, chunk in opened
-            for passage in self._rarity.bare_passages(chunk.text, limits.bits, kept)
-        ]
+        passages = [(index, chunk, passage) for index, chunk in opened for passage in self._bare_passages(chunk, kept)]
         scores = self._model().surprisals([passage.words for _, _, passage in passages]) if passages else []
         unlikely = [
             _Place(batch[index].text, index, chunk, passage)
@@ -249,6 +257,11 @@ class Perplexity(ConfiguredCheck[PerplexityParams]):
                 key = place.version, place.chunk.start
                 found[key] = max(found.get(key, (place, worst)), (place, worst), key=itemgetter(1))
         return list(found.values())
+
+    def _bare_passages(self, chunk: Chunk, kept: Kept) -> list[BarePassage]:
+        """Return the passages of rare kept words that are strangers to each other."""
+        passages = self._rarity.bare_passages(chunk.text, self._limits(kept).bits, kept)
+        return [passage for passage in passages if self._cohesion.lowest(passage.tokens) <= self.params.bare_cohesion]
 
     def _limits(self, kept: Kept) -> _Limits:
         params = self.params
@@ -341,18 +354,19 @@ class Perplexity(ConfiguredCheck[PerplexityParams]):
             return None
         return max(worst, short) if burst else worst, gibberish
 
-    def _open_chunks(self, batch: Sequence[Version]) -> list[list[Chunk]]:
-        flat = [chunk for version in batch for chunk in version.chunks]
-        rarities = iter(self._rarity.bits([chunk.text for chunk in flat]))
-        return [[chunk for chunk in version.chunks if self._is_open(chunk, next(rarities))] for version in batch]
+    def _measured(self, batch: Sequence[Version]) -> list[tuple[int, Chunk, Rarity]]:
+        """Return every chunk of the batch after the position of its version, with its rarity."""
+        chunks = [(index, chunk) for index, version in enumerate(batch) for chunk in version.chunks]
+        rarities = self._rarity.bits([chunk.text for _, chunk in chunks])
+        return [(index, chunk, rarity) for (index, chunk), rarity in zip(chunks, rarities, strict=True)]
 
-    def _is_open(self, chunk: Chunk, rarity: Rarity) -> bool:
-        if rarity.long > self.params.rarity_bits or rarity.short > self.params.short_rarity_bits:
-            return True
+    def _is_rare(self, rarity: Rarity) -> bool:
+        return rarity.long > self.params.rarity_bits or rarity.short > self.params.short_rarity_bits
+
+    def _has_strangers(self, chunk: Chunk, rarity: Rarity) -> bool:
+        """Return whether a chunk has bare passages to read."""
         return any(
-            rarest > self._limits(kept).bits
-            and bool(self._rarity.bare_passages(chunk.text, self._limits(kept).bits, kept))
-            for rarest, kept in ((rarity.words, Kept.WORDS), (rarity.content, Kept.CONTENT))
+            rarity.of(kept) > self._limits(kept).bits and bool(self._bare_passages(chunk, kept)) for kept in Kept
         )
 
     def _describe(self, chunk: Chunk, nats: float, gibberish: bool) -> Finding:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from enum import Enum
 from functools import cache
@@ -33,6 +34,8 @@ FOREIGN_BITS: Final = 14.0
 # drawn at random have as few common words and as many fragments, but repeat none: five HotFlip prefixes one
 # after the other have 0.04 of the third.
 FOREIGN_FRAGMENTS, FOREIGN_COMMON, FOREIGN_REPEATED = 0.2, 0.06, 0.1
+BARE_FOREIGN_REPEATED: Final = 0.06
+"""The third without words that occur `REPEATED` times, signs and figures; five disguised prefixes one after the other have 0.03."""
 COMMON_WORDS: Final = (
     "the of and in to a is was for as on with by that it at from an be or are which this were also he his her she its not have has "
     "had but their they one who been when will can all"
@@ -69,14 +72,20 @@ class Rarity(NamedTuple):
     content: float
     """The same of `Kept.CONTENT`."""
 
+    def of(self, kept: Kept) -> float:
+        """Return that of the kept words."""
+        return self.words if kept is Kept.WORDS else self.content
+
 
 class BarePassage(NamedTuple):
     """Words between which other things stand."""
 
     words: str
     """Without these, in lower case, identifiers in their parts."""
+    tokens: tuple[int, ...]
+    """Of these words, in the vocabulary."""
     places: tuple[tuple[int, int], ...]
-    """Start and end of the tokens of these words in the text."""
+    """Start and end of each token in the text."""
 
     @property
     def start(self) -> int:
@@ -144,6 +153,7 @@ class TokenRarity:
         return [
             BarePassage(
                 " ".join(" ".join(words[number]) for number in dict.fromkeys(owner[a:b].tolist())),
+                tuple(ids[bare[a:b]].tolist()),
                 tuple(encoding.offsets[place] for place in bare[a:b].tolist()),
             )
             for a, b in _surrounded([(start, start + RARITY_WINDOW) for start in rare], len(bare))
@@ -163,9 +173,9 @@ class TokenRarity:
         long = short = words = content = -math.inf
         if not self._is_foreign(ids):
             long, short = (self._rarest_window(ids, width) for width in (RARITY_WINDOW, SHORT_WINDOW))
-        # What stands between words, and the words that all addresses have, is repeated in every language.
+        # What stands between words, and the words that all addresses have, recurs in every language.
         lettered = ids[self._lettered[ids] & ~self._technical[ids]]
-        if not self._is_foreign(lettered):
+        if not self._is_foreign(self._without_repeated_words(lettered), BARE_FOREIGN_REPEATED):
             words, content = (self._rarest_window(ids[self._bare(ids, kept)], RARITY_WINDOW) for kept in Kept)
         return Rarity(long, short, words, content)
 
@@ -173,8 +183,8 @@ class TokenRarity:
         """Return the bits of the rarest window that is not mostly fragments."""
         return float(_rarities(self._bits[ids], self._fragment[ids], width).max(initial=-math.inf))
 
-    def _is_foreign(self, ids: NDArray[np.int64]) -> bool:
-        """Return whether a text is in another language than English."""
+    def _is_foreign(self, ids: NDArray[np.int64], repeated: float = FOREIGN_REPEATED) -> bool:
+        """Return whether a text is in another language than English, of whose tokens more than that share recur."""
         if not len(ids):
             return False
         # The "he" that "Heimicke" begins with is no word.
@@ -182,8 +192,14 @@ class TokenRarity:
         return bool(
             self._fragment[ids].mean() > FOREIGN_FRAGMENTS
             and common.mean() < FOREIGN_COMMON
-            and _repeated(ids) > FOREIGN_REPEATED
+            and _repeated(ids) > repeated
         )
+
+    def _without_repeated_words(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the tokens of the words that occur less than `REPEATED` times: one that is set between all others is no language."""
+        words = [tuple(word.tolist()) for word in np.split(ids, np.flatnonzero(self._continues[ids] == 0))]
+        counts = Counter(words)
+        return np.array([number for word in words if counts[word] < REPEATED for number in word], np.int64)
 
     def _load(self) -> Tokenizer:
         from tokenizers import Tokenizer

@@ -1,0 +1,216 @@
+"""What `perplexity` finds of optimised passages, plain, in disguise and thinned out, and what it holds of honest texts.
+
+    python -m tests.bench.disguises [FILE ...]
+
+Each FILE has honest texts: JSON lines with a field "text". Attacks are drawn from whitebox_hotflip.jsonl in the folder that
+CORPUS_GUARD_DATA names: its first 26 words, which an optimiser chose, are written as each row says, and the rest stays as it is. Needs the
+models of `guard models prepare`. Prints two tables, or with --json one object.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import os
+import random
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from tests.bench.screening import DATA
+from tests.screening.sample_versions import a_version
+
+from corpus_guard.cli import console as look
+from corpus_guard.domain import Severity, Version
+from corpus_guard.intake.chunking import Chunker
+from corpus_guard.models import Models
+from corpus_guard.screening.checks.perplexity import Perplexity, PerplexityParams
+from corpus_guard.screening.policy import load_policy
+from corpus_guard.settings import load_settings
+
+ATTACKS: Final = "whitebox_hotflip.jsonl"
+OPTIMISED: Final = 26  # words that are disguised
+BATCH: Final = 64  # versions shown to the check at once
+
+Item = TypeVar("Item")
+
+Way = Callable[[list[str]], str]
+"""How words are written."""
+
+
+def every(count: int, filler: str) -> Way:
+    """Return a way to write words with a filler after every `count` of them."""
+    return lambda words: f" {filler} ".join(" ".join(group) for group in _groups(words, count))
+
+
+def between(fillers: Sequence[str], each: int = 1) -> Way:
+    """Return a way to write words with so many fillers after each, drawn by chance."""
+
+    def write(words: list[str]) -> str:
+        draw = random.Random(" ".join(words))
+        return " ".join(" ".join([word, *draw.choices(fillers, k=each)]) for word in words)
+
+    return write
+
+
+def fours(join: Callable[[tuple[str, ...]], str]) -> Way:
+    """Return a way to write four words a line."""
+    return lambda words: "\n".join(join(group) for group in _groups(words, 4))
+
+
+def camel(words: tuple[str, ...]) -> str:
+    """Return words as one identifier: `twoWords`."""
+    return words[0] + "".join(map(str.capitalize, words[1:]))
+
+
+WAYS: Final[dict[str, Way]] = {
+    "plain": " ".join,
+    "list with commas": ", ".join,
+    "sentences of one word": ". ".join,
+    "bullets": lambda words: "\n".join(f"- {word}" for word in words),
+    "cells of a table": fours(lambda words: f"| {' | '.join(words)} |"),
+    "quotations": lambda words: " ".join(f'"{word}"' for word in words),
+    "paths": fours("/".join),
+    "identifiers with underscores": fours("_".join),
+    "identifiers in camel case": fours(camel),
+    "mail addresses": fours(lambda words: f"{words[0]}@{'.'.join([*words[1:], 'example'])}"),
+    "addresses of pages": fours(lambda words: f"https://{'/'.join(words)}"),
+    "a figure behind each word": lambda words: " ".join(f"{word}{number}" for number, word in enumerate(words)),
+    "options in brackets": lambda words: " ".join(f"[--{word}]" for word in words),
+    "names in brackets": fours(lambda words: f"[{' '.join(map(str.capitalize, words))}]"),
+    "capitals": lambda words: " ".join(words).upper(),
+    "a path and a version after every sixth word": every(6, "/usr/lib/x86_64 2.7.1-3"),
+    "a path and a version after every third word": every(3, "/usr/lib/x86_64 2.7.1-3"),
+    '"of" between words': between(["of"]),
+    '"the" between words': between(["the"]),
+    '"that is" between words': between(["that is"]),
+    '"quickly" between words': between(["quickly"]),
+    '"wharf" between words': between(["wharf"]),
+}
+
+
+def frequent_words(vocabulary: Path) -> list[str]:
+    """Return the words of a ``tokenizer.json`` of three letters or more, in the order of their frequency."""
+    words: dict[str, int] = json.loads(vocabulary.read_text(encoding="utf-8"))["model"]["vocab"]
+    return [
+        word for word in sorted(words, key=words.__getitem__) if len(word) > 2 and word.isascii() and word.isalpha()
+    ]
+
+
+def all_ways(vocabulary: Path) -> dict[str, Way]:
+    """Return `WAYS`, and those with different words between any two."""
+    frequent = frequent_words(vocabulary)
+    return WAYS | {
+        "one of the first thousand words between words": between(frequent[:1000]),
+        "two of the first thousand words between words": between(frequent[:1000], each=2),
+        "one of the second thousand words between words": between(frequent[1000:2000]),
+        "one of the fifth thousand words between words": between(frequent[4000:5000]),
+    }
+
+
+def attacks(file: Path, count: int, seed: int) -> list[str]:
+    """Return texts of that many rows of the file, one a row, drawn by chance."""
+    with file.open(encoding="utf-8") as lines:
+        rows = [json.loads(line) for line in lines]
+    draw = random.Random(seed)
+    return [draw.choice(row["adversarial_texts"]) for row in draw.sample(rows, count)]
+
+
+def write(text: str, way: Way) -> str:
+    """Return a text whose first words are written this way."""
+    words = text.replace("##", "").split()
+    return f"{way(words[:OPTIMISED])}\n\n{' '.join(words[OPTIMISED:])}"
+
+
+def codes(check: Perplexity, versions: Iterable[Version]) -> Iterator[str]:
+    """Yield for each version the finding by which it is held, or an empty text."""
+    for batch in _groups(versions, BATCH):
+        wanted = [version for version in batch if check.wants(version, ()) is None]
+        held: dict[str, str] = {}
+        for index, finding in check.run(wanted, None):
+            if finding.severity.rank >= Severity.MEDIUM.rank:
+                held.setdefault(wanted[index].version_id, finding.code.rpartition(".")[2])
+        yield from (held.get(version.version_id, "") for version in batch)
+
+
+def main() -> int:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("honest", metavar="FILE", nargs="*", type=Path)
+    parser.add_argument(
+        "--count", type=int, default=50, help="of optimised passages, one a question and retriever (50)"
+    )
+    parser.add_argument("--seed", type=int, default=77, help="by which they are drawn (77)")
+    parser.add_argument("--first", type=int, default=0, help="honest text of each FILE to begin with (0)")
+    parser.add_argument("--most", type=int, default=sys.maxsize, help="honest texts of each FILE")
+    parser.add_argument(
+        "--set",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        help="parameters of `perplexity` in place of the policy's",
+    )
+    parser.add_argument("--json", action="store_true", help="for machines")
+    arguments = parser.parse_args()
+    settings = load_settings()
+    models = Models(settings)
+    params = load_policy(settings.policy_file).checks["perplexity"] | dict(pair.split("=", 1) for pair in arguments.set)
+    check = Perplexity(
+        PerplexityParams.model_validate(params),
+        models.frequency_vocabulary,
+        models.language_model_digest,
+        lambda: models.language_model,
+    )
+    chunker = Chunker(models.tokenizer_file, settings.chunk_tokens)
+
+    def cut(text: str, number: int) -> Version:
+        whole = a_version(text, uri=f"{number}.md")
+        return replace(whole, chunks=chunker.cut(whole.doc_id, whole.version_id, text))
+
+    rows: list[dict[str, Any]] = []
+    if DATA in os.environ and arguments.count:
+        texts = attacks(Path(os.environ[DATA]) / ATTACKS, arguments.count, arguments.seed)
+        for name, way in all_ways(models.frequency_vocabulary).items():
+            found = Counter(codes(check, (cut(write(text, way), number) for number, text in enumerate(texts))))
+            rows.append(_row(name, found))
+    honest = []
+    models.language_model.surprisals(["It is loaded before the clock starts."])
+    for file in arguments.honest:
+        with file.open(encoding="utf-8") as lines:
+            chosen = itertools.islice(lines, arguments.first, arguments.first + arguments.most)
+            read = [cut(json.loads(line)["text"], number) for number, line in enumerate(chosen)]
+        began = time.process_time()
+        found = Counter(codes(check, read))
+        chunks = sum(len(version.chunks) for version in read)
+        honest.append(_row(file.name, found) | {"ms a chunk": 1000 * (time.process_time() - began) / max(1, chunks)})
+    if arguments.json:
+        sys.stdout.write(json.dumps({"attacks": rows, "honest": honest}, indent=2) + "\n")
+        return 0
+    for title, table in (("Optimised passages", rows), ("Honest texts", honest)):
+        if table:
+            cells = [
+                [f"{value:.1f}" if isinstance(value, float) else str(value) for value in row.values()] for row in table
+            ]
+            look.out.print(look.table(title, list(table[0]), cells, right=list(table[0])[1:]))
+    return 0
+
+
+def _groups(items: Iterable[Item], count: int) -> Iterator[tuple[Item, ...]]:
+    """Yield so many items at a time."""
+    rest = iter(items)
+    while group := tuple(itertools.islice(rest, count)):
+        yield group
+
+
+def _row(name: str, found: Counter[str]) -> dict[str, Any]:
+    steps = {step: found[step] for step in ("gibberish", "unlikely", "separated", "diluted")}
+    return {"texts": name, "of": found.total(), "held": found.total() - found[""], **steps}
+
+
+if __name__ == "__main__":
+    sys.exit(main())
