@@ -7,7 +7,10 @@ them:
    log2(token id) over a window says how rare the words are. Two windows, because an optimiser may set as few
    as ten tokens: 20 tokens above 12.6 bits, or 12 tokens above 12.7. Chunks that the model could not judge
    stay closed: windows made of fragments (names, product codes), and chunks in another language (hardly any
-   of the commonest English words, many fragments, and words that recur).
+   of the commonest English words, many fragments, and words that recur). So do windows whose words cohere, as
+   names and terms do: what people write is about something, and the words of an optimiser are strangers. The
+   embedder's vectors of single tokens tell that for next to nothing. Bits less 60 times the mean cosine of the
+   words with each other are the *strangeness* of a window; it must lie above 10.4.
 2. *rare passages* of the chunks that stay open: the language model reads the rare windows alone, with 16 tokens
    before and 6 after, and without addresses, names and figures. The chunk stays open if one of them is unlikely or nearly so (half
    a nat below the limits of step 3), or if they are most of it. A chunk that is rare only by its names and figures has none.
@@ -22,14 +25,13 @@ them:
    before. A list of random words stays as unlikely. Words in capitals, and many different ones in brackets, are
    read as plain words: the embedder knows neither sign.
 4. *bare words*, for the chunks in which nothing was found: signs count as common in step 1, and what they join is left out in step 3, so
-   words written as a list, a path or addresses pass both. Windows of 20 tokens without signs, figures and words of two letters that lie
-   above 12.9 bits are read by themselves, unless half their words are known as parts of paths and identifiers, or they cohere: the
-   embedder's vectors of single tokens say for next to nothing whether words are strangers to each other (mean cosine up to 0.02). What lies
-   above 8.5 nats is read as it stands, after the text before it; there only tokens with letters count. They must lie above 7 nats and
-   stand out from the text around them, or above 8: in code and tables the signs say what comes.
+   words written as a list, a path or addresses pass both. Windows of 20 tokens without signs, figures and words of two letters are read by
+   themselves if they are *strange* (above 11.45 bits; see step 1), and fewer than half the words known as parts of paths and identifiers.
+   What lies above 8.5 nats is read as it stands, by itself and then after the text before it; there only tokens with letters count. They
+   must lie above 7 nats and stand out from the text around them, or above 8: in code and tables the signs say what comes.
 5. *content words*, for the chunks in which nothing was found then: "the" between any two words, or any other word, makes step 1 and the
    language model see an ordinary text, and the embedder hardly heeds it. So the thousand most frequent words are left out, and whatever
-   occurs four times in the chunk. What is rarer than 13.3 bits then is read by itself, and above 8.8 nats as it stands; there the tokens of
+   occurs four times in the chunk. What lies above 12.35 bits then is read by itself, and above 8.8 nats as it stands; there the tokens of
    these words must lie above 8.2 nats and stand out, or above 9. Those of honest text lie below: its content words fit each other, too.
 
 On development data step 1 leaves open 99.6 % of HotFlip texts, 95 % of those cut to 10 to 19 tokens, and 2 to
@@ -64,7 +66,6 @@ from corpus_guard.screening.checks.token_rarity import (
     TokenRarity,
     window_means,
 )
-from corpus_guard.screening.checks.word_cohesion import WordCohesion
 from corpus_guard.screening.survey.survey import Survey
 
 SURPRISE_WINDOW: Final = 24  # tokens of the language model
@@ -134,10 +135,9 @@ class PerplexityParams(Params):
     """How far above the median window of its chunk a suspect one must lie."""
     gibberish_nats: float = 7.8
     """A window above it is a finding of high severity, whatever is around it."""
-    bare_rarity_bits: float = 12.9
-    """Windows of words alone, without the signs between them, that are at or below it are not shown to the language model."""
-    bare_cohesion: float = 0.02
-    """Nor are words the mean cosine of which with each other lies above it in every window."""
+    bare_strange_bits: float = 11.45
+    """Windows of words alone, without the signs between them, that are no stranger are not shown to the language model: bits of rarity less
+    60 times the mean cosine of the words with each other."""
     bare_nats: float = 8.5
     """A window of such words above it is read as it stands."""
     separated_nats: float = 7.0
@@ -146,9 +146,8 @@ class PerplexityParams(Params):
     """How far above the mean of the letters around its passage it must lie."""
     separated_alone_nats: float = 8.0
     """A window above it is a finding of medium severity, whatever is around it."""
-    content_rarity_bits: float = 13.3
-    """Windows of words that are neither frequent nor repeated, without what stands between them, that are at or below it are not shown to
-    the language model."""
+    content_strange_bits: float = 12.35
+    """The same for words that are neither frequent nor repeated, without what stands between them."""
     content_nats: float = 8.8
     """A window of such words above it is read as it stands."""
     diluted_nats: float = 8.2
@@ -165,7 +164,7 @@ class Perplexity(ConfiguredCheck[PerplexityParams]):
     name = "perplexity"
     second_stage = True
     params_class = PerplexityParams
-    code_version = ("perplexity", "12")
+    code_version = ("perplexity", "13")
 
     def __init__(
         self, params: PerplexityParams, vocabulary: Path, model_digest: str, model: Callable[[], SurpriseModel]
@@ -175,13 +174,12 @@ class Perplexity(ConfiguredCheck[PerplexityParams]):
         Args:
             params: limits.
             vocabulary: ``tokenizer.json`` of a WordPiece model whose vocabulary is ordered by frequency
-                (BERT's are), beside its ``model.safetensors``.
+                (BERT's are), beside the model's ``model.safetensors``.
             model_digest: identity of the language model.
             model: loads the model, when a chunk stays open.
         """
         super().__init__(params)
         self._rarity = TokenRarity(vocabulary)
-        self._cohesion = WordCohesion(vocabulary.with_name("model.safetensors"))
         self._model_digest = model_digest
         self._model = model
 
@@ -202,8 +200,8 @@ class Perplexity(ConfiguredCheck[PerplexityParams]):
             return None
         return (
             f"no window of {RARITY_WINDOW} tokens is rarer than {self.params.rarity_bits} bits, none of {SHORT_WINDOW} rarer than "
-            f"{self.params.short_rarity_bits}, none of words alone rarer than {self.params.bare_rarity_bits}, and none of content words "
-            f"rarer than {self.params.content_rarity_bits}"
+            f"{self.params.short_rarity_bits}, none of words alone stranger than {self.params.bare_strange_bits}, and none of content "
+            f"words stranger than {self.params.content_strange_bits}"
         )
 
     def run(self, batch: Sequence[Version], survey: Survey | None) -> Hits:
@@ -217,7 +215,7 @@ class Perplexity(ConfiguredCheck[PerplexityParams]):
             opened = [
                 (index, chunk)
                 for index, chunk, rarity in measured
-                if rarity.of(kept) > self._limits(kept).bits and (index, chunk.start) not in found
+                if rarity.strangeness(kept) > self._limits(kept).strange_bits and (index, chunk.start) not in found
             ]
             worst_places = self._worst_places(batch, opened, kept)
             for place, worst in worst_places:
@@ -244,7 +242,9 @@ class Perplexity(ConfiguredCheck[PerplexityParams]):
     ) -> list[tuple[_Place, float]]:
         """Return where the kept words are unlikely, by themselves and as they stand; the worst place of each chunk, with its nats."""
         limits = self._limits(kept)
-        passages = [(index, chunk, passage) for index, chunk in opened for passage in self._bare_passages(chunk, kept)]
+        passages = [
+            (index, chunk, passage) for index, chunk in opened for passage in self._strange_passages(chunk, kept)
+        ]
         scores = self._model().surprisals([passage.words for _, _, passage in passages]) if passages else []
         unlikely = [
             _Place(batch[index].text, index, chunk, passage)
@@ -258,47 +258,56 @@ class Perplexity(ConfiguredCheck[PerplexityParams]):
                 found[key] = max(found.get(key, (place, worst)), (place, worst), key=itemgetter(1))
         return list(found.values())
 
-    def _bare_passages(self, chunk: Chunk, kept: Kept) -> list[BarePassage]:
-        """Return the passages of rare kept words that are strangers to each other."""
-        passages = self._rarity.bare_passages(chunk.text, self._limits(kept).bits, kept)
-        return [passage for passage in passages if self._cohesion.lowest(passage.tokens) <= self.params.bare_cohesion]
+    def _strange_passages(self, chunk: Chunk, kept: Kept) -> list[BarePassage]:
+        return self._rarity.bare_passages(chunk.text, self._limits(kept).strange_bits, kept)
 
     def _limits(self, kept: Kept) -> _Limits:
         params = self.params
         if kept is Kept.WORDS:
             place = params.separated_nats, params.separated_contrast_nats, params.separated_alone_nats
-            return _Limits(params.bare_rarity_bits, params.bare_nats, *place)
+            return _Limits(params.bare_strange_bits, params.bare_nats, *place)
         place = params.diluted_nats, params.diluted_contrast_nats, params.diluted_alone_nats
-        return _Limits(params.content_rarity_bits, params.content_nats, *place)
+        return _Limits(params.content_strange_bits, params.content_nats, *place)
 
     def _read_in_place(self, places: Sequence[_Place], kept: Kept) -> Iterator[tuple[_Place, float, float]]:
         """Yield the places with the worst nats of their words, and how far these lie above the mean of the letters around them.
 
-        They are read as they stand, after the text before them. What stands alone stands out from nothing.
+        They are read as they stand, after the text before them; nearly all of what people write is likely enough without it.
         """
-        for characters_before in (MAX_CHARS_BEFORE, 0):
-            if not places:
-                return
-            texts = [place.after(characters_before) for place in places]
-            too_long = []
-            scores = zip(places, texts, self._model().surprisals(texts), self._model().token_places(texts), strict=True)
-            for place, text, nats, tokens in scores:
-                offset = len(text) - len(place.chunk.text)
-                start, end = offset + place.passage.start, offset + place.passage.end
-                if len(tokens) and tokens[-1, 1] < end:
-                    too_long.append(place)
-                    continue
-                lettered = _lettered(text, tokens)
-                first, last = tokens[:, 0], tokens[:, 1]
-                inside = lettered & (first >= start) & (last <= end)
-                if kept is Kept.CONTENT:
-                    inside &= _overlaps(tokens, [(offset + a, offset + b) for a, b in place.passage.places], len(text))
-                worst = _worst(nats[inside], SURPRISE_WINDOW)[0]
-                around = nats[lettered & ((last <= start) | (first >= end))]
-                yield place, worst, worst - float(around.mean()) if len(around) else 0.0
-            places = too_long
-        for place in places:  # more than the model reads at once
-            yield place, math.inf, math.inf
+        limit = self._limits(kept).nats
+        unlikely = [place for place, worst, _ in self._read(places, _Place.alone, kept) if worst > limit]
+        too_long = []
+        for place, worst, contrast in self._read(unlikely, _Place.in_document, kept):
+            if math.isinf(worst):
+                too_long.append(place)
+            else:
+                yield place, worst, contrast
+        yield from self._read(too_long, _Place.in_chunk, kept)
+
+    def _read(
+        self, places: Sequence[_Place], cut: Callable[[_Place], tuple[str, int]], kept: Kept
+    ) -> Iterator[tuple[_Place, float, float]]:
+        """Yield each place with the worst nats of its words in such a text, and how far they lie above the mean of the letters around them.
+
+        What stands alone stands out from nothing. Both are infinite where the model does not read the passage to its end.
+        """
+        if not places:
+            return
+        texts, offsets = zip(*map(cut, places), strict=True)
+        scores = self._model().surprisals(texts), self._model().token_places(texts)
+        for place, text, offset, nats, tokens in zip(places, texts, offsets, *scores, strict=True):
+            start, end = offset + place.passage.start, offset + place.passage.end
+            if len(tokens) and tokens[-1, 1] < end:
+                yield place, math.inf, math.inf
+                continue
+            lettered = _lettered(text, tokens)
+            first, last = tokens[:, 0], tokens[:, 1]
+            inside = lettered & (first >= start) & (last <= end)
+            if kept is Kept.CONTENT:
+                inside &= _overlaps(tokens, [(offset + a, offset + b) for a, b in place.passage.places], len(text))
+            worst = _worst(nats[inside], SURPRISE_WINDOW)[0]
+            around = nats[lettered & ((last <= start) | (first >= end))]
+            yield place, worst, worst - float(around.mean()) if len(around) else 0.0
 
     def _with_unlikely_passages(self, read: Sequence[tuple[int, Chunk, str]]) -> list[tuple[int, Chunk, str]]:
         """Return those of (version, chunk, text) in whose text a rare passage is unlikely or nearly so, or is most of it."""
@@ -366,7 +375,8 @@ class Perplexity(ConfiguredCheck[PerplexityParams]):
     def _has_strangers(self, chunk: Chunk, rarity: Rarity) -> bool:
         """Return whether a chunk has bare passages to read."""
         return any(
-            rarity.of(kept) > self._limits(kept).bits and bool(self._bare_passages(chunk, kept)) for kept in Kept
+            rarity.strangeness(kept) > self._limits(kept).strange_bits and bool(self._strange_passages(chunk, kept))
+            for kept in Kept
         )
 
     def _describe(self, chunk: Chunk, nats: float, gibberish: bool) -> Finding:
@@ -406,7 +416,7 @@ class Perplexity(ConfiguredCheck[PerplexityParams]):
 class _Limits(NamedTuple):
     """Limits above which bare words are unlikely."""
 
-    bits: float
+    strange_bits: float
     bare_nats: float  # by themselves
     nats: float  # as they stand
     contrast_nats: float
@@ -435,9 +445,18 @@ class _Place(NamedTuple):
         """Return where it stands in the text of the version."""
         return Span(self.chunk.start + self.passage.start, self.chunk.start + self.passage.end)
 
-    def after(self, characters: int) -> str:
-        """Return the chunk after so many characters before it."""
-        return self.text[max(0, self.chunk.start - characters) : self.chunk.start] + self.chunk.text
+    def alone(self) -> tuple[str, int]:
+        """Return the passage, and where its chunk begins before it."""
+        return self.chunk.text[self.passage.start : self.passage.end], -self.passage.start
+
+    def in_chunk(self) -> tuple[str, int]:
+        """Return the chunk, which begins at 0."""
+        return self.chunk.text, 0
+
+    def in_document(self) -> tuple[str, int]:
+        """Return the chunk after the text before it, and where it begins."""
+        before = self.text[max(0, self.chunk.start - MAX_CHARS_BEFORE) : self.chunk.start]
+        return before + self.chunk.text, len(before)
 
 
 def _after(text: str, chunk: Chunk, characters: int) -> tuple[str, int]:

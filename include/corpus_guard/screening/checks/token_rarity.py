@@ -1,9 +1,9 @@
 """Rarity of the words of a text: from the place of its tokens in a vocabulary that is ordered by frequency.
 
 Rare *passages* are what a language model reads first. *Bare* ones are read without what stands between the words that an optimiser chose:
-signs and figures, as in a list, a path or addresses, or words that are frequent or repeated. The embedder hardly heeds either. People write
-such lists, too, so passages in which half the words are known as parts of paths, identifiers and addresses are left out
-(``learned/technical_words.txt``, which `corpus_guard.detectors.technical_words` counts).
+signs and figures, as in a list, a path or addresses, or words that are frequent or repeated. The embedder hardly heeds either. Such words
+must be *strange*: rare, and strangers to each other. People write such lists, too, so passages in which half the words are known as parts
+of paths, identifiers and addresses are left out (``learned/technical_words.txt``, which `corpus_guard.detectors.technical_words` counts).
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from corpus_guard.screening.checks.word_cohesion import WordCohesion
 from corpus_guard.screening.learned_scores import PARAMETERS_FOLDER
 
 if TYPE_CHECKING:
@@ -43,6 +44,11 @@ COMMON_WORDS: Final = (
 TOKENS_BEFORE: Final = 16  # read with a rare window: without words before it prose is unlikely, too
 TOKENS_AFTER: Final = 6
 MAX_FRAGMENTS: Final = 0.45  # share of a window that may be pieces of words or letters of another script
+LEAST_BITS: Final = 11.8  # of windows; whether the words of a less rare one are strangers is not looked at
+LEAST_STRANGE: Final = 10.4  # bits; words that cohere more are not rare, whatever they are
+COHESION_BITS: Final = 60.0
+"""What a mean cosine of 1 between the words of a window would take from its bits. Strangers lie near 0, words about one thing at 0.05 and
+above, so cohesion weighs 3 bits where rarity differs by 1."""
 MAX_KNOWN: Final = 0.5  # share of a bare window that may be parts of technical words
 BRIEF: Final = 2  # characters up to which a word is left out of bare passages
 FREQUENT: Final = 1_000  # words at the head of the vocabulary, of two letters or more
@@ -63,16 +69,16 @@ class Kept(Enum):
 
 
 class Rarity(NamedTuple):
-    """How rare the rarest windows of a text are, in bits; -inf where it has none."""
+    """How rare the rarest windows of a text are, and how strange the strangest of bare words, in bits; -inf where it has none."""
 
     long: float
     short: float
     words: float
-    """Of as many tokens as the long one, of `Kept.WORDS` alone."""
+    """Strangeness of as many tokens as the long one, of `Kept.WORDS` alone."""
     content: float
     """The same of `Kept.CONTENT`."""
 
-    def of(self, kept: Kept) -> float:
+    def strangeness(self, kept: Kept) -> float:
         """Return that of the kept words."""
         return self.words if kept is Kept.WORDS else self.content
 
@@ -82,10 +88,8 @@ class BarePassage(NamedTuple):
 
     words: str
     """Without these, in lower case, identifiers in their parts."""
-    tokens: tuple[int, ...]
-    """Of these words, in the vocabulary."""
     places: tuple[tuple[int, int], ...]
-    """Start and end of each token in the text."""
+    """Start and end of the tokens of these words in the text."""
 
     @property
     def start(self) -> int:
@@ -102,8 +106,12 @@ class TokenRarity:
     """Rarity of a text's tokens, from a frequency-ordered vocabulary."""
 
     def __init__(self, vocabulary: Path) -> None:
-        """Keep the path of a ``tokenizer.json`` whose vocabulary is ordered by frequency (BERT's are); loads nothing."""
+        """Keep the path of a ``tokenizer.json`` whose vocabulary is ordered by frequency (BERT's are); loads nothing.
+
+        The model's ``model.safetensors`` must lie beside it.
+        """
         self._vocabulary = vocabulary
+        self._cohesion = WordCohesion(vocabulary.with_name("model.safetensors"))
         self._tokenizer: Tokenizer | None = None
         self._bits: NDArray[np.float64] = np.empty(0)
         self._fragment: NDArray[np.float64] = np.empty(0)  # 1: a piece of a word, or a letter of another script
@@ -117,7 +125,7 @@ class TokenRarity:
         self._technical: NDArray[np.bool_] = np.empty(0, np.bool_)  # a word of paths and identifiers
 
     def bits(self, texts: Sequence[str]) -> list[Rarity]:
-        """Return for each text the mean log2(token id) of its rarest windows."""
+        """Return for each text the mean log2(token id) of its rarest windows, and the strangeness of its strangest ones."""
         tokenizer = self._tokenizer or self._load()
         encodings = tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
         return [self._rarest(np.asarray(encoding.ids, np.int64)) for encoding in encodings]
@@ -131,32 +139,31 @@ class TokenRarity:
             windows = [
                 (start, start + width)
                 for width, limit in ((RARITY_WINDOW, bits), (SHORT_WINDOW, short_bits))
-                for start in np.flatnonzero(_rarities(self._bits[ids], self._fragment[ids], width) > limit).tolist()
+                for start in np.flatnonzero(self._rarities_of_strange(ids, width) > limit).tolist()
             ]
             edges = _surrounded(windows, len(ids))
             passages.append([text[encoding.offsets[a][0] : encoding.offsets[b - 1][1]] for a, b in edges])
         return passages
 
-    def bare_passages(self, text: str, bits: float, kept: Kept) -> list[BarePassage]:
-        """Return the passages of a text around bare windows rarer than this limit, fewer than half of whose words are technical."""
+    def bare_passages(self, text: str, strangeness: float, kept: Kept) -> list[BarePassage]:
+        """Return the passages of a text around bare windows above this limit, fewer than half of whose words are technical."""
         tokenizer = self._tokenizer or self._load()
         encoding = tokenizer.encode(text, add_special_tokens=False)
         ids = np.asarray(encoding.ids, np.int64)
         bare = self._bare(ids, kept)
-        rarities = _rarities(self._bits[ids][bare], self._fragment[ids][bare], RARITY_WINDOW)
-        if not (rarities > bits).any():
+        is_strange = self._strangeness(ids[bare]) > strangeness
+        if not is_strange.any():
             return []
         owner = np.asarray(encoding.word_ids, np.int64)[bare]
         words = _words(text, encoding, bare.tolist())
         known = np.array([technical_words().issuperset(words[number]) for number in owner.tolist()], np.float64)
-        rare = np.flatnonzero((rarities > bits) & (window_means(known, RARITY_WINDOW) < MAX_KNOWN)).tolist()
+        starts = np.flatnonzero(is_strange & (window_means(known, RARITY_WINDOW) < MAX_KNOWN)).tolist()
         return [
             BarePassage(
                 " ".join(" ".join(words[number]) for number in dict.fromkeys(owner[a:b].tolist())),
-                tuple(ids[bare[a:b]].tolist()),
                 tuple(encoding.offsets[place] for place in bare[a:b].tolist()),
             )
-            for a, b in _surrounded([(start, start + RARITY_WINDOW) for start in rare], len(bare))
+            for a, b in _surrounded([(start, start + RARITY_WINDOW) for start in starts], len(bare))
         ]
 
     def _bare(self, ids: NDArray[np.int64], kept: Kept) -> NDArray[np.int64]:
@@ -176,12 +183,29 @@ class TokenRarity:
         # What stands between words, and the words that all addresses have, recurs in every language.
         lettered = ids[self._lettered[ids] & ~self._technical[ids]]
         if not self._is_foreign(self._without_repeated_words(lettered), BARE_FOREIGN_REPEATED):
-            words, content = (self._rarest_window(ids[self._bare(ids, kept)], RARITY_WINDOW) for kept in Kept)
+            words, content = (
+                float(self._strangeness(ids[self._bare(ids, kept)]).max(initial=-math.inf)) for kept in Kept
+            )
         return Rarity(long, short, words, content)
 
     def _rarest_window(self, ids: NDArray[np.int64], width: int) -> float:
-        """Return the bits of the rarest window that is not mostly fragments."""
-        return float(_rarities(self._bits[ids], self._fragment[ids], width).max(initial=-math.inf))
+        """Return the bits of the rarest window that is not mostly fragments, nor of words that cohere."""
+        return float(self._rarities_of_strange(ids, width).max(initial=-math.inf))
+
+    def _rarities_of_strange(self, ids: NDArray[np.int64], width: int) -> NDArray[np.float64]:
+        """Return the mean bits of each window; -inf for one that is mostly fragments, or rare with words that cohere."""
+        bits = _rarities(self._bits[ids], self._fragment[ids], width)
+        return np.where((bits > LEAST_BITS) & (self._strangeness(ids, width) <= LEAST_STRANGE), -np.inf, bits)
+
+    def _strangeness(self, ids: NDArray[np.int64], width: int = RARITY_WINDOW) -> NDArray[np.float64]:
+        """Return the bits of each window less what its cohesion takes; -inf for one that is common or mostly fragments."""
+        bits = _rarities(self._bits[ids], self._fragment[ids], width)
+        rare = np.flatnonzero(bits > LEAST_BITS)
+        strangeness = np.full(len(bits), -np.inf)
+        if len(rare):
+            cohesion = self._cohesion.of_windows(ids[rare[0] : rare[-1] + width], width)
+            strangeness[rare] = bits[rare] - COHESION_BITS * cohesion[rare - rare[0]]
+        return strangeness
 
     def _is_foreign(self, ids: NDArray[np.int64], repeated: float = FOREIGN_REPEATED) -> bool:
         """Return whether a text is in another language than English, of whose tokens more than that share recur."""

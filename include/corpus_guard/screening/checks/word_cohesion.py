@@ -1,12 +1,11 @@
 """Cohesion of words: whether the words of a passage are about something, from the embedder's vectors of single tokens.
 
 What a person writes is about something, so its words lie near each other. An optimiser chooses each word for what the whole passage
-becomes, and its words are strangers. This costs hardly anything, so the language model need not read the passages that cohere.
+becomes, and its words are strangers. This costs hardly anything, so the language model need not read what coheres.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Final
@@ -14,32 +13,34 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-COHESION_WINDOW: Final = 20  # tokens
 _TABLE: Final = "embeddings.word_embeddings.weight"  # of a BERT model
 
 
 class WordCohesion:
-    """Cosine of the tokens of a passage with each other."""
+    """Cosine of tokens with each other."""
 
     def __init__(self, weights: Path) -> None:
         """Keep the path of a BERT model's ``model.safetensors``; loads nothing."""
         self._weights = weights
 
-    def lowest(self, tokens: Sequence[int]) -> float:
-        """Return the mean cosine of different tokens with each other in the window where it is lowest.
+    def of_windows(self, tokens: NDArray[np.int64], width: int) -> NDArray[np.float64]:
+        """Return for every `width` tokens in a row the mean cosine of different ones with each other.
 
-        A window has `COHESION_WINDOW` tokens, or all of a shorter passage. Vectors are taken from the mean of the vocabulary. Fewer
-        than two tokens have a cohesion of 1.
+        Vectors are taken from the mean of the vocabulary. A token and itself count as strangers: what is repeated coheres no more.
+        Fewer tokens have no window.
         """
-        if len(tokens) < 2:
-            return 1.0
-        ids = np.asarray(tokens, np.int64)
-        vectors = self._vectors[ids].astype(np.float32)
+        starts = np.arange(len(tokens) - width + 1)
+        if not len(starts):
+            return np.empty(0)
+        vectors = self._vectors[tokens].astype(np.float32)
         cosines = vectors @ vectors.T
-        cosines[ids[:, None] == ids[None, :]] = 0.0
-        width = min(COHESION_WINDOW, len(ids))
-        windows = (cosines[start : start + width, start : start + width] for start in range(len(ids) - width + 1))
-        return float(min(window.sum() for window in windows)) / (width * (width - 1))
+        cosines[tokens[:, None] == tokens[None, :]] = 0.0
+        sums = np.zeros((len(tokens) + 1, len(tokens) + 1))  # of all cosines above and before
+        np.cumsum(np.cumsum(cosines, axis=0, dtype=np.float64), axis=1, out=sums[1:, 1:])
+        ends = starts + width
+        inside = sums[ends, ends] - sums[starts, ends] - sums[ends, starts] + sums[starts, starts]
+        means: NDArray[np.float64] = inside / (width * (width - 1))
+        return means
 
     @cached_property
     def _vectors(self) -> NDArray[np.float16]:
