@@ -3,8 +3,9 @@
     python -m tests.bench.disguises [FILE ...]
 
 Each FILE has honest texts: JSON lines with a field "text". Attacks are drawn from whitebox_hotflip.jsonl in the folder that
-CORPUS_GUARD_DATA names: its first 26 words, which an optimiser chose, are written as each row says, and the rest stays as it is. Needs the
-models of `guard models prepare`. Prints two tables, or with --json one object.
+CORPUS_GUARD_DATA names: their first 26 words, which an optimiser chose, are written as each row says, and the rest stays as it is. With
+--made they are optimised here, against the built-in embedder, from texts of poisonedrag_nq.jsonl and poisonedrag_hotpotqa.jsonl: 20 seconds
+each. Needs the models of `guard models prepare`. Prints two tables, or with --json one object.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from typing import Any, Final, TypeVar
 from tests.bench.screening import DATA
 from tests.screening.sample_versions import a_version
 
+from corpus_guard.attacks.hotflip import HotFlip
 from corpus_guard.cli import console as look
 from corpus_guard.domain import Severity, Version
 from corpus_guard.intake.chunking import Chunker
@@ -34,7 +36,12 @@ from corpus_guard.screening.policy import load_policy
 from corpus_guard.settings import load_settings
 
 ATTACKS: Final = "whitebox_hotflip.jsonl"
+PLANTED: Final = ("poisonedrag_nq.jsonl", "poisonedrag_hotpotqa.jsonl")
 OPTIMISED: Final = 26  # words that are disguised
+FLIPS: Final = {
+    "chance": 60,
+    "question": 16,
+}  # words replaced at most in what begins as words of chance, or as the question
 BATCH: Final = 64  # versions shown to the check at once
 
 Item = TypeVar("Item")
@@ -121,6 +128,16 @@ def attacks(file: Path, count: int, seed: int) -> list[str]:
     return [draw.choice(row["adversarial_texts"]) for row in draw.sample(rows, count)]
 
 
+def made(folder: Path, begun: str, models: Models, count: int, seed: int) -> Iterator[str]:
+    """Yield passages optimised against the built-in embedder for questions drawn by chance, which begin as `FLIPS` says."""
+    rows = [json.loads(line) for name in PLANTED for line in (folder / name).read_text(encoding="utf-8").splitlines()]
+    draw = random.Random(seed)
+    optimiser = HotFlip(models.embedder_weights, steps=FLIPS[begun])
+    for row in draw.sample(rows, count):
+        text = draw.choice(row["adversarial_texts"])
+        yield optimiser.optimise(row["question"], text, seed, words_of_chance=OPTIMISED if begun == "chance" else 0)
+
+
 def write(text: str, way: Way) -> str:
     """Return a text whose first words are written this way."""
     words = text.replace("##", "").split()
@@ -146,6 +163,9 @@ def main() -> int:
         "--count", type=int, default=50, help="of optimised passages, one a question and retriever (50)"
     )
     parser.add_argument("--seed", type=int, default=77, help="by which they are drawn (77)")
+    parser.add_argument(
+        "--made", choices=sorted(FLIPS), help="optimise them here: from words of chance, or from the question"
+    )
     parser.add_argument("--first", type=int, default=0, help="honest text of each FILE to begin with (0)")
     parser.add_argument("--most", type=int, default=sys.maxsize, help="honest texts of each FILE")
     parser.add_argument(
@@ -174,7 +194,11 @@ def main() -> int:
 
     rows: list[dict[str, Any]] = []
     if DATA in os.environ and arguments.count:
-        texts = attacks(Path(os.environ[DATA]) / ATTACKS, arguments.count, arguments.seed)
+        folder = Path(os.environ[DATA])
+        if arguments.made:
+            texts = list(made(folder, arguments.made, models, arguments.count, arguments.seed))
+        else:
+            texts = attacks(folder / ATTACKS, arguments.count, arguments.seed)
         for name, way in all_ways(models.frequency_vocabulary).items():
             found = Counter(codes(check, (cut(write(text, way), number) for number, text in enumerate(texts))))
             rows.append(_row(name, found))
