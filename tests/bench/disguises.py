@@ -177,6 +177,8 @@ def main() -> int:
     )
     parser.add_argument("--json", action="store_true", help="for machines")
     arguments = parser.parse_args()
+    if not arguments.honest and not os.environ.get(DATA):
+        parser.error(f"nothing to read: name a FILE of honest texts, or set {DATA} to the folder with {ATTACKS}")
     settings = load_settings()
     models = Models(settings)
     params = load_policy(settings.policy_file).checks["perplexity"] | dict(pair.split("=", 1) for pair in arguments.set)
@@ -193,7 +195,7 @@ def main() -> int:
         return replace(whole, chunks=chunker.cut(whole.doc_id, whole.version_id, text))
 
     rows: list[dict[str, Any]] = []
-    if DATA in os.environ and arguments.count:
+    if os.environ.get(DATA) and arguments.count:
         folder = Path(os.environ[DATA])
         if arguments.made:
             texts = list(made(folder, arguments.made, models, arguments.count, arguments.seed))
