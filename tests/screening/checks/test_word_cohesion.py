@@ -55,3 +55,12 @@ def test_a_word_does_not_cohere_with_itself(cohesion: WordCohesion, tokens: Toke
 def test_fewer_tokens_than_a_window_have_none(cohesion: WordCohesion) -> None:
     assert cohesion.of_windows(np.arange(2000, 2019), 20).shape == (0,)
     assert cohesion.of_windows(np.array([], np.int64), 20).shape == (0,)
+
+
+def test_two_tokens_that_are_marked_do_not_cohere(cohesion: WordCohesion, tokens: Tokenizer) -> None:
+    ids = np.array(tokens.encode("oak elm willow", add_special_tokens=False).ids, np.int64)
+    (all_of_them,) = cohesion.of_windows(ids, 3)
+
+    (without_a_pair,) = cohesion.of_windows(ids, 3, np.array([True, True, False]))
+
+    assert without_a_pair == pytest.approx(all_of_them - cohesion.of_windows(ids[:2], 2)[0] / 3, abs=1e-6)

@@ -195,15 +195,20 @@ class TokenRarity:
     def _rarities_of_strange(self, ids: NDArray[np.int64], width: int) -> NDArray[np.float64]:
         """Return the mean bits of each window; -inf for one that is mostly fragments, or rare with words that cohere."""
         bits = _rarities(self._bits[ids], self._fragment[ids], width)
-        return np.where((bits > LEAST_BITS) & (self._strangeness(ids, width) <= LEAST_STRANGE), -np.inf, bits)
+        # Pieces of words lie near each other whatever the words are about: misspelt ones would cohere.
+        strangeness = self._strangeness(ids, width, self._fragment[ids] > 0)
+        return np.where((bits > LEAST_BITS) & (strangeness <= LEAST_STRANGE), -np.inf, bits)
 
-    def _strangeness(self, ids: NDArray[np.int64], width: int = RARITY_WINDOW) -> NDArray[np.float64]:
+    def _strangeness(
+        self, ids: NDArray[np.int64], width: int = RARITY_WINDOW, strangers: NDArray[np.bool_] | None = None
+    ) -> NDArray[np.float64]:
         """Return the bits of each window less what its cohesion takes; -inf for one that is common or mostly fragments."""
         bits = _rarities(self._bits[ids], self._fragment[ids], width)
         rare = np.flatnonzero(bits > LEAST_BITS)
         strangeness = np.full(len(bits), -np.inf)
         if len(rare):
-            cohesion = self._cohesion.of_windows(ids[rare[0] : rare[-1] + width], width)
+            around = slice(rare[0], rare[-1] + width)
+            cohesion = self._cohesion.of_windows(ids[around], width, None if strangers is None else strangers[around])
             strangeness[rare] = bits[rare] - COHESION_BITS * cohesion[rare - rare[0]]
         return strangeness
 

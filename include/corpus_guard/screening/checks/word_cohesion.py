@@ -23,11 +23,13 @@ class WordCohesion:
         """Keep the path of a BERT model's ``model.safetensors``; loads nothing."""
         self._weights = weights
 
-    def of_windows(self, tokens: NDArray[np.int64], width: int) -> NDArray[np.float64]:
+    def of_windows(
+        self, tokens: NDArray[np.int64], width: int, strangers: NDArray[np.bool_] | None = None
+    ) -> NDArray[np.float64]:
         """Return for every `width` tokens in a row the mean cosine of different ones with each other.
 
-        Vectors are taken from the mean of the vocabulary. A token and itself count as strangers: what is repeated coheres no more.
-        Fewer tokens have no window.
+        Vectors are taken from the mean of the vocabulary. A token and itself count as strangers: what is repeated coheres no more. So do
+        two of the tokens that are marked. Fewer tokens have no window.
         """
         starts = np.arange(len(tokens) - width + 1)
         if not len(starts):
@@ -35,6 +37,8 @@ class WordCohesion:
         vectors = self._vectors[tokens].astype(np.float32)
         cosines = vectors @ vectors.T
         cosines[tokens[:, None] == tokens[None, :]] = 0.0
+        if strangers is not None:
+            cosines[np.ix_(strangers, strangers)] = 0.0
         sums = np.zeros((len(tokens) + 1, len(tokens) + 1))  # of all cosines above and before
         np.cumsum(np.cumsum(cosines, axis=0, dtype=np.float64), axis=1, out=sums[1:, 1:])
         ends = starts + width
