@@ -145,17 +145,19 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 
 
 @pytest.fixture(scope="session", autouse=True)
-def models_loaded_once() -> None:
+def models_loaded_once(request: pytest.FixtureRequest) -> None:
     """Load each model once a process, whoever asks for it: a copy takes seconds and up to half a gigabyte."""
     loaded: dict[tuple[str, str], Any] = {}
 
-    def share(name: str, weights_name: str) -> None:
+    def share(name: str, weights_name: str, *, looks_later: bool = False) -> None:
         load = vars(Models)[name].func
 
         def shared(models: Models) -> Any:
             key = (name, getattr(models, weights_name).digest)
             if key not in loaded:
-                loaded[key] = load(models)
+                # By then the home of the test that asked first is gone.
+                lasting = Models(Settings(home=prepared_models(request.config.cache))) if looks_later else models
+                loaded[key] = load(lasting)
             return loaded[key]
 
         attribute = cached_property(shared)
@@ -165,7 +167,7 @@ def models_loaded_once() -> None:
     share("embedder", "embedder_weights")
     share("word_embedder", "word_weights")
     share("language_model", "language_model_weights")
-    share("contradiction_reader", "word_weights")
+    share("contradiction_reader", "word_weights", looks_later=True)
     load_tokenizer = vars(Chunker)["_tokenizer"].func
 
     def shared_tokenizer(chunker: Chunker) -> Any:

@@ -19,16 +19,15 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from tests.bench.screening import DATA
-from tests.screening.sample_versions import a_version
+from tests.screening.sample_versions import a_cut_version
 
 from corpus_guard.attacks.hotflip import HotFlip
 from corpus_guard.cli import console as look
-from corpus_guard.domain import Severity, Version
+from corpus_guard.domain import Severity
 from corpus_guard.intake.chunking import Chunker
 from corpus_guard.models import Models
 from corpus_guard.screening.checks.perplexity import Perplexity, PerplexityParams
@@ -39,9 +38,9 @@ ATTACKS: Final = "whitebox_hotflip.jsonl"
 PLANTED: Final = ("poisonedrag_nq.jsonl", "poisonedrag_hotpotqa.jsonl")
 OPTIMISED: Final = 26  # words that are disguised
 FLIPS: Final = {
-    "chance": 60,
+    "random": 60,
     "question": 16,
-}  # words replaced at most in what begins as words of chance, or as the question
+}  # words replaced at most in what begins as random words, or as the question
 BATCH: Final = 64  # versions shown to the check at once
 
 Item = TypeVar("Item")
@@ -135,7 +134,7 @@ def made(folder: Path, begun: str, models: Models, count: int, seed: int) -> Ite
     optimiser = HotFlip(models.embedder_weights, steps=FLIPS[begun])
     for row in draw.sample(rows, count):
         text = draw.choice(row["adversarial_texts"])
-        yield optimiser.optimise(row["question"], text, seed, words_of_chance=OPTIMISED if begun == "chance" else 0)
+        yield optimiser.optimise(row["question"], text, seed, random_words=OPTIMISED if begun == "random" else 0)
 
 
 def write(text: str, way: Way) -> str:
@@ -144,15 +143,29 @@ def write(text: str, way: Way) -> str:
     return f"{way(words[:OPTIMISED])}\n\n{' '.join(words[OPTIMISED:])}"
 
 
-def codes(check: Perplexity, versions: Iterable[Version]) -> Iterator[str]:
-    """Yield for each version the finding by which it is held, or an empty text."""
-    for batch in _groups(versions, BATCH):
-        wanted = [version for version in batch if check.wants(version, ()) is None]
-        held: dict[str, str] = {}
+def codes(check: Perplexity, chunker: Chunker, texts: Iterable[str]) -> Counter[str]:
+    """Return how many texts each finding holds, the first of a text; an empty one stands for those that none holds."""
+    found: Counter[str] = Counter()
+    for batch in _groups(enumerate(texts), BATCH):
+        versions = [a_cut_version(chunker, text, uri=f"{number}.md") for number, text in batch]
+        wanted = [version for version in versions if check.wants(version, ()) is None]
+        held: dict[int, str] = {}
         for index, finding in check.run(wanted, None):
             if finding.severity.rank >= Severity.MEDIUM.rank:
-                held.setdefault(wanted[index].version_id, finding.code.rpartition(".")[2])
-        yield from (held.get(version.version_id, "") for version in batch)
+                held.setdefault(index, finding.code.rpartition(".")[2])
+        found.update(held.values())
+        found[""] += len(versions) - len(held)
+    return found
+
+
+def honest_row(check: Perplexity, chunker: Chunker, file: Path, most: int) -> dict[str, Any]:
+    """Return what is held of the first texts of a file, and the time for a chunk, in ms of CPU."""
+    with file.open(encoding="utf-8") as lines:
+        texts = [json.loads(line)["text"] for line in itertools.islice(lines, most)]
+    chunks = sum(len(a_cut_version(chunker, text).chunks) for text in texts)
+    began = time.process_time()
+    found = codes(check, chunker, texts)
+    return _row(file.name, found) | {"ms a chunk": 1000 * (time.process_time() - began) / max(1, chunks)}
 
 
 def main() -> int:
@@ -164,10 +177,11 @@ def main() -> int:
     )
     parser.add_argument("--seed", type=int, default=77, help="by which they are drawn (77)")
     parser.add_argument(
-        "--made", choices=sorted(FLIPS), help="optimise them here: from words of chance, or from the question"
+        "--made", choices=sorted(FLIPS), help="optimise them here: from random words, or from the question"
     )
-    parser.add_argument("--first", type=int, default=0, help="honest text of each FILE to begin with (0)")
-    parser.add_argument("--most", type=int, default=sys.maxsize, help="honest texts of each FILE")
+    parser.add_argument(
+        "--most", type=int, default=sys.maxsize, help="honest texts of each FILE, the first of it (all)"
+    )
     parser.add_argument(
         "--set",
         metavar="NAME=VALUE",
@@ -189,11 +203,6 @@ def main() -> int:
         lambda: models.language_model,
     )
     chunker = Chunker(models.tokenizer_file, settings.chunk_tokens)
-
-    def cut(text: str, number: int) -> Version:
-        whole = a_version(text, uri=f"{number}.md")
-        return replace(whole, chunks=chunker.cut(whole.doc_id, whole.version_id, text))
-
     rows: list[dict[str, Any]] = []
     if os.environ.get(DATA) and arguments.count:
         folder = Path(os.environ[DATA])
@@ -201,19 +210,12 @@ def main() -> int:
             texts = list(made(folder, arguments.made, models, arguments.count, arguments.seed))
         else:
             texts = attacks(folder / ATTACKS, arguments.count, arguments.seed)
-        for name, way in all_ways(models.frequency_vocabulary).items():
-            found = Counter(codes(check, (cut(write(text, way), number) for number, text in enumerate(texts))))
-            rows.append(_row(name, found))
-    honest = []
+        rows = [
+            _row(name, codes(check, chunker, [write(text, way) for text in texts]))
+            for name, way in all_ways(models.frequency_vocabulary).items()
+        ]
     models.language_model.surprisals(["It is loaded before the clock starts."])
-    for file in arguments.honest:
-        with file.open(encoding="utf-8") as lines:
-            chosen = itertools.islice(lines, arguments.first, arguments.first + arguments.most)
-            read = [cut(json.loads(line)["text"], number) for number, line in enumerate(chosen)]
-        began = time.process_time()
-        found = Counter(codes(check, read))
-        chunks = sum(len(version.chunks) for version in read)
-        honest.append(_row(file.name, found) | {"ms a chunk": 1000 * (time.process_time() - began) / max(1, chunks)})
+    honest = [honest_row(check, chunker, file, arguments.most) for file in arguments.honest]
     if arguments.json:
         sys.stdout.write(json.dumps({"attacks": rows, "honest": honest}, indent=2) + "\n")
         return 0

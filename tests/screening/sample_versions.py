@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from corpus_guard import domain
 from corpus_guard.domain import Chunk, Finding, Severity, Stamp, TrustLevel, Version
+from corpus_guard.intake.chunking import Chunker
 from corpus_guard.screening.policy import Policy, load_policy
 from corpus_guard.screening.standalone import ScreenedDocument
 from corpus_guard.settings import Settings
@@ -58,6 +59,12 @@ def a_version(
         len(text) // 4 if tokens is None else tokens,
     )
     return Version(doc, version, made, text, hidden, (chunk,) if text else ())
+
+
+def a_cut_version(chunker: Chunker, text: str, **fields: Any) -> Version:
+    """The same in chunks, as a refresh cuts it."""
+    whole = a_version(text, **fields)
+    return replace(whole, chunks=chunker.cut(whole.doc_id, whole.version_id, text))
 
 
 def changed(version: Version, **fields: Any) -> Version:

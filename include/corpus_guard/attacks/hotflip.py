@@ -5,7 +5,7 @@ The words are replaced one by one until the vector of the whole text is close to
 HotFlip (Ebrahimi and others, 2018), as PoisonedRAG uses it against a retriever whose weights are known:
 
 * S, the words in front, starts as the question and a full stop, so that the search begins where the black-box
-  attack ends, or as words of chance; I, the text behind it, stays unchanged;
+  attack ends, or as random words; I, the text behind it, stays unchanged;
 * the gradient of cosine(question, S + I) with respect to the embedding of each word of S estimates, to first
   order, how much each word of the vocabulary would raise the cosine. The most promising words are tried, and
   the best is kept if it does raise it (greedy);
@@ -70,17 +70,17 @@ class HotFlip:
         self._words, ids = self._whole_words()
         self._vocabulary = self._embeddings.weight[ids]
 
-    def optimise(self, question: str, text: str, seed: int = 0, *, words_of_chance: int = 0) -> str:
+    def optimise(self, question: str, text: str, seed: int = 0, *, random_words: int = 0) -> str:
         """Return ``S + " " + text``, as close to the question as the search came.
 
         Args:
             question: the text is to be retrieved for it.
             text: stays unchanged behind S.
             seed: decides which words of S are tried first.
-            words_of_chance: S begins as so many words of the vocabulary instead of the question.
+            random_words: S begins as so many words of the vocabulary instead of the question.
         """
         draw = random.Random(f"front {seed} {question!a}")  # noqa: S311 - a search, no secret
-        front = [draw.choice(self._words) for _ in range(words_of_chance)] or [*self._split(question), "."]
+        front = [draw.choice(self._words) for _ in range(random_words)] or [*self._split(question), "."]
         return self._in_one_thread(lambda: self._optimise([question], front, text, seed))
 
     def optimise_for_all(self, questions: Sequence[str], text: str, seed: int = 0) -> str:

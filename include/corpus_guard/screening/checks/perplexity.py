@@ -34,12 +34,12 @@ them:
    occurs four times in the chunk. What lies above 12.35 bits then is read by itself, and above 8.8 nats as it stands; there the tokens of
    these words must lie above 8.2 nats and stand out, or above 9. Those of honest text lie below: its content words fit each other, too.
 
-On development data step 1 leaves open 99.6 % of HotFlip texts, 95 % of those cut to 10 to 19 tokens, and 2 to
+On development data step 1 leaves open 99.9 % of HotFlip texts, 88 % of those cut to 10 to 19 tokens, and 2 to
 5 % of encyclopaedia text, retrieved passages, documentation, security pages and tables. Of the open clean
 chunks none lies above 6.8 nats over 24 tokens; HotFlip prefixes lie above 7.9.
 
 The windows are short so that a run of gibberish inside a good page is seen. Fluent lies are invisible here by
-design, and so is gibberish in a chunk of another language, or with different words of middling frequency between any two.
+design, and so are gibberish in a chunk of another language and a question in which few words were replaced.
 """
 
 from __future__ import annotations
@@ -104,6 +104,12 @@ _SHAPE: Final = (
 SHAPES: Final = re.compile(rf"(?:{_SHAPE})(?:[ \t]*(?:{_SHAPE}))*")
 """Names, paths, identifiers, addresses, numbers and signs, one or more in a row."""
 
+_WORDING: Final = {
+    Kept.WORDS: ("separated", "signs between them, as in a list or a path,", "signs and figures", "written"),
+    Kept.CONTENT: ("diluted", "frequent or repeated ones between them", "those between them", "thinned out"),
+}
+"""Of a finding: its code, between what the words stand, what does not count, and how texts are disguised."""
+
 
 class SurpriseModel(Protocol):
     """A language model that scores tokens."""
@@ -136,8 +142,8 @@ class PerplexityParams(Params):
     gibberish_nats: float = 7.8
     """A window above it is a finding of high severity, whatever is around it."""
     bare_strange_bits: float = 11.45
-    """Windows of words alone, without the signs between them, that are no stranger are not shown to the language model: bits of rarity less
-    60 times the mean cosine of the words with each other."""
+    """Windows of words alone, without the signs between them, must lie above it to be shown to the language model: bits of rarity less 60
+    times the mean cosine of the words with each other."""
     bare_nats: float = 8.5
     """A window of such words above it is read as it stands."""
     separated_nats: float = 7.0
@@ -211,7 +217,7 @@ class Perplexity(ConfiguredCheck[PerplexityParams]):
         for suspect in suspects:
             yield suspect.version, self._describe(suspect.chunk, *suspect.worst)
         found = {(suspect.version, suspect.chunk.start) for suspect in suspects}
-        for kept, describe in ((Kept.WORDS, self._describe_separated), (Kept.CONTENT, self._describe_diluted)):
+        for kept in Kept:
             opened = [
                 (index, chunk)
                 for index, chunk, rarity in measured
@@ -219,7 +225,7 @@ class Perplexity(ConfiguredCheck[PerplexityParams]):
             ]
             worst_places = self._worst_places(batch, opened, kept)
             for place, worst in worst_places:
-                yield place.version, describe(place, worst)
+                yield place.version, self._describe_place(place, worst, kept)
             found |= {(place.version, place.chunk.start) for place, _ in worst_places}
 
     def _suspects(self, batch: Sequence[Version], opened: Sequence[tuple[int, Chunk]]) -> list[_Suspect]:
@@ -390,24 +396,14 @@ class Perplexity(ConfiguredCheck[PerplexityParams]):
             tags=("retrieval_content", "poisoning"),
         )
 
-    def _describe_separated(self, place: _Place, nats: float) -> Finding:
+    def _describe_place(self, place: _Place, nats: float, kept: Kept) -> Finding:
+        code, what, uncounted, how = _WORDING[kept]
         return self.finding(
-            "separated",
+            code,
             Severity.MEDIUM,
-            min(1.0, 0.6 + 0.1 * (nats - self.params.separated_nats)),
-            f"Words with signs between them, as in a list or a path, are as unlikely as random words ({nats:.1f} nats a token, signs and "
-            "figures not counted). Texts optimised to be retrieved may be written so",
-            span=place.span,
-            tags=("retrieval_content", "poisoning"),
-        )
-
-    def _describe_diluted(self, place: _Place, nats: float) -> Finding:
-        return self.finding(
-            "diluted",
-            Severity.MEDIUM,
-            min(1.0, 0.6 + 0.1 * (nats - self.params.diluted_nats)),
-            f"Words with frequent or repeated ones between them are as unlikely as random words ({nats:.1f} nats a token, those between "
-            "them not counted). Texts optimised to be retrieved may be thinned out so",
+            min(1.0, 0.6 + 0.1 * (nats - self._limits(kept).nats)),
+            f"Words with {what} are as unlikely as random words ({nats:.1f} nats a token, {uncounted} not counted). Texts optimised to be "
+            f"retrieved may be {how} so",
             span=place.span,
             tags=("retrieval_content", "poisoning"),
         )

@@ -45,10 +45,10 @@ TOKENS_BEFORE: Final = 16  # read with a rare window: without words before it pr
 TOKENS_AFTER: Final = 6
 MAX_FRAGMENTS: Final = 0.45  # share of a window that may be pieces of words or letters of another script
 LEAST_BITS: Final = 11.8  # of windows; whether the words of a less rare one are strangers is not looked at
-LEAST_STRANGE: Final = 10.4  # bits; words that cohere more are not rare, whatever they are
+LEAST_STRANGE: Final = 10.4  # bits; a window up to it is not rare, however rare its words are
 COHESION_BITS: Final = 60.0
-"""What a mean cosine of 1 between the words of a window would take from its bits. Strangers lie near 0, words about one thing at 0.05 and
-above, so cohesion weighs 3 bits where rarity differs by 1."""
+"""Bits that a mean cosine of 1 between the words of a window would take. Strangers lie near 0, words about one thing at 0.05 and above:
+three bits less."""
 MAX_KNOWN: Final = 0.5  # share of a bare window that may be parts of technical words
 BRIEF: Final = 2  # characters up to which a word is left out of bare passages
 FREQUENT: Final = 1_000  # words at the head of the vocabulary, of two letters or more
@@ -119,9 +119,7 @@ class TokenRarity:
         self._continues: NDArray[np.float64] = np.empty(0)  # 1: a piece that continues a word
         self._lettered: NDArray[np.bool_] = np.empty(0, np.bool_)  # has letters
         self._brief: NDArray[np.bool_] = np.empty(0, np.bool_)  # has one or two ASCII letters
-        self._frequent: NDArray[np.bool_] = np.empty(
-            0, np.bool_
-        )  # one of the `FREQUENT` words, or how a longer one begins
+        self._frequent: NDArray[np.bool_] = np.empty(0, np.bool_)  # one of `FREQUENT`, or how a longer word begins
         self._technical: NDArray[np.bool_] = np.empty(0, np.bool_)  # a word of paths and identifiers
 
     def bits(self, texts: Sequence[str]) -> list[Rarity]:
@@ -151,7 +149,7 @@ class TokenRarity:
         encoding = tokenizer.encode(text, add_special_tokens=False)
         ids = np.asarray(encoding.ids, np.int64)
         bare = self._bare(ids, kept)
-        is_strange = self._strangeness(ids[bare]) > strangeness
+        is_strange = self._bare_strangeness(ids[bare]) > strangeness
         if not is_strange.any():
             return []
         owner = np.asarray(encoding.word_ids, np.int64)[bare]
@@ -184,7 +182,7 @@ class TokenRarity:
         lettered = ids[self._lettered[ids] & ~self._technical[ids]]
         if not self._is_foreign(self._without_repeated_words(lettered), BARE_FOREIGN_REPEATED):
             words, content = (
-                float(self._strangeness(ids[self._bare(ids, kept)]).max(initial=-math.inf)) for kept in Kept
+                float(self._bare_strangeness(ids[self._bare(ids, kept)]).max(initial=-math.inf)) for kept in Kept
             )
         return Rarity(long, short, words, content)
 
@@ -194,16 +192,26 @@ class TokenRarity:
 
     def _rarities_of_strange(self, ids: NDArray[np.int64], width: int) -> NDArray[np.float64]:
         """Return the mean bits of each window; -inf for one that is mostly fragments, or rare with words that cohere."""
-        bits = _rarities(self._bits[ids], self._fragment[ids], width)
+        bits = self._rarities(ids, width)
         # Pieces of words lie near each other whatever the words are about: misspelt ones would cohere.
-        strangeness = self._strangeness(ids, width, self._fragment[ids] > 0)
+        strangeness = self._strangeness(ids, bits, width, self._fragment[ids] > 0)
         return np.where((bits > LEAST_BITS) & (strangeness <= LEAST_STRANGE), -np.inf, bits)
 
+    def _bare_strangeness(self, ids: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the strangeness of each long window of tokens that are kept."""
+        return self._strangeness(ids, self._rarities(ids, RARITY_WINDOW), RARITY_WINDOW)
+
+    def _rarities(self, ids: NDArray[np.int64], width: int) -> NDArray[np.float64]:
+        """Return the mean bits of each window; -inf for one that is mostly fragments."""
+        if len(ids) < width:
+            return np.empty(0)
+        fragments = window_means(self._fragment[ids], width)
+        return np.where(fragments <= MAX_FRAGMENTS, window_means(self._bits[ids], width), -np.inf)
+
     def _strangeness(
-        self, ids: NDArray[np.int64], width: int = RARITY_WINDOW, strangers: NDArray[np.bool_] | None = None
+        self, ids: NDArray[np.int64], bits: NDArray[np.float64], width: int, strangers: NDArray[np.bool_] | None = None
     ) -> NDArray[np.float64]:
-        """Return the bits of each window less what its cohesion takes; -inf for one that is common or mostly fragments."""
-        bits = _rarities(self._bits[ids], self._fragment[ids], width)
+        """Return these bits of each window less what its cohesion takes; -inf for one that is common or mostly fragments."""
         rare = np.flatnonzero(bits > LEAST_BITS)
         strangeness = np.full(len(bits), -np.inf)
         if len(rare):
@@ -225,7 +233,7 @@ class TokenRarity:
         )
 
     def _without_repeated_words(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the tokens of the words that occur less than `REPEATED` times: one that is set between all others is no language."""
+        """Return the tokens of the words that occur fewer than `REPEATED` times: a word set between all others makes no language."""
         words = [tuple(word.tolist()) for word in np.split(ids, np.flatnonzero(self._continues[ids] == 0))]
         counts = Counter(words)
         return np.array([number for word in words if counts[word] < REPEATED for number in word], np.int64)
@@ -297,13 +305,6 @@ def _repeated(ids: NDArray[np.int64]) -> float:
     """Return the share of tokens that occur three times or more."""
     counts = np.unique(ids, return_counts=True)[1]
     return float(counts[counts >= 3].sum() / len(ids))
-
-
-def _rarities(bits: NDArray[np.float64], fragment: NDArray[np.float64], width: int) -> NDArray[np.float64]:
-    """Return the mean of each window; of those that are mostly fragments -inf."""
-    if len(bits) < width:
-        return np.empty(0)
-    return np.where(window_means(fragment, width) <= MAX_FRAGMENTS, window_means(bits, width), -np.inf)
 
 
 def window_means(values: NDArray[np.floating], width: int) -> NDArray[np.float64]:
