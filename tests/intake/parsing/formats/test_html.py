@@ -167,6 +167,11 @@ def test_two_parsers_that_disagree_are_told(monkeypatch: pytest.MonkeyPatch) -> 
     assert codes == ["parsing.extractors_disagree"]
 
 
+def test_a_page_that_browsers_repair_is_read_alike_by_both_parsers() -> None:
+    parsed = html.read_string(page("<p>Quays.</p><iframe src=map />" + "<p>quays and boats</p>" * 40))
+    assert [problem.code for problem in parsed.problems] == ["parsing.hidden_text"]
+
+
 def test_declared_encodings_are_read(sandbox: ParsingSandbox) -> None:
     source = '<html><head><meta charset="{}"></head><body>Грустный текст</body></html>'
     assert sandbox.parse(source.format("windows-1251").encode("cp1251"), "", "a.html").text == "Грустный текст"

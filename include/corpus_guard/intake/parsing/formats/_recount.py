@@ -37,25 +37,20 @@ def compare_counts(what: str, first: int, second: int | None) -> tuple[Finding, 
     return (make_problem("extractors_disagree", Severity.MEDIUM, message, score=0.5),)
 
 
-def count_html_chars(html: str) -> int | None:
-    """Count the characters of all text nodes but scripts and styles, by libxml2; None where it gives up."""
-    from lxml import etree
+def count_html_chars(html: str) -> int:
+    """Count the characters of all text nodes but scripts, styles and titles, as the HTML standard builds the tree."""
+    import justhtml
 
-    parser = etree.HTMLParser(huge_tree=True, no_network=True, remove_comments=True, remove_pis=True, encoding="utf-8")
-    try:
-        root = etree.fromstring(html.encode("utf-8", "replace"), parser)
-    except etree.LxmlError:
-        return None
-    if root is None:
-        return 0
-    # Iterating, not XPath: XPath over a deep tree recurses.
-    skipped = {"script", "style", "title"}
     count = 0
-    for element in root.iter():
-        if isinstance(element.tag, str) and element.tag not in skipped and element.text:
-            count += count_non_space(element.text)
-        if element.tail:
-            count += count_non_space(element.tail)
+    nodes: list[justhtml.Node | justhtml.Text] = [justhtml.JustHTML(html, sanitize=False, scripting_enabled=False).root]
+    while nodes:
+        node = nodes.pop()
+        if isinstance(node, justhtml.Text):
+            count += count_non_space(node.data or "")
+        elif node.name not in {"script", "style", "title"}:
+            nodes += node.children or ()
+            if isinstance(node, justhtml.Template) and node.template_content:
+                nodes.append(node.template_content)
     return count
 
 

@@ -77,7 +77,7 @@ def _read_book(container: ZipContainer) -> ParsedDocument:
         page = html.read_page(source, sheets)
         problems += [*encoding_problems, *page.problems]
         chars += page.chars
-        counted += _recount.count_html_chars(source) or 0
+        counted += _recount.count_html_chars(source)
         hidden.update(page.hidden)
         if name in spine:
             texts.append(page.text)

@@ -7,8 +7,7 @@ texts, tooltips, the page's title and its ``<meta>`` texts. Not hidden: ``aria-h
 icons carry it). Scripts are dropped, and so are icons of a font (private-use characters) and what repeats on every page:
 navigation, the page's footer, and all that stands outside ``<main>`` and the page's ``<header>`` where a page has a main part.
 
-`_layout` defines how structure is written. A second parser, libxml2's, counts the text of the same bytes
-(`_recount`).
+`_layout` defines how structure is written. A second parser, justhtml, counts the text of the same page (`_recount`).
 
 Not read: style sheets in other files, and the effects of scripts.
 """
