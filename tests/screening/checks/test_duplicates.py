@@ -148,5 +148,24 @@ def test_from_texts_to_findings():
         assert bool(expected) == (len(hits) >= 4)
 
 
+def test_pages_that_share_only_a_menu_are_no_burst():
+    def pages(menu, text):
+        return [a_version("\n".join([*menu(n), text(n)]), uri=f"{n}") for n in range(5)]
+
+    def codes(batch):
+        survey = build_survey([measure_signals(version) for version in batch], EmptyHistory())
+        return [finding.code for _, finding in Duplicates().run(batch, survey)]
+
+    def entries(site):
+        return [f"- Shelf {site} {n} (https://shop.example/{n})" for n in range(60)]
+
+    def edited(page):
+        return " ".join(f"Newword{page}" if at % 15 == 0 else word for at, word in enumerate(2 * TEXT.split()))
+
+    assert codes(pages(lambda page: entries("one"), lambda page: TEXT.replace("word", f"word{page}x"))) == []
+    assert codes(pages(lambda page: entries("one"), lambda page: f"Page {page}")) == []  # a menu and nothing else
+    assert codes(pages(entries, edited)) == ["duplicates.burst"] * 5  # other menus do not hide near copies
+
+
 def test_the_digest_follows_the_parameters():
     assert Duplicates().digest == Duplicates().digest != Duplicates(DuplicatesParams(burst=5)).digest

@@ -3,9 +3,8 @@
 Rules
 - An exact copy is worth a note and nothing more; most are honest.
 - A text that was stopped under one document is stopped under the next, unless the next comes from a more
-  trusted
-  source: otherwise anybody who may write to an open source could block a trusted document by handing in a
-      copy of it.
+  trusted source: otherwise anybody who may write to an open source could block a trusted document by handing
+  in a copy of it.
 - Several new, slightly different texts of open sources are a burst: a poisoned answer fills the results in
   this way. Texts that differ in a few words are one voice, as exact copies are: mirrors of one page state nothing new,
   and are a note. Very short texts pass ("X is a village in Y" is how stubs are written), and so do trusted and
@@ -25,6 +24,7 @@ from pydantic import Field
 from corpus_guard.domain import Finding, Severity, TrustLevel, Version
 from corpus_guard.screening.check import ConfiguredCheck, Hits, Params
 from corpus_guard.screening.survey.resemblance import MIRROR_SIMILARITY, SimilarDocument, Standing
+from corpus_guard.screening.survey.signals import running_words
 from corpus_guard.screening.survey.survey import Survey
 
 _BAD: Final = frozenset({Standing.QUARANTINED, Standing.REJECTED})
@@ -39,8 +39,8 @@ class DuplicatesParams(Params):
     large_burst: int = Field(default=8, ge=3, le=12)
     """The same for a burst of high severity."""
     burst_words: int = Field(default=60, ge=0)
-    """Fewest words of a text in a burst: of 42,697 encyclopedia paragraphs taken as one open source, 918 are
-    in one without this limit, 252 at 30 words and 58 at 60."""
+    """Fewest words of a text in a burst, in lines of eight words or more: of 42,697 encyclopedia paragraphs
+    taken as one open source, 918 are in one without this limit, 252 at 30 words and 58 at 60."""
     known_bad: float = Field(default=0.8, ge=0.5, le=1.0)
     """Similarity from which a text counts as one that was stopped: releases of one manual may be alike by
     0.7."""
@@ -54,7 +54,7 @@ class Duplicates(ConfiguredCheck[DuplicatesParams]):
     name = "duplicates"
     across_documents = True
     params_class = DuplicatesParams
-    code_version = ("duplicates/3",)
+    code_version = ("duplicates/4",)
 
     def skips(self, version: Version, survey: Survey) -> str | None:
         """Return None: any number of other documents is enough."""
@@ -98,7 +98,7 @@ class Duplicates(ConfiguredCheck[DuplicatesParams]):
         return self.finding("known_bad", severity, score, message, tags=("poisoning", "rag_poisoning"))
 
     def _burst(self, version: Version, neighbours: Sequence[SimilarDocument]) -> Finding | None:
-        if version.stamp.trust is not TrustLevel.OPEN or len(version.text.split()) < self.params.burst_words:
+        if version.stamp.trust is not TrustLevel.OPEN or len(running_words(version.text)) < self.params.burst_words:
             return None
         alike = [
             n for n in neighbours if n.standing is Standing.NEW and n.similarity < 1.0 and n.trust is TrustLevel.OPEN

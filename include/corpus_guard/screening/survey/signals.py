@@ -8,6 +8,7 @@ plain type-token ratio.
 from __future__ import annotations
 
 import math
+import re
 import unicodedata
 import zlib
 from collections.abc import Mapping, Sequence
@@ -58,8 +59,11 @@ LOGARITHMIC: Final = frozenset(
 PERMUTATIONS: Final = 64
 SHINGLE: Final = 3  # words
 MIN_WORDS: Final = 12  # a shorter text resembles too many others by chance and gets the empty MinHash
+RUNNING_LINE: Final = 8  # words of a line that is more than a label, a heading or an entry of a menu
+RUNNING_TEXT: Final = 60  # words in such lines from which they alone are compared
 MAX_SHINGLES: Final = 4096  # past it, a bottom-k sketch of the shingles, the same ones for similar texts
 
+_ADDRESS: Final = re.compile(r"\([a-z]{2,10}:[^\s()]*\)")  # of a link, as parsing writes it
 _MARKUP = "<>[]{}|#*_`=~^\\"
 _UPPER, _LETTER, _CASELESS, _MARK, _DIGIT, _PUNCTUATION, _MARKING, _SPACE, _CONTROL, _FORMAT = range(10)
 
@@ -102,13 +106,23 @@ def measure_signals(version: Version) -> Signals:
         trust=version.stamp.trust,
         text_sha256=version.text_sha256,
         values=_measure(version, words),
-        minhash=_minhash(words),
+        minhash=compute_minhash(version.text),
     )
 
 
 def compute_minhash(text: str) -> bytes:
-    """Return the MinHash of a version with this text."""
-    return _minhash(WORD_OR_IDEOGRAPH.findall(text.casefold()))
+    """Return the MinHash of a version with this text: of its running words, or of all where these are few."""
+    running = running_words(text)
+    return _minhash(running if len(running) >= RUNNING_TEXT else WORD_OR_IDEOGRAPH.findall(text.casefold()))
+
+
+def running_words(text: str) -> list[str]:
+    """Return the words of lines of RUNNING_LINE words or more, lower case; addresses of links are left out.
+
+    All pages of a site share its menus and labels, so these say nothing about what two pages have in common.
+    """
+    lines = map(WORD_OR_IDEOGRAPH.findall, _ADDRESS.sub("", text.casefold()).splitlines())
+    return [word for line in lines if len(line) >= RUNNING_LINE for word in line]
 
 
 def measure_values(version: Version) -> dict[str, float]:

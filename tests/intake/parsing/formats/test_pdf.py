@@ -29,6 +29,10 @@ def test_pages_are_joined_and_docinfo_is_declared() -> None:
     assert parsed.problems == ()
 
 
+def test_a_word_broken_at_the_end_of_a_line_is_joined() -> None:
+    assert "the procedure of" in pdf.read(making.pdf("The officer reads the proce-\ndure of the harbour.")).text
+
+
 def test_a_password_is_asked_for_unless_it_is_empty() -> None:
     assert code(making.locked_pdf("secret", "password")) == "parsing.encrypted"
     assert pdf.read(making.locked_pdf("open to all", "")).text == "open to all"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from corpus_guard.intake.parsing.formats import _css
 from corpus_guard.intake.parsing.formats._hidden import count_non_space
 from corpus_guard.intake.parsing.formats._layout import link_suffix
+from corpus_guard.intake.parsing.formats._pdf_text import HYPHEN
 
 if TYPE_CHECKING:
     from pypdfium2 import PdfDocument, PdfPage, PdfTextPage
@@ -25,7 +26,10 @@ _SCAN_SHARE = 0.6  # of the page's area
 
 @dataclass(frozen=True, slots=True)
 class TextLine:
-    """A line of visible text, and the size of its type in points (rounded to halves; 0.0: not known)."""
+    """A line of visible text, and the size of its type in points (rounded to halves; 0.0: not known).
+
+    The text is as PDFium gives it: `_pdf_text.repair_text` joins broken words.
+    """
 
     text: str
     size: float
@@ -105,7 +109,7 @@ class _PageReader:
         for index in range(count):
             code = c.FPDFText_GetUnicode(text, index)
             # 2 and U+FFFE: a hyphen at a line's end; 0: a glyph that its font gives no letter, as many signs of formulas.
-            char = "-" if code in {0x02, 0xFFFE} else chr(code) if 0 < code < 0x110000 else "\ufffd"
+            char = HYPHEN if code in {0x02, 0xFFFE} else chr(code) if 0 < code < 0x110000 else "\ufffd"
             reason, size = (previous_reason, 0.0) if char in " \r\n" else self._inspect_char(index)
             if char in "\r\n":
                 if visible:
@@ -120,7 +124,7 @@ class _PageReader:
                 visible.append(char)
                 sizes[size] = sizes.get(size, 0) + 1
             if index in targets and not reason:
-                address = link_suffix(targets[index], "".join(visible))
+                address = link_suffix(targets[index], "".join(visible).replace(HYPHEN, "-"))
                 visible.append(address)
                 added += count_non_space(address)
             previous_reason = reason if char not in "\r\n" else ""

@@ -4,7 +4,7 @@ Hidden: text drawn invisibly (rendering mode 3), transparent, smaller than a poi
 colour of its background, or in a layer that is off; annotations; and, unless the text repeats them,
 bookmarks, names of attachments and properties. Invisible text over a picture that fills a page without other
 text is a scan's search layer: it counts as text, and is reported. Lines in larger type are headings; the
-targets of links stand behind their words.
+targets of links stand behind their words. Words that are broken at a line's end are joined (`_pdf_text`).
 
 Not read: text in pictures (there is no OCR; a PDF of pictures alone is reported as one without text), text
 behind a picture, and the columns of tables, whose rows are lines.
@@ -24,6 +24,7 @@ from corpus_guard.intake.parsing.document import ParsedDocument, clean_declared,
 from corpus_guard.intake.parsing.formats import _pdf_extras, _recount
 from corpus_guard.intake.parsing.formats._hidden import HiddenText, count_non_space
 from corpus_guard.intake.parsing.formats._pdf_page import PdfPageText, TextLine, read_page
+from corpus_guard.intake.parsing.formats._pdf_text import repair_text
 
 if TYPE_CHECKING:
     from pypdf import PdfReader
@@ -63,7 +64,7 @@ def read(content: bytes) -> ParsedDocument:
     declared = _pdf_extras.read_declared(reader, hidden)
     problems += _pdf_extras.find_active_content(reader)
     problems += _compare_counts(reader, pages)
-    text = _render([page.lines for page in pages])
+    text = repair_text(_render([page.lines for page in pages]))
     hidden_text, findings = hidden.summarize(text)
     return ParsedDocument(text, hidden_text, clean_declared(declared), (*problems, *findings))
 
@@ -97,9 +98,9 @@ def _read_pages(
                 searchable += 1
                 lines = [TextLine(line, 0.0) for line in invisible.split("\n") if line.strip()]
             else:
-                hidden.add("render_mode", invisible)
+                hidden.add("render_mode", repair_text(invisible))
         for reason, text in page.hidden.items():
-            hidden.add(reason, text)
+            hidden.add(reason, repair_text(text))
         visible = sum(count_non_space(line.text) for line in lines)
         pages.append(_Page(number, lines, page.chars or visible))
     return pages, _report_pages(count, pages, broken, searchable)

@@ -1,0 +1,65 @@
+r"""Repair of a PDF's text: words broken at the ends of lines, and ligatures that a font numbers instead of naming.
+
+Broken words: PDFium marks the hyphen. The word is joined if the document writes it as one elsewhere. The hyphen stays if the
+document writes it elsewhere, if both parts are words of the document ("well-known"), or beside capitals, figures and signs
+of addresses. All other words are joined.
+
+Ligatures: many fonts of TeX give them the numbers of control characters, so that "different" arrives as ``di\x1berent``. Which
+number is which ligature differs from font to font, but the letters around it tell: after "fi" and "ffi" comes a consonant
+(define, efficient), after "ff" and "fl" a vowel; before "fl" comes a consonant or nothing (conflict, flow), before "ff" a vowel.
+"ffl" is too rare to be told. In the T1 encoding dashes and quotation marks have such numbers, too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import Final
+
+HYPHEN: Final = "\x02"
+"""A hyphen at the end of a line, as PDFium writes it."""
+_WORD: Final = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
+_BROKEN: Final = re.compile(rf"(?<![\w./@:%{HYPHEN}-])([^\W\d_]+){HYPHEN}([^\W\d_]+)(?![\w/@:%{HYPHEN}-]|\.\w)")
+_LIGATURE: Final = re.compile(r"([^\W\d_]*)([\x1b-\x1f])([^\W\d_]*)")
+_VOWELS: Final = frozenset("aeiouyäöüàáâèéêìíîòóôùúû")
+_T1_LIGATURES: Final = {"\x1b": "ff", "\x1c": "fi", "\x1d": "fl", "\x1e": "ffi", "\x1f": "ffl"}
+_T1_SIGNS: Final = {"\x10": "“", "\x11": "”", "\x12": "„", "\x13": "«", "\x14": "»", "\x15": "–", "\x16": "—"}
+
+
+def repair_text(text: str) -> str:
+    """Return the text with its broken words joined and its ligatures written out."""
+    return _join_words(_write_ligatures(text))
+
+
+def _write_ligatures(text: str) -> str:
+    seen, before_consonant, after_vowel = Counter[str](), Counter[str](), Counter[str]()
+    for before, sign, after in _LIGATURE.findall(text):
+        if len(before) + len(after) >= 2:
+            seen[sign] += 1
+            before_consonant[sign] += after != "" and after[0].lower() not in _VOWELS
+            after_vowel[sign] += before != "" and before[-1].lower() in _VOWELS
+    letters: dict[str, str] = {}
+    for sign, count in seen.most_common():  # "fi" is far more frequent than "ffi"
+        if 2 * before_consonant[sign] > count:
+            letters[sign] = "ffi" if "fi" in letters.values() else "fi"
+        else:
+            letters[sign] = "ff" if 2 * after_vowel[sign] > count else "fl"
+    if letters and letters.items() <= _T1_LIGATURES.items():
+        letters |= _T1_SIGNS
+    return text.translate(str.maketrans(letters)) if letters else text
+
+
+def _join_words(text: str) -> str:
+    if HYPHEN not in text:
+        return text
+    written = set(_WORD.findall(_BROKEN.sub(" ", text).casefold()))
+
+    def join(match: re.Match[str]) -> str:
+        left, right = match.groups()
+        whole, compound = f"{left}{right}".casefold(), f"{left}-{right}".casefold()
+        parts_are_words = left.casefold() in written and right.casefold() in written
+        if whole not in written and (compound in written or parts_are_words or not right[0].islower()):
+            return f"{left}-{right}"
+        return left + right
+
+    return _BROKEN.sub(join, text).replace(HYPHEN, "-")

@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+import pytest
+
+from corpus_guard.intake.parsing.formats._pdf_text import HYPHEN, repair_text
+
+
+@pytest.mark.parametrize(
+    ("text", "repaired"),
+    [
+        ("the proce~dure starts", "the procedure starts"),
+        ("a well~known pier, known well", "a well-known pier, known well"),  # both are words
+        ("the over-night ferry, the over~night bus", "the over-night ferry, the over-night bus"),
+        ("a farm~house and the farmhouse, a house on a farm", "a farmhouse and the farmhouse, a house on a farm"),
+        ("a BMF~Schreiben, part GB~2012", "a BMF-Schreiben, part GB-2012"),
+        ("see https://quays.example/a~page and harbour~office.example", None),
+        ("no hyphen", "no hyphen"),
+    ],
+)
+def test_words_broken_at_the_end_of_a_line_are_joined(text: str, repaired: str | None) -> None:
+    expected = text.replace("~", "-") if repaired is None else repaired
+    assert repair_text(text.replace("~", HYPHEN)) == expected
+
+
+CORK = {"ff": "\x1b", "fi": "\x1c", "fl": "\x1d", "ffi": "\x1e"}
+SUBSET = {"ff": "\x1c", "fi": "\x1b", "fl": "\x1e", "ffi": "\x1f"}
+PROSE = "We define a different flow, first of all an efficient one; files differ, and the final figures conflict."
+
+
+@pytest.mark.parametrize("numbers", [CORK, SUBSET])
+def test_ligatures_are_told_by_the_letters_around_them(numbers: dict[str, str]) -> None:
+    text = PROSE
+    for ligature in ("ffi", "ff", "fi", "fl"):
+        text = text.replace(ligature, numbers[ligature])
+    assert repair_text(text) == PROSE
+
+
+def test_dashes_and_quotation_marks_are_written_where_the_ligatures_are_those_of_t1() -> None:
+    assert repair_text("\x10The \x1crst di\x1berence\x11 \x15 a \x1cgure") == "“The first difference” – a figure"
+    assert repair_text("the \x1brst \x15 a \x1bgure") == "the first \x15 a figure"
+
+
+def test_control_characters_that_are_no_ligatures_stay() -> None:
+    assert repair_text("x \x1b y, li\x0fi") == "x \x1b y, li\x0fi"
