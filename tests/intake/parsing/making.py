@@ -29,6 +29,20 @@ def pdf(*pages: str, title: str = "A title") -> bytes:
     return bytes(document.output())
 
 
+def overprinted_pdf(lines: list[str], times: int) -> bytes:
+    """A page whose letters are drawn several times at the same place."""
+    document = FPDF()
+    document.add_page()
+    document.set_font("Helvetica", size=12)
+    for number, line in enumerate(lines):
+        x = 10.0
+        for letter in line:
+            for _ in range(times):
+                document.text(x, 20 + 8 * number, letter)
+            x += document.get_string_width(letter)
+    return bytes(document.output())
+
+
 def structured_pdf() -> bytes:
     document = FPDF()
     document.add_page()

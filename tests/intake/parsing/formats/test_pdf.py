@@ -33,6 +33,12 @@ def test_a_word_broken_at_the_end_of_a_line_is_joined() -> None:
     assert "the procedure of" in pdf.read(making.pdf("The officer reads the proce-\ndure of the harbour.")).text
 
 
+def test_letters_drawn_three_times_for_bold_type_are_no_disagreement() -> None:
+    line = "The officer reads the depth of the harbour each morning."
+    parsed = pdf.read(making.overprinted_pdf([line] * 10, 3))
+    assert parsed.text == "\n".join([line] * 10) and parsed.problems == ()
+
+
 def test_a_password_is_asked_for_unless_it_is_empty() -> None:
     assert code(making.locked_pdf("secret", "password")) == "parsing.encrypted"
     assert pdf.read(making.locked_pdf("open to all", "")).text == "open to all"

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Mapping
 from typing import Final
 
 HYPHEN: Final = "\x02"
@@ -22,8 +23,16 @@ _WORD: Final = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
 _BROKEN: Final = re.compile(rf"(?<![\w./@:%{HYPHEN}-])([^\W\d_]+){HYPHEN}([^\W\d_]+)(?![\w/@:%{HYPHEN}-]|\.\w)")
 _LIGATURE: Final = re.compile(r"([^\W\d_]*)([\x1b-\x1f])([^\W\d_]*)")
 _VOWELS: Final = frozenset("aeiouyäöüàáâèéêìíîòóôùúû")
-_T1_LIGATURES: Final = {"\x1b": "ff", "\x1c": "fi", "\x1d": "fl", "\x1e": "ffi", "\x1f": "ffl"}
-_T1_SIGNS: Final = {"\x10": "“", "\x11": "”", "\x12": "„", "\x13": "«", "\x14": "»", "\x15": "–", "\x16": "—"}
+_T1_LIGATURES: Final[Mapping[str, str]] = {"\x1b": "ff", "\x1c": "fi", "\x1d": "fl", "\x1e": "ffi", "\x1f": "ffl"}
+_T1_SIGNS: Final[Mapping[str, str]] = {
+    "\x10": "“",
+    "\x11": "”",
+    "\x12": "„",
+    "\x13": "«",
+    "\x14": "»",
+    "\x15": "–",
+    "\x16": "—",
+}
 
 
 def repair_text(text: str) -> str:
@@ -44,9 +53,9 @@ def _write_ligatures(text: str) -> str:
             letters[sign] = "ffi" if "fi" in letters.values() else "fi"
         else:
             letters[sign] = "ff" if 2 * after_vowel[sign] > count else "fl"
-    if letters and letters.items() <= _T1_LIGATURES.items():
+    if letters and all(_T1_LIGATURES[sign] == ligature for sign, ligature in letters.items()):
         letters |= _T1_SIGNS
-    return text.translate(str.maketrans(letters)) if letters else text
+    return text.translate({ord(sign): written for sign, written in letters.items()}) if letters else text
 
 
 def _join_words(text: str) -> str:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import io
 import logging
+import re
 from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 MAX_PAGES = 5_000
 COMPARED_PAGES = 40
 """Pages, evenly spread, whose text a second parser counts: it takes a hundred times as long as the first."""
+_OVERPRINTED = re.compile(r"(\S{1,40}?)\1+")
+"""Letters drawn twice or more at one place, for bold type: PDFium reads them once, pypdf each time."""
 _HEADING_RATIO = 1.2  # of a line's type to the size of most text
 _MAX_HEADING_CHARS = 200
 
@@ -137,7 +140,7 @@ def _compare_counts(reader: PdfReader | None, pages: list[_Page]) -> tuple[Findi
         return ()
     step = max(1, len(pages) / COMPARED_PAGES)
     sample = [pages[int(index * step)] for index in range(min(len(pages), COMPARED_PAGES))]
-    first = counted = failed = 0
+    first = counted = single = failed = 0
     for page in sample:
         try:
             text = reader.pages[page.number - 1].extract_text() if reader else None
@@ -150,9 +153,10 @@ def _compare_counts(reader: PdfReader | None, pages: list[_Page]) -> tuple[Findi
             continue
         first += page.chars
         counted += count_non_space(text)
+        single += count_non_space(_OVERPRINTED.sub(r"\1", text))
     if failed == len(sample):
         return _recount.compare_counts("PDF", first, None)
-    return _recount.compare_counts("PDF", first, counted)
+    return _recount.compare_counts("PDF", first, single) and _recount.compare_counts("PDF", first, counted)
 
 
 def _render(pages: list[list[TextLine]]) -> str:
