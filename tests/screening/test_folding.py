@@ -91,6 +91,7 @@ def test_places_may_be_asked_for_in_any_order() -> None:
         ("précédentes", "precedentes"),
         ("don’t – “stop”", 'don\'t - "stop"'),
         ("a\u00a0\u3000\n\tb", "a b"),
+        ("ig\ufffdnore", "ignore"),  # a letter that a decoder lost, or a sign without a letter
     ],
 )
 def test_disguises_fold_to_the_plain_word(disguised: str, plain: str) -> None:

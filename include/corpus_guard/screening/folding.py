@@ -24,7 +24,7 @@ from corpus_guard.errors import SettingsError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-FOLDING_VERSION: Final = "3"
+FOLDING_VERSION: Final = "4"
 """Changed whenever the same text could fold or decode differently: part of the digests of the checks that use
 it."""
 
@@ -104,14 +104,14 @@ def _fold_char(char: str) -> str:
 
 
 def _invisible(code: int) -> bool:
-    """Return True for what is drawn as nothing: format characters, tags, selectors, marks, fillers."""
+    """Return True for what is drawn as nothing: format characters, tags, selectors, marks, fillers; and for lost letters."""
     if code in _FILLERS:
         return True
     category = unicodedata.category(chr(code))
     return category in {"Cf", "Mn", "Me"} or (category == "Cc" and not chr(code).isspace())
 
 
-_FILLERS: Final = frozenset({0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x3164, 0xFFA0, 0x2800})
+_FILLERS: Final = frozenset({0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x3164, 0xFFA0, 0x2800, 0xFFFD})
 _TABLE: Final = _Table()
 
 

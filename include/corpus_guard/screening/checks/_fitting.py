@@ -5,8 +5,8 @@ honest question or step shares words with the text that follows: the answer repe
 step names the topic of the page.
 
 Compared are the words of three or more letters, except those of any question or request, by their first five
-letters, so that "equations" matches "equation". A sentence without such words, or with too little text around
-it, counts as fitting.
+letters, so that "equations" matches "equation". Half of them, or one longer word in the line before or after,
+such as the heading, make a sentence fit. So do too few words, in it or around it.
 
 What it does not see: a planted sentence that takes up the words of its surroundings.
 """
@@ -20,6 +20,8 @@ from corpus_guard.domain import Span
 
 CONTEXT_CHARS: Final = 1_500
 """Characters on either side of a sentence that it is compared with."""
+NEIGHBOUR_CHARS: Final = 120
+"""Characters of the line before and of the line after it, one word of which is enough."""
 MIN_CONTEXT_CHARS: Final = 100
 """Fewest characters other than white space around a sentence that can be foreign."""
 MAX_SENTENCE_CHARS: Final = 300
@@ -107,7 +109,17 @@ def is_foreign(text: str, span: Span) -> bool:
     around = _surroundings(text, span)
     if not own or len("".join(around.split())) < MIN_CONTEXT_CHARS:
         return False
-    return 2 * len(own & _stems(around)) < len(own)
+    return 2 * len(own & _stems(around)) < len(own) and not own & _neighbouring_stems(text, span)
+
+
+def _neighbouring_stems(text: str, span: Span) -> set[str]:
+    """Return the longer stems of the nearest lines before and after a sentence, such as the heading that it stands under."""
+    before, after = text[max(0, span.start - CONTEXT_CHARS) : span.start], text[span.end : span.end + CONTEXT_CHARS]
+    lines = (
+        before.rstrip().rpartition("\n")[2][-NEIGHBOUR_CHARS:],
+        after.lstrip().partition("\n")[0][:NEIGHBOUR_CHARS],
+    )
+    return {stem for line in lines for stem in _stems(line) if len(stem) == _STEM_LETTERS}
 
 
 def _surroundings(text: str, span: Span) -> str:
