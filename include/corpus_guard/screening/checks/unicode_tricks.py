@@ -198,8 +198,10 @@ def _is_plain(text: str) -> bool:
 
 
 def _controls(text: str) -> Iterator[Finding]:
-    if places := _places(_NUL_OR_INSIDE, text):
+    if len(places := _places(_NUL_OR_INSIDE, text)) > 1 or "\x00" in text:
         yield _finding("controls", Severity.MEDIUM, 0.7, "NUL or control characters inside words", places)
+    elif places:
+        yield _finding("controls", Severity.LOW, 0.3, "a control character inside a word", places)
     elif places := _places(_ESCAPE, text):
         yield _finding("controls", Severity.LOW, 0.4, "terminal escape sequences", places)
     else:

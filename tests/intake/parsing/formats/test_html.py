@@ -161,6 +161,25 @@ def test_what_stands_beside_the_text_is_hidden_and_told_by_kind() -> None:
     assert "not displayed 6; comments 5; alternative texts and tooltips 6; properties 24" in problem.message
 
 
+@pytest.mark.parametrize(
+    "html_text",
+    [
+        "<style id=antiClickjack>body{display:none}</style><body><p>The quay is closed.</p>",
+        "<body><script>var a = 'longer than the text';</script><div style='opacity:0'><main hidden>The quay is closed.</main></div>",
+    ],
+)
+def test_a_page_that_only_a_script_shows_is_read(html_text: str) -> None:
+    parsed = html.read_string(html_text + "<p style='display:none'>evil</p>")
+    assert parsed.text == "The quay is closed."
+    assert parsed.hidden == "evil"
+    assert [problem.code for problem in parsed.problems] == ["parsing.shown_by_script", "parsing.hidden_text"]
+
+
+def test_a_page_that_shows_something_shows_nothing_by_script() -> None:
+    parsed = html.read_string("<body><p>Wait.</p><div style='display:none'>" + "<p>evil</p>" * 9 + "</div>")
+    assert parsed.text == "Wait." and "evil" in parsed.hidden
+
+
 def test_two_parsers_that_disagree_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(html._recount, "count_html_chars", lambda text: 10)
     codes = [problem.code for problem in html.read_string(page("<p>" + "quays and boats " * 40)).problems]

@@ -9,7 +9,8 @@ navigation, the page's footer, and all that stands outside ``<main>`` and the pa
 
 `_layout` defines how structure is written. A second parser, justhtml, counts the text of the same page (`_recount`).
 
-Not read: style sheets in other files, and the effects of scripts.
+Not read: style sheets in other files, and the effects of scripts. Only where nothing at all is shown, the elements that hold
+most of the page count as shown, as a script would show them.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from corpus_guard.intake.parsing.formats._hidden import HiddenText, count_non_sp
 from corpus_guard.intake.parsing.formats._layout import Layout, link_suffix
 
 _NO_SHEETS = _css.StyleSheets()
+_MAX_CURTAIN_DEPTH = 40  # elements within each other
 MIN_BODY_SHARE = 0.4
 """Smallest share of the visible text that a page without its furniture must have; else all of it is taken."""
 MIN_MAIN_SHARE = 0.15
@@ -126,17 +128,49 @@ def read_page(html: str, sheets: _css.StyleSheets = _NO_SHEETS) -> HtmlPage:
     if document is None:
         raise MemoryError
     styles = _css.DocumentStyles(document, sheets)
-    reader = _TreeReader(styles, has_main=bool(document.query_selector(_MAIN)))
-    declared = _read_declared(tree.title, document, reader.hidden)
+    has_main = bool(document.query_selector(_MAIN))
+    reader = _TreeReader(styles, has_main=has_main)
     reader.walk(document)
+    problems: list[Finding] = []
+    if not reader.layout.render() and (curtains := _find_curtains(document, styles)):
+        reader = _TreeReader(styles, has_main=has_main, curtains=curtains)
+        reader.walk(document)
+        message = "nothing is shown without scripts: what a style hides of nearly the whole page counts as shown"
+        problems.append(make_problem("shown_by_script", Severity.LOW, message, score=0.2))
+    declared = _read_declared(tree.title, document, reader.hidden)
     text, body = reader.layout.render(), reader.layout.render(aside=False)
-    least = MIN_MAIN_SHARE if reader.has_main else MIN_BODY_SHARE
-    problems: tuple[Finding, ...] = ()
+    least = MIN_MAIN_SHARE if has_main else MIN_BODY_SHARE
     if not styles.complete:
-        problems = (
-            make_problem("styles", Severity.LOW, "too many style rules: some hidden text may count as visible"),
-        )
-    return HtmlPage(body if len(body) >= least * len(text) else text, reader.hidden, declared, problems, reader.chars)
+        message = "too many style rules: some hidden text may count as visible"
+        problems.append(make_problem("styles", Severity.LOW, message))
+    text = body if len(body) >= least * len(text) else text
+    return HtmlPage(text, reader.hidden, declared, tuple(problems), reader.chars)
+
+
+def _find_curtains(document: DocumentNode, styles: _css.DocumentStyles) -> frozenset[ElementNode]:
+    """Return the elements that hold most of the page's text and that a style hides, one within the other.
+
+    Many pages are hidden as a whole until a script has found that no other page frames them, or that all is loaded.
+    """
+    curtains: set[ElementNode] = set()
+    element = document.query_selector("body")
+    for _ in range(_MAX_CURTAIN_DEPTH):
+        if element is None:
+            break
+        style = styles.of(element)
+        if style.gone or style.unseen or element.hasattr("hidden"):
+            curtains.add(element)
+        least = _count_text(element) / 2
+        inner = (each for each in _children(element) if isinstance(each, ElementNode))
+        element = next((each for each in inner if _count_text(each) > least), None)
+    return frozenset(curtains)
+
+
+def _count_text(element: ElementNode) -> int:
+    if (element.node_name or "") in _DROPPED_TAGS:
+        return 0
+    dropped = element.query_selector_all("script, style").values()
+    return count_non_space(element.text or "") - sum(count_non_space(each.text or "") for each in dropped)
 
 
 def _decode(content: bytes) -> tuple[str, tuple[Finding, ...]]:
@@ -195,8 +229,12 @@ class _Appearance:
 class _TreeReader:
     """Writer of a tree's visible and hidden text. Iterative: the document decides how deep it is."""
 
-    def __init__(self, styles: _css.DocumentStyles, *, has_main: bool) -> None:
-        self.has_main = has_main
+    def __init__(
+        self, styles: _css.DocumentStyles, *, has_main: bool, curtains: frozenset[ElementNode] = frozenset()
+    ) -> None:
+        """Start with nothing written; `curtains` are shown, whatever their style says."""
+        self._furnished = has_main
+        self._curtains = curtains
         self.hidden = HiddenText()
         self.layout = Layout()
         self.chars = 0
@@ -209,7 +247,7 @@ class _TreeReader:
 
     def walk(self, root: Node) -> None:
         """Read everything below `root`."""
-        stack: list[tuple[Node | None, _Appearance, str]] = [(root, _Appearance(furniture=self.has_main), "")]
+        stack: list[tuple[Node | None, _Appearance, str]] = [(root, _Appearance(furniture=self._furnished), "")]
         while stack:
             node, look, ending = stack.pop()
             if node is None:
@@ -324,8 +362,10 @@ class _TreeReader:
 
     def _apply_style(self, node: ElementNode, look: _Appearance) -> _Appearance:
         style = self._styles.of(node)
-        gone = look.gone or style.gone or ("display" if node.hasattr("hidden") else "")
-        unseen = look.unseen if style.unseen is None else style.unseen
+        gone, unseen = look.gone, look.unseen
+        if node not in self._curtains:
+            gone = gone or style.gone or ("display" if node.hasattr("hidden") else "")
+            unseen = unseen if style.unseen is None else style.unseen
         furniture = look.furniture or (node.getattr("role") or "") in _FURNITURE
         color, background = style.color or look.color, style.background or look.background
         return replace(look, gone=gone, unseen=unseen, color=color, background=background, furniture=furniture)
