@@ -180,6 +180,13 @@ def test_a_page_that_shows_something_shows_nothing_by_script() -> None:
     assert parsed.text == "Wait." and "evil" in parsed.hidden
 
 
+@pytest.mark.parametrize(
+    "address", ["javascript:fetch('//t.example')", " JavaScript:void(0)", "data:text/html,evil", "vbscript:x"]
+)
+def test_nothing_is_written_of_a_link_that_runs_a_script(address: str) -> None:
+    assert html.read_string(f'<p>Read <a href="{address}">more</a>.</p>').text == "Read more."
+
+
 def test_two_parsers_that_disagree_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(html._recount, "count_html_chars", lambda text: 10)
     codes = [problem.code for problem in html.read_string(page("<p>" + "quays and boats " * 40)).problems]

@@ -17,6 +17,7 @@ _SPACE = re.compile(r"[ \t\n\r\f]+")
 _EMPTY_ROW = re.compile(r"^[ |]+$", re.MULTILINE)
 _BLANK = re.compile(r"\n[ \t]*\n[\s]*?\n")
 _SCHEME = re.compile(r"\s*([a-z][a-z0-9+.-]{1,20}):", re.IGNORECASE)
+_RUN = frozenset({"javascript", "vbscript", "data"})  # schemes of scripts, and of pages that the link itself holds
 _MAX_TARGET_CHARS = 500
 
 
@@ -128,8 +129,12 @@ class Layout:
 
 
 def link_suffix(href: str | None, words: str) -> str:
-    """Return `` (target)`` for a link out of its site or file whose text does not show the target; else nothing."""
-    if not href or _SCHEME.match(href) is None:
+    """Return `` (target)`` for a link out of its site or file whose text does not show the target; else nothing.
+
+    Nothing is written of a link that runs a script.
+    """
+    scheme = _SCHEME.match(href or "")
+    if not href or scheme is None or scheme[1].lower() in _RUN:
         return ""
     address = _SPACE.sub("", href)[:_MAX_TARGET_CHARS]
     bare = address.removeprefix("mailto:").removeprefix("https://").removeprefix("http://").rstrip("/")
