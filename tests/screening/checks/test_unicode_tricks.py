@@ -47,6 +47,12 @@ def test_each_trick_is_found_at_its_place(code: str) -> None:
     assert "ATLAS:AML.T0068" in finding.tags
 
 
+def test_a_latin_i_in_ukrainian_is_a_slip() -> None:
+    prose = "Назва: зразок статті та поради авторам. "
+    assert findings(prose + "статтi, осi, статi, карти, карті, секретi")["mixed_script"].severity is Severity.LOW
+    assert findings(prose + "pаypal, аccount, pаssword")["mixed_script"].severity is Severity.HIGH
+
+
 def test_a_single_control_character_in_a_word_is_a_note() -> None:
     assert findings("Pay the in\x10voice")["controls"].severity is Severity.LOW
     assert findings("Pay the in\x10voice at on\x10ce")["controls"].severity is Severity.MEDIUM

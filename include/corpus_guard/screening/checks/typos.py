@@ -46,7 +46,7 @@ MAX_REPEATS: Final = 2  # occurrences of a misspelt word in a text
 
 WordKind = Literal["known", "english", "misspelt", "strange", "short"]
 
-_ADDRESS: Final = re.compile(r"\bhttps?://[^\s)]+")
+_NO_WORDS: Final = re.compile(r"\bhttps?://[^\s)]+|\\[A-Za-z@]+")  # addresses, and commands of TeX
 _LETTERS: Final = re.compile(rf"\b[^\W\d_]{{2,{MAX_WORD_LETTERS}}}\b")
 _SEPARATORS_TO_SPACE: Final = bytes(
     byte if byte >= 0x80 or chr(byte).isalnum() or chr(byte) == "_" else 0x20 for byte in range(256)
@@ -68,7 +68,7 @@ class Typos(ConfiguredCheck[TyposParams]):
 
     name = "typos"
     params_class = TyposParams
-    code_version = ("typos", "2")
+    code_version = ("typos", "3")
 
     def __init__(self, params: TyposParams, vocabulary: Path) -> None:
         """Keep the parameters; loads nothing.
@@ -92,7 +92,7 @@ class Typos(ConfiguredCheck[TyposParams]):
         spelling = self._spelling
         if sum(spelling.kind(word) == "misspelt" for word in spelling.unknown(text)) < self.params.misspelt:
             return  # nearly all texts end here, after 10 µs for 100 words
-        text = _ADDRESS.sub(lambda match: " " * len(match[0]), text)
+        text = _NO_WORDS.sub(lambda match: " " * len(match[0]), text)
         words = [match for match in _LETTERS.finditer(text) if match[0].islower()]
         counts = Counter(match[0] for match in words)
         kinds = {word: spelling.kind(word) for word in counts}

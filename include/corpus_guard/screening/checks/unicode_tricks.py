@@ -57,7 +57,7 @@ class UnicodeTricks(ConfiguredCheck[UnicodeParams]):
 
     name = "unicode"
     params_class = UnicodeParams
-    code_version = ("1",)
+    code_version = ("2",)
 
     def __init__(self, params: UnicodeParams | None = None) -> None:
         super().__init__(params)
@@ -263,14 +263,24 @@ def _mixed_script(text: str) -> Iterator[Finding]:
     words = _places(_LETTERS, text, lambda match: _disguised(match[0]))
     if not words:
         return
-    if len(words) >= 3:
+    is_cyrillic = _CYRILLIC_RUN.search(
+        _LETTERS.sub(lambda match: "" if _disguised(match[0]) else match[0], text[:10_000])
+    )
+    slips = sum(_has_latin_i(text[word.start : word.end]) for word in words) if is_cyrillic else 0
+    if len(words) - slips >= 3:
         severity, score = Severity.HIGH, min(0.95, 0.7 + 0.02 * len(words))
-    elif _CYRILLIC_RUN.search(_LETTERS.sub(lambda match: "" if _disguised(match[0]) else match[0], text[:10_000])):
+    elif is_cyrillic:
         # In Russian prose a Latin c or o now and then is a slip of the keyboard.
         severity, score = Severity.LOW, 0.3
     else:
         severity, score = Severity.MEDIUM, 0.6
     yield _finding("mixed_script", severity, score, "letters of another script inside Latin words, drawn alike", words)
+
+
+def _has_latin_i(word: str) -> bool:
+    """Return True for a Cyrillic word with a Latin i, as Ukrainian is often typed."""
+    latin = _LATIN_LETTER.findall(word)
+    return set(latin) <= {"i", "I"} and 2 * len(latin) < len(word)
 
 
 def _disguised(word: str) -> bool:

@@ -42,3 +42,10 @@ def test_dashes_and_quotation_marks_are_written_where_the_ligatures_are_those_of
 
 def test_control_characters_that_are_no_ligatures_stay() -> None:
     assert repair_text("x \x1b y, li\x0fi") == "x \x1b y, li\x0fi"
+
+
+def test_angle_brackets_are_told_by_their_number() -> None:
+    assert repair_text("\\author{hfirst namei}, \\title[hshort titlei]{htitlei}") == (
+        "\\author{⟨first name⟩}, \\title[⟨short title⟩]{⟨title⟩}"
+    )
+    assert repair_text("the islands (hawaii) and a set {hifi}") == "the islands (hawaii) and a set {hifi}"

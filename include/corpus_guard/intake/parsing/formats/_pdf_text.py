@@ -8,6 +8,8 @@ Ligatures: many fonts of TeX give them the numbers of control characters, so tha
 number is which ligature differs from font to font, but the letters around it tell: after "fi" and "ffi" comes a consonant
 (define, efficient), after "ff" and "fl" a vowel; before "fl" comes a consonant or nothing (conflict, flow), before "ff" a vowel.
 "ffl" is too rare to be told. In the T1 encoding dashes and quotation marks have such numbers, too.
+
+Angle brackets: in an old font of TeX they have the numbers of "h" and "i", so that manuals speak of ``{hfilei}``.
 """
 
 from __future__ import annotations
@@ -22,6 +24,8 @@ HYPHEN: Final = "\x02"
 _WORD: Final = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
 _BROKEN: Final = re.compile(rf"(?<![\w./@:%{HYPHEN}-])([^\W\d_]+){HYPHEN}([^\W\d_]+)(?![\w/@:%{HYPHEN}-]|\.\w)")
 _LIGATURE: Final = re.compile(r"([^\W\d_]*)([\x1b-\x1f])([^\W\d_]*)")
+_BRACKETED: Final = re.compile(r"(?<=[{\[(*])( ?)h([^\W\d_][^{}\[\]()*]{0,60}?) ?i(?= ?[}\])*])")
+_LEAST_BRACKETED: Final = 3
 _VOWELS: Final = frozenset("aeiouyäöüàáâèéêìíîòóôùúû")
 _T1_LIGATURES: Final[Mapping[str, str]] = {"\x1b": "ff", "\x1c": "fi", "\x1d": "fl", "\x1e": "ffi", "\x1f": "ffl"}
 _T1_SIGNS: Final[Mapping[str, str]] = {
@@ -36,8 +40,11 @@ _T1_SIGNS: Final[Mapping[str, str]] = {
 
 
 def repair_text(text: str) -> str:
-    """Return the text with its broken words joined and its ligatures written out."""
-    return _join_words(_write_ligatures(text))
+    """Return the text with its broken words joined, and its ligatures and angle brackets written out."""
+    text = _join_words(_write_ligatures(text))
+    if len(set(_BRACKETED.findall(text))) >= _LEAST_BRACKETED:
+        text = _BRACKETED.sub(r"\1⟨\2⟩", text)
+    return text
 
 
 def _write_ligatures(text: str) -> str:
