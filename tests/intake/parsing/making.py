@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import string
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +16,7 @@ from docx.shared import Pt, RGBColor
 from fpdf import FPDF
 from pptx.util import Inches
 from pypdf import PdfReader, PdfWriter
+from pypdf.generic import ArrayObject, DictionaryObject, NameObject, NumberObject
 
 
 def pdf(*pages: str, title: str = "A title") -> bytes:
@@ -41,6 +43,24 @@ def overprinted_pdf(lines: list[str], times: int) -> bytes:
                 document.text(x, 20 + 8 * number, letter)
             x += document.get_string_width(letter)
     return bytes(document.output())
+
+
+def small_capitals_pdf(text: str) -> bytes:
+    """A page in a font that names its small letters as those of fonts with small capitals: a.sc, b.sc."""
+    writer = PdfWriter(clone_from=PdfReader(io.BytesIO(pdf(text))))
+    names = [NameObject(f"/{letter}.sc") for letter in string.ascii_lowercase]
+    encoding = DictionaryObject(
+        {
+            NameObject("/Type"): NameObject("/Encoding"),
+            NameObject("/Differences"): ArrayObject([NumberObject(ord("a")), *names]),
+        }
+    )
+    for each in writer._objects:
+        if isinstance(each, dict) and each.get("/Type") == "/Font":
+            each[NameObject("/Encoding")] = encoding
+    out = io.BytesIO()
+    writer.write(out)
+    return out.getvalue()
 
 
 def structured_pdf() -> bytes:

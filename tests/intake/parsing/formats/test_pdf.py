@@ -39,6 +39,11 @@ def test_letters_drawn_three_times_for_bold_type_are_no_disagreement() -> None:
     assert parsed.text == "\n".join([line] * 10) and parsed.problems == ()
 
 
+def test_letters_that_are_named_as_small_capitals_are_no_disagreement() -> None:
+    parsed = pdf.read(making.small_capitals_pdf("The officer reads the depth of the harbour each morning. " * 10))
+    assert "officer reads" in parsed.text and parsed.problems == ()
+
+
 def test_a_password_is_asked_for_unless_it_is_empty() -> None:
     assert code(making.locked_pdf("secret", "password")) == "parsing.encrypted"
     assert pdf.read(making.locked_pdf("open to all", "")).text == "open to all"
