@@ -86,3 +86,22 @@ def test_deep_xml_is_unreadable_not_a_crash() -> None:
         f'<w:document xmlns:w="{namespace}"><w:body>' + "<w:p>" * 20_000 + "</w:p>" * 20_000 + "</w:body></w:document>"
     )
     assert code(making.with_part(making.word("text"), "word/document.xml", xml.encode())) == "parsing.unreadable"
+
+
+@pytest.mark.parametrize(
+    ("target", "expected"),
+    [
+        ("https://templates.example/letter.dotm", "parsing.remote"),
+        ("file://server/share/letter.dotm", "parsing.remote"),
+        ("\\\\server\\share\\letter.dotm", "parsing.remote"),
+        ("file:///C:\\Users\\clerk\\Templates\\letter.dotm", "parsing.linked"),
+        ("letter.dotm", "parsing.linked"),
+    ],
+)
+def test_a_template_on_the_author_s_disk_is_a_note(target: str, expected: str) -> None:
+    kind = "http://schemas.openxmlformats.org/officeDocument/2006/relationships/attachedTemplate"
+    relation = f'<Relationship Id="rId9" Type="{kind}" Target="{target}" TargetMode="External"/>'
+    namespace = "http://schemas.openxmlformats.org/package/2006/relationships"
+    part = f'<Relationships xmlns="{namespace}">{relation}</Relationships>'.encode()
+    parsed = docx.read(making.with_part(making.word("text"), "word/_rels/settings.xml.rels", part))
+    assert {problem.code for problem in parsed.problems} - {"parsing.hidden_text"} == {expected}

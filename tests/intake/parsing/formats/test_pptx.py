@@ -1,7 +1,12 @@
 from __future__ import annotations
 
 import pytest
+from pptx.chart.data import CategoryChartData
+from pptx.enum.chart import XL_CHART_TYPE
+from pptx.presentation import Presentation
+from pptx.util import Inches
 
+from corpus_guard.domain import Severity
 from corpus_guard.errors import HostileInput
 from corpus_guard.intake.parsing.formats import pptx
 from intake.parsing import making
@@ -38,3 +43,17 @@ def test_a_truncated_pptx_is_unreadable(kept: float) -> None:
     with pytest.raises(HostileInput) as caught:
         pptx.read(content[: int(len(content) * kept)])
     assert caught.value.code == "parsing.unreadable"
+
+
+def test_the_sheet_behind_a_chart_is_a_note() -> None:
+    def add_chart(deck: Presentation) -> None:
+        data = CategoryChartData()
+        data.categories = ["January", "February"]
+        data.add_series("Depth", (3, 4))
+        place = [Inches(1) for _ in range(4)]
+        deck.slides[0].shapes.add_chart(XL_CHART_TYPE.COLUMN_CLUSTERED, *place, data)
+
+    parsed = pptx.read(making.slides(edit=add_chart))
+    assert "Depth" in parsed.text
+    assert ("parsing.embedded", Severity.LOW) in [(problem.code, problem.severity) for problem in parsed.problems]
+    assert all(problem.severity.rank <= Severity.LOW.rank for problem in parsed.problems)

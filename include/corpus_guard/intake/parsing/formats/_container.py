@@ -37,10 +37,11 @@ _TEXT_SUFFIXES = (".xml", ".rels", ".xhtml", ".html", ".htm", ".opf", ".ncx", ".
 _ARCHIVE_MAGIC = (b"PK\x03\x04", b"\x1f\x8b", b"7z\xbc\xaf", b"Rar!", b"BZh", b"\xfd7zXZ")
 _ENCODING = re.compile(rb"(?:\xef\xbb\xbf)?\s*<\?xml[^>]{0,100}?encoding\s*=\s*[\"']([A-Za-z0-9._-]{1,40})[\"']")
 _XML_ENCODINGS = frozenset({"UTF-8", "US-ASCII", "ASCII", "ISO-8859-1", "WINDOWS-1252"})
-_MEDIA_SUFFIX = re.compile(
-    r"\.(?:png|jpe?g|gif|svgz?|webp|tiff?|bmp|emf|wmf|emz|wmz|ttf|otf|woff2?|mp[34]|m4a|wav|fntdata|odttf)\Z",
+_EXPECTED = re.compile(
+    r"\.(?:png|jpe?g|gif|svgz?|webp|tiff?|bmp|emf|wmf|emz|wmz|ttf|otf|woff2?|mp[34]|m4a|wav|fntdata|odttf)\Z|/embeddings/[^/]+\Z",
     re.IGNORECASE,
 )
+"""Names of archives that documents are made with: media, and the sheet behind a chart, which `_ooxml` reports."""
 
 
 class ZipContainer:
@@ -133,7 +134,7 @@ class ZipContainer:
             if entry.file_size != self._size:
                 message = f"the {self.what} states other sizes than its entries have; which count depends on its reader"
                 raise Unreadable("parsing.ambiguous", message)
-            if head.startswith(_ARCHIVE_MAGIC) and not _MEDIA_SUFFIX.search(entry.filename):
+            if head.startswith(_ARCHIVE_MAGIC) and not _EXPECTED.search(entry.filename):
                 nested += 1
         self.names = [entry.filename for entry in entries]
         if odd:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -35,11 +36,12 @@ _LIVE_KINDS = (
     "frame",
     "attachedtemplate",
     "subdocument",
-    "externallinkpath",
-    "externallink",
     "package",
     "control",
 )
+_LINKED_KINDS = ("externallinkpath", "externallink")  # other workbooks, whose values the cells keep
+_OWN_DISK = re.compile(r"(?:file:/{0,3})?[a-z]:[\\/]|(?![a-z][a-z0-9+.-]*:|[\\/]{2})", re.IGNORECASE)
+"""A path with a drive or none, such as that of a template: no address, and no other machine's folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,25 +120,34 @@ def find_active_content(container: ZipContainer) -> tuple[Finding, ...]:
     if b"macroenabled" in kinds or any(name.endswith(("vbaproject.bin", "vbadata.xml")) for name in names):
         message = f"the {container.what} holds macros; they were not read and nothing was run"
         problems.append(make_problem("macros", Severity.HIGH, message))
-    objects = [
-        name
-        for name in names
-        if ("/embeddings/" in name and not name.endswith((".xlsx", ".docx", ".pptx"))) or "/activex/" in name
-    ]
+    controls = sum("/activex/" in name for name in names)
+    if controls:
+        message = f"the {container.what} holds {controls} controls of other programs; they were neither read nor run"
+        problems.append(make_problem("controls", Severity.MEDIUM, message))
+    objects = sum("/embeddings/" in name for name in names)
     if objects:
-        message = f"the {container.what} embeds {len(objects)} objects of other programs; they were not read"
-        problems.append(make_problem("embedded", Severity.MEDIUM, message))
-    remote = 0
+        # The sheet behind a chart, formulas of another editor: what is not read is not published.
+        message = f"the {container.what} embeds {objects} objects of other programs; they were not read"
+        problems.append(make_problem("embedded", Severity.LOW, message, score=0.2))
+    remote = local = 0
     for name, _ in container.matching(r".*\.rels"):
         folder, _, base = name.removesuffix(".rels").rpartition("_rels/")
         for relation in read_relationships(container, folder + base).values():
-            if relation.external and (
+            if relation.external and relation.kind.lower() in _LINKED_KINDS:
+                local += 1
+            elif relation.external and (
                 relation.kind.lower() in _LIVE_KINDS or relation.target.lower().startswith("file:")
             ):
-                remote += 1
+                is_local = bool(_OWN_DISK.match(relation.target))
+                local, remote = local + is_local, remote + (not is_local)
     if remote:
         message = f"{remote} parts of the {container.what} lie elsewhere; its reader would fetch them"
         problems.append(make_problem("remote", Severity.MEDIUM, message))
+    elif local:
+        message = (
+            f"{local} parts of the {container.what} lie on its author's disk or in other workbooks; they were not read"
+        )
+        problems.append(make_problem("linked", Severity.LOW, message, score=0.2))
     return tuple(problems)
 
 

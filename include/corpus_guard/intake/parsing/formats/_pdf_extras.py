@@ -93,7 +93,7 @@ def find_active_content(reader: PdfReader | None) -> list[Finding]:
             problems.append(make_problem("macros", Severity.HIGH, message))
         if "/EmbeddedFiles" in names:
             message = "the PDF has attached files; they were not read"
-            problems.append(make_problem("embedded", Severity.MEDIUM, message))
+            problems.append(make_problem("embedded", Severity.LOW, message, score=0.2))
     except MemoryError:
         raise
     except Exception:
