@@ -105,3 +105,10 @@ def test_a_template_on_the_author_s_disk_is_a_note(target: str, expected: str) -
     part = f'<Relationships xmlns="{namespace}">{relation}</Relationships>'.encode()
     parsed = docx.read(making.with_part(making.word("text"), "word/_rels/settings.xml.rels", part))
     assert {problem.code for problem in parsed.problems} - {"parsing.hidden_text"} == {expected}
+
+
+def test_the_package_names_its_main_part() -> None:
+    with zipfile.ZipFile(io.BytesIO(making.word("first", "second"))) as word:
+        parts = {name.replace("/document.", "/document2."): word.read(name) for name in word.namelist()}
+    renamed = {name: part.replace(b"word/document.xml", b"word/document2.xml") for name, part in parts.items()}
+    assert docx.read(making.archive(renamed)).text == docx.read(making.word("first", "second")).text

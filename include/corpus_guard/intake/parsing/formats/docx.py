@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import io
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from corpus_guard.domain import Finding, Severity
@@ -26,8 +26,8 @@ from corpus_guard.intake.parsing.formats._ooxml import W
 if TYPE_CHECKING:
     from lxml.etree import _Element as Element
 
-_MAIN = "word/document.xml"
-_NOTES = ("word/footnotes.xml", "word/endnotes.xml")
+_MAIN = "word/document.xml"  # where the package does not name another, as online editors do
+_NOTES = frozenset({"footnotes", "endnotes"})  # kinds of relationships
 _MARGIN_PARTS = r"word/(?:header|footer)\d{0,3}\.xml"
 _WP = "{http://schemas.openxmlformats.org/drawingml/2006/wordprocessingDrawing}"
 
@@ -39,8 +39,10 @@ def read(content: bytes) -> ParsedDocument:
     container = ZipContainer(content, "DOCX")
     hidden = HiddenText()
     try:
-        main = _ooxml.read_main_xml(container, _MAIN)
-        roots = {_MAIN: main, **{name: _ooxml.read_part_xml(container, name) for name in _NOTES}}
+        main_part = next(_related_parts(container, "", frozenset({"officeDocument"})), _MAIN)
+        main = _ooxml.read_main_xml(container, main_part)
+        notes = _related_parts(container, main_part, _NOTES)
+        roots = {main_part: main, **{name: _ooxml.read_part_xml(container, name) for name in notes}}
         hiding = _hiding_styles(container)
         bodies = [root for root in roots.values() if root is not None]
         runs = sum(map(_recount.count_run_chars, bodies))
@@ -66,6 +68,13 @@ def read(content: bytes) -> ParsedDocument:
     problems += _recount.compare_counts("DOCX", chars, runs)
     hidden_text, findings = hidden.summarize(text)
     return ParsedDocument(text, hidden_text, clean_declared(declared), (*problems, *findings))
+
+
+def _related_parts(container: ZipContainer, part: str, kinds: frozenset[str]) -> Iterator[str]:
+    """Yield the names of the parts that a part, or the package (""), is related to in such a way."""
+    for relationship in _ooxml.read_relationships(container, part).values():
+        if relationship.kind in kinds and not relationship.external:
+            yield relationship.target
 
 
 def _drop_image(mammoth: Any) -> Any:
