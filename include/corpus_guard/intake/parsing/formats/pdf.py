@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 MAX_PAGES = 5_000
 COMPARED_PAGES = 40
 """Pages, evenly spread, whose text a second parser counts: it takes a hundred times as long as the first."""
+MAX_REREAD_CHARS = 100_000
+"""Characters of a page that are counted again where the counts disagree."""
 _OVERPRINTED = re.compile(r"(\S{1,40}?)\1+")
 """Letters drawn twice or more at one place, for bold type: PDFium reads them once, pypdf each time."""
 _GLYPH_NAME = re.compile(r"/[A-Za-z]{1,12}\d*(?:\.[a-z]{1,5})?")
@@ -142,7 +144,7 @@ def _compare_counts(reader: PdfReader | None, pages: list[_Page]) -> tuple[Findi
         return ()
     step = max(1, len(pages) / COMPARED_PAGES)
     sample = [pages[int(index * step)] for index in range(min(len(pages), COMPARED_PAGES))]
-    first = counted = single = failed = 0
+    first, texts = 0, list[str]()
     for page in sample:
         try:
             text = reader.pages[page.number - 1].extract_text() if reader else None
@@ -150,15 +152,16 @@ def _compare_counts(reader: PdfReader | None, pages: list[_Page]) -> tuple[Findi
             raise
         except Exception:
             text = None  # on a damaged page pypdf raises anything: KeyError, RecursionError, its own errors
-        if text is None:
-            failed += 1
-            continue
-        first += page.chars
-        counted += count_non_space(text)
-        single += count_non_space(_GLYPH_NAME.sub("x", _OVERPRINTED.sub(r"\1", text)))
-    if failed == len(sample):
+        if text is not None:
+            first += page.chars
+            texts.append(text)
+    if not texts:
         return _recount.compare_counts("PDF", first, None)
-    return _recount.compare_counts("PDF", first, single) and _recount.compare_counts("PDF", first, counted)
+    problems = _recount.compare_counts("PDF", first, sum(map(count_non_space, texts)))
+    if not problems:
+        return ()
+    letters = (_GLYPH_NAME.sub("x", _OVERPRINTED.sub(r"\1", text[:MAX_REREAD_CHARS])) for text in texts)
+    return _recount.compare_counts("PDF", first, sum(map(count_non_space, letters))) and problems
 
 
 def _render(pages: list[list[TextLine]]) -> str:
