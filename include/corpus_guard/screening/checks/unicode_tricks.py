@@ -173,6 +173,7 @@ _SUFFIXED = re.compile("[A-Z]{2,}[\u0430-\u045f]{1,4}")  # an abbreviation with 
 _GREEK_AMID = re.compile("[a-z][\u0370-\u03ff]+[a-z]")
 _GREEK = re.compile("[\u0370-\u03ff\u1f00-\u1fff]")
 _CYRILLIC_RUN = re.compile("[\u0400-\u052f]{2}")
+_AROUND_CHARS = 5_000  # on either side of the first disguised word, in which Cyrillic prose excuses slips
 _STYLISED: Final = "\ufffd\ue000-\uf8ff\u0300-\u036f\uff21-\uff5a\U0001d400-\U0001d7ff\U000f0000-\U0010fffd"
 _DAMAGED_OR_STYLISED = re.compile(f"[\ud800-\udfff{_STYLISED}]")
 _NOT_PLAIN = re2.compile(
@@ -263,9 +264,8 @@ def _mixed_script(text: str) -> Iterator[Finding]:
     words = _places(_LETTERS, text, lambda match: _disguised(match[0]))
     if not words:
         return
-    is_cyrillic = _CYRILLIC_RUN.search(
-        _LETTERS.sub(lambda match: "" if _disguised(match[0]) else match[0], text[:10_000])
-    )
+    around = text[max(0, words[0].start - _AROUND_CHARS) : words[0].end + _AROUND_CHARS]
+    is_cyrillic = _CYRILLIC_RUN.search(_LETTERS.sub(lambda match: "" if _disguised(match[0]) else match[0], around))
     slips = sum(_has_latin_i(text[word.start : word.end]) for word in words) if is_cyrillic else 0
     if len(words) - slips >= 3:
         severity, score = Severity.HIGH, min(0.95, 0.7 + 0.02 * len(words))
