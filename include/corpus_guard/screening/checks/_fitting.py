@@ -96,9 +96,7 @@ def stands_in_series(text: str, span: Span) -> bool:
 
 def stands_between_links(text: str, span: Span) -> bool:
     """Return True if the lines before and after a sentence, empty ones left out, hold a link each: a list of teasers."""
-    before, after = text[max(0, span.start - CONTEXT_CHARS) : span.start], text[span.end : span.end + CONTEXT_CHARS]
-    last, first = before.rstrip().rpartition("\n")[2], after.lstrip().partition("\n")[0]
-    return bool(_LINK.search(last) and _LINK.search(first))
+    return all(map(_LINK.search, _neighbouring_lines(text, span)))
 
 
 def is_foreign(text: str, span: Span) -> bool:
@@ -114,12 +112,14 @@ def is_foreign(text: str, span: Span) -> bool:
 
 def _neighbouring_stems(text: str, span: Span) -> set[str]:
     """Return the longer stems of the nearest lines before and after a sentence, such as the heading that it stands under."""
+    before, after = _neighbouring_lines(text, span)
+    stems = _stems(before[-NEIGHBOUR_CHARS:]) | _stems(after[:NEIGHBOUR_CHARS])
+    return {stem for stem in stems if len(stem) == _STEM_LETTERS}
+
+
+def _neighbouring_lines(text: str, span: Span) -> tuple[str, str]:
     before, after = text[max(0, span.start - CONTEXT_CHARS) : span.start], text[span.end : span.end + CONTEXT_CHARS]
-    lines = (
-        before.rstrip().rpartition("\n")[2][-NEIGHBOUR_CHARS:],
-        after.lstrip().partition("\n")[0][:NEIGHBOUR_CHARS],
-    )
-    return {stem for line in lines for stem in _stems(line) if len(stem) == _STEM_LETTERS}
+    return before.rstrip().rpartition("\n")[2], after.lstrip().partition("\n")[0]
 
 
 def _surroundings(text: str, span: Span) -> str:

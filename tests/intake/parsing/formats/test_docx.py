@@ -89,17 +89,18 @@ def test_deep_xml_is_unreadable_not_a_crash() -> None:
 
 
 @pytest.mark.parametrize(
-    ("target", "expected"),
+    ("kind", "target", "expected"),
     [
-        ("https://templates.example/letter.dotm", "parsing.remote"),
-        ("file://server/share/letter.dotm", "parsing.remote"),
-        ("\\\\server\\share\\letter.dotm", "parsing.remote"),
-        ("file:///C:\\Users\\clerk\\Templates\\letter.dotm", "parsing.linked"),
-        ("letter.dotm", "parsing.linked"),
+        ("attachedTemplate", "https://templates.example/letter.dotm", "parsing.remote"),
+        ("attachedTemplate", "file://server/share/letter.dotm", "parsing.remote"),
+        ("attachedTemplate", "\\\\server\\share\\letter.dotm", "parsing.remote"),
+        ("attachedTemplate", "file:///C:\\Users\\clerk\\Templates\\letter.dotm", "parsing.linked"),
+        ("attachedTemplate", "letter.dotm", "parsing.linked"),
+        ("hyperlink", "file://server/share/letter.docx", "parsing.linked"),
     ],
 )
-def test_a_template_on_the_author_s_disk_is_a_note(target: str, expected: str) -> None:
-    kind = "http://schemas.openxmlformats.org/officeDocument/2006/relationships/attachedTemplate"
+def test_a_file_of_the_author_is_a_note(kind: str, target: str, expected: str) -> None:
+    kind = f"http://schemas.openxmlformats.org/officeDocument/2006/relationships/{kind}"
     relation = f'<Relationship Id="rId9" Type="{kind}" Target="{target}" TargetMode="External"/>'
     namespace = "http://schemas.openxmlformats.org/package/2006/relationships"
     part = f'<Relationships xmlns="{namespace}">{relation}</Relationships>'.encode()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -31,15 +32,8 @@ _STRICT = {
 _PROPERTIES = {"title": "title", "creator": "author", "subject": "subject", "created": "date", "modified": "modified"}
 _CORE_PROSE = ("title", "subject", "description", "keywords", "category", "contentStatus", "creator", "lastModifiedBy")
 _APP_PROSE = ("Company", "Manager", "HyperlinkBase")  # the program counts and names the rest
-_LIVE_KINDS = (
-    "oleobject",
-    "frame",
-    "attachedtemplate",
-    "subdocument",
-    "package",
-    "control",
-)
-_LINKED_KINDS = ("externallinkpath", "externallink")  # other workbooks, whose values the cells keep
+_LIVE_KINDS = frozenset({"oleobject", "frame", "attachedtemplate", "subdocument", "package", "control"})
+_LINKED_KINDS = frozenset({"externallinkpath", "externallink"})  # other workbooks, whose values the cells keep
 _OWN_DISK = re.compile(r"(?:file:/{0,3})?[a-z]:[\\/]|(?![a-z][a-z0-9+.-]*:|[\\/]{2})", re.IGNORECASE)
 """A path with a drive or none, such as that of a template: no address, and no other machine's folder."""
 
@@ -129,26 +123,34 @@ def find_active_content(container: ZipContainer) -> tuple[Finding, ...]:
         # The sheet behind a chart, formulas of another editor: what is not read is not published.
         message = f"the {container.what} embeds {objects} objects of other programs; they were not read"
         problems.append(make_problem("embedded", Severity.LOW, message, score=0.2))
-    remote = local = 0
-    for name, _ in container.matching(r".*\.rels"):
-        folder, _, base = name.removesuffix(".rels").rpartition("_rels/")
-        for relation in read_relationships(container, folder + base).values():
-            if relation.external and relation.kind.lower() in _LINKED_KINDS:
-                local += 1
-            elif relation.external and (
-                relation.kind.lower() in _LIVE_KINDS or relation.target.lower().startswith("file:")
-            ):
-                is_local = bool(_OWN_DISK.match(relation.target))
-                local, remote = local + is_local, remote + (not is_local)
-    if remote:
+    places = Counter(
+        _find_place(relation)
+        for name, _ in container.matching(r".*\.rels")
+        for relation in read_relationships(container, _described_part(name)).values()
+        if relation.external
+    )
+    if remote := places["remote"]:
         message = f"{remote} parts of the {container.what} lie elsewhere; its reader would fetch them"
         problems.append(make_problem("remote", Severity.MEDIUM, message))
-    elif local:
-        message = (
-            f"{local} parts of the {container.what} lie on its author's disk or in other workbooks; they were not read"
-        )
+    elif linked := places["linked"]:
+        message = f"the {container.what} names {linked} files of its author's disk or network; they were not read"
         problems.append(make_problem("linked", Severity.LOW, message, score=0.2))
     return tuple(problems)
+
+
+def _described_part(rels: str) -> str:
+    folder, _, base = rels.removesuffix(".rels").rpartition("_rels/")
+    return folder + base
+
+
+def _find_place(relation: Relationship) -> str:
+    """Return "remote" for what a reader fetches from elsewhere, "linked" for other files; empty for addresses of pages."""
+    kind, is_file = relation.kind.lower(), relation.target.lower().startswith("file:")
+    if kind in _LINKED_KINDS or (kind == "hyperlink" and is_file):
+        return "linked"
+    if kind not in _LIVE_KINDS and not is_file:
+        return ""
+    return "linked" if _OWN_DISK.match(relation.target) else "remote"
 
 
 def read_paragraphs(body: Element) -> list[str]:
