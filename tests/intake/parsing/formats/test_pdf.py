@@ -5,7 +5,7 @@ import io
 import pytest
 from pypdf import PdfReader, PdfWriter
 from pypdf.annotations import FreeText
-from pypdf.generic import DecodedStreamObject, NameObject
+from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
 
 from corpus_guard.errors import Unreadable
 from corpus_guard.intake.parsing.formats import pdf
@@ -42,6 +42,20 @@ def test_letters_drawn_three_times_for_bold_type_are_no_disagreement() -> None:
 def test_letters_that_are_named_as_small_capitals_are_no_disagreement() -> None:
     parsed = pdf.read(making.small_capitals_pdf("The officer reads the depth of the harbour each morning. " * 10))
     assert "officer reads" in parsed.text and parsed.problems == ()
+
+
+def test_scripts_of_a_form_are_a_note_and_others_are_not() -> None:
+    def scripted(*, form: bool) -> bytes:
+        writer = PdfWriter(clone_from=PdfReader(io.BytesIO(making.pdf("The depth of the harbour."))))
+        writer.root_object[NameObject("/Names")] = DictionaryObject({NameObject("/JavaScript"): DictionaryObject()})
+        if form:
+            writer.root_object[NameObject("/AcroForm")] = DictionaryObject()
+        out = io.BytesIO()
+        writer.write(out)
+        return out.getvalue()
+
+    assert codes(scripted(form=True)) == ["parsing.form_scripts"]
+    assert codes(scripted(form=False)) == ["parsing.macros"]
 
 
 def test_a_password_is_asked_for_unless_it_is_empty() -> None:

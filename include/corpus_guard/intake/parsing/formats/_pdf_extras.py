@@ -88,9 +88,13 @@ def find_active_content(reader: PdfReader | None) -> list[Finding]:
         action = catalog.get("/OpenAction")
         action = action.get_object() if action is not None else None
         opens_script = isinstance(action, dict) and action.get("/S") in _SCRIPT_ACTIONS
-        if "/JavaScript" in names or "/AA" in catalog or opens_script:
+        has_scripts = "/JavaScript" in names or "/AA" in catalog
+        if opens_script or (has_scripts and "/AcroForm" not in catalog):
             message = "the PDF holds scripts or actions that run when it is opened; they were neither read nor run"
             problems.append(make_problem("macros", Severity.HIGH, message))
+        elif has_scripts:  # as nearly all forms of offices and banks do
+            message = "the PDF is a form with scripts for its fields; they were neither read nor run"
+            problems.append(make_problem("form_scripts", Severity.LOW, message, score=0.3))
         if "/EmbeddedFiles" in names:
             message = "the PDF has attached files; they were not read"
             problems.append(make_problem("embedded", Severity.LOW, message, score=0.2))
