@@ -49,3 +49,8 @@ def test_angle_brackets_are_told_by_their_number() -> None:
         "\\author{⟨first name⟩}, \\title[⟨short title⟩]{⟨title⟩}"
     )
     assert repair_text("the islands (hawaii) and a set {hifi}") == "the islands (hawaii) and a set {hifi}"
+
+
+def test_leaders_of_forms_are_dots() -> None:
+    assert repair_text("Ending \x7f\x7f\x7f\x7f\x7f\x7f $ 12") == "Ending ... $ 12"
+    assert repair_text("a\x7fb") == "a\x7fb"

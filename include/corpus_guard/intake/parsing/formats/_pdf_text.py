@@ -1,4 +1,4 @@
-r"""Repair of a PDF's text: words broken at the ends of lines, and ligatures that a font numbers instead of naming.
+r"""Repair of a PDF's text: words broken at the ends of lines, and signs that a font numbers instead of naming.
 
 Broken words: PDFium marks the hyphen. The word is joined if the document writes it as one elsewhere. The hyphen stays if the
 document writes it elsewhere, if both parts are words of the document ("well-known"), or beside capitals, figures and signs
@@ -10,6 +10,8 @@ number is which ligature differs from font to font, but the letters around it te
 "ffl" is too rare to be told. In the T1 encoding dashes and quotation marks have such numbers, too.
 
 Angle brackets: in an old font of TeX they have the numbers of "h" and "i", so that manuals speak of ``{hfilei}``.
+
+Leaders: forms fill lines with one sign, which many fonts number as a control character. Three or more of one become "...".
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ _BROKEN: Final = re.compile(rf"(?<![\w./@:%{HYPHEN}-])([^\W\d_]+){HYPHEN}([^\W\d
 _LIGATURE: Final = re.compile(r"([^\W\d_]*)([\x1b-\x1f])([^\W\d_]*)")
 _BRACKETED: Final = re.compile(r"(?<=[{\[(*])( ?)h([^\W\d_][^{}\[\]()*]{0,60}?) ?i(?= ?[}\])*])")
 _LEAST_BRACKETED: Final = 3
+_LEADERS: Final = re.compile(r"([\x03-\x08\x0e-\x1f\x7f-\x9f])\1{2,}")
 _VOWELS: Final = frozenset("aeiouyäöüàáâèéêìíîòóôùúû")
 _T1_LIGATURES: Final[Mapping[str, str]] = {"\x1b": "ff", "\x1c": "fi", "\x1d": "fl", "\x1e": "ffi", "\x1f": "ffl"}
 _T1_SIGNS: Final[Mapping[str, str]] = {
@@ -40,8 +43,8 @@ _T1_SIGNS: Final[Mapping[str, str]] = {
 
 
 def repair_text(text: str) -> str:
-    """Return the text with its broken words joined, and its ligatures and angle brackets written out."""
-    text = _join_words(_write_ligatures(text))
+    """Return the text with its broken words joined, and its ligatures, angle brackets and leaders written out."""
+    text = _join_words(_write_ligatures(_LEADERS.sub("...", text)))
     if len(set(_BRACKETED.findall(text))) >= _LEAST_BRACKETED:
         text = _BRACKETED.sub(r"\1⟨\2⟩", text)
     return text
