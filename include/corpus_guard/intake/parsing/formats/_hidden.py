@@ -22,6 +22,7 @@ HIDING_REASONS = {
     "vanish": "formatted as hidden",
     "render_mode": "drawn invisibly",
     "layer": "in a layer that is off",
+    "ligature": "lines with ligatures, read without these",
     "comment": "comments",
     "deleted": "deleted, and kept as a tracked change",
     "notes": "speaker notes",

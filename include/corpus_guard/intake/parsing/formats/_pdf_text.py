@@ -50,6 +50,12 @@ def repair_text(text: str) -> str:
     return text
 
 
+def read_without_ligatures(text: str) -> str:
+    """Return the lines in which ligatures are written out, without these: a font may draw nothing for such a number."""
+    lines = (line for line in text.split("\n") if _LIGATURE.search(line))
+    return "\n".join(_LIGATURE.sub(r"\1\3", line).replace(HYPHEN, "-") for line in lines)
+
+
 def _write_ligatures(text: str) -> str:
     seen, before_consonant, after_vowel = Counter[str](), Counter[str](), Counter[str]()
     for before, sign, after in _LIGATURE.findall(text):

@@ -25,7 +25,7 @@ from corpus_guard.intake.parsing.document import ParsedDocument, clean_declared,
 from corpus_guard.intake.parsing.formats import _pdf_extras, _recount
 from corpus_guard.intake.parsing.formats._hidden import HiddenText, count_non_space
 from corpus_guard.intake.parsing.formats._pdf_page import PdfPageText, TextLine, read_page
-from corpus_guard.intake.parsing.formats._pdf_text import repair_text
+from corpus_guard.intake.parsing.formats._pdf_text import read_without_ligatures, repair_text
 
 if TYPE_CHECKING:
     from pypdf import PdfReader
@@ -71,7 +71,10 @@ def read(content: bytes) -> ParsedDocument:
     declared = _pdf_extras.read_declared(reader, hidden)
     problems += _pdf_extras.find_active_content(reader)
     problems += _compare_counts(reader, pages)
-    text = repair_text(_render([page.lines for page in pages]))
+    raw = _render([page.lines for page in pages])
+    text = repair_text(raw)
+    if other := read_without_ligatures(raw):
+        hidden.add("ligature", other)
     hidden_text, findings = hidden.summarize(text)
     return ParsedDocument(text, hidden_text, clean_declared(declared), (*problems, *findings))
 
