@@ -28,7 +28,9 @@ _BROKEN: Final = re.compile(rf"(?<![\w./@:%{HYPHEN}-])([^\W\d_]+){HYPHEN}([^\W\d
 _LIGATURE: Final = re.compile(r"([^\W\d_]*)([\x1b-\x1f])([^\W\d_]*)")
 _BRACKETED: Final = re.compile(r"(?<=[{\[(*])( ?)h([^\W\d_][^{}\[\]()*]{0,60}?) ?i(?= ?[}\])*])")
 _LEAST_BRACKETED: Final = 3
-_LEADERS: Final = re.compile(r"([\x03-\x08\x0e-\x1f\x7f-\x9f])\1{2,}")
+_LEADERS: Final = re.compile(r"(?<!\w)([\x03-\x08\x0e-\x1f\x7f-\x9f])\1{2,}(?!\w)")
+_IN_WORDS: Final = re.compile(r"[\x1b-\x1f]|(?<=[^\W\d_])[\x10-\x16](?=[^\W\d_])")
+"""Numbers that are written out as letters, and as signs within words."""
 _VOWELS: Final = frozenset("aeiouyäöüàáâèéêìíîòóôùúû")
 _T1_LIGATURES: Final[Mapping[str, str]] = {"\x1b": "ff", "\x1c": "fi", "\x1d": "fl", "\x1e": "ffi", "\x1f": "ffl"}
 _T1_SIGNS: Final[Mapping[str, str]] = {
@@ -51,9 +53,9 @@ def repair_text(text: str) -> str:
 
 
 def read_without_ligatures(text: str) -> str:
-    """Return the lines in which ligatures are written out, without these: a font may draw nothing for such a number."""
-    lines = (line for line in text.split("\n") if _LIGATURE.search(line))
-    return "\n".join(_LIGATURE.sub(r"\1\3", line).replace(HYPHEN, "-") for line in lines)
+    """Return the lines in which words hold what is written out, without it: a font may draw nothing for such a number."""
+    lines = (line for line in text.split("\n") if _IN_WORDS.search(line))
+    return "\n".join(_IN_WORDS.sub("", line).replace(HYPHEN, "-") for line in lines)
 
 
 def _write_ligatures(text: str) -> str:
