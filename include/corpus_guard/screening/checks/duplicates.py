@@ -8,10 +8,12 @@ Rules
 - Several new, slightly different texts of open sources are a burst: a poisoned answer fills the results in
   this way. Texts that differ in a few words are one voice, as exact copies are: mirrors of one page state nothing new,
   and are a note. Very short texts pass ("X is a village in Y" is how stubs are written), and so do trusted and
-  reviewed sources, which may hold yearly reports and one manual for each release.
+  reviewed sources, which may hold yearly reports and one manual for each release. Menus, labels and headings do
+  not count: all pages of a site share them.
 - An open document that is nearly a more trusted one is an imitation: a copy with one quiet change.
 
-What it does not see: texts that say the same in other words, or a copied part of a longer document.
+What it does not see: texts that say the same in other words, a copied part of a longer document, or a burst of
+texts in lines of fewer than eight words.
 """
 
 from __future__ import annotations
