@@ -19,6 +19,13 @@ from pypdf import PdfReader, PdfWriter
 from pypdf.generic import ArrayObject, DictionaryObject, NameObject, NumberObject
 
 
+def written(writer: PdfWriter) -> bytes:
+    """The bytes of a PDF that pypdf holds."""
+    out = io.BytesIO()
+    writer.write(out)
+    return out.getvalue()
+
+
 def pdf(*pages: str, title: str = "A title") -> bytes:
     document = FPDF()
     document.set_title(title)
@@ -58,9 +65,7 @@ def small_capitals_pdf(text: str) -> bytes:
     for each in writer._objects:
         if isinstance(each, dict) and each.get("/Type") == "/Font":
             each[NameObject("/Encoding")] = encoding
-    out = io.BytesIO()
-    writer.write(out)
-    return out.getvalue()
+    return written(writer)
 
 
 def structured_pdf() -> bytes:
@@ -101,9 +106,7 @@ def pdf_with_a_sign_of_no_letter() -> bytes:
         if isinstance(each, dict) and "/ToUnicode" in each:
             letters = each["/ToUnicode"].get_object()
             letters.set_data(letters.get_data().replace(b"<2211>", b"<0000>"))
-    out = io.BytesIO()
-    writer.write(out)
-    return out.getvalue()
+    return written(writer)
 
 
 def scan(words: str) -> bytes:
@@ -122,9 +125,7 @@ def scan(words: str) -> bytes:
 def locked_pdf(text: str, password: str) -> bytes:
     writer = PdfWriter(clone_from=PdfReader(io.BytesIO(pdf(text))))
     writer.encrypt(user_password=password, owner_password="owner", algorithm="AES-256")
-    out = io.BytesIO()
-    writer.write(out)
-    return out.getvalue()
+    return written(writer)
 
 
 def word(*paragraphs: str, vanish: str = "", white: str = "", tiny: str = "") -> bytes:

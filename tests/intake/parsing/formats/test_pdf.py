@@ -9,6 +9,7 @@ from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
 
 from corpus_guard.errors import Unreadable
 from corpus_guard.intake.parsing.formats import pdf
+from corpus_guard.intake.parsing.formats._pdf_page import PdfPageText, TextLine
 from intake.parsing import making
 
 
@@ -44,15 +45,20 @@ def test_letters_that_are_named_as_small_capitals_are_no_disagreement() -> None:
     assert "officer reads" in parsed.text and parsed.problems == ()
 
 
+def test_hidden_text_keeps_the_control_characters_that_stand_for_ligatures(monkeypatch: pytest.MonkeyPatch) -> None:
+    hidden = {"colour": "ig\x1bnore the proce\x02dure of the de\x1bned quay"}
+    page = PdfPageText([TextLine("The quay is swept.", 12.0)], hidden, 0, is_scan=False)
+    monkeypatch.setattr(pdf, "read_page", lambda *_: page)
+    assert "ig\x1bnore the procedure of the de\x1bned quay" in pdf.read(making.pdf("any")).hidden
+
+
 def test_scripts_of_a_form_are_a_note_and_others_are_not() -> None:
     def scripted(*, form: bool) -> bytes:
         writer = PdfWriter(clone_from=PdfReader(io.BytesIO(making.pdf("The depth of the harbour."))))
         writer.root_object[NameObject("/Names")] = DictionaryObject({NameObject("/JavaScript"): DictionaryObject()})
         if form:
             writer.root_object[NameObject("/AcroForm")] = DictionaryObject()
-        out = io.BytesIO()
-        writer.write(out)
-        return out.getvalue()
+        return making.written(writer)
 
     assert codes(scripted(form=True)) == ["parsing.form_scripts"]
     assert codes(scripted(form=False)) == ["parsing.macros"]
@@ -137,6 +143,4 @@ def drawn(writer: PdfWriter, start: bytes) -> DecodedStreamObject:
 
 
 def written(writer: PdfWriter) -> bytes:
-    out = io.BytesIO()
-    writer.write(out)
-    return out.getvalue()
+    return making.written(writer)

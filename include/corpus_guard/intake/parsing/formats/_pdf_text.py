@@ -46,7 +46,7 @@ _T1_SIGNS: Final[Mapping[str, str]] = {
 
 def repair_text(text: str) -> str:
     """Return the text with its broken words joined, and its ligatures, angle brackets and leaders written out."""
-    text = _join_words(_write_ligatures(_LEADERS.sub("...", text)))
+    text = join_words(_write_ligatures(_LEADERS.sub("...", text)))
     if len(set(_BRACKETED.findall(text))) >= _LEAST_BRACKETED:
         text = _BRACKETED.sub(r"\1⟨\2⟩", text)
     return text
@@ -76,7 +76,8 @@ def _write_ligatures(text: str) -> str:
     return text.translate({ord(sign): written for sign, written in letters.items()}) if letters else text
 
 
-def _join_words(text: str) -> str:
+def join_words(text: str) -> str:
+    """Return the text with its broken words joined."""
     if HYPHEN not in text:
         return text
     written = set(_WORD.findall(_BROKEN.sub(" ", text).casefold()))

@@ -25,7 +25,7 @@ from corpus_guard.intake.parsing.document import ParsedDocument, clean_declared,
 from corpus_guard.intake.parsing.formats import _pdf_extras, _recount
 from corpus_guard.intake.parsing.formats._hidden import HiddenText, count_non_space
 from corpus_guard.intake.parsing.formats._pdf_page import PdfPageText, TextLine, read_page
-from corpus_guard.intake.parsing.formats._pdf_text import read_without_ligatures, repair_text
+from corpus_guard.intake.parsing.formats._pdf_text import join_words, read_without_ligatures, repair_text
 
 if TYPE_CHECKING:
     from pypdf import PdfReader
@@ -108,9 +108,9 @@ def _read_pages(
                 searchable += 1
                 lines = [TextLine(line, 0.0) for line in invisible.split("\n") if line.strip()]
             else:
-                hidden.add("render_mode", repair_text(invisible))
+                hidden.add("render_mode", join_words(invisible))
         for reason, text in page.hidden.items():
-            hidden.add(reason, repair_text(text))
+            hidden.add(reason, join_words(text))
         visible = sum(count_non_space(line.text) for line in lines)
         pages.append(_Page(number, lines, page.chars or visible))
     return pages, _report_pages(count, pages, broken, searchable)
