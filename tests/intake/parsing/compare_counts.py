@@ -1,7 +1,7 @@
 """How far two parsers of real documents are apart: ``python tests/intake/parsing/compare_counts.py FOLDER…``.
 
 Parses every HTML, PDF, DOCX, PPTX, XLSX and EPUB file below the folders, at most so many of a kind, spread evenly, and prints for each
-kind how many there were, how many of them set off ``parsing.extractors_disagree``, and which. What `_second.SHARE` rests on.
+kind how many there were, how many of them set off ``parsing.extractors_disagree``, and which. What `_recount.MIN_SHARE` rests on.
 """
 
 from __future__ import annotations

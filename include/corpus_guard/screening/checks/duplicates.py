@@ -100,13 +100,13 @@ class Duplicates(ConfiguredCheck[DuplicatesParams]):
         return self.finding("known_bad", severity, score, message, tags=("poisoning", "rag_poisoning"))
 
     def _burst(self, version: Version, neighbours: Sequence[SimilarDocument]) -> Finding | None:
-        if version.stamp.trust is not TrustLevel.OPEN or len(running_words(version.text)) < self.params.burst_words:
+        if version.stamp.trust is not TrustLevel.OPEN:
             return None
         alike = [
             n for n in neighbours if n.standing is Standing.NEW and n.similarity < 1.0 and n.trust is TrustLevel.OPEN
         ]
         documents = len({n.doc_id for n in alike}) + 1
-        if documents < self.params.burst:
+        if documents < self.params.burst or len(running_words(version.text)) < self.params.burst_words:
             return None
         is_mirror = any(n.mirrored and n.similarity >= MIRROR_SIMILARITY for n in alike)
         count = len({n.mirrored or n.doc_id for n in alike}) + (not is_mirror)

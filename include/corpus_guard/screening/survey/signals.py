@@ -106,14 +106,13 @@ def measure_signals(version: Version) -> Signals:
         trust=version.stamp.trust,
         text_sha256=version.text_sha256,
         values=_measure(version, words),
-        minhash=compute_minhash(version.text),
+        minhash=_minhash(_compared_words(version.text, words)),
     )
 
 
 def compute_minhash(text: str) -> bytes:
     """Return the MinHash of a version with this text: of its running words, or of all where these are few."""
-    running = running_words(text)
-    return _minhash(running if len(running) >= RUNNING_TEXT else WORD_OR_IDEOGRAPH.findall(text.casefold()))
+    return _minhash(_compared_words(text, WORD_OR_IDEOGRAPH.findall(text.casefold())))
 
 
 def running_words(text: str) -> list[str]:
@@ -123,6 +122,11 @@ def running_words(text: str) -> list[str]:
     """
     lines = map(WORD_OR_IDEOGRAPH.findall, _ADDRESS.sub("", text.casefold()).splitlines())
     return [word for line in lines if len(line) >= RUNNING_LINE for word in line]
+
+
+def _compared_words(text: str, words: list[str]) -> list[str]:
+    running = running_words(text)
+    return running if len(running) >= RUNNING_TEXT else words
 
 
 def measure_values(version: Version) -> dict[str, float]:

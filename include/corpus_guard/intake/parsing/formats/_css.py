@@ -97,7 +97,7 @@ class DocumentStyles:
         return element in self._rules
 
     def of(self, element: ElementNode) -> ElementStyle:
-        """Return the style of one element: its legacy attributes, its rules, its own style; the last value counts."""
+        """Return the style of one element: its attributes, its rules, its own style; the last value counts."""
         values: dict[str, str] = {}
         for attribute, name in (("color", "color"), ("bgcolor", "background-color")):
             if element.hasattr(attribute):
@@ -105,11 +105,12 @@ class DocumentStyles:
         for declarations in self._rules.get(element, ()):
             values.update(declarations)
         values.update(_parse_style((element.getattr("style") or "")[:_MAX_STYLE_CHARS]))
-        if not values:
+        is_hidden = element.hasattr("hidden")
+        if not values and not is_hidden:
             return ElementStyle()
         backgrounds = _parse_colors(values.get("background-color") or values.get("background", ""))
         return ElementStyle(
-            gone=_find_removal(values),
+            gone=_find_removal(values) or ("display" if is_hidden else ""),
             unseen=_find_concealment(values),
             color=next(_parse_colors(values.get("color", "")), None),
             background=next((color for color in backgrounds if color != TRANSPARENT), None),

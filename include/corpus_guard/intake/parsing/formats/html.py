@@ -158,7 +158,7 @@ def _find_curtains(document: DocumentNode, styles: _css.DocumentStyles) -> froze
         if element is None:
             break
         style = styles.of(element)
-        if style.gone or style.unseen or element.hasattr("hidden"):
+        if style.gone or style.unseen:
             curtains.add(element)
         least = _count_text(element) / 2
         inner = (each for each in _children(element) if isinstance(each, ElementNode))
@@ -364,7 +364,7 @@ class _TreeReader:
         style = self._styles.of(node)
         gone, unseen = look.gone, look.unseen
         if node not in self._curtains:
-            gone = gone or style.gone or ("display" if node.hasattr("hidden") else "")
+            gone = gone or style.gone
             unseen = unseen if style.unseen is None else style.unseen
         furniture = look.furniture or (node.getattr("role") or "") in _FURNITURE
         color, background = style.color or look.color, style.background or look.background
