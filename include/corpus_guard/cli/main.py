@@ -226,6 +226,9 @@ def screen(
         Path | None,
         typer.Option(help="File of questions that users ask, one per line: texts written to answer one are detected."),
     ] = None,
+    quote: Annotated[
+        bool, typer.Option("--quote", help="Also write the text that each finding is about. Not in sarif.")
+    ] = False,
     fail_on: Annotated[
         FailOn, typer.Option(help="Exit with code 1 if a document gets this verdict or a worse one.")
     ] = FailOn.NEVER,
@@ -233,6 +236,8 @@ def screen(
     """Screen documents without a ledger or a store. Writes one verdict per document or row, in input order.
 
     Example: `guard screen docs/ --out verdicts.jsonl --fail-on quarantine`
+
+    What is held back, and for which words: `guard screen page.html --format text --quote`
 
     With what is known to be true: `guard screen posts/ --against manuals/`
 
@@ -244,6 +249,8 @@ def screen(
 
     if output is not None and output.resolve() in {path.resolve() for path in paths}:
         raise errors.Misuse(f"--out {output}: this is the input file; choose another file")
+    if quote and form is ScreenFormat.SARIF:
+        raise errors.Misuse("--quote: a code host shows results to everybody; choose --format text or jsonl")
     counts = dict.fromkeys(Verdict, 0)
     held: list[str] = []  # the first few that are held back
     skipped: Counter[str] = Counter()
@@ -263,9 +270,9 @@ def screen(
         with console.writing(output) as write:
             judged = _counted(rows, counts, held)
             if form is ScreenFormat.JSONL:
-                pieces: Iterable[str] = (console.as_json(row.as_dict()) + "\n" for row in judged)
+                pieces: Iterable[str] = (console.as_json(row.as_dict(quoted=quote)) + "\n" for row in judged)
             else:
-                pieces = format_sarif(judged) if form is ScreenFormat.SARIF else format_text(judged)
+                pieces = format_sarif(judged) if form is ScreenFormat.SARIF else format_text(judged, quoted=quote)
             for piece in pieces:
                 write(piece)
     total = sum(counts.values())

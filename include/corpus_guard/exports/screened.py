@@ -1,7 +1,7 @@
 """Results of a screening without a ledger, for terminals, hooks and code hosts.
 
 Rules
-    * no word of a document: what a finding says, its code and its place;
+    * no word of a document unless asked for: what a finding says, its code and its place;
     * every character that a terminal could act on is shown as its code point;
     * ``text`` names only documents that are held back; ``sarif`` holds only their findings of medium severity or more,
       because a code host shows each result to everybody who reads the change.
@@ -25,10 +25,10 @@ _STATES = {Verdict.ACCEPT: "accepted", Verdict.QUARANTINE: "quarantined", Verdic
 _HOW = {Verdict.QUARANTINE: "held back", Verdict.REJECT: "rejected"}
 
 
-def format_text(documents: Iterable[ScreenedDocument]) -> Iterator[str]:
-    """Yield a line for each document that is held back, and one for each of its findings."""
+def format_text(documents: Iterable[ScreenedDocument], *, quoted: bool = False) -> Iterator[str]:
+    """Yield a line for each document that is held back, and one for each of its findings; with another for its text if `quoted`."""
     for document in documents:
-        yield from _lines(document)
+        yield from _lines(document, quoted=quoted)
 
 
 def format_sarif(documents: Iterable[ScreenedDocument]) -> Iterator[str]:
@@ -36,15 +36,17 @@ def format_sarif(documents: Iterable[ScreenedDocument]) -> Iterator[str]:
     return format_log(_results(documents))
 
 
-def _lines(document: ScreenedDocument) -> Iterator[str]:
+def _lines(document: ScreenedDocument, *, quoted: bool) -> Iterator[str]:
     verdict = document.judgement.verdict
     if verdict is Verdict.ACCEPT:
         return
     name = escape_unprintable(document.id)
     yield f"{name}: {_HOW[verdict]}, risk {document.judgement.risk:.2f}\n"
-    for finding, line in zip(document.judgement.findings, document.lines, strict=True):
+    for finding, line, quote in zip(document.judgement.findings, document.lines, document.quotes, strict=True):
         place = f", line {line}" if line else ""
         yield f"  {finding.severity}: {finding.code}{place}: {escape_unprintable(finding.message)}\n"
+        if quoted and quote:
+            yield f"    > {escape_unprintable(' '.join(quote.split()))}\n"
 
 
 def _results(documents: Iterable[ScreenedDocument]) -> Iterator[ExportedFinding]:

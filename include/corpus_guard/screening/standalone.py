@@ -55,6 +55,7 @@ from corpus_guard.screening.wording import load_wording
 from corpus_guard.settings import Settings, load_settings
 
 DOCUMENTS_PER_BATCH: Final = 512  # documents held at a time
+QUOTED_CHARS: Final = 300  # of the place of a finding
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,16 +67,24 @@ class ScreenedDocument:
     file: str  # as it was named, with the path inside the folder
     stamp: Stamp
     lines: tuple[int, ...]  # of each finding, in the text as parsed, from 1; 0: it has no place there
+    quotes: tuple[str, ...]  # the text at that place, at most `QUOTED_CHARS` of it; empty: it has no place there
 
-    def as_dict(self) -> dict[str, object]:
-        """Return a JSON-ready form, with `shadow_verdict` only where it differs from the verdict."""
+    def as_dict(self, *, quoted: bool = False) -> dict[str, object]:
+        """Return a JSON-ready form, with `shadow_verdict` only where it differs from the verdict.
+
+        Args:
+            quoted: findings also have `quote`, the text at their place.
+        """
         shadow = self.judgement.shadow_verdict
+        findings = [finding.as_dict() for finding in self.judgement.findings]
+        if quoted:
+            findings = [{**finding, "quote": quote} for finding, quote in zip(findings, self.quotes, strict=True)]
         return {
             "id": self.id,
             "verdict": self.judgement.verdict.value,
             **({"shadow_verdict": shadow.value} if shadow else {}),
             "risk": self.judgement.risk,
-            "findings": [finding.as_dict() for finding in self.judgement.findings],
+            "findings": findings,
         }
 
 
@@ -252,11 +261,10 @@ def _screen_sources(
             progress("screening", done, total)
             relevant = survey.of([version.version_id for version in versions]) if survey else None
             for name, version, judgement in zip(names, versions, screening.judge(versions, relevant), strict=True):
-                lines = tuple(
-                    version.text.count("\n", 0, finding.span.start) + 1 if finding.span else 0
-                    for finding in judgement.findings
-                )
-                yield ScreenedDocument(name.id, judgement, name.file, version.stamp, lines)
+                spans = [finding.span for finding in judgement.findings]
+                lines = tuple(version.text.count("\n", 0, span.start) + 1 if span else 0 for span in spans)
+                quotes = tuple(version.text[span.start : span.end][:QUOTED_CHARS] if span else "" for span in spans)
+                yield ScreenedDocument(name.id, judgement, name.file, version.stamp, lines, quotes)
             done += len(names)
         progress("screening", total, total)
 
