@@ -734,3 +734,36 @@ def test_what_is_foreseen_from_the_text_before_it_is_no_gibberish(models: Models
 
     assert list(check.run([replace(page, chunks=(chunk,))], None)) == []
     assert len(list(check.run([a_cut_version(cut, GIBBERISH[0])], None))) == 1
+
+
+@pytest.mark.parametrize(("nats", "in_lines"), [(8.2, []), (8.6, ["perplexity.gibberish"])])
+def test_the_first_words_of_short_lines_may_be_stranger(
+    models: Models, cut: Chunker, nats: float, in_lines: list[str]
+) -> None:
+    words = GIBBERISH[0].replace("#", "").split()
+
+    class Reader(LanguageStub):
+        def surprisals(self, texts: Sequence[str]) -> list[NDArray[np.float32]]:
+            return [np.full(60, nats, np.float32) for _ in texts]
+
+        def token_places(self, texts: Sequence[str]) -> list[NDArray[np.int64]]:
+            ends = [np.linspace(1, len(text), 60).astype(np.int64) for text in texts]
+            return [np.stack([end - 1, end], axis=1) for end in ends]
+
+    def codes(words_a_line: int) -> list[str]:
+        lines = (" ".join(words[at : at + words_a_line]) for at in range(0, len(words), words_a_line))
+        params = PerplexityParams(rarity_bits=0.0, bare_nats=99.0, content_nats=99.0)
+        check = Perplexity(params, models.frequency_vocabulary, "digest", Reader)
+        return [finding.code for _, finding in check.run([a_cut_version(cut, "\n".join(lines))], None)]
+
+    assert codes(2) == in_lines
+    assert codes(6) == codes(len(words)) == ["perplexity.gibberish"]
+
+
+def test_gibberish_in_short_lines_is_found(check: Perplexity, cut: Chunker) -> None:
+    words = " ".join(GIBBERISH).split()
+    lines = "\n".join(" ".join(words[at : at + 4]) for at in range(0, len(words), 4))
+
+    (findings,) = found(check, a_cut_version(cut, lines))
+
+    assert [finding.code for finding in findings] == ["perplexity.gibberish"]

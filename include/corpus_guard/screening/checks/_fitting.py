@@ -29,6 +29,13 @@ MAX_SENTENCE_CHARS: Final = 300
 _STEM_LETTERS: Final = 5
 _LETTERS: Final = re.compile(r"[^\W\d_]{3,}")
 
+
+def _stem(word: str) -> str:
+    """Return the first letters of a word; of a short one without the s of a plural."""
+    is_short_plural = len(word) in (_STEM_LETTERS - 1, _STEM_LETTERS) and word[-1] == "s" != word[-2]
+    return word[:-1] if is_short_plural else word[:_STEM_LETTERS]
+
+
 # Words of questions and requests in general: they recur in any text, whatever its topic.
 _COMMON_WORDS: Final = (
     "all and any are but can did few for get got had has her him his how its let may new not now off one our out own put say see set "
@@ -38,7 +45,7 @@ _COMMON_WORDS: Final = (
     "that their them then there these they thing things this those through under used using very want well were what when where which "
     "while will with without word words work works would write your yours yourself"
 )
-_COMMON_STEMS: Final = frozenset(word[:_STEM_LETTERS] for word in _COMMON_WORDS.split())
+_COMMON_STEMS: Final = frozenset(map(_stem, _COMMON_WORDS.split()))
 
 
 # Lines of a log of changes (git, GNU, Debian), and of lists that name what commands and functions do.
@@ -127,7 +134,7 @@ def _surroundings(text: str, span: Span) -> str:
 
 
 def _stems(text: str) -> set[str]:
-    return {word[:_STEM_LETTERS] for word in _LETTERS.findall(text.casefold())} - _COMMON_STEMS
+    return {_stem(word) for word in _LETTERS.findall(text.casefold())} - _COMMON_STEMS
 
 
 _REFERENCE: Final = re.compile(

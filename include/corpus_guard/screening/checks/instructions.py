@@ -345,7 +345,7 @@ class Instructions(ConfiguredCheck[InstructionsParams]):
 
     name = "instructions"
     params_class = InstructionsParams
-    code_version = ("15",)
+    code_version = ("16",)
 
     def __init__(
         self,

@@ -22,7 +22,8 @@ them:
    changelog's entry are left out: no model can foresee the digits of a hash. What is unlikely then is read once more
    among them, without counting them, and what still is a third time after the text before it in its document: a list of
    changes is torn apart without its names, and its jargon stood there
-   before. A list of random words stays as unlikely. Words in capitals, and many different ones in brackets, are
+   before. A list of random words stays as unlikely. There, windows of many short lines, such as headlines, may be up to 0.6 nats
+   stranger: nobody can foresee how a line begins. Words in capitals, and many different ones in brackets, are
    read as plain words: the embedder knows neither sign.
 4. *bare words*, for the chunks in which nothing was found: signs count as common in step 1, and what they join is left out in step 3, so
    words written as a list, a path or addresses pass both. Windows of 20 tokens without signs, figures and words of two letters are read by
@@ -81,6 +82,12 @@ MAXSHAPES: Final = 0.7
 """Share of a chunk that may be left out."""
 MAX_CHARS_BEFORE: Final = 700
 """Characters that are read before a suspect chunk: with it they fit into what the model reads at once."""
+TOKENS_OF_LINE: Final = 12
+"""Tokens of an ordinary line. Headlines, names and tags stand in shorter ones, and the first word of each can hardly be foreseen."""
+LINE_NATS: Final = 4.8
+"""What each line above that number takes off the nats of a window, all tokens together."""
+MAX_LINES_NATS: Final = 0.6
+"""Most that lines take off the mean: random words in lines of two or three still lie above the limits."""
 
 _FIXED: Final = re.compile(
     r"\w+://[^\s)>]+|(?<=\])\([^\s)]*"  # addresses
@@ -170,7 +177,7 @@ class Perplexity(ConfiguredCheck[PerplexityParams]):
     name = "perplexity"
     second_stage = True
     params_class = PerplexityParams
-    code_version = ("perplexity", "13")
+    code_version = ("perplexity", "14")
 
     def __init__(
         self, params: PerplexityParams, vocabulary: Path, model_digest: str, model: Callable[[], SurpriseModel]
@@ -351,17 +358,24 @@ class Perplexity(ConfiguredCheck[PerplexityParams]):
             text, start = surrounded[number]
             if not len(places) or places[-1, 1] < len(text):
                 continue  # not read to its end
-            worst = self._judge(nats[_outside_shapes(text, places) & (places[:, 1] > start)])
+            counted = _outside_shapes(text, places) & (places[:, 1] > start)
+            lines = _line_numbers(suspects[number].chunk.text, places[:, 1] - start)
+            worst = self._judge(nats[counted], lines[counted])
             if worst:
                 unlikely[number] = unlikely[number]._replace(text=text, worst=worst)
             else:
                 del unlikely[number]
         return list(unlikely.values())
 
-    def _judge(self, nats: NDArray[np.float32]) -> tuple[float, bool] | None:
-        """Return the worst nats a token and whether they are gibberish; None for what people write."""
-        worst, contrast = _worst(nats, SURPRISE_WINDOW)
-        short, short_contrast = _worst(nats, SHORT_WINDOW)
+    def _judge(self, nats: NDArray[np.float32], lines: NDArray[np.int64] | None = None) -> tuple[float, bool] | None:
+        """Return the worst nats a token and whether they are gibberish; None for what people write.
+
+        Args:
+            nats: of each token.
+            lines: number of the line in which each stands; None: all stand in one.
+        """
+        worst, contrast = _worst(nats, SURPRISE_WINDOW, lines)
+        short, short_contrast = _worst(nats, SHORT_WINDOW, lines)
         suspect = worst > self.params.suspect_nats and contrast >= self.params.contrast_nats
         burst = short > self.params.short_nats and short_contrast >= self.params.contrast_nats + SHORT_EXTRA
         gibberish = worst > self.params.gibberish_nats
@@ -509,10 +523,20 @@ def _overlaps(tokens: NDArray[np.int64], places: Sequence[tuple[int, int]], leng
     return ends
 
 
-def _worst(nats: NDArray[np.float32], width: int) -> tuple[float, float]:
+def _line_numbers(text: str, ends: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return in which line of a text each token stands that ends there in it, once it is written in one line."""
+    lengths = [len(" ".join(line.split())) + 1 for line in text.split("\n") if line.strip()]
+    numbers: NDArray[np.int64] = np.searchsorted(np.cumsum(lengths), ends, side="left")
+    return numbers
+
+
+def _worst(nats: NDArray[np.float32], width: int, lines: NDArray[np.int64] | None = None) -> tuple[float, float]:
     """Return the highest mean over `width` tokens, and its distance to the median; zeros for too few tokens."""
     windows = window_means(nats, width)
     if not len(windows):
         return 0.0, 0.0
+    if lines is not None and len(lines) >= width:
+        excess = lines[width - 1 :] - lines[: len(lines) - width + 1] - width / TOKENS_OF_LINE
+        windows = windows - np.clip(LINE_NATS * excess / width, 0, MAX_LINES_NATS)
     worst = float(windows.max())
     return worst, worst - float(np.median(windows))
