@@ -87,15 +87,15 @@ def split_clauses(sentence: str) -> list[Clause]:
     cuts = [0]
     is_relative = False
     for match in _CUT.finditer(sentence):
-        left, right = sentence[cuts[-1] : match.start()], sentence[match.end() : match.end() + 120]
-        if left.count("(") > left.count(")"):
+        before, after = sentence[cuts[-1] : match.start()], sentence[match.end() : match.end() + 120]
+        if before.count("(") > before.count(")"):
             continue  # "(18 June 1904 – 25 July 1973)"
         if is_relative and match.group().startswith(","):
             cuts.append(match.end())  # the clause ", which …," is over
             is_relative = False
-        elif _is_cut(match.group(), left, right):
+        elif _is_cut(match.group(), before, after):
             cuts.append(match.end())
-            is_relative = bool(_RELATIVE.match(right))
+            is_relative = bool(_RELATIVE.match(after))
     ends = [*cuts[1:], len(sentence)]
     clauses: list[Clause] = []
     for start, next_start in zip(cuts, ends, strict=True):
@@ -111,28 +111,28 @@ def begins_with_pronoun(clause: str) -> bool:
     return bool(_PRONOUN_SUBJECT.match(clause))
 
 
-def _is_cut(mark: str, left: str, right: str) -> bool:
+def _is_cut(mark: str, before: str, after: str) -> bool:
     """Return whether both sides of a mark can stand alone."""
     mark = mark.strip()
-    following = right.lower().partition(" ")[0].strip(",")
+    following = after.lower().partition(" ")[0].strip(",")
     if mark.lower() == "that":  # "I can tell you that …"
-        is_cut = bool(_REPORTING.search(left))
-    elif _OPENING.match(left):  # "If you ask me, …": cut where the main clause begins
-        is_cut = mark.startswith((",", ";", ":")) and _has_subject_or_verb(left) and following not in {"and", "or"}
+        is_cut = bool(_REPORTING.search(before))
+    elif _OPENING.match(before):  # "If you ask me, …": cut where the main clause begins
+        is_cut = mark.startswith((",", ";", ":")) and _has_subject_or_verb(before) and following not in {"and", "or"}
     elif following == "and":
-        words = right.split(" ")[1 : _CLAUSE_AFTER_AND + 1]
+        words = after.split(" ")[1 : _CLAUSE_AFTER_AND + 1]
         is_listed = bool(words) and words[0].endswith(",")
-        is_cut = bool(_VERB_FIRST.match(right)) or (_has_verb(left) and not is_listed and _has_verb(" ".join(words)))
-    elif mark == "," and not _BEGINS_CLAUSE.match(right):
-        words = right.split(" ")[:_CLAUSE_AFTER_AND]
-        is_cut = bool(_DETERMINER.match(right) and _VERB.search(left) and _VERB.search(" ".join(words)))
-    elif _PREPOSITION.match(right) and not _VERB.search(right[:80]):
+        is_cut = bool(_VERB_FIRST.match(after)) or (_has_verb(before) and not is_listed and _has_verb(" ".join(words)))
+    elif mark == "," and not _BEGINS_CLAUSE.match(after):
+        words = after.split(" ")[:_CLAUSE_AFTER_AND]
+        is_cut = bool(_DETERMINER.match(after) and _VERB.search(before) and _VERB.search(" ".join(words)))
+    elif _PREPOSITION.match(after) and not _VERB.search(after[:80]):
         is_cut = False
-    elif _RELATIVE.match(right):
+    elif _RELATIVE.match(after):
         is_cut = True
     else:
-        can_stand = _has_verb(left) if mark in {",", ""} else _stands_alone(left)
-        is_cut = can_stand and (_stands_alone(right) or following == "not")
+        can_stand = _has_verb(before) if mark in {",", ""} else _stands_alone(before)
+        is_cut = can_stand and (_stands_alone(after) or following == "not")
     return is_cut
 
 

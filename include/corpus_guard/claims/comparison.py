@@ -149,7 +149,7 @@ class Outcome(StrEnum):
 class Comparison:
     """Two statements, compared."""
 
-    one: Statement
+    statement: Statement
     other: Statement
     outcome: Outcome
     sameness: float  # share of the weight that both are about, 0..1
@@ -178,60 +178,64 @@ class Comparisons:
         return self.not_compared == 0
 
 
-def compare(one: Statement, other: Statement, similarity: float | None = None) -> Comparison:
+def compare(statement: Statement, other: Statement, similarity: float | None = None) -> Comparison:
     """Return whether two statements agree, conflict, or are about different things.
 
     Args:
-        one: a statement.
+        statement: a statement.
         other: another.
         similarity: cosine of the embedded `masked` sentences; None: words alone decide.
     """
-    comparison = _compare(one, other, similarity)
+    comparison = _compare(statement, other, similarity)
     # Asked last: what a statement stands for is read from the sentences before it.
     if comparison.outcome is not Outcome.UNRELATED and (
-        one.is_history != other.is_history or _stand_for_two(one, other)
+        statement.is_history != other.is_history or _stand_for_two(statement, other)
     ):
-        return Comparison(one, other, Outcome.UNRELATED, comparison.sameness)
+        return Comparison(statement, other, Outcome.UNRELATED, comparison.sameness)
     return comparison
 
 
-def _compare(one: Statement, other: Statement, similarity: float | None) -> Comparison:
+def _compare(statement: Statement, other: Statement, similarity: float | None) -> Comparison:
     """Compare two statements as if both told of the present, and "it" stood for one thing."""
-    if not _may_relate(one, other) or _share_too_little(one, other):
-        return Comparison(one, other, Outcome.UNRELATED, 0.0)
-    words, other_words = _weights(one, other), _weights(other, one)
+    if not _may_relate(statement, other) or _share_too_little(statement, other):
+        return Comparison(statement, other, Outcome.UNRELATED, 0.0)
+    words, other_words = _weights(statement, other), _weights(other, statement)
     too_few = len(words.keys() & other_words.keys()) < MIN_SHARED < min(len(words), len(other_words)) - 1
     if too_few:
-        return Comparison(one, other, Outcome.UNRELATED, 0.0)
-    if pair := None if _have_two_years(one, other) else _exchanged_names(one, other):
-        return Comparison(one, other, Outcome.CONFLICT, _shared(words, other_words)[1], (pair,))
-    own_names, other_names = _names_apart(one, other), _names_apart(other, one)
+        return Comparison(statement, other, Outcome.UNRELATED, 0.0)
+    if pair := None if _have_two_years(statement, other) else _exchanged_names(statement, other):
+        return Comparison(statement, other, Outcome.CONFLICT, _shared(words, other_words)[1], (pair,))
+    own_names, other_names = _names_apart(statement, other), _names_apart(other, statement)
     if own_names and other_names:
-        return _compare_names(one, other, own_names, other_names)
+        return _compare_names(statement, other, own_names, other_names)
     smaller, jaccard = _shared(words, other_words)
     is_same = smaller >= SHARED_OF_SMALLER and jaccard >= SHARED_OF_BOTH
-    is_same &= len(one.words.keys() & other.words.keys()) >= MIN_SHARED or _covers(one, other) or _covers(other, one)
+    is_same &= (
+        len(statement.words.keys() & other.words.keys()) >= MIN_SHARED
+        or _covers(statement, other)
+        or _covers(other, statement)
+    )
     is_same |= similarity is not None and similarity >= SAME_MEANING and jaccard > 0
-    equal, different = _relate_values(one, other)
-    is_code = one.is_code or other.is_code
+    equal, different = _relate_values(statement, other)
+    is_code = statement.is_code or other.is_code
     is_same = (
         is_same
-        and _names_subject(one, other)
-        and _names_subject(other, one)
-        and (not have_two_subjects(one, other) or _share_subject(one, other))
-        and not _tell_of_parts(one, other)
-        and not _names_variant(one, other)
-        and not _is_for_something_else(one, other)
+        and _names_subject(statement, other)
+        and _names_subject(other, statement)
+        and (not have_two_subjects(statement, other) or _share_subject(statement, other))
+        and not _tell_of_parts(statement, other)
+        and not _names_variant(statement, other)
+        and not _is_for_something_else(statement, other)
     )
     if different and all(value.kind in CONTACTS for value, _ in different):  # everybody has an address
-        is_same = _name_one_contact(one, other, different, jaccard, is_same=is_same)
+        is_same = _name_one_contact(statement, other, different, jaccard, is_same=is_same)
     if not is_same or (is_code and jaccard < SAME_CODE):
-        return Comparison(one, other, Outcome.UNRELATED, jaccard)
+        return Comparison(statement, other, Outcome.UNRELATED, jaccard)
     outcome, values, is_denial = Outcome.UNRELATED, equal, False
-    if one.is_negated != other.is_negated:
-        is_complete = len(equal) >= min(len(_stated(one)), len(_stated(other)))  # nothing else is at odds
-        is_one_time = not _differ_in_time(one, other)
-        if not different and is_complete and is_one_time and _contradicts(one, other, jaccard):
+    if statement.is_negated != other.is_negated:
+        is_complete = len(equal) >= min(len(_stated(statement)), len(_stated(other)))  # nothing else is at odds
+        is_one_time = not _differ_in_time(statement, other)
+        if not different and is_complete and is_one_time and _contradicts(statement, other, jaccard):
             outcome, is_denial = Outcome.CONFLICT, True
     elif different:
         values = [
@@ -239,47 +243,49 @@ def _compare(one: Statement, other: Statement, similarity: float | None) -> Comp
             for pair in different
             if not (
                 is_code
-                and min(len(one.words), len(other.words)) < FEWEST_WORDS_OF_CODE
+                and min(len(statement.words), len(other.words)) < FEWEST_WORDS_OF_CODE
                 and pair[0].kind not in CONTACTS
             )
             and (
-                not _differ_in_subject(one, other, *pair)
-                or _pay_one(one, other, [pair])
-                or (pair[0].kind in CONTACTS and _is_within(one, other))
+                not _differ_in_subject(statement, other, *pair)
+                or _pay_one(statement, other, [pair])
+                or (pair[0].kind in CONTACTS and _is_within(statement, other))
             )
-            and not (_is_in_title(one, pair[0]) and _is_in_title(other, pair[1]))
+            and not (_is_in_title(statement, pair[0]) and _is_in_title(other, pair[1]))
             and (_says_of_what(pair[0]) or jaccard >= SHARED_BY_NUMBERS)
         ]
         is_named = not words.keys() | other_words.keys() <= _UNNAMED
-        if values and is_named and not _tell_of_two_times(one, other, different):
+        if values and is_named and not _tell_of_two_times(statement, other, different):
             outcome = Outcome.CONFLICT
-    elif not _differ_in_subject(one, other, None, None) and (
-        equal or (jaccard >= SAME_WORDING and not _stated(one) and not _stated(other))
+    elif not _differ_in_subject(statement, other, None, None) and (
+        equal or (jaccard >= SAME_WORDING and not _stated(statement) and not _stated(other))
     ):
         outcome = Outcome.AGREE
-    return Comparison(one, other, outcome, jaccard, () if outcome is Outcome.UNRELATED else tuple(values), is_denial)
+    return Comparison(
+        statement, other, outcome, jaccard, () if outcome is Outcome.UNRELATED else tuple(values), is_denial
+    )
 
 
-def _may_relate(one: Statement, other: Statement) -> bool:
+def _may_relate(statement: Statement, other: Statement) -> bool:
     """Return whether two statements hold anything to compare: most pairs do not, and cost no more than this."""
-    if one.is_question or other.is_question or (_is_since(one) and _is_since(other)):
+    if statement.is_question or other.is_question or (_is_since(statement) and _is_since(other)):
         return False
-    if one.presents_itself and other.presents_itself and one.text != other.text:
+    if statement.presents_itself and other.presents_itself and statement.text != other.text:
         return False
-    own, others = one.kinds - {Kind.NEGATION}, other.kinds - {Kind.NEGATION}
-    if own & others or one.is_negated != other.is_negated:
+    own, others = statement.kinds - {Kind.NEGATION}, other.kinds - {Kind.NEGATION}
+    if own & others or statement.is_negated != other.is_negated:
         return True
     return own <= {Kind.NAME} and others <= {Kind.NAME}
 
 
-def _share_too_little(one: Statement, other: Statement) -> bool:
+def _share_too_little(statement: Statement, other: Statement) -> bool:
     """Return whether two statements of many words have fewer than MIN_SHARED in common, whatever they need not repeat."""
-    fewest = min(len(one.words) - len(one.name_stems), len(other.words) - len(other.name_stems))
-    return fewest > MIN_SHARED + 1 and len(one.reach & other.reach) < MIN_SHARED
+    fewest = min(len(statement.words) - len(statement.name_stems), len(other.words) - len(other.name_stems))
+    return fewest > MIN_SHARED + 1 and len(statement.reach & other.reach) < MIN_SHARED
 
 
 def compare_texts(
-    ones: Sequence[Statement],
+    statements: Sequence[Statement],
     others: Sequence[Statement],
     embedder: TextEmbedder | None = None,
     max_pairs: int = MAX_PAIRS,
@@ -288,12 +294,12 @@ def compare_texts(
 
     Only pairs with a word in common are compared, those with the most in common first, and at most `max_pairs`.
     """
-    chosen, left_out = _candidates(ones, others, max_pairs)
-    vectors = _embed(embedder, ones, others, chosen)
+    chosen, left_out = _candidates(statements, others, max_pairs)
+    vectors = _embed(embedder, statements, others, chosen)
     results = []
     for first, second in chosen:
         similarity = float(vectors[0][first] @ vectors[1][second]) if vectors else None
-        comparison = compare(ones[first], others[second], similarity)
+        comparison = compare(statements[first], others[second], similarity)
         is_conflict = comparison.outcome is Outcome.CONFLICT
         if comparison.outcome is Outcome.AGREE or (is_conflict and not _is_confirmed(comparison, others)):
             results.append(comparison)
@@ -308,7 +314,7 @@ def _is_confirmed(conflict: Comparison, others: Sequence[Statement]) -> bool:
     value = conflict.values[0][0]
     return any(
         any(relate(value, rival) is Relation.EQUAL and not rival.is_denied for rival in other.values)
-        and _shared(_weights(conflict.one, other), _weights(other, conflict.one))[1] >= conflict.sameness
+        and _shared(_weights(conflict.statement, other), _weights(other, conflict.statement))[1] >= conflict.sameness
         for other in others
         if other is not conflict.other
     )
@@ -320,7 +326,7 @@ def names_one(statement: Statement, name: Value) -> bool:
 
 
 def _candidates(
-    ones: Sequence[Statement], others: Sequence[Statement], max_pairs: int
+    statements: Sequence[Statement], others: Sequence[Statement], max_pairs: int
 ) -> tuple[list[tuple[int, int]], int]:
     """Return the pairs with most in common, and how many pairs with a word in common may be left out."""
     holders: defaultdict[str, list[int]] = defaultdict(list)
@@ -329,7 +335,7 @@ def _candidates(
             holders[word].append(number)
     shared: list[tuple[float, int, int]] = []
     left_out = steps = 0
-    for first, statement in enumerate(ones):
+    for first, statement in enumerate(statements):
         keys = _keys(statement)
         steps += sum(len(holders[word]) for word in keys if word in holders)
         if steps > MAX_STEPS:
@@ -352,14 +358,14 @@ def _keys(statement: Statement) -> Mapping[str, float]:
 
 def _embed(
     embedder: TextEmbedder | None,
-    ones: Sequence[Statement],
+    statements: Sequence[Statement],
     others: Sequence[Statement],
     chosen: Sequence[tuple[int, int]],
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]] | None:
     if embedder is None or not chosen:
         return None
     return (
-        embedder.embed([statement.masked for statement in ones]),
+        embedder.embed([statement.masked for statement in statements]),
         embedder.embed([statement.masked for statement in others]),
     )
 
@@ -373,32 +379,32 @@ def _shared(own: Mapping[str, float], others: Mapping[str, float]) -> tuple[floa
     return common / min(total, other_total), common / (total + other_total - common)
 
 
-def _names_apart(one: Statement, other: Statement) -> list[Value]:
-    """Return the names of `one` of which `other` and its text do not hold every word."""
-    return [value for value in one.names if not set(words_of_name(value.normal)) <= other.context]
+def _names_apart(statement: Statement, other: Statement) -> list[Value]:
+    """Return the names of `statement` of which `other` and its text do not hold every word."""
+    return [value for value in statement.names if not set(words_of_name(value.normal)) <= other.context]
 
 
-def _names_subject(one: Statement, other: Statement) -> bool:
-    """Return whether the text of `one` may be about what `other` names: in itself, or in the title of its text."""
-    if other.referent and not other.referent & (one.words.keys() | one.about):
+def _names_subject(statement: Statement, other: Statement) -> bool:
+    """Return whether the text of `statement` may be about what `other` names: in itself, or in the title of its text."""
+    if other.referent and not other.referent & (statement.words.keys() | statement.about):
         return False
     named = [words_of_name(value.normal) for value in other.names]
     if named:
-        return any(word in one.context for words in named for word in words)
-    if any(word in one.words and weight >= RARE_WEIGHT for word, weight in other.words.items()):
+        return any(word in statement.context for words in named for word in words)
+    if any(word in statement.words and weight >= RARE_WEIGHT for word, weight in other.words.items()):
         return True  # perhaps a name that begins the sentence, where every word has a capital
-    own = frozenset(one.name_stems) or one.subject
-    return not other.subject or not own or other.subject <= one.context
+    own = frozenset(statement.name_stems) or statement.subject
+    return not other.subject or not own or other.subject <= statement.context
 
 
-def _stand_for_two(one: Statement, other: Statement) -> bool:
+def _stand_for_two(statement: Statement, other: Statement) -> bool:
     """Return whether each is about "it" or "the population" and stands for a name that the other text does not hold."""
     return (
-        bool(one.subject and other.subject)
-        and _names_no_owner(one.text)
+        bool(statement.subject and other.subject)
+        and _names_no_owner(statement.text)
         and _names_no_owner(other.text)
-        and not one.subject <= other.context
-        and not other.subject <= one.context
+        and not statement.subject <= other.context
+        and not other.subject <= statement.context
     )
 
 
@@ -408,61 +414,62 @@ def _names_no_owner(clause: str) -> bool:
     return begins_with_pronoun(clause) or (measured is not None and stem(measured["noun"].lower()) in _MEASURES)
 
 
-def _names_variant(one: Statement, other: Statement) -> bool:
-    """Return whether `one` names a variant of what the other's text names: "Solvane E" beside "Solvane D"."""
-    named = (words_of_name(name.normal) for name in one.names)
+def _names_variant(statement: Statement, other: Statement) -> bool:
+    """Return whether `statement` names a variant of what the other's text names: "Solvane E" beside "Solvane D"."""
+    named = (words_of_name(name.normal) for name in statement.names)
     return any(len(words) > 1 and words[0] in other.context and not other.context.issuperset(words) for words in named)
 
 
-def _is_for_something_else(one: Statement, other: Statement) -> bool:
-    """Return whether `one` holds for something that the other's text does not mention: "the charge for gas"."""
+def _is_for_something_else(statement: Statement, other: Statement) -> bool:
+    """Return whether `statement` holds for something that the other's text does not mention: "the charge for gas"."""
     purposes = (
-        {stem(word) for word in match["words"].split() if word not in EMPTY} for match in _PURPOSE.finditer(one.masked)
+        {stem(word) for word in match["words"].split() if word not in EMPTY}
+        for match in _PURPOSE.finditer(statement.masked)
     )
     return any(purpose and purpose.isdisjoint(other.mentioned) for purpose in purposes)
 
 
-def _compare_names(one: Statement, other: Statement, own: Sequence[Value], others: Sequence[Value]) -> Comparison:
+def _compare_names(statement: Statement, other: Statement, own: Sequence[Value], others: Sequence[Value]) -> Comparison:
     """Compare two statements that hold a name each that the other's text lacks: two subjects, or two answers."""
-    name, rival = _only_answer(one, own), _only_answer(other, others)
+    name, rival = _only_answer(statement, own), _only_answer(other, others)
     if name is None or rival is None:
-        return Comparison(one, other, Outcome.UNRELATED, 0.0)
+        return Comparison(statement, other, Outcome.UNRELATED, 0.0)
     words, other_words = (
         {word: weight for word, weight in weights.items() if word not in apart}
         for weights, apart in (
             (_weights(first, second), {stem(word) for value in names for word in words_of_name(value.normal)})
-            for first, second, names in ((one, other, own), (other, one, others))
+            for first, second, names in ((statement, other, own), (other, statement, others))
         )
     )
     smaller, jaccard = _shared(words, other_words)
     conflicts = (
-        not have_two_subjects(one, other)
-        and not _have_two_years(one, other)
-        and not _tell_of_parts(one, other)
+        not have_two_subjects(statement, other)
+        and not _have_two_years(statement, other)
+        and not _tell_of_parts(statement, other)
         and smaller >= SHARED_OF_SMALLER
         and jaccard >= SHARED_OF_BOTH
-        and one.is_negated == other.is_negated
+        and statement.is_negated == other.is_negated
         and not any(map(str.isdigit, name.normal + rival.normal))  # OX-12 and OX-14 are two things
-        and not _are_numbered_apart(one, other)
-        and not _differ_in_subject(one, other, name, rival)
+        and not _are_numbered_apart(statement, other)
+        and not _differ_in_subject(statement, other, name, rival)
     )
     if conflicts:
-        return Comparison(one, other, Outcome.CONFLICT, jaccard, ((name, rival),))
-    return Comparison(one, other, Outcome.UNRELATED, jaccard)
+        return Comparison(statement, other, Outcome.CONFLICT, jaccard, ((name, rival),))
+    return Comparison(statement, other, Outcome.UNRELATED, jaccard)
 
 
-def _are_numbered_apart(one: Statement, other: Statement) -> bool:
+def _are_numbered_apart(statement: Statement, other: Statement) -> bool:
     """Return whether numbers in the place of the subject differ: "parts of 81050 are in Bent County"."""
     numbers, others = (
         {
             value.normal
-            for value, (start, _) in zip(statement.values, statement.places, strict=True)
+            for value, (start, _) in zip(side.values, side.places, strict=True)
             if value.kind is Kind.COUNT
             and not value.unit
-            and (verb := FINITE.search(statement.text))
+            and (verb := FINITE.search(side.text))
             and start < verb.start()
         }
-        for statement in (one, other)
+        for side in (statement, other)
     )
     return bool(numbers and others) and numbers.isdisjoint(others)
 
@@ -473,58 +480,68 @@ def _only_answer(statement: Statement, names: Sequence[Value]) -> Value | None:
     return first if names_one(statement, first) else None
 
 
-def _exchanged_names(one: Statement, other: Statement) -> tuple[Value, Value] | None:
+def _exchanged_names(statement: Statement, other: Statement) -> tuple[Value, Value] | None:
     """Return the names of two clauses that are the same but for a name, where one name can be right."""
     own, others = (
         [name for name in first.names if not {stem(word) for word in words_of_name(name.normal)} & second.words.keys()]
-        for first, second in ((one, other), (other, one))
+        for first, second in ((statement, other), (other, statement))
     )
-    if len(own) != 1 or len(others) != 1 or one.is_negated != other.is_negated or any(map(str.isdigit, own[0].normal)):
+    if (
+        len(own) != 1
+        or len(others) != 1
+        or statement.is_negated != other.is_negated
+        or any(map(str.isdigit, own[0].normal))
+    ):
         return None
     ours, theirs = (
         first.words.keys() - {stem(word) for word in words_of_name(name.normal)}
-        for first, name in ((one, own[0]), (other, others[0]))
+        for first, name in ((statement, own[0]), (other, others[0]))
     )
-    is_same = ours == theirs and len(ours) > MIN_SHARED and names_one(one, own[0]) and names_one(other, others[0])
+    is_same = ours == theirs and len(ours) > MIN_SHARED and names_one(statement, own[0]) and names_one(other, others[0])
     return (own[0], others[0]) if is_same else None
 
 
-def _weights(one: Statement, other: Statement) -> Mapping[str, float]:
-    """Return the weights of the words of `one`, but for names that only the text around `other` holds.
+def _weights(statement: Statement, other: Statement) -> Mapping[str, float]:
+    """Return the weights of the words of `statement`, but for names that only the text around `other` holds.
 
-    What `one` need not repeat counts where `other` says it: "it weighs 2 kg" is about the pump before.
+    What `statement` need not repeat counts where `other` says it: "it weighs 2 kg" is about the pump before.
     """
-    names = {name for word, name in one.name_stems.items() if word in other.context} - other.reach
-    weights = {word: weight for word, weight in one.words.items() if word not in names} if names else dict(one.words)
-    for word in one.reach & other.words.keys():
-        if word in one.about or word in one.condition:
+    names = {name for word, name in statement.name_stems.items() if word in other.context} - other.reach
+    weights = (
+        {word: weight for word, weight in statement.words.items() if word not in names}
+        if names
+        else dict(statement.words)
+    )
+    for word in statement.reach & other.words.keys():
+        if word in statement.about or word in statement.condition:
             weights[word] = other.words[word]
     return weights
 
 
 def _name_one_contact(
-    one: Statement, other: Statement, different: Sequence[tuple[Value, Value]], jaccard: float, *, is_same: bool
+    statement: Statement, other: Statement, different: Sequence[tuple[Value, Value]], jaccard: float, *, is_same: bool
 ) -> bool:
     """Return whether two different contacts are those of the same thing, in sentences that are about the same or not."""
-    if _LINKS.fullmatch(one.text) or _LINKS.fullmatch(other.text):
+    if _LINKS.fullmatch(statement.text) or _LINKS.fullmatch(other.text):
         return False
     if any(_HERE.match(value.normal) for pair in different for value in pair):
         return False  # the machine of whoever reads it
-    if all(_is_deep_link(one, value) and _is_deep_link(other, rival) for value, rival in different):
+    if all(_is_deep_link(statement, value) and _is_deep_link(other, rival) for value, rival in different):
         return is_same and jaccard >= SHARED_BY_NUMBERS
-    is_apart = _names_apart(one, other) or _names_apart(other, one)
-    is_within = not is_apart and (_is_within(one, other) or _is_within(other, one))
-    return (is_same or is_within or _pay_one(one, other, different)) and all(
-        bool(first.names) or first.subject <= second.context for first, second in ((one, other), (other, one))
+    is_apart = _names_apart(statement, other) or _names_apart(other, statement)
+    is_within = not is_apart and (_is_within(statement, other) or _is_within(other, statement))
+    return (is_same or is_within or _pay_one(statement, other, different)) and all(
+        bool(first.names) or first.subject <= second.context
+        for first, second in ((statement, other), (other, statement))
     )
 
 
-def _pay_one(one: Statement, other: Statement, different: Sequence[tuple[Value, Value]]) -> bool:
+def _pay_one(statement: Statement, other: Statement, different: Sequence[tuple[Value, Value]]) -> bool:
     """Return whether two accounts are those of one rare name, which one statement holds and the text of the other too."""
     return any(value.kind is Kind.IBAN for value, _ in different) and any(
         second.context.issuperset(words_of_name(name.normal))
         and any(first.words.get(stem(word), 0.0) >= RARE_WEIGHT for word in words_of_name(name.normal))
-        for first, second in ((one, other), (other, one))
+        for first, second in ((statement, other), (other, statement))
         for name in first.names
     )
 
@@ -540,9 +557,9 @@ def _is_deep_link(statement: Statement, value: Value) -> bool:
     return value.kind is Kind.DOMAIN and bool(PAGE.search(statement.text, start, end))
 
 
-def _is_within(one: Statement, other: Statement) -> bool:
-    known = {stem(word) for word in other.context} | _WORDS_OF_CONTACT
-    return one.words.keys() <= known and not one.words.keys() <= _WORDS_OF_CONTACT
+def _is_within(statement: Statement, other: Statement) -> bool:
+    allowed_words = {stem(word) for word in other.context} | _WORDS_OF_CONTACT
+    return statement.words.keys() <= allowed_words and not statement.words.keys() <= _WORDS_OF_CONTACT
 
 
 def _is_in_title(statement: Statement, value: Value) -> bool:
@@ -555,33 +572,33 @@ def _says_of_what(value: Value) -> bool:
     return value.kind is not Kind.COUNT or bool(value.unit)
 
 
-def _covers(one: Statement, other: Statement) -> bool:
-    """Return whether `one` and what it need not repeat hold every word of `other`, at least one of them itself."""
+def _covers(statement: Statement, other: Statement) -> bool:
+    """Return whether `statement` and what it need not repeat hold every word of `other`, at least one of them itself."""
     return (
-        bool(one.words.keys() & other.words.keys())
-        and other.words.keys() <= one.words.keys() | one.about | one.condition
+        bool(statement.words.keys() & other.words.keys())
+        and other.words.keys() <= statement.words.keys() | statement.about | statement.condition
     )
 
 
-def _contradicts(one: Statement, other: Statement, jaccard: float) -> bool:
+def _contradicts(statement: Statement, other: Statement, jaccard: float) -> bool:
     """Return whether one sentence affirms what the other denies, in one clause and without merely supposing it."""
-    common = len(one.words.keys() & other.words.keys())
+    common = len(statement.words.keys() & other.words.keys())
     is_short = common <= MIN_SHARED
-    if is_short and _OBJECT.search(one.text) and _OBJECT.search(other.text):
+    if is_short and _OBJECT.search(statement.text) and _OBJECT.search(other.text):
         return False  # "do not push it" beside "push them"
     if (
-        common + bool(one.referent | other.referent) < MIN_SHARED
-        or one.text.startswith("#")
+        common + bool(statement.referent | other.referent) < MIN_SHARED
+        or statement.text.startswith("#")
         or other.text.startswith("#")
     ):
         return False  # a heading says nothing, and one word no sentence: "not a mass" beside "to get mass"
     if any(
         (first.referent and not first.referent & second.words.keys())
         or (is_short and not first.names and not first.subject <= second.context)
-        for first, second in ((one, other), (other, one))
+        for first, second in ((statement, other), (other, statement))
     ):
         return False
-    affirmed, denied = (other, one) if one.is_negated else (one, other)
+    affirmed, denied = (other, statement) if statement.is_negated else (statement, other)
     return any(
         jaccard >= least and all(word in clause or word in first.heading for word in _weights(second, first))
         for first, second, least in ((affirmed, denied, SAME_WORDING), (denied, affirmed, NEARLY_SAME_WORDING))
@@ -601,54 +618,54 @@ def _clauses(statement: Statement) -> Iterator[set[str]]:
         }
 
 
-def _differ_in_subject(one: Statement, other: Statement, value: Value | None, rival: Value | None) -> bool:
+def _differ_in_subject(statement: Statement, other: Statement, value: Value | None, rival: Value | None) -> bool:
     """Return whether each sentence has a word, in the clause of its value, that the other lacks."""
-    return bool(_more(one, value, other) and _more(other, rival, one))
+    return bool(_more(statement, value, other) and _more(other, rival, statement))
 
 
-def _more(one: Statement, value: Value | None, other: Statement) -> bool:
-    """Return whether `one` has a word that neither `other` nor a name of its text has."""
-    start, end, skipped = 0, len(one.text), range(0)
+def _more(statement: Statement, value: Value | None, other: Statement) -> bool:
+    """Return whether `statement` has a word that neither `other` nor a name of its text has."""
+    start, end, skipped = 0, len(statement.text), range(0)
     if value is not None:
-        place = one.places[one.values.index(value)]
+        place = statement.places[statement.values.index(value)]
         if value.kind is Kind.NAME:
             skipped = range(*place)
-        elif first := [match.end() for match in _FIRST_CLAUSE.finditer(one.text, 0, place[0])]:
+        elif first := [match.end() for match in _FIRST_CLAUSE.finditer(statement.text, 0, place[0])]:
             start = first[-1]
-        if after := _NEXT_CLAUSE.search(one.text, place[1]):
+        if after := _NEXT_CLAUSE.search(statement.text, place[1]):
             end = after.start()
-    names = {stem(word) for name in one.names for word in words_of_name(name.normal) if word in other.context}
-    known = other.words.keys() | names | other.about
+    names = {stem(word) for name in statement.names for word in words_of_name(name.normal) if word in other.context}
+    other_words = other.words.keys() | names | other.about
     return (
-        any(word not in known for place, word in one.stems if start <= place < end and place not in skipped)
-        or not one.condition <= known | other.condition | one.words.keys()
+        any(word not in other_words for place, word in statement.stems if start <= place < end and place not in skipped)
+        or not statement.condition <= other_words | other.condition | statement.words.keys()
     )
 
 
-def _tell_of_two_times(one: Statement, other: Statement, different: Sequence[tuple[Value, Value]]) -> bool:
+def _tell_of_two_times(statement: Statement, other: Statement, different: Sequence[tuple[Value, Value]]) -> bool:
     kinds = [value.kind for value, _ in different]
-    if _have_two_years(one, other) and any(value.normal[:4] in one.years for value, _ in different):
+    if _have_two_years(statement, other) and any(value.normal[:4] in statement.years for value, _ in different):
         return True
-    return any(kind is not Kind.DATE for kind in kinds) and (Kind.DATE in kinds or _differ_in_time(one, other))
+    return any(kind is not Kind.DATE for kind in kinds) and (Kind.DATE in kinds or _differ_in_time(statement, other))
 
 
-def _differ_in_time(one: Statement, other: Statement) -> bool:
+def _differ_in_time(statement: Statement, other: Statement) -> bool:
     """Return whether one tells what happened, or of a named time, and the other what holds; or their titles name two years."""
-    if _have_two_years(one, other) and Tense.PAST in {one.tense, other.tense}:
+    if _have_two_years(statement, other) and Tense.PAST in {statement.tense, other.tense}:
         return True
-    return one.is_dated != other.is_dated or {one.tense, other.tense} == {Tense.PAST, Tense.PRESENT}
+    return statement.is_dated != other.is_dated or {statement.tense, other.tense} == {Tense.PAST, Tense.PRESENT}
 
 
-def _tell_of_parts(one: Statement, other: Statement) -> bool:
+def _tell_of_parts(statement: Statement, other: Statement) -> bool:
     """Return whether one of two statements is about a part of something, or what goes with it, that the other's text lacks."""
-    return _is_of_part(one, other) or _is_of_part(other, one)
+    return _is_of_part(statement, other) or _is_of_part(other, statement)
 
 
-def _is_of_part(one: Statement, other: Statement) -> bool:
-    """Return whether the subject of `one` is a part of something, or goes with it, that the other text does not mention."""
-    if (rank := _OTHER.match(one.text)) and rank["rank"].lower() not in other.context:
+def _is_of_part(statement: Statement, other: Statement) -> bool:
+    """Return whether the subject of `statement` is a part of something, or goes with it, that the other text does not mention."""
+    if (rank := _OTHER.match(statement.text)) and rank["rank"].lower() not in other.context:
         return True
-    subject = _PART.match(one.text)
+    subject = _PART.match(statement.text)
     if subject is None or FINITE.search(subject["part"]):
         return False
     words = subject["part"].lower().split()
@@ -657,24 +674,24 @@ def _is_of_part(one: Statement, other: Statement) -> bool:
     return stem(words[-1]) not in _MEASURES and other.mentioned.isdisjoint(map(stem, words))
 
 
-def _have_two_years(one: Statement, other: Statement) -> bool:
-    return bool(one.years and other.years) and one.years.isdisjoint(other.years)
+def _have_two_years(statement: Statement, other: Statement) -> bool:
+    return bool(statement.years and other.years) and statement.years.isdisjoint(other.years)
 
 
-def have_two_subjects(one: Titled, other: Titled) -> bool:
+def have_two_subjects(text: Titled, other: Titled) -> bool:
     """Return whether the titles of two texts each tell of something that the other text does not mention.
 
     What both titles hold, such as the name of a project, tells nothing.
     """
-    own, others = one.title - other.title, other.title - one.title
-    return bool(own and others) and own.isdisjoint(other.context) and others.isdisjoint(one.context)
+    own, others = text.title - other.title, other.title - text.title
+    return bool(own and others) and own.isdisjoint(other.context) and others.isdisjoint(text.context)
 
 
-def _share_subject(one: Statement, other: Statement) -> bool:
+def _share_subject(statement: Statement, other: Statement) -> bool:
     """Return whether both hold a rare word that stands before the verb of one of them, where its subject stands."""
     return any(
         word in second.words and first.words[word] >= RARE_WEIGHT
-        for first, second in ((one, other), (other, one))
+        for first, second in ((statement, other), (other, statement))
         for word in first.before_verb()
     )
 
@@ -684,9 +701,11 @@ def _stated(statement: Statement) -> list[Value]:
     return [value for value in statement.values if value.kind not in {Kind.NAME, Kind.NEGATION} and not value.is_denied]
 
 
-def _relate_values(one: Statement, other: Statement) -> tuple[list[tuple[Value, Value]], list[tuple[Value, Value]]]:
+def _relate_values(
+    statement: Statement, other: Statement
+) -> tuple[list[tuple[Value, Value]], list[tuple[Value, Value]]]:
     """Return the pairs of equal values, and the pairs that differ where nothing equal is left."""
-    own, others = _stated(one), _stated(other)
+    own, others = _stated(statement), _stated(other)
     equal: list[tuple[Value, Value]] = []
     for wanted, pairs in ((Relation.EQUAL, equal), (Relation.OVERLAPPING, [])):
         for value in own.copy():
@@ -699,8 +718,8 @@ def _relate_values(one: Statement, other: Statement) -> tuple[list[tuple[Value, 
     for value in own:
         rivals = [candidate for candidate in others if relate(value, candidate) is Relation.DIFFERENT]
         if rivals:
-            rival = max(rivals, key=lambda candidate: len(_nearby(one, value) & _nearby(other, candidate)))
-            if len(own) == len(rivals) == 1 or _nearby(one, value) & _nearby(other, rival):
+            rival = max(rivals, key=lambda candidate: len(_nearby(statement, value) & _nearby(other, candidate)))
+            if len(own) == len(rivals) == 1 or _nearby(statement, value) & _nearby(other, rival):
                 different.append((value, rival))
                 others.remove(rival)
     return equal, different

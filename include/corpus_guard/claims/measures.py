@@ -216,8 +216,8 @@ def _follow(text: str, first: Amount, last: Amount, join: str) -> _Measure:
         return _Measure(Kind.PERCENTAGE, "%", factor, 0.0, percent.end())
     start = _after_space(text, end)
     stop = read_unit(text, start)
-    if stop > start and (found := conversion(text[start:stop])):
-        factor, offset, unit = found
+    if stop > start and (unit_conversion := conversion(text[start:stop])):
+        factor, offset, unit = unit_conversion
         kind = Kind.DURATION if unit in {"s", "month"} else Kind.QUANTITY
         return _Measure(kind, unit, factor, 0.0 if "±" in join else offset, stop)
     noun = _NOUN.match(text, end)

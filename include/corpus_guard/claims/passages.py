@@ -225,9 +225,9 @@ class _Weights:
 
     def words(self, text: str) -> dict[str, float]:
         """Return the stems of the words that are not empty → weight."""
-        known, stems = self._known, dict[str, float]()
+        pairs, stems = self._known, dict[str, float]()
         for word in _TOKEN.findall(text.lower()):
-            pair = known.get(word)
+            pair = pairs.get(word)
             if pair is None:
                 pair = self._look_up(word)
             if pair[1]:
@@ -243,19 +243,19 @@ class _Weights:
         return pair
 
 
-def is_near_copy(one: StatedPassage, other: StatedPassage) -> bool:
+def is_near_copy(passage: StatedPassage, other: StatedPassage) -> bool:
     """Return whether two passages are the same but for values and a few words."""
-    shorter = min(len(one.phrases), len(other.phrases))
-    return shorter >= MIN_PHRASES and len(one.phrases & other.phrases) >= COPIED_SHARE * shorter
+    shorter = min(len(passage.phrases), len(other.phrases))
+    return shorter >= MIN_PHRASES and len(passage.phrases & other.phrases) >= COPIED_SHARE * shorter
 
 
-def compare_passages(one: StatedPassage, other: StatedPassage) -> list[Comparison]:
+def compare_passages(passage: StatedPassage, other: StatedPassage) -> list[Comparison]:
     """Return the agreements and conflicts of two passages, conflicts first."""
     if all(
         compare(ours, theirs).outcome is Outcome.UNRELATED
-        for number, rival in one.common_sentences(other)
-        for ours in one.read([number])
+        for number, rival in passage.common_sentences(other)
+        for ours in passage.read([number])
         for theirs in other.read([rival])
     ):
         return []
-    return list(compare_texts(one.statements, other.statements, max_pairs=MAX_PAIRS).comparisons)
+    return list(compare_texts(passage.statements, other.statements, max_pairs=MAX_PAIRS).comparisons)

@@ -50,27 +50,27 @@ class _Table(dict[int, str]):
     """Code point → what a reader sees, computed on first use."""
 
     def __missing__(self, code: int) -> str:
-        self[code] = seen = _seen(chr(code))
-        return seen
+        self[code] = shown = _seen(chr(code))
+        return shown
 
 
 def _seen(character: str) -> str:
     category = unicodedata.category(character)
     if character in "\t\n\r":
-        seen = character
+        shown = character
     elif category in {"Cs", "Co", "Cn"}:
-        seen = "\ufffd"  # a box or nothing, but no part of a word or number
+        shown = "\ufffd"  # a box or nothing, but no part of a word or number
     elif category == "Nd":
-        seen = str(unicodedata.digit(character))
+        shown = str(unicodedata.digit(character))
     elif category == "Zs":
-        seen = " " if character in " \u3000" else "\u00a0"  # narrow spaces separate thousands
+        shown = " " if character in " \u3000" else "\u00a0"  # narrow spaces separate thousands
     elif "\uff01" <= character <= "\uff5e":
-        seen = chr(ord(character) - 0xFEE0)
+        shown = chr(ord(character) - 0xFEE0)
     elif category in {"Zl", "Zp"}:
-        seen = "\n"
+        shown = "\n"
     else:
-        seen = "" if is_invisible(character) else character
-    return _SAME.get(character, seen)
+        shown = "" if is_invisible(character) else character
+    return _SAME.get(character, shown)
 
 
 _TABLE: Final = _Table()
@@ -82,9 +82,9 @@ def make_plain(text: str) -> PlainText:
         return PlainText(text)
     if all(len(_TABLE[ord(character)]) == 1 for character in set(text)):
         return PlainText(text.translate(_TABLE))
-    seen, positions = [], []
+    pieces, positions = [], []
     for position, character in enumerate(text):
         shown = _TABLE[ord(character)]
-        seen.append(shown)
+        pieces.append(shown)
         positions.extend([position] * len(shown))
-    return PlainText("".join(seen), positions)
+    return PlainText("".join(pieces), positions)

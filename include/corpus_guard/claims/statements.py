@@ -474,10 +474,12 @@ def _weigh(
     stems: list[tuple[int, str]] = []
     weights: dict[str, float] = {}
     identifiers = {value.normal for value in values if value.kind is Kind.NAME and any(map(str.isdigit, value.normal))}
-    found = [(match.start(), match.group().lower().strip("'-").removesuffix("'s")) for match in _WORD.finditer(masked)]
-    found = [(place, word) for place, word in found if word and not word.startswith(MASK)]
+    placed_words = [
+        (match.start(), match.group().lower().strip("'-").removesuffix("'s")) for match in _WORD.finditer(masked)
+    ]
+    placed_words = [(place, word) for place, word in placed_words if word and not word.startswith(MASK)]
     # A sentence of nothing but such words ("It may be used down to 300 m") is compared by them.
-    for place, word in [pair for pair in found if pair[1] not in EMPTY] or found:
+    for place, word in [pair for pair in placed_words if pair[1] not in EMPTY] or placed_words:
         stems.append((place, stem(word)))
         weights[stem(word)] = word_weight(word, rarity) * (IDENTIFIER_WEIGHT if word in identifiers else 1.0)
     return tuple(stems), weights

@@ -227,8 +227,8 @@ def _convert(expression: str) -> tuple[float, float, str] | None:
     name, symbol = target
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        zero, one = (float(registry.Quantity(x, unit).to(name).magnitude) for x in (0.0, 1.0))
-    return (1.0, 0.0, symbol) if str(unit) == str(registry.parse_units(name)) else (one - zero, zero, symbol)
+        at_zero, at_one = (float(registry.Quantity(x, unit).to(name).magnitude) for x in (0.0, 1.0))
+    return (1.0, 0.0, symbol) if str(unit) == str(registry.parse_units(name)) else (at_one - at_zero, at_zero, symbol)
 
 
 @cache

@@ -66,18 +66,18 @@ CALENDAR_SLACK: Final = 0.02  # 180 days are six months
 _TIMES: Final = {Kind.DURATION, Kind.FREQUENCY}
 
 
-def relate(one: Value, other: Value) -> Relation | None:
+def relate(value: Value, other: Value) -> Relation | None:
     """Return how two values relate; None: they are not comparable."""
-    if one.kind is not other.kind:
+    if value.kind is not other.kind:
         return None
-    if one.low is not None and one.high is not None and other.low is not None and other.high is not None:
-        if one.unit != other.unit and one.kind not in _TIMES:
+    if value.low is not None and value.high is not None and other.low is not None and other.high is not None:
+        if value.unit != other.unit and value.kind not in _TIMES:
             return None
-        return _relate_numbers(one, other)
-    if one.normal == other.normal:
+        return _relate_numbers(value, other)
+    if value.normal == other.normal:
         return Relation.EQUAL
-    narrower, wider = sorted((one.normal, other.normal), key=len, reverse=True)
-    match one.kind:
+    narrower, wider = sorted((value.normal, other.normal), key=len, reverse=True)
+    match value.kind:
         case Kind.NEGATION:
             return None
         case Kind.DATE:
@@ -89,27 +89,27 @@ def relate(one: Value, other: Value) -> Relation | None:
         case Kind.DOMAIN:
             overlapping = narrower.endswith("." + wider)
         case Kind.PHONE:  # one may lack the country's code
-            shorter, longer = sorted((re.sub(r"^(?:tel:|\+)0*", "", value.normal) for value in (one, other)), key=len)
+            shorter, longer = sorted((re.sub(r"^(?:tel:|\+)0*", "", each.normal) for each in (value, other)), key=len)
             overlapping = longer.endswith(shorter)
         case _:
             overlapping = False
     return Relation.OVERLAPPING if overlapping else Relation.DIFFERENT
 
 
-def _relate_numbers(one: Value, other: Value) -> Relation:
-    scales = [SECONDS_A_MONTH if value.unit == "month" and one.unit != other.unit else 1.0 for value in (one, other)]
+def _relate_numbers(value: Value, other: Value) -> Relation:
+    scales = [SECONDS_A_MONTH if each.unit == "month" and value.unit != other.unit else 1.0 for each in (value, other)]
     (low, high), (other_low, other_high) = (
-        (value.low * scale if value.low is not None else 0.0, value.high * scale if value.high is not None else 0.0)
-        for value, scale in zip((one, other), scales, strict=True)
+        (each.low * scale if each.low is not None else 0.0, each.high * scale if each.high is not None else 0.0)
+        for each, scale in zip((value, other), scales, strict=True)
     )
-    coarsest = max(one.resolution * scales[0], other.resolution * scales[1])
+    coarsest = max(value.resolution * scales[0], other.resolution * scales[1])
     slack = coarsest
-    if one.resolution == other.resolution and one.unit == other.unit:
+    if value.resolution == other.resolution and value.unit == other.unit:
         slack = 0.0  # written to the same digit: what differs, differs
     largest = max(abs(x) for x in (low, high, other_low, other_high, 0.0) if math.isfinite(x))
     # What a conversion leaves of zero (32 °F) is measured by the digits that were written.
     slack = min(slack, MAX_ROUNDING * largest) + 1e-9 * max(largest, coarsest)
-    if one.unit != other.unit:
+    if value.unit != other.unit:
         slack += CALENDAR_SLACK * largest
     if _near(low, other_low, slack) and _near(high, other_high, slack):
         return Relation.EQUAL
@@ -124,8 +124,8 @@ def _relate_numbers(one: Value, other: Value) -> Relation:
     return Relation.DIFFERENT
 
 
-def _near(one: float, other: float, slack: float) -> bool:
-    return one == other or abs(one - other) <= slack
+def _near(number: float, other: float, slack: float) -> bool:
+    return number == other or abs(number - other) <= slack
 
 
 def _same_bound(low: float, high: float, other_low: float, other_high: float) -> bool:

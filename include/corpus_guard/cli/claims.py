@@ -143,7 +143,7 @@ def _show_comparisons(result: Comparisons, not_read: int, pairs: Sequence[_ReadP
         (
             "[red]conflict[/red]" if comparison.outcome.value == "conflict" else comparison.outcome.value,
             visible("one denies it" if comparison.is_denial else _differences(comparison.values)),
-            visible(comparison.one.text),
+            visible(comparison.statement.text),
             visible(comparison.other.text),
         )
         for comparison in result.comparisons
@@ -190,7 +190,7 @@ def _comparison(comparison: Comparison) -> dict[str, Any]:
         "sameness": round(comparison.sameness, 3),
         "denial": comparison.is_denial,
         "values": [[_value(one), _value(other)] for one, other in comparison.values],
-        "first": _statement(comparison.one),
+        "first": _statement(comparison.statement),
         "second": _statement(comparison.other),
     }
 

@@ -146,13 +146,13 @@ def _contradicted(
     for number, text in enumerate(texts):
         comparisons = compare_passages(text, page)
         for conflict in (each for each in comparisons if each.outcome is Outcome.CONFLICT):
-            pair = likely and suspect(text, page, title, (conflict.one.span, conflict.other.span), conflict.kind)
+            pair = likely and suspect(text, page, title, (conflict.statement.span, conflict.other.span), conflict.kind)
             if pair:
                 suspected.append((number, pair))
             else:
                 contradicts[number] = True
         if likely:
-            decided = frozenset((comparison.one.span, comparison.other.span) for comparison in comparisons)
+            decided = frozenset((comparison.statement.span, comparison.other.span) for comparison in comparisons)
             beside = TrustedPassage(page, title, decided)
             chosen += [(number, pair) for pair in choose_pairs(text, [beside], likely.pairs)]
     if likely:

@@ -187,11 +187,16 @@ class Modification(ConfiguredCheck[ModificationParams]):
             code, what = _FACT_OF_KIND.get(conflict.kind, ("number", "A value"))
             own, theirs = ([pair[side].span for pair in conflict.values] for side in (0, 1))
             counter = Counterstatement(
-                pair.old.doc_id, pair.old.version_id, conflict.other.span, conflict.one.span, tuple(theirs), tuple(own)
+                pair.old.doc_id,
+                pair.old.version_id,
+                conflict.other.span,
+                conflict.statement.span,
+                tuple(theirs),
+                tuple(own),
             )
             severity = Severity.LOW if pair.open else Severity.INFO
             yield self._finding(
-                code, severity, 0.3, f"{what} changed among other changes", pair, conflict.one.span, counter
+                code, severity, 0.3, f"{what} changed among other changes", pair, conflict.statement.span, counter
             )
 
     def _isolated(self, pair: _Pair) -> bool:

@@ -524,7 +524,7 @@ def _related(
     return RelatedStatement(
         own.ordinal,
         comparison.outcome,
-        _shifted(comparison.one.span, own.start),
+        _shifted(comparison.statement.span, own.start),
         tuple(_shifted(value.span, own.start) for value in ours),
         place,
         other.trust,
