@@ -84,7 +84,7 @@ class LoggedGroup(NamedTuple):
     key: str
     digest: str
     broken_at: int | None  # number of the event before which somebody else had changed the group
-    left: str  # digest by the event before that one
+    expected: str  # digest by the event before that one
     met: str  # digest that it met instead
 
 
@@ -117,12 +117,12 @@ def note_change(
     if isinstance(statement, sa.Update) and _leaves_digests(statement, table):
         return
     parameter_sets = multiparams or [params]
-    known = changes[table.name]
+    digests = changes[table.name]
     keys: set[Any] = set()
     for parameters in parameter_sets:
         keys.update(_touched_keys(connection, statement, group_column(table), parameters))
-    keys.difference_update(known)
-    known.update(group_digests(connection, table, keys, lock=True))
+    keys.difference_update(digests)
+    digests.update(group_digests(connection, table, keys, lock=True))
 
 
 def _leaves_digests(statement: sa.Update, table: sa.Table) -> bool:
@@ -217,14 +217,14 @@ def logged_digests(connection: Connection, table: sa.Table) -> Iterator[LoggedGr
         .order_by(key, events.c.seq)
         .execution_options(yield_per=ROWS_PER_FETCH)
     )
-    for value, told in groupby(connection.execute(statement), key=lambda row: row[0]):
-        yield _followed(str(value), told)
+    for value, group_events in groupby(connection.execute(statement), key=lambda row: row[0]):
+        yield _followed(str(value), group_events)
 
 
-def _followed(key: str, told: Iterable[Row]) -> LoggedGroup:
+def _followed(key: str, group_events: Iterable[Row]) -> LoggedGroup:
     """Follow a group through the events that tell of it."""
     group = LoggedGroup(key, ABSENT, None, "", "")
-    for _, value, kind, seq in told:
+    for _, value, kind, seq in group_events:
         before, _, after = str(value).rpartition(">")
         if kind == ADOPTED_EVENT:
             group = LoggedGroup(key, after, None, "", "")

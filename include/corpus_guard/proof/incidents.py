@@ -217,10 +217,10 @@ def load_deviations(storage: Storage, incident: Incident) -> list[Deviation]:
     return [Deviation.from_dict(orjson.loads(line)) for line in storage.read_lines(incident.deviations)]
 
 
-def _readable_deviations(storage: Storage, kept: Iterable[Incident]) -> list[Deviation]:
+def _readable_deviations(storage: Storage, listed_incidents: Iterable[Incident]) -> list[Deviation]:
     """Return the deviations of incidents whose files can be read; `verify` names the others."""
     deviations: list[Deviation] = []
-    for incident in kept:
+    for incident in listed_incidents:
         with contextlib.suppress(Inconsistent, ValueError, LookupError, TypeError):
             deviations += load_deviations(storage, incident)
     return deviations
@@ -232,8 +232,8 @@ def subjects_of_incidents(ledger: Ledger, storage: Storage, *, without: str = ""
     Args:
         without: id of an incident to leave out.
     """
-    kept = (incident for incident in list_incidents(ledger) if incident.incident_id != without)
-    deviations = _readable_deviations(storage, kept)
+    other_incidents = (incident for incident in list_incidents(ledger) if incident.incident_id != without)
+    deviations = _readable_deviations(storage, other_incidents)
     return {name for deviation in deviations for name in (deviation.subject, deviation.doc_id) if name}
 
 

@@ -122,10 +122,10 @@ def test_an_unchanged_home_holds_and_every_file_is_read(copy: Deployment) -> Non
     )
 
     assert collector.deviations == []
-    assert counts.read == counts.known
+    assert counts.read == counts.total
     root = Path(copy.storage.url)
     kept = [path for path in root.rglob("*") if path.is_file() and path.relative_to(root).parts[0] != "runs"]
-    assert counts.known == len(kept) - 1, "the tensors of the probe are counted with its description"
+    assert counts.total == len(kept) - 1, "the tensors of the probe are counted with its description"
 
 
 FOLDERS = {

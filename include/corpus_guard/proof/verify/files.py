@@ -88,7 +88,7 @@ class FileCounts:
     """Numbers of stored files, missing ones included."""
 
     read: int
-    known: int
+    total: int
 
 
 def check_files(
@@ -116,7 +116,7 @@ def check_files(
     ):
         with collector.catching_unreadable(subject):
             read()
-    return FileCounts(check.read, check.known)
+    return FileCounts(check.read, check.total)
 
 
 def check_weights(settings: Settings, collector: DeviationCollector) -> None:
@@ -158,7 +158,7 @@ class _FileCheck:
     collector: DeviationCollector
     progress: Progress
     read: int = 0
-    known: int = 0
+    total: int = 0
     blobs: BlobStore = field(init=False)
     present: set[str] = field(init=False)  # names in storage
 
@@ -168,7 +168,7 @@ class _FileCheck:
 
     def has_turn(self, name: str) -> bool:
         """Count a file, and return whether it is read now: it has its turn, or the listing lacks it."""
-        self.known += 1
+        self.total += 1
         if not self.share.covers(name) and (name in self.present or not self.share.nights):
             return False
         self.read += 1

@@ -56,7 +56,7 @@ def check_rows(ledger: Ledger, collector: DeviationCollector, progress: Progress
     """
     if any(deviation.kind in _MISSING_EVENTS for deviation in collector.deviations):
         return
-    known = {
+    reported = {
         name
         for deviation in collector.deviations
         if deviation.kind is DeviationKind.LEDGER_CHANGED
@@ -66,7 +66,7 @@ def check_rows(ledger: Ledger, collector: DeviationCollector, progress: Progress
         progress(table.name, 0, None)
         with collector.catching_unreadable(table.name), ledger.read() as connection:
             for key, problem, expected, actual in _differences(connection, table):
-                if key not in known:
+                if key not in reported:
                     _report(collector, table, key, problem, expected, actual)
     for subject, check in (
         ("documents", _check_served),
@@ -74,7 +74,7 @@ def check_rows(ledger: Ledger, collector: DeviationCollector, progress: Progress
         ("queries", _check_questions),
     ):
         with collector.catching_unreadable(subject), ledger.read() as connection:
-            check(connection, known, collector)
+            check(connection, reported, collector)
 
 
 def _differences(connection: sa.Connection, table: sa.Table) -> Iterator[tuple[str, str, str, str]]:
@@ -83,24 +83,28 @@ def _differences(connection: sa.Connection, table: sa.Table) -> Iterator[tuple[s
     next_logged, next_stored = next(logged, None), next(stored, None)
     while next_logged or next_stored:
         key = min(pair[0] for pair in (next_logged, next_stored) if pair)
-        told = next_logged if next_logged and next_logged.key == key else None
+        logged_group = next_logged if next_logged and next_logged.key == key else None
         digest = next_stored[1] if next_stored and next_stored[0] == key else ABSENT
-        if told:
+        if logged_group:
             next_logged = next(logged, None)
         if digest:
             next_stored = next(stored, None)
-        if difference := _difference(told, digest):
+        if difference := _difference(logged_group, digest):
             yield key, *difference
 
 
-def _difference(told: LoggedGroup | None, digest: str) -> tuple[str, str, str] | None:
-    if told is None:
+def _difference(logged_group: LoggedGroup | None, digest: str) -> tuple[str, str, str] | None:
+    if logged_group is None:
         return "no event tells of what is there", ABSENT, digest
-    if digest != told.digest:
-        problem = "what is there was changed" if digest and told.digest else "no event tells of what is there"
-        return problem if digest else "what was logged is missing", told.digest, digest
-    if told.broken_at is not None:
-        return f"it was changed from outside before event {told.broken_at}", told.left, told.met
+    if digest != logged_group.digest:
+        problem = "what is there was changed" if digest and logged_group.digest else "no event tells of what is there"
+        return problem if digest else "what was logged is missing", logged_group.digest, digest
+    if logged_group.broken_at is not None:
+        return (
+            f"it was changed from outside before event {logged_group.broken_at}",
+            logged_group.expected,
+            logged_group.met,
+        )
     return None
 
 
@@ -115,7 +119,7 @@ def _report(collector: DeviationCollector, table: sa.Table, key: str, problem: s
     )
 
 
-def _check_served(connection: sa.Connection, known: set[str], collector: DeviationCollector) -> None:
+def _check_served(connection: sa.Connection, reported: set[str], collector: DeviationCollector) -> None:
     has_chunks = sa.exists().where(chunks.c.version_id == versions.c.version_id)
     is_live = sa.exists().where(
         publications.c.version_id == versions.c.version_id, publications.c.state.in_(LIVE_STATES)
@@ -126,7 +130,7 @@ def _check_served(connection: sa.Connection, known: set[str], collector: Deviati
         .where(versions.c.state.in_(SERVABLE_STATES), documents.c.retired_at.is_(None), has_chunks, sa.not_(is_live))
     )
     for doc_id, version_id in connection.execute(statement.execution_options(yield_per=ROWS_PER_FETCH)):
-        if doc_id not in known and version_id not in known:
+        if doc_id not in reported and version_id not in reported:
             collector.add(
                 DeviationKind.LEDGER_CHANGED,
                 doc_id,
@@ -138,7 +142,7 @@ def _check_served(connection: sa.Connection, known: set[str], collector: Deviati
             )
 
 
-def _check_seen(connection: sa.Connection, known: set[str], collector: DeviationCollector) -> None:
+def _check_seen(connection: sa.Connection, reported: set[str], collector: DeviationCollector) -> None:
     statement = sa.select(documents.c.doc_id).where(documents.c.last_seen_at > now() + MAX_CLOCK_DIFFERENCE)
     for doc_id in connection.execute(statement).scalars():
         collector.add(
@@ -150,7 +154,7 @@ def _check_seen(connection: sa.Connection, known: set[str], collector: Deviation
         )
 
 
-def _check_questions(connection: sa.Connection, known: set[str], collector: DeviationCollector) -> None:
+def _check_questions(connection: sa.Connection, reported: set[str], collector: DeviationCollector) -> None:
     statement = sa.select(queries.c.query_id, queries.c.text).execution_options(yield_per=ROWS_PER_FETCH)
     for key, text in connection.execute(statement):
         if text and query_id(text) != key:  # an id without its text is a keyed hash

@@ -300,9 +300,9 @@ class _Differences:
         else:
             self.equal.add(key)
 
-    def report_unreachable(self, key: RecordKey, expected: ExpectedRecord | None, found: str = "") -> None:
+    def report_unreachable(self, key: RecordKey, expected: ExpectedRecord | None, actual: str = "") -> None:
         problem = "exists, and no query finds it: its entry in the index is damaged"
-        self._report(DeviationKind.UNREACHABLE, key, expected, problem, after=found)
+        self._report(DeviationKind.UNREACHABLE, key, expected, problem, after=actual)
 
     def report(self, collections: Mapping[str, _CollectionState], existing: set[str]) -> None:
         """Report each difference as the most specific kind."""

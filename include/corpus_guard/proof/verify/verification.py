@@ -175,7 +175,7 @@ def _verify(
         records=records,
         queried=queried,
         files_read=files.read,
-        files_known=files.known,
+        files_known=files.total,
         unsigned=log.events - log.signed,
         seconds=time.monotonic() - started,
     )

@@ -109,13 +109,13 @@ def _sort_what_is_there() -> None:
         .limit(AT_ONCE)
     ).all():
         last = rows[-1].version_id
-        found: dict[str, list[tuple[str, str]]] = {row.version_id: [] for row in rows}
+        by_version: dict[str, list[tuple[str, str]]] = {row.version_id: [] for row in rows}
         for start in range(0, len(rows), 500):
             ids = [row.version_id for row in rows[start : start + 500]]
             for row in connection.execute(sa.select(findings).where(findings.c.version_id.in_(ids))):
-                found[row.version_id].append((row.check_name, row.severity))
+                by_version[row.version_id].append((row.check_name, row.severity))
         waiting = [row for row in rows if row.state == "quarantined"]
-        sorted_ = [(row, Triage.from_findings(row.stamp, found[row.version_id])) for row in rows]
+        sorted_ = [(row, Triage.from_findings(row.stamp, by_version[row.version_id])) for row in rows]
         connection.execute(
             versions.update()
             .where(versions.c.version_id == sa.bindparam("id"))
