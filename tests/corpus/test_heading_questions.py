@@ -192,8 +192,8 @@ def test_what_people_ask_comes_first_and_generated_questions_are_marked(
 
     bank = QueryBank.load(shelf.ledger, shelf.storage, hashed_models)
 
-    assert set(bank.questions[: bank.asked]) == {"How deep is the harbour?", "ox-12: cleaning"}
-    assert bank.questions[bank.asked :] == ("OX-12: Calibration interval?",)
+    assert set(bank.questions[: bank.asked_count]) == {"How deep is the harbour?", "ox-12: cleaning"}
+    assert bank.questions[bank.asked_count :] == ("OX-12: Calibration interval?",)
     assert bank.vectors.shape[0] == len(bank) == 3
     assert QueryBank.load(shelf.ledger, shelf.storage, hashed_models, max_questions=2).questions == bank.questions[:2]
 

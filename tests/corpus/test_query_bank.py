@@ -83,7 +83,7 @@ def test_an_unchanged_bank_embeds_nothing(sqlite_ledger: Ledger, storage: Storag
 
 def test_an_empty_bank_works(sqlite_ledger: Ledger, storage: Storage, models: CountingModels) -> None:
     for bank in (load(sqlite_ledger, storage, models), QueryBank.from_questions([], models)):
-        assert (len(bank), len(bank.vectors), bank.asked) == (0, 0, 0)
+        assert (len(bank), len(bank.vectors), bank.asked_count) == (0, 0, 0)
     assert models.embedded == []
 
 
@@ -119,4 +119,4 @@ def test_a_bank_of_questions_holds_equal_ones_once_in_their_order(models: Counti
 def test_generated_questions_follow_those_that_people_ask(models: CountingModels) -> None:
     bank = QueryBank.from_questions(["Who?"], models, generated=["who", "OX-12: Cleaning?"])
 
-    assert (bank.questions, bank.asked) == (("Who?", "OX-12: Cleaning?"), 1)
+    assert (bank.questions, bank.asked_count) == (("Who?", "OX-12: Cleaning?"), 1)

@@ -127,12 +127,14 @@ def load_heading_questions(ledger: Ledger, storage: Storage, arriving: Iterable[
             missing[version.batch].append(version.version_id)
     for batch, version_ids in missing.items():
         by_version.update(_read_questions(storage, batch, version_ids))
-    known = {version_id: questions for version_id, questions in by_version.items() if questions is not None}
-    if known.keys() != stored.keys():
-        write_questions(storage, known)
+    questions_by_version = {
+        version_id: questions for version_id, questions in by_version.items() if questions is not None
+    }
+    if questions_by_version.keys() != stored.keys():
+        write_questions(storage, questions_by_version)
     ranked = sorted(
         (rank, version_id, question)
-        for version_id, questions in known.items()
+        for version_id, questions in questions_by_version.items()
         for rank, question in enumerate(questions)
     )
     return list(dict.fromkeys(question for _, _, question in ranked))

@@ -43,7 +43,7 @@ def require_own(
     ledger: Ledger,
     collection: str,
     owner: str | None,
-    held: Callable[[Sequence[str]], Iterable[HeldChunk] | None],
+    read_held: Callable[[Sequence[str]], Iterable[HeldChunk] | None],
     address: str,
     advice: str,
 ) -> None:
@@ -52,14 +52,14 @@ def require_own(
     Args:
         collection: name.
         owner: id of the deployment that the collection names; None: it names none.
-        held: returns those of the given chunks that the collection holds; None where it is empty.
+        read_held: returns those of the given chunks that the collection holds; None where it is empty.
         address: of the server, for the message.
         advice: what to do about the server, a sentence without its full stop.
 
     Raises:
         ForeignCollection: it names another deployment, or none and holds something else than the ledger published.
     """
-    if owner == ledger.deployment_id or (owner is None and _holds_what_was_published(ledger, collection, held)):
+    if owner == ledger.deployment_id or (owner is None and _holds_what_was_published(ledger, collection, read_held)):
         return
     belongs = (
         f"belongs to deployment {owner}"
@@ -75,7 +75,7 @@ def require_own(
 
 
 def _holds_what_was_published(
-    ledger: Ledger, collection: str, held: Callable[[Sequence[str]], Iterable[HeldChunk] | None]
+    ledger: Ledger, collection: str, read_held: Callable[[Sequence[str]], Iterable[HeldChunk] | None]
 ) -> bool:
     statement = (
         sa.select(publications.c.chunk_id, chunks.c.text_sha256, publications.c.metadata_sha256)
@@ -90,7 +90,7 @@ def _holds_what_was_published(
     )
     with ledger.read() as connection:
         published = {row.chunk_id: (row.text_sha256, row.metadata_sha256) for row in connection.execute(statement)}
-    present = held(list(published))
+    present = read_held(list(published))
     if present is None:
         return True
     same = sum(

@@ -245,13 +245,13 @@ class PgvectorStore(Store):
         """Return a collection, after a look at whose it is."""
         table = _table(name)
         if self._ledger:
-            known = comment if comment is not None else _comments(connection).get(name)
-            if known is None:
+            labels = comment if comment is not None else _comments(connection).get(name)
+            if labels is None:
                 raise StoreRefused(
                     f"{self.system} at {self.address} refused a request (there is no collection {name}). Running again "
                     "creates a missing collection and repeats what was not done"
                 )
-            owner = known.get(OWNER_KEY)
+            owner = labels.get(OWNER_KEY)
             require_own(self._ledger(), name, owner, lambda ids: _held(connection, table, ids), self.address, _ADVICE)
         return table
 

@@ -429,9 +429,9 @@ def _write_versions(
     version_ids = [version.version_id for version, _ in judged]
     waiting = _waiting_before(connection, version_ids)
     reopened = {version_id for version_id, before in waiting.items() if _stays_reopened(before, states[version_id])}
-    kept = _reopening_findings(connection, reopened)
+    reopening_findings = _reopening_findings(connection, reopened)
     judged = [
-        (version, replace(judgement, findings=(*judgement.findings, *kept.get(version.version_id, ()))))
+        (version, replace(judgement, findings=(*judgement.findings, *reopening_findings.get(version.version_id, ()))))
         for version, judgement in judged
     ]
     rows = [
@@ -484,11 +484,11 @@ def _stays_reopened(before: Row | None, state: VersionState) -> bool:
 
 def _reopening_findings(connection: sa.Connection, version_ids: Collection[str]) -> dict[str, list[Finding]]:
     """Return the findings that reopened versions: no judgement of a version alone makes them again."""
-    kept: dict[str, list[Finding]] = {}
+    by_version: dict[str, list[Finding]] = {}
     statement = sa.select(findings).where(findings.c.code.in_((REOPENED, CONTRADICTED)))
     for row in select_in_batches(connection, statement, findings.c.version_id, version_ids):
-        kept.setdefault(row.version_id, []).append(finding_from_row(row))
-    return kept
+        by_version.setdefault(row.version_id, []).append(finding_from_row(row))
+    return by_version
 
 
 def _triage_values(
@@ -512,7 +512,7 @@ def _triage_values(
     }
 
 
-def finding_rows(version_id: str, found: Sequence[Finding], first: int = 0) -> list[dict[str, object]]:
+def finding_rows(version_id: str, version_findings: Sequence[Finding], first: int = 0) -> list[dict[str, object]]:
     """Return the rows of a version's findings; `first` is the number of the first."""
     return [
         {
@@ -529,7 +529,7 @@ def finding_rows(version_id: str, found: Sequence[Finding], first: int = 0) -> l
             "muted": finding.muted or None,
             "counterstatement": finding.counterstatement.as_dict() if finding.counterstatement else None,
         }
-        for ordinal, finding in enumerate(found, first)
+        for ordinal, finding in enumerate(version_findings, first)
     ]
 
 

@@ -49,17 +49,17 @@ class QueryBank:
 
     questions: tuple[str, ...]  # most worth checking first
     vectors: NDArray[np.float32]  # shape (questions, dimensions), rows of length 1
-    asked: int  # questions that people asked or reported; those after them were made from headings
+    asked_count: int  # questions that people asked or reported; those after them were made from headings
 
     @classmethod
     def from_questions(
         cls, questions: Sequence[str], embedder: TextEmbedder, generated: Sequence[str] = ()
     ) -> QueryBank:
         """Return a bank of these questions, equal ones once; for evaluations, without a ledger."""
-        asked = _distinct(questions)
-        distinct = _distinct([*asked, *generated])
+        asked_questions = _distinct(questions)
+        distinct = _distinct([*asked_questions, *generated])
         vectors = embedder.embed(distinct) if distinct else np.empty((0, 0), np.float32)
-        return cls(tuple(distinct), vectors, len(asked))
+        return cls(tuple(distinct), vectors, len(asked_questions))
 
     @classmethod
     def load(
@@ -94,10 +94,10 @@ class QueryBank:
             .limit(max_questions)
         )
         with ledger.read() as connection:
-            asked = _distinct(list(connection.scalars(statement)))
+            asked_questions = _distinct(list(connection.scalars(statement)))
         made = heading_questions.load_heading_questions(ledger, storage, arriving)[:MAX_GENERATED]
-        questions = tuple(_distinct([*asked, *made]))[:max_questions]
-        return cls(questions, _load_vectors(storage, models, questions), len(asked))
+        questions = tuple(_distinct([*asked_questions, *made]))[:max_questions]
+        return cls(questions, _load_vectors(storage, models, questions), len(asked_questions))
 
     def __len__(self) -> int:
         """Return the number of questions."""
@@ -125,7 +125,10 @@ def erase_questions(ledger: Ledger, storage: Storage, version_ids: Collection[st
     stored = heading_questions.stored_questions(storage)
     made = heading_questions.questions_of(ledger, storage, version_ids)
     questions = {
-        question for known in (stored, made) for version_id in version_ids for question in known.get(version_id, ())
+        question
+        for by_version in (stored, made)
+        for version_id in version_ids
+        for question in by_version.get(version_id, ())
     }
     if stored.keys() & set(version_ids):
         remaining = {version_id: stored[version_id] for version_id in stored.keys() - set(version_ids)}

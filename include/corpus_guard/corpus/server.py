@@ -149,19 +149,19 @@ def _counted_as_user(home: Path) -> Iterator[int]:
 
 def _wait_for_other_users(home: Path, users: int) -> None:
     deadline = time.monotonic() + OWNER_SECONDS
-    said = False
+    warned = False
     while time.monotonic() < deadline:
         with contextlib.suppress(BlockingIOError):
             fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return
-        if not said:
+        if not warned:
             log.warning(
                 "another process still uses the Chroma server of %s, which this one started; waiting for it, at most "
                 "%d s",
                 home,
                 OWNER_SECONDS,
             )
-            said = True
+            warned = True
         time.sleep(0.1)
 
 

@@ -313,7 +313,7 @@ class Store(ABC):
         or a text has an empty one.
         """
         return [
-            [(str(found.metadata.get("doc_id", "")), found.text, found.similarity) for found in nearest]
+            [(str(record.metadata.get("doc_id", "")), record.text, record.similarity) for record in nearest]
             for nearest in self.nearest_chunks(collection, vectors, count)
         ]
 

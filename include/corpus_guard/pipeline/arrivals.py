@@ -216,8 +216,8 @@ def attach_validators(
             and before.retired_at is None
             and when - before.read_at < timedelta(days=days * (1 - int(before.doc_id[:2], 16) / 1024))
         )
-        known = before.validator if before is not None and is_current else None
-        updated.append(item if item.known_validator == known else replace(item, known_validator=known))
+        validator = before.validator if before is not None and is_current else None
+        updated.append(item if item.known_validator == validator else replace(item, known_validator=validator))
     return updated
 
 

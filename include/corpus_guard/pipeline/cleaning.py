@@ -263,8 +263,8 @@ def _remove(
             for kind, names in _names_by_kind(groups).items():
                 size = sum(sizes[name] for name in names)
                 append_event(connection, CLEANED_EVENT, kind, result["run_id"], files=names, bytes=size)
-            known = references.logged.keys() | references.batches
-            gone = [name for group in groups for name in group.names if name in known]
+            logged_names = references.logged.keys() | references.batches
+            gone = [name for group in groups for name in group.names if name in logged_names]
             log_files(connection, result["run_id"], dict.fromkeys(gone))
     for kind, names in _names_by_kind(groups).items():
         totals = result["removed"].setdefault(kind, FileTotals(files=0, bytes=0))

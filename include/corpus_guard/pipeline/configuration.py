@@ -219,9 +219,9 @@ def describe_configuration(ledger: Ledger, screening: Screening, settings: Setti
         "sources": dict(_sources(settings)),
     }
     values = {path: value if len(value) <= MAX_CHARACTERS else _shortened(value) for path, value in _flatten(declared)}
-    kept = dict(list(values.items())[:MAX_VALUES])
-    further = [f"{path}={value}" for path, value in values.items() if path not in kept]
-    return kept | ({"further": digest("further/v1", further)} if further else {})
+    listed = dict(list(values.items())[:MAX_VALUES])
+    further = [f"{path}={value}" for path, value in values.items() if path not in listed]
+    return listed | ({"further": digest("further/v1", further)} if further else {})
 
 
 def _loosened(changes: Mapping[str, tuple[str | None, str | None]]) -> list[str]:

@@ -154,8 +154,8 @@ def _result(check: str, prefix: str, suite: Suite, judged: Sequence[Row], failed
         """Count the documents that the suite is for, of all codes or of one."""
         return sum(
             count
-            for source, trust, *found, count in rows
-            if suite.applies_to(source, TrustLevel(trust)) and (not code or found == [*code])
+            for source, trust, *row_code, count in rows
+            if suite.applies_to(source, TrustLevel(trust)) and (not code or row_code == [*code])
         )
 
     return SuiteResult(

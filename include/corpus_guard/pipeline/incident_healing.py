@@ -97,10 +97,10 @@ def heal_incident(
         except Inconsistent as error:
             log.warning("%s", error)  # the examination names what is left
         examination = examine(ledger, storage, store, settings)
-        left = len(examination.unanswered) + examination.verification.more
-        if left >= left_before or not any(deviation.healable for deviation in examination.unanswered):
+        unanswered = len(examination.unanswered) + examination.verification.more
+        if unanswered >= left_before or not any(deviation.healable for deviation in examination.unanswered):
             break
-        deviations, left_before = list(examination.unanswered), left
+        deviations, left_before = list(examination.unanswered), unanswered
     remaining = None
     if not examination.clean:
         remaining = open_incident(

@@ -334,7 +334,7 @@ def _digest_per_source(screening: Screening) -> sa.ColumnElement[str]:
 def _by_arrival(stored: Iterable[_StaleVersion]) -> Iterator[dict[str, list[_StaleVersion]]]:
     """Yield the batches of one run at a time, in the order of the runs."""
     by_run: dict[str, list[_StaleVersion]] = {}
-    for version in sorted(stored, key=lambda one: (one.fetched_at, one.version_id)):
+    for version in sorted(stored, key=lambda stale: (stale.fetched_at, stale.version_id)):
         by_run.setdefault(version.fetched_by, []).append(version)
     for arrived in by_run.values():
         by_batch: dict[str, list[_StaleVersion]] = {}

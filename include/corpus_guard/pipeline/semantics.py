@@ -88,7 +88,7 @@ def compare_chunks(
     _fill_up(store, passages, vectors)
 
     def texts(positions: Sequence[int]) -> list[str]:
-        found: dict[int, str] = {}
+        by_position: dict[int, str] = {}
         by_folder: dict[str, list[int]] = {}
         for position in positions:
             by_folder.setdefault(places[position][0], []).append(position)
@@ -97,8 +97,8 @@ def compare_chunks(
             whole = {row: stored[row].as_py() for row in {places[position][1] for position in own}}
             for position in own:
                 _, row, start, end = places[position]
-                found[position] = whole[row][start:end]
-        return [found[position] for position in positions]
+                by_position[position] = whole[row][start:end]
+        return [by_position[position] for position in positions]
 
     coordination = screening.check(Coordination.name)
     stacked = np.stack(vectors)
@@ -115,7 +115,7 @@ def compare_chunks(
         served=served,
     )
     if screening.check(Hubness.name) is not None:
-        groups = [bank.vectors[: bank.asked], bank.vectors[bank.asked :]]
+        groups = [bank.vectors[: bank.asked_count], bank.vectors[bank.asked_count :]]
         hubness = measure_hub_reach(placed, stacked[: len(placed)], groups, _Results(store))
         semantics = replace(semantics, hubness=hubness)
     conflict = screening.check(Conflict.name)
@@ -188,6 +188,6 @@ class _Results:
         for collection in self._store.names():
             for start in range(0, len(vectors), VECTORS_PER_QUERY):
                 answers = self._store.nearest_ids(collection, vectors[start : start + VECTORS_PER_QUERY], count)
-                for found, nearest in zip(results[start:], answers, strict=False):
-                    found += [(chunk_id, 1.0 - distance) for chunk_id, distance in nearest]
-        return [sorted(found, key=lambda result: -result[1])[:count] for found in results]
+                for candidates, nearest in zip(results[start:], answers, strict=False):
+                    candidates += [(chunk_id, 1.0 - distance) for chunk_id, distance in nearest]
+        return [sorted(candidates, key=lambda result: -result[1])[:count] for candidates in results]

@@ -317,8 +317,8 @@ def screen(
     _require_as_written(ledger, storage, shard)
     versions = [version for version in _versions(storage, shard) if only is None or version.version_id in only]
     relevant = _read_survey(storage, run_id, shard).of([version.version_id for version in versions])
-    seen, decides = sha256_bytes(relevant.to_json()), screening.digest_of(shard["source"])
-    name = f"{shard['batch']}/judgements-{digest('judgements/v1', [shard['batch'], seen, decides])[:32]}.parquet"
+    survey_digest, screening_digest = sha256_bytes(relevant.to_json()), screening.digest_of(shard["source"])
+    name = f"{shard['batch']}/judgements-{digest('judgements/v1', [shard['batch'], survey_digest, screening_digest])[:32]}.parquet"
     if not storage.exists(name):
         relevant = relevant.with_predecessors(load_predecessors(ledger, storage, versions))
         storage.write_table(name, judgements_to_table(screening.judge(versions, relevant)))

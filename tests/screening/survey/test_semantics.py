@@ -31,7 +31,7 @@ class Bank:
     generated: int = 0
 
     @property
-    def asked(self) -> int:
+    def asked_count(self) -> int:
         return len(self.questions) - self.generated
 
     @property

@@ -75,10 +75,12 @@ class Semantics:
 
     def with_agreements(self, more: Iterable[tuple[str, Agreement]]) -> Semantics:
         """Return the same with further agreements, each with the id of its version."""
-        agreements = {version: list(known) for version, known in self.agreements.items()}
+        agreements = {version: list(version_agreements) for version, version_agreements in self.agreements.items()}
         for version, agreement in more:
             agreements.setdefault(version, []).append(agreement)
-        return replace(self, agreements={version: tuple(known) for version, known in agreements.items()})
+        return replace(
+            self, agreements={version: tuple(version_agreements) for version, version_agreements in agreements.items()}
+        )
 
     def to_record(self) -> dict[str, object]:
         """Return a JSON-ready form."""
@@ -148,7 +150,7 @@ class QuestionBank(Protocol):
         """Return unit vectors of shape (questions, dimensions)."""
 
     @property
-    def asked(self) -> int:
+    def asked_count(self) -> int:
         """Return how many of them, the first, people asked; the others were made from headings."""
 
 
@@ -197,18 +199,18 @@ def _nearby_questions(
             passage = passages[start + row]
             if not passage.version_id:
                 continue
-            asked, generated = cosines[row, : bank.asked], cosines[row, bank.asked :]
-            nearest = _nearest(asked, QUESTIONS_PER_CHUNK)
+            asked_cosines, generated_cosines = cosines[row, : bank.asked_count], cosines[row, bank.asked_count :]
+            nearest = _nearest(asked_cosines, QUESTIONS_PER_CHUNK)
             if passage.open:
                 free = QUESTIONS_PER_CHUNK - len(nearest)
-                nearest += [bank.asked + position for position in _nearest(generated, free)]
+                nearest += [bank.asked_count + position for position in _nearest(generated_cosines, free)]
             if nearest:
                 questions.setdefault(passage.version_id, []).extend(
                     NearbyQuestion(
                         passage.ordinal,
                         bank.questions[question],
                         round(float(cosines[row, question]), 4),
-                        generated=question >= bank.asked,
+                        generated=question >= bank.asked_count,
                     )
                     for question in nearest
                 )
