@@ -68,32 +68,32 @@ def codes_in(check: Check, text: str, **version: Any) -> list[str]:
 
 def list_problems(check: Check) -> list[str]:
     """Return what is wrong with a check, one sentence each; an empty list: nothing the kit can see."""
-    held = check if isinstance(check, OwnCheck) else OwnCheck(check, "")
+    own_check = check if isinstance(check, OwnCheck) else OwnCheck(check, "")
     versions = [make_version(text, uri=f"{number}.md") for number, text in enumerate(HOSTILE_TEXTS)]
     versions += [make_version("An honest page.", uri="hidden.md", hidden=text) for text in HOSTILE_TEXTS]
     problems = []
     alone: dict[str, list[Finding]] = {}
     for version in versions:
         try:
-            alone[version.version_id] = _findings(held, [version])[0]
+            alone[version.version_id] = _findings(own_check, [version])[0]
         except Exception as error:  # the author wants to read it; the texts are the kit's own
             shown = repr(version.text[:20]) if version.text else "an empty text"
             problems.append(f"raises {type(error).__name__} for {shown} (hidden: {version.hidden[:20]!r}): {error}")
     if problems:
         return problems
     try:
-        together = _findings(held, versions)
-        reversed_order = _findings(held, versions[::-1])[::-1]
+        together = _findings(own_check, versions)
+        reversed_order = _findings(own_check, versions[::-1])[::-1]
     except Exception as error:
         return [f"raises {type(error).__name__} for a batch, and not for each version alone: {error}"]
     if together != [alone[version.version_id] for version in versions]:
         problems.append("finds something else in a batch than in each version alone")
-    if not held.across_documents and reversed_order != together:
+    if not own_check.across_documents and reversed_order != together:
         problems.append("finds something else when the batch is in another order")
-    if _findings(held, []) != []:
+    if _findings(own_check, []) != []:
         problems.append("finds something in an empty batch")
     try:
-        _findings(held, versions[-1:], survey=None)
+        _findings(own_check, versions[-1:], survey=None)
     except Exception as error:
         problems.append(f"raises {type(error).__name__} when documents are screened one by one (survey is None)")
     if not check.digest:

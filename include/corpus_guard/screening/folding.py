@@ -216,10 +216,10 @@ class FoldedText:
 def _starts_of_plain(text: str) -> NDArray[np.uint32]:
     """Return the offset of each character of a text in ASCII that folding keeps: of white space the first one between words."""
     blank = np.frombuffer(text.encode(), np.uint8) <= ord(" ")
-    kept = ~blank
-    kept[1:] |= blank[1:] & ~blank[:-1]
-    kept[len(text.rstrip()) :] = False
-    return np.flatnonzero(kept).astype(np.uint32)
+    is_kept = ~blank
+    is_kept[1:] |= blank[1:] & ~blank[:-1]
+    is_kept[len(text.rstrip()) :] = False
+    return np.flatnonzero(is_kept).astype(np.uint32)
 
 
 def fold(text: str) -> FoldedText:

@@ -57,12 +57,12 @@ _FREQUENT: Final = (
 
 def _disguises() -> dict[str, list[int]]:
     """Return what stands for a word, and in which ciphers it does; no word itself is among it."""
-    found: defaultdict[str, list[int]] = defaultdict(list)
+    by_disguise: defaultdict[str, list[int]] = defaultdict(list)
     for number, (_, table, _) in enumerate(_CIPHERS):
         for word in _LONG | _FREQUENT:
             if (disguised := word.translate(table)) not in _FREQUENT:
-                found[disguised].append(number)
-    return dict(found)
+                by_disguise[disguised].append(number)
+    return dict(by_disguise)
 
 
 _DISGUISES: Final = _disguises()

@@ -84,8 +84,8 @@ class Conflict(ConfiguredCheck[ConflictParams]):
         """Return the digests of the trained reader, and of what a model is asked."""
         if not self.params.pairs_read:
             return ()
-        asked = [ContradictionJudge.prompt_digest()] if self.params.asked_model else []
-        return [*(kind.digest() for kind in KINDS), *asked]
+        prompt_digests = [ContradictionJudge.prompt_digest()] if self.params.asked_model else []
+        return [*(kind.digest() for kind in KINDS), *prompt_digests]
 
     def likely(
         self, models: Models, cache: AnswerCache | None = None, *, may_ask: bool = True

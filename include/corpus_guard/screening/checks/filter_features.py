@@ -88,8 +88,8 @@ class FilterFeatures(ConfiguredCheck[FilterFeaturesParams]):
             pairs = self._pairs(version, survey)
             read = [(position, question, chunk) for question, chunk in pairs if self._is_read(question)]
             to_read += read
-            if left := len(pairs) - len(read):
-                yield position, self._unread(left, len(pairs))
+            if unread := len(pairs) - len(read):
+                yield position, self._unread(unread, len(pairs))
         if not to_read:
             return
         opinions = self._opened().judge_pairs([(question.question, chunk.text) for _, question, chunk in to_read])
@@ -131,12 +131,12 @@ class FilterFeatures(ConfiguredCheck[FilterFeaturesParams]):
             tags=("poisoning", "rag_poisoning", "retrieval_content"),
         )
 
-    def _unread(self, left: int, pairs: int) -> Finding:
+    def _unread(self, unread: int, pairs: int) -> Finding:
         return self.finding(
             "unread",
             Severity.MEDIUM,
             0.5,
-            f"{left} of the {pairs} questions near it were not put to the language model: the run had read "
+            f"{unread} of the {pairs} questions near it were not put to the language model: the run had read "
             f"{self.params.max_pairs} pairs already. Not checked is not clean",
             tags=("poisoning",),
         )

@@ -530,10 +530,10 @@ class Instructions(ConfiguredCheck[InstructionsParams]):
             span: rows.get(span) or text[span.start : span.end]
             for span in dict.fromkeys((*split_pieces(text), *split_slots(text), *rows))
         }
-        found = filter(classifier.doubts, dict.fromkeys(sentences.values()))
-        read = set(islice(found, MAX_DOUBTFUL))
+        doubted = filter(classifier.doubts, dict.fromkeys(sentences.values()))
+        read = set(islice(doubted, MAX_DOUBTFUL))
         doubtful = {span: each for span, each in sentences.items() if each in read}
-        return _Doubtful(doubtful, cut_off=next(found, None) is not None)
+        return _Doubtful(doubtful, cut_off=next(doubted, None) is not None)
 
     def _encoded_hits(
         self, view: DecodedView, kinds: tuple[str, ...], search: _Search, weigh: _Weigh

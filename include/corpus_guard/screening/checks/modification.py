@@ -169,20 +169,22 @@ class Modification(ConfiguredCheck[ModificationParams]):
                 )
 
     def _compare_text(self, pair: _Pair) -> Iterator[Finding]:
-        if len(pair.before.words) >= self.params.least and pair.kept <= self.params.left:
+        if len(pair.before.words) >= self.params.least and pair.kept_share <= self.params.left:
             severity = Severity.LOW if pair.open else Severity.INFO
             yield self._finding("replaced", severity, 0.3, "Hardly a word of the predecessor remains", pair)
         elif self._isolated(pair):
             yield from self._describe_quiet_changes(pair)
         else:
-            message = f"{_places(pair)} changed; {pair.kept:.0%} of the words stayed"
+            message = f"{_places(pair)} changed; {pair.kept_share:.0%} of the words stayed"
             yield self._finding("edited", Severity.INFO, 0.05, message, pair, pair.span(pair.changes[0]))
             yield from self._describe_restated(pair)
 
     def _describe_restated(self, pair: _Pair) -> Iterator[Finding]:
         """Yield the changed sentences of an ordinary edit that contradict what the predecessor states."""
         new, old = (_read_changed(text, spans) for text, spans in pair.changed_sentences())
-        conflicts = (found for found in compare_texts(new, old).comparisons if found.outcome is Outcome.CONFLICT)
+        conflicts = (
+            comparison for comparison in compare_texts(new, old).comparisons if comparison.outcome is Outcome.CONFLICT
+        )
         for conflict in islice(conflicts, _MAX_RESTATED):
             code, what = _FACT_OF_KIND.get(conflict.kind, ("number", "A value"))
             own, theirs = ([pair[side].span for pair in conflict.values] for side in (0, 1))
@@ -202,7 +204,7 @@ class Modification(ConfiguredCheck[ModificationParams]):
     def _isolated(self, pair: _Pair) -> bool:
         short = all(change.size <= self.params.words for change in pair.changes)
         few = len(pair.changes) <= self.params.places
-        return few and short and len(pair.after.words) >= self.params.least and pair.kept >= self.params.equal
+        return few and short and len(pair.after.words) >= self.params.least and pair.kept_share >= self.params.equal
 
     def _describe_quiet_changes(self, pair: _Pair) -> Iterator[Finding]:
         facts = {
@@ -306,7 +308,7 @@ class _Pair:
         return self.new.stamp.trust is TrustLevel.OPEN
 
     @property
-    def kept(self) -> float:
+    def kept_share(self) -> float:
         """Return the share of the predecessor's words that stayed, 0..1."""
         gone = sum(change.old_end - change.old_start for change in self.changes)
         return 1 - gone / max(1, len(self.before.words))

@@ -223,17 +223,18 @@ class Perplexity(ConfiguredCheck[PerplexityParams]):
         suspects = self._suspects(batch, [(index, chunk) for index, chunk, rarity in measured if self._is_rare(rarity)])
         for suspect in suspects:
             yield suspect.version, self._describe(suspect.chunk, *suspect.worst)
-        found = {(suspect.version, suspect.chunk.start) for suspect in suspects}
-        for kept in Kept:
+        reported = {(suspect.version, suspect.chunk.start) for suspect in suspects}
+        for kept_words in Kept:
             opened = [
                 (index, chunk)
                 for index, chunk, rarity in measured
-                if rarity.strangeness(kept) > self._limits(kept).strange_bits and (index, chunk.start) not in found
+                if rarity.strangeness(kept_words) > self._limits(kept_words).strange_bits
+                and (index, chunk.start) not in reported
             ]
-            worst_places = self._worst_places(batch, opened, kept)
+            worst_places = self._worst_places(batch, opened, kept_words)
             for place, worst in worst_places:
-                yield place.version, self._describe_place(place, worst, kept)
-            found |= {(place.version, place.chunk.start) for place, _ in worst_places}
+                yield place.version, self._describe_place(place, worst, kept_words)
+            reported |= {(place.version, place.chunk.start) for place, _ in worst_places}
 
     def _suspects(self, batch: Sequence[Version], opened: Sequence[tuple[int, Chunk]]) -> list[_Suspect]:
         """Return those of the chunks (version, chunk) in which words in a row are unlikely."""
@@ -251,12 +252,12 @@ class Perplexity(ConfiguredCheck[PerplexityParams]):
         return suspects
 
     def _worst_places(
-        self, batch: Sequence[Version], opened: Sequence[tuple[int, Chunk]], kept: Kept
+        self, batch: Sequence[Version], opened: Sequence[tuple[int, Chunk]], kept_words: Kept
     ) -> list[tuple[_Place, float]]:
         """Return where the kept words are unlikely, by themselves and as they stand; the worst place of each chunk, with its nats."""
-        limits = self._limits(kept)
+        limits = self._limits(kept_words)
         passages = [
-            (index, chunk, passage) for index, chunk in opened for passage in self._strange_passages(chunk, kept)
+            (index, chunk, passage) for index, chunk in opened for passage in self._strange_passages(chunk, kept_words)
         ]
         scores = self._model().surprisals([passage.words for _, _, passage in passages]) if passages else []
         unlikely = [
@@ -264,41 +265,41 @@ class Perplexity(ConfiguredCheck[PerplexityParams]):
             for (index, chunk, passage), nats in zip(passages, scores, strict=True)
             if _worst(nats, SURPRISE_WINDOW)[0] > limits.bare_nats
         ]
-        found: dict[tuple[int, int], tuple[_Place, float]] = {}
-        for place, worst, contrast in self._read_in_place(unlikely, kept):
+        by_chunk: dict[tuple[int, int], tuple[_Place, float]] = {}
+        for place, worst, contrast in self._read_in_place(unlikely, kept_words):
             if worst > limits.alone_nats or (worst > limits.nats and contrast > limits.contrast_nats):
                 key = place.version, place.chunk.start
-                found[key] = max(found.get(key, (place, worst)), (place, worst), key=itemgetter(1))
-        return list(found.values())
+                by_chunk[key] = max(by_chunk.get(key, (place, worst)), (place, worst), key=itemgetter(1))
+        return list(by_chunk.values())
 
-    def _strange_passages(self, chunk: Chunk, kept: Kept) -> list[BarePassage]:
-        return self._rarity.bare_passages(chunk.text, self._limits(kept).strange_bits, kept)
+    def _strange_passages(self, chunk: Chunk, kept_words: Kept) -> list[BarePassage]:
+        return self._rarity.bare_passages(chunk.text, self._limits(kept_words).strange_bits, kept_words)
 
-    def _limits(self, kept: Kept) -> _Limits:
+    def _limits(self, kept_words: Kept) -> _Limits:
         params = self.params
-        if kept is Kept.WORDS:
+        if kept_words is Kept.WORDS:
             place = params.separated_nats, params.separated_contrast_nats, params.separated_alone_nats
             return _Limits(params.bare_strange_bits, params.bare_nats, *place)
         place = params.diluted_nats, params.diluted_contrast_nats, params.diluted_alone_nats
         return _Limits(params.content_strange_bits, params.content_nats, *place)
 
-    def _read_in_place(self, places: Sequence[_Place], kept: Kept) -> Iterator[tuple[_Place, float, float]]:
+    def _read_in_place(self, places: Sequence[_Place], kept_words: Kept) -> Iterator[tuple[_Place, float, float]]:
         """Yield the places with the worst nats of their words, and how far these lie above the mean of the letters around them.
 
         They are read as they stand, after the text before them; nearly all of what people write is likely enough without it.
         """
-        limit = self._limits(kept).nats
-        unlikely = [place for place, worst, _ in self._read(places, _Place.alone, kept) if worst > limit]
+        limit = self._limits(kept_words).nats
+        unlikely = [place for place, worst, _ in self._read(places, _Place.alone, kept_words) if worst > limit]
         too_long = []
-        for place, worst, contrast in self._read(unlikely, _Place.in_document, kept):
+        for place, worst, contrast in self._read(unlikely, _Place.in_document, kept_words):
             if math.isinf(worst):
                 too_long.append(place)
             else:
                 yield place, worst, contrast
-        yield from self._read(too_long, _Place.in_chunk, kept)
+        yield from self._read(too_long, _Place.in_chunk, kept_words)
 
     def _read(
-        self, places: Sequence[_Place], cut: Callable[[_Place], tuple[str, int]], kept: Kept
+        self, places: Sequence[_Place], cut: Callable[[_Place], tuple[str, int]], kept_words: Kept
     ) -> Iterator[tuple[_Place, float, float]]:
         """Yield each place with the worst nats of its words in such a text, and how far they lie above the mean of the letters around them.
 
@@ -316,7 +317,7 @@ class Perplexity(ConfiguredCheck[PerplexityParams]):
             lettered = _lettered(text, tokens)
             first, last = tokens[:, 0], tokens[:, 1]
             inside = lettered & (first >= start) & (last <= end)
-            if kept is Kept.CONTENT:
+            if kept_words is Kept.CONTENT:
                 inside &= _overlaps(tokens, [(offset + a, offset + b) for a, b in place.passage.places], len(text))
             worst = _worst(nats[inside], SURPRISE_WINDOW)[0]
             around = nats[lettered & ((last <= start) | (first >= end))]
@@ -326,15 +327,15 @@ class Perplexity(ConfiguredCheck[PerplexityParams]):
         """Return those of (version, chunk, text) in whose text a rare passage is unlikely or nearly so, or is most of it."""
         limits = self.params.rarity_bits, self.params.short_rarity_bits
         passages = self._rarity.rare_passages([text for _, _, text in read], *limits)
-        kept, alone = set(), []
+        chosen, alone = set(), []
         for number, ((_, _, text), own) in enumerate(zip(read, passages, strict=True)):
             if sum(map(len, own)) > MOST * len(text):
-                kept.add(number)
+                chosen.add(number)
             else:
                 alone += [(number, passage) for passage in own]
         scores = self._model().surprisals([passage for _, passage in alone]) if alone else []
-        kept |= {number for (number, _), nats in zip(alone, scores, strict=True) if self._is_nearly_unlikely(nats)}
-        return [read[number] for number in sorted(kept)]
+        chosen |= {number for (number, _), nats in zip(alone, scores, strict=True) if self._is_nearly_unlikely(nats)}
+        return [read[number] for number in sorted(chosen)]
 
     def _is_nearly_unlikely(self, nats: NDArray[np.float32]) -> bool:
         limit = min(self.params.suspect_nats, self.params.gibberish_nats)
@@ -395,8 +396,9 @@ class Perplexity(ConfiguredCheck[PerplexityParams]):
     def _has_strangers(self, chunk: Chunk, rarity: Rarity) -> bool:
         """Return whether a chunk has bare passages to read."""
         return any(
-            rarity.strangeness(kept) > self._limits(kept).strange_bits and bool(self._strange_passages(chunk, kept))
-            for kept in Kept
+            rarity.strangeness(kept_words) > self._limits(kept_words).strange_bits
+            and bool(self._strange_passages(chunk, kept_words))
+            for kept_words in Kept
         )
 
     def _describe(self, chunk: Chunk, nats: float, gibberish: bool) -> Finding:
@@ -410,12 +412,12 @@ class Perplexity(ConfiguredCheck[PerplexityParams]):
             tags=("retrieval_content", "poisoning"),
         )
 
-    def _describe_place(self, place: _Place, nats: float, kept: Kept) -> Finding:
-        code, what, uncounted, how = _WORDING[kept]
+    def _describe_place(self, place: _Place, nats: float, kept_words: Kept) -> Finding:
+        code, what, uncounted, how = _WORDING[kept_words]
         return self.finding(
             code,
             Severity.MEDIUM,
-            min(1.0, 0.6 + 0.1 * (nats - self._limits(kept).nats)),
+            min(1.0, 0.6 + 0.1 * (nats - self._limits(kept_words).nats)),
             f"Words with {what} are as unlikely as random words ({nats:.1f} nats a token, {uncounted} not counted). Texts optimised to be "
             f"retrieved may be {how} so",
             span=place.span,

@@ -78,9 +78,9 @@ class Rarity(NamedTuple):
     content: float
     """The same of `Kept.CONTENT`."""
 
-    def strangeness(self, kept: Kept) -> float:
+    def strangeness(self, kept_words: Kept) -> float:
         """Return that of the kept words."""
-        return self.words if kept is Kept.WORDS else self.content
+        return self.words if kept_words is Kept.WORDS else self.content
 
 
 class BarePassage(NamedTuple):
@@ -143,19 +143,19 @@ class TokenRarity:
             passages.append([text[encoding.offsets[a][0] : encoding.offsets[b - 1][1]] for a, b in edges])
         return passages
 
-    def bare_passages(self, text: str, strangeness: float, kept: Kept) -> list[BarePassage]:
+    def bare_passages(self, text: str, strangeness: float, kept_words: Kept) -> list[BarePassage]:
         """Return the passages of a text around bare windows above this limit, fewer than half of whose words are technical."""
         tokenizer = self._tokenizer or self._load()
         encoding = tokenizer.encode(text, add_special_tokens=False)
         ids = np.asarray(encoding.ids, np.int64)
-        bare = self._bare(ids, kept)
+        bare = self._bare(ids, kept_words)
         is_strange = self._bare_strangeness(ids[bare]) > strangeness
         if not is_strange.any():
             return []
         owner = np.asarray(encoding.word_ids, np.int64)[bare]
         words = _words(text, encoding, bare.tolist())
-        known = np.array([technical_words().issuperset(words[number]) for number in owner.tolist()], np.float64)
-        starts = np.flatnonzero(is_strange & (window_means(known, RARITY_WINDOW) < MAX_KNOWN)).tolist()
+        is_technical = np.array([technical_words().issuperset(words[number]) for number in owner.tolist()], np.float64)
+        starts = np.flatnonzero(is_strange & (window_means(is_technical, RARITY_WINDOW) < MAX_KNOWN)).tolist()
         return [
             BarePassage(
                 " ".join(" ".join(words[number]) for number in dict.fromkeys(owner[a:b].tolist())),
@@ -164,12 +164,12 @@ class TokenRarity:
             for a, b in _surrounded([(start, start + RARITY_WINDOW) for start in starts], len(bare))
         ]
 
-    def _bare(self, ids: NDArray[np.int64], kept: Kept) -> NDArray[np.int64]:
+    def _bare(self, ids: NDArray[np.int64], kept_words: Kept) -> NDArray[np.int64]:
         """Return the places of the tokens that are kept."""
         continues = self._continues[ids] > 0
         whole = ~continues & ~np.append(continues[1:], False)
         bare = self._lettered[ids] & ~(self._brief[ids] & whole)
-        if kept is Kept.CONTENT:
+        if kept_words is Kept.CONTENT:
             _, numbers, counts = np.unique(ids, return_inverse=True, return_counts=True)
             bare &= ~(self._frequent[ids] & whole) & (counts[numbers] < REPEATED)
         return np.flatnonzero(bare)
@@ -182,7 +182,8 @@ class TokenRarity:
         lettered = ids[self._lettered[ids] & ~self._technical[ids]]
         if not self._is_foreign(self._without_repeated_words(lettered), BARE_FOREIGN_REPEATED):
             words, content = (
-                float(self._bare_strangeness(ids[self._bare(ids, kept)]).max(initial=-math.inf)) for kept in Kept
+                float(self._bare_strangeness(ids[self._bare(ids, kept_words)]).max(initial=-math.inf))
+                for kept_words in Kept
             )
         return Rarity(long, short, words, content)
 

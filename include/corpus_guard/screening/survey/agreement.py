@@ -225,18 +225,18 @@ def find_groups(
     for linked, topic in zip(seeded, topics, strict=True):
         seeds = [position for position in linked if scores[position] >= grouping.seed]
         group = _Group(near, linked, seeds, topic, read)
-        kept, served_members = group.members(), group.served_members()
-        seeds = [position for position in seeds if position in kept]
+        group_members, served_members = group.members(), group.served_members()
+        seeds = [position for position in seeds if position in group_members]
         others_served = any(near[position].served_voices >= 2 for position in seeds)
-        documents = dict.fromkeys([*(passages[position].doc_id for position in kept), *served_members])
+        documents = dict.fromkeys([*(passages[position].doc_id for position in group_members), *served_members])
         if len(seeds) < (1 if others_served else 2) or len(documents) < 3:
             continue
-        said = [*(read[position] for position in kept), *served_members.values()]
-        repeated = round(repetition(said, wording.rarity), 4)
-        origins = _independent_origins([passages[position] for position in kept], len(documents))
-        for number, position in enumerate(kept):
+        statements = [*(read[position] for position in group_members), *served_members.values()]
+        repeated = round(repetition(statements, wording.rarity), 4)
+        origins = _independent_origins([passages[position] for position in group_members], len(documents))
+        for number, position in enumerate(group_members):
             own = passages[position].doc_id
-            others = [*said[:number], *said[number + 1 :]][:MAX_COMPARED_TEXTS]
+            others = [*statements[:number], *statements[number + 1 :]][:MAX_COMPARED_TEXTS]
             yield (
                 position,
                 Agreement(
@@ -260,8 +260,8 @@ def _independent_origins(members: Sequence[Passage], documents: int) -> int:
     """
     origins = {member.doc_id: member.origin for member in members}
     counts = Counter(origin for origin in origins.values() if origin)
-    known, largest = sum(counts.values()), max(counts.values(), default=0)
-    return len(counts) if 2 * known > documents >= 2 * largest else 1
+    attributed, largest = sum(counts.values()), max(counts.values(), default=0)
+    return len(counts) if 2 * attributed > documents >= 2 * largest else 1
 
 
 class _Group:
@@ -323,11 +323,11 @@ def _claim(core: Sequence[Set[str]], others: Sequence[Set[str]]) -> frozenset[st
     """Return the words that most of the core hold and few of the others; empty where nothing tells them apart."""
     if len(others) < MIN_TOPIC_CHUNKS:
         return frozenset()
-    held, foreign = (Counter(word for words in texts for word in words) for texts in (core, others))
+    core_counts, other_counts = (Counter(word for words in texts for word in words) for texts in (core, others))
     return frozenset(
         word
-        for word, count in held.items()
-        if count >= CLAIM_HELD * len(core) and foreign[word] <= CLAIM_FOREIGN * len(others)
+        for word, count in core_counts.items()
+        if count >= CLAIM_HELD * len(core) and other_counts[word] <= CLAIM_FOREIGN * len(others)
     )
 
 
@@ -412,7 +412,7 @@ def _surroundings(
 def _mutual(voices: Sequence[tuple[float, str | int]], vectors: NDArray[np.float32]) -> float:
     """Return the mean cosine of a chunk and its voices; served voices have no vector, and count by their own cosine."""
     arriving = [voice for _, voice in voices if isinstance(voice, int)]
-    between = [float(vectors[one] @ vectors[other]) for one, other in combinations(arriving, 2)]
+    between = [float(vectors[voice] @ vectors[other]) for voice, other in combinations(arriving, 2)]
     return float(np.mean([cosine for cosine, _ in voices] + between))
 
 

@@ -56,8 +56,8 @@ def _sentences(text: str) -> Iterator[tuple[Span, list[Span]]]:
         yield statement.span, values
 
 
-def _overlaps(one: Span, other: Span) -> bool:
-    return one.start < other.end and other.start < one.end
+def _overlaps(span: Span, other: Span) -> bool:
+    return span.start < other.end and other.start < span.end
 
 
 def _shifted(span: Span, by: int) -> Span:

@@ -86,7 +86,7 @@ def find_largest(cosines: NDArray[np.float32], count: int) -> NDArray[np.intp]:
     largest = np.maximum.reduceat(cosines, starts, axis=1)
     runs = np.argpartition(largest, len(starts) - count, axis=1)[:, -count:]
     columns = (starts[runs][:, :, None] + np.arange(_COLUMNS)).reshape(rows, -1)
-    found = np.take_along_axis(cosines, np.minimum(columns, width - 1), axis=1)
-    found[columns >= width] = -np.inf
-    chosen = np.argpartition(found, found.shape[1] - count, axis=1)[:, -count:]
+    values = np.take_along_axis(cosines, np.minimum(columns, width - 1), axis=1)
+    values[columns >= width] = -np.inf
+    chosen = np.argpartition(values, values.shape[1] - count, axis=1)[:, -count:]
     return np.take_along_axis(columns, chosen, axis=1)

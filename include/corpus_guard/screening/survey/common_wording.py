@@ -41,11 +41,11 @@ def find_shared_words(text: str, others: Sequence[Set[str]]) -> tuple[Span, ...]
         text: of a member.
         others: the stems of the words of each other member.
     """
-    held = Counter(word for words in others for word in words)
+    holders = Counter(word for words in others for word in words)
     return tuple(
         Span(*match.span())
         for match in WORD.finditer(text)
-        if (word := match.group().lower()) not in EMPTY and held[stem(word)] >= max(1.0, SHARED_BY * len(others))
+        if (word := match.group().lower()) not in EMPTY and holders[stem(word)] >= max(1.0, SHARED_BY * len(others))
     )
 
 
@@ -101,7 +101,11 @@ def _repetition_of(
     least = max(min(2, len(others)), REPEATED_BY * len(others))
     repeated = {word for run in _runs(words) if runs[run] >= least for word in run}
     weights = {word: max(bits - 10.0, 0.5) for word in set(words) if (bits := rarity(word)) >= COMMON_BITS}
-    shared = {word for word in weights if sum(stem(word) in held for held in stems) >= max(1.0, HELD_BY * len(others))}
+    shared = {
+        word
+        for word in weights
+        if sum(stem(word) in text_stems for text_stems in stems) >= max(1.0, HELD_BY * len(others))
+    }
 
     def share(left_out: Set[str]) -> float:
         parts = (weights.keys() - left_out, shared - left_out, (shared & repeated) - left_out)

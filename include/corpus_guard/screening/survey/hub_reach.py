@@ -99,8 +99,8 @@ def measure_hub_reach(
         return None
     widest: dict[str, HubReach] = {}
     for chunk, reach in zip(placed, scale.measure(vectors), strict=True):
-        known = widest.get(chunk.version_id)
-        if reach.share and (known is None or reach.share / reach.usual > known.share / known.usual):
+        previous = widest.get(chunk.version_id)
+        if reach.share and (previous is None or reach.share / reach.usual > previous.share / previous.usual):
             widest[chunk.version_id] = replace(reach, ordinal=chunk.ordinal)
     return widest
 
@@ -171,8 +171,9 @@ def _search(questions: NDArray[np.float32], served: ServedResults, run: _Run, ch
     """Return a group with the first results of its questions among served and arriving chunks, `chunks` in all."""
     last, counts = [], Counter[str]()
     own = _nearest_of_run(questions, run)
-    for found, arriving in zip(served.first(questions, FIRST_RESULTS), own, strict=True):
-        results = [each for each in found if each[0] not in run.positions]  # a run surveyed again may be served already
+    for nearest, arriving in zip(served.first(questions, FIRST_RESULTS), own, strict=True):
+        # A run surveyed again may be served already.
+        results = [each for each in nearest if each[0] not in run.positions]
         results = sorted([*results, *arriving], key=lambda result: -result[1])[:FIRST_RESULTS]
         last.append(results[-1][1] if len(results) == FIRST_RESULTS else -1.0)
         counts.update(chunk_id for chunk_id, _ in results)

@@ -163,40 +163,42 @@ class LikelyContradictions:
         posts: defaultdict[tuple[int, str], list[int]] = defaultdict(list)
         for number, pair in enumerate(chosen):
             posts[(number, "") if arriving is None else (arriving[number], pair.shown.post)].append(number)
-        found: list[int] = []
+        contradicting: list[int] = []
         for numbers in posts.values():
             limit = self.log_odds + math.log(chunks[numbers[0]])
             sure = [number for number in numbers if read[number].log_odds >= limit]
             if not sure and _of_any([read[number].log_odds for number in numbers]) >= limit:
                 sure = [max(numbers, key=lambda number: read[number].log_odds)]
-            found += sure
-        pointed = self._point([chosen[number] for number in found], [read[number] for number in found])
+            contradicting += sure
+        pointed = self._point([chosen[number] for number in contradicting], [read[number] for number in contradicting])
         contradictions: list[ReadPair | None] = [None] * len(read)
-        for number, each in zip(found, pointed, strict=True):
+        for number, each in zip(contradicting, pointed, strict=True):
             contradictions[number] = each
         return contradictions
 
-    def _point(self, chosen: Sequence[ChosenPair], found: Sequence[ReadPair]) -> list[ReadPair]:
+    def _point(self, chosen: Sequence[ChosenPair], contradictions: Sequence[ReadPair]) -> list[ReadPair]:
         """Return contradictions with that sentence of the post which contradicts most, read alone."""
         stated = [pair.stated if len(pair.stated) > 1 else () for pair in chosen]
         shown = [
             PagePost(pair.shown.title, each.sentences.text, text)
-            for pair, each, sentences in zip(chosen, found, stated, strict=True)
+            for pair, each, sentences in zip(chosen, contradictions, stated, strict=True)
             for _, text in sentences
         ]
         scores = iter(self.reader.log_odds_alone(shown).tolist())
         pointed: list[ReadPair] = []
-        for each, sentences in zip(found, stated, strict=True):
+        for each, sentences in zip(contradictions, stated, strict=True):
             read = [(next(scores), span) for span, _ in sentences]
             own = max(read, key=itemgetter(0))[1] if read else each.sentences.own
             pointed.append(replace(each, sentences=replace(each.sentences, own=own)))
         return pointed
 
-    def dispute(self, found: Sequence[ReadPair], beside: Sequence[Sequence[Sequence[ChosenPair]]]) -> list[int | None]:
+    def dispute(
+        self, contradictions: Sequence[ReadPair], beside: Sequence[Sequence[Sequence[ChosenPair]]]
+    ) -> list[int | None]:
         """Return for each contradiction the number of another passage that contradicts the same sentence about as clearly; None: none does.
 
         Args:
-            found: contradictions.
+            contradictions: that the reader sees.
             beside: of each, what is read of other trusted passages, in the post's place, beside the one that is contradicted.
         """
         chosen = [pair for passages in beside for pairs in passages for pair in pairs]
@@ -204,7 +206,7 @@ class LikelyContradictions:
         others = [[[next(read) for _ in pairs] for pairs in passages] for passages in beside]
         return [
             next((number for number, read_of in enumerate(passages) if any(map(each.is_matched_by, read_of))), None)
-            for each, passages in zip(found, others, strict=True)
+            for each, passages in zip(contradictions, others, strict=True)
         ]
 
     def doubt(self, suspected: Sequence[SuspectedPair]) -> list[Doubt]:
@@ -296,16 +298,18 @@ def read_pairs(reader: PairReader, chosen: Sequence[ChosenPair], judge: PairJudg
         JudgeFailed: the judge gives no answer.
     """
     scores = _glance(reader, chosen)
-    kept = [number for number, score in enumerate(scores) if score > KEPT]
-    judged = judge.contradicts([chosen[number].shown for number in kept]) if judge else [None] * len(kept)
-    said = dict(zip(kept, judged, strict=True))
-    for number, contradicts in said.items():
+    plausible = [number for number, score in enumerate(scores) if score > KEPT]
+    judged = judge.contradicts([chosen[number].shown for number in plausible]) if judge else [None] * len(plausible)
+    judgements = dict(zip(plausible, judged, strict=True))
+    for number, contradicts in judgements.items():
         if contradicts is not None:
             scores[number] = SURE if contradicts else -SURE
-    left = [number for number in kept if said[number] is None]
-    for number, score in zip(left, reader.log_odds([chosen[number].shown for number in left]).tolist(), strict=True):
+    unjudged = [number for number in plausible if judgements[number] is None]
+    for number, score in zip(
+        unjudged, reader.log_odds([chosen[number].shown for number in unjudged]).tolist(), strict=True
+    ):
         scores[number] = score
-    doubtful = [number for number in kept if scores[number] > DOUBT]
+    doubtful = [number for number in plausible if scores[number] > DOUBT]
     alone = reader.log_odds_alone([shown for number in doubtful for shown in chosen[number].alone()]).tolist()
     read = [ReadPair(score, pair.sentences[pair.nearest]) for pair, score in zip(chosen, scores, strict=True)]
     for number in doubtful:

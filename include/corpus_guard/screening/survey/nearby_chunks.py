@@ -153,9 +153,9 @@ class NearbyChunks:
         for position, answer in zip(rows, answers, strict=True):
             # The served version of an arriving document is about to be replaced: the new one is compared.
             nearby[position].extend(
-                found
-                for found in answer
-                if found.similarity >= NEAR_COSINE and found.chunk.doc_id not in self._arriving
+                neighbour
+                for neighbour in answer
+                if neighbour.similarity >= NEAR_COSINE and neighbour.chunk.doc_id not in self._arriving
             )
 
     def _add_arriving(

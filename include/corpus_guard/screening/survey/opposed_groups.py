@@ -65,11 +65,11 @@ class _Claim:
             if number == MAX_SENTENCES:
                 break
             sentence = text[start:end]
-            held = {stem(word) for word in split_words(sentence)}
+            sentence_stems = {stem(word) for word in split_words(sentence)}
             if (
-                self.value <= held
+                self.value <= sentence_stems
                 and (self.value or _is_negated(sentence) == self.is_negated)
-                and sum(weight for word, weight in self.words.items() if word in held) >= needed > 0
+                and sum(weight for word, weight in self.words.items() if word in sentence_stems) >= needed > 0
             ):
                 return True
         return False
@@ -103,7 +103,11 @@ def find_opposed_groups(
     arriving = {passage.doc_id for passage in passages if passage.version_id}
     is_open = np.array([passage.open and bool(passage.version_id) for passage in passages], bool)
     for version_id, statements in related.items():
-        conflicts = [one for one in statements if one.is_contradiction and one.trust is not TrustLevel.OPEN]
+        conflicts = [
+            statement
+            for statement in statements
+            if statement.is_contradiction and statement.trust is not TrustLevel.OPEN
+        ]
         for ordinal in dict.fromkeys(conflict.ordinal for conflict in conflicts):
             position = positions.get((version_id, ordinal))
             if position is None or not is_open[position]:
@@ -121,14 +125,14 @@ def find_opposed_groups(
                 other for other, text in zip(near, read, strict=True) if any(claim.is_held_by(text) for claim in claims)
             ]
             (answer,) = served.near(vectors[position][None, :])
-            kept = [
+            holders = [
                 document
                 for document, text, cosine in answer
                 if LINK_COSINE <= cosine <= SAME_TEXT_COSINE
                 and document not in arriving
                 and any(claim.is_held_by(text) for claim in claims)
             ]
-            yield from _members(passages, [position, *members], list(dict.fromkeys(kept)), cosines)
+            yield from _members(passages, [position, *members], list(dict.fromkeys(holders)), cosines)
 
 
 def _members(

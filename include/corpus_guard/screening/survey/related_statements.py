@@ -194,7 +194,7 @@ def find_contradicted(
     return _Finder(chunks, vectors, texts, served, rarity, sys.maxsize, likely).look_back()[0]
 
 
-_Found = tuple[int, OtherChunk, RelatedStatement]
+_PlacedStatement = tuple[int, OtherChunk, RelatedStatement]
 """Position of an arriving chunk, the other chunk, and what both state."""
 _Contradiction = tuple[OtherChunk, ReadPair]
 """A trusted chunk, and what the reader makes of an arriving one beside it."""
@@ -234,9 +234,9 @@ class _Finder:
                     not_compared[version] += 1
                 else:
                     statements[version] += related
-        kept = {version: _worst(found) for version, found in statements.items()}
+        worst = {version: _worst(version_statements) for version, version_statements in statements.items()}
         contradicted, not_looked_back = self.look_back()
-        return RelatedStatements(kept, not_compared | not_looked_back, contradicted)
+        return RelatedStatements(worst, not_compared | not_looked_back, contradicted)
 
     def look_back(self) -> tuple[dict[str, tuple[RelatedStatement, ...]], Counter[str]]:
         """Return what trusted chunks contradict that is served already, and how many chunks were not compared with it."""
@@ -244,24 +244,30 @@ class _Finder:
         not_compared = Counter[str]()
         for block in self._nearby.blocks(trusted=True):
             nearby = self._nearby.below(block)
-            found: list[_Found] = []
+            placed_statements: list[_PlacedStatement] = []
             for position in block:
                 for other in nearby[position]:
                     if self._left <= 0:
                         not_compared[self._chunks[position].version_id] += 1
                         break
-                    found += [(position, other, each) for each in self._compare(position, other, only_conflicts=False)]
-            conflicts = [each for each in found if each[2].outcome is Outcome.CONFLICT]
+                    placed_statements += [
+                        (position, other, each) for each in self._compare(position, other, only_conflicts=False)
+                    ]
+            conflicts = [each for each in placed_statements if each[2].outcome is Outcome.CONFLICT]
             beside = self._nearby.trusted_beside({position for position, _, _ in conflicts})
             for position, _, statement in self._doubt(self._mark_backed(conflicts, beside), beside):
                 if not statement.is_noted_only:
                     contradicted[self._chunks[position].version_id].append(statement)
-            for position, statement in self._read_served(self._likely, nearby, found) if self._likely else ():
+            for position, statement in (
+                self._read_served(self._likely, nearby, placed_statements) if self._likely else ()
+            ):
                 contradicted[self._chunks[position].version_id].append(statement)
-        kept = {version: _worst(statements) for version, statements in contradicted.items() if statements}
-        return kept, not_compared
+        worst = {version: _worst(statements) for version, statements in contradicted.items() if statements}
+        return worst, not_compared
 
-    def _mark_backed(self, found: Sequence[_Found], beside: Mapping[int, Sequence[OtherChunk]]) -> list[_Found]:
+    def _mark_backed(
+        self, placed_statements: Sequence[_PlacedStatement], beside: Mapping[int, Sequence[OtherChunk]]
+    ) -> list[_PlacedStatement]:
         """Mark contradictions of served chunks that another trusted document, near the arriving one, states as the served one does."""
 
         @cache
@@ -284,11 +290,14 @@ class _Finder:
 
         return [
             (position, other, replace(statement, disputed_by=backing(position, other, statement.other.values)))
-            for position, other, statement in found
+            for position, other, statement in placed_statements
         ]
 
     def _read_served(
-        self, likely: LikelyContradictions, nearby: Mapping[int, Sequence[OtherChunk]], found: Sequence[_Found]
+        self,
+        likely: LikelyContradictions,
+        nearby: Mapping[int, Sequence[OtherChunk]],
+        placed_statements: Sequence[_PlacedStatement],
     ) -> Iterator[tuple[int, RelatedStatement]]:
         """Yield what a reader takes for a contradiction of an arriving trusted chunk, among what is served of open sources.
 
@@ -298,33 +307,33 @@ class _Finder:
         Args:
             likely: the reader.
             nearby: served chunks near each arriving trusted one.
-            found: what the rules made of them.
+            placed_statements: what the rules made of them.
         """
         decided: defaultdict[int, list[RelatedStatement]] = defaultdict(list)
-        for position, _, statement in found:
+        for position, _, statement in placed_statements:
             decided[position].append(statement)
         read: list[tuple[int, OtherChunk, ChosenPair]] = []
         for position, others in nearby.items():
             for other in (other for other in others if self._nearby.chunk(other).trust is TrustLevel.OPEN):
                 trusted = self._chunks[position]
-                known = _decided(trusted, self._nearby.chunk(other), decided[position])
+                decided_spans = _decided(trusted, self._nearby.chunk(other), decided[position])
                 page = TrustedPassage(
-                    self._passage(position), trusted.title, frozenset((theirs, own) for own, theirs in known)
+                    self._passage(position), trusted.title, frozenset((theirs, own) for own, theirs in decided_spans)
                 )
                 pairs = choose_pairs(self._passage_of(other), [page], READ_OF_SERVED)
                 read += [(position, other, pair) for pair in pairs]
         chunks = [self._lengths[self._chunks[position].version_id] for position, _, _ in read]
-        seen = [
+        contradictions = [
             (position, other, each)
             for (position, other, _), each in zip(read, likely.find([pair for *_, pair in read], chunks), strict=True)
             if each
         ]
-        beside = self._nearby.trusted_beside({position for position, _, _ in seen})
+        beside = self._nearby.trusted_beside({position for position, _, _ in contradictions})
         disputing = likely.dispute(
-            [each for *_, each in seen],
-            [[self._in_its_place(other, position) for other in beside[position]] for position, _, _ in seen],
+            [each for *_, each in contradictions],
+            [[self._in_its_place(other, position) for other in beside[position]] for position, _, _ in contradictions],
         )
-        for (position, other, each), number in zip(seen, disputing, strict=True):
+        for (position, other, each), number in zip(contradictions, disputing, strict=True):
             if number is None:
                 places = (each.sentences.other, each.sentences.own)
                 yield position, _likely(self._chunks[position], places, self._nearby.chunk(other), is_served=True)
@@ -333,7 +342,7 @@ class _Finder:
         """Yield (position, what is related); None: the budget does not reach."""
         stating = [position for position in block if any(self._passage(position).outlines)]
         nearby = self._nearby.above(stating)
-        found: list[_Found] = []
+        placed_statements: list[_PlacedStatement] = []
         for position in stating:
             for other in nearby[position]:
                 is_peer = self._chunks[position].trust is self._nearby.chunk(other).trust
@@ -342,28 +351,30 @@ class _Finder:
                         yield position, None
                     break
                 related = self._compare(position, other, only_conflicts=bool(is_peer))
-                found += [(position, other, statement) for statement in related]
-        found = _mark_disputed(found)
+                placed_statements += [(position, other, statement) for statement in related]
+        placed_statements = _mark_disputed(placed_statements)
         decided: defaultdict[int, list[RelatedStatement]] = defaultdict(list)
-        for position, _, statement in self._doubt(found, nearby):
+        for position, _, statement in self._doubt(placed_statements, nearby):
             decided[position].append(statement)
         yield from decided.items()
         if self._likely:
             yield from self._read_open(self._likely, {position: nearby[position] for position in stating}, decided)
 
-    def _doubt(self, found: Sequence[_Found], beside: Mapping[int, Sequence[OtherChunk]]) -> Sequence[_Found]:
+    def _doubt(
+        self, placed_statements: Sequence[_PlacedStatement], beside: Mapping[int, Sequence[OtherChunk]]
+    ) -> Sequence[_PlacedStatement]:
         """Mark the contradictions of open chunks and trusted ones that the reader doubts, if there is one.
 
         What it doubts a little is disputed where another trusted chunk contradicts the same sentence, too.
 
         Args:
-            found: what the rules found.
+            placed_statements: what the rules found.
             beside: chunks near each arriving one, trusted ones among them.
         """
         if not self._likely:
-            return found
+            return placed_statements
         suspected: defaultdict[str, list[tuple[int, SuspectedPair | None]]] = defaultdict(list)
-        for number, (position, other, statement) in enumerate(found):
+        for number, (position, other, statement) in enumerate(placed_statements):
             sides = [
                 (self._chunks[position], self._passage(position), statement.span),
                 (self._nearby.chunk(other), self._passage_of(other), statement.other.span),
@@ -374,7 +385,7 @@ class _Finder:
                 suspected[post.chunk_id].append((number, suspect(posted, stated, page.title, places, statement.kind)))
         few = (pairs for pairs in suspected.values() if len(pairs) <= MAX_DOUBTED)
         read = [(number, pair) for pairs in few for number, pair in pairs if pair]
-        marked = list(found)
+        marked = list(placed_statements)
         for (number, pair), doubt in zip(read, self._likely.doubt([pair for _, pair in read]), strict=True):
             position, other, statement = marked[number]
             if doubt is Doubt.FULL:
@@ -423,11 +434,11 @@ class _Finder:
                 places.append((position, nearest[pair.beside]))
         chunks = [self._lengths[self._chunks[position].version_id] for position, _ in places]
         arriving = [position for position, _ in places]
-        found: defaultdict[int, list[_Contradiction]] = defaultdict(list)
+        by_position: defaultdict[int, list[_Contradiction]] = defaultdict(list)
         for (position, other), each in zip(places, likely.find(pairs, chunks, arriving), strict=True):
             if each:
-                found[position].append((other, each))
-        for position, contradictions, by in self._dispute(likely, found, nearby, decided):
+                by_position[position].append((other, each))
+        for position, contradictions, by in self._dispute(likely, by_position, nearby, decided):
             yield (
                 position,
                 [
@@ -445,7 +456,7 @@ class _Finder:
     def _dispute(
         self,
         likely: LikelyContradictions,
-        found: Mapping[int, Sequence[_Contradiction]],
+        by_position: Mapping[int, Sequence[_Contradiction]],
         nearby: Mapping[int, Sequence[OtherChunk]],
         decided: Mapping[int, Sequence[RelatedStatement]],
     ) -> Iterator[tuple[int, Sequence[_Contradiction], str]]:
@@ -454,27 +465,27 @@ class _Finder:
         One of each chunk is looked at, then the next. Where one is not disputed, or the rules see another, the chunk waits whatever is
         said of the rest, so that nothing more is read: whoever sends many contradictions must not run up the time.
         """
-        left = dict(found)
-        for position in [position for position in left if any(map(_keeps_waiting, decided.get(position, ())))]:
-            yield position, left.pop(position), ""
-        while left:
-            positions = list(left)
-            others = [self._others(left[position][0][0], nearby[position]) for position in positions]
+        undecided = dict(by_position)
+        for position in [position for position in undecided if any(map(_keeps_waiting, decided.get(position, ())))]:
+            yield position, undecided.pop(position), ""
+        while undecided:
+            positions = list(undecided)
+            others = [self._others(undecided[position][0][0], nearby[position]) for position in positions]
             disputing = likely.dispute(
-                [left[position][0][1] for position in positions],
+                [undecided[position][0][1] for position in positions],
                 [
-                    [self._in_its_place(other, left[position][0][0]) for other in beside]
+                    [self._in_its_place(other, undecided[position][0][0]) for other in beside]
                     for position, beside in zip(positions, others, strict=True)
                 ],
             )
             for position, beside, number in zip(positions, others, disputing, strict=True):
-                rest = left.pop(position)
+                rest = undecided.pop(position)
                 if number is None:
                     yield position, rest, ""
                     continue
                 yield position, rest[:1], self._nearby.chunk(beside[number]).doc_id
                 if rest[1:]:
-                    left[position] = rest[1:]
+                    undecided[position] = rest[1:]
 
     def _others(self, contradicted: OtherChunk, nearby: Sequence[OtherChunk]) -> list[OtherChunk]:
         """Return the trusted chunks near an arriving one that are of other documents than the one that it contradicts."""
@@ -539,10 +550,10 @@ def _keeps_waiting(statement: RelatedStatement) -> bool:
     return statement.is_contradiction and statement.trust is not TrustLevel.OPEN
 
 
-def _mark_disputed(found: Sequence[_Found]) -> list[_Found]:
+def _mark_disputed(placed_statements: Sequence[_PlacedStatement]) -> list[_PlacedStatement]:
     """Mark contradictions of what another document, of no lower trust, states as the arriving one does."""
     agreeing: defaultdict[tuple[int, Span], list[RelatedStatement]] = defaultdict(list)
-    for position, _, statement in found:
+    for position, _, statement in placed_statements:
         if statement.outcome is Outcome.AGREE:
             agreeing[position, statement.span].append(statement)
 
@@ -552,7 +563,7 @@ def _mark_disputed(found: Sequence[_Found]) -> list[_Found]:
         backing = (each for each in agreeing.get((position, statement.span), ()) if _backs(each, statement))
         return replace(statement, disputed_by=each.other.doc_id) if (each := next(backing, None)) else statement
 
-    return [(position, other, mark(position, statement)) for position, other, statement in found]
+    return [(position, other, mark(position, statement)) for position, other, statement in placed_statements]
 
 
 def _backs(agreeing: RelatedStatement, conflict: RelatedStatement) -> bool:

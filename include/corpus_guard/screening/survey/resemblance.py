@@ -203,8 +203,8 @@ def _find_mirrored(run: RunColumns, nearest: _NearestNeighbours) -> dict[str, st
             if kind[0] is Standing.NEW:
                 for neighbour in neighbours.values():
                     if neighbour.similarity >= MIRROR_SIMILARITY:
-                        one, other = sorted((first(neighbour.version_id), first(run.places[position][0])))
-                        linked[other] = one
+                        root, other = sorted((first(neighbour.version_id), first(run.places[position][0])))
+                        linked[other] = root
     standing_for = {text: first(run.places[position][0]) for text, position in run.first.items()}
     return {place[0]: standing_for.get(text, place[0]) for place, text in zip(run.places, run.of_text, strict=True)}
 
