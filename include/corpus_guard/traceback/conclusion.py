@@ -219,7 +219,9 @@ def _ask_without_carriers(
         span = carriers[text.chunk_id].span
         masked = replace(text, text=text.text[: span.start] + text.text[span.end :])
         try:
-            answer = rag_model.answer(complaint.query, [found.text for found in mask(masked, len(loop_result.first))])
+            answer = rag_model.answer(
+                complaint.query, [retrieved.text for retrieved in mask(masked, len(loop_result.first))]
+            )
         except JudgeFailed:
             break
         carriers[text.chunk_id] = Carrier(span, not repeats(answer, complaint))

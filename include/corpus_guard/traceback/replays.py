@@ -61,7 +61,7 @@ class Replay:
     @property
     def outcome(self) -> ReplayOutcome:
         """What the comparison says; everything but *not poisoning* counts as wrong."""
-        was_right, is_right = (one is TraceOutcome.NOT_POISONING for one in (self.before, self.after))
+        was_right, is_right = (outcome is TraceOutcome.NOT_POISONING for outcome in (self.before, self.after))
         if was_right:
             return ReplayOutcome.STILL_RIGHT if is_right else ReplayOutcome.REGRESSED
         return ReplayOutcome.FIXED if is_right else ReplayOutcome.STILL_WRONG
@@ -120,9 +120,9 @@ def reopen_regressed(ledger: Ledger, run_id: str, replays: list[Replay]) -> list
     logged = sa.select(events.c.body).where(events.c.kind == REOPENED_EVENT, events.c.run_id == run_id)
     reopened = []
     with ledger.write() as connection:
-        known = {body["trace_id"] for body in connection.scalars(logged)}
+        logged_ids = {body["trace_id"] for body in connection.scalars(logged)}
         for replay in replays:
-            if replay.outcome is not ReplayOutcome.REGRESSED or replay.trace_id in known:
+            if replay.outcome is not ReplayOutcome.REGRESSED or replay.trace_id in logged_ids:
                 continue
             close_report(connection, replay.report_id, ReportState.OPEN)
             append_event(

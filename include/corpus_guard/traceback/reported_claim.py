@@ -142,25 +142,29 @@ def read_reported_claim(question: str, output: str, correct: str | None = None) 
         correct: the right answer, where somebody knew it.
     """
     question, output = question[:MAX_OUTPUT_LENGTH], output[:MAX_OUTPUT_LENGTH]
-    asked = {stem(word) for word in _words(question)}
+    question_stems = {stem(word) for word in _words(question)}
     output, contrasted = _without_contrast(output)
     sentences = _sentences(output)
     if not sentences:
         return ReportedClaim(output.strip(), output.strip(), (), None)
-    affirmed = _polarity(output, sentences, asked) if is_polar(question) else None
+    affirmed = _polarity(output, sentences, question_stems) if is_polar(question) else None
     if affirmed is not None:
-        telling = _best(sentences, asked, (), correct)
+        telling = _best(sentences, question_stems, (), correct)
         others = _other_values(read_values(telling), question, correct)
         core = _bare_value(question, telling, others[0]) if others else ""
         return ReportedClaim(core or ("yes" if affirmed else "no"), telling, tuple(read_values(core)), affirmed)
     kinds = _kinds(question)
-    sentence = _best(sentences, asked, kinds, correct)
-    kept, denied = _without_denials(sentence)
-    stated = read_values(kept)
+    sentence = _best(sentences, question_stems, kinds, correct)
+    remainder, denied = _without_denials(sentence)
+    stated = read_values(remainder)
     values = _other_values(stated, question, correct) or _other_values(stated, question, None)
     values = [value for value in values if value.kind in kinds or (is_polar(question) and value.kind is not Kind.COUNT)]
-    answer = _bare_value(question, kept, values[0]) if values else _chosen(question, kept) or _added(kept, asked)
-    answer = answer.strip(_QUOTES + ".,;:!?") or kept.strip(_QUOTES + ".")
+    answer = (
+        _bare_value(question, remainder, values[0])
+        if values
+        else _chosen(question, remainder) or _added(remainder, question_stems)
+    )
+    answer = answer.strip(_QUOTES + ".,;:!?") or remainder.strip(_QUOTES + ".")
     read = _with_unit(question, answer)
     main = read if values else tuple(value for value in read if _is_most_of(value, answer))
     return ReportedClaim(answer, sentence, main, None, denied or contrasted)
@@ -197,19 +201,21 @@ def _kinds(question: str) -> tuple[Kind, ...]:
     return next((kinds for pattern, kinds in _ASKED if pattern.search(question)), ())
 
 
-def _best(sentences: Sequence[str], asked: Collection[str], kinds: Collection[Kind], correct: str | None) -> str:
+def _best(
+    sentences: Sequence[str], question_stems: Collection[str], kinds: Collection[Kind], correct: str | None
+) -> str:
     """Return the sentence that answers."""
     right = {stem(word) for word in _words(correct or "")}
 
     def score(sentence: str) -> float:
         words = {stem(word) for word in _words(_without_denials(sentence)[0]) if word not in EMPTY}
-        added = words - set(asked)
+        added = words - set(question_stems)
         values = _other_values(read_values(sentence), "", correct)
         return (
             0.5 * bool(added - right)
             + 1.0 * any(value.kind in kinds for value in values)
             + 0.3 * any(value.kind not in {Kind.NAME, Kind.NEGATION} for value in values)
-            + len(words & set(asked)) / max(1, len(asked))
+            + len(words & set(question_stems)) / max(1, len(question_stems))
         )
 
     return max(reversed(sentences), key=lambda sentence: (score(sentence), -sentences.index(sentence)))
@@ -217,21 +223,21 @@ def _best(sentences: Sequence[str], asked: Collection[str], kinds: Collection[Ki
 
 def _other_values(values: Sequence[Value], question: str, correct: str | None) -> list[Value]:
     """Return the affirmed values that neither the question nor the right answer states."""
-    known = [*read_values(question), *read_values(correct or "")]
+    given_values = [*read_values(question), *read_values(correct or "")]
     return [
         value
         for value in values
         if value.kind not in {Kind.NAME, Kind.NEGATION}
         and not value.is_denied
-        and not any(relate(value, other) is Relation.EQUAL for other in known)
+        and not any(relate(value, other) is Relation.EQUAL for other in given_values)
     ]
 
 
 def _without_denials(sentence: str) -> tuple[str, str]:
     """Return a sentence without what it denies, and that; the whole sentence where nothing else is left."""
     denied = " ".join(match["denied"] for match in _DENIAL.finditer(sentence))
-    kept = _DENIAL.sub(" ", sentence).strip(" ,;")
-    return (kept, denied) if denied and set(_words(kept)) - EMPTY else (sentence, "")
+    remainder = _DENIAL.sub(" ", sentence).strip(" ,;")
+    return (remainder, denied) if denied and set(_words(remainder)) - EMPTY else (sentence, "")
 
 
 def _without_contrast(output: str) -> tuple[str, str]:
@@ -274,29 +280,29 @@ def _chosen(question: str, sentence: str) -> str:
     words = first.split()
     heads = [" ".join(words[start:]) for start in range(max(0, len(words) - max(3, len(second.split()))), len(words))]
     seconds = [" ".join(second.split()[:count]) for count in range(len(second.split()), 0, -1)]
-    found = []
+    first_places = []
     for options in (heads, seconds):
         places = ((sentence.lower().find(option.lower()), option) for option in options)
-        found += [next((pair for pair in places if pair[0] >= 0), (-1, ""))]
-    taken = sorted(pair for pair in found if pair[0] >= 0)
+        first_places += [next((pair for pair in places if pair[0] >= 0), (-1, ""))]
+    taken = sorted(pair for pair in first_places if pair[0] >= 0)
     return taken[0][1] if taken else ""
 
 
-def _added(sentence: str, asked: Collection[str]) -> str:
+def _added(sentence: str, question_stems: Collection[str]) -> str:
     """Return the words that a sentence adds to the question, from the first to the last of them."""
-    core, added = _core(sentence, asked)
+    core, added = _core(sentence, question_stems)
     if not added or added > MAX_ANSWER_WORDS:
         return sentence
     return core
 
 
-def _core(sentence: str, asked: Collection[str]) -> tuple[str, int]:
+def _core(sentence: str, question_stems: Collection[str]) -> tuple[str, int]:
     """Return the longest run of words that the question lacks, and how many words it lacks altogether."""
     runs: list[list[re.Match[str]]] = [[]]
     total = 0
     for match in _WORD.finditer(sentence):
         word = match.group().lower()
-        if stem(word) in asked:
+        if stem(word) in question_stems:
             runs.append([])
         elif word not in EMPTY or runs[-1]:
             runs[-1].append(match)
@@ -321,13 +327,13 @@ def _is_number(word: str) -> bool:
     return any(value.kind in _NUMBERED for value in read_values(word))
 
 
-def _polarity(output: str, sentences: Sequence[str], asked: Collection[str]) -> bool | None:
+def _polarity(output: str, sentences: Sequence[str], question_stems: Collection[str]) -> bool | None:
     """Return whether an output affirms what was asked; None: it speaks of something else."""
-    said = _LEADING.match(_unframe(output)) or _LEADING.match(sentences[0]) or _SAID.search(output)
-    if said:
-        return said[1].lower() in _YES
-    shared = [len({stem(word) for word in _words(sentence)} & set(asked)) for sentence in sentences]
-    if max(shared) < MIN_SHARED * len(asked):
+    match = _LEADING.match(_unframe(output)) or _LEADING.match(sentences[0]) or _SAID.search(output)
+    if match:
+        return match[1].lower() in _YES
+    shared = [len({stem(word) for word in _words(sentence)} & set(question_stems)) for sentence in sentences]
+    if max(shared) < MIN_SHARED * len(question_stems):
         return None
     return sum(1 for _ in read_negations(sentences[shared.index(max(shared))])) % 2 == 0
 

@@ -217,7 +217,7 @@ def _retrieve_masked(
         return others
     question, vector = embedder.embed([query, masked.text])
     text = replace(masked, similarity=float(question @ vector), vector=vector)
-    return sorted([*others, text], key=lambda found: -found.similarity)[:k]
+    return sorted([*others, text], key=lambda retrieved: -retrieved.similarity)[:k]
 
 
 def _conclude(

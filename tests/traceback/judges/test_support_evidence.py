@@ -139,11 +139,11 @@ def stance(read: SupportEvidence) -> str:
 def test_a_text_is_read_by_the_sentence_that_speaks_of_the_claim(
     reader: EvidenceReader, expected: str, question: str, output: str, text: str
 ) -> None:
-    assert stance(read_support(reader.parse_complaint(question, output).asked, text)) == expected
+    assert stance(read_support(reader.parse_complaint(question, output).asked_claim, text)) == expected
 
 
 def test_the_sentence_that_supports_the_claim_is_named(reader: EvidenceReader) -> None:
-    read = read_support(reader.parse_complaint(HOW_OFTEN, "6 months").asked, MANUAL)
+    read = read_support(reader.parse_complaint(HOW_OFTEN, "6 months").asked_claim, MANUAL)
 
     assert read.span is not None
     assert MANUAL[read.span.start : read.span.end] == "The sensor must be calibrated every 6 months."
@@ -151,5 +151,5 @@ def test_the_sentence_that_supports_the_claim_is_named(reader: EvidenceReader) -
 
 @pytest.mark.parametrize("text", ["", "?", "\ud800", "\x1f\x1f", "no"])
 def test_texts_without_a_statement_are_silent(reader: EvidenceReader, text: str) -> None:
-    assert stance(read_support(reader.parse_complaint("Who founded Acme?", "Jane Doe").asked, text)) == "silent"
-    assert stance(read_support(reader.parse_complaint(text, text).asked, MANUAL)) == "silent"
+    assert stance(read_support(reader.parse_complaint("Who founded Acme?", "Jane Doe").asked_claim, text)) == "silent"
+    assert stance(read_support(reader.parse_complaint(text, text).asked_claim, MANUAL)) == "silent"

@@ -26,7 +26,7 @@ MAX_STATED_RIGHT: Final = 0.2  # support of the right answer, 0..1
 
 
 def find_contradicted(
-    asked: AskedClaim,
+    asked_claim: AskedClaim,
     texts: Sequence[RetrievedText],
     supports: Sequence[SupportEvidence],
     right: AskedClaim | None = None,
@@ -35,24 +35,24 @@ def find_contradicted(
     """Return the ids of the texts that are contradicted.
 
     Args:
-        asked: the reported claim.
+        asked_claim: the reported claim.
         texts: all texts that the question retrieved.
         supports: what each says about the claim.
         right: the right answer as a claim; None: not known.
         right_supports: what each text says about that.
     """
-    if asked.claim.is_affirmed is not None and not asked.values:
+    if asked_claim.claim.is_affirmed is not None and not asked_claim.values:
         return frozenset()
     contradicted = set()
     for text, read in zip(texts, supports, strict=True):
-        least = MIN_STATED if asked.values else MIN_PHRASE_STATED
+        least = MIN_STATED if asked_claim.values else MIN_PHRASE_STATED
         if read.support < least or read.unit < 0.5:
             continue
         trusted = [rival for other, rival in zip(texts, supports, strict=True) if other.trust.rank > text.trust.rank]
         is_confirmed = any(rival.support >= least for rival in trusted)
-        if not is_confirmed and any(_says_otherwise(asked, rival, least) for rival in trusted):
+        if not is_confirmed and any(_says_otherwise(asked_claim, rival, least) for rival in trusted):
             contradicted.add(text.chunk_id)
-    if right is not None and _differ(asked, right):
+    if right is not None and _differ(asked_claim, right):
         contradicted |= {
             text.chunk_id
             for text, read, right_read in zip(texts, supports, right_supports, strict=True)
@@ -61,13 +61,13 @@ def find_contradicted(
     return frozenset(contradicted)
 
 
-def _says_otherwise(asked: AskedClaim, read: SupportEvidence, least: float) -> bool:
-    against = max(read.opposition, read.denial) if asked.values else read.denial
+def _says_otherwise(asked_claim: AskedClaim, read: SupportEvidence, least: float) -> bool:
+    against = max(read.opposition, read.denial) if asked_claim.values else read.denial
     return against >= least and read.support < MIN_STATED
 
 
-def _differ(asked: AskedClaim, right: AskedClaim) -> bool:
+def _differ(asked_claim: AskedClaim, right: AskedClaim) -> bool:
     """Return whether two answers are values of one kind, all different."""
-    relations = [relate(value, other) for value in asked.values for other in right.values]
+    relations = [relate(value, other) for value in asked_claim.values for other in right.values]
     compared = [relation for relation in relations if relation is not None]
     return bool(compared) and all(relation is Relation.DIFFERENT for relation in compared)

@@ -146,7 +146,7 @@ _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
 class ParsedComplaint:
     """Words of a complaint, read once for all its texts."""
 
-    asked: AskedClaim  # what is reported of which question
+    asked_claim: AskedClaim  # what is reported of which question
     words: tuple[str, ...]  # of the question
     question: Mapping[str, float]  # weight by word, of those that count
     output: Mapping[str, float]  # weight by word of the bare answer
@@ -160,7 +160,7 @@ class ParsedComplaint:
     @property
     def claim(self) -> ReportedClaim:
         """Return what the report says the answer was."""
-        return self.asked.claim
+        return self.asked_claim.claim
 
 
 @dataclass(frozen=True)
@@ -195,7 +195,7 @@ class EvidenceReader:
         added = {word: weight for word, weight in weights.items() if word not in question_words}
         question = self._weights(words, written)
         return ParsedComplaint(
-            asked=AskedClaim(
+            asked_claim=AskedClaim(
                 claim,
                 question,
                 added or weights,
@@ -230,7 +230,7 @@ class EvidenceReader:
 
     def _read_text(self, complaint: ParsedComplaint, text: str, rarest: Sequence[float]) -> TextEvidence:
         added, question = complaint.added, complaint.question
-        support = read_support(complaint.asked, text)
+        support = read_support(complaint.asked_claim, text)
         parts = [part for part in _SENTENCE.split(text[:MAX_TEXT_LENGTH]) if part.strip()]
         telling = question.keys() | added.keys()
         parts = [part for part in parts if not speaks_of_itself(part) or telling & set(stems(part))]
@@ -283,7 +283,7 @@ class EvidenceReader:
             )
             / len(parts),
             *support.numbers,
-            float(bool(complaint.asked.values)),
+            float(bool(complaint.asked_claim.values)),
         )
         return TextEvidence(numbers, passage, support)
 
@@ -447,14 +447,14 @@ def _led_share(question: Sequence[str], words: Sequence[str]) -> float:
 
     HotFlip replaces words of the question that it puts in front of a text, and leaves most.
     """
-    asked = question[:MAX_LED_WORDS]
-    longest = [0] * (len(asked) + 1)  # common subsequence with each beginning of the question
-    for word in words[: min(MAX_LED_WORDS, len(asked) + len(asked) // 3)]:
+    beginning = question[:MAX_LED_WORDS]
+    longest = [0] * (len(beginning) + 1)  # common subsequence with each beginning of the question
+    for word in words[: min(MAX_LED_WORDS, len(beginning) + len(beginning) // 3)]:
         before = 0
-        for place, expected in enumerate(asked, 1):
+        for place, expected in enumerate(beginning, 1):
             with_word = before + 1 if word == expected else max(longest[place], longest[place - 1])
             before, longest[place] = longest[place], with_word
-    return longest[-1] / max(1, len(asked))
+    return longest[-1] / max(1, len(beginning))
 
 
 def _longest_question_run(question: Sequence[str], words: Sequence[str]) -> float:
@@ -519,11 +519,13 @@ class EvidenceCollector:
 
     def contradicted(self, complaint: Complaint, texts: Sequence[RetrievedText]) -> frozenset[str]:
         """Return the ids of texts that more trusted ones, or the right answer, contradict (`contradiction`)."""
-        asked, supports = self.parsed(complaint).asked, self.supports(complaint, texts)
+        asked_claim, supports = self.parsed(complaint).asked_claim, self.supports(complaint, texts)
         if not complaint.correct:
-            return find_contradicted(asked, texts, supports)
-        right = self._reader.parse_complaint(complaint.query, complaint.correct).asked
-        return find_contradicted(asked, texts, supports, right, [read_support(right, text.text) for text in texts])
+            return find_contradicted(asked_claim, texts, supports)
+        right = self._reader.parse_complaint(complaint.query, complaint.correct).asked_claim
+        return find_contradicted(
+            asked_claim, texts, supports, right, [read_support(right, text.text) for text in texts]
+        )
 
     def evidence(self, complaint: Complaint, texts: Sequence[RetrievedText]) -> NDArray[np.float64]:
         """Return the evidence of texts that a complaint retrieved, shape (texts, len(FEATURE_NAMES))."""

@@ -136,7 +136,7 @@ class SupportEvidence:
     nearness: float  # of the answer's words to the question's, 0..1
     unit: float  # 1: the number measures what was asked; 0: something else; 0.5: not said, or no number
     support_share: float  # of the text's sentences, 0..1
-    held: tuple[int, ...]  # numbers of the sentences that hold the answer
+    holding: tuple[int, ...]  # numbers of the sentences that hold the answer
     span: Span | None  # the sentence that supports the claim best, in the text; None: none does
 
     @property
@@ -183,8 +183,8 @@ class AskedClaim:
 
     def comparable(self, values: Iterable[Value]) -> list[Value]:
         """Return the values that can state the answer: no names or negations; a bound as its end where one is asked for."""
-        kept = (value for value in values if value.kind in _COMPARED)
-        return [_end_of_bound(value) if self.asks_bound else value for value in kept]
+        candidates = (value for value in values if value.kind in _COMPARED)
+        return [_end_of_bound(value) if self.asks_bound else value for value in candidates]
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +194,7 @@ class _Sentence:
     words: list[str]
 
 
-def read_support(asked: AskedClaim, text: str) -> SupportEvidence:
+def read_support(asked_claim: AskedClaim, text: str) -> SupportEvidence:
     """Return what a text says about a claim. Linear in the text, which may be hostile."""
     plain = make_plain(text[:MAX_TEXT_LENGTH])
     sentences = [
@@ -203,10 +203,12 @@ def read_support(asked: AskedClaim, text: str) -> SupportEvidence:
     ]
     if not sentences:
         return SupportEvidence(0.0, 0.0, 0.0, 0.0, 0.5, 0.0, (), None)
-    about = list(_about(asked.question, sentences))
-    readings = [_read(asked, plain, sentence) for sentence in sentences]
-    if any(_says_otherwise(asked, sentence) for sentence in sentences):
-        readings = [_doubt(asked, reading, sentence) for reading, sentence in zip(readings, sentences, strict=True)]
+    about = list(_about(asked_claim.question, sentences))
+    readings = [_read(asked_claim, plain, sentence) for sentence in sentences]
+    if any(_says_otherwise(asked_claim, sentence) for sentence in sentences):
+        readings = [
+            _doubt(asked_claim, reading, sentence) for reading, sentence in zip(readings, sentences, strict=True)
+        ]
     supports = [share * reading.holds * (not reading.denies) for share, reading in zip(about, readings, strict=True)]
     best = max(range(len(sentences)), key=supports.__getitem__)
     units = [reading.unit for reading in readings if reading.holds >= MIN_HELD]
@@ -215,10 +217,10 @@ def read_support(asked: AskedClaim, text: str) -> SupportEvidence:
         support=supports[best],
         opposition=max(share * reading.opposes for share, reading in zip(about, readings, strict=True)),
         denial=max(share * reading.holds * reading.denies for share, reading in zip(about, readings, strict=True)),
-        nearness=_nearness(asked, sentences),
+        nearness=_nearness(asked_claim, sentences),
         unit=max(units, default=0.5),
         support_share=sum(support >= MIN_ABOUT for support in supports) / len(sentences),
-        held=tuple(number for number, reading in enumerate(readings) if reading.holds >= MIN_HELD),
+        holding=tuple(number for number, reading in enumerate(readings) if reading.holds >= MIN_HELD),
         span=span,
     )
 
@@ -253,59 +255,62 @@ class _Reading:
     unit: float = 0.5
 
 
-def _says_otherwise(asked: AskedClaim, sentence: _Sentence) -> bool:
+def _says_otherwise(asked_claim: AskedClaim, sentence: _Sentence) -> bool:
     """Return whether a sentence names another, or puts the answer behind "than" or behind the opposite of what is asked."""
-    if asked.values or asked.claim.is_affirmed is not None:
+    if asked_claim.values or asked_claim.claim.is_affirmed is not None:
         return False  # they are compared as values, and as yes or no
     return (
-        _names_another(asked, sentence)
-        or (asked.compares and _follows_than(asked.answer, sentence.text))
-        or _is_of_opposite(asked, sentence.text)
+        _names_another(asked_claim, sentence)
+        or (asked_claim.compares and _follows_than(asked_claim.answer, sentence.text))
+        or _is_of_opposite(asked_claim, sentence.text)
     )
 
 
-def _doubt(asked: AskedClaim, reading: _Reading, sentence: _Sentence) -> _Reading:
+def _doubt(asked_claim: AskedClaim, reading: _Reading, sentence: _Sentence) -> _Reading:
     """Return what a sentence says in a text that says otherwise: little, unless it names what the text speaks of twice."""
-    if asked.noun:
-        is_clear = asked.noun in sentence.words
-    elif asked.compares:
+    if asked_claim.noun:
+        is_clear = asked_claim.noun in sentence.words
+    elif asked_claim.compares:
         is_clear = bool(_COMPARES.search(sentence.text))
     else:
-        is_clear = any(word in asked.opposites and word in asked.words for word in sentence.words)
+        is_clear = any(word in asked_claim.opposites and word in asked_claim.words for word in sentence.words)
     return reading if is_clear else replace(reading, holds=reading.holds * BROKEN_SHARE)
 
 
-def _read(asked: AskedClaim, plain: PlainText, sentence: _Sentence) -> _Reading:
-    if asked.claim.is_affirmed is not None and not asked.values:
-        return _read_polarity(asked, asked.claim.is_affirmed, sentence)
-    if asked.values:
-        return _read_values(asked, plain, sentence)
-    held = _share(asked.answer, sentence.words)
-    if _says_otherwise(asked, sentence):
+def _read(asked_claim: AskedClaim, plain: PlainText, sentence: _Sentence) -> _Reading:
+    if asked_claim.claim.is_affirmed is not None and not asked_claim.values:
+        return _read_polarity(asked_claim, asked_claim.claim.is_affirmed, sentence)
+    if asked_claim.values:
+        return _read_values(asked_claim, plain, sentence)
+    share = _share(asked_claim.answer, sentence.words)
+    if _says_otherwise(asked_claim, sentence):
         return _Reading(opposes=1.0)
-    if held < MIN_HELD:
-        return _Reading(opposes=float(_states_another(asked, sentence)))
-    if len(asked.phrase) > len(asked.answer) and f" {' '.join(asked.phrase)} " not in f" {' '.join(sentence.words)} ":
-        held *= BROKEN_SHARE  # "Salt Lake County, Utah" is not Utah County
-    return _Reading(holds=held, denies=_is_denied(asked.answer, sentence.text))
+    if share < MIN_HELD:
+        return _Reading(opposes=float(_states_another(asked_claim, sentence)))
+    if (
+        len(asked_claim.phrase) > len(asked_claim.answer)
+        and f" {' '.join(asked_claim.phrase)} " not in f" {' '.join(sentence.words)} "
+    ):
+        share *= BROKEN_SHARE  # "Salt Lake County, Utah" is not Utah County
+    return _Reading(holds=share, denies=_is_denied(asked_claim.answer, sentence.text))
 
 
-def _is_of_opposite(asked: AskedClaim, text: str) -> bool:
+def _is_of_opposite(asked_claim: AskedClaim, text: str) -> bool:
     """Return whether the answer follows the opposite of a word of the question, nearer than the word itself."""
-    place = min(_places(asked.answer, text), default=0) if asked.opposites else 0
-    before = [word for word in stems(text[:place]) if word in asked.opposites]
-    return bool(before) and before[-1] not in asked.words
+    place = min(_places(asked_claim.answer, text), default=0) if asked_claim.opposites else 0
+    before = [word for word in stems(text[:place]) if word in asked_claim.opposites]
+    return bool(before) and before[-1] not in asked_claim.words
 
 
-def _names_another(asked: AskedClaim, sentence: _Sentence) -> bool:
+def _names_another(asked_claim: AskedClaim, sentence: _Sentence) -> bool:
     """Return whether a sentence puts another name before the noun that question and answer share: "what county"."""
-    names = {_stem(name) for name, _ in _names_before(asked.noun, asked.question, sentence.text)}
-    return bool(names) and not names & asked.answer.keys()
+    names = {_stem(name) for name, _ in _names_before(asked_claim.noun, asked_claim.question, sentence.text)}
+    return bool(names) and not names & asked_claim.answer.keys()
 
 
-def _states_another(asked: AskedClaim, sentence: _Sentence) -> bool:
+def _states_another(asked_claim: AskedClaim, sentence: _Sentence) -> bool:
     """Return whether a sentence puts another name before the noun that the question asks for, and does not deny it."""
-    names = _names_before(asked.asked_noun, asked.question, sentence.text)
+    names = _names_before(asked_claim.asked_noun, asked_claim.question, sentence.text)
     return any(not _DENIES_WHAT_FOLLOWS.search(sentence.text, max(0, place - 80), place) for _, place in names)
 
 
@@ -319,22 +324,25 @@ def _names_before(noun: str, question: Collection[str], text: str) -> Iterator[t
             yield word, match.start()
 
 
-def _read_polarity(asked: AskedClaim, is_affirmed: bool, sentence: _Sentence) -> _Reading:
-    named = _NAMED_ANSWER.search(sentence.text) if _repeats_question(asked, sentence) else None
+def _read_polarity(asked_claim: AskedClaim, is_affirmed: bool, sentence: _Sentence) -> _Reading:
+    named = _NAMED_ANSWER.search(sentence.text) if _repeats_question(asked_claim, sentence) else None
     if named:
         denial = float(named["answer"].casefold() == "no")
     elif sentence.text.rstrip("\"')").endswith("?"):
         return _Reading()
     else:
-        denial = _denial(asked.question, sentence.text, of_two=asked.asks_of_two)
+        denial = _denial(asked_claim.question, sentence.text, of_two=asked_claim.asks_of_two)
     if is_affirmed:
         return _Reading(holds=1 - denial, opposes=denial)
-    is_of_one = not set(asked.pair) <= {*sentence.words} and "both" not in sentence.words  # of two: it may hold of one
+    # Of two things, it may hold of one.
+    is_of_one = not set(asked_claim.pair) <= {*sentence.words} and "both" not in sentence.words
     return _Reading(holds=denial, opposes=0.0 if is_of_one else 1 - denial)
 
 
-def _repeats_question(asked: AskedClaim, sentence: _Sentence) -> bool:
-    return len(asked.words) >= MIN_REPEATED and f" {' '.join(asked.words)} " in f" {' '.join(sentence.words)} "
+def _repeats_question(asked_claim: AskedClaim, sentence: _Sentence) -> bool:
+    return (
+        len(asked_claim.words) >= MIN_REPEATED and f" {' '.join(asked_claim.words)} " in f" {' '.join(sentence.words)} "
+    )
 
 
 def _denial(question: Collection[str], text: str, *, of_two: bool) -> float:
@@ -357,8 +365,8 @@ def _says_opposite(question: Collection[str], text: str) -> bool:
     """Return whether a sentence says "same" where "different" is asked, or the other way round."""
     words = set(stems(text))
     return any(
-        asked & set(question) and opposite & words and not asked & words
-        for asked, opposite in ((_SAME, _DIFFERENT), (_DIFFERENT, _SAME))
+        wanted & set(question) and opposite & words and not wanted & words
+        for wanted, opposite in ((_SAME, _DIFFERENT), (_DIFFERENT, _SAME))
     )
 
 
@@ -389,11 +397,11 @@ def _is_any_asked(question: Collection[str], words: Iterable[str]) -> bool:
     )
 
 
-def _read_values(asked: AskedClaim, plain: PlainText, sentence: _Sentence) -> _Reading:
-    stated = asked.comparable(read_sentence(plain, *sentence.span))
+def _read_values(asked_claim: AskedClaim, plain: PlainText, sentence: _Sentence) -> _Reading:
+    stated = asked_claim.comparable(read_sentence(plain, *sentence.span))
     holds, unit, is_denied, opposes = 0.0, 0.0, True, 0.0
     for value in stated:
-        relation, fits = _relate(asked, value, sentence)
+        relation, fits = _relate(asked_claim, value, sentence)
         if relation is Relation.OVERLAPPING and value.low is not None:
             continue  # both can be true: "at most 16 V" states nothing of 10.5 to 36 V
         if relation in {Relation.EQUAL, Relation.OVERLAPPING}:
@@ -402,8 +410,8 @@ def _read_values(asked: AskedClaim, plain: PlainText, sentence: _Sentence) -> _R
             is_denied &= value.is_denied or _is_former(plain, value, sentence)
         elif relation is Relation.DIFFERENT and not value.is_denied and not _is_former(plain, value, sentence):
             opposes = max(opposes, fits)
-    if not holds and _share(asked.answer, sentence.words) >= 0.99:  # written in a way that no value is read from
-        return _Reading(holds=0.8, denies=_is_denied(asked.answer, sentence.text), unit=0.4)
+    if not holds and _share(asked_claim.answer, sentence.words) >= 0.99:  # written in a way that no value is read from
+        return _Reading(holds=0.8, denies=_is_denied(asked_claim.answer, sentence.text), unit=0.4)
     return _Reading(
         holds=holds, opposes=0.0 if holds else opposes, denies=bool(holds) and is_denied, unit=unit if holds else 0.5
     )
@@ -463,15 +471,15 @@ def _is_former(plain: PlainText, value: Value, sentence: _Sentence) -> bool:
     return bool(_DENIES_WHAT_FOLLOWS.search(before) or _FORMER_BEFORE.search(before) or _FORMER_AFTER.match(after))
 
 
-def _relate(asked: AskedClaim, value: Value, sentence: _Sentence) -> tuple[Relation | None, float]:
+def _relate(asked_claim: AskedClaim, value: Value, sentence: _Sentence) -> tuple[Relation | None, float]:
     """Return how a text's value relates to the reported ones, and whether it measures what was asked, 0..1."""
     relations: list[tuple[Relation, float]] = []
-    for reported in asked.values:
+    for reported in asked_claim.values:
         relation = _relate_times(reported, value) or relate(reported, value)
         if relation is not None and reported.kind is not Kind.COUNT:
             relations.append((relation, 1.0))
         elif reported.low is not None and value.low is not None and Kind.COUNT in {reported.kind, value.kind}:
-            fits = _unit_fits(asked, value, reported, sentence)
+            fits = _unit_fits(asked_claim, value, reported, sentence)
             if math.isclose(reported.low, value.low) and math.isclose(reported.high or 0, value.high or 0):
                 relations.append((Relation.EQUAL, fits))
             elif fits > 0.5:
@@ -487,13 +495,15 @@ def _relate_times(reported: Value, value: Value) -> Relation | None:
     return relate(replace(reported, kind=Kind.FREQUENCY), replace(value, kind=Kind.FREQUENCY))
 
 
-def _unit_fits(asked: AskedClaim, value: Value, reported: Value, sentence: _Sentence) -> float:
+def _unit_fits(asked_claim: AskedClaim, value: Value, reported: Value, sentence: _Sentence) -> float:
     """Return whether a bare number counts what was asked: 1 where its noun is the question's."""
-    if value.unit and (stem(value.unit) in asked.nouns or stem(value.unit) == stem(reported.unit)):
+    if value.unit and (stem(value.unit) in asked_claim.nouns or stem(value.unit) == stem(reported.unit)):
         return 1.0
     number = f"{value.low:g}" if value.low is not None else ""
     for place, word in enumerate(sentence.words):
-        if word == number and asked.nouns & set(sentence.words[max(0, place - UNIT_REACH) : place + UNIT_REACH + 1]):
+        if word == number and asked_claim.nouns & set(
+            sentence.words[max(0, place - UNIT_REACH) : place + UNIT_REACH + 1]
+        ):
             return 0.8
     return 0.3 if value.unit else 0.5
 
@@ -516,13 +526,13 @@ def _places(answer: Mapping[str, float], text: str) -> list[int]:
     return [match.start() for match in _WORD.finditer(text) if _stem(match.group()) == heaviest]
 
 
-def _nearness(asked: AskedClaim, sentences: Sequence[_Sentence]) -> float:
+def _nearness(asked_claim: AskedClaim, sentences: Sequence[_Sentence]) -> float:
     words = [word for sentence in sentences for word in sentence.words]
-    answer = [place for place, word in enumerate(words) if word in asked.answer]
-    total = sum(asked.question.values())
+    answer = [place for place, word in enumerate(words) if word in asked_claim.answer]
+    total = sum(asked_claim.question.values())
     if not answer or not total:
         return 0.0
-    distances = dict.fromkeys(asked.question, math.inf)
+    distances = dict.fromkeys(asked_claim.question, math.inf)
     last = -math.inf
     places = set(answer)
     for direction in (range(len(words)), range(len(words) - 1, -1, -1)):
@@ -531,7 +541,7 @@ def _nearness(asked: AskedClaim, sentences: Sequence[_Sentence]) -> float:
             last = 0 if place in places else last + 1
             if words[place] in distances:
                 distances[words[place]] = min(distances[words[place]], last)
-    return sum(weight * math.exp(-distances[word] / NEARNESS) for word, weight in asked.question.items()) / total
+    return sum(weight * math.exp(-distances[word] / NEARNESS) for word, weight in asked_claim.question.items()) / total
 
 
 def _share(expected: Mapping[str, float], present: Collection[str]) -> float:
