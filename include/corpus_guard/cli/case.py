@@ -185,8 +185,8 @@ def timeline(name: Name, as_json: Json = False) -> None:
     with Deployment() as deployment:
         case = find_case(deployment.ledger, name)
         scope = scope_of(deployment.ledger, case)
-        seen = retrieval_lines(case_exposure(deployment.ledger, scope, key=deployment.question_key))
-        lines = case_timeline(deployment.ledger, case, scope, seen)
+        retrievals = retrieval_lines(case_exposure(deployment.ledger, scope, key=deployment.question_key))
+        lines = case_timeline(deployment.ledger, case, scope, retrievals)
     if as_json:
         console.print_json([line.as_dict() for line in lines])
         return

@@ -170,7 +170,7 @@ def _show_comparisons(result: Comparisons, not_read: int, pairs: Sequence[_ReadP
 
 def _differences(pairs: Sequence[tuple[Value, Value]]) -> str:
     return "; ".join(
-        one.normal if one.normal == other.normal else f"{one.normal} / {other.normal}" for one, other in pairs
+        value.normal if value.normal == other.normal else f"{value.normal} / {other.normal}" for value, other in pairs
     )
 
 
@@ -189,7 +189,7 @@ def _comparison(comparison: Comparison) -> dict[str, Any]:
         "outcome": comparison.outcome.value,
         "sameness": round(comparison.sameness, 3),
         "denial": comparison.is_denial,
-        "values": [[_value(one), _value(other)] for one, other in comparison.values],
+        "values": [[_value(value), _value(other)] for value, other in comparison.values],
         "first": _statement(comparison.statement),
         "second": _statement(comparison.other),
     }

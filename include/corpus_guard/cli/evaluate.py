@@ -308,8 +308,8 @@ def evaluate_claims(
             figure.group.value,
             figure.origin.value,
             figure.half.value,
-            f"{figure.found} of {figure.texts}",
-            f"{figure.found / figure.texts:.1%}",
+            f"{figure.contradicted} of {figure.texts}",
+            f"{figure.contradicted / figure.texts:.1%}",
             "found" if figure.group.is_attack else "left alone",
         )
         for figure in figures
@@ -383,16 +383,16 @@ def _show_pairs(title: str, figures: Sequence[PairFigure]) -> None:
         (
             label.value,
             field,
-            f"{found:,} of {texts:,}",
-            f"{found / texts:.1%}",
+            f"{contradicted:,} of {texts:,}",
+            f"{contradicted / texts:.1%}",
             "found" if label is PairLabel.CONTRADICTS else "left alone",
         )
         for label in PairLabel
         for own in [[figure for figure in figures if figure.label is label]]
         if own
-        for field, found, texts in [
-            *((figure.field, figure.found, figure.texts) for figure in own),
-            ("all", sum(figure.found for figure in own), sum(figure.texts for figure in own)),
+        for field, contradicted, texts in [
+            *((figure.field, figure.contradicted, figure.texts) for figure in own),
+            ("all", sum(figure.contradicted for figure in own), sum(figure.texts for figure in own)),
         ]
     ]
     columns = ("texts", "field", "contradict", "share", "must be")

@@ -41,13 +41,13 @@ def hubs(
     from corpus_guard.settings import load_settings
 
     rows = [row for path in questions for _, row in read_rows(path)]
-    asked = [str(question) for row in rows if (question := row.get("question") or row.get("query"))]
+    queries = [str(question) for row in rows if (question := row.get("question") or row.get("query"))]
     texts = [sample.text for sample in read_samples((), clean).samples]
     with console.progress(not as_json) as progress:
         figures = measure_hubs(
             CachingModels(load_settings()),
             texts,
-            asked,
+            queries,
             served=served,
             arriving=arriving,
             hubs=planted,

@@ -48,10 +48,12 @@ def ragforensics(
         ),
     ] = None,
     limit: Annotated[int, typer.Option(min=1, help="Questions of each data set, from the first.")] = 20,
-    asked: Annotated[
+    asked_limit: Annotated[
         int | None,
         typer.Option(
-            min=1, help="Of these, questions that the RAG model is asked; it takes seconds for each. Default: all."
+            "--asked",
+            min=1,
+            help="Of these, questions that the RAG model is asked; it takes seconds for each. Default: all.",
         ),
     ] = None,
     half: MeasuredHalf = Half.WHOLE,
@@ -108,7 +110,9 @@ def ragforensics(
         planted=tuple(m or PLANTED),
         retrieved=tuple(k or RETRIEVED),
     )
-    request = PaperRequest(targets, plan, judges, limit, asked, half, seed, optimised_texts, sample, events, prompt)
+    request = PaperRequest(
+        targets, plan, judges, limit, asked_limit, half, seed, optimised_texts, sample, events, prompt
+    )
     with console.progress(True) as progress:
         result = play_paper(settings, request, folder, progress=progress)
     command = shlex.join(["guard", *sys.argv[1:]])

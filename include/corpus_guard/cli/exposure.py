@@ -47,9 +47,9 @@ def exposure(
     from corpus_guard.forensics.road import find_road_siblings
 
     with Deployment() as deployment:
-        found = find_subject(deployment.ledger, subject, kind)
-        measured = measure_exposure(deployment.ledger, found, listed=limit, key=deployment.question_key)
-        siblings = find_road_siblings(deployment.ledger, found, listed=limit)
+        exposure_subject = find_subject(deployment.ledger, subject, kind)
+        measured = measure_exposure(deployment.ledger, exposure_subject, listed=limit, key=deployment.question_key)
+        siblings = find_road_siblings(deployment.ledger, exposure_subject, listed=limit)
     if as_json:
         console.print_json({**measured.as_dict(), "same_road": asdict(siblings)})
         return
@@ -106,8 +106,8 @@ def _show(measured: Exposure) -> None:
         out.print(console.table(title, ("report", "question", "state", "by"), rows))
 
 
-def _show_siblings(found: RoadSiblings) -> None:
-    if not found.total:
+def _show_siblings(road_siblings: RoadSiblings) -> None:
+    if not road_siblings.total:
         return
     rows = [
         (
@@ -117,9 +117,9 @@ def _show_siblings(found: RoadSiblings) -> None:
             "yes" if entry.served else "no",
             ", ".join(entry.roads),
         )
-        for entry in found.siblings
+        for entry in road_siblings.siblings
     ]
-    title = f"{plural(found.total, 'document')} came the same road"
+    title = f"{plural(road_siblings.total, 'document')} came the same road"
     out.print(console.table(title, ("source", "document", "trust", "served", "in common"), rows))
 
 

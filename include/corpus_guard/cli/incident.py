@@ -113,8 +113,10 @@ def heal(name: Name, as_json: Json = False) -> None:
         healing = deployment.heal_incident(name, new_run_id("heal"), by="guard incident heal")
     incident, examined, fetched = healing.incident, healing.examination, healing.refetched
     if as_json:
-        left = [deviation.as_dict() for deviation in examined.unanswered]
-        console.print_json({**incident.as_dict(), "refetched": fetched.restored, "lost": fetched.lost, "left": left})
+        unanswered = [deviation.as_dict() for deviation in examined.unanswered]
+        console.print_json(
+            {**incident.as_dict(), "refetched": fetched.restored, "lost": fetched.lost, "left": unanswered}
+        )
     else:
         for sha256 in fetched.restored:
             out.print(f"raw bytes {sha256[:16]}… fetched again")

@@ -252,7 +252,7 @@ def screen(
     if quote and form is ScreenFormat.SARIF:
         raise errors.Misuse("--quote: a code host shows results to everybody; choose --format text or jsonl")
     counts = dict.fromkeys(Verdict, 0)
-    held: list[str] = []  # the first few that are held back
+    held_names: list[str] = []  # the first few that are held back
     skipped: Counter[str] = Counter()
     with console.progress(output is not None) as progress:
         rows = screen_input(
@@ -268,7 +268,7 @@ def screen(
             skipped=skipped,
         )
         with console.writing(output) as write:
-            judged = _counted(rows, counts, held)
+            judged = _counted(rows, counts, held_names)
             if form is ScreenFormat.JSONL:
                 pieces: Iterable[str] = (console.as_json(row.as_dict(quoted=quote)) + "\n" for row in judged)
             else:
@@ -281,9 +281,9 @@ def screen(
     for reason, count in skipped.items():
         err.print(f"  skipped: {count:,} {reason}")
     if output is not None:
-        for name in held:
+        for name in held_names:
             err.print(f"  held back: {visible(name)}", soft_wrap=True)
-        if (more := total - counts[Verdict.ACCEPT] - len(held)) > 0:
+        if (more := total - counts[Verdict.ACCEPT] - len(held_names)) > 0:
             err.print(f"  and {more:,} more, in {visible(str(output))}", soft_wrap=True)
     worse = counts[Verdict.REJECT] + (counts[Verdict.QUARANTINE] if fail_on is FailOn.QUARANTINE else 0)
     if fail_on is not FailOn.NEVER and worse:
@@ -291,12 +291,12 @@ def screen(
 
 
 def _counted(
-    rows: Iterable[ScreenedDocument], counts: dict[Verdict, int], held: list[str]
+    rows: Iterable[ScreenedDocument], counts: dict[Verdict, int], held_names: list[str]
 ) -> Iterator[ScreenedDocument]:
     for row in rows:
         counts[row.judgement.verdict] += 1
-        if row.judgement.verdict is not Verdict.ACCEPT and len(held) < HELD_SHOWN:
-            held.append(row.id)
+        if row.judgement.verdict is not Verdict.ACCEPT and len(held_names) < HELD_SHOWN:
+            held_names.append(row.id)
         yield row
 
 

@@ -142,37 +142,43 @@ def show(item: ItemId, as_json: Json = False) -> None:
         planned = preview_release(deployment.ledger, deployment.store, deployment.policy, item_evidence.item)
         messages = name_documents(deployment.ledger, [finding.message for finding in item_evidence.item.findings])
         places = locate_hidden(deployment.screening, item_evidence.item.findings, item_evidence.version.hidden)
-    one, version = item_evidence.item, item_evidence.version
+    shown_item, version = item_evidence.item, item_evidence.version
     if as_json:
         console.print_json(
             {
-                **one.as_dict(),
+                **shown_item.as_dict(),
                 "stamp": version.stamp.as_dict(),
                 "text": version.text,
                 "hidden": version.hidden,
                 "skipped": [{"check": skipped.check, "reason": skipped.reason} for skipped in item_evidence.skipped],
                 "served_version": item_evidence.served_version,
-                "versions": [asdict(one) for one in item_evidence.versions],
+                "versions": [asdict(row) for row in item_evidence.versions],
                 "decoded": [
                     [asdict(layer) for layer in decode_finding(finding, version.text, version.hidden)]
-                    for finding in one.findings
+                    for finding in shown_item.findings
                 ],
-                "contradictions": [asdict(found) if found else None for found in contradictions],
+                "contradictions": [
+                    asdict(contradiction) if contradiction else None for contradiction in contradictions
+                ],
                 "principal": item_evidence.principal,
-                "siblings": [asdict(one) for one in item_evidence.siblings],
+                "siblings": [asdict(sibling) for sibling in item_evidence.siblings],
                 "release": asdict(planned),
                 "decisions": [dict(decision) for decision in item_evidence.history],
             }
         )
         return
     stamp = version.stamp
-    out.print(f"[bold]{visible(one.source)} · {visible(one.uri)}[/bold]  {styled(one.state)}, risk {one.risk:.2f}")
     out.print(
-        f"item {one.version_id} · fetched {format_time(stamp.fetched_at)} UTC · {stamp.size:,} bytes of {visible(stamp.media_type)}"
+        f"[bold]{visible(shown_item.source)} · {visible(shown_item.uri)}[/bold]  {styled(shown_item.state)}, risk {shown_item.risk:.2f}"
+    )
+    out.print(
+        f"item {shown_item.version_id} · fetched {format_time(stamp.fetched_at)} UTC · {stamp.size:,} bytes of {visible(stamp.media_type)}"
     )
     out.print(f"owner {visible(stamp.owner)} · trust {stamp.trust.value} · sha256 {stamp.content_sha256[:16]}…")
-    out.print("[bold]Findings[/bold]" if one.findings else "No findings.")
-    for finding, message, contradiction, place in zip(one.findings, messages, contradictions, places, strict=True):
+    out.print("[bold]Findings[/bold]" if shown_item.findings else "No findings.")
+    for finding, message, contradiction, place in zip(
+        shown_item.findings, messages, contradictions, places, strict=True
+    ):
         muted = " (muted)" if finding.muted else ""
         out.print(f"{styled(finding.severity.value, SEVERITY_STYLE)}  {visible(finding.code)}{muted}", soft_wrap=True)
         span, text = (finding.span, version.text) if finding.span else (place, version.hidden)
@@ -191,15 +197,15 @@ def show(item: ItemId, as_json: Json = False) -> None:
             f"{format_time(past['at'])} {visible(past['reviewer'])}: {past['kind']}{undone}, {visible(past['reason'])}"
         )
     chunks = f"{plural(planned.chunks, 'chunk')} in {visible(planned.collection)}"
-    if one.reopened_at:
+    if shown_item.reopened_at:
         out.print(f"It is served, with {chunks}: released, it stays; rejected, it leaves.")
     else:
         out.print(f"A release publishes {chunks}.")
     if planned.needs_two:
         out.print("A release needs two people.")
-    if one.waits:
+    if shown_item.waits:
         out.print(
-            f"Decide: [bold]guard quarantine release {one.version_id[:8]} --reason …[/bold] or [bold]reject[/bold]"
+            f"Decide: [bold]guard quarantine release {shown_item.version_id[:8]} --reason …[/bold] or [bold]reject[/bold]"
         )
 
 

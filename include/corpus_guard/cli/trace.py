@@ -542,11 +542,11 @@ def _show_carrier(text: JudgedTextRow, sentences: Mapping[str, str]) -> None:
         return
     place = f"characters {text.carrier.start:,} to {text.carrier.end:,}"
     sentence = sentences.get(text.chunk_id, "")
-    said = f"“{visible(sentence[:EXPLANATION_LENGTH])}” ({place})" if sentence else place
+    quotation = f"“{visible(sentence[:EXPLANATION_LENGTH])}” ({place})" if sentence else place
     effect = "" if text.carrier.changes_answer is None else "; without it, the model still gives the reported answer"
     if text.carrier.changes_answer:
         effect = "; without it, the model no longer gives the reported answer"
-    out.print(f"  [bold]Sentence[/bold] {said}{effect}", soft_wrap=True)
+    out.print(f"  [bold]Sentence[/bold] {quotation}{effect}", soft_wrap=True)
 
 
 def _activation_line(testimony: TestimonyRecord) -> str:

@@ -169,11 +169,11 @@ def orders(
     from corpus_guard.detectors.orders.training import OrdersData, TrainedOrders, read_training_texts
 
     _refuse_share_of_nothing(start, share)
-    known = TrainedOrders.load(start) if start else None
+    previous = TrainedOrders.load(start) if start else None
     with console.progress(not as_json) as progress:
         texts = read_training_texts(honest, translations or (), sentences, seed)
-        if known:
-            trained = adapt_reader(known, texts, share=share, seed=seed, progress=progress)
+        if previous:
+            trained = adapt_reader(previous, texts, share=share, seed=seed, progress=progress)
         else:
             trained = OrdersData(texts, runs=runs, seed=seed, progress=progress).train()
     trained.save(to)
@@ -183,9 +183,9 @@ def orders(
             {"folder": str(to), "words": sheet, "reader": trained.reader.sheet, "english": trained.english.sheet}
         )
         return
-    read = trained.reader.sheet if known else sheet
+    read = trained.reader.sheet if previous else sheet
     out.print(f"Trained on {read['orders']:,} orders and {read['honest']:,} honest sentences")
-    if not known:
+    if not previous:
         left_out = sheet["left_out"]
         out.print(
             f"A quarter of the families left out: {left_out['caught']:,} of {left_out['orders']:,} orders caught, "
@@ -301,10 +301,10 @@ def contradictions(
         base = models.pair_encoder_weights
     else:
         base = builtin_language_model(settings)
-    known = ReaderWeights.load(kind, start) if start else None
+    previous = ReaderWeights.load(kind, start) if start else None
     with console.progress(not as_json) as progress:
         weights = train_contradiction_reader(
-            kind, chosen, base, honest=shown, claims=read, start=known, share=share, seed=seed, progress=progress
+            kind, chosen, base, honest=shown, claims=read, start=previous, share=share, seed=seed, progress=progress
         )
     weights.save(to)
     if as_json:

@@ -96,15 +96,15 @@ _PHRASE = re.compile(
 class FrontWords:
     """Words that stand in front of planted texts, sorted."""
 
-    known: tuple[str, ...]  # all that the embedder knows
+    vocabulary: tuple[str, ...]  # all that the embedder knows
     rare: tuple[str, ...]
 
     @classmethod
     def of(cls, models: Models) -> FrontWords:
         """Read the embedder's vocabulary."""
         bits = load_wording(models.frequency_vocabulary).bits
-        known = tuple(sorted(word for word in bits if word.isalpha()))
-        return cls(known, tuple(word for word in known if bits[word] > RARE_BITS))
+        vocabulary = tuple(sorted(word for word in bits if word.isalpha()))
+        return cls(vocabulary, tuple(word for word in vocabulary if bits[word] > RARE_BITS))
 
 
 @dataclass(frozen=True)
@@ -283,9 +283,9 @@ def _plan_scenes(
         yield kind, output, planted
     for _ in range(2):
         yield "honest", _draw_output(target, rng)[0], []
-    known = {answer.casefold() for answer in (*target.correct, *target.incorrect)}
+    own_answers = {answer.casefold() for answer in (*target.correct, *target.incorrect)}
     for answer in rng.sample(wrong, min(OTHER_ANSWERS, len(wrong))):
-        if answer.casefold() not in known:
+        if answer.casefold() not in own_answers:
             yield "honest", _phrase_answer(answer, rng), []
     for _ in range(scenes - 1):
         phrase = _chance_phrase(nearest[:12], target, rng)
@@ -339,7 +339,7 @@ def _draw_planted(target: TargetQuestion, kind: str, rng: random.Random, words: 
         elif kind == "gibberish":
             body = f"{_gibberish(rng, words.rare)} {text.lower()}"
         elif kind == "distorted":
-            body = f"{_distort_question(target.question, rng, words.known)} {text}"
+            body = f"{_distort_question(target.question, rng, words.vocabulary)} {text}"
         leads = kind in {"led", "order"}
         if adaptive is AdaptiveAttack.DISGUISE and correct:
             texts.append(add_right_answer(body, correct, target.question if leads else None))

@@ -135,8 +135,8 @@ def add_other_answers(questions: TargetQuestions, count: int) -> TargetQuestions
     others = wrong_answers_by_opening(questions.targets)
     reported = []
     for target in questions.targets:
-        known = {answer.casefold() for answer in (*target.correct, *target.incorrect)}
-        answers = [answer for answer in dict.fromkeys(others[target.opening]) if answer.casefold() not in known]
+        own_answers = {answer.casefold() for answer in (*target.correct, *target.incorrect)}
+        answers = [answer for answer in dict.fromkeys(others[target.opening]) if answer.casefold() not in own_answers]
         chance = random.Random(f"other answers {target.question!a}")  # noqa: S311 - a sample, no secret
         chosen = chance.sample(answers, min(count, len(answers)))
         reported += [target, *(replace(target, incorrect=(answer,)) for answer in chosen)]

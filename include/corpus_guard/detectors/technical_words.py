@@ -46,15 +46,17 @@ def count_technical_words(
     """
     if missing := next((folder for folder in folders if not folder.is_dir()), None):
         raise Misuse(f"{missing}: no such folder; expected one that holds a folder for each program")
-    found = sorted({path for folder in folders for path in folder.iterdir()})
+    program_folders = sorted({path for folder in folders for path in folder.iterdir()})
     counts: Counter[str] = Counter()
-    for done, program in enumerate(found):
-        progress("reading programs", done, len(found))
+    for done, program in enumerate(program_folders):
+        progress("reading programs", done, len(program_folders))
         choice = random.Random(f"{seed} {program.name}")  # noqa: S311 - no secret
         counts.update({word for text in _texts(program, choice) for word in _joined_words(text)})
     words = sorted(word for word, count in counts.items() if count >= programs)
     if not words:
-        raise Misuse(f"{len(found)} programs have no word in common; expected folders of many, such as /usr/share/doc")
+        raise Misuse(
+            f"{len(program_folders)} programs have no word in common; expected folders of many, such as /usr/share/doc"
+        )
     return words
 
 

@@ -98,22 +98,22 @@ def measure_hubs(
     by_half: dict[Half, list[str]] = defaultdict(list)
     for question in sorted(set(questions)):
         by_half[assign_half(question_key(question))].append(question)
-    sentinels, known = by_half[Half.VALIDATION], by_half[Half.TUNING]
+    sentinels, target_questions = by_half[Half.VALIDATION], by_half[Half.TUNING]
     rng.shuffle(sentinels)
     served = min(served, len(texts) - LISTED)
-    enough = served >= MIN_SERVED and min(len(sentinels), len(known)) >= QUESTIONS_PER_HUB
+    enough = served >= MIN_SERVED and min(len(sentinels), len(target_questions)) >= QUESTIONS_PER_HUB
     there = models.embedder.embed(texts[:served] if enough else [])
     scale = HubScale.make([models.embedder.embed(sentinels)], _Served(there)) if enough else None
     if scale is None:
         raise Misuse(
-            f"{len(texts):,} texts, {len(sentinels):,} and {len(known):,} questions: expected {MIN_SERVED + LISTED:,} texts and "
+            f"{len(texts):,} texts, {len(sentinels):,} and {len(target_questions):,} questions: expected {MIN_SERVED + LISTED:,} texts and "
             f"{MIN_SENTINELS} questions in each half; name more files"
         )
-    aims = models.embedder.embed(known)
-    planted = _plant(models, known, aims, hubs, rng, progress)
+    aims = models.embedder.embed(target_questions)
+    planted = _plant(models, target_questions, aims, hubs, rng, progress)
     honest = _honest(texts[:served], texts[served : served + arriving], sentinels, hubs, rng, seed)
     figures = [_figure(kind, scale.measure(models.embedder.embed(each))) for kind, each in honest.items()]
-    last = np.array([found[-1][1] for found in _Served(there).first(aims, FIRST_RESULTS)])
+    last = np.array([results[-1][1] for results in _Served(there).first(aims, FIRST_RESULTS)])
     for kind, attacks in planted.items():
         vectors = models.embedder.embed([attack.text for attack in attacks])
         reached = [
@@ -148,8 +148,8 @@ def _honest(
         kinds.setdefault(sample.slice, []).append(sample.text)
     contents = ([" ".join(text.split()[:OPENING_WORDS]) for text in rng.sample(served, LISTED)] for _ in range(lists))
     kinds["lists of contents"] = ["\n".join(f"- {entry}" for entry in entries) for entries in contents]
-    asked = (rng.sample(sentinels, LISTED) for _ in range(lists))
-    kinds["lists of questions"] = ["\n".join(f"- {question}" for question in entries) for entries in asked]
+    samples = (rng.sample(sentinels, LISTED) for _ in range(lists))
+    kinds["lists of questions"] = ["\n".join(f"- {question}" for question in entries) for entries in samples]
     return {kind: texts for kind, texts in kinds.items() if texts}
 
 

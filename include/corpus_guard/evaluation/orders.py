@@ -158,8 +158,8 @@ def measure_slices(samples: Sequence[Sample], params: InstructionsParams) -> Ite
     for sample in samples:
         slices[sample.slice, sample.attack].append(sample.text)
     for (name, is_attack), texts in sorted(slices.items()):
-        held = [(_is_held(rules, text), _is_held(with_classifier, text)) for text in texts]
-        yield Slice(name, is_attack, len(texts), sum(row[0] for row in held), sum(row[1] for row in held))
+        judged = [(_is_held(rules, text), _is_held(with_classifier, text)) for text in texts]
+        yield Slice(name, is_attack, len(texts), sum(row[0] for row in judged), sum(row[1] for row in judged))
 
 
 def _is_held(check: Instructions, text: str) -> bool:

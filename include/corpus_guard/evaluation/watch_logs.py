@@ -70,9 +70,9 @@ def generate_log(
     served = _retrieve(nearest[question], at, entered)
     _plant_hubs(random, served, questions[question], at, entered, documents, hubs)
 
-    asked = np.bincount(question)
+    question_counts = np.bincount(question)
     for number in range(groups):
-        target = random.choice(np.flatnonzero(asked >= 40))
+        target = random.choice(np.flatnonzero(question_counts >= 40))
         members = documents + hubs + bursts + GROUP * number + np.arange(GROUP)
         taken = (question == target) & (at > entered[members[0]])
         served[taken, : GROUP - 1] = members[: GROUP - 1]
@@ -167,7 +167,7 @@ def _retrieve(
 def _plant_hubs(
     random: np.random.Generator,
     served: NDArray[np.int64],
-    asked: NDArray[np.float64],
+    questions: NDArray[np.float64],
     at: NDArray[np.float64],
     entered: NDArray[np.float64],
     first: int,
@@ -175,10 +175,12 @@ def _plant_hubs(
 ) -> None:
     """Put each hub into the results of many topics: half-spaces of the questions stand for what it is made to reach."""
     for document in range(first, first + hubs):
-        towards = random.standard_normal(asked.shape[1])
-        reach = np.quantile(asked @ towards, 1 - random.uniform(0.03, 0.3))  # 3 to 30 % of all questions
+        towards = random.standard_normal(questions.shape[1])
+        reach = np.quantile(questions @ towards, 1 - random.uniform(0.03, 0.3))  # 3 to 30 % of all questions
         hit = (
-            (asked @ towards > reach) & (at > entered[document]) & (random.random(len(at)) < random.uniform(0.05, 0.3))
+            (questions @ towards > reach)
+            & (at > entered[document])
+            & (random.random(len(at)) < random.uniform(0.05, 0.3))
         )
         served[hit, random.integers(0, K, int(hit.sum()))] = document
 
@@ -263,9 +265,9 @@ def measure_watch(log: GeneratedLog) -> WatchFigures:
     over = 0
     for day in range(LOOKBACK_DAYS, DAYS + 1):
         until = datetime.fromtimestamp(START + day * DAY, UTC)
-        new, left = choose_alerts(find_statistical(log.window, until), alerts, until, weekly_budget(log.served))
+        new, excess = choose_alerts(find_statistical(log.window, until), alerts, until, weekly_budget(log.served))
         alerts += new
-        over += left
+        over += excess
     named = {int(alert.subject.removeprefix("document-")) for alert in alerts}
     attacks: dict[str, dict[int, bool]] = {"hub": {}, "burst": {}, "group": {}}
     for document, kind in log.planted.items():

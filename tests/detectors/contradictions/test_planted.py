@@ -164,8 +164,8 @@ def test_texts_are_counted_beside_the_passages_of_their_question(attacks: Path, 
 
     questions = len(list(read_attacks(attacks, Half.VALIDATION)))
     lies, honest = figures
-    assert lies == PairFigure("attacks", PairLabel.CONTRADICTS, lies.found, 5 * questions)
-    assert lies.found > 4 * questions
+    assert lies == PairFigure("attacks", PairLabel.CONTRADICTS, lies.contradicted, 5 * questions)
+    assert lies.contradicted > 4 * questions
     assert honest == PairFigure("attacks", PairLabel.OTHER, 0, 0), "no more than ten passages of a question are there"
 
 
@@ -237,5 +237,5 @@ def test_only_the_first_passages_are_trusted_and_the_next_ones_arrive(tmp_path: 
     )
 
     assert (attacks.texts, honest.texts) == (10, 10), "two questions are answered by a trusted passage"
-    assert attacks.found == 10
-    assert honest.found == 5, "those of the second question say something other than the trusted ones"
+    assert attacks.contradicted == 10
+    assert honest.contradicted == 5, "those of the second question say something other than the trusted ones"

@@ -52,7 +52,7 @@ def share(figures: list[ContradictionFigure], *groups: Group, origin: Origin, ha
         for figure in figures
         if figure.group in groups and figure.origin is origin and half in {None, figure.half}
     ]
-    return sum(figure.found for figure in chosen) / sum(figure.texts for figure in chosen)
+    return sum(figure.contradicted for figure in chosen) / sum(figure.texts for figure in chosen)
 
 
 def test_generated_contradictions_are_found(figures: list[ContradictionFigure]) -> None:

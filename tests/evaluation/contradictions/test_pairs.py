@@ -71,7 +71,7 @@ def test_what_the_reader_finds_counts_beside_the_rules(tmp_path: Path) -> None:
         lambda word: 12.0, tmp_path, LikelyContradictions(Reader(), pairs=2, log_odds=3.0, doubted_log_odds=-5.0)
     )
 
-    assert [figure.found for figure in figures] == [1, 1, 0]
+    assert [figure.contradicted for figure in figures] == [1, 1, 0]
 
 
 def test_one_contradiction_arrives_among_honest_texts_of_its_page(tmp_path: Path) -> None:

@@ -123,14 +123,14 @@ def change_sentences(path: Path, half: Half, seed: int = 0) -> list[Labelled]:
         if not fitting:
             continue
         number = choice.choice(fitting)
-        said = sentence = sentences[number]
+        statement = sentence = sentences[number]
         if choice.random() < CHANGED:
-            said = _change(sentence, names, choice)
-            if said == sentence:
+            statement = _change(sentence, names, choice)
+            if statement == sentence:
                 continue
         around = choice.choice(texts).text[: choice.randrange(AROUND_CHARS)].rpartition(" ")[0]
-        label = PairLabel.SAME if said == sentence else PairLabel.CONTRADICTS
-        post = f"{around.strip().rstrip('.')}. {said}" if around else said
+        label = PairLabel.SAME if statement == sentence else PairLabel.CONTRADICTS
+        post = f"{around.strip().rstrip('.')}. {statement}" if around else statement
         examples.append((PagePost(text.title, cut_excerpt(sentences, number), post), label))
     return examples
 
@@ -140,15 +140,15 @@ def split_plain(text: str) -> list[str]:
     return [_join_lines(text[start:end]) for start, end in split_sentences(text)]
 
 
-def cut_excerpt(sentences: Sequence[str], kept: int) -> str:
+def cut_excerpt(sentences: Sequence[str], number: int) -> str:
     """Return a sentence with its neighbours, as many as are read.
 
     Args:
         sentences: of a page.
-        kept: number of the sentence.
+        number: number of the sentence.
     """
-    first = last = kept
-    room = EXCERPT_CHARS - len(sentences[kept])
+    first = last = number
+    room = EXCERPT_CHARS - len(sentences[number])
     while True:
         before = sentences[first - 1] if first else None
         after = sentences[last + 1] if last + 1 < len(sentences) else None

@@ -120,9 +120,9 @@ def show_planted(
 
 def _of_answers(attack: PlantedAnswer, choice: random.Random) -> Iterator[Labelled]:
     """Yield an attacker's texts beside their question with the right answer, and with the wrong one."""
-    asked = f"{attack.question.rstrip('?')}?"
+    question = f"{attack.question.rstrip('?')}?"
     for text in choice.sample(attack.texts, min(PER_QUESTION, len(attack.texts))):
-        right, wrong = (f"{asked} {answer.rstrip('.')}." for answer in (attack.right, attack.said_by(text)))
+        right, wrong = (f"{question} {answer.rstrip('.')}." for answer in (attack.right, attack.said_by(text)))
         yield PagePost("", right, _join(text)), PairLabel.CONTRADICTS
         if choice.random() < HARMLESS:
             yield PagePost("", wrong, _join(text)), PairLabel.SAME
@@ -147,8 +147,8 @@ def _of_attack(
         for harmless in (silent, strangers):
             if harmless and choice.random() < HARMLESS:
                 yield _show(question, choice.choice(harmless), "", text, choice), PairLabel.OTHER
-    for one, other in list(pairwise(honest))[:PER_QUESTION]:
-        yield _show(question, one, attack.right, _around(other, attack.right), choice), PairLabel.OTHER
+    for first, second in list(pairwise(honest))[:PER_QUESTION]:
+        yield _show(question, first, attack.right, _around(second, attack.right), choice), PairLabel.OTHER
 
 
 def _show(question: str, passage: str, answer: str, post: str, choice: random.Random) -> PagePost:

@@ -108,13 +108,13 @@ def _surround(text: str, others: Sequence[str], choice: random.Random) -> str:
     return " ".join(both)
 
 
-def _shorten(page: Sequence[str], kept: int, choice: random.Random, *, alone: bool) -> str:
+def _shorten(page: Sequence[str], chosen: int, choice: random.Random, *, alone: bool) -> str:
     """Return a page, or some of its sentences with a given one, or that alone; never more than are read."""
     if alone:
-        return page[kept]
-    others = [number for number in range(len(page)) if number != kept]
+        return page[chosen]
+    others = [number for number in range(len(page)) if number != chosen]
     choice.shuffle(others)
-    shown, room = [kept], EXCERPT_CHARS - len(page[kept])
+    shown, room = [chosen], EXCERPT_CHARS - len(page[chosen])
     for number in others[: len(others) if choice.random() < WHOLE else choice.randrange(len(page))]:
         room -= len(page[number]) + 1
         if room < 0:

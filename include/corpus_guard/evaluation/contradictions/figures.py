@@ -28,7 +28,7 @@ class ContradictionFigure:
     group: Group
     origin: Origin
     half: Half
-    found: int
+    contradicted: int
     texts: int
 
     def as_dict(self) -> dict[str, object]:
@@ -37,7 +37,7 @@ class ContradictionFigure:
             "group": self.group.value,
             "origin": self.origin.value,
             "half": self.half.value,
-            "found": self.found,
+            "found": self.contradicted,
             "texts": self.texts,
             "must_be_found": self.group.is_attack,
         }
@@ -68,9 +68,9 @@ def measure_contradictions(
         *(_place(f"trusted-{number}", TrustLevel.TRUSTED, document.title) for number, document in enumerate(trusted)),
         *(_place(f"case-{number}", TrustLevel.OPEN) for number in range(len(cases))),
     ]
-    found = contradicted_texts(places, texts, embedder.embed(texts), wording, likely, late=late)
+    contradicted = contradicted_texts(places, texts, embedder.embed(texts), wording, likely, late=late)
     counts: Counter[tuple[Group, Origin, Half, bool]] = Counter(
-        (case.group, case.origin, case.half, f"case-{number}" in found) for number, case in enumerate(cases)
+        (case.group, case.origin, case.half, f"case-{number}" in contradicted) for number, case in enumerate(cases)
     )
     return [
         ContradictionFigure(*key, counts[*key, True], counts[*key, True] + counts[*key, False])

@@ -98,11 +98,11 @@ def measure_honest(
         began = time.process_time()
         vectors = embedder.embed(texts)
         embedded = time.process_time()
-        found = contradicted_texts(places, texts, vectors, wording, likely, late=late)
+        contradicted = contradicted_texts(places, texts, vectors, wording, likely, late=late)
         compared = time.process_time()
         flagged = [
             Flagged(both[int(version)], statement, both[int(statement.other.version_id)])
-            for version, statement in sorted(found.items(), key=lambda pair: int(pair[0]))
+            for version, statement in sorted(contradicted.items(), key=lambda pair: int(pair[0]))
         ]
         embedding, comparison = (embedded - began) / max(1, len(both)), (compared - embedded) / max(1, len(arriving))
         figure = HonestFigure(

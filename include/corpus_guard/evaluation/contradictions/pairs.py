@@ -41,12 +41,12 @@ class PairFigure:
 
     field: str
     label: PairLabel
-    found: int
+    contradicted: int
     texts: int
 
     def as_dict(self) -> dict[str, object]:
         """Return a JSON-ready form."""
-        return {"field": self.field, "label": self.label.value, "found": self.found, "texts": self.texts}
+        return {"field": self.field, "label": self.label.value, "found": self.contradicted, "texts": self.texts}
 
 
 def put_among_others(pairs: Sequence[Pair], count: int, choice: random.Random) -> list[Pair]:
@@ -92,7 +92,7 @@ def measure_pairs(
         seed: chooses them.
     """
     choice = random.Random(f"{seed} among others")  # noqa: S311 - no secret
-    found: Counter[tuple[str, PairLabel]] = Counter()
+    contradicted: Counter[tuple[str, PairLabel]] = Counter()
     texts: Counter[tuple[str, PairLabel]] = Counter()
     pages = [list(own) for _, own in groupby(load_pairs(folder), lambda pair: (pair.field, pair.title, pair.page))]
     for done, own in enumerate(pages):
@@ -102,8 +102,8 @@ def measure_pairs(
         contradicts = _contradicted(page, first.title, [StatedPassage(pair.text, rarity) for pair in pairs], likely)
         for pair, is_contradiction in zip(pairs, contradicts, strict=True):
             texts[pair.field, pair.label] += 1
-            found[pair.field, pair.label] += is_contradiction
-    return [PairFigure(*key, found[key], texts[key]) for key in sorted(texts)]
+            contradicted[pair.field, pair.label] += is_contradiction
+    return [PairFigure(*key, contradicted[key], texts[key]) for key in sorted(texts)]
 
 
 def measure_claims(
@@ -126,14 +126,14 @@ def measure_claims(
     Raises:
         Misuse: the file cannot be read, or is in neither form.
     """
-    found, texts = Counter[PairLabel](), Counter[PairLabel]()
+    contradicted, texts = Counter[PairLabel](), Counter[PairLabel]()
     claims = read_claims(path, Half.VALIDATION, seed)[:CLAIMS]
     for done, (shown, label) in enumerate(claims):
         progress(f"reading {path.name}", done, len(claims))
         page, post = StatedPassage(shown.excerpt, rarity, shown.title), StatedPassage(shown.post, rarity)
         texts[label] += 1
-        found[label] += _contradicted(page, shown.title, [post], likely)[0]
-    return [PairFigure(path.stem, label, found[label], texts[label]) for label in sorted(texts)]
+        contradicted[label] += _contradicted(page, shown.title, [post], likely)[0]
+    return [PairFigure(path.stem, label, contradicted[label], texts[label]) for label in sorted(texts)]
 
 
 def _contradicted(
@@ -158,7 +158,7 @@ def _contradicted(
     if likely:
         for (number, _), doubt in zip(suspected, likely.doubt([pair for _, pair in suspected]), strict=True):
             contradicts[number] |= doubt is not Doubt.FULL
-        found = likely.find([pair for _, pair in chosen], [1] * len(chosen))
-        for (number, _), contradiction in zip(chosen, found, strict=True):
+        contradictions = likely.find([pair for _, pair in chosen], [1] * len(chosen))
+        for (number, _), contradiction in zip(chosen, contradictions, strict=True):
             contradicts[number] |= contradiction is not None
     return contradicts

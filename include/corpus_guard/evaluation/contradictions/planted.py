@@ -63,9 +63,9 @@ def measure_planted(
     texts = [text.text for text in both]
     places = [place_text(text, number, number < len(trusted)) for number, text in enumerate(both)]
     contradicted = contradicted_texts(places, texts, embedder.embed(texts), wording, likely, late=late)
-    found = {int(version) for version in contradicted}
+    numbers = {int(version) for version in contradicted}
     first_honest = len(trusted) + len(attacks)
     return [
-        PairFigure(path.stem, PairLabel.CONTRADICTS, sum(number < first_honest for number in found), len(attacks)),
-        PairFigure(path.stem, PairLabel.OTHER, sum(number >= first_honest for number in found), len(honest)),
+        PairFigure(path.stem, PairLabel.CONTRADICTS, sum(number < first_honest for number in numbers), len(attacks)),
+        PairFigure(path.stem, PairLabel.OTHER, sum(number >= first_honest for number in numbers), len(honest)),
     ]

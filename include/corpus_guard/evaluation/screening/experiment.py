@@ -106,10 +106,10 @@ def plan_trials(samples: Sequence[Sample], plan: ScreeningPlan) -> Iterator[Tria
     """Return every trial of the plan, in a fixed order."""
     candidates = [sample for sample in samples if sample.half in plan.halves]
     chosen = limit_per_slice(candidates, plan.sample, plan.seed)
-    asked = [*chosen, *ask_siblings(chosen)]
+    with_questions = [*chosen, *ask_siblings(chosen)]
     if ArrivalProtocol.SINGLE in plan.protocols:
-        yield from protocols.single_trials(asked)
-    attacked = [*asked, *rewrite_siblings(chosen)]
+        yield from protocols.single_trials(with_questions)
+    attacked = [*with_questions, *rewrite_siblings(chosen)]
     if ArrivalProtocol.SIBLINGS in plan.protocols:
         yield from protocols.sibling_trials(attacked, candidates, plan.seed)
     if ArrivalProtocol.TOGETHER in plan.protocols:

@@ -193,7 +193,7 @@ def accusations(traced: Sequence[TracedQuestion]) -> list[Accusation]:
 
 
 def measure_answers(
-    asked: Sequence[Accusation],
+    accused_targets: Sequence[Accusation],
     corpus: AttackedCorpus,
     k: int,
     rag_model: RagModel,
@@ -203,7 +203,7 @@ def measure_answers(
     """Ask every question under every defence, for ASR and ACC.
 
     Args:
-        asked: questions with a right answer, and the accused texts.
+        accused_targets: questions with a right answer, and the accused texts.
         corpus: searched by the RAG application.
         k: texts that the RAG application retrieves.
         rag_model: answers the questions.
@@ -214,7 +214,7 @@ def measure_answers(
         AttackedQuestion(
             target.question, target.correct, target.incorrect, partial(corpus.retrieve, target.question), accused, k
         )
-        for target, accused in asked
+        for target, accused in accused_targets
     ]
     results = measure_defences(
         rows, rag_model, defences, lambda name, done, total: progress(f"defence {name}", done, total)

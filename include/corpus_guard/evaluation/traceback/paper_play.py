@@ -50,7 +50,7 @@ class PaperRequest:
     plan: PaperPlan
     judge_models: Mapping[str, Path] = field(default_factory=dict)  # by name; else the embedded judge of the settings
     limit: int = 20  # questions of each data set
-    asked: int | None = None  # of these, in cells that ask the RAG model; None: all
+    asked_limit: int | None = None  # of these, in cells that ask the RAG model; None: all
     half: Half = Half.WHOLE
     seed: int = 0
     optimised_texts: int = 5  # per question whose words in front are optimised (HotFlip)
@@ -158,7 +158,7 @@ def _describe(
     return {
         "targets": {data: sha256_bytes(path.read_bytes()) for data, path in request.targets.items()},
         "questions": {data: len(read.targets) for data, read in questions.items()},
-        "asked": request.asked,
+        "asked": request.asked_limit,
         "half": request.half.value,
         "seed": request.seed,
         "sample": request.sample,
@@ -200,13 +200,13 @@ class _Player:
             return {**count_figures(traced).as_dict(honest=False), **self._event_counts(cell)}
         corpus, factory = self._poisoned(cell.scene)
         tracer = cell.tracer(self.request.plan.judges[0])
-        asked = (
+        accused_targets = (
             accusations(self._trace(Cell(cell.scene, cell.k, tracer)))
             if tracer
             else [(target, frozenset[str]()) for target, _ in self._reports(cell, corpus)]
-        )[: self.request.asked]
+        )[: self.request.asked_limit]
         defences = factory.defences([cell.defence])
-        result = measure_answers(asked, corpus.corpus, cell.k, self._rag_model, defences, self.progress)
+        result = measure_answers(accused_targets, corpus.corpus, cell.k, self._rag_model, defences, self.progress)
         return result[cell.defence].as_dict()
 
     def _trace(self, cell: Cell) -> tuple[TracedQuestion, ...]:
@@ -219,14 +219,14 @@ class _Player:
     def _reports(self, cell: Cell, corpus: PoisonedCorpus) -> Sequence[AttackReport]:
         if self.request.events is Events.RAG:
             return self._observed(cell).succeeded
-        targets = corpus.targets[: self.request.asked if cell.asks_model else None]
+        targets = corpus.targets[: self.request.asked_limit if cell.asks_model else None]
         return [(target, complaint_about(target)) for target in targets]
 
     def _observed(self, cell: Cell) -> RagEvents:
         key = cell.scene, cell.k
         if key not in self._events:
             corpus, _ = self._poisoned(cell.scene)
-            targets = corpus.targets[: self.request.asked]
+            targets = corpus.targets[: self.request.asked_limit]
             self._events[key] = observe_events(corpus, cell.k, self._rag_model, targets, self.progress)
         return self._events[key]
 

@@ -142,8 +142,8 @@ def _adaptive_rows(result: PaperResult, cells: Sequence[Cell]) -> Iterator[Row]:
     for cell in cells:
         scene = cell.scene
         asr, figures = PUBLISHED_ADAPTIVE[scene.data, scene.attack, scene.adaptive]
-        asked = result.cells.get(Cell(scene, cell.k, defence="none").key)
-        own = f"{100 * asked['asr']:.0f} ({asked['queries']})" if asked else DASH
+        undefended = result.cells.get(Cell(scene, cell.k, defence="none").key)
+        own = f"{100 * undefended['asr']:.0f} ({undefended['queries']})" if undefended else DASH
         yield (scene.data, scene.attack.value, own, *_labels(result.cells.get(cell.key)), f"{asr:.0f}", _join(figures))
 
 

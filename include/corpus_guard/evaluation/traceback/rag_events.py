@@ -27,7 +27,7 @@ class RagEvents:
     """Answers of the RAG model under attack."""
 
     rag_model: str  # its name
-    asked: int  # questions
+    questions: int
     succeeded: tuple[AttackReport, ...]  # questions whose answer was the attacker's
     failed: int  # questions without an answer
 
@@ -35,7 +35,7 @@ class RagEvents:
         """Return the counts for JSON."""
         return {
             "rag_model": self.rag_model,
-            "attacks": self.asked,
+            "attacks": self.questions,
             "attacks_succeeded": len(self.succeeded),
             "attacks_without_an_answer": self.failed,
         }
