@@ -73,7 +73,7 @@ class CorpusGuardScreenOperator(BaseOperator):
         documents: Any = self.documents
         texts = [self._text(number, document) for number, document in enumerate(documents)]
         verdicts = self._screen(texts) if texts else []
-        held = [
+        held_documents = [
             {
                 "position": number,
                 "metadata": dict(document.get("metadata") or {}),
@@ -84,17 +84,22 @@ class CorpusGuardScreenOperator(BaseOperator):
             for number, (document, verdict) in enumerate(zip(documents, verdicts, strict=True))
             if verdict["verdict"] != "accept"
         ]
-        self.log.info("%d of %d documents may go on, %d are held back", len(texts) - len(held), len(texts), len(held))
-        for document in held:
+        self.log.info(
+            "%d of %d documents may go on, %d are held back",
+            len(texts) - len(held_documents),
+            len(texts),
+            len(held_documents),
+        )
+        for document in held_documents:
             self.log.info(
                 "document %d: %s: %s", document["position"], document["verdict"], ", ".join(document["codes"])
             )
-        context["ti"].xcom_push(HELD_KEY, held)
-        if held and self.fail_on_held:
+        context["ti"].xcom_push(HELD_KEY, held_documents)
+        if held_documents and self.fail_on_held:
             raise AirflowException(
-                f"{len(held)} of {len(texts)} documents are held back; the XCom {HELD_KEY!r} names them"
+                f"{len(held_documents)} of {len(texts)} documents are held back; the XCom {HELD_KEY!r} names them"
             )
-        out = {document["position"] for document in held}
+        out = {document["position"] for document in held_documents}
         return [document for number, document in enumerate(documents) if number not in out]
 
     def _text(self, number: int, document: Mapping[str, Any]) -> str:

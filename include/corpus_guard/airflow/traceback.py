@@ -204,8 +204,8 @@ def withdraw_traced(planned: PlannedWithdrawal, answer: HumanAnswer) -> None:
             complete_withdrawal(ledger, deployment.storage, deployment.store, settings, run_id, len(earlier))
         answers = {}
         about = {trace_id for proposal in withdrawn for trace_id in proposal.traces}
-        if asked := sorted(about.union(*earlier.values())):
-            answers = deployment.ask_again(asked, run_id, Purpose.WITHDRAW)
+        if trace_ids := sorted(about.union(*earlier.values())):
+            answers = deployment.ask_again(trace_ids, run_id, Purpose.WITHDRAW)
     write_note(
         f"{plural(len(withdrawn) + len(earlier), 'document')} withdrawn, "
         f"{plural(len(refused), 'document')} kept in service, by {approver}; "

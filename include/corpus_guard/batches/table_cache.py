@@ -34,7 +34,10 @@ class TableCache(Storage):
                 return super().read_table(name, columns=columns, filters=filters)
             table = super().read_table(name)
         self._tables[name] = table
-        while len(self._tables) > 1 and sum(kept.nbytes for kept in self._tables.values()) > self._max_bytes:
+        while (
+            len(self._tables) > 1
+            and sum(cached_table.nbytes for cached_table in self._tables.values()) > self._max_bytes
+        ):
             del self._tables[next(iter(self._tables))]
         return select_rows(table, columns, filters)
 

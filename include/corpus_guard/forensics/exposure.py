@@ -233,7 +233,7 @@ def measure_exposure(
         questions, sessions, users = _list_reached(connection, hits, listed)
         was_shown = hits.c.shown == 1
         shown = None
-        if total.told:
+        if total.shown_recorded:
             reached = (_count_groups(connection, column, was_shown) for column in _reached_columns(hits))
             shown = _reach(connection.execute(_select_span(hits).where(was_shown)).one(), *reached)
         report_rows, reports_total = _find_reports(connection, wanted, hits, listed, key)
@@ -244,7 +244,7 @@ def measure_exposure(
             served_since=_served_since(connection, wanted),
             retrieved=_reach(total, questions.total, sessions.total, users.total),
             shown=shown,
-            shown_unknown=total.retrievals - total.told,
+            shown_unknown=total.retrievals - total.shown_recorded,
             context_share=total.share,
             days=_days(connection, hits),
             questions=_questions(connection, questions.rows),
@@ -323,7 +323,7 @@ def _select_whole(hits: sa.Table) -> Select:
     return _select_span(
         hits,
         sa.func.avg(sa.cast(hits.c.texts, sa.Float) / size).label("share"),
-        sa.func.count(hits.c.shown).label("told"),
+        sa.func.count(hits.c.shown).label("shown_recorded"),
         sa.func.sum(sa.case((hits.c.is_answered, 1), else_=0)).label("answered"),
     )
 
@@ -447,11 +447,13 @@ def _find_reports(
         for hit in select_in_batches(connection, statement, hits.c.query_id, by_question):
             for report_id in by_question[hit.query_id]:
                 roads.setdefault(report_id, ReportRoad.QUESTION)
-    kept = list(roads)[:listed]
-    rows = {row.report_id: row for row in connection.execute(sa.select(reports).where(reports.c.report_id.in_(kept)))}
+    listed_ids = list(roads)[:listed]
+    rows = {
+        row.report_id: row for row in connection.execute(sa.select(reports).where(reports.c.report_id.in_(listed_ids)))
+    }
     listed_reports = tuple(
         ExposedReport(row.report_id, row.query, row.output, row.state, roads[row.report_id], row.last_reported_at)
-        for report_id in kept
+        for report_id in listed_ids
         if (row := rows.get(report_id)) is not None
     )
     return listed_reports, len(roads)

@@ -163,9 +163,9 @@ def corpus_map(
 
 def _plane_of_seal(ledger: Ledger, storage: Storage, cache: Path, manifest_sha256: str) -> Plane:
     """Return the plane of a seal: the one that is kept, or one that is fitted to what is served now, and kept."""
-    kept = _load_plane(cache, manifest_sha256)
-    if kept is not None:
-        return kept
+    stored = _load_plane(cache, manifest_sha256)
+    if stored is not None:
+        return stored
     with ledger.read() as connection:
         rows = connection.execute(_served().order_by(chunks.c.chunk_id).limit(FIT_POINTS)).all()
     by_model = _read_vectors(storage, rows)

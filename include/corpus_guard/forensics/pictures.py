@@ -106,11 +106,11 @@ def histogram_svg(histogram: RiskHistogram) -> str:
                 f"risk {number / bins:.2f} to {(number + 1) / bins:.2f}: {count:,} documents, {waiting:,} of them held"
             )
             height = BAR_HEIGHT * count**0.5 / top
-            held = height * waiting / count
+            waiting_height = height * waiting / count
             x, width = step * number + 1, step - 2
             bars.append(
-                f"<g><title>{title}</title>{_rect('bar', x, base - height, width, height - held)}"
-                f"{_rect('bar held', x, base - held, width, held)}</g>"
+                f"<g><title>{title}</title>{_rect('bar', x, base - height, width, height - waiting_height)}"
+                f"{_rect('bar held', x, base - waiting_height, width, waiting_height)}</g>"
             )
     lines = []
     for number, (name, risk) in enumerate(sorted(histogram.thresholds.items(), key=lambda item: item[1])):
@@ -136,17 +136,17 @@ def timeline_svg(lines: Sequence[TimelineEntry]) -> str:
     names = [*LANES, CASE_LANE]
     kinds = {kind: lane for lane, listed in LANES.items() for kind in listed}
     start, end = (edge(line.at for line in lines) for edge in (min, max)) if lines else (None, None)
-    left, row, right = 84, 30, WIDTH - 16
+    start_x, row, end_x = 84, 30, WIDTH - 16
     height = row * len(names) + 26
     rows = "".join(
-        f'<line class="axis" x1="{left}" x2="{right}" y1="{row * n + 18}" y2="{row * n + 18}"/>'
+        f'<line class="axis" x1="{start_x}" x2="{end_x}" y1="{row * n + 18}" y2="{row * n + 18}"/>'
         f'<text class="label" x="0" y="{row * n + 22}">{name}</text>'
         for n, name in enumerate(names)
     )
     marks = []
     for line in lines:
         lane = kinds.get(line.kind, CASE_LANE)
-        x = left + (right - left) * _share(line.at, start, end)
+        x = start_x + (end_x - start_x) * _share(line.at, start, end)
         y = row * names.index(lane) + 18
         title = f"{line.at:%Y-%m-%d %H:%M} UTC: {_text(line.text)} ({_text(line.proof)})"
         signed = "signed" if line.is_signed else "unsigned"
@@ -155,7 +155,7 @@ def timeline_svg(lines: Sequence[TimelineEntry]) -> str:
         )
     ends = "".join(
         f'<text x="{x}" y="{height - 4}" text-anchor="{anchor}">{at:%Y-%m-%d %H:%M}</text>'
-        for x, anchor, at in ((left, "start", start), (right, "end", end))
+        for x, anchor, at in ((start_x, "start", start), (end_x, "end", end))
         if at is not None
     )
     return (

@@ -123,9 +123,9 @@ def plan_case(ledger: Ledger, policy: Policy, case: Case, scope: Scope) -> list[
     }
     covered = {(each.step.kind, subject) for each in steps.values() for subject in each.step.subjects}
     for proposed in _proposals(ledger, policy, scope):
-        left = [subject for subject in proposed.step.subjects if (proposed.step.kind, subject) not in covered]
-        if left:
-            steps[proposed.step.step_id] = replace(proposed, step=proposed.step.only(left))
+        uncovered = [subject for subject in proposed.step.subjects if (proposed.step.kind, subject) not in covered]
+        if uncovered:
+            steps[proposed.step.step_id] = replace(proposed, step=proposed.step.only(uncovered))
     order = list(StepKind)
     return sorted(steps.values(), key=lambda each: order.index(each.step.kind))
 

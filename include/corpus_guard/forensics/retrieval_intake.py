@@ -141,9 +141,9 @@ def add_retrievals(log: RetrievalLog, parsed: Iterable[LoggedRetrieval | Hostile
         counts["refused"] += len(refused)
         reason = reason or (str(refused[0]) if refused else "")
         readable = [entry for entry in batch if isinstance(entry, LoggedRetrieval)]
-        kept = [entry for entry in readable if entry.at is None or log.keeps(entry.at)]
-        counts["expired"] += len(readable) - len(kept)
-        ids = log.add(kept)
+        unexpired = [entry for entry in readable if entry.at is None or log.keeps(entry.at)]
+        counts["expired"] += len(readable) - len(unexpired)
+        ids = log.add(unexpired)
         counts["new"] += sum(retrieval_id is not None for retrieval_id in ids)
         counts["repeated"] += sum(retrieval_id is None for retrieval_id in ids)
     names = ("records", "new", "repeated", "passed_over", "expired", "refused")
@@ -281,7 +281,7 @@ def _chunks(listed: object, shown: Iterable[str] | None = None) -> tuple[LoggedC
         listed = list(fields.extract_chunk_ids(listed))
     if not isinstance(listed, list | tuple):
         raise HostileInput("retrieval.bad_texts", "the retrieved texts are no list of ids, or of objects with an id")
-    seen = None if shown is None else set(shown)
+    shown_ids = None if shown is None else set(shown)
     texts = []
     for entry in listed[:MAX_TEXTS]:
         metadata = entry.get("metadata") if isinstance(entry, Mapping) else None
@@ -290,8 +290,8 @@ def _chunks(listed: object, shown: Iterable[str] | None = None) -> tuple[LoggedC
         chunk_id = fields.text_or_empty(name)
         if not chunk_id:
             raise HostileInput("retrieval.bad_texts", "a retrieved text has no id")
-        told = entry.get("shown") if isinstance(entry, Mapping) else None
-        is_shown = told if isinstance(told, bool) else None if seen is None else chunk_id in seen
+        declared = entry.get("shown") if isinstance(entry, Mapping) else None
+        is_shown = declared if isinstance(declared, bool) else None if shown_ids is None else chunk_id in shown_ids
         texts.append(LoggedChunk(chunk_id, _score(entry), is_shown))
     return tuple(texts)
 

@@ -130,8 +130,8 @@ def root_cause(ledger: Ledger, policy: Policy, scope: Scope) -> RootCause:
         findings = load_findings(connection, scope.versions)
         released = _releases(connection, scope)
         earlier = _earlier_versions(connection, scope)
-        known = {each.version_id for listed in earlier.values() for each in listed}
-        arrivals = _first_judgements(connection, known | set(scope.versions))
+        earlier_ids = {each.version_id for listed in earlier.values() for each in listed}
+        arrivals = _first_judgements(connection, earlier_ids | set(scope.versions))
         served = (
             sa.select(documents.c.source, sa.func.count().label("size"))
             .where(documents.c.target_version.is_not(None), documents.c.source.in_(scope.sources))
@@ -223,8 +223,8 @@ def _first_judgements(connection: sa.Connection, version_ids: Iterable[str]) -> 
     first: dict[str, Row] = {}
     statement = sa.select(events).where(events.c.kind == "judged")
     for row in select_in_batches(connection, statement, events.c.subject, version_ids):
-        known = first.get(row.subject)
-        if known is None or row.seq < known.seq:
+        earliest = first.get(row.subject)
+        if earliest is None or row.seq < earliest.seq:
             first[row.subject] = row
     return first
 

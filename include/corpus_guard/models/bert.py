@@ -46,6 +46,6 @@ def pool_states(states: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
     """
     import torch
 
-    seen = states.float()
-    mean = (seen * mask[..., None]).sum(1) / mask.sum(1, keepdim=True)
-    return torch.cat([mean, seen.masked_fill(mask[..., None] == 0, UNSEEN).amax(1)], 1)
+    floats = states.float()
+    mean = (floats * mask[..., None]).sum(1) / mask.sum(1, keepdim=True)
+    return torch.cat([mean, floats.masked_fill(mask[..., None] == 0, UNSEEN).amax(1)], 1)

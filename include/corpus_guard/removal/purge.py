@@ -285,8 +285,10 @@ class Purger:
             files = find_postgres_files(self.store)
         else:
             folder = self.settings.home / "chroma"
-            seen = chroma_files.find_chroma_folder(self.store, folder) is not None if collections else folder.is_dir()
-            files = chroma_files.ChromaFiles(self.ledger, self.storage, self.store, folder) if seen else None
+            is_local = (
+                chroma_files.find_chroma_folder(self.store, folder) is not None if collections else folder.is_dir()
+            )
+            files = chroma_files.ChromaFiles(self.ledger, self.storage, self.store, folder) if is_local else None
         return files, files is not None or not collections  # without collections nothing of it was ever written there
 
     def _rewrite_collections(

@@ -36,9 +36,10 @@ def name_documents(ledger: Ledger, messages: Sequence[str]) -> list[str]:
             statement = sa.select(versions.c.version_id, documents.c.uri).join_from(
                 versions, documents, documents.c.doc_id == versions.c.doc_id
             )
-            left = [value for value in ids if value not in names]
+            unnamed = [value for value in ids if value not in names]
             names |= {
-                row.version_id: row.uri for row in select_in_batches(connection, statement, versions.c.version_id, left)
+                row.version_id: row.uri
+                for row in select_in_batches(connection, statement, versions.c.version_id, unnamed)
             }
 
     def name(match: re.Match[str]) -> str:

@@ -125,7 +125,11 @@ def contradictions_of_released(
         load_wording(models.frequency_vocabulary).rarity,
         conflict.likely(models, may_ask=False),
     )
-    return [LateContradiction(version, statement) for version, found in contradicted.items() for statement in found]
+    return [
+        LateContradiction(version, statement)
+        for version, statements in contradicted.items()
+        for statement in statements
+    ]
 
 
 def completed_groups(
@@ -180,21 +184,21 @@ def reopen(
     by_version: defaultdict[str, list[LateContradiction]] = defaultdict(list)
     for contradiction in contradictions:
         by_version[contradiction.statement.other.version_id].append(contradiction)
-    contradicted = {found.statement.other.doc_id for each in by_version.values() for found in each}
-    sources = _sources(connection, {found.version_id for each in by_version.values() for found in each})
+    contradicted = {contradiction.statement.other.doc_id for each in by_version.values() for contradiction in each}
+    sources = _sources(connection, {contradiction.version_id for each in by_version.values() for contradiction in each})
     rows = _reopenable(connection, {*by_document, *contradicted})
     campaigns = _campaigns(
         connection, {by_document[row.doc_id][0].version_id for row in rows if row.doc_id in by_document}
     )
-    known = load_findings(connection, [row.version_id for row in rows])
+    stored_findings = load_findings(connection, [row.version_id for row in rows])
     when, count = now(), 0
     for row in rows:
         completing, opposing = by_document[row.doc_id], by_version[row.version_id]
-        found = [_describe(completing, case_id)] if completing else []
-        found = policy.weighed([*found, *_describe_contradictions(opposing, sources)])
-        if not found:
+        new_findings = [_describe(completing, case_id)] if completing else []
+        new_findings = policy.weighed([*new_findings, *_describe_contradictions(opposing, sources)])
+        if not new_findings:
             continue
-        counted = [*known[row.version_id], *found]
+        counted = [*stored_findings[row.version_id], *new_findings]
         triage = Triage.from_findings(
             row.stamp, [(each.check, each.severity.value) for each in counted if not each.muted]
         )
@@ -207,12 +211,21 @@ def reopen(
             "reopened_at": when,
         }
         connection.execute(versions.update().where(versions.c.version_id == row.version_id).values(**values))
-        connection.execute(findings.insert(), finding_rows(row.version_id, found, first=len(known[row.version_id])))
+        connection.execute(
+            findings.insert(), finding_rows(row.version_id, new_findings, first=len(stored_findings[row.version_id]))
+        )
         event = {name: row._mapping[name] for name in JUDGEMENT_EVENT_FIELDS} | {"risk": values["risk"]}
         by = list(dict.fromkeys([*(group.version_id for group in completing), *(late.version_id for late in opposing)]))
         cause = {"case": case_id} if case_id else {}
         append_event(
-            connection, REOPENED_EVENT, row.version_id, run_id, **event, code=found[0].code, completed_by=by, **cause
+            connection,
+            REOPENED_EVENT,
+            row.version_id,
+            run_id,
+            **event,
+            code=new_findings[0].code,
+            completed_by=by,
+            **cause,
         )
         count += 1
     return count

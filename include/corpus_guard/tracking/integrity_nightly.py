@@ -44,8 +44,8 @@ def log_verification(settings: Settings, verification: Verification, incident_id
         (Path(folder) / "verification.json").write_bytes(orjson.dumps(summary, option=orjson.OPT_INDENT_2))
         params = {"holds": verification.holds}
         tags = {"tampering": "true", "incident": incident_id} if incident_id else {"tampering": "false"}
-        found = int(metrics["deviations"])
-        gist = plural(found, "deviation") if found else "holds"
+        deviation_count = int(metrics["deviations"])
+        gist = plural(deviation_count, "deviation") if deviation_count else "holds"
         name = f"{now():%Y-%m-%d %H:%M}: {'TAMPERED, ' if incident_id else ''}{gist}"
         return log_run(
             settings,

@@ -35,15 +35,15 @@ def show_exposure(request: Request, subject: Subject, kind: Kind = None) -> HTML
     """Show whom the texts of a subject have reached."""
     deployment = current_deployment(request)
     ledger = deployment.ledger
-    found = find_subject(ledger, subject, kind)
-    measured = measure_exposure(ledger, found, listed=MAX_ROWS, key=deployment.question_key)
+    exposure_subject = find_subject(ledger, subject, kind)
+    measured = measure_exposure(ledger, exposure_subject, listed=MAX_ROWS, key=deployment.question_key)
     return render_page(
         request,
         "exposure.html",
-        subject=found,
+        subject=exposure_subject,
         exposure=measured,
         days=plots.count_plot(measured.days, PLOTTED_DAYS),
-        same_road=find_road_siblings(ledger, found, listed=MAX_ROWS),
+        same_road=find_road_siblings(ledger, exposure_subject, listed=MAX_ROWS),
     )
 
 
@@ -67,9 +67,9 @@ def exposure(request: Request, subject: Subject, kind: Kind = None) -> dict[str,
     """Return counts and lists from the retrieval log. A count that nobody recorded is null, never zero."""
     deployment = current_deployment(request)
     ledger = deployment.ledger
-    found = find_subject(ledger, subject, kind)
-    measured = measure_exposure(ledger, found, listed=MAX_ROWS, key=deployment.question_key)
-    same_road = asdict(find_road_siblings(ledger, found, listed=MAX_ROWS))
+    exposure_subject = find_subject(ledger, subject, kind)
+    measured = measure_exposure(ledger, exposure_subject, listed=MAX_ROWS, key=deployment.question_key)
+    same_road = asdict(find_road_siblings(ledger, exposure_subject, listed=MAX_ROWS))
     return {**measured.as_dict(), "same_road": same_road}
 
 

@@ -92,8 +92,13 @@ def show_item(request: Request, version_id: str, view: Annotated[View, Query()] 
         ],
         decoded=[_decoded(version, finding) for finding in item.findings],
         contradictions=[
-            found and (found, _show_sentence(found.own), found.other and _show_sentence(found.other))
-            for found in load_contradictions(ledger, deployment.storage, version, item.findings)
+            contradiction
+            and (
+                contradiction,
+                _show_sentence(contradiction.own),
+                contradiction.other and _show_sentence(contradiction.other),
+            )
+            for contradiction in load_contradictions(ledger, deployment.storage, version, item.findings)
         ],
         diff=_diff(deployment, evidence),
         versions=evidence.versions[:MAX_VERSIONS],

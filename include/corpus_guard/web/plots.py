@@ -141,20 +141,20 @@ def day_plot(days: Sequence[DecisionsOfDay], height: int = 90, width: int = WIDT
 
 def count_plot(counts: Sequence[tuple[date, int]], max_days: int, height: int = 90, width: int = WIDTH) -> DayPlot:
     """Return a plot of (day, count), oldest first: the last `max_days` days, those without a count as 0."""
-    known = dict(counts)
-    last = max(known, default=date.min)
-    first = max(min(known, default=date.min), last - timedelta(days=max_days - 1))
-    days = [first + timedelta(days=number) for number in range((last - first).days + 1)] if known else []
-    max_count = max((known.get(day, 0) for day in days), default=0)
+    by_day = dict(counts)
+    last = max(by_day, default=date.min)
+    first = max(min(by_day, default=date.min), last - timedelta(days=max_days - 1))
+    days = [first + timedelta(days=number) for number in range((last - first).days + 1)] if by_day else []
+    max_count = max((by_day.get(day, 0) for day in days), default=0)
     step = width / max(len(days), 1)
     bars = tuple(
         DayBar(
             x=round(step * number, 2),
-            released_y=height - height * known.get(day, 0) / max(max_count, 1),
-            released_height=height * known.get(day, 0) / max(max_count, 1),
+            released_y=height - height * by_day.get(day, 0) / max(max_count, 1),
+            released_height=height * by_day.get(day, 0) / max(max_count, 1),
             rejected_y=0,
             rejected_height=0,
-            description=f"{day}: {known.get(day, 0):,}",
+            description=f"{day}: {by_day.get(day, 0):,}",
         )
         for number, day in enumerate(days)
     )

@@ -102,26 +102,26 @@ class WatchResult:
     @property
     def limits(self) -> list[str]:
         """What the run could not see, in words; empty: nothing."""
-        seen = []
+        sentences = []
         if not self.retrievals:
-            seen.append("the retrieval log is empty: nothing was watched")
+            sentences.append("the retrieval log is empty: nothing was watched")
         if self.unnamed:
-            seen.append(f"{self.unnamed:,} of {self.retrievals:,} retrievals name neither user nor session")
+            sentences.append(f"{self.unnamed:,} of {self.retrievals:,} retrievals name neither user nor session")
         if self.without_cluster:
-            seen.append(
+            sentences.append(
                 f"{self.without_cluster:,} of {self.questions:,} questions belong to no cluster: no hub is seen there"
             )
         if self.left_out:
-            seen.append(f"{self.left_out:,} older retrievals were left out")
+            sentences.append(f"{self.left_out:,} older retrievals were left out")
         if self.retrievals and not self.answered:
-            seen.append(
+            sentences.append(
                 "no answer is in the log: no turned answer is seen (CORPUS_GUARD_RETRIEVAL_LOG=on keeps answers)"
             )
         if self.uncompared:
-            seen.append(f"the answers to {self.uncompared:,} questions were not compared")
+            sentences.append(f"the answers to {self.uncompared:,} questions were not compared")
         if self.over_budget:
-            seen.append(f"{self.over_budget:,} candidates are over the budget of {self.budget:,} alerts a week")
-        return seen
+            sentences.append(f"{self.over_budget:,} candidates are over the budget of {self.budget:,} alerts a week")
+        return sentences
 
 
 _SENTENCES: Final[Mapping[Detector, str]] = {
@@ -138,13 +138,13 @@ def watch_retrievals(ledger: Ledger, until: datetime, run_id: str) -> WatchResul
     """Look at the weeks before `until`, and record new alerts as events."""
     reading = read_window(ledger, until)
     window = reading.window
-    found = find_statistical(window, until)
-    found[Detector.FOREIGN] = list(_find_foreign(reading, until))
-    found[Detector.FLIP], answered = _find_flips(ledger, until)
+    by_detector = find_statistical(window, until)
+    by_detector[Detector.FOREIGN] = list(_find_foreign(reading, until))
+    by_detector[Detector.FLIP], answered = _find_flips(ledger, until)
     with ledger.write() as connection:
         served = sa.select(sa.func.count()).select_from(documents).where(documents.c.target_version.is_not(None))
         budget = weekly_budget(connection.scalar(served) or 0)
-        alerts, over = choose_alerts(found, _logged_alerts(connection), until, budget)
+        alerts, over = choose_alerts(by_detector, _logged_alerts(connection), until, budget)
         for alert in alerts:
             body = {name: value for name, value in asdict(alert).items() if name not in _NOT_LOGGED}
             append_event(connection, ALERT_EVENT, alert.subject, run_id, **body, until=until.isoformat())
@@ -171,14 +171,14 @@ def weekly_budget(served: int) -> int:
 
 def find_statistical(window: RetrievalWindow, until: datetime) -> dict[Detector, list[RetrievalAlert]]:
     """Return what the statistical detectors name in the week before `until`, the highest scores first."""
-    found: dict[Detector, list[RetrievalAlert]] = defaultdict(list)
+    by_detector: dict[Detector, list[RetrievalAlert]] = defaultdict(list)
     for candidate in sorted(find_candidates(window, until.timestamp()), key=lambda candidate: -candidate.score):
-        found[candidate.detector].append(_alert(window, candidate, until))
-    return found
+        by_detector[candidate.detector].append(_alert(window, candidate, until))
+    return by_detector
 
 
 def choose_alerts(
-    found: Mapping[Detector, Sequence[RetrievalAlert]],
+    by_detector: Mapping[Detector, Sequence[RetrievalAlert]],
     earlier: Sequence[RetrievalAlert],
     until: datetime,
     budget: int,
@@ -186,7 +186,7 @@ def choose_alerts(
     """Return the alerts that are new and fit into the budget, and how many did not fit.
 
     Args:
-        found: by each detector, the best first.
+        by_detector: by each detector, the best first.
         earlier: alerts of other intervals.
         until: end of the interval.
         budget: documents that each kind of detector may name in a week.
@@ -198,7 +198,7 @@ def choose_alerts(
     over = 0
     for group in (STATISTICAL, (Detector.FOREIGN, Detector.FLIP)):
         used = {alert.subject for alert in week if alert.detector in group}
-        for alert in _in_turn([found.get(detector, ()) for detector in group]):
+        for alert in _in_turn([by_detector.get(detector, ()) for detector in group]):
             if (alert.detector, alert.subject) in quiet:
                 continue
             if alert.subject not in used and len(used) >= budget:
@@ -273,10 +273,10 @@ def _find_foreign(reading: LogReading, until: datetime) -> Iterator[RetrievalAle
         else:
             alerts.append(chunk)
     groups = [[chunk] for chunk in dict.fromkeys(alerts)] + list(alone.values())
-    found = [
+    foreign_alerts = [
         _foreign(whole, hits & np.isin(whole.hit_chunk, chunks), whole.chunk_ids[chunks[0]], until) for chunks in groups
     ]
-    yield from sorted(found, key=lambda alert: (-alert.askers, -alert.retrievals, alert.subject))
+    yield from sorted(foreign_alerts, key=lambda alert: (-alert.askers, -alert.retrievals, alert.subject))
 
 
 def _foreign(window: RetrievalWindow, hits: NDArray[np.bool_], subject: str, until: datetime) -> RetrievalAlert:

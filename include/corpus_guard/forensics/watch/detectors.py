@@ -95,12 +95,12 @@ def find_candidates(window: RetrievalWindow, until: float) -> Iterator[Candidate
 
 def find_hubs(week: RetrievalWindow) -> Iterator[Candidate]:
     """Yield chunks whose askers come from far more question clusters than those of other chunks."""
-    known = week.select(week.hit_cluster != UNKNOWN)
-    if not len(known.hit_chunk):
+    clustered = week.select(week.hit_cluster != UNKNOWN)
+    if not len(clustered.hit_chunk):
         return
-    chunk, cluster, _ = _distinct(known.hit_chunk, known.hit_cluster, known.hit_asker)
+    chunk, cluster, _ = _distinct(clustered.hit_chunk, clustered.hit_cluster, clustered.hit_asker)
     count = len(week.chunk_document)
-    askers = np.bincount(_distinct(known.hit_chunk, known.hit_asker)[0], minlength=count)
+    askers = np.bincount(_distinct(clustered.hit_chunk, clustered.hit_asker)[0], minlength=count)
     pairs, of_pair = np.unique(chunk.astype(np.int64) * 1_024 + cluster, return_counts=True)
     of_pair = np.minimum(of_pair, np.sqrt(of_pair) * 3)  # no single topic decides
     total = np.bincount(pairs // 1_024, weights=of_pair, minlength=count)
@@ -113,7 +113,7 @@ def find_hubs(week: RetrievalWindow) -> Iterator[Candidate]:
     z = robust_z(np.log(spread[population]))
     for index, score in zip(population, z, strict=True):
         if score >= MIN_HUB_Z and spread[index] >= MIN_HUB_CLUSTERS:
-            hits = known.hit_chunk == index
+            hits = clustered.hit_chunk == index
             yield Candidate(
                 Detector.HUB,
                 int(week.chunk_document[index]),
@@ -121,7 +121,7 @@ def find_hubs(week: RetrievalWindow) -> Iterator[Candidate]:
                 float(score),
                 int(hits.sum()),
                 int(askers[index]),
-                len(np.unique(known.hit_cluster[hits])),
+                len(np.unique(clustered.hit_cluster[hits])),
             )
 
 
@@ -172,15 +172,15 @@ def find_displacements(hits: RetrievalWindow, until: float) -> Iterator[Candidat
     usual = (before >= USUAL_SHARE) & ~hits.leaves[pairs % count]
     ousted = usual & (after < OUSTED_SHARE)
     takes = arrives[pairs % count] & (after >= USUAL_SHARE)
-    asked = pairs // count
-    usuals, losses, gains = (np.bincount(asked[mask], minlength=len(turned)) for mask in (usual, ousted, takes))
+    pair_question = pairs // count
+    usuals, losses, gains = (np.bincount(pair_question[mask], minlength=len(turned)) for mask in (usual, ousted, takes))
     displaced = (
         (usuals >= MIN_USUAL) & (losses >= MIN_DISPLACED_SHARE * usuals) & (gains >= MIN_DISPLACED_SHARE * usuals)
     )
     # Several newcomers may share a question: the one that most of its retrievals hold is named for all of them.
-    taking = np.flatnonzero(takes & displaced[asked])
-    taking = taking[np.lexsort((-after[taking], asked[taking]))]
-    taking = taking[np.unique(asked[taking], return_index=True)[1]]
+    taking = np.flatnonzero(takes & displaced[pair_question])
+    taking = taking[np.lexsort((-after[taking], pair_question[taking]))]
+    taking = taking[np.unique(pair_question[taking], return_index=True)[1]]
     responsible, questions = np.unique((pairs % count)[taking], return_counts=True)
     for newcomer, number in zip(responsible, questions, strict=True):
         askers = len(np.unique(hits.hit_asker[hits.hit_document == newcomer]))
@@ -244,8 +244,8 @@ def _asked_before(whole: RetrievalWindow, recent: RetrievalWindow, positions: In
     """Return whether the asker of these hits asked the same questions before the document arrived."""
     own = whole.asker == recent.hit_asker[positions[0]]
     earlier = whole.question[own & (whole.at < whole.entered[document])]
-    asked = recent.question[recent.hit_retrieval[positions]]
-    return int(np.isin(earlier, asked).sum()) >= MIN_BURST_RETRIEVALS // MAX_BURST_ASKERS
+    questions = recent.question[recent.hit_retrieval[positions]]
+    return int(np.isin(earlier, questions).sum()) >= MIN_BURST_RETRIEVALS // MAX_BURST_ASKERS
 
 
 def robust_z(values: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -59,14 +59,14 @@ def read_without_ligatures(text: str) -> str:
 
 
 def _write_ligatures(text: str) -> str:
-    seen, before_consonant, after_vowel = Counter[str](), Counter[str](), Counter[str]()
+    sign_counts, before_consonant, after_vowel = Counter[str](), Counter[str](), Counter[str]()
     for before, sign, after in _LIGATURE.findall(text):
         if len(before) + len(after) >= 2:
-            seen[sign] += 1
+            sign_counts[sign] += 1
             before_consonant[sign] += after != "" and after[0].lower() not in _VOWELS
             after_vowel[sign] += before != "" and before[-1].lower() in _VOWELS
     letters: dict[str, str] = {}
-    for sign, count in seen.most_common():  # "fi" is far more frequent than "ffi"
+    for sign, count in sign_counts.most_common():  # "fi" is far more frequent than "ffi"
         if 2 * before_consonant[sign] > count:
             letters[sign] = "ffi" if "fi" in letters.values() else "fi"
         else:
@@ -83,11 +83,11 @@ def join_words(text: str) -> str:
     written = set(_WORD.findall(_BROKEN.sub(" ", text).casefold()))
 
     def join(match: re.Match[str]) -> str:
-        left, right = match.groups()
-        whole, compound = f"{left}{right}".casefold(), f"{left}-{right}".casefold()
-        parts_are_words = left.casefold() in written and right.casefold() in written
-        if whole not in written and (compound in written or parts_are_words or not right[0].islower()):
-            return f"{left}-{right}"
-        return left + right
+        first, second = match.groups()
+        whole, compound = f"{first}{second}".casefold(), f"{first}-{second}".casefold()
+        parts_are_words = first.casefold() in written and second.casefold() in written
+        if whole not in written and (compound in written or parts_are_words or not second[0].islower()):
+            return f"{first}-{second}"
+        return first + second
 
     return _BROKEN.sub(join, text).replace(HYPHEN, "-")
