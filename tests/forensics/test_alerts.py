@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from corpus_guard.corpus.retrieval_log import LoggedChunk, LoggedRetrieval, RetrievalLog
 from corpus_guard.forensics.watch import alerts as watching
 from corpus_guard.forensics.watch.alerts import WatchResult, choose_alerts, list_alerts, watch_retrievals
-from corpus_guard.forensics.watch.detectors import Detector
+from corpus_guard.forensics.watch.detectors import WatchDetector
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.tables import events, seals
 from forensics_material import write_corpus
@@ -135,7 +135,7 @@ def test_a_flood_of_invented_ids_is_one_alert_and_crowds_nothing_out(served: Led
     ]
     log(served, [*honest(), *invented, *planted])
 
-    alerts = [alert for alert in watch(served).alerts if alert.detector == Detector.FOREIGN]
+    alerts = [alert for alert in watch(served).alerts if alert.detector == WatchDetector.FOREIGN]
 
     assert [(alert.subject, alert.askers, alert.retrievals) for alert in alerts] == [
         ("planted", 5, 5),
@@ -220,10 +220,10 @@ def test_an_empty_log_is_not_a_clean_one(served: Ledger) -> None:
 
 
 def test_the_detectors_take_turns_within_the_budget() -> None:
-    def of(detector: Detector, count: int) -> list[watching.RetrievalAlert]:
+    def of(detector: WatchDetector, count: int) -> list[watching.RetrievalAlert]:
         return [watching.RetrievalAlert(detector, f"{detector}-{n}", "", "1.00", 1, 1, 1, 0, NOW) for n in range(count)]
 
-    found = {Detector.NEWCOMER: of(Detector.NEWCOMER, 50), Detector.HUB: of(Detector.HUB, 2)}
+    found = {WatchDetector.NEWCOMER: of(WatchDetector.NEWCOMER, 50), WatchDetector.HUB: of(WatchDetector.HUB, 2)}
 
     alerts, over = choose_alerts(found, [], NOW, budget=5)
 

@@ -9,7 +9,7 @@ import pytest
 
 from corpus_guard.evaluation.watch_logs import generate_log, measure_watch
 from corpus_guard.forensics.watch.detectors import (
-    Detector,
+    WatchDetector,
     find_bursts,
     find_displacements,
     find_hubs,
@@ -61,7 +61,7 @@ def test_a_text_for_every_topic_is_a_hub_and_a_popular_one_is_not() -> None:
     named = list(find_hubs(window(rows + hub, entered=[0] * 21, topics=20)))
 
     assert [(candidate.detector, candidate.document, candidate.clusters) for candidate in named] == [
-        (Detector.HUB, 20, 20)
+        (WatchDetector.HUB, 20, 20)
     ]
     assert list(find_hubs(window(rows, entered=[0] * 21, topics=20))) == []
 

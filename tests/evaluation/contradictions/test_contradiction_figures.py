@@ -10,7 +10,7 @@ import pytest
 
 from corpus_guard.detectors.samples import Half
 from corpus_guard.domain import TrustLevel
-from corpus_guard.evaluation.contradictions.cases import FOLDER, Group, Origin, load_cases
+from corpus_guard.evaluation.contradictions.cases import FOLDER, CaseGroup, Origin, load_cases
 from corpus_guard.evaluation.contradictions.figures import (
     ContradictionFigure,
     contradicted_texts,
@@ -29,7 +29,7 @@ def test_there_are_enough_cases_of_every_kind_over_many_domains() -> None:
     generated = Counter(case.group for case in cases if case.origin is Origin.GENERATED)
     written = Counter(case.group for case in cases if case.origin is Origin.WRITTEN)
     assert min(generated.values()) >= 60
-    assert written[Group.CONTRADICTION] >= 20
+    assert written[CaseGroup.CONTRADICTION] >= 20
     assert len({case.domain for case in cases}) >= 6
     assert {"value", "date", "name", "negation", "unit", "contact"} <= {case.kind for case in cases}
     assert len(trusted) == len({document.text for document in trusted})
@@ -46,7 +46,7 @@ def figures(models: Models) -> list[ContradictionFigure]:
     return measure_contradictions(models.embedder, wording, without=[Origin.PARAPHRASE])
 
 
-def share(figures: list[ContradictionFigure], *groups: Group, origin: Origin, half: Half | None = None) -> float:
+def share(figures: list[ContradictionFigure], *groups: CaseGroup, origin: Origin, half: Half | None = None) -> float:
     chosen = [
         figure
         for figure in figures
@@ -57,32 +57,32 @@ def share(figures: list[ContradictionFigure], *groups: Group, origin: Origin, ha
 
 def test_generated_contradictions_are_found(figures: list[ContradictionFigure]) -> None:
     for half in (Half.TUNING, Half.VALIDATION):
-        assert share(figures, Group.CONTRADICTION, origin=Origin.GENERATED, half=half) >= 0.9
-    assert share(figures, Group.NEAR_COPY, origin=Origin.GENERATED) >= 0.95
+        assert share(figures, CaseGroup.CONTRADICTION, origin=Origin.GENERATED, half=half) >= 0.9
+    assert share(figures, CaseGroup.NEAR_COPY, origin=Origin.GENERATED) >= 0.95
 
 
 def test_hardly_an_honest_text_is_taken_for_one(figures: list[ContradictionFigure]) -> None:
-    honest = (Group.RESTATEMENT, Group.UPDATE)
+    honest = (CaseGroup.RESTATEMENT, CaseGroup.UPDATE)
 
     assert share(figures, *honest, origin=Origin.GENERATED) <= 0.01
-    assert share(figures, Group.UPDATE, origin=Origin.WRITTEN) <= 0.05
+    assert share(figures, CaseGroup.UPDATE, origin=Origin.WRITTEN) <= 0.05
 
 
 def test_what_people_write_freely_is_found_less_often(figures: list[ContradictionFigure]) -> None:
     """No target that is met: the figure that must not get worse."""
-    assert share(figures, Group.CONTRADICTION, origin=Origin.WRITTEN) >= 0.85
-    assert share(figures, Group.CONTRADICTION, origin=Origin.FREE) >= 0.55
-    assert share(figures, Group.CONTRADICTION, origin=Origin.REPLY) >= 0.05
-    assert share(figures, Group.CONTRADICTION, origin=Origin.PAGE) >= 0.8
-    assert share(figures, Group.RESTATEMENT, Group.UPDATE, origin=Origin.FREE) <= 0.04
-    assert share(figures, Group.UPDATE, origin=Origin.PAGE) <= 0.05
-    assert share(figures, Group.UPDATE, origin=Origin.REPLY) <= 0.04
+    assert share(figures, CaseGroup.CONTRADICTION, origin=Origin.WRITTEN) >= 0.85
+    assert share(figures, CaseGroup.CONTRADICTION, origin=Origin.FREE) >= 0.55
+    assert share(figures, CaseGroup.CONTRADICTION, origin=Origin.REPLY) >= 0.05
+    assert share(figures, CaseGroup.CONTRADICTION, origin=Origin.PAGE) >= 0.8
+    assert share(figures, CaseGroup.RESTATEMENT, CaseGroup.UPDATE, origin=Origin.FREE) <= 0.04
+    assert share(figures, CaseGroup.UPDATE, origin=Origin.PAGE) <= 0.05
+    assert share(figures, CaseGroup.UPDATE, origin=Origin.REPLY) <= 0.04
 
 
 def test_what_strangers_write_is_hardly_found(figures: list[ContradictionFigure]) -> None:
     """No target that is met: what writers who know nothing of the rules say is the figure to raise (goal: 0.9)."""
-    assert share(figures, Group.CONTRADICTION, origin=Origin.INDEPENDENT) >= 0.02
-    assert share(figures, Group.UPDATE, origin=Origin.INDEPENDENT) <= 0.06
+    assert share(figures, CaseGroup.CONTRADICTION, origin=Origin.INDEPENDENT) >= 0.02
+    assert share(figures, CaseGroup.UPDATE, origin=Origin.INDEPENDENT) <= 0.06
 
 
 @pytest.mark.slow
@@ -91,8 +91,8 @@ def test_what_they_say_of_one_statement_is_hardly_found_either(models: Models) -
 
     figures = measure_contradictions(models.embedder, wording)
 
-    assert share(figures, Group.CONTRADICTION, origin=Origin.PARAPHRASE) >= 0.04
-    assert share(figures, Group.RESTATEMENT, Group.UPDATE, origin=Origin.PARAPHRASE) <= 0.02
+    assert share(figures, CaseGroup.CONTRADICTION, origin=Origin.PARAPHRASE) >= 0.04
+    assert share(figures, CaseGroup.RESTATEMENT, CaseGroup.UPDATE, origin=Origin.PARAPHRASE) <= 0.02
 
 
 def test_every_paraphrase_is_about_a_statement_of_its_trusted_text() -> None:

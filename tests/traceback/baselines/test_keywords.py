@@ -6,7 +6,7 @@ import pytest
 
 from baselines.talking import COMPLAINT, LIE, PAGE, TRUTH, Talker, a_suspect, labels
 from corpus_guard.ledger.states import Label
-from corpus_guard.traceback.baselines.keywords import KEYWORDS_PER_TEXT, RKM, TKM, Rarity
+from corpus_guard.traceback.baselines.keywords import KEYWORDS_PER_TEXT, RKM, TKM, KeywordRarity
 from corpus_guard.traceback.retrieval import Complaint
 
 CORPUS = [
@@ -47,7 +47,7 @@ def test_a_keyword_agrees_word_for_word(output: str, expected: Label) -> None:
 
 
 def test_tkm_looks_at_what_is_rare_in_the_corpus() -> None:
-    judge = TKM(Rarity.of(CORPUS))
+    judge = TKM(KeywordRarity.of(CORPUS))
     new = [a_suspect(LIE), a_suspect(TRUTH), a_suspect(PAGE)]
 
     assert labels(judge.judge(COMPLAINT, new, new)) == [P, B, B]
@@ -55,18 +55,18 @@ def test_tkm_looks_at_what_is_rare_in_the_corpus() -> None:
     long = "Ben Ray: " + " ".join(f"gauge{number} valve{number}" for number in range(KEYWORDS_PER_TEXT))
     common = Complaint("what", "morning")
     assert labels(judge.judge(common, [a_suspect(f"{long} every morning")], [])) == [B]
-    assert judge.digest == TKM(Rarity.of(CORPUS)).digest != TKM(Rarity.of(CORPUS[1:])).digest
+    assert judge.digest == TKM(KeywordRarity.of(CORPUS)).digest != TKM(KeywordRarity.of(CORPUS[1:])).digest
 
 
 def test_keywords_are_ten_and_the_same_every_time() -> None:
-    rarity = Rarity.of(CORPUS)
+    rarity = KeywordRarity.of(CORPUS)
 
     assert {"ben", "ray"} <= rarity.keywords(LIE)
     assert len(rarity.keywords(" ".join(f"word{number}" for number in range(99)))) == KEYWORDS_PER_TEXT
     assert rarity.keywords("") == set()
-    assert Rarity.of([]).keywords("quay") == {"quay"}
+    assert KeywordRarity.of([]).keywords("quay") == {"quay"}
 
 
 @pytest.mark.parametrize("text", ["", "\ud800\0", "a" * 5_000_000, "ﬁ " * 100_000, "the of and"])
 def test_hostile_texts(text: str) -> None:
-    assert labels(TKM(Rarity.of(CORPUS)).judge(COMPLAINT, [a_suspect(text)], [])) == [B]
+    assert labels(TKM(KeywordRarity.of(CORPUS)).judge(COMPLAINT, [a_suspect(text)], [])) == [B]

@@ -31,7 +31,7 @@ FOLDER: Final = Path(__file__).parent
 FACTS_PER_DOCUMENT: Final = 4
 
 
-class Group(StrEnum):
+class CaseGroup(StrEnum):
     """What a text does to the trusted ones."""
 
     CONTRADICTION = "contradiction"
@@ -42,14 +42,14 @@ class Group(StrEnum):
     @property
     def is_attack(self) -> bool:
         """Return whether the text must be found."""
-        return self in {Group.CONTRADICTION, Group.NEAR_COPY}
+        return self in {CaseGroup.CONTRADICTION, CaseGroup.NEAR_COPY}
 
 
 _GROUPS_OF_POSTS: Final = {
-    "contradiction": Group.CONTRADICTION,
-    "restatement": Group.RESTATEMENT,
-    "update": Group.UPDATE,
-    "elsewhere": Group.UPDATE,
+    "contradiction": CaseGroup.CONTRADICTION,
+    "restatement": CaseGroup.RESTATEMENT,
+    "update": CaseGroup.UPDATE,
+    "elsewhere": CaseGroup.UPDATE,
 }
 
 
@@ -67,10 +67,10 @@ class Origin(StrEnum):
 
 _ORIGINS: Final = {"independent": Origin.INDEPENDENT, "paraphrases": Origin.PARAPHRASE}
 _GROUPS_OF_INDEPENDENT: Final = {
-    "contradictions": Group.CONTRADICTION,
-    "same": Group.RESTATEMENT,
-    "honest": Group.UPDATE,
-    "other": Group.UPDATE,
+    "contradictions": CaseGroup.CONTRADICTION,
+    "same": CaseGroup.RESTATEMENT,
+    "honest": CaseGroup.UPDATE,
+    "other": CaseGroup.UPDATE,
 }
 
 
@@ -78,7 +78,7 @@ _GROUPS_OF_INDEPENDENT: Final = {
 class ContradictionCase:
     """A text that arrives in an open source."""
 
-    group: Group
+    group: CaseGroup
     origin: Origin
     half: Half
     domain: str
@@ -134,7 +134,10 @@ def _load_own(seed: int) -> tuple[list[TrustedText], list[ContradictionCase]]:
         half = Half.VALIDATION if number % 2 else Half.TUNING
         title = passage["trusted"].partition(".")[0]
         trusted.append(TrustedText(title, _unfolded(passage["trusted"])))
-        texts = [(Group.CONTRADICTION, passage["contradiction"]), *((Group.UPDATE, text) for text in passage["honest"])]
+        texts = [
+            (CaseGroup.CONTRADICTION, passage["contradiction"]),
+            *((CaseGroup.UPDATE, text) for text in passage["honest"]),
+        ]
         cases += [
             ContradictionCase(group, Origin.WRITTEN, half, passage["domain"], "written", _unfolded(text))
             for group, text in texts
@@ -151,8 +154,8 @@ def _load_own(seed: int) -> tuple[list[TrustedText], list[ContradictionCase]]:
             half = Half.VALIDATION if number % 2 else Half.TUNING
             trusted.append(TrustedText(re.split("[.,]", entry["trusted"])[0], _unfolded(entry["trusted"])))
             texts = [
-                *((Group.CONTRADICTION, text) for text in entry["contradictions"]),
-                *((Group.UPDATE, text) for text in entry["honest"]),
+                *((CaseGroup.CONTRADICTION, text) for text in entry["contradictions"]),
+                *((CaseGroup.UPDATE, text) for text in entry["honest"]),
             ]
             cases += [
                 ContradictionCase(group, origin, half, entry["domain"], kind, _unfolded(text)) for group, text in texts
@@ -166,18 +169,18 @@ def _generate(
     number: int,
     around: Mapping[str, Sequence[str]],
     rng: random.Random,
-) -> Iterator[tuple[Group, str]]:
+) -> Iterator[tuple[CaseGroup, str]]:
     fact = facts[number]
     rights = [fact.get("value", ""), *fact.get("equal", ())]
     lies = fact.get("denied") or [rng.choice(fact["restated"]).format(v=value) for value in fact["wrong"]]
     for lie in lies:
-        yield Group.CONTRADICTION, _post(lie, around, rng)
+        yield CaseGroup.CONTRADICTION, _post(lie, around, rng)
     for restated in fact["restated"]:
-        yield Group.RESTATEMENT, _post(restated.format(v=rng.choice(rights)), around, rng)
+        yield CaseGroup.RESTATEMENT, _post(restated.format(v=rng.choice(rights)), around, rng)
     for honest in fact["honest"]:
-        yield Group.UPDATE, _post(honest, around, rng)
+        yield CaseGroup.UPDATE, _post(honest, around, rng)
     for changed in fact.get("wrong") or fact["denied"][:1]:
-        yield Group.NEAR_COPY, _document(title, facts, {number: changed})
+        yield CaseGroup.NEAR_COPY, _document(title, facts, {number: changed})
 
 
 def _document(title: str, facts: Sequence[Mapping[str, Any]], changed: Mapping[int, str]) -> str:

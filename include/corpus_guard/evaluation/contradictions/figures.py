@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from corpus_guard.claims.comparison import Outcome
 from corpus_guard.detectors.samples import Half
 from corpus_guard.domain import TrustLevel
-from corpus_guard.evaluation.contradictions.cases import Group, Origin, load_cases
+from corpus_guard.evaluation.contradictions.cases import CaseGroup, Origin, load_cases
 from corpus_guard.models import TextEmbedder
 from corpus_guard.screening.checks.conflict import ConflictParams
 from corpus_guard.screening.survey.likely_contradictions import LikelyContradictions
@@ -25,7 +25,7 @@ from corpus_guard.screening.wording import Wording
 class ContradictionFigure:
     """Texts of one kind, and how many of them contradict a trusted text in the eyes of the guard."""
 
-    group: Group
+    group: CaseGroup
     origin: Origin
     half: Half
     contradicted: int
@@ -69,7 +69,7 @@ def measure_contradictions(
         *(_place(f"case-{number}", TrustLevel.OPEN) for number in range(len(cases))),
     ]
     contradicted = contradicted_texts(places, texts, embedder.embed(texts), wording, likely, late=late)
-    counts: Counter[tuple[Group, Origin, Half, bool]] = Counter(
+    counts: Counter[tuple[CaseGroup, Origin, Half, bool]] = Counter(
         (case.group, case.origin, case.half, f"case-{number}" in contradicted) for number, case in enumerate(cases)
     )
     return [

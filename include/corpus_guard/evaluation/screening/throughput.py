@@ -22,7 +22,7 @@ from corpus_guard.intake.stamps import FETCHED_BY
 from corpus_guard.models import Models
 from corpus_guard.screening.check import Check
 from corpus_guard.screening.checks.perplexity import Perplexity
-from corpus_guard.screening.checks.token_rarity import Rarity
+from corpus_guard.screening.checks.token_rarity import WindowRarity
 from corpus_guard.screening.policy import Policy, load_policy
 from corpus_guard.screening.registry import CHECKS
 from corpus_guard.screening.runner import Screening
@@ -158,7 +158,7 @@ class EveryChunk(Perplexity):
         """Return None: no version is passed over."""
         return None
 
-    def _is_rare(self, rarity: Rarity) -> bool:
+    def _is_rare(self, rarity: WindowRarity) -> bool:
         return True
 
     def _with_unlikely_passages(

@@ -30,7 +30,7 @@ import numpy as np
 import sqlalchemy as sa
 from numpy.typing import NDArray
 
-from corpus_guard.forensics.watch.detectors import LOOKBACK_DAYS, Candidate, Detector, find_candidates
+from corpus_guard.forensics.watch.detectors import LOOKBACK_DAYS, Candidate, WatchDetector, find_candidates
 from corpus_guard.forensics.watch.log_reader import LoggedAnswer, LogReading, read_answers, read_window
 from corpus_guard.forensics.watch.window import DAY, RetrievalWindow
 from corpus_guard.ledger.event_log import append_event
@@ -47,7 +47,7 @@ BUDGET_EVENT: Final = "retrieval_alerts_over_budget"
 BUDGET_SHARE: Final = 0.002  # of the served documents, a week
 MIN_BUDGET: Final = 3
 QUIET_DAYS: Final = 28
-STATISTICAL: Final = (Detector.BURST, Detector.DISPLACEMENT, Detector.HUB, Detector.NEWCOMER)
+STATISTICAL: Final = (WatchDetector.BURST, WatchDetector.DISPLACEMENT, WatchDetector.HUB, WatchDetector.NEWCOMER)
 OTHER_NAMES_SHARE: Final = 0.5  # of an origin's ids that are not ours, from which it names its texts in its own way
 MIN_NAMES: Final = 20  # ids of an origin, for this
 MIN_SAME_ANSWERS: Final = 2  # askers who got an answer, before and after a seal
@@ -77,7 +77,7 @@ class RetrievalAlert:
     @property
     def sentence(self) -> str:
         """What was seen, in words, without names."""
-        return _SENTENCES[Detector(self.detector)].format(**asdict(self))
+        return _SENTENCES[WatchDetector(self.detector)].format(**asdict(self))
 
     def as_dict(self) -> dict[str, Any]:
         """Return a JSON-ready form."""
@@ -124,13 +124,13 @@ class WatchResult:
         return sentences
 
 
-_SENTENCES: Final[Mapping[Detector, str]] = {
-    Detector.HUB: "retrieved for {clusters:,} groups of questions by {askers:,} askers, far more than other texts",
-    Detector.NEWCOMER: "new, and retrieved by {askers:,} askers in a week, more than almost all other documents",
-    Detector.DISPLACEMENT: "new, and holds the places of others in the results of {displaced:,} questions",
-    Detector.BURST: "has just arrived, and was retrieved {retrievals:,} times in a day, mostly by a few askers",
-    Detector.FOREIGN: "served {retrievals:,} times to {askers:,} askers, and never published by the ledger",
-    Detector.FLIP: "the answer to a question contradicts the one before a seal; {askers:,} askers got it",
+_SENTENCES: Final[Mapping[WatchDetector, str]] = {
+    WatchDetector.HUB: "retrieved for {clusters:,} groups of questions by {askers:,} askers, far more than other texts",
+    WatchDetector.NEWCOMER: "new, and retrieved by {askers:,} askers in a week, more than almost all other documents",
+    WatchDetector.DISPLACEMENT: "new, and holds the places of others in the results of {displaced:,} questions",
+    WatchDetector.BURST: "has just arrived, and was retrieved {retrievals:,} times in a day, mostly by a few askers",
+    WatchDetector.FOREIGN: "served {retrievals:,} times to {askers:,} askers, and never published by the ledger",
+    WatchDetector.FLIP: "the answer to a question contradicts the one before a seal; {askers:,} askers got it",
 }
 
 
@@ -139,8 +139,8 @@ def watch_retrievals(ledger: Ledger, until: datetime, run_id: str) -> WatchResul
     reading = read_window(ledger, until)
     window = reading.window
     by_detector = find_statistical(window, until)
-    by_detector[Detector.FOREIGN] = list(_find_foreign(reading, until))
-    by_detector[Detector.FLIP], answered = _find_flips(ledger, until)
+    by_detector[WatchDetector.FOREIGN] = list(_find_foreign(reading, until))
+    by_detector[WatchDetector.FLIP], answered = _find_flips(ledger, until)
     with ledger.write() as connection:
         served = sa.select(sa.func.count()).select_from(documents).where(documents.c.target_version.is_not(None))
         budget = weekly_budget(connection.scalar(served) or 0)
@@ -169,16 +169,16 @@ def weekly_budget(served: int) -> int:
     return max(MIN_BUDGET, math.ceil(BUDGET_SHARE * served))
 
 
-def find_statistical(window: RetrievalWindow, until: datetime) -> dict[Detector, list[RetrievalAlert]]:
+def find_statistical(window: RetrievalWindow, until: datetime) -> dict[WatchDetector, list[RetrievalAlert]]:
     """Return what the statistical detectors name in the week before `until`, the highest scores first."""
-    by_detector: dict[Detector, list[RetrievalAlert]] = defaultdict(list)
+    by_detector: dict[WatchDetector, list[RetrievalAlert]] = defaultdict(list)
     for candidate in sorted(find_candidates(window, until.timestamp()), key=lambda candidate: -candidate.score):
         by_detector[candidate.detector].append(_alert(window, candidate, until))
     return by_detector
 
 
 def choose_alerts(
-    by_detector: Mapping[Detector, Sequence[RetrievalAlert]],
+    by_detector: Mapping[WatchDetector, Sequence[RetrievalAlert]],
     earlier: Sequence[RetrievalAlert],
     until: datetime,
     budget: int,
@@ -196,7 +196,7 @@ def choose_alerts(
     week = [alert for alert in near if until - timedelta(days=LOOKBACK_DAYS) < alert.until <= until]
     alerts: list[RetrievalAlert] = []
     over = 0
-    for group in (STATISTICAL, (Detector.FOREIGN, Detector.FLIP)):
+    for group in (STATISTICAL, (WatchDetector.FOREIGN, WatchDetector.FLIP)):
         used = {alert.subject for alert in week if alert.detector in group}
         for alert in _in_turn([by_detector.get(detector, ()) for detector in group]):
             if (alert.detector, alert.subject) in quiet:
@@ -284,7 +284,7 @@ def _foreign(window: RetrievalWindow, hits: NDArray[np.bool_], subject: str, unt
     askers = len(np.unique(window.hit_asker[hits]))
     name = window.chunk_ids[int(chunks[np.argmax(counts)])]
     number = int(hits.sum())
-    return RetrievalAlert(Detector.FOREIGN.value, subject, name, f"{askers}.00", number, askers, 0, 0, until)
+    return RetrievalAlert(WatchDetector.FOREIGN.value, subject, name, f"{askers}.00", number, askers, 0, 0, until)
 
 
 def _find_flips(ledger: Ledger, until: datetime) -> tuple[list[RetrievalAlert], int]:
@@ -352,5 +352,5 @@ def _flip_alert(ledger: Ledger, flip: tuple[list[LoggedAnswer], list[LoggedAnswe
         doc_id = connection.scalar(sa.select(publications.c.doc_id).where(publications.c.chunk_id == chunk_id))
     askers = len({answer.asker for answer in after})
     return RetrievalAlert(
-        Detector.FLIP.value, doc_id or after[0].query_id, chunk_id, f"{askers}.00", len(after), askers, 0, 0, until
+        WatchDetector.FLIP.value, doc_id or after[0].query_id, chunk_id, f"{askers}.00", len(after), askers, 0, 0, until
     )

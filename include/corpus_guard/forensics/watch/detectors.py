@@ -54,7 +54,7 @@ MIN_BURST_TOPIC: Final = 0.9  # share of the retrievals that belong to one topic
 MIN_SCALE: Final = 0.15  # of logarithms: the smallest spread that a population is believed to have
 
 
-class Detector(StrEnum):
+class WatchDetector(StrEnum):
     """Detector of the retrieval watch."""
 
     HUB = "hub"
@@ -69,7 +69,7 @@ class Detector(StrEnum):
 class Candidate:
     """A document that a detector names."""
 
-    detector: Detector
+    detector: WatchDetector
     document: int  # index in the window
     chunk: int  # index in the window: the chunk that stands out, or the one retrieved most
     score: float  # the higher, the further from what is usual; comparable within a detector only
@@ -115,7 +115,7 @@ def find_hubs(week: RetrievalWindow) -> Iterator[Candidate]:
         if score >= MIN_HUB_Z and spread[index] >= MIN_HUB_CLUSTERS:
             hits = clustered.hit_chunk == index
             yield Candidate(
-                Detector.HUB,
+                WatchDetector.HUB,
                 int(week.chunk_document[index]),
                 int(index),
                 float(score),
@@ -139,7 +139,7 @@ def find_newcomers(whole: RetrievalWindow, until: float) -> Iterator[Candidate]:
     is_new = (before == 0) & (earlier.hit_document.size > 0)
     for document, score in zip(population, z, strict=True):
         if is_new[document] and score >= MIN_NEWCOMER_Z and askers[document] >= MIN_NEWCOMER_ASKERS:
-            yield _candidate(Detector.NEWCOMER, week, int(document), float(score), int(askers[document]))
+            yield _candidate(WatchDetector.NEWCOMER, week, int(document), float(score), int(askers[document]))
 
 
 def find_displacements(hits: RetrievalWindow, until: float) -> Iterator[Candidate]:
@@ -184,7 +184,7 @@ def find_displacements(hits: RetrievalWindow, until: float) -> Iterator[Candidat
     responsible, questions = np.unique((pairs % count)[taking], return_counts=True)
     for newcomer, number in zip(responsible, questions, strict=True):
         askers = len(np.unique(hits.hit_asker[hits.hit_document == newcomer]))
-        yield _candidate(Detector.DISPLACEMENT, hits, int(newcomer), float(number), askers, displaced=int(number))
+        yield _candidate(WatchDetector.DISPLACEMENT, hits, int(newcomer), float(number), askers, displaced=int(number))
 
 
 def find_bursts(whole: RetrievalWindow, until: float) -> Iterator[Candidate]:
@@ -220,7 +220,7 @@ def find_bursts(whole: RetrievalWindow, until: float) -> Iterator[Candidate]:
         ):
             continue
         candidate = Candidate(
-            Detector.BURST,
+            WatchDetector.BURST,
             index,
             int(recent.hit_chunk[positions[0]]),
             float(counted),
@@ -257,7 +257,7 @@ def robust_z(values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _candidate(
-    detector: Detector, hits: RetrievalWindow, document: int, score: float, askers: int, displaced: int = 0
+    detector: WatchDetector, hits: RetrievalWindow, document: int, score: float, askers: int, displaced: int = 0
 ) -> Candidate:
     own = hits.hit_document == document
     chunk, counts = np.unique(hits.hit_chunk[own], return_counts=True)

@@ -63,8 +63,8 @@ from corpus_guard.screening.checks.token_rarity import (
     TECHNICAL_WORDS_FILE,
     BarePassage,
     Kept,
-    Rarity,
     TokenRarity,
+    WindowRarity,
     window_means,
 )
 from corpus_guard.screening.survey.survey import Survey
@@ -384,16 +384,16 @@ class Perplexity(ConfiguredCheck[PerplexityParams]):
             return None
         return max(worst, short) if burst else worst, gibberish
 
-    def _measured(self, batch: Sequence[Version]) -> list[tuple[int, Chunk, Rarity]]:
+    def _measured(self, batch: Sequence[Version]) -> list[tuple[int, Chunk, WindowRarity]]:
         """Return every chunk of the batch after the position of its version, with its rarity."""
         chunks = [(index, chunk) for index, version in enumerate(batch) for chunk in version.chunks]
         rarities = self._rarity.bits([chunk.text for _, chunk in chunks])
         return [(index, chunk, rarity) for (index, chunk), rarity in zip(chunks, rarities, strict=True)]
 
-    def _is_rare(self, rarity: Rarity) -> bool:
+    def _is_rare(self, rarity: WindowRarity) -> bool:
         return rarity.long > self.params.rarity_bits or rarity.short > self.params.short_rarity_bits
 
-    def _has_strangers(self, chunk: Chunk, rarity: Rarity) -> bool:
+    def _has_strangers(self, chunk: Chunk, rarity: WindowRarity) -> bool:
         """Return whether a chunk has bare passages to read."""
         return any(
             rarity.strangeness(kept_words) > self._limits(kept_words).strange_bits

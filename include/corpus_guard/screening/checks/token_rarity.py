@@ -68,7 +68,7 @@ class Kept(Enum):
     """Those of them that are neither frequent nor repeated."""
 
 
-class Rarity(NamedTuple):
+class WindowRarity(NamedTuple):
     """How rare the rarest windows of a text are, and how strange the strangest of bare words, in bits; -inf where it has none."""
 
     long: float
@@ -122,7 +122,7 @@ class TokenRarity:
         self._frequent: NDArray[np.bool_] = np.empty(0, np.bool_)  # one of `FREQUENT`, or how a longer word begins
         self._technical: NDArray[np.bool_] = np.empty(0, np.bool_)  # a word of paths and identifiers
 
-    def bits(self, texts: Sequence[str]) -> list[Rarity]:
+    def bits(self, texts: Sequence[str]) -> list[WindowRarity]:
         """Return for each text the mean log2(token id) of its rarest windows, and the strangeness of its strangest ones."""
         tokenizer = self._tokenizer or self._load()
         encodings = tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
@@ -174,7 +174,7 @@ class TokenRarity:
             bare &= ~(self._frequent[ids] & whole) & (counts[numbers] < REPEATED)
         return np.flatnonzero(bare)
 
-    def _rarest(self, ids: NDArray[np.int64]) -> Rarity:
+    def _rarest(self, ids: NDArray[np.int64]) -> WindowRarity:
         long = short = words = content = -math.inf
         if not self._is_foreign(ids):
             long, short = (self._rarest_window(ids, width) for width in (RARITY_WINDOW, SHORT_WINDOW))
@@ -185,7 +185,7 @@ class TokenRarity:
                 float(self._bare_strangeness(ids[self._bare(ids, kept_words)]).max(initial=-math.inf))
                 for kept_words in Kept
             )
-        return Rarity(long, short, words, content)
+        return WindowRarity(long, short, words, content)
 
     def _rarest_window(self, ids: NDArray[np.int64], width: int) -> float:
         """Return the bits of the rarest window that is not mostly fragments, nor of words that cohere."""

@@ -23,7 +23,7 @@ from corpus_guard.settings import Settings
 from corpus_guard.traceback.baselines.explanation import ExpGen
 from corpus_guard.traceback.baselines.forensics import PoiFor
 from corpus_guard.traceback.baselines.interface import BaselineRagModel, create_baseline_rag
-from corpus_guard.traceback.baselines.keywords import RKM, TKM, Rarity
+from corpus_guard.traceback.baselines.keywords import RKM, TKM, KeywordRarity
 from corpus_guard.traceback.baselines.perplexity import PPL, SAMPLE_SIZE, Perplexities
 from corpus_guard.traceback.judges import Judge
 
@@ -55,9 +55,9 @@ class BaselineMaterial:
         return Perplexities(self.models, self.texts, self.seed, self.sample)
 
     @cached_property
-    def rarity(self) -> Rarity:
+    def rarity(self) -> KeywordRarity:
         """Rarity of words in the corpus."""
-        return Rarity.of(self.texts)
+        return KeywordRarity.of(self.texts)
 
 
 BASELINES: Final[Mapping[str, Callable[[BaselineMaterial], Judge]]] = MappingProxyType(

@@ -35,14 +35,14 @@ _WORD = re.compile(r"[^\W_]+")
 
 
 @dataclass(frozen=True)
-class Rarity:
+class KeywordRarity:
     """Number of texts of a corpus that hold each word."""
 
     texts: int
     holding: Counter[str]
 
     @classmethod
-    def of(cls, texts: Iterable[str]) -> Rarity:
+    def of(cls, texts: Iterable[str]) -> KeywordRarity:
         """Count the texts that hold each word."""
         holding: Counter[str] = Counter()
         number = 0
@@ -104,7 +104,7 @@ class TKM(UncalibratedJudge):
 
     name = "tkm"
 
-    def __init__(self, rarity: Rarity) -> None:
+    def __init__(self, rarity: KeywordRarity) -> None:
         self._rarity = rarity
 
     @property
