@@ -91,7 +91,7 @@ class Deployment:
 
     @cached_property
     def storage(self) -> Storage:
-        """Where batches, vectors and manifests lie.
+        """Storage of batches, vectors and manifests.
 
         Raises:
             SettingsError: CORPUS_GUARD_STORAGE_URL is of a kind that nothing here can open.

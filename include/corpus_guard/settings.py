@@ -41,7 +41,7 @@ class Settings(BaseSettings):
     policy_file: Path = PACKAGE / "policy.yaml"
     """Policy: the checks and their thresholds."""
     extensions_folder: Path = PROJECT / "include"
-    """What you add to the screening: ``expectations/*.yaml`` (Great Expectations suites), ``checks/*.py`` and
+    """Additions to the screening: ``expectations/*.yaml`` (Great Expectations suites), ``checks/*.py`` and
     ``rules/*.yaml``. Its Python files run with the rights of a refresh."""
     reviewers_file: Path | None = None
     """People who review, with their logins and public keys. Empty: ``reviewers.yaml`` beside ``sources_file``, where

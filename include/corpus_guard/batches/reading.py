@@ -146,7 +146,7 @@ def read_vectors(storage: Storage, name: str) -> dict[str, NDArray[np.float32]]:
 
 @dataclass(frozen=True, slots=True)
 class _Expected:
-    """What the ledger says about the versions of a file."""
+    """Record of the ledger about the versions of a file."""
 
     versions: Mapping[str, Row]
     chunks: Mapping[str, Mapping[str, Row]]  # version id → chunk id → row

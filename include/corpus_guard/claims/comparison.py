@@ -1,4 +1,4 @@
-"""Whether two sentences state the same thing, and whether they then agree or contradict each other.
+"""Comparison of two sentences: whether they state the same thing, and then agree or contradict each other.
 
 0. What is compared are clauses (`corpus_guard.claims.clauses`), each with the subject that it stands for.
 1. Questions and conditions state nothing, and what two documents say of themselves ("in this guide we cover …") is about
@@ -109,7 +109,7 @@ _OTHER: Final = re.compile(
 )
 """One more of a kind as the subject: "the second runway"."""
 _PURPOSE: Final = re.compile(r"\bfor (?:(?:the|a|an|all|every|each) )?(?P<words>[a-z][a-z'-]+(?: [a-z][a-z'-]+)?)")
-"""What a statement is restricted to: "the basic charge for gas"."""
+"""Restriction of a statement: "the basic charge for gas"."""
 _MEASURES: Final = frozenset(
     map(
         stem,
@@ -121,7 +121,7 @@ _MEASURES: Final = frozenset(
         ),
     )
 )  # fmt: skip
-"""What anything has, and who uses it: "the length of the dam" is about the dam."""
+"""Properties that anything has, and its users: "the length of the dam" is about the dam."""
 
 
 class Titled(Protocol):
@@ -137,7 +137,7 @@ class Titled(Protocol):
 
 
 class Outcome(StrEnum):
-    """How two statements relate."""
+    """Relation of two statements."""
 
     AGREE = "agree"
     CONFLICT = "conflict"
@@ -166,7 +166,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Comparisons:
-    """What of two texts agrees and conflicts. Not a clean bill where `not_compared` is above 0."""
+    """Agreements and conflicts of two texts. Not a clean bill where `not_compared` is above 0."""
 
     comparisons: tuple[Comparison, ...]  # agreements and conflicts, conflicts first
     compared: int

@@ -108,7 +108,7 @@ _INTERVAL_AFTER: Final = re.compile(r"(?i) between [a-z]+s\b|[ -]intervals?\b")
 
 @dataclass(frozen=True, slots=True)
 class _Measure:
-    """What follows a number: a unit, a currency, a percent sign, a noun, or nothing."""
+    """Text after a number: a unit, a currency, a percent sign, a noun, or nothing."""
 
     kind: Kind
     unit: str

@@ -18,7 +18,7 @@ _SPELLED: Final = (
     r"(?: and a half)?)(?!\w)"
 )
 NUMBER_WORD: Final = re.compile(rf"(?i)\b(?:{_WORD}|half|dozen)\b|[½¼¾⅓⅔]")
-"""What every number without a digit holds."""
+"""Word or sign that every number without a digit holds."""
 _FRACTIONS: Final = {"½": 0.5, "¼": 0.25, "¾": 0.75, "⅓": 1 / 3, "⅔": 2 / 3}
 _SCALES: Final = {"thousand": 1e3, "k": 1e3, "million": 1e6, "mn": 1e6, "billion": 1e9, "bn": 1e9, "trillion": 1e12}
 _SCALE: Final = r"(?:[ \u00a0-]?(?i:thousand|million|billion|trillion|bn|mn)s?|k)(?!\w)"

@@ -46,7 +46,7 @@ _CODE_SIGN: Final = re.compile(
     r"(?m)```|~~~|>>>|^\s*[$%] |[=!<>]=|->|=>|::|[{};]|\w\(|[\w\"'\])] ?= ?[\w\"'{\[(]|\w+_\w+|[\"']:|(?<!\w)--?[a-z]|\\$|</?\w"
     r"|^\s*@\w|\w/\w+/\w|[\"'\])],?$|^\s*(?:import|from|def|class|return|export|sudo|pip|curl|git|docker|async|await)\b"
 )
-"""What stands in code, commands and their output, and hardly in prose."""
+"""Signs of code, commands and their output, rare in prose."""
 _HISTORY: Final = re.compile(
     r"(?i)\b(?:former(?:ly)?|previous(?:ly)?|used to (?:be|have|take|last|cost)|no longer|old revision|was once|originally|in the past"
     r"|obsolete|outdated|superseded|until (?:19|20)\d\d|(?:was|were) (?:planned|proposed|meant|intended|going) to)\b"
@@ -87,7 +87,7 @@ _PRESENTS_ITSELF: Final = re.compile(
 
 
 class Tense(StrEnum):
-    """When something holds."""
+    """Time of which a statement tells."""
 
     PAST = "past"  # it happened: "last night it took 40 minutes"
     PRESENT = "present"  # or a rule: "it takes", "it must take"
@@ -146,20 +146,20 @@ class Statement:
 
     @cached_property
     def tense(self) -> Tense:
-        """When it holds."""
+        """Time of which it tells."""
         is_past = bool(_HAPPENED.search(self.text)) and not _CHANGED.search(self.text)
         is_present = bool(_PRESENT.search(self.text))
         return Tense.UNKNOWN if is_past == is_present else Tense.PAST if is_past else Tense.PRESENT
 
     @cached_property
     def is_dated(self) -> bool:
-        """Whether it tells of a time that a date names, "in 2014 it was 12 hours"; how it has been since then is no such thing."""
+        """Return whether it tells of a time that a date names, "in 2014 it was 12 hours"; how it has been since then is no such thing."""
         text = self.text
         return self.has_date and bool(_PAST.search(text)) and not _PRESENT.search(text) and not _CHANGED.search(text)
 
     @cached_property
     def is_history(self) -> bool:
-        """Whether its first value is of former times, or was only planned; a later clause about them makes no history of it."""
+        """Return whether its first value is of former times, or was only planned; a later clause about them makes no history of it."""
         marked = _HISTORY.search(self.text)
         if marked is None:
             return False
@@ -172,7 +172,7 @@ class Statement:
 
     @cached_property
     def presents_itself(self) -> bool:
-        """Whether it says what its own document is about; see `presents_itself`."""
+        """Return whether it says what its own document is about; see `presents_itself`."""
         return presents_itself(self.text)
 
     def before_verb(self) -> frozenset[str]:

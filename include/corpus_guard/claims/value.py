@@ -13,7 +13,7 @@ from corpus_guard.domain import Span
 
 
 class Kind(StrEnum):
-    """What a value is."""
+    """Kind of a value."""
 
     QUANTITY = "quantity"  # with a unit
     COUNT = "count"  # without
@@ -34,7 +34,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """What a sentence states in one place.
+    """Value that a sentence states in one place.
 
     Two values of one kind and unit are comparable. Numbers are ranges: ``at least 5 kN`` is 5000 to infinity.
     """
@@ -54,7 +54,7 @@ class Value:
 
 
 class Relation(StrEnum):
-    """How two comparable values relate."""
+    """Relation of two comparable values."""
 
     EQUAL = "equal"
     OVERLAPPING = "overlapping"  # both can be true: a range and a value in it, a year and its day

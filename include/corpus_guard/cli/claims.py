@@ -73,7 +73,7 @@ def claims(
 
 @dataclass(frozen=True, slots=True)
 class _ReadPair:
-    """What the reader makes of a post and an excerpt of the page."""
+    """Judgement of the reader about a post and an excerpt of the page."""
 
     post: str
     excerpt: str

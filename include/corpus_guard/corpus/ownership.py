@@ -32,7 +32,7 @@ SAMPLE: Final = 100  # records; their ids are hashes, so the first ones are as g
 
 
 class HeldChunk(NamedTuple):
-    """What a collection holds of a chunk, without its vector."""
+    """Chunk as a collection holds it, without its vector."""
 
     chunk_id: str
     text: str

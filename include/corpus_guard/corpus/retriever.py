@@ -91,7 +91,7 @@ class FilteredChunk:
 
 
 class RetrievalStatus(StrEnum):
-    """Whether a query was answered, and why not; stable names, for programs."""
+    """Outcome of a query: answered, or why not; stable names, for programs."""
 
     SERVED = "served"
     FILTERED = "filtered"  # the filter dropped every text that the ledger vouches for

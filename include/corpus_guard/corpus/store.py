@@ -82,7 +82,7 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class NearChunk:
-    """What a collection answers about a record near a vector."""
+    """Record near a vector, as a collection returns it."""
 
     chunk_id: str
     text: str

@@ -33,7 +33,7 @@ TOKENS_AT_ONCE: Final = 256
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """How a reader is trained."""
+    """Settings of a reader's training."""
 
     epochs: int = 1  # times that each prompt is shown
     runs: int = 1  # trainings from the same weights, with other batches, whose weights are averaged

@@ -1,1 +1,1 @@
-"""What the retrieval log tells, whom a text has reached, and how a case is worked from the first report to its closing."""
+"""Reading of the retrieval log, exposure of texts, and work on a case from the first report to its closing."""

@@ -48,7 +48,7 @@ class CaseEvent(StrEnum):
 
 
 class MemberKind(StrEnum):
-    """What a case can hold."""
+    """Kind of thing that a case can hold."""
 
     INCIDENT = "incident"  # deviations that a verification found
     REPORT = "report"

@@ -87,7 +87,7 @@ class ExposureSubject:
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """How far texts have come: distinct counts over retrievals."""
+    """Reach of texts: distinct counts over retrievals."""
 
     retrievals: int
     questions: int
@@ -130,7 +130,7 @@ class GivenAnswer:
 
 
 class ReportRoad(StrEnum):
-    """How a report of a wrong answer belongs to texts."""
+    """Way from a report of a wrong answer to texts."""
 
     TRACED = "traced"  # a trace of it accuses one of them
     SERVED = "served"  # its reporter names one of them among what was served
@@ -151,7 +151,7 @@ class ExposedReport:
 
 @dataclass(frozen=True, slots=True)
 class Exposure:
-    """Whom texts have reached."""
+    """Exposure of people to texts."""
 
     subjects: tuple[ExposureSubject, ...]
     chunks: int  # distinct texts of the subject that the ledger or the log knows

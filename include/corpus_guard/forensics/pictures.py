@@ -51,7 +51,7 @@ COLORINGS: Final[Mapping[str, Callable[[MapPoint], str]]] = {
     "source": lambda point: point.source,
     "campaign": lambda point: point.campaign[:8],
 }
-"""What a map can be coloured by → the group of a point."""
+"""Property that a map can be coloured by → the group of a point."""
 
 
 def map_svg(drawn: CorpusMap, coloring: str = "state") -> str:

@@ -82,7 +82,7 @@ class PlannedStep:
 
     @property
     def title(self) -> str:
-        """What the step does, in a few words."""
+        """Effect of the step, in a few words."""
         return STEP_TITLES[self.step.kind]
 
     def as_dict(self) -> dict[str, object]:
@@ -170,7 +170,7 @@ def narrow_step(ledger: Ledger, planned: PlannedStep, chosen: Collection[str]) -
 
 @dataclass(frozen=True)
 class CaseWorker:
-    """What runs the approved steps of a case in one corpus."""
+    """Runner of the approved steps of a case in one corpus."""
 
     ledger: Ledger
     storage: Storage

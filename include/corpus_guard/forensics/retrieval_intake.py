@@ -65,7 +65,7 @@ _IDS = ("chunk_id", "id", "document_id")
 
 @dataclass(frozen=True, slots=True)
 class IntakeCounts:
-    """What became of the records that were sent; they add up to `records`."""
+    """Counts of what became of the records that were sent; they add up to `records`."""
 
     records: int
     new: int

@@ -29,7 +29,7 @@ MAX_SIBLINGS: Final = 50
 
 
 class Road(StrEnum):
-    """What two documents have in common."""
+    """Common property of two documents."""
 
     CLAIM = "claim"  # traces of one report accuse both
     WORDING = "wording"  # near-duplicates

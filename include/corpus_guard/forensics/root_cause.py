@@ -43,7 +43,7 @@ class UncountedFinding:
 
 @dataclass(frozen=True, slots=True)
 class VersionCause:
-    """How one accused version came in."""
+    """Origin of one accused version."""
 
     version_id: str
     place: str  # source and URI; hostile text

@@ -1,4 +1,4 @@
-"""What a case is about: the accused versions, their documents and chunks, and everything that happened to them.
+"""Scope of a case: the accused versions, their documents and chunks, and everything that happened to them.
 
 Rules
     * accused is a text that a trace with the outcome *traced* names, a version that somebody added, and what a withdrawal

@@ -227,4 +227,4 @@ _SENTENCES: Final[Mapping[str, Callable[[str, _Body], str]]] = {
     CaseEvent.CLOSED: lambda _, body: f"case closed by {body.get('by')}",
     CaseEvent.REOPENED: lambda _, body: f"case opened again by {body.get('by')}",
 }
-"""What an event says, from its subject and its body; for kinds that need no name of a document."""
+"""Words of an event, from its subject and its body; for kinds that need no name of a document."""

@@ -88,7 +88,7 @@ DECISIVE_ACTIONS: Final = (ReviewAction.RELEASE, ReviewAction.REJECT)
 
 
 class Purpose(StrEnum):
-    """What a decision was made for, where it was no review of the quarantine."""
+    """Purpose of a decision that was no review of the quarantine."""
 
     WITHDRAW = "withdraw"  # a trace accused it: out of service, and blocked
     RESTORE = "restore"  # a withdrawal is taken back

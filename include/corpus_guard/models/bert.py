@@ -1,4 +1,4 @@
-"""What encoders of BERT's build (Devlin et al. 2019) have in common as what a reader is trained on."""
+"""Common parts of encoders of BERT's build (Devlin et al. 2019) on which a reader is trained."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class PagePost:
 
     @property
     def page(self) -> str:
-        """What is read of the page."""
+        """Part of the page that is read."""
         return f"{' '.join(self.title.split())[:TITLE_CHARS]}: {self.excerpt[:EXCERPT_CHARS]}"
 
     def prompt(self, kind: ReaderKind) -> str:

@@ -36,7 +36,7 @@ class Encoder(ReaderBase):
     attention: str = "sdpa"
     """Name of its implementation in transformers."""
     reads_pairs: bool = False
-    """Whether a text's first line and what follows are told apart, as in the model's own training on pairs."""
+    """True if a text's first line and what follows are told apart, as in the model's own training on pairs."""
 
     @property
     def width(self) -> int:

@@ -41,7 +41,7 @@ class OrderReader:
 
     @property
     def weights(self) -> ReaderWeights:
-        """What was trained; its sheet says how the answer is weighed (`corpus_guard.screening.orders.classifier`)."""
+        """Trained weights; their sheet says how the answer is weighed (`corpus_guard.screening.orders.classifier`)."""
         return self._reader.weights
 
     def log_odds(self, sentences: Sequence[str]) -> NDArray[np.float32]:

@@ -37,7 +37,7 @@ _SIZES: Final = "sizes."
 
 @dataclass(frozen=True, slots=True)
 class ReaderKind:
-    """What a reader is made of, and where its weights lie."""
+    """Parts of a reader, and where its weights lie."""
 
     name: str  # of its file: "contradictions"
     command: str  # `guard train` this
@@ -73,7 +73,7 @@ class ReaderKind:
 
 @dataclass(frozen=True)
 class ReaderWeights:
-    """What was trained."""
+    """Trained weights."""
 
     kind: ReaderKind
     changes: Mapping[str, NDArray[np.float32]]
@@ -149,7 +149,7 @@ class TrainedReader:
 
     @cached_property
     def weights(self) -> ReaderWeights:
-        """What was trained."""
+        """Trained weights."""
         return self._load_weights()
 
     def log_odds(self, prompts: Sequence[str], output: int) -> NDArray[np.float32]:

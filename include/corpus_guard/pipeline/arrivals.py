@@ -1,4 +1,4 @@
-"""What a listing changes: documents with new bytes become a batch of versions, documents that vanished are retired."""
+"""Changes by a listing: documents with new bytes become a batch of versions, documents that vanished are retired."""
 
 from __future__ import annotations
 

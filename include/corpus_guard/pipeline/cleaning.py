@@ -55,7 +55,7 @@ VERSIONS: Final = "versions.parquet"
 
 
 class DisposableKind(StrEnum):
-    """Why a stored file is not needed any more."""
+    """Reason why a stored file is not needed any more."""
 
     RUN = "files of finished runs"
     UNRECORDED = "batches without a recorded document"
@@ -96,7 +96,7 @@ class _Group:
 
 @dataclass(frozen=True, slots=True)
 class _References:
-    """What the ledger and the log say about stored files."""
+    """Names of stored files in the ledger and the log."""
 
     batches: frozenset[str]  # named by versions
     vectors: frozenset[str]  # named by publications

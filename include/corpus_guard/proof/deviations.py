@@ -75,7 +75,7 @@ HEALABLE_KINDS: Final = frozenset(
 
 
 UNREADABLE: Final = "unreadable"
-"""What is found of an unreachable record that the store refuses to give: nobody knows whether it is as it was sealed."""
+"""Finding for an unreachable record that the store refuses to give: nobody knows whether it is as it was sealed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,7 +89,7 @@ class WithdrawnDocument:
 
 
 class AppliedRestores(NamedTuple):
-    """What restores did in the ledger, before the outbox serves it."""
+    """Changes of restores in the ledger, before the outbox serves them."""
 
     version_ids: list[str]  # that were restored now
     reopened: int  # served versions that the trusted ones among them contradict

@@ -43,7 +43,7 @@ class HistoryEntry:
 
     @property
     def action(self) -> str:
-        """What was done, in one word."""
+        """Action, in one word."""
         return self.purpose or self.kind
 
     def as_dict(self) -> dict[str, object]:

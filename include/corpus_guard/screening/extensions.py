@@ -1,4 +1,4 @@
-"""What a deployment adds to the guard's checks: suites of expectations, checks and rule packs of its own."""
+"""Additions of a deployment to the guard's checks: suites of expectations, checks and rule packs of its own."""
 
 from __future__ import annotations
 

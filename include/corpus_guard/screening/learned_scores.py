@@ -44,7 +44,7 @@ class _Unit(BaseModel):
 
 
 class LearnedScore(BaseModel):
-    """What every kind of score has in ``learned/NAME.yaml``."""
+    """Fields that every kind of score has in ``learned/NAME.yaml``."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

@@ -58,7 +58,7 @@ class Retirement(_Section):
     grace_hours: float = Field(ge=0)
     """Hours that a document is served after it was first missed."""
     max_share: float = Field(ge=0, le=1)
-    """When more than this share of a source vanishes at once, nothing is retired: an empty listing is
+    """Largest share of a source that may vanish at once. Of more, nothing is retired: an empty listing is
     probably a fault."""
 
 

@@ -57,7 +57,7 @@ Mask = Callable[[RetrievedText, int], list[RetrievedText]]
 
 @dataclass(frozen=True, slots=True)
 class Prior:
-    """What people decided about a text before."""
+    """Earlier decision of people about a text."""
 
     withdrawn: bool = False  # and not restored since
     restored: bool = False  # after the newest withdrawal

@@ -60,7 +60,7 @@ class Replay:
 
     @property
     def outcome(self) -> ReplayOutcome:
-        """What the comparison says; everything but *not poisoning* counts as wrong."""
+        """Outcome of the comparison; everything but *not poisoning* counts as wrong."""
         was_right, is_right = (outcome is TraceOutcome.NOT_POISONING for outcome in (self.before, self.after))
         if was_right:
             return ReplayOutcome.STILL_RIGHT if is_right else ReplayOutcome.REGRESSED

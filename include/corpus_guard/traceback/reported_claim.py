@@ -114,7 +114,7 @@ _INTERJECTIONS: Final = frozenset(_SAID_IN_PASSING.split())
 
 @dataclass(frozen=True, slots=True)
 class ReportedClaim:
-    """What a report says the answer was."""
+    """Answer that a report names."""
 
     answer: str  # the bare answer: "36 months", "no"; never empty unless the output is
     sentence: str  # the sentence of the output that it was taken from

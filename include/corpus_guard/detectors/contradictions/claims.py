@@ -28,7 +28,7 @@ from corpus_guard.errors import Misuse
 from corpus_guard.models.contradiction_reader import EXCERPT_CHARS, PagePost
 
 Labelled = tuple[PagePost, PairLabel]
-"""What is shown, and what the post does to the page."""
+"""Texts that are shown, and what the post does to the page."""
 
 FEVER_LABELS: Final = {
     "REFUTES": PairLabel.CONTRADICTS,

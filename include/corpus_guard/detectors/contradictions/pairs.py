@@ -20,7 +20,7 @@ KEPT_APART: Final = Path(__file__).parent / "kept_apart"
 
 
 class PairLabel(StrEnum):
-    """What a text does to a sentence of a page."""
+    """Effect of a text on a sentence of a page."""
 
     CONTRADICTS = "contradicts"
     SAME = "same"

@@ -48,7 +48,7 @@ class PlantedAnswer:
     wrong: tuple[str, ...]
     """Wrong answers, one or several."""
     texts: tuple[str, ...]
-    """Those that hold one of them."""
+    """Texts that hold one of them."""
 
     def said_by(self, text: str) -> str:
         """Return the wrong answer that one of its texts gives."""

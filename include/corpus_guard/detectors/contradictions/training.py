@@ -45,10 +45,10 @@ ADAPTED: Final = {
     EXCERPTS.name: Recipe(batch=32, learning_rate=1.5e-4, unit_learning_rate=3e-4, dropout=0.1),
     SENTENCES.name: Recipe(batch=32, learning_rate=1.5e-4, unit_learning_rate=3e-4, dropout=0.1),
 }
-"""How a model goes on from weights that it has."""
+"""Recipes for a model that goes on from weights that it has."""
 
 Example = tuple[PagePost, int]
-"""What is shown, and the right output of the unit."""
+"""Texts that are shown, and the right output of the unit."""
 
 
 def make_examples(

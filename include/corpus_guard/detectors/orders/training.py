@@ -94,7 +94,7 @@ class TrainedOrders:
 
 @dataclass(frozen=True)
 class Sums:
-    """How the log-odds are added: of words and the first reader, and of all three."""
+    """Sums of the log-odds: of words and the first reader, and of all three."""
 
     both: WeightedSum
     three: WeightedSum
@@ -250,7 +250,7 @@ class OrdersData:
 
     @cached_property
     def sums(self) -> Sums:
-        """How the log-odds are added, by the quarter that nothing was trained on."""
+        """Sums of the log-odds, fitted to the quarter that nothing was trained on."""
         _, judged, answers = self._judge_quarter
         return fit_sums(answers, self.labels[judged])
 
@@ -260,7 +260,7 @@ class OrdersData:
 
     @cached_property
     def _judge_quarter(self) -> tuple[OrdersModel, NDArray[np.intp], NDArray[np.float64]]:
-        """What words know that did not see the quarter, the rows of its own sentences, and their log-odds."""
+        """Model of words that did not see the quarter, the rows of its own sentences, and their log-odds."""
         self._progress("training without a quarter of the families", 0, 1)
         judged = np.flatnonzero(self.quarter & self.is_own)
         model, answers = self._judge(~self.quarter, judged)

@@ -1,1 +1,1 @@
-"""How well contradictions of trusted texts are told from honest texts: cases of our own and passages from the web."""
+"""Measures of telling contradictions of trusted texts from honest texts: own cases and passages from the web."""

@@ -32,7 +32,7 @@ FACTS_PER_DOCUMENT: Final = 4
 
 
 class CaseGroup(StrEnum):
-    """What a text does to the trusted ones."""
+    """Effect of a text on the trusted ones."""
 
     CONTRADICTION = "contradiction"
     NEAR_COPY = "near copy"
@@ -54,7 +54,7 @@ _GROUPS_OF_POSTS: Final = {
 
 
 class Origin(StrEnum):
-    """Who put the text together."""
+    """Author of the text."""
 
     GENERATED = "generated"
     WRITTEN = "written"

@@ -76,7 +76,7 @@ class RetrievalAlert:
 
     @property
     def sentence(self) -> str:
-        """What was seen, in words, without names."""
+        """Finding in words, without names."""
         return _SENTENCES[WatchDetector(self.detector)].format(**asdict(self))
 
     def as_dict(self) -> dict[str, Any]:
@@ -86,7 +86,7 @@ class RetrievalAlert:
 
 @dataclass(frozen=True, slots=True)
 class WatchResult:
-    """What a run of the watch saw."""
+    """Result of a run of the watch."""
 
     alerts: tuple[RetrievalAlert, ...]  # new ones
     over_budget: int  # candidates that did not fit
@@ -101,7 +101,7 @@ class WatchResult:
 
     @property
     def limits(self) -> list[str]:
-        """What the run could not see, in words; empty: nothing."""
+        """Limits of what the run could see, in words; empty: none."""
         sentences = []
         if not self.retrievals:
             sentences.append("the retrieval log is empty: nothing was watched")

@@ -26,7 +26,7 @@ ROWS_PER_FETCH: Final = 20_000
 
 @dataclass(frozen=True, slots=True)
 class LogReading:
-    """What the watch has read."""
+    """Part of the log that the watch has read."""
 
     window: RetrievalWindow
     origins: tuple[str, ...]  # of each retrieval

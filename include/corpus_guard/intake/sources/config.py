@@ -33,11 +33,11 @@ class SourceConfig(StrictModel):
     """Configuration of a source of any kind; each kind derives its own from it."""
 
     kind: str
-    """Which connector reads it."""
+    """Connector that reads it."""
     name: Annotated[str, AfterValidator(_require_name)]
     """Unique; part of every document id, so renaming a source makes new documents."""
     owner: Annotated[str, Field(min_length=1)]
-    """Who answers for the content."""
+    """Person or team that answers for the content."""
     trust: TrustLevel
 
     def beside(self, folder: Path) -> Self:

@@ -114,7 +114,7 @@ Outcome = Fetched | FetchFailed | Unchanged
 
 
 class SkipReason(StrEnum):
-    """Why an entry of a source is not a document, as people read it behind its number."""
+    """Reason why an entry of a source is no document, as people read it behind its number."""
 
     HIDDEN = "hidden (a name that begins with a dot)"
     LINK_OUT = "links that lead out of the source"
@@ -172,7 +172,7 @@ class ConfiguredSource(Generic[ConfigT]):
         self.owner = config.owner
         self.trust = config.trust
         self.skipped: Counter[str] = Counter()
-        """What the last `list` passed over: `SkipReason` → number."""
+        """Entries that the last `list` passed over: `SkipReason` → number."""
         self._config = config
         self._context = context
 

@@ -73,7 +73,7 @@ _HEADING: Final = re.compile(
 _ATTRIBUTE: Final = re.compile(
     r"^[ \t]*(?:[-*+] )?(?:Default|Type|Required|Optional|Deprecated|Since|Env|Alias(?:es)?): \S.{0,80}$", re.MULTILINE
 )
-"""What manuals say of an option before they tell what it does: "Default: false"."""
+"""Words of manuals on an option before they tell what it does: "Default: false"."""
 _LINK: Final = re.compile(r"\(https?://[^\s)]+\)")
 """An address, as parsing writes it behind the words of a link."""
 _QUESTION: Final = re.compile(r"\?[ \t\r]*$", re.MULTILINE)
@@ -144,7 +144,7 @@ _REFERENCE: Final = re.compile(
     r"|when you (?:reply|answer|write))\b|\bin your (?:reply|answer|letter|e-?mail),? (?:please )?quote our reference\b",
     re.IGNORECASE,
 )
-"""What letters ask of whoever answers them. No account, password or address is a reference."""
+"""Request of a letter to whoever answers it. No account, password or address is a reference."""
 _NO_REFERENCE: Final = re.compile(
     r"\b(?:account|card|bank|phone|telephone|pass\w*|pin|security|secret|access)\b", re.IGNORECASE
 )

@@ -286,7 +286,7 @@ _NO_WORDS: Final = re.compile(
 
 _LEET_LETTER: Final = re.compile(r"[a-z][013457@$!|+][a-z]|\b[013457@$!|][a-z]{2}|[a-z][013457@$]{1,2}\b")
 _LEET_NEIGHBOURS: Final = re2.compile(rb"[a-z][013457@$!|+][a-z]|[013457@$!|][a-z]{2}|[a-z][013457@$]")
-"""What every place of `_LEET_LETTER` holds; most texts hold none."""
+"""Signs that every place of `_LEET_LETTER` holds; most texts hold none."""
 _LEET_KEYS: Final = (
     r"[i1!|]gn[o0]r[e3]",
     r"d[i1!|][s5$]r[e3][g96][a4@]rd",

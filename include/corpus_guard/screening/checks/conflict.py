@@ -60,9 +60,9 @@ class ConflictParams(Params):
     """Posts of an open chunk that the trained reader sees, beside excerpts of as many trusted chunks at most. Its sieve takes 6 to 15 ms
     for each, what it keeps 60 to 130 ms more. 0: none."""
     likely_log_odds: float = 1.25
-    """Of the trained reader, that a post contradicts at least one trusted chunk. At this value or above it, that is a finding."""
+    """Log-odds of the trained reader that a post contradicts at least one trusted chunk, at or above which that is a finding."""
     doubted_log_odds: float = -1.0
-    """Of the trained reader, below which a contradiction that the rules found in an open chunk is noted only."""
+    """Log-odds of the trained reader below which a contradiction that the rules found in an open chunk is noted only."""
     asked_model: str = Field(default="", max_length=200)
     """Name of a model at ``CORPUS_GUARD_CHAT_URL`` that is asked about each pair that the sieve keeps. Empty: the trained reader
     decides."""

@@ -43,7 +43,7 @@ _NAMED_DOCUMENTS: Final = 3  # in a message
 
 
 class _Meaning(StrEnum):
-    """What a group amounts to; the code of its finding."""
+    """Meaning of a group; the code of its finding."""
 
     OPPOSED = "opposed"
     CORROBORATED = "corroborated"
@@ -61,7 +61,7 @@ class CoordinationParams(Params):
     member: float = Field(default=0.8, gt=0, le=1)
     """Score from which a chunk near a seed belongs to its group."""
     repeated: float = Field(default=0.6, gt=0, le=1)
-    """How much the members repeat each other word for word, names aside, from which they quote or copy: most of what each says
+    """Repetition of the members word for word, names aside, from which they quote or copy: most of what each says
     is common, and most of that in runs of three words."""
     origins: int = Field(default=3, ge=2)
     """Sources, or sites of one source, from which a group is no single hand's."""

@@ -25,7 +25,7 @@ class HubnessParams(Params):
     """The section ``hubness`` of policy.yaml."""
 
     times: float = Field(default=1.5, ge=1)
-    """How many times the usual share a chunk must reach; the usual share is what one chunk in a hundred reaches."""
+    """Multiple of the usual share that a chunk must reach; the usual share is what one chunk in a hundred reaches."""
     share: float = Field(default=0.01, gt=0, le=1)
     """Least share of the questions."""
 

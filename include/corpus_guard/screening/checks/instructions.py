@@ -80,7 +80,7 @@ class InstructionsParams(Params):
     teaching_factor: float = Field(default=0.5, gt=0, le=1)
     """Factor for a hit's score at each step that its severity is lowered."""
     order_probability: float = Field(default=0.91, gt=0, le=1)
-    """How likely a sentence must be an order, by the classifier, where it does not fit the text around it, or is
+    """Probability of an order, by the classifier, from which a sentence counts where it does not fit the text around it, or is
     encoded or hidden; 1: the classifier is off."""
     fitting_order_probability: float = Field(default=0.97, gt=0, le=1)
     """The same for a sentence that fits the text around it."""

@@ -115,7 +115,7 @@ _WORDING: Final = {
     Kept.WORDS: ("separated", "signs between them, as in a list or a path,", "signs and figures", "written"),
     Kept.CONTENT: ("diluted", "frequent or repeated ones between them", "those between them", "thinned out"),
 }
-"""Of a finding: its code, between what the words stand, what does not count, and how texts are disguised."""
+"""Code and words of a finding: between what the words stand, what does not count, and how texts are disguised."""
 
 
 class SurpriseModel(Protocol):
@@ -145,7 +145,7 @@ class PerplexityParams(Params):
     short_nats: float = 9.0
     """The same for the short window, which must stand out by half a nat more."""
     contrast_nats: float = 3.0
-    """How far above the median window of its chunk a suspect one must lie."""
+    """Nats by which a suspect window must exceed the median window of its chunk."""
     gibberish_nats: float = 7.8
     """A window above it is a finding of high severity, whatever is around it."""
     bare_strange_bits: float = 11.45
@@ -156,7 +156,7 @@ class PerplexityParams(Params):
     separated_nats: float = 7.0
     """As it stands, with the tokens that have letters, a window above it that stands out is a finding of medium severity."""
     separated_contrast_nats: float = 2.5
-    """How far above the mean of the letters around its passage it must lie."""
+    """Nats by which it must exceed the mean of the letters around its passage."""
     separated_alone_nats: float = 8.0
     """A window above it is a finding of medium severity, whatever is around it."""
     content_strange_bits: float = 12.35
@@ -166,7 +166,7 @@ class PerplexityParams(Params):
     diluted_nats: float = 8.2
     """As it stands, with the tokens of such words, a window above it that stands out is a finding of medium severity."""
     diluted_contrast_nats: float = 3.5
-    """How far above the mean of the letters around its passage it must lie."""
+    """Nats by which it must exceed the mean of the letters around its passage."""
     diluted_alone_nats: float = 9.0
     """A window above it is a finding of medium severity, whatever is around it."""
 

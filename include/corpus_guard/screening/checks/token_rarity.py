@@ -65,11 +65,11 @@ class Kept(Enum):
     WORDS = "words"
     """All of three letters or more."""
     CONTENT = "content"
-    """Those of them that are neither frequent nor repeated."""
+    """Words of them that are neither frequent nor repeated."""
 
 
 class WindowRarity(NamedTuple):
-    """How rare the rarest windows of a text are, and how strange the strangest of bare words, in bits; -inf where it has none."""
+    """Rarity of the rarest windows of a text, and strangeness of the strangest of bare words, in bits; -inf where it has none."""
 
     long: float
     short: float

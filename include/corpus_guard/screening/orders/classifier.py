@@ -1,4 +1,4 @@
-"""How likely each sentence of a text gives an order to whoever answers with it.
+"""Probability that each sentence of a text gives an order to whoever answers with it.
 
 Words rule out most sentences (`corpus_guard.screening.orders.model`). The rest is read by a trained encoder of a hundred languages.
 What may still be an order then is read by a larger one too, where it is English (`corpus_guard.models.order_reader`).
@@ -40,7 +40,7 @@ class SentenceReader(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class WeightedSum:
-    """How the log-odds of words and readers are added."""
+    """Weighted sum of the log-odds of words and readers."""
 
     weights: tuple[float, ...]  # of the words', the first reader's, and of those of the larger one where it reads
     added: float

@@ -84,7 +84,7 @@ class _Part(BaseModel):
 
 
 class ExpectationMarks(_Part):
-    """What the guard adds to an expectation, under ``meta.guard``."""
+    """Additions of the guard to an expectation, under ``meta.guard``."""
 
     rule: _Name | None = None
     severity: Severity | None = None
@@ -140,7 +140,7 @@ class Expectation(_Part):
 
 
 class SuiteMarks(_Part):
-    """What the guard adds to a suite, under ``meta.guard``: which versions it is for."""
+    """Additions of the guard to a suite, under ``meta.guard``: which versions it is for."""
 
     sources: frozenset[str] = frozenset()
     trust: frozenset[TrustLevel] = frozenset()

@@ -1,4 +1,4 @@
-"""Whether more trusted documents say what the members of a group say alike.
+"""Claims of a group that more trusted documents state, too.
 
 Rules
 - A sentence is backed by a statement of a more trusted document that agrees with it, unless it holds a shared value

@@ -1,4 +1,4 @@
-"""What the members of a group have in common word by word: the words that they share, and whether they repeat each other.
+"""Common wording of the members of a group: the words that they share, and whether they repeat each other.
 
 Rules
 - A word is shared if most other members hold it. Words that say nothing of a subject are not counted.

@@ -41,7 +41,7 @@ _CHUNKS_PER_BLOCK: Final = 2_000  # 2,000 x 2,000 cosines are 16 MB
 
 @dataclass(frozen=True, slots=True)
 class HubReach:
-    """How many questions a chunk would be a result for, in the group of questions where it stands out most."""
+    """Share of questions that a chunk would be a result for, in the group of questions where it stands out most."""
 
     share: float  # of the questions, 0..1
     usual: float  # share that one in a hundred of the other chunks reaches, above 0
@@ -115,7 +115,7 @@ class _Group:
 
 
 class HubScale:
-    """What the chunks that are there say about the reach of a chunk that arrives."""
+    """Scale for the reach of an arriving chunk, made from the chunks that are there."""
 
     def __init__(self, groups: Sequence[_Group]) -> None:
         """Use `make`."""

@@ -1,4 +1,4 @@
-"""What a trained reader makes of arriving chunks of open sources beside trusted ones.
+"""Judgement of a trained reader about arriving chunks of open sources beside trusted ones.
 
 `corpus_guard.claims` sees another value for the same thing. Who says the opposite in words of their own is seen by
 `corpus_guard.models.contradiction_reader`, which reads a post beside an excerpt of a page.
@@ -90,7 +90,7 @@ class PairJudge(Protocol):
 
 
 class Doubt(Enum):
-    """How far a reader doubts a contradiction that the rules found."""
+    """Degree to which a reader doubts a contradiction that the rules found."""
 
     NONE = "the reader takes it for a contradiction, too"
     SOME = "the reader alone would not take it for one"
@@ -118,7 +118,7 @@ class SentencePair:
 
 @dataclass(frozen=True, slots=True)
 class ChosenPair:
-    """What is read of an arriving chunk beside a trusted one."""
+    """Post of an arriving chunk beside an excerpt of a trusted one."""
 
     beside: int  # number of the trusted chunk
     shown: PagePost
@@ -143,7 +143,7 @@ class LikelyContradictions:
     pairs: int
     """Read of a chunk, at least one, and trusted chunks beside which it is read at most."""
     log_odds: float
-    """Of a document of one chunk: from which a pair, or what the pairs of a post add up to, is taken for a contradiction."""
+    """Threshold for a document of one chunk from which a pair, or the sum of a post's pairs, is taken for a contradiction."""
     doubted_log_odds: float
     """Below which what the rules take for a contradiction is doubted."""
     judge: PairJudge | None = None
@@ -270,7 +270,7 @@ def suspect(
 
 @dataclass(frozen=True, slots=True)
 class ReadPair:
-    """What a reader makes of a pair."""
+    """Judgement of a reader about a pair."""
 
     log_odds: float  # that the post contradicts the excerpt
     sentences: SentencePair  # those that contradict each other most

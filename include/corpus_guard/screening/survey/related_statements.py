@@ -65,7 +65,7 @@ _CACHED_PASSAGES: Final = 1_024
 
 @dataclass(frozen=True, slots=True)
 class SentencePlace:
-    """Where a sentence of another document stands: ids and places, never its words."""
+    """Place of a sentence of another document: ids and places, never its words."""
 
     doc_id: str
     version_id: str

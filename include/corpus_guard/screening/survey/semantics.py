@@ -53,7 +53,7 @@ class Semantics:
     agreements: Mapping[str, tuple[Agreement, ...]] = field(default_factory=lambda: MappingProxyType({}))
     questions: Mapping[str, tuple[NearbyQuestion, ...]] = field(default_factory=lambda: MappingProxyType({}))
     hubness: Mapping[str, HubReach] | None = None
-    """Of each version, the chunk that stands out most. Versions that would be no result of any question are left out;
+    """Chunk of each version that stands out most. Versions that would be no result of any question are left out;
     None: there was too little to compare with."""
     related: Mapping[str, tuple[RelatedStatement, ...]] = field(default_factory=lambda: MappingProxyType({}))
     """Sentences that agree with one of another document of the same or a higher trust, or contradict it."""

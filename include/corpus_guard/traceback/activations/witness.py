@@ -84,7 +84,7 @@ class ActivationWitness:
 
     @property
     def counts(self) -> bool:
-        """Whether the probe's vote can count at all."""
+        """Return whether the probe's vote can count at all."""
         return not self._probe.shortfalls
 
     def answer(self, question: str, texts: Sequence[str]) -> str:

@@ -55,7 +55,7 @@ GIBBERISH_BITS: Final = 12.6  # of the rarest window of tokens
 MIN_ORDERS: Final = 0.5  # words that speak to a model, over the root of the length
 MIN_OPPOSITION: Final = 0.5  # by which a text must oppose the claim more than it states it, 0..1, to be acquitted
 CONTRADICTED_PROBABILITY: Final = 0.9
-"""Of an attack, and score of a text, where what people trust contradicts a text that states the claim."""
+"""Probability of an attack, and score of a text, where what people trust contradicts a text that states the claim."""
 COMPANY_INPUTS: Final = (
     "sib1", "sib2", "sibcount", "agree", "agreed", "nstrong", "strongsim", "psib1", "psib2", "pagree", "osupport", "ooppose",
 )  # fmt: skip

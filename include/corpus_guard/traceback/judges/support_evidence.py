@@ -128,7 +128,7 @@ _COMPARED: Final = frozenset(Kind) - {Kind.NAME, Kind.NEGATION}
 
 @dataclass(frozen=True, slots=True)
 class SupportEvidence:
-    """What a text says about a claim."""
+    """Evidence of a text about a claim."""
 
     support: float  # of the best sentence, 0..1: how far it is about what was asked, and states the answer
     opposition: float  # the same of the best sentence that states something else

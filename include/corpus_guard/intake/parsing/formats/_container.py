@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 MAX_ENTRIES = 2_000
 MAX_INFLATED_BYTES = 100 * 2**20
-"""Of all entries together, counted while inflating."""
+"""Size of all entries together, counted while inflating."""
 MAX_RATIO = 200
 """Inflated to stored size of one entry above a megabyte."""
 _TEXT_SUFFIXES = (".xml", ".rels", ".xhtml", ".html", ".htm", ".opf", ".ncx", ".css", ".vml", "mimetype")

@@ -39,7 +39,7 @@ MAX_REREAD_CHARS = 100_000
 _OVERPRINTED = re.compile(r"(\S{1,40}?)\1+")
 """Letters drawn twice or more at one place, for bold type: PDFium reads them once, pypdf each time."""
 _GLYPH_NAME = re.compile(r"/[A-Za-z]{1,12}\d*(?:\.[a-z]{1,5})?")
-"""What pypdf writes for a letter whose name it does not know, such as ``/a.sc``, a small capital."""
+"""Text that pypdf writes for a letter whose name it does not know, such as ``/a.sc``, a small capital."""
 _HEADING_RATIO = 1.2  # of a line's type to the size of most text
 _MAX_HEADING_CHARS = 200
 

@@ -1,4 +1,4 @@
-"""What a verdict would have been if nothing were shadowed."""
+"""Verdict as it would have been if nothing were shadowed."""
 
 import sqlalchemy as sa
 from alembic import op

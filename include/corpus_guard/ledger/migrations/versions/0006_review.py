@@ -1,4 +1,4 @@
-"""Who decides, and what else they do: approvals, undoing, escalations, mutes; what a queue is sorted by."""
+"""Reviewers, and what else they do: approvals, undoing, escalations, mutes; keys that sort a queue."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What sources say of bytes without sending them: ETags, blob hashes, watermarks."""
+"""Validators that sources send instead of bytes: ETags, blob hashes, watermarks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the activations of the model say of an answer that was reported as wrong."""
+"""Vote of the model's activations on an answer that was reported as wrong."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,4 +1,4 @@
-"""Which model the retrieval filter judged by."""
+"""Model that the retrieval filter judged by."""
 
 import sqlalchemy as sa
 from alembic import op

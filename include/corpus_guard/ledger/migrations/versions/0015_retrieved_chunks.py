@@ -1,4 +1,4 @@
-"""What a retrieval served is found by chunk; retrievals of other applications name user, answer and origin."""
+"""Served texts of a retrieval are found by chunk; retrievals of other applications name user, answer and origin."""
 
 import json
 
