@@ -85,7 +85,7 @@ MAX_CHARS_BEFORE: Final = 700
 TOKENS_OF_LINE: Final = 12
 """Tokens of an ordinary line. Headlines, names and tags stand in shorter ones, and the first word of each can hardly be foreseen."""
 LINE_NATS: Final = 4.8
-"""What each line above that number takes off the nats of a window, all tokens together."""
+"""Nats that each line above that number takes off a window, all tokens together."""
 MAX_LINES_NATS: Final = 0.6
 """Most that lines take off the mean: random words in lines of two or three still lie above the limits."""
 
