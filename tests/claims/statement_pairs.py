@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from corpus_guard.claims.statements import read_statements
+from corpus_guard.claims.text_comparison import compare_texts
+
 PAIRS: Sequence[tuple[str, str, str]] = (
     # --- documents that speak of themselves, numbers as subjects
     (
@@ -159,3 +162,9 @@ PAIRS: Sequence[tuple[str, str, str]] = (
     ("unrelated", "Do not push it to the harbour.", "And then push them to the harbour."),
     ("unrelated", "Defaults to 100.", "The number of items, defaults to 200."),
 )
+
+
+def outcome_of(one: str, other: str) -> str:
+    """Return the first outcome of two texts; a conflict comes before an agreement."""
+    comparisons = compare_texts(read_statements(one).statements, read_statements(other).statements).comparisons
+    return comparisons[0].outcome.value if comparisons else "unrelated"

@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from corpus_guard.claims.comparison import compare_texts
 from corpus_guard.claims.statements import read_statements
+from corpus_guard.claims.text_comparison import compare_texts
 from corpus_guard.claims.values import read_values
 
 LENGTH = 20_000

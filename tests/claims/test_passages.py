@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from corpus_guard.claims import statements
-from corpus_guard.claims.comparison import Outcome, compare_texts
+from corpus_guard.claims.comparison import Outcome
 from corpus_guard.claims.passages import MAX_PAIRS, StatedPassage, compare_passages
 from corpus_guard.claims.statements import read_statements
+from corpus_guard.claims.text_comparison import compare_texts
 
 FREQUENT = frozenset(["pump", "harbour", "town", "year", "established", "team", "captain", "kensas", "weighs"])
 

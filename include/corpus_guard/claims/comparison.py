@@ -4,27 +4,20 @@
 1. Questions and conditions state nothing, and what two documents say of themselves ("in this guide we cover …") is about
    two things. How it was formerly, or at a time that is named, does not contradict how it is, and what happened once does
    not contradict a rule.
-2. Two sentences are about the same thing when most of what they are about, weighed by rarity, is common, and
-   when only one of them says more than the other. Where each has a word that the other lacks, one may stand in
-   the place of the other: "the red pump" is not "the blue pump". Words after the value, in a clause of their own,
-   do not count, nor does a name that the other text holds elsewhere.
-3. A sentence that names its subject is about that subject: the other text must name it too. A sentence that names
-   none is about the name before it, or that of the title; two such names that the other text lacks are two subjects.
-   So are "it", "she" and "the population" that stand for two such names, and two titles, each without a telling word
-   that the other text holds, unless the sentences share a rare word in the place of a subject.
-   Nor are "the power station of the dam", "the second runway" and "the children's choir" what the other text is about,
-   nor "Solvane E" beside "Solvane D", nor a charge "for gas" where no gas is mentioned.
-4. They *conflict* when values of one kind differ beyond rounding, or when one says what the other denies. A name
+2. Two sentences are about the same thing when most of what they are about, weighed by rarity, is common, when they may
+   have one subject (`corpus_guard.claims.subjects`), and when only one of them says more than the other. Where each has
+   a word that the other lacks, one may stand in the place of the other: "the red pump" is not "the blue pump". Words
+   after the value, in a clause of their own, do not count, nor does a name that the other text holds elsewhere.
+3. They *conflict* when values of one kind differ beyond rounding, or when one says what the other denies. A name
    is a value only where one name can be right: "the CEO is", "founded by", "is called". Where a date differs and
    something else too, the sentences tell of two times.
-5. They *agree* when a value is equal, or when the words are the same and there is none to compare.
-6. Two contacts of one kind conflict also where the text around one holds every word that is said of the other, whatever
+4. They *agree* when a value is equal, or when the words are the same and there is none to compare.
+5. Two contacts of one kind conflict also where the text around one holds every word that is said of the other, whatever
    the sentence of that other says besides.
    Addresses of pages and pictures are links, which conflict only in sentences about the same thing.
-7. Code and commands conflict only where they are the same but for the value, and short ones only by a contact. The reader's
+6. Code and commands conflict only where they are the same but for the value, and short ones only by a contact. The reader's
    own machine ("localhost") is no contact, and lines of links say nothing themselves.
-8. A text that states a value twice, of two things, contradicts nobody who repeats one of them.
-9. Otherwise they are *unrelated*, also where a range and a value in it can both be true.
+7. Otherwise they are *unrelated*, also where a range and a value in it can both be true.
 
 Precision before recall: a conflict is shown to a person. Which statement is right is not decided here.
 """
@@ -32,21 +25,23 @@ Precision before recall: a conflict is shown to a person. Which statement is rig
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
-from typing import Final, Protocol
+from typing import Final
 
-import numpy as np
-from numpy.typing import NDArray
-
-from corpus_guard.claims.clauses import FINITE, begins_with_pronoun
+from corpus_guard.claims.clauses import FINITE
 from corpus_guard.claims.statements import MASK, Statement, Tense, words_of_name
+from corpus_guard.claims.subjects import (
+    RARE_WEIGHT,
+    have_two_subjects,
+    may_have_one_subject,
+    stand_for_two,
+    tell_of_parts,
+)
 from corpus_guard.claims.value import Kind, Relation, Value, relate
-from corpus_guard.claims.vocabulary import EMPTY, stem
-from corpus_guard.models import TextEmbedder
+from corpus_guard.claims.vocabulary import stem
 
 SHARED_OF_SMALLER: Final = 0.6  # of the weight of the sentence that says less, 0..1
 SHARED_OF_BOTH: Final = 0.2  # of the weight of both together (Jaccard), 0..1
@@ -56,9 +51,6 @@ SAME_CODE: Final = 0.9  # Jaccard from which two pieces of code are compared: th
 SAME_MEANING: Final = 0.8  # cosine of the masked sentences that makes up for other words
 SHARED_BY_NUMBERS: Final = 0.4  # the same where the values are bare numbers, which count or name anything
 MIN_SHARED: Final = 2  # words in common, where the two do not consist of the same one
-RARE_WEIGHT: Final = 2.5  # of a word that no vocabulary holds
-MAX_PAIRS: Final = 5_000  # compared in one call; the others are counted
-MAX_STEPS: Final = 1_000_000  # looked up to find those pairs
 _LONGEST_NEARBY: Final = 40  # characters before a value that tell two values of one kind apart
 
 CONTACTS: Final = frozenset({Kind.PHONE, Kind.IBAN, Kind.EMAIL, Kind.DOMAIN})
@@ -95,45 +87,6 @@ _NEXT_CLAUSE: Final = re.compile(
 )
 _SUPPOSED: Final = re.compile(r"(?i)\b(?:if|whether|unless|in case|when)\b[^,;]*")
 _FIRST_CLAUSE: Final = re.compile(r"[;:]\s")
-_PART: Final = re.compile(
-    r"(?i)\W*(?:(?:and|but|so) )?(?:(?:on|in|at|with|behind) )?(?:(?:the|a|an|all|most|older|another) )?"
-    r"(?P<part>[a-z][\w'-]+(?: [a-z][\w'-]+){0,2}?) (?:of|behind|beside|for|at|in) "
-)
-"""A part or relative of a thing as the subject: "the power station of the dam"."""
-_BARE: Final = re.compile(
-    r"(?i)\W*(?:(?:as of|in|at|by|on|during|since) [^,;]{1,40}, )?(?:the|its|their) (?P<noun>[a-z]+) (?:is|are|was|were|had|has)\b"
-)
-"""A subject whose owner the clause does not name: "as of 2010, the population was"."""
-_OTHER: Final = re.compile(
-    r"(?i)\W*(?:(?:and|but|so) )?(?:(?:the|a|an|its|their) )?(?P<rank>another|other|second|third|next|older|former) [a-z]"
-)
-"""One more of a kind as the subject: "the second runway"."""
-_PURPOSE: Final = re.compile(r"\bfor (?:(?:the|a|an|all|every|each) )?(?P<words>[a-z][a-z'-]+(?: [a-z][a-z'-]+)?)")
-"""Restriction of a statement: "the basic charge for gas"."""
-_MEASURES: Final = frozenset(
-    map(
-        stem,
-        (
-            "length", "height", "width", "depth", "weight", "mass", "size", "area", "volume", "capacity", "age", "date", "year", "day",
-            "time", "number", "amount", "price", "cost", "fee", "rate", "limit", "maximum", "minimum", "value", "name", "address",
-            "temperature", "pressure", "speed", "population", "distance", "diameter", "rule", "use", "visitors", "guests", "customers",
-            "users", "members", "owners", "readers", "people", "everybody", "nobody", "anybody", "one", "it", "they",
-        ),
-    )
-)  # fmt: skip
-"""Properties that anything has, and its users: "the length of the dam" is about the dam."""
-
-
-class Titled(Protocol):
-    """A text, or a statement of it, as far as its title tells what it is about."""
-
-    @property
-    def title(self) -> Set[str]:
-        """Return the words of the title that tell it from others."""
-
-    @property
-    def context(self) -> Set[str]:
-        """Return the lower-case words of the text and its title."""
 
 
 class Outcome(StrEnum):
@@ -164,20 +117,6 @@ class Comparison:
         return self.values[0][0].kind if self.values else None
 
 
-@dataclass(frozen=True, slots=True)
-class Comparisons:
-    """Agreements and conflicts of two texts. Not a clean bill where `not_compared` is above 0."""
-
-    comparisons: tuple[Comparison, ...]  # agreements and conflicts, conflicts first
-    compared: int
-    not_compared: int  # pairs beyond the budget
-
-    @property
-    def is_complete(self) -> bool:
-        """Return whether every pair of statements that share a word was compared."""
-        return self.not_compared == 0
-
-
 def compare(statement: Statement, other: Statement, similarity: float | None = None) -> Comparison:
     """Return whether two statements agree, conflict, or are about different things.
 
@@ -189,10 +128,15 @@ def compare(statement: Statement, other: Statement, similarity: float | None = N
     comparison = _compare(statement, other, similarity)
     # Asked last: what a statement stands for is read from the sentences before it.
     if comparison.outcome is not Outcome.UNRELATED and (
-        statement.is_history != other.is_history or _stand_for_two(statement, other)
+        statement.is_history != other.is_history or stand_for_two(statement, other)
     ):
         return Comparison(statement, other, Outcome.UNRELATED, comparison.sameness)
     return comparison
+
+
+def sameness(statement: Statement, other: Statement) -> float:
+    """Return the share of the weight that two statements are both about, 0..1."""
+    return _shared(_weights(statement, other), _weights(other, statement))[1]
 
 
 def _compare(statement: Statement, other: Statement, similarity: float | None) -> Comparison:
@@ -203,67 +147,33 @@ def _compare(statement: Statement, other: Statement, similarity: float | None) -
     too_few = len(words.keys() & other_words.keys()) < MIN_SHARED < min(len(words), len(other_words)) - 1
     if too_few:
         return Comparison(statement, other, Outcome.UNRELATED, 0.0)
-    if pair := None if _have_two_years(statement, other) else _exchanged_names(statement, other):
-        return Comparison(statement, other, Outcome.CONFLICT, _shared(words, other_words)[1], (pair,))
+    smaller, jaccard = _shared(words, other_words)
+    if not _have_two_years(statement, other) and (names := _exchanged_names(statement, other)):
+        return Comparison(statement, other, Outcome.CONFLICT, jaccard, (names,))
     own_names, other_names = _names_apart(statement, other), _names_apart(other, statement)
     if own_names and other_names:
         return _compare_names(statement, other, own_names, other_names)
-    smaller, jaccard = _shared(words, other_words)
-    is_same = smaller >= SHARED_OF_SMALLER and jaccard >= SHARED_OF_BOTH
-    is_same &= (
-        len(statement.words.keys() & other.words.keys()) >= MIN_SHARED
-        or _covers(statement, other)
-        or _covers(other, statement)
-    )
-    is_same |= similarity is not None and similarity >= SAME_MEANING and jaccard > 0
+    is_alike = similarity is not None and similarity >= SAME_MEANING and jaccard > 0
+    is_common = is_alike or _share_most(statement, other, smaller, jaccard)
+    return _compare_values(statement, other, jaccard, is_same=is_common and may_have_one_subject(statement, other))
+
+
+def _compare_values(statement: Statement, other: Statement, jaccard: float, *, is_same: bool) -> Comparison:
+    """Compare what two statements say, of the same thing or not: contacts may be those of one thing all the same."""
     equal, different = _relate_values(statement, other)
-    is_code = statement.is_code or other.is_code
-    is_same = (
-        is_same
-        and _names_subject(statement, other)
-        and _names_subject(other, statement)
-        and (not have_two_subjects(statement, other) or _share_subject(statement, other))
-        and not _tell_of_parts(statement, other)
-        and not _names_variant(statement, other)
-        and not _is_for_something_else(statement, other)
-    )
     if different and all(value.kind in CONTACTS for value, _ in different):  # everybody has an address
         is_same = _name_one_contact(statement, other, different, jaccard, is_same=is_same)
-    if not is_same or (is_code and jaccard < SAME_CODE):
+    if not is_same or (jaccard < SAME_CODE and (statement.is_code or other.is_code)):
         return Comparison(statement, other, Outcome.UNRELATED, jaccard)
-    outcome, values, is_denial = Outcome.UNRELATED, equal, False
     if statement.is_negated != other.is_negated:
-        is_complete = len(equal) >= min(len(_stated(statement)), len(_stated(other)))  # nothing else is at odds
-        is_one_time = not _differ_in_time(statement, other)
-        if not different and is_complete and is_one_time and _contradicts(statement, other, jaccard):
-            outcome, is_denial = Outcome.CONFLICT, True
+        if not different and _is_denial(statement, other, equal, jaccard):
+            return Comparison(statement, other, Outcome.CONFLICT, jaccard, tuple(equal), is_denial=True)
     elif different:
-        values = [
-            pair
-            for pair in different
-            if not (
-                is_code
-                and min(len(statement.words), len(other.words)) < FEWEST_WORDS_OF_CODE
-                and pair[0].kind not in CONTACTS
-            )
-            and (
-                not _differ_in_subject(statement, other, *pair)
-                or _pay_one(statement, other, [pair])
-                or (pair[0].kind in CONTACTS and _is_within(statement, other))
-            )
-            and not (_is_in_title(statement, pair[0]) and _is_in_title(other, pair[1]))
-            and (_says_of_what(pair[0]) or jaccard >= SHARED_BY_NUMBERS)
-        ]
-        is_named = not words.keys() | other_words.keys() <= _UNNAMED
-        if values and is_named and not _tell_of_two_times(statement, other, different):
-            outcome = Outcome.CONFLICT
-    elif not _differ_in_subject(statement, other, None, None) and (
-        equal or (jaccard >= SAME_WORDING and not _stated(statement) and not _stated(other))
-    ):
-        outcome = Outcome.AGREE
-    return Comparison(
-        statement, other, outcome, jaccard, () if outcome is Outcome.UNRELATED else tuple(values), is_denial
-    )
+        if conflicting := _conflicting(statement, other, different, jaccard):
+            return Comparison(statement, other, Outcome.CONFLICT, jaccard, conflicting)
+    elif _is_agreement(statement, other, equal, jaccard):
+        return Comparison(statement, other, Outcome.AGREE, jaccard, tuple(equal))
+    return Comparison(statement, other, Outcome.UNRELATED, jaccard)
 
 
 def _may_relate(statement: Statement, other: Statement) -> bool:
@@ -284,90 +194,69 @@ def _share_too_little(statement: Statement, other: Statement) -> bool:
     return fewest > MIN_SHARED + 1 and len(statement.reach & other.reach) < MIN_SHARED
 
 
-def compare_texts(
-    statements: Sequence[Statement],
-    others: Sequence[Statement],
-    embedder: TextEmbedder | None = None,
-    max_pairs: int = MAX_PAIRS,
-) -> Comparisons:
-    """Return the agreements and conflicts between two texts' statements.
-
-    Only pairs with a word in common are compared, those with the most in common first, and at most `max_pairs`.
-    """
-    chosen, left_out = _candidates(statements, others, max_pairs)
-    vectors = _embed(embedder, statements, others, chosen)
-    results = []
-    for first, second in chosen:
-        similarity = float(vectors[0][first] @ vectors[1][second]) if vectors else None
-        comparison = compare(statements[first], others[second], similarity)
-        is_conflict = comparison.outcome is Outcome.CONFLICT
-        if comparison.outcome is Outcome.AGREE or (is_conflict and not _is_confirmed(comparison, others)):
-            results.append(comparison)
-    results.sort(key=lambda comparison: (comparison.outcome is not Outcome.CONFLICT, -comparison.sameness))
-    return Comparisons(tuple(results), len(chosen), left_out)
-
-
-def _is_confirmed(conflict: Comparison, others: Sequence[Statement]) -> bool:
-    """Return whether the other text states the first value too, of what is at least as much the same thing."""
-    if not conflict.values:
-        return False
-    value = conflict.values[0][0]
-    return any(
-        any(relate(value, rival) is Relation.EQUAL and not rival.is_denied for rival in other.values)
-        and _shared(_weights(conflict.statement, other), _weights(other, conflict.statement))[1] >= conflict.sameness
-        for other in others
-        if other is not conflict.other
-    )
-
-
-def names_one(statement: Statement, name: Value) -> bool:
-    """Return whether a name stands where only one name can be right: "the CEO is", "founded by"."""
-    return bool(_ONE_NAME.search(statement.text.lower().replace(name.normal, MASK, 1)))
-
-
-def _candidates(
-    statements: Sequence[Statement], others: Sequence[Statement], max_pairs: int
-) -> tuple[list[tuple[int, int]], int]:
-    """Return the pairs with most in common, and how many pairs with a word in common may be left out."""
-    holders: defaultdict[str, list[int]] = defaultdict(list)
-    for number, statement in enumerate(others):
-        for word in _keys(statement):
-            holders[word].append(number)
-    shared: list[tuple[float, int, int]] = []
-    left_out = steps = 0
-    for first, statement in enumerate(statements):
-        keys = _keys(statement)
-        steps += sum(len(holders[word]) for word in keys if word in holders)
-        if steps > MAX_STEPS:
-            left_out += len(others)
-            continue
-        weights: defaultdict[int, float] = defaultdict(float)
-        for word, weight in keys.items():
-            for second in holders.get(word, ()):
-                weights[second] += weight
-        shared += [(-weight, first, second) for second, weight in weights.items()]
-    shared.sort()
-    return [(first, second) for _, first, second in shared[:max_pairs]], left_out + max(0, len(shared) - max_pairs)
-
-
-def _keys(statement: Statement) -> Mapping[str, float]:
-    """Return what two statements must share to be compared: a word, or a contact of one kind."""
-    contacts = {value.kind.value: 0.0 for value in statement.values if value.kind in CONTACTS}
-    return {**statement.words, **contacts} if contacts else statement.words
-
-
-def _embed(
-    embedder: TextEmbedder | None,
-    statements: Sequence[Statement],
-    others: Sequence[Statement],
-    chosen: Sequence[tuple[int, int]],
-) -> tuple[NDArray[np.float32], NDArray[np.float32]] | None:
-    if embedder is None or not chosen:
-        return None
+def _share_most(statement: Statement, other: Statement, smaller: float, jaccard: float) -> bool:
+    """Return whether most of what two statements are about is common, by weight and by the number of words."""
     return (
-        embedder.embed([statement.masked for statement in statements]),
-        embedder.embed([statement.masked for statement in others]),
+        smaller >= SHARED_OF_SMALLER
+        and jaccard >= SHARED_OF_BOTH
+        and (
+            len(statement.words.keys() & other.words.keys()) >= MIN_SHARED
+            or _covers(statement, other)
+            or _covers(other, statement)
+        )
     )
+
+
+def _is_denial(statement: Statement, other: Statement, equal: Sequence[tuple[Value, Value]], jaccard: float) -> bool:
+    """Return whether one statement denies what the other says, and nothing else is at odds."""
+    return (
+        len(equal) >= min(len(_stated(statement)), len(_stated(other)))
+        and not _differ_in_time(statement, other)
+        and _contradicts(statement, other, jaccard)
+    )
+
+
+def _is_agreement(statement: Statement, other: Statement, equal: Sequence[tuple[Value, Value]], jaccard: float) -> bool:
+    """Return whether a value is equal, or the words are the same and there is none to compare."""
+    if _differ_in_subject(statement, other, None, None):
+        return False
+    return bool(equal) or (jaccard >= SAME_WORDING and not _stated(statement) and not _stated(other))
+
+
+def _conflicting(
+    statement: Statement, other: Statement, different: Sequence[tuple[Value, Value]], jaccard: float
+) -> tuple[tuple[Value, Value], ...]:
+    """Return the pairs of different values that cannot both be right."""
+    if _name_nothing(statement, other) or _tell_of_two_times(statement, other, different):
+        return ()
+    return tuple(pair for pair in different if _exclude_each_other(statement, other, pair, jaccard))
+
+
+def _name_nothing(statement: Statement, other: Statement) -> bool:
+    """Return whether neither statement says what has its value."""
+    return _weights(statement, other).keys() | _weights(other, statement).keys() <= _UNNAMED
+
+
+def _exclude_each_other(statement: Statement, other: Statement, pair: tuple[Value, Value], jaccard: float) -> bool:
+    """Return whether two different values are stated of the same thing, each in the clause where it stands."""
+    value, rival = pair
+    is_contact = value.kind in CONTACTS
+    if _is_short_code(statement, other) and not is_contact:
+        return False
+    if _is_in_title(statement, value) and _is_in_title(other, rival):
+        return False
+    if not _says_of_what(value) and jaccard < SHARED_BY_NUMBERS:
+        return False
+    return (
+        not _differ_in_subject(statement, other, value, rival)
+        or _pay_one(statement, other, [pair])
+        or (is_contact and _is_within(statement, other))
+    )
+
+
+def _is_short_code(statement: Statement, other: Statement) -> bool:
+    is_code = statement.is_code or other.is_code
+    return is_code and min(len(statement.words), len(other.words)) < FEWEST_WORDS_OF_CODE
 
 
 def _shared(own: Mapping[str, float], others: Mapping[str, float]) -> tuple[float, float]:
@@ -382,51 +271,6 @@ def _shared(own: Mapping[str, float], others: Mapping[str, float]) -> tuple[floa
 def _names_apart(statement: Statement, other: Statement) -> list[Value]:
     """Return the names of `statement` of which `other` and its text do not hold every word."""
     return [value for value in statement.names if not set(words_of_name(value.normal)) <= other.context]
-
-
-def _names_subject(statement: Statement, other: Statement) -> bool:
-    """Return whether the text of `statement` may be about what `other` names: in itself, or in the title of its text."""
-    if other.referent and not other.referent & (statement.words.keys() | statement.about):
-        return False
-    named = [words_of_name(value.normal) for value in other.names]
-    if named:
-        return any(word in statement.context for words in named for word in words)
-    if any(word in statement.words and weight >= RARE_WEIGHT for word, weight in other.words.items()):
-        return True  # perhaps a name that begins the sentence, where every word has a capital
-    own = frozenset(statement.name_stems) or statement.subject
-    return not other.subject or not own or other.subject <= statement.context
-
-
-def _stand_for_two(statement: Statement, other: Statement) -> bool:
-    """Return whether each is about "it" or "the population" and stands for a name that the other text does not hold."""
-    return (
-        bool(statement.subject and other.subject)
-        and _names_no_owner(statement.text)
-        and _names_no_owner(other.text)
-        and not statement.subject <= other.context
-        and not other.subject <= statement.context
-    )
-
-
-def _names_no_owner(clause: str) -> bool:
-    """Return whether the subject of a clause is a pronoun, or something that anything has: "the population"."""
-    measured = _BARE.match(clause)
-    return begins_with_pronoun(clause) or (measured is not None and stem(measured["noun"].lower()) in _MEASURES)
-
-
-def _names_variant(statement: Statement, other: Statement) -> bool:
-    """Return whether `statement` names a variant of what the other's text names: "Solvane E" beside "Solvane D"."""
-    named = (words_of_name(name.normal) for name in statement.names)
-    return any(len(words) > 1 and words[0] in other.context and not other.context.issuperset(words) for words in named)
-
-
-def _is_for_something_else(statement: Statement, other: Statement) -> bool:
-    """Return whether `statement` holds for something that the other's text does not mention: "the charge for gas"."""
-    purposes = (
-        {stem(word) for word in match["words"].split() if word not in EMPTY}
-        for match in _PURPOSE.finditer(statement.masked)
-    )
-    return any(purpose and purpose.isdisjoint(other.mentioned) for purpose in purposes)
 
 
 def _compare_names(statement: Statement, other: Statement, own: Sequence[Value], others: Sequence[Value]) -> Comparison:
@@ -445,7 +289,7 @@ def _compare_names(statement: Statement, other: Statement, own: Sequence[Value],
     conflicts = (
         not have_two_subjects(statement, other)
         and not _have_two_years(statement, other)
-        and not _tell_of_parts(statement, other)
+        and not tell_of_parts(statement, other)
         and smaller >= SHARED_OF_SMALLER
         and jaccard >= SHARED_OF_BOTH
         and statement.is_negated == other.is_negated
@@ -477,7 +321,12 @@ def _are_numbered_apart(statement: Statement, other: Statement) -> bool:
 def _only_answer(statement: Statement, names: Sequence[Value]) -> Value | None:
     """Return the first of some names if it stands where one name only can be right; those after it say more of it."""
     first = min(names, key=lambda name: name.span.start)
-    return first if names_one(statement, first) else None
+    return first if _names_one(statement, first) else None
+
+
+def _names_one(statement: Statement, name: Value) -> bool:
+    """Return whether a name stands where only one name can be right: "the CEO is", "founded by"."""
+    return bool(_ONE_NAME.search(statement.text.lower().replace(name.normal, MASK, 1)))
 
 
 def _exchanged_names(statement: Statement, other: Statement) -> tuple[Value, Value] | None:
@@ -497,7 +346,9 @@ def _exchanged_names(statement: Statement, other: Statement) -> tuple[Value, Val
         first.words.keys() - {stem(word) for word in words_of_name(name.normal)}
         for first, name in ((statement, own[0]), (other, others[0]))
     )
-    is_same = ours == theirs and len(ours) > MIN_SHARED and names_one(statement, own[0]) and names_one(other, others[0])
+    is_same = (
+        ours == theirs and len(ours) > MIN_SHARED and _names_one(statement, own[0]) and _names_one(other, others[0])
+    )
     return (own[0], others[0]) if is_same else None
 
 
@@ -656,44 +507,8 @@ def _differ_in_time(statement: Statement, other: Statement) -> bool:
     return statement.is_dated != other.is_dated or {statement.tense, other.tense} == {Tense.PAST, Tense.PRESENT}
 
 
-def _tell_of_parts(statement: Statement, other: Statement) -> bool:
-    """Return whether one of two statements is about a part of something, or what goes with it, that the other's text lacks."""
-    return _is_of_part(statement, other) or _is_of_part(other, statement)
-
-
-def _is_of_part(statement: Statement, other: Statement) -> bool:
-    """Return whether the subject of `statement` is a part of something, or goes with it, that the other text does not mention."""
-    if (rank := _OTHER.match(statement.text)) and rank["rank"].lower() not in other.context:
-        return True
-    subject = _PART.match(statement.text)
-    if subject is None or FINITE.search(subject["part"]):
-        return False
-    words = subject["part"].lower().split()
-    if any(word.endswith("'s") and stem(word) not in other.mentioned for word in words):
-        return True
-    return stem(words[-1]) not in _MEASURES and other.mentioned.isdisjoint(map(stem, words))
-
-
 def _have_two_years(statement: Statement, other: Statement) -> bool:
     return bool(statement.years and other.years) and statement.years.isdisjoint(other.years)
-
-
-def have_two_subjects(text: Titled, other: Titled) -> bool:
-    """Return whether the titles of two texts each tell of something that the other text does not mention.
-
-    What both titles hold, such as the name of a project, tells nothing.
-    """
-    own, others = text.title - other.title, other.title - text.title
-    return bool(own and others) and own.isdisjoint(other.context) and others.isdisjoint(text.context)
-
-
-def _share_subject(statement: Statement, other: Statement) -> bool:
-    """Return whether both hold a rare word that stands before the verb of one of them, where its subject stands."""
-    return any(
-        word in second.words and first.words[word] >= RARE_WEIGHT
-        for first, second in ((statement, other), (other, statement))
-        for word in first.before_verb()
-    )
 
 
 def _stated(statement: Statement) -> list[Value]:

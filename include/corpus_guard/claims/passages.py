@@ -8,15 +8,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Final
 
-from corpus_guard.claims.comparison import (
-    PAGE,
-    RARE_WEIGHT,
-    Comparison,
-    Outcome,
-    compare,
-    compare_texts,
-    have_two_subjects,
-)
+from corpus_guard.claims.comparison import PAGE, Comparison, Outcome, compare
 from corpus_guard.claims.contacts import read_contacts
 from corpus_guard.claims.names import may_hold_name
 from corpus_guard.claims.statements import (
@@ -28,6 +20,8 @@ from corpus_guard.claims.statements import (
     presents_itself,
     word_weight,
 )
+from corpus_guard.claims.subjects import RARE_WEIGHT, have_two_subjects
+from corpus_guard.claims.text_comparison import compare_texts
 from corpus_guard.claims.value import Kind, Value
 from corpus_guard.claims.values import may_hold_value
 from corpus_guard.claims.vocabulary import EMPTY, stem

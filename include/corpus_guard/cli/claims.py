@@ -17,8 +17,9 @@ from corpus_guard.domain import plural
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from corpus_guard.claims.comparison import Comparison, Comparisons
+    from corpus_guard.claims.comparison import Comparison
     from corpus_guard.claims.statements import Statement, Statements
+    from corpus_guard.claims.text_comparison import Comparisons
     from corpus_guard.claims.value import Value
 
 app = typer.Typer()
@@ -48,8 +49,8 @@ def claims(
 
     Example: `guard claims forum-post.md manual.md --read 3`
     """
-    from corpus_guard.claims.comparison import compare_texts
     from corpus_guard.claims.statements import read_statements
+    from corpus_guard.claims.text_comparison import compare_texts
 
     text = _read(path)
     first = read_statements(text)

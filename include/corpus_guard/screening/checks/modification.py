@@ -34,8 +34,9 @@ from typing import Final
 
 from pydantic import Field
 
-from corpus_guard.claims.comparison import Outcome, compare_texts
+from corpus_guard.claims.comparison import Outcome
 from corpus_guard.claims.statements import Statement, read_statements, shift_statement
+from corpus_guard.claims.text_comparison import compare_texts
 from corpus_guard.claims.value import Kind
 from corpus_guard.domain import Counterstatement, Finding, Severity, Span, TrustLevel, Version
 from corpus_guard.screening.check import Check, ConfiguredCheck, Hits, Params

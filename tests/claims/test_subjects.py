@@ -1,0 +1,47 @@
+"""Whether two statements may be about one thing, and contradict each other only then."""
+
+from __future__ import annotations
+
+import pytest
+from statement_pairs import outcome_of
+
+from corpus_guard.claims.statements import read_statements
+from corpus_guard.claims.text_comparison import compare_texts
+
+
+@pytest.mark.parametrize(
+    ("arriving", "trusted"),
+    [
+        ("Solvane E has a flash point of 61 °C.", "Solvane D is a cleaner. Solvane D has a flash point of 42 °C."),
+        ("The basic charge for gas is 8 euros per month.", "The basic charge is 11.50 euros per month."),
+        ("Payment for parking tickets is due within fourteen days.", "Payment is due within five days."),
+    ],
+)
+def test_a_text_about_a_variant_or_another_purpose_contradicts_nothing(arriving: str, trusted: str) -> None:
+    assert outcome_of(arriving, trusted) == "unrelated"
+
+
+def test_the_population_of_two_places_is_no_contradiction_and_that_of_one_is() -> None:
+    marl = "Marl County lies by the sea. In total, the population is 713,335."
+
+    assert outcome_of(marl, "Ennerby Borough lies inland. The population is 9,098 in total.") == "unrelated"
+    assert outcome_of(marl, "Hills surround Marl County. The population is 9,098 in total.") == "conflict"
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["The population is {} by the folkmoot.", "By the folkmoot, the population is {}."],
+)
+def test_a_rare_word_in_common_makes_no_one_thing_of_two_named_ones(statement: str) -> None:
+    def outcomes(one: str, other: str) -> list[str]:
+        texts = [read_statements(text, lambda word: 17.0 if word == "folkmoot" else 12.0) for text in (one, other)]
+        return [each.outcome.value for each in compare_texts(*(text.statements for text in texts)).comparisons]
+
+    marl, small = "Marl County lies by the sea. " + statement.format("713,335"), statement.format("9,098")
+
+    assert outcomes(marl, f"Ennerby Borough lies inland. {small}") == []
+    assert outcomes(marl, f"Hills surround Marl County. {small}") == ["conflict"]
+
+
+def test_a_name_that_the_other_text_says_at_greater_length_is_no_variant() -> None:
+    assert outcome_of("The Ravenport fair opens on 1 August.", "The Ravenport City fair opens on 1 June.") == "conflict"
