@@ -18,7 +18,7 @@ from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.tables import chunks, decisions, events, findings, publications
 from corpus_guard.review.decisions import Choice
-from corpus_guard.review.queue import list_items
+from corpus_guard.review.queue import load_page
 from material import Shelf, a_version, judged
 
 ON_BOTH_STORES = True
@@ -141,7 +141,7 @@ def test_a_document_that_comes_back_doubtful_waits_in_the_queue(shelf: Shelf) ->
     back = a_version(passages=("changed while it was away",), fetched_at=now())
     shelf.record((back, QUARANTINE))
 
-    assert [item.version_id for item in list_items(shelf.ledger)[0]] == [back.version_id]
+    assert [item.version_id for item in load_page(shelf.ledger).items] == [back.version_id]
 
 
 def test_what_was_fetched_before_the_retirement_does_not_undo_it(shelf: Shelf) -> None:

@@ -14,7 +14,7 @@ from small_corpus import ATTACK
 from corpus_guard.corpus.retriever import GuardedRetriever, RetrievedChunk
 from corpus_guard.domain import TrustLevel
 from corpus_guard.ledger.tables import decisions
-from corpus_guard.review.queue import list_items
+from corpus_guard.review.queue import QueueItem, load_page
 from deciding import decided
 
 RELEASED = "tickets.jsonl#T-1~2"
@@ -100,9 +100,9 @@ def test_the_decision_holds_when_the_same_bytes_are_refreshed(one: Workspace, ru
     assert RELEASED in one.texts()
 
 
-def _waiting(one: Workspace) -> list:
+def _waiting(one: Workspace) -> tuple[QueueItem, ...]:
     with one.guard() as guard:
-        return list_items(guard.ledger)[0]
+        return load_page(guard.ledger).items
 
 
 def _ask(one: Workspace, question: str) -> list[RetrievedChunk]:

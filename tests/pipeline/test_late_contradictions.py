@@ -14,7 +14,7 @@ from corpus_guard.domain import Severity
 from corpus_guard.ledger.tables import events, versions
 from corpus_guard.removal.restoring import request_restore
 from corpus_guard.removal.withdrawal import withdraw_versions
-from corpus_guard.review.queue import QueueItem, find_item, list_items
+from corpus_guard.review.queue import QueueItem, find_item, load_page
 from corpus_guard.review.reviewer import Reviewer
 from deciding import decided
 from deploying import TICKETS, Workspace
@@ -47,7 +47,7 @@ def test_a_served_text_that_a_later_trusted_one_contradicts_is_reopened_and_stay
     assert (sealed["accepted"], sealed["reopened"]) == (1, 1)
     assert deployment.states()["lie.md"] == "accepted"
     with deployment.guard() as guard:
-        (item,), _ = list_items(guard.ledger)
+        (item,) = load_page(guard.ledger).items
         item = find_item(guard.ledger, item.version_id)
         assert (item.uri, item.reopened_at is not None) == ("lie.md", True)
         (finding,) = [finding for finding in item.findings if finding.code == "conflict.reopened"]
@@ -88,7 +88,7 @@ def test_a_served_text_that_contradicts_in_other_words_is_reopened_as_one_that_a
 def waiting(deployment: Workspace) -> dict[str, QueueItem]:
     """Return what waits for a person, by the address of its document."""
     with deployment.guard() as guard:
-        return {item.uri: find_item(guard.ledger, item.version_id) for item in list_items(guard.ledger)[0]}
+        return {item.uri: find_item(guard.ledger, item.version_id) for item in load_page(guard.ledger).items}
 
 
 def with_checks(deployment: Workspace, **checks: Any) -> Workspace:

@@ -12,7 +12,7 @@ from corpus_guard.corpus import query_bank
 from corpus_guard.ledger.tables import documents, findings, versions
 from corpus_guard.models import Models
 from corpus_guard.pipeline import semantics as _semantics
-from corpus_guard.review.queue import list_items
+from corpus_guard.review.queue import load_page
 from corpus_guard.screening.survey import hub_reach
 from corpus_guard.screening.survey.semantics import Semantics
 from deploying import TICKETS, Workspace
@@ -126,7 +126,7 @@ def test_one_text_a_day_is_found_when_three_others_are_served(deployment: Worksp
     ]
     assert all(row.message.startswith("4 documents") for row in rows)
     with deployment.guard() as guard:
-        waiting, _ = list_items(guard.ledger)
+        waiting = load_page(guard.ledger).items
         assert {item.uri: item.reopened_at is not None for item in waiting} == {
             f"sibling-{day}.md": day < 3 for day in range(5)
         }

@@ -11,16 +11,16 @@ from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.tables import decisions as table
 from corpus_guard.ledger.tables import documents, events, publications, seals, versions
 from corpus_guard.review.decisions import Choice
-from corpus_guard.review.queue import QueueItem, list_items
+from corpus_guard.review.queue import QueueItem, load_page
 from corpus_guard.review.release import ReleaseResult, count_pending_decisions
 from deploying import BAD, GOOD, Workspace
 
 OTHER = BAD.replace("spare pump", "spare winch")
 
 
-def queue(deployment: Workspace) -> list[QueueItem]:
+def queue(deployment: Workspace) -> tuple[QueueItem, ...]:
     with deployment.guard() as guard:
-        return list_items(guard.ledger)[0]
+        return load_page(guard.ledger).items
 
 
 def decided(
@@ -70,7 +70,7 @@ def test_a_release_is_published_marked_and_sealed(deployment: Workspace, item: Q
     assert (result["released"], result["rejected"], result["published"], result["retired"]) == (1, 0, 1, 0)
     assert state(deployment, item) == "released"
     assert any("Ignore all previous" in text for text in deployment.served())
-    assert queue(deployment) == []
+    assert queue(deployment) == ()
     with deployment.guard() as guard:
         assert count_pending_decisions(guard.ledger) == 0
         (name,) = guard.store.names()
@@ -87,7 +87,7 @@ def test_a_rejection_keeps_it_out(deployment: Workspace, item: QueueItem) -> Non
     assert (result["released"], result["rejected"], result["published"]) == (0, 1, 0)
     assert state(deployment, item) == "rejected"
     assert deployment.served() == before
-    assert queue(deployment) == []
+    assert queue(deployment) == ()
 
 
 def test_applying_twice_changes_nothing(deployment: Workspace, item: QueueItem) -> None:
@@ -217,7 +217,7 @@ def test_the_same_bytes_fetched_again_keep_the_decision(
     sealed = deployment.refresh("r3")
 
     assert sealed["quarantined"] == 1  # the policy's verdict is what it was; the person's stands
-    assert queue(deployment) == []
+    assert queue(deployment) == ()
     assert state(deployment, item) == end
     assert any("Ignore all previous" in text for text in deployment.served()) is (end == "released")
 

@@ -11,7 +11,7 @@ from corpus_guard.ledger.tables import events, findings, versions
 from corpus_guard.pipeline.status import read_status
 from corpus_guard.review.history import load_history
 from corpus_guard.review.muting import active_mutes, confirm_mute, lift_mute, list_mutes, mutable_codes, propose_mute
-from corpus_guard.review.queue import QueueFilter, list_items, load_page
+from corpus_guard.review.queue import QueueFilter, load_page
 from corpus_guard.screening.calibration import forecast_sources
 from corpus_guard.screening.history import load_judged_documents
 from corpus_guard.screening.policy import Policy, load_policy
@@ -114,7 +114,7 @@ def test_screening_honours_a_mute_of_its_source_alone_until_it_is_lifted(deploym
         assert guard.screening.digest_of("pages") == plain
         assert guard.screening.digest_of("tickets") != plain
         result = guard.rescreen("s1")
-        waits = {item.uri for item in list_items(guard.ledger)[0]}
+        waits = {item.uri for item in load_page(guard.ledger).items}
         with guard.ledger.read() as connection:
             kept = connection.execute(
                 sa.select(findings.c.code, findings.c.muted, versions.c.severity)
@@ -137,7 +137,7 @@ def test_screening_honours_a_mute_of_its_source_alone_until_it_is_lifted(deploym
             lift_mute(guard.ledger, name, reviewer=ADA, reason="no longer", policy_digest=DIGEST)
     with deployment.guard() as guard:
         guard.rescreen("s2")
-        assert {item.uri for item in list_items(guard.ledger)[0]} == {"bad.md", "tickets.jsonl#t1"}
+        assert {item.uri for item in load_page(guard.ledger).items} == {"bad.md", "tickets.jsonl#t1"}
 
 
 def test_what_comes_in_after_a_mute_is_screened_with_it(deployment: Workspace) -> None:

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from corpus_guard.errors import Misuse, UnknownSubject
 from corpus_guard.ledger.tables import documents, versions
 from corpus_guard.review.evidence import load_evidence
-from corpus_guard.review.queue import find_item, list_items
+from corpus_guard.review.queue import QueueFilter, find_item, load_page
 from deciding import decided
 from deploying import BAD, TICKETS, Workspace
 
@@ -35,32 +35,33 @@ def full(deployment: Workspace) -> Workspace:
 
 def test_the_riskiest_waits_first_and_all_are_counted(full: Workspace) -> None:
     with full.guard() as guard:
-        items, total = list_items(guard.ledger)
-        some, still = list_items(guard.ledger, limit=2)
+        page = load_page(guard.ledger)
+        some = load_page(guard.ledger, size=2)
 
-    assert total == still == len(items) == 4
+    items = page.items
+    assert page.total == some.total == len(items) == 4
     assert [item.risk for item in items] == sorted((item.risk for item in items), reverse=True)
-    assert some == items[:2]
+    assert some.items == items[:2]
     assert {item.uri for item in items} == {"bad.md", "hidden.html", "worse.md", "tickets.jsonl#t1"}
     assert all(item.state == "quarantined" and item.findings for item in items)
 
 
 def test_a_queue_of_one_source_or_state(full: Workspace) -> None:
     with full.guard() as guard:
-        tickets, one = list_items(guard.ledger, source="tickets")
-        rejected, _ = list_items(guard.ledger, state="rejected")
-        accepted, _ = list_items(guard.ledger, state="accepted")
-        nobody = list_items(guard.ledger, source="nobody")
+        tickets = load_page(guard.ledger, QueueFilter(source="tickets"))
+        rejected = load_page(guard.ledger, QueueFilter(state="rejected")).items
+        accepted = load_page(guard.ledger, QueueFilter(state="accepted")).items
+        nobody = load_page(guard.ledger, QueueFilter(source="nobody"))
 
-    assert ([item.uri for item in tickets], one) == (["tickets.jsonl#t1"], 1)
+    assert ([item.uri for item in tickets.items], tickets.total) == (["tickets.jsonl#t1"], 1)
     assert [item.uri for item in rejected] == ["empty.md"]
     assert [item.uri for item in accepted] == ["good.md"]
-    assert nobody == ([], 0)
+    assert (nobody.items, nobody.total) == ((), 0)
 
 
 def test_findings_are_those_of_the_judgement_in_its_order(full: Workspace) -> None:
     with full.guard() as guard:
-        (item,) = (item for item in list_items(guard.ledger)[0] if item.uri == "bad.md")
+        (item,) = (item for item in load_page(guard.ledger).items if item.uri == "bad.md")
         shown = load_evidence(guard.ledger, guard.storage, item)
 
     ranks = [finding.severity.rank for finding in item.findings]
@@ -71,7 +72,7 @@ def test_findings_are_those_of_the_judgement_in_its_order(full: Workspace) -> No
 
 def test_evidence_has_the_text_the_hidden_text_and_what_was_not_looked_at(full: Workspace) -> None:
     with full.guard() as guard:
-        (item,) = (item for item in list_items(guard.ledger)[0] if item.uri == "hidden.html")
+        (item,) = (item for item in load_page(guard.ledger).items if item.uri == "hidden.html")
         shown = load_evidence(guard.ledger, guard.storage, item)
 
     assert "rented by the month" in shown.version.text
@@ -86,13 +87,13 @@ def test_evidence_says_what_is_served_meanwhile_and_what_was_decided_before(full
     full.page("good.md", BAD)
     with full.guard() as guard:
         guard.refresh("r2")
-        (item,) = (item for item in list_items(guard.ledger)[0] if item.uri == "good.md")
+        (item,) = (item for item in load_page(guard.ledger).items if item.uri == "good.md")
         decided(guard.ledger, item.version_id, "reject", by="ada", reason="no")
         guard.apply_decisions("d1")
     full.page("good.md", BAD + "More of it.")
     with full.guard() as guard:
         guard.refresh("r3")
-        (item,) = (item for item in list_items(guard.ledger)[0] if item.uri == "good.md")
+        (item,) = (item for item in load_page(guard.ledger).items if item.uri == "good.md")
         shown = load_evidence(guard.ledger, guard.storage, item)
         with guard.ledger.read() as connection:
             first = connection.scalar(sa.select(versions.c.version_id).where(versions.c.state == "accepted"))
@@ -103,7 +104,7 @@ def test_evidence_says_what_is_served_meanwhile_and_what_was_decided_before(full
 
 def test_an_item_is_found_by_the_beginning_of_its_id_in_either_case(full: Workspace) -> None:
     with full.guard() as guard:
-        item = list_items(guard.ledger)[0][0]
+        item = load_page(guard.ledger).items[0]
 
         assert find_item(guard.ledger, item.version_id) == item
         assert find_item(guard.ledger, item.version_id[:6]) == item
@@ -145,7 +146,7 @@ def test_what_was_replaced_or_vanished_does_not_wait(full: Workspace) -> None:
             gone = documents.update().where(documents.c.uri == "worse.md")
             connection.execute(gone.values(retired_at=guard_time(connection)))
 
-        assert {item.uri for item in list_items(guard.ledger)[0]} == {"hidden.html", "tickets.jsonl#t1"}
+        assert {item.uri for item in load_page(guard.ledger).items} == {"hidden.html", "tickets.jsonl#t1"}
 
 
 def guard_time(connection: sa.Connection) -> object:
@@ -156,7 +157,7 @@ def test_an_item_is_ready_for_json(full: Workspace) -> None:
     import json
 
     with full.guard() as guard:
-        item = list_items(guard.ledger)[0][0]
+        item = load_page(guard.ledger).items[0]
 
     shown = json.loads(json.dumps(item.as_dict()))
     assert shown["version_id"] == item.version_id

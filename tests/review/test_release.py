@@ -20,7 +20,7 @@ from corpus_guard.ledger.tables import decisions, publications, versions
 from corpus_guard.review import release as applying
 from corpus_guard.review import serving
 from corpus_guard.review.evidence import load_evidence
-from corpus_guard.review.queue import QueueItem, list_items
+from corpus_guard.review.queue import QueueItem, load_page
 from corpus_guard.review.release import count_pending_decisions
 from corpus_guard.review.undo import undo_decision
 from corpus_guard.screening.policy import ReviewRules
@@ -40,7 +40,7 @@ def item(deployment: Workspace) -> QueueItem:
     deployment.page("bad.md", BAD)
     with deployment.guard() as guard:
         guard.refresh("r1")
-        (one,) = list_items(guard.ledger)[0]
+        (one,) = load_page(guard.ledger).items
     return one
 
 
@@ -110,11 +110,11 @@ def test_a_rejection_that_is_undone_after_the_bytes_came_again_lets_them_wait(
     deployment.page("bad.md", BAD)
     with deployment.guard() as guard:
         guard.refresh("r3")
-        assert list_items(guard.ledger)[0] == [], "the rejection stands, applied or not"
+        assert load_page(guard.ledger).items == (), "the rejection stands, applied or not"
 
         undo_decision(guard.ledger, made.decision_id, reviewer=MO, reason="wrong one")
 
-        assert [one.version_id for one in list_items(guard.ledger)[0]] == [item.version_id]
+        assert [one.version_id for one in load_page(guard.ledger).items] == [item.version_id]
         assert guard.verify().holds
 
 

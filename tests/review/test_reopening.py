@@ -12,7 +12,7 @@ from corpus_guard.corpus import publishing
 from corpus_guard.domain import Finding, Judgement, Severity, Verdict
 from corpus_guard.errors import Stale
 from corpus_guard.ledger.tables import events, findings, versions
-from corpus_guard.review.queue import QueueItem, find_item, list_items
+from corpus_guard.review.queue import QueueFilter, QueueItem, find_item, load_page
 from corpus_guard.review.reopening import CompletedGroup, completed_groups, reopen
 from corpus_guard.review.undo import undo_decision
 from corpus_guard.screening.policy import Policy, load_policy
@@ -43,8 +43,9 @@ def test_it_stays_served_and_waits_in_the_queue_with_a_finding_and_an_event(shel
     assert reopened(shelf, one.doc_id) == 1
 
     assert shelf.check_agreement() == shelf.held_by(one, other)
-    (item,), total = list_items(shelf.ledger)
-    assert (item.version_id, item.state, total) == (one.version_id, "accepted", 1)
+    page = load_page(shelf.ledger)
+    (item,) = page.items
+    assert (item.version_id, item.state, page.total) == (one.version_id, "accepted", 1)
     assert item.reopened_at == item.waits_since is not None
     (finding,) = item.findings
     assert (finding.code, finding.severity) == ("coordination.reopened", Severity.MEDIUM)
@@ -111,7 +112,7 @@ def test_what_was_never_reopened_gains_nothing_from_being_judged_again(shelf: Sh
     shelf.serve(one)
     shelf.accept(one)
 
-    assert list_items(shelf.ledger) == ([], 0)
+    assert load_page(shelf.ledger).total == 0
     assert row(shelf, one.version_id).waits_since is None
 
 
@@ -121,8 +122,8 @@ def item(deployment: Workspace) -> QueueItem:
     deployment.page("bad.md", BAD)
     with deployment.guard() as guard:
         guard.refresh("r1")
-        (bad,) = list_items(guard.ledger)[0]
-        (good,) = list_items(guard.ledger, state="accepted")[0]
+        (bad,) = load_page(guard.ledger).items
+        (good,) = load_page(guard.ledger, QueueFilter(state="accepted")).items
         with guard.ledger.write() as connection:
             assert reopen(connection, "r1", guard.policy, [CompletedGroup(bad.version_id, (good.doc_id,), 0.8)]) == 1
         return find_item(guard.ledger, good.version_id)
@@ -137,11 +138,11 @@ def test_the_ledger_verifies_while_it_waits_and_it_waits_beside_what_reopened_it
     deployment: Workspace, item: QueueItem
 ) -> None:
     with deployment.guard() as guard:
-        items, total = list_items(guard.ledger)
+        page = load_page(guard.ledger)
         holds = guard.verify()
 
-    assert total == 2
-    assert len({each.campaign for each in items}) == 1
+    assert page.total == 2
+    assert len({each.campaign for each in page.items}) == 1
     assert holds.holds, holds.as_dict()
 
 
@@ -152,7 +153,7 @@ def test_a_release_closes_it_for_good(deployment: Workspace, item: QueueItem) ->
         holds = guard.verify()
         with guard.ledger.write() as connection:
             again = reopen(connection, "r2", guard.policy, [CompletedGroup(GROUP, (item.doc_id,), 0.9)])
-        waiting, _ = list_items(guard.ledger)
+        waiting = load_page(guard.ledger).items
 
     assert (result["released"], result["published"], result["retired"], again) == (1, 0, 0, 0)
     assert [each.uri for each in waiting] == ["bad.md"]
@@ -183,7 +184,7 @@ def test_an_undone_rejection_leaves_it_served_and_waiting(deployment: Workspace,
         (made,) = decided(guard.ledger, item.version_id, "reject")
         undo_decision(guard.ledger, made.decision_id, reviewer=MO, reason="wrong one")
         guard.apply_decisions("d1")
-        waiting, _ = list_items(guard.ledger)
+        waiting = load_page(guard.ledger).items
         holds = guard.verify()
 
     assert item.version_id in {each.version_id for each in waiting}
@@ -195,7 +196,7 @@ def test_who_saw_it_before_it_was_reopened_does_not_decide(deployment: Workspace
     deployment.page("good.md")
     with deployment.guard() as guard:
         guard.refresh("r1")
-        (good,) = list_items(guard.ledger, state="accepted")[0]
+        (good,) = load_page(guard.ledger, QueueFilter(state="accepted")).items
         with pytest.raises(Stale, match="does not wait"):
             decided(guard.ledger, good.version_id)
         with guard.ledger.write() as connection:

@@ -8,7 +8,7 @@ from starlette.testclient import TestClient
 
 from corpus_guard.deployment import Deployment
 from corpus_guard.ledger.tables import retrievals
-from corpus_guard.review.queue import list_items
+from corpus_guard.review.queue import QueueFilter, load_page
 from corpus_guard.web.app import make_app
 from deploying import BAD, TICKETS, Workspace
 
@@ -20,7 +20,7 @@ def test_the_nearest_trusted_texts_stand_beside_the_item(deployment: Workspace) 
     deployment.sources(TICKETS, trust="trusted")
     with deployment.guard() as guard:
         guard.refresh("r1")
-        (item,) = list_items(guard.ledger, source="tickets")[0]
+        (item,) = load_page(guard.ledger, QueueFilter(source="tickets")).items
     with TestClient(make_app(deployment.guard, plain_access()), headers={"Who": "ada"}) as client:
         page = client.get(f"/items/{item.version_id}/neighbours")
         told = client.get(f"/api/v1/items/{item.version_id}/neighbours").json()["neighbours"]

@@ -163,17 +163,6 @@ def load_page(
     return QueuePage(_group_by_campaign(items), total, next_cursor, facets)
 
 
-def list_items(
-    ledger: Ledger, *, source: str | None = None, state: str = VersionState.QUARANTINED, limit: int = 100
-) -> tuple[list[QueueItem], int]:
-    """Return items in `state`, highest risk first, and the total number of items in that state."""
-    conditions = _conditions(QueueFilter(source=source, state=state))
-    statement = _select_items(latest_versions()).where(*conditions).order_by(*_order(_KEYS["risk"])).limit(limit)
-    with ledger.read() as connection:
-        total = connection.scalar(sa.select(sa.func.count()).select_from(latest_versions()).where(*conditions)) or 0
-        return _build_items(connection, connection.execute(statement).all()), total
-
-
 def find_item(ledger: Ledger, prefix: str) -> QueueItem:
     """Return the version whose id is `prefix` or begins with it.
 

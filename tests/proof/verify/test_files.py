@@ -32,7 +32,7 @@ from corpus_guard.proof.log.rotation import rotate
 from corpus_guard.proof.verify import files
 from corpus_guard.proof.verify.files import FileShare, check_files, check_parts, check_weights
 from corpus_guard.proof.verify.findings import DeviationCollector
-from corpus_guard.review.queue import list_items
+from corpus_guard.review.queue import load_page
 from corpus_guard.settings import Settings
 from deciding import decided
 from deploying import BAD, Workspace, deploy
@@ -57,7 +57,7 @@ def original(
     made.page("bad.md", BAD)
     with made.guard() as guard:
         guard.refresh("r1")
-        (item,) = list_items(guard.ledger)[0]
+        (item,) = load_page(guard.ledger).items
         decided(guard.ledger, item.version_id, ReviewAction.RELEASE)
         guard.apply_decisions("d1")
         _promote_detectors(guard)
