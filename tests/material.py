@@ -16,12 +16,13 @@ from numpy.typing import NDArray
 from corpus_guard import domain
 from corpus_guard.batches import Storage
 from corpus_guard.batches.tables import vectors_to_table, versions_to_table
-from corpus_guard.corpus import outbox, publishing
+from corpus_guard.corpus import outbox, publishing, retrieval_log
 from corpus_guard.corpus.chroma_store import ChromaStore
 from corpus_guard.corpus.store import ChunkRecord, Store
 from corpus_guard.domain import Chunk, Finding, Judgement, Severity, Span, Stamp, TrustLevel, Verdict, Version
 from corpus_guard.intake.blobs import BlobStore
 from corpus_guard.ledger import Ledger
+from corpus_guard.ledger.states import QueryOrigin
 from corpus_guard.ledger.tables import documents, publications, versions
 from corpus_guard.settings import Settings
 
@@ -36,6 +37,12 @@ Held = set[tuple[str, str]]
 def at(minute: float) -> datetime:
     """A fetch time."""
     return START + timedelta(minutes=minute)
+
+
+def add_question(ledger: Ledger, text: str, origin: QueryOrigin = QueryOrigin.REPORT, at: datetime = START) -> None:
+    """Put a question into the bank, or count it once more."""
+    with ledger.write() as connection:
+        retrieval_log.count_query(connection, text, origin, at)
 
 
 def a_version(

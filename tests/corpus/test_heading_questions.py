@@ -17,11 +17,12 @@ from corpus_guard.corpus.heading_questions import (
     make_questions,
     stored_questions,
 )
-from corpus_guard.corpus.query_bank import ERASED_QUESTION, QueryBank, add_question, erase_questions
+from corpus_guard.corpus.query_bank import ERASED_QUESTION, QueryBank, erase_questions
 from corpus_guard.domain import TrustLevel, Verdict, Version
 from corpus_guard.ledger import Ledger
+from corpus_guard.ledger.states import QueryOrigin
 from hashed_models import HashedModels
-from material import Shelf, a_version
+from material import Shelf, a_version, add_question
 
 MANUAL = (
     "# OX-12 manual\n\nMeasures oxygen.\n\n## Calibration interval\n\nEvery six months.\n\n## Cleaning\n\nWith water.\n"
@@ -187,8 +188,8 @@ def test_what_people_ask_comes_first_and_generated_questions_are_marked(
     shelf: Shelf, hashed_models: HashedModels
 ) -> None:
     shelf.accept(a_manual())
-    add_question(shelf.ledger, "How deep is the harbour?", "log")
-    add_question(shelf.ledger, "ox-12: cleaning", "log")  # equal but for its spelling: it is asked
+    add_question(shelf.ledger, "How deep is the harbour?", QueryOrigin.LOG)
+    add_question(shelf.ledger, "ox-12: cleaning", QueryOrigin.LOG)  # equal but for its spelling: it is asked
 
     bank = QueryBank.load(shelf.ledger, shelf.storage, hashed_models)
 

@@ -10,10 +10,11 @@ import pytest
 from numpy.typing import NDArray
 
 from corpus_guard.batches import Storage
-from corpus_guard.corpus.query_bank import QueryBank, add_question
+from corpus_guard.corpus.query_bank import QueryBank
 from corpus_guard.ledger import Ledger
+from corpus_guard.ledger.states import QueryOrigin
 from corpus_guard.models.weights import Weights
-from material import START, TextHashes, vector_of
+from material import START, TextHashes, add_question, vector_of
 
 
 class CountingModels:
@@ -46,8 +47,8 @@ def load(ledger: Ledger, storage: Storage, models: CountingModels, **options: in
 def fill(ledger: Ledger) -> None:
     for minute, (text, times) in enumerate({"often": 3, "once, early": 1, "once, late": 1}.items()):
         for _ in range(times):
-            add_question(ledger, text, "log", START + timedelta(minutes=minute))
-    add_question(ledger, "reported", at=START)
+            add_question(ledger, text, QueryOrigin.LOG, START + timedelta(minutes=minute))
+    add_question(ledger, "reported")
 
 
 def test_reports_come_first_then_what_is_asked_most_then_last(
@@ -67,13 +68,15 @@ def test_an_unchanged_bank_embeds_nothing(sqlite_ledger: Ledger, storage: Storag
     first = load(sqlite_ledger, storage, models)
     models.embedded.clear()
 
-    add_question(sqlite_ledger, "once, early", "log", START + timedelta(hours=1))  # another order, the same questions
+    add_question(
+        sqlite_ledger, "once, early", QueryOrigin.LOG, START + timedelta(hours=1)
+    )  # another order, the same questions
     again = load(sqlite_ledger, storage, models)
 
     assert models.embedded == []
     assert again.questions != first.questions
     assert np.array_equal(again.vectors, np.stack([vector_of(text) for text in again.questions]))
-    add_question(sqlite_ledger, "new", "log")
+    add_question(sqlite_ledger, "new", QueryOrigin.LOG)
     assert "new" in load(sqlite_ledger, storage, models).questions
     assert models.embedded
     other = CountingModels(digest="1" * 64)
@@ -94,7 +97,7 @@ def test_only_new_questions_are_embedded_and_forgotten_ones_leave_the_file(
     load(sqlite_ledger, storage, models)
     models.embedded.clear()
 
-    add_question(sqlite_ledger, "new", at=START)
+    add_question(sqlite_ledger, "new")
     bank = load(sqlite_ledger, storage, models, max_questions=2)
 
     assert models.embedded == ["new"]

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from corpus_guard.corpus import query_bank
 from corpus_guard.corpus.retrieval_log import (
     MAX_LISTED_RECORDS,
     MAX_NAME_CHARS,
@@ -21,8 +20,9 @@ from corpus_guard.corpus.retrieval_log import (
     question_key,
 )
 from corpus_guard.ledger import Ledger
+from corpus_guard.ledger.states import QueryOrigin
 from corpus_guard.ledger.tables import events, queries, retrievals, retrieved_chunks
-from material import START
+from material import START, add_question
 
 DAY = timedelta(days=1)
 
@@ -60,8 +60,8 @@ def test_equal_questions_are_counted_and_the_first_spelling_stays(ledger: Ledger
 
 
 def test_a_late_report_moves_no_clock_back(ledger: Ledger) -> None:
-    query_bank.add_question(ledger, "Who opens?", at=START + 5 * DAY)
-    query_bank.add_question(ledger, "who opens", "log", at=START)
+    add_question(ledger, "Who opens?", at=START + 5 * DAY)
+    add_question(ledger, "who opens", QueryOrigin.LOG)
 
     with ledger.read() as connection:
         row = connection.execute(sa.select(queries)).one()
@@ -72,7 +72,7 @@ def test_what_is_old_is_forgotten_but_reports_stay(ledger: Ledger) -> None:
     log = RetrievalLog(ledger, days=3_000)
     for day, text in ((0, "old"), (0, "old but asked again"), (9, "old but asked again"), (9, "new"), (0, "reported")):
         ask(log, text, day)
-    query_bank.add_question(ledger, "reported", at=START)
+    add_question(ledger, "reported")
 
     assert prune(ledger, 5, START + 10 * DAY) == (3, 1)
 

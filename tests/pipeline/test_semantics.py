@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 
-from corpus_guard.corpus import query_bank
+from corpus_guard.corpus.query_bank import QueryBank
 from corpus_guard.ledger.tables import documents, findings, versions
 from corpus_guard.models import Models
 from corpus_guard.pipeline import semantics as _semantics
@@ -16,6 +16,7 @@ from corpus_guard.review.queue import load_page
 from corpus_guard.screening.survey import hub_reach
 from corpus_guard.screening.survey.semantics import Semantics
 from deploying import TICKETS, Workspace
+from material import add_question
 from siblings import QUESTION, SIBLINGS, UNRELATED
 from stepping import SteppedRun
 
@@ -178,7 +179,7 @@ def test_a_question_of_the_bank_finds_the_text_written_for_it(deployment: Worksp
     unrelated(deployment)
     name = sibling(deployment, 0)
     with deployment.guard() as guard:
-        query_bank.add_question(guard.ledger, QUESTION)
+        add_question(guard.ledger, QUESTION)
 
     sealed = deployment.refresh("r1")
 
@@ -235,7 +236,7 @@ def test_hubs_are_looked_for_among_all_that_is_served(deployment: Workspace, mon
     deployment.sources({**TICKETS, "trust": "reviewed"})
     with deployment.guard() as guard:
         for text in (*UNRELATED[:6], *UNRELATED[-6:]):
-            query_bank.add_question(guard.ledger, f"What about {' '.join(text.split()[-3:])}?")
+            add_question(guard.ledger, f"What about {' '.join(text.split()[-3:])}?")
     deployment.refresh("r1")
     new = "A list of everything: boats, bread, stones, notices, schools and trains."
     deployment.page("list.md", new)
@@ -244,7 +245,7 @@ def test_hubs_are_looked_for_among_all_that_is_served(deployment: Workspace, mon
 
     with deployment.guard() as guard:
         served = [record.vector for name in guard.store.names() for record in guard.store.scan(name)]
-        bank = query_bank.QueryBank.load(guard.ledger, guard.storage, guard.models)
+        bank = QueryBank.load(guard.ledger, guard.storage, guard.models)
         (vector,) = guard.models.embedder.embed([new])
         assert len(guard.store.names()) == 2 and len(served) >= hub_reach.MIN_SERVED
     cosines = bank.vectors @ np.stack(served).T

@@ -14,7 +14,6 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Final
 
 import numpy as np
@@ -31,7 +30,6 @@ from corpus_guard.corpus.heading_questions import TrustedVersion
 from corpus_guard.corpus.vectors import compute_vectors
 from corpus_guard.domain import digest, sha256_text
 from corpus_guard.ledger import Ledger
-from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.states import QueryOrigin
 from corpus_guard.ledger.tables import queries
 from corpus_guard.models import Models, TextEmbedder
@@ -102,19 +100,6 @@ class QueryBank:
     def __len__(self) -> int:
         """Return the number of questions."""
         return len(self.questions)
-
-
-def add_question(ledger: Ledger, text: str, origin: str = QueryOrigin.REPORT, at: datetime | None = None) -> str:
-    """Put a question into the bank, or count it once more, and return its id.
-
-    Args:
-        ledger: holds the bank.
-        text: the question; its first 2,000 characters are stored.
-        origin: ``report`` (stays for good, first in line) or ``log``.
-        at: when it was asked or reported; default: now.
-    """
-    with ledger.write() as connection:
-        return retrieval_log.count_query(connection, text, origin, at or now())
 
 
 def erase_questions(ledger: Ledger, storage: Storage, version_ids: Collection[str]) -> None:
