@@ -91,8 +91,7 @@ class Stating(Contains):
 
     def conclude(self, complaint: Complaint, judged: Sequence[tuple[RetrievedText, Opinion]]) -> JudgeConclusion:
         support = {
-            text.chunk_id: SupportEvidence(0.8, 0.0, 0.0, 0.5, 1.0, 1.0, (0,), Span(0, len(text.text)))
-            for text, _ in judged
+            text.chunk_id: SupportEvidence(0.8, 0.0, 0.0, 0.5, 1.0, 1.0, Span(0, len(text.text))) for text, _ in judged
         }
         return JudgeConclusion(self.probability, support=support)
 

@@ -15,9 +15,9 @@ from corpus_guard.traceback.loop import JudgedText, LoopResult, StopReason
 from corpus_guard.traceback.retrieval import Complaint, RetrievedText
 
 COMPLAINT = Complaint("How often is the pump greased?", "every nine years")
-STATES = SupportEvidence(0.8, 0.0, 0.0, 0.5, 1.0, 1.0, (0,), Span(0, 4))
-OPPOSES = SupportEvidence(0.0, 0.8, 0.0, 0.5, 1.0, 0.0, (), None)
-SILENT = SupportEvidence(0.0, 0.0, 0.0, 0.0, 0.5, 0.0, (), None)
+STATES = SupportEvidence(0.8, 0.0, 0.0, 0.5, 1.0, 1.0, Span(0, 4))
+OPPOSES = SupportEvidence(0.0, 0.8, 0.0, 0.5, 1.0, 0.0, None)
+SILENT = SupportEvidence(0.0, 0.0, 0.0, 0.0, 0.5, 0.0, None)
 
 
 class Reading:

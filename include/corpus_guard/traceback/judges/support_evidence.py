@@ -136,7 +136,6 @@ class SupportEvidence:
     nearness: float  # of the answer's words to the question's, 0..1
     unit: float  # 1: the number measures what was asked; 0: something else; 0.5: not said, or no number
     support_share: float  # of the text's sentences, 0..1
-    holding: tuple[int, ...]  # numbers of the sentences that hold the answer
     span: Span | None  # the sentence that supports the claim best, in the text; None: none does
 
     @property
@@ -202,7 +201,7 @@ def read_support(asked_claim: AskedClaim, text: str) -> SupportEvidence:
         for start, end in islice(split_sentences(plain.text), MAX_SENTENCES)
     ]
     if not sentences:
-        return SupportEvidence(0.0, 0.0, 0.0, 0.0, 0.5, 0.0, (), None)
+        return SupportEvidence(0.0, 0.0, 0.0, 0.0, 0.5, 0.0, None)
     about = list(_about(asked_claim.question, sentences))
     readings = [_read(asked_claim, plain, sentence) for sentence in sentences]
     if any(_says_otherwise(asked_claim, sentence) for sentence in sentences):
@@ -220,7 +219,6 @@ def read_support(asked_claim: AskedClaim, text: str) -> SupportEvidence:
         nearness=_nearness(asked_claim, sentences),
         unit=max(units, default=0.5),
         support_share=sum(support >= MIN_ABOUT for support in supports) / len(sentences),
-        holding=tuple(number for number, reading in enumerate(readings) if reading.holds >= MIN_HELD),
         span=span,
     )
 
