@@ -15,7 +15,6 @@ from corpus_guard.evaluation.drift import (
     TextEdit,
     build_cases,
     edit_text,
-    fit_attribution_score,
     measure_drift,
     run_drift_experiment,
     select_texts,
@@ -146,12 +145,3 @@ def test_material_comes_from_one_half() -> None:
     assert (len(texts), len(others)) == (3, 15)
     assert {assign_half(one.key) for one in [*texts, *others]} == {Half.VALIDATION}
     assert not {one.text for one in texts} & {one.text for one in others}
-
-
-def test_fitting_finds_what_tells_them_apart_and_never_counts_against(models: Models) -> None:
-    played = build_cases(PAGES[:24], PAGES[24:], models.embedder, TextEdit.WORDS, 0.3)
-    fitted = fit_attribution_score(played, ("whole", "lead"))
-
-    assert all(feature.weight >= 0 for feature in fitted.features.values())
-    assert fitted.score(np.array([[0.9, 0.6]]))[0] > 0.9
-    assert fitted.score(np.array([[0.05, -0.2]]))[0] < 0.05

@@ -10,7 +10,7 @@ Experiment
       Texts with the same key (the other texts of an attack on one question) or with the same words are
       siblings, and counted separately.
 
-Texts are split into two halves by their key (`corpus_guard.detectors.samples`): parameters are fitted on one
+Texts are split into two halves by their key (`corpus_guard.detectors.samples`): parameters were fitted on one
 half, figures come from the other.
 
 What it does not show: an attacker who knows how attribution works and rewrites every sentence. The result is
@@ -34,15 +34,13 @@ from corpus_guard.detectors.samples import Half, Sample, TextForm, question_key
 from corpus_guard.domain import Progress, no_progress
 from corpus_guard.errors import Misuse
 from corpus_guard.models import TextEmbedder
-from corpus_guard.screening.learned_scores import Logistic
-from corpus_guard.traceback.attribution import FEATURES, attribute, find_candidates, measure_features, split_into_probes
+from corpus_guard.traceback.attribution import attribute, find_candidates, split_into_probes
 from corpus_guard.traceback.retrieval import InMemoryCorpus, RetrievedText
 from corpus_guard.tracking.measures import wilson_interval
 
 SHARES = (0.0, 0.3, 0.5)
 """Drift: share of the words that were edited."""
 ABSENT_EVERY = 4  # one text in so many is left out of today's corpus
-WEIGHT_PRIOR_VARIANCE = 10.0
 MIN_WORDS = 8  # of a text: half of fewer words would not be a text
 _SENTENCE = re.compile(r"(?<=[.!?])\s+")
 
@@ -272,56 +270,6 @@ def select_texts(
         chosen.values(), key=lambda past: hashlib.sha256(f"{seed} {past.text}".encode("utf-8", "replace")).digest()
     )
     return ordered[:count], ordered[count : 6 * count]
-
-
-def fit_attribution_score(cases: Iterable[DriftCase], names: Sequence[str]) -> Logistic:
-    """Fit parameters that separate the right candidates from unrelated ones; siblings are left out.
-
-    Args:
-        cases: of the tuning half.
-        names: features to use; those of `BY_RUNS` or `BY_VECTOR`.
-    """
-    from scipy.optimize import minimize
-
-    columns = [FEATURES.index(name) for name in names]
-    rows, labels = [], []
-    for case in cases:
-        candidates = [candidate for candidate in case.candidates if candidate.chunk_id not in case.siblings]
-        right = [candidate for candidate in candidates if candidate.chunk_id in case.right]
-        # Also with the few candidates of a small corpus, where the third highest score says less.
-        for several in (candidates, right + candidates[:: max(len(candidates) // 5, 1)]):
-            distinct = list({candidate.chunk_id: candidate for candidate in several}.values())
-            rows.append(measure_features(case.text, distinct, case.vector)[:, columns])
-            labels.append(np.array([candidate.chunk_id in case.right for candidate in distinct], np.float64))
-    table, label = np.concatenate(rows), np.concatenate(labels)
-    mean, scale = table.mean(axis=0), np.maximum(table.std(axis=0), 1e-9)
-    standard = (table - mean) / scale
-
-    def loss(weights: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        logits = standard @ weights[:-1] + weights[-1]
-        error = 1 / (1 + np.exp(-np.clip(logits, -60, 60))) - label
-        value = np.logaddexp(0, logits) - label * logits
-        slope = np.append(standard.T @ error + weights[:-1] / WEIGHT_PRIOR_VARIANCE, error.sum())
-        return float(value.sum() + (weights[:-1] ** 2).sum() / (2 * WEIGHT_PRIOR_VARIANCE)), slope
-
-    bounds = [(0, None)] * len(names) + [(None, None)]
-    best = minimize(loss, np.zeros(len(names) + 1), jac=True, method="L-BFGS-B", bounds=bounds).x
-    features = {
-        name: {
-            "mean": round(float(mean[column]), 4),
-            "scale": round(float(scale[column]), 4),
-            "weight": round(float(best[column]), 3),
-        }
-        for column, name in enumerate(names)
-    }
-    return Logistic.model_validate(
-        {
-            "version": "1",
-            "trained_on": f"{len(labels) // 2} texts",
-            "intercept": round(float(best[-1]), 3),
-            "features": features,
-        }
-    )
 
 
 class _KnownVectors:

@@ -15,7 +15,7 @@ Rules
     * words are weighted by rarity: a word that half of the candidates have says little (inverse document
       frequency among them);
     * a confidence is a calibrated probability that the candidate is the text's, 0..1
-      (`corpus_guard.evaluation.drift` fits and measures); attributions below `MIN_CONFIDENCE`
+      (`corpus_guard.evaluation.drift` measures it); attributions below `MIN_CONFIDENCE`
       (`MIN_VECTOR_CONFIDENCE` for a vector alone) are not returned;
     * nothing is removed or judged here: an attribution says where to look.
 
@@ -87,8 +87,9 @@ BACKGROUND_RANK = 3  # a re-chunked text lies in two candidates; from the third 
 _IDEOGRAPHIC = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"  # written without spaces: one character, one word
 _WORD = re.compile(f"[{_IDEOGRAPHIC}]|[^\\W_{_IDEOGRAPHIC}]+")
 
-# Parameters of two logistic scores, from `corpus_guard.evaluation.drift.fit`. No weight is negative: to have more in
-# common never makes a text less likely to be the one.
+# Parameters of two logistic scores that separate the right candidates of `corpus_guard.evaluation.drift` from unrelated
+# ones, siblings left out: the likeliest ones under a normal prior of variance 10 for each weight. No weight is negative:
+# to have more in common never makes a text less likely to be the one.
 TRAINED_ON: Final = (
     "the tuning half of PoisonedRAG's adversarial texts and of passages from encyclopaedias and manuals: "
     "380 texts among 1,600 others, 0, 30 and 50 % of words edited, reordered and re-chunked"
