@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import orjson
@@ -49,66 +49,21 @@ def compare_chunks(
     Args:
         shards: (folder of the batch, storage name of its vectors).
     """
-    passages: list[Passage] = []
-    vectors: list[NDArray[np.float32]] = []
-    placed: list[PlacedChunk] = []
-    # Of each passage: batch, row of its version there, start and end in its text.
-    places: list[tuple[str, int, int, int]] = []
-    trusted: list[TrustedVersion] = []
-    for folder, name in shards:
-        if not name:
-            continue
-        by_chunk = vectors_from_table(storage.read_table(name))
-        table = storage.read_table(f"{folder}/versions.parquet", columns=["version_id", "doc_id", "stamp", "chunks"])
-        for position, row in enumerate(table.to_pylist()):
-            stamp = orjson.loads(row["stamp"])
-            trust, title = stamp["trust"], document_title(stamp["declared"].get("title", ""), stamp["uri"])
-            origin = passage_origin(stamp["source"], stamp["uri"])
-            if trust == TrustLevel.TRUSTED:
-                trusted.append(TrustedVersion(row["doc_id"], row["version_id"], f"{folder}/versions.parquet"))
-            for ordinal, chunk in enumerate(row["chunks"]):
-                passages.append(
-                    Passage(row["version_id"], row["doc_id"], ordinal, open=trust == TrustLevel.OPEN, origin=origin)
-                )
-                vectors.append(by_chunk[chunk["chunk_id"]])
-                places.append((folder, position, chunk["start"], chunk["end"]))
-                placed.append(
-                    PlacedChunk(
-                        row["doc_id"],
-                        row["version_id"],
-                        chunk["chunk_id"],
-                        ordinal,
-                        chunk["start"],
-                        TrustLevel(trust),
-                        title,
-                    )
-                )
-    if not passages:
+    chunks = _read_chunks(storage, shards)
+    if not chunks.passages:
         return Semantics()
-    _fill_up(store, passages, vectors)
-
-    def texts(positions: Sequence[int]) -> list[str]:
-        by_position: dict[int, str] = {}
-        by_folder: dict[str, list[int]] = {}
-        for position in positions:
-            by_folder.setdefault(places[position][0], []).append(position)
-        for folder, own in by_folder.items():
-            stored = storage.read_table(f"{folder}/versions.parquet", columns=["text"])["text"]
-            whole = {row: stored[row].as_py() for row in {places[position][1] for position in own}}
-            for position in own:
-                _, row, start, end = places[position]
-                by_position[position] = whole[row][start:end]
-        return [by_position[position] for position in positions]
-
+    background = _background(store, chunks.passages)
+    passages = [*chunks.passages, *(passage for passage, _ in background)]
+    vectors = np.stack([*chunks.vectors, *(vector for _, vector in background)])
+    own_vectors = vectors[: len(chunks.placed)]
     coordination = screening.check(Coordination.name)
-    stacked = np.stack(vectors)
     wording = load_wording(models.frequency_vocabulary)
     served = _OpenCollection(store, store.collection_name(TrustLevel.OPEN))
-    bank = QueryBank.load(ledger, storage, models, arriving=trusted)
+    bank = QueryBank.load(ledger, storage, models, arriving=chunks.trusted)
     semantics = semantic.survey_semantics(
         passages,
-        stacked,
-        texts,
+        vectors,
+        chunks.texts,
         vocabulary=models.frequency_vocabulary,
         grouping=coordination.grouping if isinstance(coordination, Coordination) else None,
         bank=bank,
@@ -116,15 +71,15 @@ def compare_chunks(
     )
     if screening.check(Hubness.name) is not None:
         groups = [bank.vectors[: bank.asked_count], bank.vectors[bank.asked_count :]]
-        hubness = measure_hub_reach(placed, stacked[: len(placed)], groups, _Results(store))
+        hubness = measure_hub_reach(chunks.placed, own_vectors, groups, _Results(store))
         semantics = replace(semantics, hubness=hubness)
     conflict = screening.check(Conflict.name)
     if not isinstance(conflict, Conflict):
         return semantics
     related = find_related_statements(
-        placed,
-        stacked[: len(placed)],
-        texts,
+        chunks.placed,
+        own_vectors,
+        chunks.texts,
         ServedCollections(store),
         wording.rarity,
         conflict.params.comparisons,
@@ -134,23 +89,80 @@ def compare_chunks(
         semantics, related=related.statements, not_compared=related.not_compared, contradicted=related.contradicted
     )
     if isinstance(coordination, Coordination):
-        opposed = find_opposed_groups(passages, placed, stacked, texts, wording, related.statements, served)
+        opposed = find_opposed_groups(
+            passages, chunks.placed, vectors, chunks.texts, wording, related.statements, served
+        )
         semantics = semantics.with_agreements(opposed)
     return semantics
 
 
-def _fill_up(store: Store, passages: list[Passage], vectors: list[NDArray[np.float32]]) -> None:
-    """Add served chunks as background when few are new: a group must stand out from it, and background never joins a group."""
-    arriving = {passage.doc_id for passage in passages}
+@dataclass(frozen=True, slots=True)
+class _NewChunks:
+    """New chunks of a run, in one order in each list but the last."""
+
+    storage: Storage
+    passages: list[Passage] = field(default_factory=list)
+    vectors: list[NDArray[np.float32]] = field(default_factory=list)
+    placed: list[PlacedChunk] = field(default_factory=list)
+    places: list[tuple[str, int, int, int]] = field(default_factory=list)
+    """Batch, row of the version there, start and end in its text."""
+    trusted: list[TrustedVersion] = field(default_factory=list)
+
+    def texts(self, positions: Sequence[int]) -> list[str]:
+        """Return the texts of some chunks; each batch is read once."""
+        by_position: dict[int, str] = {}
+        by_folder: dict[str, list[int]] = {}
+        for position in positions:
+            by_folder.setdefault(self.places[position][0], []).append(position)
+        for folder, own in by_folder.items():
+            stored = self.storage.read_table(f"{folder}/versions.parquet", columns=["text"])["text"]
+            whole = {row: stored[row].as_py() for row in {self.places[position][1] for position in own}}
+            for position in own:
+                _, row, start, end = self.places[position]
+                by_position[position] = whole[row][start:end]
+        return [by_position[position] for position in positions]
+
+
+def _read_chunks(storage: Storage, shards: Iterable[tuple[str, str]]) -> _NewChunks:
+    """Return the chunks of all shards that have vectors."""
+    chunks = _NewChunks(storage)
+    for folder, name in shards:
+        if not name:
+            continue
+        by_chunk = vectors_from_table(storage.read_table(name))
+        table = storage.read_table(f"{folder}/versions.parquet", columns=["version_id", "doc_id", "stamp", "chunks"])
+        for position, row in enumerate(table.to_pylist()):
+            doc_id, version_id = row["doc_id"], row["version_id"]
+            stamp = orjson.loads(row["stamp"])
+            trust, title = TrustLevel(stamp["trust"]), document_title(stamp["declared"].get("title", ""), stamp["uri"])
+            origin = passage_origin(stamp["source"], stamp["uri"])
+            if trust is TrustLevel.TRUSTED:
+                chunks.trusted.append(TrustedVersion(doc_id, version_id, f"{folder}/versions.parquet"))
+            for ordinal, chunk in enumerate(row["chunks"]):
+                chunk_id, start = chunk["chunk_id"], chunk["start"]
+                is_open = trust is TrustLevel.OPEN
+                chunks.passages.append(Passage(version_id, doc_id, ordinal, open=is_open, origin=origin))
+                chunks.vectors.append(by_chunk[chunk_id])
+                chunks.places.append((folder, position, start, chunk["end"]))
+                chunks.placed.append(PlacedChunk(doc_id, version_id, chunk_id, ordinal, start, trust, title))
+    return chunks
+
+
+def _background(store: Store, arriving: Sequence[Passage]) -> list[tuple[Passage, NDArray[np.float32]]]:
+    """Return served chunks with their vectors where few are new: a group must stand out from them, and they never join one."""
+    documents = {passage.doc_id for passage in arriving}
     existing = set(store.names())
+    background: list[tuple[Passage, NDArray[np.float32]]] = []
     for trust in TrustLevel:
         collection = store.collection_name(trust)
-        missing = MIN_BACKGROUND_CHUNKS - len(passages)
+        missing = MIN_BACKGROUND_CHUNKS - len(arriving) - len(background)
         if missing > 0 and collection in existing:
-            for document, vector in store.sample_vectors(collection, missing):
-                if document not in arriving:
-                    passages.append(Passage("", document, 0, open=False))
-                    vectors.append(vector)
+            background += [
+                (Passage("", document, 0, open=False), vector)
+                for document, vector in store.sample_vectors(collection, missing)
+                if document not in documents
+            ]
+    return background
 
 
 class _OpenCollection:
