@@ -164,50 +164,12 @@ def request_publication(
     """
     if not served:
         return
-    when = now()
-    connection.execute(
-        documents.update()
-        .where(
-            documents.c.doc_id == sa.bindparam("doc"),
-            documents.c.trust == sa.bindparam("level"),
-            sa.or_(
-                documents.c.target_fetched_at.is_(None),
-                documents.c.target_fetched_at <= sa.bindparam("fetched", type_=UtcDateTime),
-            ),
-            sa.or_(
-                documents.c.retired_at.is_(None),
-                documents.c.retired_at <= sa.bindparam("fetched", type_=UtcDateTime),
-            ),
-        )
-        .values(target_version=sa.bindparam("version"), target_fetched_at=sa.bindparam("fetched"), retired_at=None),
-        [
-            {
-                "doc": version.doc_id,
-                "level": version.stamp.trust.value,
-                "fetched": version.stamp.fetched_at,
-                "version": version.version_id,
-            }
-            for version in served
-        ],
-    )
+    _move_targets(connection, served)
     targets = _targets(connection, served)
     if not targets:
         return
-    connection.execute(
-        publications.update()
-        .where(
-            publications.c.doc_id == sa.bindparam("doc"),
-            publications.c.state == PublicationState.PENDING,
-            sa.or_(
-                publications.c.version_id != sa.bindparam("version"), publications.c.collection != sa.bindparam("name")
-            ),
-        )
-        .values(state=PublicationState.RETIRING, changed_at=when, run_id=run_id),
-        [
-            {"doc": version.doc_id, "version": version.version_id, "name": collection(version.stamp.trust)}
-            for version in targets
-        ],
-    )
+    when = now()
+    _retire_pending(connection, run_id, targets, collection, when)
     rows = [
         {
             "chunk_id": chunk.chunk_id,
@@ -256,6 +218,35 @@ def retire(connection: sa.Connection, run_id: str, doc_ids: Iterable[str], reaso
         append_event(connection, "retired", doc_id, run_id, reason=reason)
 
 
+def _move_targets(connection: sa.Connection, served: Sequence[Version]) -> None:
+    """Make versions the targets of their documents, unless a newer one is, or the document was retired or rated anew."""
+    connection.execute(
+        documents.update()
+        .where(
+            documents.c.doc_id == sa.bindparam("doc"),
+            documents.c.trust == sa.bindparam("level"),
+            sa.or_(
+                documents.c.target_fetched_at.is_(None),
+                documents.c.target_fetched_at <= sa.bindparam("fetched", type_=UtcDateTime),
+            ),
+            sa.or_(
+                documents.c.retired_at.is_(None),
+                documents.c.retired_at <= sa.bindparam("fetched", type_=UtcDateTime),
+            ),
+        )
+        .values(target_version=sa.bindparam("version"), target_fetched_at=sa.bindparam("fetched"), retired_at=None),
+        [
+            {
+                "doc": version.doc_id,
+                "level": version.stamp.trust.value,
+                "fetched": version.stamp.fetched_at,
+                "version": version.version_id,
+            }
+            for version in served
+        ],
+    )
+
+
 def _targets(connection: sa.Connection, served: Sequence[Version]) -> list[Version]:
     """Return the versions that are their documents' targets."""
     statement = sa.select(
@@ -271,6 +262,31 @@ def _targets(connection: sa.Connection, served: Sequence[Version]) -> list[Versi
         for version in served
         if targets[version.doc_id] == (version.version_id, version.stamp.fetched_at, version.stamp.trust.value)
     ]
+
+
+def _retire_pending(
+    connection: sa.Connection,
+    run_id: str,
+    targets: Sequence[Version],
+    collection: Callable[[TrustLevel], str],
+    when: datetime,
+) -> None:
+    """Take out of the outbox what waits to be published of other versions, or in other collections."""
+    connection.execute(
+        publications.update()
+        .where(
+            publications.c.doc_id == sa.bindparam("doc"),
+            publications.c.state == PublicationState.PENDING,
+            sa.or_(
+                publications.c.version_id != sa.bindparam("version"), publications.c.collection != sa.bindparam("name")
+            ),
+        )
+        .values(state=PublicationState.RETIRING, changed_at=when, run_id=run_id),
+        [
+            {"doc": version.doc_id, "version": version.version_id, "name": collection(version.stamp.trust)}
+            for version in targets
+        ],
+    )
 
 
 def stop_serving(
