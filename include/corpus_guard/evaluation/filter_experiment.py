@@ -195,27 +195,14 @@ class FilterExperiment(FilterTrainer):
         learn = self.features(training, tau, progress)
         test = self.features(testing, tau, progress)
         model = self.fit_features(learn, kind, tau, THRESHOLD)
-        poisoned = _classify(model, test)
-        density = _densities(test)
-        systems = {
-            "poisonedrag": np.zeros(len(test.adversarial), bool),
-            "cleanrag": test.adversarial,
-            "filterrag": density > epsilon,
-            "ml_filterrag": poisoned,
-        }
+        systems = _dropped_by_system(test, model, epsilon)
         report = FilterReport(
             feature_version=self._extractor.version,
             questions={
                 "train": len({question.key for question in training}),
                 "test": len({question.key for question in testing}),
             },
-            classifier={
-                "kind": kind.value,
-                "train_accuracy": _count_rate(_classify(model, learn) == learn.adversarial),
-                "test_accuracy": _count_rate(poisoned == test.adversarial),
-                "caught": _count_rate(poisoned[test.adversarial]),
-                "clean_dropped": _count_rate(poisoned[~test.adversarial]),
-            },
+            classifier={"kind": kind.value, **_classifier_rates(model, learn, test)},
             systems={},
         )
         for number, (name, dropped) in enumerate(systems.items()):
@@ -224,6 +211,7 @@ class FilterExperiment(FilterTrainer):
         if answers:
             report["answered_by"] = ["embedded", *([CHAT] if self._chat else [])]
         if ablations:
+            density = _densities(test)
             report["epsilon"] = {f"{value:g}": self._rates(test, density > value, answers) for value in EPSILONS}
             report["tau"] = {
                 f"{value:g}": self._rates_at(training, testing, kind, value, epsilon, answers) for value in TAUS
@@ -232,9 +220,9 @@ class FilterExperiment(FilterTrainer):
             optimised = self.features(read_white_box(white_box, testing), tau, progress)
             report["white_box_questions"] = len(optimised.questions)
             report["white_box"] = {
-                "poisonedrag": self._rates(optimised, np.zeros(len(optimised.adversarial), bool), answers),
-                "filterrag": self._rates(optimised, _densities(optimised) > epsilon, answers),
-                "ml_filterrag": self._rates(optimised, _classify(model, optimised), answers),
+                name: self._rates(optimised, dropped, answers)
+                for name, dropped in _dropped_by_system(optimised, model, epsilon).items()
+                if name != "cleanrag"
             }
         return report
 
@@ -296,6 +284,29 @@ def _strings(row: Row, key: str) -> list[str]:
 def _classify(model: LearnedModel, candidates: CandidateFeatures) -> NDArray[np.bool_]:
     poisoned: NDArray[np.bool_] = model.probabilities(as_matrix(candidates.features)) >= model.threshold
     return poisoned
+
+
+def _dropped_by_system(
+    candidates: CandidateFeatures, model: LearnedModel, epsilon: float
+) -> dict[str, NDArray[np.bool_]]:
+    """Return which candidates each system drops: none, exactly the poisoned ones, and those that a filter takes for such."""
+    return {
+        "poisonedrag": np.zeros(len(candidates.adversarial), bool),
+        "cleanrag": candidates.adversarial,
+        "filterrag": _densities(candidates) > epsilon,
+        "ml_filterrag": _classify(model, candidates),
+    }
+
+
+def _classifier_rates(model: LearnedModel, learn: CandidateFeatures, test: CandidateFeatures) -> dict[str, CountedRate]:
+    """Count how often a model is right about what it learned from and about the test."""
+    poisoned = _classify(model, test)
+    return {
+        "train_accuracy": _count_rate(_classify(model, learn) == learn.adversarial),
+        "test_accuracy": _count_rate(poisoned == test.adversarial),
+        "caught": _count_rate(poisoned[test.adversarial]),
+        "clean_dropped": _count_rate(poisoned[~test.adversarial]),
+    }
 
 
 def _densities(candidates: CandidateFeatures) -> NDArray[np.float64]:
