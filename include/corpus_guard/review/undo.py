@@ -54,16 +54,7 @@ def undo_decision(
     """
     reason = clean_reason(reason)
     with ledger.write() as connection:
-        version_id = connection.scalar(
-            sa.union_all(
-                sa.select(decisions.c.version_id).where(decisions.c.decision_id == decision_id),
-                sa.select(acts.c.version_id).where(
-                    acts.c.act_id == decision_id, acts.c.kind == ReviewAction.ESCALATE.value
-                ),
-            )
-        )
-        if version_id is None:
-            raise UnknownSubject(f"decision {decision_id[:64]!r} is not in the ledger; see `guard quarantine history`")
+        version_id = _decided_version(connection, decision_id)
         row = load_versions(connection, [version_id], lock=True)[version_id]
         records = load_reviews(connection, [version_id])[version_id].records
         target = next(record for record in records if record.id == decision_id)
@@ -95,15 +86,35 @@ def undo_decision(
             )  # fmt: skip
         if row.state == VersionState.REJECTED and any(record.kind is ReviewAction.REJECT for record in affected):
             # The same bytes came again, or were screened again, while only the rejection kept them out.
-            connection.execute(
-                versions.update()
-                .where(versions.c.version_id == version_id)
-                .values(
-                    state=VersionState.QUARANTINED.value,
-                    waits_since=sa.func.coalesce(versions.c.waits_since, versions.c.judged_at),
-                )
-            )
+            _quarantine_again(connection, version_id)
     return [record.id for record in affected]
+
+
+def _decided_version(connection: sa.Connection, decision_id: str) -> str:
+    """Return the id of the version that a decision or an escalation is about."""
+    version_id: str | None = connection.scalar(
+        sa.union_all(
+            sa.select(decisions.c.version_id).where(decisions.c.decision_id == decision_id),
+            sa.select(acts.c.version_id).where(
+                acts.c.act_id == decision_id, acts.c.kind == ReviewAction.ESCALATE.value
+            ),
+        )
+    )
+    if version_id is None:
+        raise UnknownSubject(f"decision {decision_id[:64]!r} is not in the ledger; see `guard quarantine history`")
+    return version_id
+
+
+def _quarantine_again(connection: sa.Connection, version_id: str) -> None:
+    """Let a version wait for a decision; one that waited before has waited since then."""
+    connection.execute(
+        versions.update()
+        .where(versions.c.version_id == version_id)
+        .values(
+            state=VersionState.QUARANTINED.value,
+            waits_since=sa.func.coalesce(versions.c.waits_since, versions.c.judged_at),
+        )
+    )
 
 
 def lapse_releases(ledger: Ledger, version_ids: Sequence[str], *, policy_digest: str = "") -> list[str]:
