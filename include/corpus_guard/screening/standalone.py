@@ -261,10 +261,7 @@ def _screen_sources(
             progress("screening", done, total)
             relevant = survey.of([version.version_id for version in versions]) if survey else None
             for name, version, judgement in zip(names, versions, screening.judge(versions, relevant), strict=True):
-                spans = [finding.span for finding in judgement.findings]
-                lines = tuple(version.text.count("\n", 0, span.start) + 1 if span else 0 for span in spans)
-                quotes = tuple(version.text[span.start : span.end][:QUOTED_CHARS] if span else "" for span in spans)
-                yield ScreenedDocument(name.id, judgement, name.file, version.stamp, lines, quotes)
+                yield _screened_document(name, version, judgement)
             done += len(names)
         progress("screening", total, total)
 
@@ -274,6 +271,14 @@ class _Name(NamedTuple):
 
     id: str
     file: str
+
+
+def _screened_document(name: _Name, version: Version, judgement: Judgement) -> ScreenedDocument:
+    """Return a judgement with the line and the text at the place of each finding."""
+    spans = [finding.span for finding in judgement.findings]
+    lines = tuple(version.text.count("\n", 0, span.start) + 1 if span else 0 for span in spans)
+    quotes = tuple(version.text[span.start : span.end][:QUOTED_CHARS] if span else "" for span in spans)
+    return ScreenedDocument(name.id, judgement, name.file, version.stamp, lines, quotes)
 
 
 class _FirstPass:
