@@ -139,6 +139,22 @@ class _Difference:
             )
             self.moved.append(moved)
 
+    def as_result(self, run_id: str, policy_digest: str, *, dry_run: bool) -> RescreenResult:
+        """Return what became of a run so far: nothing is published or sealed yet."""
+        return RescreenResult(
+            run_id=run_id,
+            dry_run=dry_run,
+            policy_digest=policy_digest,
+            examined=self.examined,
+            passed_over=self.passed_over,
+            verdicts=dict(sorted(self.verdicts.items())),
+            checks=dict(sorted(self.checks.items())),
+            moved=self.moved,
+            published=0,
+            retired=0,
+            manifest_sha256="",
+        )
+
 
 def rescreen(
     ledger: Ledger,
@@ -199,19 +215,7 @@ def rescreen(
                 ledger, storage, store, screening, arrival, run_id, screened, part, difference, dry_run=dry_run
             )
         replay.settle([version.version_id for part in arrived.values() for version in part], judged)
-    result = RescreenResult(
-        run_id=run_id,
-        dry_run=dry_run,
-        policy_digest=screening.digest,
-        examined=difference.examined,
-        passed_over=difference.passed_over,
-        verdicts=dict(sorted(difference.verdicts.items())),
-        checks=dict(sorted(difference.checks.items())),
-        moved=difference.moved,
-        published=0,
-        retired=0,
-        manifest_sha256="",
-    )
+    result = difference.as_result(run_id, screening.digest, dry_run=dry_run)
     if not dry_run:
         progress("sealing", len(waiting), len(waiting))
         result["published"], result["retired"] = outbox.drain(ledger, storage, store, run_id)
