@@ -78,7 +78,7 @@ MAX_SHAPE_CHARS: Final = 60
 """Characters of names, numbers and signs in a row, in one line, that are left out."""
 MAX_NAMES: Final = 10
 """Different words of persons in brackets, in one chunk, up to which they are left out."""
-MAXSHAPES: Final = 0.7
+MAX_SHAPES: Final = 0.7
 """Share of a chunk that may be left out."""
 MAX_CHARS_BEFORE: Final = 700
 """Characters that are read before a suspect chunk: with it they fit into what the model reads at once."""
@@ -482,7 +482,7 @@ def _without_shapes(text: str) -> str:
     """Return the text without what no model can foresee (see the module's docstring)."""
     text = _in_plain_sight(_FIXED.sub(" ", text))
     words = re.sub(r"[ \t]+", " ", SHAPES.sub(lambda match: match[0] if len(match[0]) > MAX_SHAPE_CHARS else " ", text))
-    return words if len(words) >= (1 - MAXSHAPES) * len(text) else text
+    return words if len(words) >= (1 - MAX_SHAPES) * len(text) else text
 
 
 def _in_plain_sight(text: str) -> str:
@@ -505,7 +505,7 @@ def _outside_shapes(text: str, places: NDArray[np.int64]) -> NDArray[np.bool_]:
     for match in SHAPES.finditer(text):
         if len(match[0]) <= MAX_SHAPE_CHARS:
             inside[match.start() : match.end()] = True
-    if inside.mean() > MAXSHAPES:
+    if inside.mean() > MAX_SHAPES:
         inside[:] = False
     last = np.maximum(places[:, 1] - 1, 0)
     return ~inside[np.minimum(last, len(text))]
