@@ -115,6 +115,21 @@ def decide_by_keys(session: Watched, select: str, choice: str, reason: str) -> N
     session.page.keyboard.press("Enter")
 
 
+def test_the_decision_is_in_sight_beside_many_findings(reviewing: Reviewing, address: str, ada: Watched) -> None:
+    findings = [a_finding(f"rule.{number}", message="The text gives orders. " * 8) for number in range(3)]
+    item = reviewing.wait("many.md", findings=findings)
+    page = ada.page
+    page.goto(f"{address}items/{item.version_id}")
+    heights = {
+        name: box["y"] + box["height"]
+        for name in ("Decide", "Mute a rule for this source")
+        if (box := page.get_by_text(name, exact=True).last.bounding_box())
+    }
+
+    assert heights["Decide"] < 860, "the height of the window"
+    assert heights["Mute a rule for this source"] > 860, "there is more than fits"
+
+
 def test_three_are_rejected_by_keys_alone(reviewing: Reviewing, address: str, ada: Watched) -> None:
     items = [reviewing.wait(f"{number}.md", f"Text number {number}.") for number in range(4)]
     ada.page.goto(address)

@@ -54,7 +54,7 @@ def load_snippets(ledger: Ledger, storage: Storage, items: Sequence[QueueItem]) 
         for row in table.to_pylist():
             finding = worst[row["version_id"]]
             if finding.span is None:
-                quotes[row["version_id"]] = display_text(row["hidden"][:HIDDEN_CHARS], max_bytes=MAX_BYTES)
+                quotes[row["version_id"]] = _cut(row["hidden"], 0, HIDDEN_CHARS)
             elif finding.span.end <= len(row["text"]):
                 quotes[row["version_id"]] = _quote(row["text"], finding.span)
     messages = name_documents(ledger, [finding.message for finding in worst.values()])
@@ -69,6 +69,13 @@ def _lies_hidden(finding: Finding) -> bool:
 
 
 def _quote(text: str, span: Span) -> DisplayText:
-    start, end = max(0, span.start - BEFORE_CHARS), min(span.end, span.start + EVIDENCE_CHARS)
-    quote = text[start : min(len(text), end + AFTER_CHARS)]
-    return display_text(quote, [Span(span.start - start, end - start)], max_bytes=MAX_BYTES)
+    end = min(span.end, span.start + EVIDENCE_CHARS)
+    return _cut(text, max(0, span.start - BEFORE_CHARS), end + AFTER_CHARS, Span(span.start, end))
+
+
+def _cut(text: str, start: int, end: int, *marked: Span) -> DisplayText:
+    """Return a part of a text, with dots where it goes on, and with these places of the text marked."""
+    before, after = "…" if start else "", "…" if end < len(text) else ""
+    offset = len(before) - start
+    spans = [Span(span.start + offset, span.end + offset) for span in marked]
+    return display_text(f"{before}{text[start:end]}{after}", spans, max_bytes=MAX_BYTES)
