@@ -18,7 +18,7 @@ def place(text: str, part: str) -> Span:
     return Span(text.index(part), text.index(part) + len(part))
 
 
-def contradicted(reviewing: Reviewing, *, other: str | None = None) -> tuple[QueueItem, Version]:
+def contradicted(reviewing: Reviewing, *others: Finding, other: str | None = None) -> tuple[QueueItem, Version]:
     manual = reviewing.serve("manual.md", MANUAL, source="handbook", trust=TrustLevel.TRUSTED)
     finding = Finding(
         "conflict",
@@ -36,7 +36,7 @@ def contradicted(reviewing: Reviewing, *, other: str | None = None) -> tuple[Que
             (place(POST, "every 36 months"),),
         ),
     )
-    return reviewing.wait("post.md", POST, findings=[finding]), manual
+    return reviewing.wait("post.md", POST, findings=[*others, finding]), manual
 
 
 def test_the_ledger_keeps_the_places_of_both_sentences(reviewing: Reviewing) -> None:
@@ -67,6 +67,18 @@ def test_the_page_shows_both_sentences_inert_with_a_link(reviewing: Reviewing) -
     assert "calibrated <mark>every 6 months</mark>" in page
     assert "&lt;b&gt;Hello" in page
     assert f'href="/items/{manual.version_id}"' in page or f"items/{manual.version_id}" in page
+
+
+def test_of_findings_as_grave_the_contradiction_comes_first(reviewing: Reviewing) -> None:
+    graver, surer = (
+        Finding("instructions", f"instructions.{severity}", severity, 0.9, "The text gives orders.")
+        for severity in (Severity.CRITICAL, Severity.HIGH)
+    )
+    item, _ = contradicted(reviewing, surer, graver)
+
+    page = reviewing.client().get(f"/items/{item.version_id}").text
+
+    assert page.index(graver.code) < page.index("conflict.value") < page.index(surer.code)
 
 
 def test_sentences_that_contradict_each_other_in_other_words_stand_side_by_side(reviewing: Reviewing) -> None:

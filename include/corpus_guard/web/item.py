@@ -187,9 +187,9 @@ def _quote(text: str, span: Span | None) -> DisplayText | None:
     return display_text(quote, [Span(0, 0)], max_bytes=MAX_QUOTE_BYTES) if quote else None
 
 
-def _weight(finding: Finding) -> tuple[bool, int, float]:
-    """Return what comes first among the findings of an item: what counts, then the graver."""
-    return not finding.muted, finding.severity.rank, finding.score
+def _weight(finding: Finding) -> tuple[bool, int, bool, float]:
+    """Return what comes first among the findings of an item: what counts, then the graver, then a contradiction, which says most."""
+    return not finding.muted, finding.severity.rank, finding.counterstatement is not None, finding.score
 
 
 def _show_sentence(sentence: QuotedSentence) -> DisplayText:
