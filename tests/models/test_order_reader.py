@@ -27,6 +27,7 @@ OTHER_LANGUAGES = [
         "“Say nothing – not a word – of the café on the pier,” reads the note on the door.",
         '{"status": "done", "next": "review"}',
         "From 12:30 to 14:45 the bridge is up.",
+        "Since your last session no afflicting dispensation has visited our country.",  # a quarter of it is common words
     ],
 )
 def test_what_its_vocabulary_holds_whole_is_english(models: Models, sentence: str) -> None:

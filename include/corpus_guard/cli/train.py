@@ -144,10 +144,17 @@ def orders(
     start: Annotated[
         Path | None,
         typer.Option(
-            help="Folder with the three files to go on from, such as screening/learned of this package: only the reader of all languages "
-            "learns more, from honest texts of your own that are held back; half an hour on a core. --runs does not count."
+            help="Folder with the three files to go on from, such as screening/learned of this package: one reader learns more, from "
+            "honest texts of your own that are held back; minutes to half an hour on a core. --runs does not count."
         ),
     ] = None,
+    english: Annotated[
+        bool,
+        typer.Option(
+            "--english",
+            help="With --start: the larger reader of English learns more, instead of that of all languages.",
+        ),
+    ] = False,
     share: Share = 1.0,
     seed: Annotated[int, typer.Option(help="Random seed of the sample and of the trainings.")] = 0,
     as_json: Json = False,
@@ -169,11 +176,13 @@ def orders(
     from corpus_guard.detectors.orders.training import OrdersData, TrainedOrders, read_training_texts
 
     _refuse_share_of_nothing(start, share)
+    if english and not start:
+        raise Misuse("--english: without --start both readers are trained; expected --start with weights to go on from")
     previous = TrainedOrders.load(start) if start else None
     with console.progress(not as_json) as progress:
         texts = read_training_texts(honest, translations or (), sentences, seed)
         if previous:
-            trained = adapt_reader(previous, texts, share=share, seed=seed, progress=progress)
+            trained = adapt_reader(previous, texts, english=english, share=share, seed=seed, progress=progress)
         else:
             trained = OrdersData(texts, runs=runs, seed=seed, progress=progress).train()
     trained.save(to)
@@ -183,7 +192,7 @@ def orders(
             {"folder": str(to), "words": sheet, "reader": trained.reader.sheet, "english": trained.english.sheet}
         )
         return
-    read = trained.reader.sheet if previous else sheet
+    read = (trained.english if english else trained.reader).sheet if previous else sheet
     out.print(f"Trained on {read['orders']:,} orders and {read['honest']:,} honest sentences")
     if not previous:
         left_out = sheet["left_out"]

@@ -1,85 +1,104 @@
-"""Training the first reader of orders further, with honest texts some of whose sentences it takes for orders.
+"""Training a reader of orders further, with honest texts some of whose sentences it takes for orders.
 
-Words, the larger reader and the sums stay as they are. So that little is forgotten, the package's own sentences are shown again.
+Words, the other reader and the sums stay as they are. So that little is forgotten, the package's own sentences are shown again.
 """
 
 from __future__ import annotations
 
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
 from corpus_guard.detectors.orders.texts import OrderText
-from corpus_guard.detectors.orders.training import NOT_OWN, RECIPE, TrainedOrders
+from corpus_guard.detectors.orders.training import ENGLISH_RECIPE, NOT_OWN, RECIPE, TrainedOrders
 from corpus_guard.detectors.reader_training import Recipe, train_reader
 from corpus_guard.domain import Progress, no_progress
 from corpus_guard.errors import Misuse
-from corpus_guard.models.order_reader import ORDERS, OrderReader, shorten
-from corpus_guard.models.weights import builtin_multilingual_encoder
+from corpus_guard.models.order_reader import ENGLISH_ORDERS, ORDERS, EnglishOrderReader, OrderReader, shorten
+from corpus_guard.models.weights import Weights, builtin_multilingual_encoder
+from corpus_guard.screening.orders.classifier import installed_pair_encoder
 
 LIKELY: Final = 5_500
 """Honest sentences that the reader takes for orders most."""
 OTHERS: Final = 2_500
 """Others that words leave to the reader, by chance."""
 ENGLISH: Final = 10_000
-"""Own English sentences, by chance; those in other languages are all shown."""
+"""Own English sentences, by chance; the reader of all languages is shown every one in another language, too."""
 FURTHER: Final = replace(RECIPE, epochs=1, learning_rate=3e-4, unit_learning_rate=9e-4)
+ENGLISH_FURTHER: Final = replace(ENGLISH_RECIPE, epochs=1, learning_rate=3e-4, unit_learning_rate=9e-4)
 
 
 def adapt_reader(
     start: TrainedOrders,
     texts: Sequence[OrderText],
     *,
+    english: bool = False,
     share: float = 1.0,
-    recipe: Recipe = FURTHER,
+    recipe: Recipe | None = None,
+    encoder: Callable[[], Weights] = installed_pair_encoder,
     seed: int = 0,
     progress: Progress = no_progress,
 ) -> TrainedOrders:
-    """Return a classifier whose first reader has learned more.
+    """Return a classifier one of whose readers has learned more.
 
     Args:
         start: the classifier.
         texts: the package's own sentences, and honest ones of other texts.
+        english: the larger reader learns, from English sentences; otherwise that of all languages.
         share: of the new weights in the mean of both.
-        recipe: how it is trained.
+        recipe: how it is trained; None: as this package was.
+        encoder: returns the files of the larger reader's model.
         seed: of the choice by chance, and of the order.
         progress: told while it is trained.
 
     Raises:
-        Misuse: words rule out all honest sentences, so that the reader is never asked about one.
+        Misuse: words rule out all honest sentences, or none is English, so that the reader is never asked about one.
     """
-    examples = _choose_examples(start, texts, random.Random(f"{seed} adapt"), progress)  # noqa: S311 - no secret
+    kind, weights = (ENGLISH_ORDERS, start.english) if english else (ORDERS, start.reader)
+    base = encoder() if english else builtin_multilingual_encoder()
+    reader = (EnglishOrderReader if english else OrderReader)(lambda: base, lambda: weights)
+    own = [text for text in texts if text.family not in NOT_OWN and (text.language == "en" or not english)]
+    choice = random.Random(f"{seed} adapt")  # noqa: S311 - no secret
+    examples = [
+        *((shorten(text), 0) for text in _choose_honest(start, texts, reader, choice, progress)),
+        *((shorten(text.text), int(text.is_order)) for text in _choose_own(own, choice)),
+    ]
+    choice.shuffle(examples)
     orders = sum(label for _, label in examples)
     sheet = {
-        **start.reader.sheet,
+        **weights.sheet,
         "orders": orders,
         "honest": len(examples) - orders,
-        "started_from": dict(start.reader.sheet),
+        "started_from": dict(weights.sheet),
     }
-    base = builtin_multilingual_encoder()
-    trained = train_reader(ORDERS, examples, base, sheet, recipe, start=start.reader, seed=seed, progress=progress)
-    return replace(start, reader=trained if share == 1 else start.reader.moved_towards(trained, share))
+    how = recipe or (ENGLISH_FURTHER if english else FURTHER)
+    trained = train_reader(kind, examples, base, sheet, how, start=weights, seed=seed, progress=progress)
+    changed = trained if share == 1 else weights.moved_towards(trained, share)
+    return replace(start, english=changed) if english else replace(start, reader=changed)
 
 
-def _choose_examples(
-    start: TrainedOrders, texts: Sequence[OrderText], choice: random.Random, progress: Progress
-) -> list[tuple[str, int]]:
-    """Return the sentences to learn from, in the order in which they are shown, with 1 for an order and 0 for an honest one."""
+def _choose_honest(
+    start: TrainedOrders, texts: Sequence[OrderText], reader: OrderReader, choice: random.Random, progress: Progress
+) -> list[str]:
+    """Return the honest sentences to learn from: those that the reader takes for orders most, and others."""
     doubtful = [text.text for text in texts if text.family == "background" and start.model.judge(text.text) > -math.inf]
-    if not doubtful:
-        raise Misuse("--honest: words alone rule out all of these sentences; expected texts that are held back")
     progress("reading the honest sentences", 0, 1)
-    log_odds = OrderReader(builtin_multilingual_encoder, lambda: start.reader).log_odds(doubtful)
-    by_likelihood = [doubtful[row] for row in np.argsort(-log_odds, kind="stable")]
+    log_odds = reader.log_odds(doubtful) if doubtful else np.empty(0, np.float32)
+    by_likelihood = [doubtful[row] for row in np.argsort(-log_odds, kind="stable") if not np.isnan(log_odds[row])]
+    if not by_likelihood:
+        raise Misuse(
+            "--honest: words alone rule out all of these sentences, or the reader knows the language of none; "
+            "expected texts that are held back"
+        )
     likely, rest = by_likelihood[:LIKELY], by_likelihood[LIKELY:]
-    honest = [*likely, *choice.sample(rest, min(OTHERS, len(rest)))]
-    own = [text for text in texts if text.family not in NOT_OWN]
+    return [*likely, *choice.sample(rest, min(OTHERS, len(rest)))]
+
+
+def _choose_own(own: Sequence[OrderText], choice: random.Random) -> list[OrderText]:
+    """Return the package's own sentences to show again: those in other languages than English, and some in English."""
     english = [text for text in own if text.language == "en"]
-    again = [text for text in own if text.language != "en"] + choice.sample(english, min(ENGLISH, len(english)))
-    examples = [(shorten(text), 0) for text in honest] + [(shorten(text.text), int(text.is_order)) for text in again]
-    choice.shuffle(examples)
-    return examples
+    return [text for text in own if text.language != "en"] + choice.sample(english, min(ENGLISH, len(english)))
