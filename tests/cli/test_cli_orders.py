@@ -28,6 +28,10 @@ def test_weights_to_go_on_from_must_be_there(tmp_path: Path, typed: Typed) -> No
     assert code == 2
     assert "expected --start" in said
 
+    code, _, said = typed(*train, "--english")
+    assert code == 2
+    assert "--english" in said and "expected --start" in said
+
     code, _, said = typed(*train, "--start", str(tmp_path / "nowhere"))
     assert code == 2
     assert "nowhere" in said

@@ -202,7 +202,10 @@ class FilterExperiment(FilterTrainer):
                 "train": len({question.key for question in training}),
                 "test": len({question.key for question in testing}),
             },
-            classifier={"kind": kind.value, **_classifier_rates(model, learn, test)},
+            classifier={
+                "kind": kind.value,
+                **_classifier_rates(_classify(model, learn), learn, systems["ml_filterrag"], test),
+            },
             systems={},
         )
         for number, (name, dropped) in enumerate(systems.items()):
@@ -298,11 +301,12 @@ def _dropped_by_system(
     }
 
 
-def _classifier_rates(model: LearnedModel, learn: CandidateFeatures, test: CandidateFeatures) -> dict[str, CountedRate]:
-    """Count how often a model is right about what it learned from and about the test."""
-    poisoned = _classify(model, test)
+def _classifier_rates(
+    learned: NDArray[np.bool_], learn: CandidateFeatures, poisoned: NDArray[np.bool_], test: CandidateFeatures
+) -> dict[str, CountedRate]:
+    """Count how often a model's answers are right, about the candidates that it learned from and about those of the test."""
     return {
-        "train_accuracy": _count_rate(_classify(model, learn) == learn.adversarial),
+        "train_accuracy": _count_rate(learned == learn.adversarial),
         "test_accuracy": _count_rate(poisoned == test.adversarial),
         "caught": _count_rate(poisoned[test.adversarial]),
         "clean_dropped": _count_rate(poisoned[~test.adversarial]),

@@ -29,17 +29,19 @@ ENGLISH_LETTERS: Final = 0.98
 BROKEN_WORDS: Final = 0.25
 """Highest share of an English sentence's pieces that go on with a word which the larger model's vocabulary does not hold whole."""
 BROKEN_RARE_WORDS: Final = 0.45
-"""The same where a quarter of the words are common English ones: "no afflicting dispensation has visited our country"."""
+"""The same where common English words are frequent: "no afflicting dispensation has visited our country"."""
 COMMON_SHARE: Final = 0.25
+"""Least share of these among all words."""
 COMMON_WORDS: Final = frozenset(
     (
         "the", "and", "to", "that", "have", "has", "with", "this", "these", "those", "from", "which", "for", "are", "were", "been",
         "not", "your", "our", "his", "its", "their", "it", "be", "would", "should", "will", "they", "by", "as",
     )
 )  # fmt: skip
-"""English words that are common, and hardly a word of another language."""
+"""Common English words that other languages hardly have."""
 _LETTERS: Final = re.compile(r"[^\W\d_]")
 _A_TO_Z: Final = re.compile(r"[a-zA-Z]")
+_WORD: Final = re.compile(r"[a-z]+")
 
 
 class OrderReader:
@@ -77,11 +79,9 @@ class EnglishSentences:
         letters = len(_LETTERS.findall(read))
         if not letters or len(_A_TO_Z.findall(read)) < ENGLISH_LETTERS * letters:
             return False
-        words = re.findall(r"[a-z]+", read.lower())
-        is_common = sum(word in COMMON_WORDS for word in words) >= COMMON_SHARE * len(words)
-        most = BROKEN_RARE_WORDS if is_common else BROKEN_WORDS
         (pieces,) = self._encoder.read_tokens([read])
-        return sum(piece in self._going_on for piece in pieces) <= most * (len(pieces) - 2)  # start and end
+        broken = sum(piece in self._going_on for piece in pieces) / max(1, len(pieces) - 2)  # without start and end
+        return broken <= BROKEN_WORDS or (broken <= BROKEN_RARE_WORDS and _has_common_words(read))
 
     @cached_property
     def _encoder(self) -> OpenEncoder:
@@ -94,6 +94,12 @@ class EnglishSentences:
         return frozenset(
             number for piece, number in vocabulary.items() if piece.startswith("##") and _LETTERS.search(piece)
         )
+
+
+def _has_common_words(sentence: str) -> bool:
+    """Return whether at least `COMMON_SHARE` of the words are common English ones."""
+    words = _WORD.findall(sentence.lower())
+    return sum(word in COMMON_WORDS for word in words) >= COMMON_SHARE * len(words)
 
 
 class EnglishOrderReader(OrderReader):

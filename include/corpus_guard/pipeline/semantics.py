@@ -98,7 +98,7 @@ def compare_chunks(
 
 @dataclass(frozen=True, slots=True)
 class _NewChunks:
-    """New chunks of a run, in one order in each list but the last."""
+    """New chunks of a run: the same place of each list is about one chunk, but for `trusted`, which are versions."""
 
     storage: Storage
     passages: list[Passage] = field(default_factory=list)
@@ -135,12 +135,11 @@ def _read_chunks(storage: Storage, shards: Iterable[tuple[str, str]]) -> _NewChu
             doc_id, version_id = row["doc_id"], row["version_id"]
             stamp = orjson.loads(row["stamp"])
             trust, title = TrustLevel(stamp["trust"]), document_title(stamp["declared"].get("title", ""), stamp["uri"])
-            origin = passage_origin(stamp["source"], stamp["uri"])
+            origin, is_open = passage_origin(stamp["source"], stamp["uri"]), trust is TrustLevel.OPEN
             if trust is TrustLevel.TRUSTED:
                 chunks.trusted.append(TrustedVersion(doc_id, version_id, f"{folder}/versions.parquet"))
             for ordinal, chunk in enumerate(row["chunks"]):
                 chunk_id, start = chunk["chunk_id"], chunk["start"]
-                is_open = trust is TrustLevel.OPEN
                 chunks.passages.append(Passage(version_id, doc_id, ordinal, open=is_open, origin=origin))
                 chunks.vectors.append(by_chunk[chunk_id])
                 chunks.places.append((folder, position, start, chunk["end"]))

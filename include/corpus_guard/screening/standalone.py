@@ -277,7 +277,9 @@ def _screened_document(name: _Name, version: Version, judgement: Judgement) -> S
     """Return a judgement with the line and the text at the place of each finding."""
     spans = [finding.span for finding in judgement.findings]
     lines = tuple(version.text.count("\n", 0, span.start) + 1 if span else 0 for span in spans)
-    quotes = tuple(version.text[span.start : span.end][:QUOTED_CHARS] if span else "" for span in spans)
+    quotes = tuple(
+        version.text[span.start : min(span.end, span.start + QUOTED_CHARS)] if span else "" for span in spans
+    )
     return ScreenedDocument(name.id, judgement, name.file, version.stamp, lines, quotes)
 
 

@@ -83,11 +83,11 @@ MAX_SHAPES: Final = 0.7
 MAX_CHARS_BEFORE: Final = 700
 """Characters that are read before a suspect chunk: with it they fit into what the model reads at once."""
 TOKENS_OF_LINE: Final = 12
-"""Tokens of an ordinary line. Headlines, names and tags stand in shorter ones, and the first word of each can hardly be foreseen."""
+"""Tokens of an ordinary line. Headlines, names and tags stand in shorter ones, and the first word of a line can hardly be foreseen."""
 LINE_NATS: Final = 4.8
-"""Nats that each line above that number takes off a window, all tokens together."""
+"""Nats that each further line takes off the sum of a window."""
 MAX_LINES_NATS: Final = 0.6
-"""Most that lines take off the mean: random words in lines of two or three still lie above the limits."""
+"""Most that lines take off the mean of a window. Random words in lines of two or three still lie above the limits."""
 
 _FIXED: Final = re.compile(
     r"\w+://[^\s)>]+|(?<=\])\([^\s)]*"  # addresses
@@ -526,7 +526,12 @@ def _overlaps(tokens: NDArray[np.int64], places: Sequence[tuple[int, int]], leng
 
 
 def _line_numbers(text: str, ends: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return in which line of a text each token stands that ends there in it, once it is written in one line."""
+    """Return the number of the line in which each token stands.
+
+    Args:
+        text: with its line breaks.
+        ends: of the tokens, in characters of the text whose white space is single spaces.
+    """
     lengths = [len(" ".join(line.split())) + 1 for line in text.split("\n") if line.strip()]
     numbers: NDArray[np.int64] = np.searchsorted(np.cumsum(lengths), ends, side="left")
     return numbers
