@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpus_guard.domain import Finding, Severity, Stamp, TrustLevel, Version
-from corpus_guard.screening.checks.unicode_tricks import UnicodeParams, UnicodeTricks
+from corpus_guard.screening.checks.unicode_tricks import MAX_HITS, UnicodeParams, UnicodeTricks
 
 CHECK = UnicodeTricks()
 
@@ -51,6 +51,29 @@ def test_a_latin_i_in_ukrainian_is_a_slip() -> None:
     prose = "Назва: зразок статті та поради авторам. "
     assert findings(prose + "статтi, осi, статi, карти, карті, секретi")["mixed_script"].severity is Severity.LOW
     assert findings(prose + "pаypal, аccount, pаssword")["mixed_script"].severity is Severity.HIGH
+
+
+HARMLESS = {
+    "mixed_script": "naïve words ",
+    "tags": "🏴\U000e0067\U000e0062\U000e0073\U000e0063\U000e0074\U000e007f ",
+    "variation_selectors": "\ufe0f" * 4 + "\u267f\ufe0f ",
+}
+
+
+@pytest.mark.parametrize("code", HARMLESS)
+def test_what_is_harmless_uses_up_no_place(code: str) -> None:
+    text, severity = ATTACKS[code]
+    assert findings(HARMLESS[code] * (MAX_HITS + 1) + text)[code].severity is severity
+
+
+def test_latin_text_turned_around_is_seen_behind_much_hebrew() -> None:
+    assert findings("\u202bשלום\u202c " * MAX_HITS + "\u202bsecret word\u202c")["bidi"].severity is Severity.MEDIUM
+
+
+def test_one_variation_selector_a_few_times_is_a_slip() -> None:
+    slip = "\ufe0f" * 4 + "\u267f\ufe0f "
+    assert findings("Accessibility: " + slip)["variation_selectors"].severity is Severity.LOW
+    assert findings("Accessibility: " + "\ufe0f" * 9)["variation_selectors"].severity is Severity.HIGH
 
 
 def test_a_single_control_character_in_a_word_is_a_note() -> None:

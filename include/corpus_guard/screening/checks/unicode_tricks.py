@@ -3,7 +3,7 @@
 Findings, in the text as it stands:
 
 - ``unicode.tags``: tag characters outside flag emoji; nothing draws them, models read them as letters.
-- ``unicode.variation_selectors``: four or more in a row; they carry bytes.
+- ``unicode.variation_selectors``: four or more in a row; they carry bytes. One and the same a few times says nothing, and is low.
 - ``unicode.zero_width``: zero-width characters inside words of Latin letters, or many in a row.
 - ``unicode.bidi``: direction overrides, and embeddings or isolates that are left open or turn Latin text
   around.
@@ -39,6 +39,8 @@ from corpus_guard.screening.tags import tag_ids
 
 MAX_HITS: Final = 10_000
 """Places of one kind that are counted in one text."""
+MAX_REPEATED_SELECTORS: Final = 8
+"""Times that one variation selector may stand in a row; a slip of an editor writes an emoji's four times."""
 
 
 class UnicodeParams(Params):
@@ -57,7 +59,7 @@ class UnicodeTricks(ConfiguredCheck[UnicodeParams]):
 
     name = "unicode"
     params_class = UnicodeParams
-    code_version = ("2",)
+    code_version = ("3",)
 
     def __init__(self, params: UnicodeParams | None = None) -> None:
         super().__init__(params)
@@ -99,14 +101,12 @@ class UnicodeTricks(ConfiguredCheck[UnicodeParams]):
             yield from _stylised(text)
 
     def _variation_selectors(self, text: str) -> Iterator[Finding]:
-        if places := _places(self._selectors, text):
-            yield _finding(
-                "variation_selectors",
-                Severity.HIGH,
-                0.95,
-                "variation selectors in a row, which carry hidden bytes",
-                places,
-            )
+        if places := _places(self._selectors, text, _carries_bytes):
+            message = "variation selectors in a row, which carry hidden bytes"
+            yield _finding("variation_selectors", Severity.HIGH, 0.95, message, places)
+        elif places := _places(self._selectors, text):
+            message = "one variation selector several times in a row"
+            yield _finding("variation_selectors", Severity.LOW, 0.3, message, places)
 
     def _zero_width(self, text: str) -> Iterator[Finding]:
         runs = _places(self._zero_run, text)
@@ -210,8 +210,7 @@ def _controls(text: str) -> Iterator[Finding]:
 
 
 def _tag_characters(text: str) -> Iterator[Finding]:
-    places = [Span(*match.span(1)) for match in islice(_TAG_RUN.finditer(text), MAX_HITS) if match[1]]
-    if places:
+    if places := _places(_TAG_RUN, text, lambda match: bool(match[1]), group=1):
         message = "tag characters outside a flag emoji: no reader sees them, and a model reads them as letters"
         yield _finding("tags", Severity.HIGH, 0.95, message, places)
 
@@ -221,7 +220,7 @@ def _bidi(text: str) -> Iterator[Finding]:
     if not places:
         return
     overrides = _places(_OVERRIDE, text)
-    turned = [Span(*m.span()) for m in islice(_TURNED.finditer(text), MAX_HITS) if _only_latin(m[1])]
+    turned = _places(_TURNED, text, lambda match: _only_latin(match[1]))
     if overrides:
         yield _finding("bidi", Severity.HIGH, 0.85, "characters that override the direction of writing", overrides)
     elif turned:
@@ -305,8 +304,17 @@ def _stylised(text: str) -> Iterator[Finding]:
         yield _finding("stylised", Severity.LOW, 0.3, "words in mathematical or full-width letters", places)
 
 
-def _places(pattern: re.Pattern[str], text: str, accept: Callable[[re.Match[str]], bool] | None = None) -> list[Span]:
-    return [Span(*m.span()) for m in islice(pattern.finditer(text), MAX_HITS) if accept is None or accept(m)]
+def _carries_bytes(run: re.Match[str]) -> bool:
+    """Return whether a run of variation selectors is more than one of them, repeated a few times."""
+    return len(set(run.group())) > 1 or len(run.group()) > MAX_REPEATED_SELECTORS
+
+
+def _places(
+    pattern: re.Pattern[str], text: str, accept: Callable[[re.Match[str]], bool] | None = None, group: int = 0
+) -> list[Span]:
+    """Return the places of the first matches that are accepted, MAX_HITS at most; what is not accepted uses up nothing."""
+    matches = (match for match in pattern.finditer(text) if accept is None or accept(match))
+    return [Span(*match.span(group)) for match in islice(matches, MAX_HITS)]
 
 
 def _finding(code: str, severity: Severity, score: float, message: str, places: Sequence[Span]) -> Finding:
