@@ -91,14 +91,9 @@ def evaluate(
         checkpoints = settings.home / "evaluation" / "probes"
         measure = build_tables if table else probe_comparison.compare_probes
         comparison = measure(read, seed=seed, epochs=epochs, kinds=kinds, checkpoints=checkpoints, progress=progress)
-    if to == Path("-"):
-        console.print_json(comparison.as_dict())
-    else:
+    if to != Path("-"):
         _show(comparison)
-        if to is not None:
-            with console.writing(to) as write:
-                write(console.as_json(comparison.as_dict(), indent=1) + "\n")
-            err.print(f"All figures: {visible(str(to))}", soft_wrap=True)
+    console.write_figures(comparison.as_dict(), to)
     if mlflow:
         testing = probe_comparison.split_recordings(read)[1]
         run = probe_tracking.log_comparison(settings, comparison, testing, {"seed": seed, "prompts": len(read)})
@@ -234,7 +229,7 @@ def _counts(rates: VoteRates) -> tuple[tuple[int, int], tuple[int, int]]:
 
 
 def _rate(hits: int, n: int) -> str:
-    from corpus_guard.tracking.measures import wilson_interval
+    from corpus_guard.screening.calibration import wilson_interval
 
     if not n:
         return "none"

@@ -358,7 +358,7 @@ def check(
     from corpus_guard.cli.proof import read_keys, show_steps
     from corpus_guard.exports.case_check import check_case
 
-    report = check_case(folder, [parsed for text in key for parsed in read_keys(text)])
+    report = check_case(folder, read_keys(key))
     if as_json:
         console.print_json(report.as_dict())
     else:

@@ -30,7 +30,7 @@ from corpus_guard.detectors.probe_measures import (
 )
 from corpus_guard.detectors.probe_prompts import is_tested
 from corpus_guard.detectors.probe_training import EPOCHS, ProbeTrainingPlan, TrainedProbe, train_probe
-from corpus_guard.domain import Progress, no_progress
+from corpus_guard.domain import JsonRecord, Progress, no_progress
 from corpus_guard.errors import Misuse
 from corpus_guard.traceback.activations.probe import TENSOR_NAMES, Probe, parse_probe
 from corpus_guard.traceback.activations.recording import AnswerKind, Recording, Recordings
@@ -43,22 +43,13 @@ TIMED_SAMPLES: Final = 50
 
 
 @dataclass(frozen=True)
-class ProbeRates:
+class ProbeRates(JsonRecord):
     """Votes of a probe on a set of recordings."""
 
     questions: int
     forced: VoteRates  # every vote by its sign, as the paper counts
     sure: VoteRates  # the sure votes
     auc: float | None  # None: one class only
-
-    def as_dict(self) -> dict[str, object]:
-        """Return the rates for JSON."""
-        return {
-            "questions": self.questions,
-            "forced": self.forced.as_dict(),
-            "sure": self.sure.as_dict(),
-            "auc": self.auc,
-        }
 
 
 @dataclass(frozen=True)

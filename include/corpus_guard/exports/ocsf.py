@@ -71,7 +71,7 @@ def _finding(item: ExportedFinding) -> dict[str, object]:
     finding, stamp, decision = item.finding, item.stamp, item.decision
     status = _status(item)
     closed = status in {SUPPRESSED, RESOLVED, ARCHIVED}
-    when = decision.at if closed and decision else item.judged_at
+    when = decision.decided_at if closed and decision else item.judged_at
     return {
         **_event(
             item.uid,

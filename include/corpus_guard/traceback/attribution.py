@@ -179,21 +179,6 @@ class _ComparedText:
         return frozenset(zip(self.words, self.words[1:], self.words[2:], strict=False))
 
 
-def measure_features(
-    text: str, candidates: Sequence[RetrievedText], vector: NDArray[np.float32]
-) -> NDArray[np.float64]:
-    """Measure a text against each candidate, shape (len(candidates), len(FEATURES)).
-
-    Args:
-        text: of an earlier day.
-        candidates: chunks of the live corpus.
-        vector: of the text, shape (dimensions,), length 1.
-    """
-    return _feature_table(
-        _ComparedText(text), [_ComparedText(candidate.text) for candidate in candidates], candidates, vector
-    )
-
-
 def _feature_table(
     text: _ComparedText,
     others: Sequence[_ComparedText],

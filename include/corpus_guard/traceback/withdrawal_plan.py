@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, TypedDict
 import sqlalchemy as sa
 
 from corpus_guard.corpus import outbox
-from corpus_guard.domain import sha256_text
+from corpus_guard.domain import sha256_text, to_storable
 from corpus_guard.errors import JudgeFailed, Misuse
 from corpus_guard.ledger.event_log import append_event
 from corpus_guard.ledger.ledger import now
@@ -49,7 +49,6 @@ from corpus_guard.proof.sealing import seal_run
 from corpus_guard.removal import withdrawal
 from corpus_guard.removal.purge_targets import removal_targets, versions_with_equal_content
 from corpus_guard.traceback.cleared import cleared_versions
-from corpus_guard.traceback.filings import to_storable
 from corpus_guard.traceback.rag_model import repeats
 from corpus_guard.traceback.records import MAX_ANSWER_LENGTH, find_not_reproduced
 from corpus_guard.traceback.retrieval import Complaint
