@@ -103,12 +103,7 @@ def _pending(ledger: Ledger, last: Row | None) -> Sequence[Row]:
     order = (publications.c.vectors, publications.c.version_id, publications.c.chunk_id, publications.c.collection)
     statement = (
         sa.select(
-            publications.c.chunk_id,
-            publications.c.collection,
-            publications.c.doc_id,
-            publications.c.version_id,
-            publications.c.vectors,
-            publications.c.model,
+            *publications.c["chunk_id", "collection", "doc_id", "version_id", "vectors", "model"],
             versions.c.batch,
             versions.c.state,
         )

@@ -212,14 +212,7 @@ def _select_findings() -> sa.Select[Any]:
     return (
         sa.select(
             findings,
-            versions.c.doc_id,
-            versions.c.stamp,
-            versions.c.state,
-            versions.c.verdict,
-            versions.c.risk,
-            versions.c.policy_digest,
-            versions.c.run_id,
-            versions.c.judged_at,
+            *versions.c["doc_id", "stamp", "state", "verdict", "risk", "policy_digest", "run_id", "judged_at"],
             sa.and_(documents.c.latest_version == versions.c.version_id, documents.c.retired_at.is_(None)).label(
                 "current"
             ),

@@ -242,11 +242,7 @@ def policy_thresholds(policy: Policy) -> dict[str, float]:
 _COLUMNS: Final = (
     chunks.c.chunk_id,
     chunks.c.version_id,
-    versions.c.batch,
-    versions.c.state,
-    versions.c.risk,
-    versions.c.campaign,
-    versions.c.reopened_at,
+    *versions.c["batch", "state", "risk", "campaign", "reopened_at"],
     documents.c.source,
     documents.c.uri,
     documents.c.trust,

@@ -175,12 +175,7 @@ def batch_folder(chunker: Chunker, source: Source, arrivals: Sequence[Arrival]) 
 def recorded_documents(ledger: Ledger, ids: Sequence[str]) -> dict[str, Any]:
     """Return the ledger's rows of documents, by id."""
     columns = (
-        documents.c.doc_id,
-        documents.c.latest_version,
-        documents.c.latest_content_sha256,
-        documents.c.latest_fetched_at,
-        documents.c.trust,
-        documents.c.retired_at,
+        *documents.c["doc_id", "latest_version", "latest_content_sha256", "latest_fetched_at", "trust", "retired_at"],
         validators.c.validator,
         validators.c.content_sha256.label("validated_sha256"),
         validators.c.read_at,

@@ -228,12 +228,7 @@ def _current_versions(ledger: Ledger, sources: Sequence[str]) -> Sequence[Row]:
     """Return the newest and the served version of each document that has not vanished, by source."""
     statement = (
         sa.select(
-            versions.c.version_id,
-            versions.c.doc_id,
-            versions.c.content_sha256,
-            versions.c.text_sha256,
-            versions.c.stamp,
-            versions.c.batch,
+            *versions.c["version_id", "doc_id", "content_sha256", "text_sha256", "stamp", "batch"],
             documents.c.source,
         )
         .join(documents, documents.c.doc_id == versions.c.doc_id)

@@ -66,10 +66,7 @@ def load_labels(ledger: Ledger, *, source: str | None = None, since: datetime | 
     )
     statement: sa.Select[Any] = (
         sa.select(
-            versions.c.version_id,
-            versions.c.content_sha256,
-            versions.c.risk,
-            versions.c.waits_since,
+            *versions.c["version_id", "content_sha256", "risk", "waits_since"],
             documents.c.source,
             documents.c.trust,
             last.c.verdict,

@@ -407,10 +407,7 @@ class _TracedQuestion:
 
 def _questions_to_ask(ledger: Ledger, run_id: str, trace_ids: Sequence[str]) -> list[_TracedQuestion]:
     columns = (
-        traces.c.trace_id,
-        traces.c.report_id,
-        traces.c.k,
-        traces.c.answer_before,
+        *traces.c["trace_id", "report_id", "k", "answer_before"],
         reports.c.query,
         reports.c.output,
         reports.c.correct,

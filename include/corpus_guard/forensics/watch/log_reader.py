@@ -58,12 +58,7 @@ def read_window(ledger: Ledger, until: datetime) -> LogReading:
         at, askers, questions, ids, unnamed = [], [], [], [], 0
         statement = (
             sa.select(
-                retrievals.c.retrieval_id,
-                retrievals.c.at,
-                retrievals.c.query_id,
-                retrievals.c.session,
-                retrievals.c.user_id,
-                retrievals.c.origin,
+                *retrievals.c["retrieval_id", "at", "query_id", "session", "user_id", "origin"],
             )
             .where(*inside)
             .order_by(retrievals.c.at, retrievals.c.retrieval_id)
