@@ -41,8 +41,7 @@ Limit = Annotated[int | None, typer.Option(min=1, help="Maximum number of questi
 Seed = Annotated[int, typer.Option(help="Random seed of sampling and of the weights.")]
 Epochs = Annotated[int | None, typer.Option(min=1, help="Training epochs of a network.")]
 Kept = Annotated[
-    Path | None,
-    typer.Option(help="Folder of recordings; existing ones are reused. Default: in CORPUS_GUARD_HOME."),
+    Path | None, typer.Option(help="Folder of recordings; existing ones are reused. Default: in CORPUS_GUARD_HOME.")
 ]
 
 

@@ -147,8 +147,7 @@ def show(name: Name, as_json: Json = False) -> None:
         return
     out.print(f"[bold]{case.case_id}[/bold] {styled(case.state)}  {visible(case.title)}", soft_wrap=True)
     out.print(
-        f"Opened {format_time(case.opened_at)} UTC by {visible(case.opened_by)}: {visible(case.reason)}",
-        soft_wrap=True,
+        f"Opened {format_time(case.opened_at)} UTC by {visible(case.opened_by)}: {visible(case.reason)}", soft_wrap=True
     )
     for member in case.members:
         out.print(f"  {member.kind.value:<10} {visible(member.id)}")

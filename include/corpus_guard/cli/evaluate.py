@@ -388,14 +388,7 @@ def _show_pairs(title: str, figures: Sequence[PairFigure]) -> None:
 
 
 def _evaluate_honest(
-    paths: list[Path],
-    halves: list[Half],
-    params: ConflictParams,
-    seed: int,
-    *,
-    late: bool,
-    show: bool,
-    as_json: bool,
+    paths: list[Path], halves: list[Half], params: ConflictParams, seed: int, *, late: bool, show: bool, as_json: bool
 ) -> None:
     from corpus_guard.evaluation.contradictions.honest import measure_honest
 

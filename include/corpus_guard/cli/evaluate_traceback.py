@@ -73,8 +73,7 @@ def traceback(
         bool, typer.Option("--asr", help="Also ask the RAG model, before and after each defence: ASR and ACC (slow).")
     ] = False,
     defence: Annotated[
-        list[str] | None,
-        typer.Option(help="For --asr: only this defence (repeatable). Default: those of PTR and BTE."),
+        list[str] | None, typer.Option(help="For --asr: only this defence (repeatable). Default: those of PTR and BTE.")
     ] = None,
     half: MeasuredHalf = Half.WHOLE,
     limit: Annotated[
@@ -88,8 +87,7 @@ def traceback(
         float, typer.Option(min=0.0, max=1.0, help="Share of the words of planted texts that are misspelt.")
     ] = 0.0,
     ask: Annotated[
-        bool,
-        typer.Option("--ask", help="Ask the RAG model again when a verdict is in doubt, as `guard trace` does."),
+        bool, typer.Option("--ask", help="Ask the RAG model again when a verdict is in doubt, as `guard trace` does.")
     ] = False,
     form: Annotated[ReportForm, typer.Option(help="Form in which people report the wrong answer.")] = ReportForm.BARE,
     other_answers: Annotated[

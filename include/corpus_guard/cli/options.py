@@ -57,8 +57,7 @@ CorrectAnswer = Annotated[str | None, typer.Option(help="The right answer, if yo
 Attacks = Annotated[list[Path], typer.Option("--poison", help="JSONL with attacks; several files allowed.")]
 HonestTexts = Annotated[list[Path], typer.Option("--clean", help="JSONL with honest texts; several files allowed.")]
 HonestSentences = Annotated[
-    list[Path],
-    typer.Option("--honest", help="Folder, text file or JSONL with honest texts; several allowed."),
+    list[Path], typer.Option("--honest", help="Folder, text file or JSONL with honest texts; several allowed.")
 ]
 Translations = Annotated[
     list[Path] | None,

@@ -220,8 +220,7 @@ def prove(
     chunk: Annotated[str | None, typer.Argument(help="Id of the chunk, from `guard search --json`.")] = None,
     output: Annotated[Path | None, typer.Option("--out", "-o", help="Output file. Default: standard output.")] = None,
     export: Annotated[
-        Path | None,
-        typer.Option(help="Folder to export the whole log, manifest, head and keys to.", metavar="FOLDER"),
+        Path | None, typer.Option(help="Folder to export the whole log, manifest, head and keys to.", metavar="FOLDER")
     ] = None,
 ) -> None:
     """Write a proof that a chunk is in the sealed corpus, for someone who trusts the key but not this machine.
@@ -288,8 +287,7 @@ def check_proof(
 def check_attestation(
     path: Annotated[Path, typer.Argument(help="File that `guard export attestation` wrote.", metavar="FILE")],
     key: Annotated[
-        list[str],
-        typer.Option("--key", "-k", help="Trusted key, or a file with one key per line.", metavar="KEY"),
+        list[str], typer.Option("--key", "-k", help="Trusted key, or a file with one key per line.", metavar="KEY")
     ],
     content: Annotated[Path | None, typer.Option(help="File with the bytes of the document.")] = None,
     as_json: Json = False,

@@ -15,15 +15,7 @@ from rich.panel import Panel
 from corpus_guard import errors
 from corpus_guard.cli import console
 from corpus_guard.cli.console import SEVERITY_STYLE, format_time, out, styled, visible
-from corpus_guard.cli.options import (
-    AfterPage,
-    FromSource,
-    Json,
-    OwnKey,
-    Reason,
-    Reviewer,
-    reviewer_with_key,
-)
+from corpus_guard.cli.options import AfterPage, FromSource, Json, OwnKey, Reason, Reviewer, reviewer_with_key
 from corpus_guard.deployment import Deployment
 from corpus_guard.domain import plural
 

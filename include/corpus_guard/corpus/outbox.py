@@ -157,10 +157,7 @@ def _claim_neighbours(
         return ()
     statement = (
         sa.select(
-            publications.c.chunk_id,
-            publications.c.vector_sha256,
-            publications.c.metadata_sha256,
-            chunks.c.text_sha256,
+            publications.c.chunk_id, publications.c.vector_sha256, publications.c.metadata_sha256, chunks.c.text_sha256
         )
         .join(chunks, chunks.c.chunk_id == publications.c.chunk_id)
         .where(publications.c.collection == collection, publications.c.state == PublicationState.PUBLISHED)

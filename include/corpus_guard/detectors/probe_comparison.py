@@ -124,10 +124,7 @@ def _rank(probe: Probe) -> tuple[bool, float]:
 
 def split_recordings(recordings: Recordings) -> tuple[Recordings, Recordings]:
     """Return the recordings to train on and those to test on; no question is in both."""
-    return (
-        recordings.select(lambda row: not is_tested(row.key)),
-        recordings.select(lambda row: is_tested(row.key)),
-    )
+    return (recordings.select(lambda row: not is_tested(row.key)), recordings.select(lambda row: is_tested(row.key)))
 
 
 def compare_probes(
@@ -179,13 +176,7 @@ def compare_probes(
         milliseconds[kind] = _milliseconds(probe, labelled)
         controls[kind] = _random_label_control(training, testing, plan, progress)
     return ProbeComparison(
-        _count_answers(recordings),
-        tuple(cells),
-        single_feature_auc(testing),
-        controls,
-        milliseconds,
-        costs,
-        trained,
+        _count_answers(recordings), tuple(cells), single_feature_auc(testing), controls, milliseconds, costs, trained
     )
 
 

@@ -80,10 +80,7 @@ class TraceFigures:
             "outcomes": {outcome.value: self.outcomes[outcome] for outcome in TraceOutcome},
             "seconds_per_suspect": self.judge_seconds / self.judged if self.judged else 0.0,
             "embedding_seconds_per_suspect": self.embedding_seconds / self.judged if self.judged else 0.0,
-            "honest_reports": {
-                "reports": self.queries if honest else 0,
-                "accused": self.accusing if honest else 0,
-            },
+            "honest_reports": {"reports": self.queries if honest else 0, "accused": self.accusing if honest else 0},
             "counts": {
                 "tp": self.labels[True, Label.POISONED],
                 "fp": self.labels[False, Label.POISONED],

@@ -141,13 +141,7 @@ def _deviation(item: ExportedDeviation) -> dict[str, object]:
         "is_alert": True,
         "resources": [{name: value for name, value in resource.items() if value}],
         "evidences": [
-            {
-                "data": {
-                    "expected": deviation.expected,
-                    "found": deviation.actual,
-                    "doc_id": deviation.doc_id,
-                }
-            }
+            {"data": {"expected": deviation.expected, "found": deviation.actual, "doc_id": deviation.doc_id}}
         ],
     }
 

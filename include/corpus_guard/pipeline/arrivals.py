@@ -82,9 +82,7 @@ def checked_outcomes(source: Source, items: Sequence[SourceItem]) -> Iterator[Ou
             )
         if isinstance(outcome, Unchanged) and item.known_validator is None:
             yield FetchFailed(
-                item,
-                "intake.unreadable",
-                'the source reports "unchanged" for a document that was never fetched before',
+                item, "intake.unreadable", 'the source reports "unchanged" for a document that was never fetched before'
             )
         else:
             yield outcome
@@ -310,12 +308,7 @@ def _parse(
 
     fetched = [arrival for arrival in arrivals if isinstance(arrival.outcome, Fetched)]
     documents = (
-        (
-            arrival.document,
-            blobs.get(arrival.content_sha256),
-            arrival.outcome.media_type,
-            arrival.outcome.item.uri,
-        )
+        (arrival.document, blobs.get(arrival.content_sha256), arrival.outcome.media_type, arrival.outcome.item.uri)
         for arrival in fetched
         if isinstance(arrival.outcome, Fetched)
     )

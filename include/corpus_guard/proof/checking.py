@@ -143,18 +143,10 @@ def _check_file(path: Path, keys: Sequence[VerifierKey], text: bytes | None) -> 
     is_seal = event.get("kind") == "sealed" and event.get("seq") == proof.log.index
     _require("log", is_seal, "its event is not a seal")
     seal = _seal_facts(event)
-    yield (
-        "log",
-        f"event {event['seq']} of the log seals a manifest of {seal.chunks} chunks",
-        {"sealed_at": seal.at},
-    )
+    yield ("log", f"event {event['seq']} of the log seals a manifest of {seal.chunks} chunks", {"sealed_at": seal.at})
     line = _included("manifest", proof.manifest, seal.chunks, seal.root)
     _require("manifest", line.get("chunk_id") == proof.chunk_id, "its line is about another chunk than the proof names")
-    yield (
-        "manifest",
-        f"line {proof.manifest.index} of the manifest lists chunk {line['chunk_id']}",
-        {"line": line},
-    )
+    yield ("manifest", f"line {proof.manifest.index} of the manifest lists chunk {line['chunk_id']}", {"line": line})
     if text is not None:
         sha256 = hashlib.sha256(text).hexdigest()
         sealed = line["text_sha256"]

@@ -300,13 +300,7 @@ def _approval(row: Row, review: VersionReview, rules: ReviewRules, choice: Choic
 
 
 def _make_decision(
-    row: Row,
-    review: VersionReview,
-    rules: ReviewRules,
-    choice: Choice,
-    reviewer: Reviewer,
-    reason: str,
-    when: datetime,
+    row: Row, review: VersionReview, rules: ReviewRules, choice: Choice, reviewer: Reviewer, reason: str, when: datetime
 ) -> tuple[Decision, ReviewRecord | None]:
     """Return a decision, and the first approval that it completes, if any."""
     approval, of = _approval(row, review, rules, choice)

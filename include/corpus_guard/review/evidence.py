@@ -132,10 +132,7 @@ def load_evidence(ledger: Ledger, storage: Storage, item: QueueItem) -> ItemEvid
     """
     with ledger.read() as connection:
         row = connection.execute(
-            sa.select(
-                *versions.c["batch", "skipped", "principal", "policy_digest"],
-                documents.c.target_version,
-            )
+            sa.select(*versions.c["batch", "skipped", "principal", "policy_digest"], documents.c.target_version)
             .join(documents, documents.c.doc_id == versions.c.doc_id)
             .where(versions.c.version_id == item.version_id)
         ).one()

@@ -209,11 +209,7 @@ def find_overdue(ledger: Ledger, rules: ReviewRules, when: datetime | None = Non
 
 
 def _undecided() -> list[sa.ColumnElement[bool]]:
-    return [
-        waits_for_decision(),
-        documents.c.retired_at.is_(None),
-        sa.not_(has_complete_decision()),
-    ]
+    return [waits_for_decision(), documents.c.retired_at.is_(None), sa.not_(has_complete_decision())]
 
 
 def _count_waiting(ledger: Ledger, rules: ReviewRules, source: str | None, when: datetime) -> WaitingItems:

@@ -73,11 +73,7 @@ def count_waiting(ledger: Ledger, run_ids: Sequence[str] = ()) -> WaitingCounts:
     undecided = (
         sa.select(sa.func.coalesce(worst_check, NO_FINDING).label("check_name"), documents.c.source)
         .select_from(latest_versions())
-        .where(
-            waits_for_decision(),
-            documents.c.retired_at.is_(None),
-            sa.not_(has_complete_decision()),
-        )
+        .where(waits_for_decision(), documents.c.retired_at.is_(None), sa.not_(has_complete_decision()))
     )
     if run_ids:
         undecided = undecided.where(versions.c.run_id.in_(list(run_ids)))

@@ -315,8 +315,7 @@ def _candidates_from_ledger(
         sa.select(publications.c.collection, publications.c.chunk_id)
         .join(chunks, chunks.c.chunk_id == publications.c.chunk_id)
         .where(
-            publications.c.state == PublicationState.PUBLISHED,
-            sa.or_(same_text, publications.c.version_id.in_(alike)),
+            publications.c.state == PublicationState.PUBLISHED, sa.or_(same_text, publications.c.version_id.in_(alike))
         )
         .order_by(chunks.c.text_sha256 != sha256_text(text), publications.c.chunk_id)
         .limit(MAX_LEDGER_CANDIDATES)

@@ -23,15 +23,7 @@ from corpus_guard.domain import JsonRecord, TrustLevel
 from corpus_guard.errors import Stale
 from corpus_guard.ledger.queries import Row, select_in_batches
 from corpus_guard.ledger.states import SERVABLE_STATES, Label, PublicationState, Purpose, VersionState
-from corpus_guard.ledger.tables import (
-    chunks,
-    documents,
-    publications,
-    retrieved_chunks,
-    suspects,
-    traces,
-    versions,
-)
+from corpus_guard.ledger.tables import chunks, documents, publications, retrieved_chunks, suspects, traces, versions
 from corpus_guard.removal.purge_targets import group_by_content
 from corpus_guard.removal.withdrawal import withdrawal_id
 from corpus_guard.review.decisions import Decision, ItemRevision, decide

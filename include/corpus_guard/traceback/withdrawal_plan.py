@@ -35,16 +35,7 @@ from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.queries import select_in_batches
 from corpus_guard.ledger.runs import begin_run
 from corpus_guard.ledger.states import SERVABLE_STATES, Label, Purpose, RunKind, TraceOutcome, VersionState
-from corpus_guard.ledger.tables import (
-    blocked,
-    decision_stands,
-    decisions,
-    events,
-    reports,
-    suspects,
-    traces,
-    versions,
-)
+from corpus_guard.ledger.tables import blocked, decision_stands, decisions, events, reports, suspects, traces, versions
 from corpus_guard.proof.sealing import seal_run
 from corpus_guard.removal import withdrawal
 from corpus_guard.removal.purge_targets import removal_targets, versions_with_equal_content
@@ -104,11 +95,7 @@ def list_pending_traces(ledger: Ledger) -> list[str]:
     """
     since = now() - PENDING_PERIOD
     statement = (
-        sa.select(
-            traces.c.trace_id,
-            traces.c.report_id,
-            suspects.c.version_id,
-        )
+        sa.select(traces.c.trace_id, traces.c.report_id, suspects.c.version_id)
         .join(suspects, suspects.c.trace_id == traces.c.trace_id)
         .join(versions, versions.c.version_id == suspects.c.version_id)
         .where(

@@ -9,10 +9,7 @@ from fastapi.openapi.utils import get_openapi
 
 from corpus_guard.domain import json_ready
 from corpus_guard.review.decisions import MAX_ITEMS
-from corpus_guard.review.evidence import (
-    load_evidence,
-    preview_release,
-)
+from corpus_guard.review.evidence import load_evidence, preview_release
 from corpus_guard.review.muting import list_mutes
 from corpus_guard.review.queue import find_item, list_revisions, load_page
 from corpus_guard.web.item import load_neighbours, raw_bytes

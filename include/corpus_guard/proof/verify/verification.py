@@ -145,13 +145,7 @@ def _verify(
     named = [deviation.subject for deviation in open_deviations]
     share = FileShare.everything() if deep else FileShare.of_day(now().date(), settings.verify_nights, named)
     files = check_files(
-        ledger,
-        storage,
-        settings,
-        share,
-        collector,
-        progress,
-        checked_manifest=seal.event.name if seal.event else "",
+        ledger, storage, settings, share, collector, progress, checked_manifest=seal.event.name if seal.event else ""
     )
     with collector.catching_unreadable("events"):
         check_parts(ledger, collector)

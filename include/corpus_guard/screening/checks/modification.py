@@ -40,14 +40,7 @@ from corpus_guard.claims.text_comparison import compare_texts
 from corpus_guard.claims.value import Kind
 from corpus_guard.domain import Counterstatement, Finding, Severity, Span, TrustLevel, Version, plural
 from corpus_guard.screening.check import Check, ConfiguredCheck, Hits, Params
-from corpus_guard.screening.checks._changes import (
-    ADDRESS,
-    SENSE,
-    TokenisedText,
-    WordChange,
-    changed_fact,
-    find_changes,
-)
+from corpus_guard.screening.checks._changes import ADDRESS, SENSE, TokenisedText, WordChange, changed_fact, find_changes
 from corpus_guard.screening.checks.provenance import AUTHOR_KEYS, MODIFIED_KEYS, normalise_key, parse_date
 from corpus_guard.screening.survey.survey import Survey
 
@@ -261,13 +254,7 @@ class Modification(ConfiguredCheck[ModificationParams]):
     ) -> Finding:
         tags = () if severity is Severity.INFO else ("poisoning", "misinformation")
         return self.finding(
-            code,
-            severity,
-            score,
-            message + pair.reference,
-            span=span,
-            tags=tags,
-            counterstatement=counterstatement,
+            code, severity, score, message + pair.reference, span=span, tags=tags, counterstatement=counterstatement
         )
 
 
